@@ -1,0 +1,143 @@
+//! The one way to fail: what was being done, on what, where, and the errno. It crosses the wire.
+
+use crate::NodeId;
+use minicbor::{Decode, Encode};
+use std::fmt;
+
+pub type Result<T> = std::result::Result<T, Fault>;
+
+/// What sort of failure it is: decides what a caller can do about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum Kind {
+    /// The process, node or peer that was meant is not there (any more).
+    #[n(0)]
+    Gone,
+    /// It may not be done: permission, a wrong key, a bad request.
+    #[n(1)]
+    Refused,
+    /// This kernel or this build cannot do it.
+    #[n(2)]
+    Unsupported,
+    /// A system call failed; `errno` says how.
+    #[n(3)]
+    Sys,
+    /// Bytes from a peer that are not of the protocol.
+    #[n(4)]
+    Wire,
+    /// An invariant of our own does not hold.
+    #[n(5)]
+    Bug,
+}
+
+/// A failure as a chain: the outermost `doing` first, each `cause` nearer to the kernel.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Fault {
+    #[n(0)]
+    pub kind: Kind,
+    /// What was being done and on what: `attach 4711`.
+    #[n(1)]
+    pub doing: String,
+    /// The machine on which it failed, where that is not the one that prints it.
+    #[n(2)]
+    pub on: Option<NodeId>,
+    /// The kernel's errno, 0 where there is none.
+    #[n(3)]
+    pub errno: i32,
+    #[n(4)]
+    pub cause: Option<Box<Fault>>,
+}
+
+impl Fault {
+    pub fn new(kind: Kind, doing: impl Into<String>) -> Fault {
+        Fault { kind, doing: doing.into(), on: None, errno: 0, cause: None }
+    }
+
+    pub fn gone(doing: impl Into<String>) -> Fault {
+        Fault::new(Kind::Gone, doing)
+    }
+
+    pub fn refused(doing: impl Into<String>) -> Fault {
+        Fault::new(Kind::Refused, doing)
+    }
+
+    pub fn wire(doing: impl Into<String>) -> Fault {
+        Fault::new(Kind::Wire, doing)
+    }
+
+    pub fn bug(doing: impl Into<String>) -> Fault {
+        Fault::new(Kind::Bug, doing)
+    }
+
+    /// A system call failed with `errno`.
+    pub fn sys(errno: i32, doing: impl Into<String>) -> Fault {
+        Fault { errno, ..Fault::new(Kind::Sys, doing) }
+    }
+
+    /// An I/O error of the standard library.
+    pub fn io(error: &std::io::Error, doing: impl Into<String>) -> Fault {
+        match error.raw_os_error() {
+            Some(errno) => Fault::sys(errno, doing),
+            None => {
+                let mut fault = Fault::new(Kind::Sys, doing);
+                fault.cause = Some(Box::new(Fault::new(Kind::Sys, error.to_string())));
+                fault
+            }
+        }
+    }
+
+    /// The same failure, one level further out.
+    pub fn doing(self, doing: impl Into<String>) -> Fault {
+        Fault { kind: self.kind, doing: doing.into(), on: None, errno: 0, cause: Some(Box::new(self)) }
+    }
+
+    /// Says where it failed, unless that is said already.
+    pub fn on(mut self, node: NodeId) -> Fault {
+        self.on.get_or_insert(node);
+        self
+    }
+
+    /// The errno nearest to the kernel, 0 where the chain has none.
+    pub fn root_errno(&self) -> i32 {
+        match &self.cause {
+            Some(cause) if cause.root_errno() != 0 => cause.root_errno(),
+            _ => self.errno,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(node) = self.on {
+            write!(f, "{node}: ")?;
+        }
+        f.write_str(&self.doing)?;
+        if self.errno != 0 {
+            write!(f, ": {}", std::io::Error::from_raw_os_error(self.errno))?;
+        }
+        match &self.cause {
+            Some(cause) => write!(f, ": {cause}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_prints_as_one_line_from_the_outside_in() {
+        let fault = Fault::sys(2, "exec /bin/nope").on(NodeId(3)).doing("run nope");
+        assert_eq!(fault.to_string(), "run nope: n3: exec /bin/nope: No such file or directory (os error 2)");
+        assert_eq!(fault.root_errno(), 2);
+    }
+
+    #[test]
+    fn a_fault_crosses_the_wire_whole() {
+        let fault = Fault::sys(13, "open x").on(NodeId(0)).doing("start").doing("run");
+        let bytes = minicbor::to_vec(&fault).expect("encoding into memory cannot fail");
+        assert_eq!(minicbor::decode::<Fault>(&bytes).expect("own encoding"), fault);
+    }
+}

@@ -1,0 +1,16 @@
+//! The nouns that every part of shoal shares. No I/O, no kernel, no dependency but the encoder.
+#![forbid(unsafe_code)]
+
+mod creds;
+mod exit;
+mod fault;
+mod id;
+mod nodeset;
+mod sig;
+
+pub use creds::{Creds, Ids};
+pub use exit::Exit;
+pub use fault::{Fault, Kind, Result};
+pub use id::{NodeId, Pid};
+pub use nodeset::NodeSet;
+pub use sig::{Sig, SigInfo, SigSet};

@@ -1,0 +1,77 @@
+//! Sets of nodes as users write them: `0`, `0-3,7`.
+
+use crate::{Fault, NodeId, Result};
+use std::fmt;
+
+/// A list of node numbers in the order in which they were named, each once.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeSet(Vec<NodeId>);
+
+/// No cluster of ours has more; keeps `0-999999999` from filling the memory.
+const MOST: i32 = 65_535;
+
+impl NodeSet {
+    /// Reads `0`, `0-3,7`; an optional `n` before a number is allowed, since that is how nodes are printed.
+    pub fn parse(text: &str) -> Result<NodeSet> {
+        let mut nodes = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = match part.split_once('-') {
+                Some((a, b)) => (number(a, text)?, number(b, text)?),
+                None => (number(part, text)?, number(part, text)?),
+            };
+            if first > last {
+                return Err(bad(text, "a range runs from the lower to the higher number"));
+            }
+            for n in first..=last {
+                if !nodes.contains(&NodeId(n)) {
+                    nodes.push(NodeId(n));
+                }
+            }
+        }
+        Ok(NodeSet(nodes))
+    }
+
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.0
+    }
+}
+
+fn number(text: &str, whole: &str) -> Result<i32> {
+    let text = text.trim();
+    let digits = text.strip_prefix('n').unwrap_or(text);
+    match digits.parse::<i32>() {
+        Ok(n) if (0..=MOST).contains(&n) && !digits.starts_with('+') => Ok(n),
+        _ => Err(bad(whole, &format!("{text:?} is no node number"))),
+    }
+}
+
+fn bad(whole: &str, why: &str) -> Fault {
+    Fault::refused(format!("node list {whole:?}: {why}"))
+}
+
+impl fmt::Display for NodeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, n) in self.0.iter().enumerate() {
+            write!(f, "{}{}", if i > 0 { "," } else { "" }, n.0)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_ranges() {
+        let set = NodeSet::parse("0-3,7,n2").expect("a good list");
+        assert_eq!(set.to_string(), "0,1,2,3,7");
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused_with_the_reason() {
+        for bad in ["", "x", "3-1", "-1", "1,,2", "0-99999999999", "+1"] {
+            assert!(NodeSet::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a client asks of its local daemon over the unix socket, and the answers.
+//!
+//! The front end answers; a node's agent passes on what it cannot answer itself ([`crate::node`]).
+
+use crate::run::{Program, Target};
+use minicbor::{Decode, Encode};
+use vocab::{Exit, Fault, NodeId, Pid};
+
+/// One question. The caller's identity is what the socket's kernel says of it.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum Ask {
+    /// Start a program; the caller becomes its stand-in (or, for several nodes, the parent of the stand-ins).
+    #[n(0)]
+    Run {
+        #[n(0)]
+        target: Target,
+        #[n(1)]
+        program: Program,
+    },
+    #[n(1)]
+    Nodes,
+    #[n(2)]
+    Ps,
+    #[n(3)]
+    Where {
+        #[n(0)]
+        pid: Pid,
+    },
+}
+
+/// An answer, or one of several in a row for [`Ask::Run`].
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub enum Answer {
+    #[n(0)]
+    Failed(#[n(0)] Fault),
+    #[n(1)]
+    Nodes(#[n(0)] Vec<NodeRow>),
+    #[n(2)]
+    Ps(#[n(0)] Vec<ProcRow>),
+    #[n(3)]
+    Where {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        node: NodeId,
+    },
+    /// To `Run`: it is under way. Open `hold`, and hold; a channel for each copy will follow.
+    #[n(4)]
+    Granted {
+        /// The stand-in file on this machine (GHOSTS.md, "The hold").
+        #[n(0)]
+        hold: String,
+        /// One for each copy, in order.
+        #[n(1)]
+        copies: Vec<Copy>,
+    },
+    /// To `Run`: the channel of copy `copy`; its socket comes along as a descriptor (SCM_RIGHTS).
+    #[n(5)]
+    Channel {
+        #[n(0)]
+        copy: u32,
+    },
+    /// To `Run`: copy `copy` could not be started; `status` is what a shell would exit with (126 or 127).
+    #[n(6)]
+    NotStarted {
+        #[n(0)]
+        copy: u32,
+        #[n(1)]
+        fault: Fault,
+        #[n(2)]
+        status: u8,
+    },
+    /// To `Run`: copy `copy` has ended.
+    #[n(7)]
+    Ended {
+        #[n(0)]
+        copy: u32,
+        #[n(1)]
+        exit: Exit,
+    },
+}
+
+/// One copy of the program that `Run` starts.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Copy {
+    #[n(0)]
+    pub node: NodeId,
+    /// Secret of the channel between the caller's relay and the node: the key of its Noise handshake, 32 bytes.
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    pub key: Vec<u8>,
+}
+
+/// A line of `shoal nodes`.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct NodeRow {
+    #[n(0)]
+    pub node: NodeId,
+    /// `up`, `down`, or `silent` while its time runs out.
+    #[n(1)]
+    pub state: String,
+    #[n(2)]
+    pub address: String,
+    /// Bodies on it.
+    #[n(3)]
+    pub processes: u32,
+    #[n(4)]
+    pub cores: u32,
+    /// Bytes.
+    #[n(5)]
+    pub memory: u64,
+    /// Bytes.
+    #[n(6)]
+    pub memory_free: u64,
+    /// One-minute load average.
+    #[n(7)]
+    pub load: f32,
+}
+
+/// A line of `shoal ps`: a body.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct ProcRow {
+    #[n(0)]
+    pub pid: Pid,
+    #[n(1)]
+    pub node: NodeId,
+    #[n(2)]
+    pub uid: u32,
+    /// The state letter of `/proc/PID/stat`.
+    #[n(3)]
+    pub state: char,
+    /// CPU time used, in milliseconds.
+    #[n(4)]
+    pub cpu_ms: u64,
+    /// Resident set in KiB.
+    #[n(5)]
+    pub rss_kb: u64,
+    /// The command line with spaces, or `[comm]` where there is none.
+    #[n(6)]
+    pub command: String,
+    #[n(7)]
+    pub ppid: Pid,
+}

@@ -1,0 +1,13 @@
+//! The messages between front end, nodes and clients: bytes and types, no I/O.
+//!
+//! Every field and every variant has a number. A number is never used again, an unknown field is
+//! skipped, an unknown message is an error with a name ([`frame::decode`]). Who sends what when is in
+//! `docs/protocol.md`.
+#![forbid(unsafe_code)]
+
+pub mod ask;
+pub mod event;
+pub mod frame;
+pub mod node;
+pub mod run;
+pub mod stream;

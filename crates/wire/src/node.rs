@@ -1,0 +1,333 @@
+//! The control link between a node's agent and the front end.
+
+use crate::ask::{Answer, Ask, ProcRow};
+use crate::event::{BodyEvent, Person};
+use crate::run::{Caller, Program};
+use minicbor::{Decode, Encode};
+use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
+
+/// The version of this protocol; a peer of another one is refused with both numbers.
+pub const VERSION: u32 = 1;
+
+/// A range of PIDs a node may give to its own forks: `first ..= last`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Lease {
+    #[n(0)]
+    pub first: Pid,
+    #[n(1)]
+    pub last: Pid,
+}
+
+impl Lease {
+    pub fn has(self, pid: Pid) -> bool {
+        self.first <= pid && pid <= self.last
+    }
+}
+
+/// A node's load, sent with each beat.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Encode, Decode)]
+pub struct Load {
+    /// One-minute load average.
+    #[n(0)]
+    pub load: f32,
+    /// Bytes.
+    #[n(1)]
+    pub memory_free: u64,
+    #[n(2)]
+    pub cores: u32,
+    /// Bytes.
+    #[n(3)]
+    pub memory: u64,
+}
+
+/// A process of the space that has kin on the node and must stand there.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Kin {
+    #[n(0)]
+    pub person: Person,
+    /// Where its body is ([`NodeId::FRONT`] for a process of the front end).
+    #[n(1)]
+    pub node: NodeId,
+}
+
+/// Which processes a kill(2) from a node means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum KillTarget {
+    #[n(0)]
+    Process(#[n(0)] Pid),
+    /// tgkill: thread `tid` of process `pid`.
+    #[n(1)]
+    Thread {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        tid: Pid,
+    },
+    #[n(2)]
+    Group(#[n(0)] Pid),
+    /// kill(-1): every process of the space that the sender may signal, but itself.
+    #[n(3)]
+    All,
+}
+
+/// From a node's agent to the front end.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub enum ToFront {
+    /// First message on a link.
+    #[n(0)]
+    Hello {
+        #[n(0)]
+        version: u32,
+        /// The number it was configured with; none: the front end gives it the next free one.
+        #[n(1)]
+        number: Option<NodeId>,
+        #[n(2)]
+        load: Load,
+        /// After a reconnect: the leases it holds.
+        #[n(3)]
+        leases: Vec<Lease>,
+        /// After a reconnect: every body on it.
+        #[n(4)]
+        bodies: Vec<Person>,
+        /// After a reconnect: every PID that stands on it for a body elsewhere.
+        #[n(5)]
+        stand_ins: Vec<Pid>,
+        /// The port on which it takes channels from other nodes.
+        #[n(6)]
+        channel_port: u16,
+    },
+    /// I live; `sent_us` is the sender's monotonic clock and comes back in [`ToNode::Beat`].
+    #[n(1)]
+    Beat {
+        #[n(0)]
+        sent_us: u64,
+        #[n(1)]
+        load: Load,
+    },
+    /// What happened, in order. Acknowledged by [`ToNode::EventsDone`], which is also the brake on storms.
+    #[n(2)]
+    Events {
+        #[n(0)]
+        batch: u64,
+        #[n(1)]
+        events: Vec<BodyEvent>,
+    },
+    /// [`ToNode::Start`] failed before the program ran; nothing of it is left on the node.
+    #[n(3)]
+    NotStarted {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        fault: Fault,
+        /// What a shell would exit with: 127 not found, 126 otherwise.
+        #[n(2)]
+        status: u8,
+    },
+    /// A stand-in on this node was signalled: its body is elsewhere and must get it.
+    #[n(4)]
+    Signal {
+        #[n(0)]
+        target: Pid,
+        #[n(1)]
+        info: SigInfo,
+    },
+    /// A body called kill or its like for something that is not on its node; answered by [`ToNode::KillDone`].
+    #[n(5)]
+    Kill {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        sender: Pid,
+        #[n(2)]
+        target: KillTarget,
+        /// Signal number; 0 asks only whether it could be sent.
+        #[n(3)]
+        sig: u8,
+        /// For sigqueue: the code and value it came with.
+        #[n(4)]
+        queued: Option<SigInfo>,
+    },
+    /// A client on the node asks something that the front end must answer.
+    #[n(6)]
+    Ask {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        caller: Caller,
+        #[n(2)]
+        ask: Ask,
+    },
+    /// The last kin of `pid` on this node is gone, and its stand-in with it.
+    #[n(7)]
+    StandInGone {
+        #[n(0)]
+        pid: Pid,
+    },
+    /// Half of the newest lease is used.
+    #[n(8)]
+    LeaseWanted,
+    #[n(9)]
+    PsDone {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        rows: Vec<ProcRow>,
+    },
+    /// The answer to [`ToNode::StandIn`].
+    #[n(10)]
+    StandInDone {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        errno: i32,
+    },
+    /// pidfd_open of a process that is not on the node: please let it stand there ([`ToNode::StandIn`] or an errno).
+    #[n(11)]
+    StandInWanted {
+        #[n(0)]
+        pid: Pid,
+    },
+}
+
+/// From the front end to a node's agent.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub enum ToNode {
+    /// The answer to Hello.
+    #[n(0)]
+    Welcome {
+        #[n(0)]
+        number: NodeId,
+        #[n(1)]
+        leases: Vec<Lease>,
+        /// Microseconds between beats.
+        #[n(2)]
+        beat_us: u64,
+        /// The node kills its bodies when the newest beat that came back was sent longer ago than this.
+        #[n(3)]
+        lost_after_us: u64,
+        /// PIDs below this are the front end's own.
+        #[n(4)]
+        front_top: Pid,
+    },
+    #[n(1)]
+    Refused(#[n(0)] Fault),
+    #[n(2)]
+    Beat {
+        #[n(0)]
+        sent_us: u64,
+    },
+    #[n(3)]
+    EventsDone {
+        #[n(0)]
+        batch: u64,
+    },
+    /// Start `program` as `person`, child of `person.ppid`, with the kin it needs.
+    #[n(4)]
+    Start {
+        #[n(0)]
+        person: Person,
+        #[n(1)]
+        program: Program,
+        /// Parent, session leader and group leader, as far as they are alive, outermost first.
+        #[n(2)]
+        kin: Vec<Kin>,
+        #[n(3)]
+        channel: ChannelTo,
+    },
+    /// Deliver to a body on this node. The front end has checked permission.
+    #[n(5)]
+    Signal {
+        #[n(0)]
+        target: Pid,
+        #[n(1)]
+        info: SigInfo,
+        /// For tgkill: the thread, if not the whole process.
+        #[n(2)]
+        thread: Option<Pid>,
+    },
+    #[n(6)]
+    KillDone {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        errno: i32,
+    },
+    #[n(7)]
+    Answer {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        answer: Answer,
+        /// No more answers to this question.
+        #[n(2)]
+        last: bool,
+    },
+    /// The body of a process that stands on this node ended: its stand-in ends likewise.
+    #[n(8)]
+    Ended {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        exit: Exit,
+        #[n(2)]
+        usage: crate::event::Usage,
+    },
+    /// The body of a process that stands on this node stopped.
+    #[n(9)]
+    Stopped {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        sig: vocab::Sig,
+    },
+    #[n(10)]
+    Continued {
+        #[n(0)]
+        pid: Pid,
+    },
+    #[n(11)]
+    Lease(#[n(0)] Lease),
+    #[n(12)]
+    Ps {
+        #[n(0)]
+        id: u64,
+    },
+    /// Let this process stand on the node (pidfd_open from there).
+    #[n(13)]
+    StandIn {
+        #[n(0)]
+        kin: Kin,
+    },
+    /// There is no such process: the answer to [`ToFront::StandInWanted`].
+    #[n(14)]
+    NoStandIn {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        errno: i32,
+    },
+    /// A process on this node is from now on the stand-in of a program on another node (`shoal run` on a node).
+    #[n(15)]
+    BecomeStandIn {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        creds: Creds,
+    },
+}
+
+/// How the node that runs a program reaches the relay of the one who started it.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct ChannelTo {
+    /// `address:port`; empty: the front end's own address, as the control link has it.
+    #[n(0)]
+    pub address: String,
+    /// Names the channel in the clear: 16 random bytes.
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    pub token: Vec<u8>,
+    /// The key of its Noise handshake: 32 random bytes.
+    #[n(2)]
+    #[cbor(with = "minicbor::bytes")]
+    pub key: Vec<u8>,
+}

@@ -1,0 +1,104 @@
+//! What is to be started: the program and everything it takes along.
+
+use minicbor::{Decode, Encode};
+use vocab::{Creds, NodeId};
+
+/// Where the program is to run.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum Target {
+    /// The least loaded node that is up, round robin among equals.
+    #[n(0)]
+    Any,
+    /// This many nodes, chosen likewise, each once; more than there are nodes goes round again.
+    #[n(1)]
+    Count(#[n(0)] u32),
+    /// All nodes that are up.
+    #[n(2)]
+    All,
+    /// These; one that is unknown or down is an error.
+    #[n(3)]
+    Nodes(#[n(0)] Vec<NodeId>),
+}
+
+/// A resource limit (getrlimit(2)); `u64::MAX` is RLIM_INFINITY.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Limit {
+    #[n(0)]
+    pub resource: u32,
+    #[n(1)]
+    pub soft: u64,
+    #[n(2)]
+    pub hard: u64,
+}
+
+/// The window of a terminal (TIOCGWINSZ), in characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
+pub struct Window {
+    #[n(0)]
+    pub rows: u16,
+    #[n(1)]
+    pub columns: u16,
+}
+
+/// What descriptors 0, 1 and 2 of the program are.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum Stdio {
+    /// Three pipes, relayed over the channel.
+    #[n(0)]
+    Pipes,
+    /// A terminal of its own (`-t`), with `term` as the terminal's modes (struct termios, as bytes) where known.
+    #[n(1)]
+    Terminal {
+        #[n(0)]
+        window: Window,
+        #[n(1)]
+        #[cbor(with = "minicbor::bytes")]
+        term: Vec<u8>,
+    },
+}
+
+/// A program with its surroundings. Byte strings are the kernel's: no NUL inside, any other byte allowed.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Program {
+    /// As typed: looked up in the program's own PATH on the node when it has no slash (execvp(3)).
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    pub file: Vec<u8>,
+    #[n(1)]
+    pub argv: Vec<minicbor::bytes::ByteVec>,
+    #[n(2)]
+    pub env: Vec<minicbor::bytes::ByteVec>,
+    #[n(3)]
+    #[cbor(with = "minicbor::bytes")]
+    pub cwd: Vec<u8>,
+    #[n(4)]
+    pub umask: u32,
+    #[n(5)]
+    pub limits: Vec<Limit>,
+    /// -20 to 19.
+    #[n(6)]
+    pub nice: i32,
+    /// Signals that are ignored across exec, as a kernel set (what `nohup` and `trap ''` do).
+    #[n(7)]
+    pub ignored: u64,
+    #[n(8)]
+    pub stdio: Stdio,
+    /// Signals that are blocked across exec, as a kernel set.
+    #[n(9)]
+    pub blocked: u64,
+}
+
+/// Who asked, as the daemon read it from its kernel (never as the caller says).
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Caller {
+    #[n(0)]
+    pub pid: vocab::Pid,
+    #[n(1)]
+    pub creds: Creds,
+    #[n(2)]
+    pub ppid: vocab::Pid,
+    #[n(3)]
+    pub pgid: vocab::Pid,
+    #[n(4)]
+    pub sid: vocab::Pid,
+}

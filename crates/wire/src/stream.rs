@@ -1,0 +1,69 @@
+//! What goes over a channel: the standard streams of one program, between its node and the relay of `shoal run`.
+
+use crate::run::Window;
+use minicbor::{Decode, Encode};
+
+/// One of a program's standard streams.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Encode, Decode)]
+pub enum Stream {
+    #[n(0)]
+    In,
+    #[n(1)]
+    Out,
+    #[n(2)]
+    Err,
+}
+
+/// Bytes that may be under way on one stream before the reader has written them out; the credit each side starts with.
+pub const CREDIT: u32 = 256 * 1024;
+
+/// The most bytes in one [`Chunk::Data`].
+pub const PIECE: usize = 48 * 1024;
+
+/// One message of a channel, in either direction.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum Chunk {
+    #[n(0)]
+    Data {
+        #[n(0)]
+        stream: Stream,
+        #[n(1)]
+        #[cbor(with = "minicbor::bytes")]
+        bytes: Vec<u8>,
+    },
+    /// The writer is done: the reader's end is closed after what was sent.
+    #[n(1)]
+    End {
+        #[n(0)]
+        stream: Stream,
+    },
+    /// `bytes` have been written out on the other side: as many more may be sent.
+    #[n(2)]
+    Credit {
+        #[n(0)]
+        stream: Stream,
+        #[n(1)]
+        bytes: u32,
+    },
+    /// Nobody reads this stream any more: the writer gets EPIPE.
+    #[n(3)]
+    Broken {
+        #[n(0)]
+        stream: Stream,
+    },
+    /// The terminal's window changed.
+    #[n(4)]
+    Window(#[n(0)] Window),
+    /// From the node: the program has ended, and all that it had written by then came before this.
+    #[n(5)]
+    Ended,
+    /// From the node: a process blocks in reading its standard input (only said while the relay has [`Chunk::Quiet`]).
+    #[n(6)]
+    Wanted,
+    /// From the relay: it does not read its own input ahead (a terminal in the background); say when it is wanted.
+    #[n(7)]
+    Quiet {
+        #[n(0)]
+        on: bool,
+    },
+}
