@@ -1,1 +1,23 @@
+//! Linux, typed: one file per kernel facility, and all unsafe code of shoal.
+//!
+//! Every oddity of the kernel that we met is documented once, where it is wrapped, in this form:
+//! `// ODDITY(name): what happens. linux: the function. prog: tests/prog/odd_name.c`
 
+pub mod cgroup;
+pub mod clock;
+pub mod clone;
+pub mod epoll;
+pub mod features;
+pub mod fuse;
+pub mod mount;
+pub mod ns;
+pub mod perf;
+pub mod pidfd;
+pub mod proc;
+pub mod pty;
+pub mod seccomp;
+pub mod signal;
+pub mod sock;
+pub mod standin;
+pub mod sys;
+pub mod wait;

@@ -1,0 +1,65 @@
+//! The few calls that everything else is made of: errno as a value, descriptors that close themselves.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use vocab::{Fault, Result};
+
+/// The result of a libc call: `-1` becomes the errno.
+pub fn check(ret: i64) -> std::result::Result<i64, i32> {
+    if ret == -1 {
+        Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    } else {
+        Ok(ret)
+    }
+}
+
+/// The same, as a fault that says what was being done.
+pub fn checked(ret: i64, doing: impl FnOnce() -> String) -> Result<i64> {
+    check(ret).map_err(|errno| Fault::sys(errno, doing()))
+}
+
+/// A path or other string for the kernel.
+///
+/// # Errors
+/// `Refused` when it has a NUL inside.
+pub fn cstring(text: impl Into<Vec<u8>>) -> Result<CString> {
+    CString::new(text).map_err(|_| Fault::refused("a string for the kernel has a NUL inside"))
+}
+
+/// Takes ownership of a descriptor that a call has just returned.
+pub fn own(ret: i64, doing: impl FnOnce() -> String) -> Result<OwnedFd> {
+    let fd = checked(ret, doing)?;
+    // SAFETY: the kernel returned it to this call just now, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Reads once. `Ok(0)` is the end of the file.
+pub fn read(fd: BorrowedFd<'_>, into: &mut [u8]) -> std::result::Result<usize, i32> {
+    // SAFETY: the pointer and the length are those of a live, writable slice.
+    check(unsafe { libc::read(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) } as i64).map(|n| n as usize)
+}
+
+/// Writes once; may write less than all.
+pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> std::result::Result<usize, i32> {
+    // SAFETY: the pointer and the length are those of a live slice.
+    check(unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) } as i64).map(|n| n as usize)
+}
+
+/// Sets or clears O_NONBLOCK.
+pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
+    // SAFETY: F_GETFL and F_SETFL take and return plain numbers.
+    let flags =
+        checked(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }.into(), || "read descriptor flags".into())?;
+    let flags = if on { flags as i32 | libc::O_NONBLOCK } else { flags as i32 & !libc::O_NONBLOCK };
+    // SAFETY: as above.
+    checked(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }.into(), || "set O_NONBLOCK".into()).map(drop)
+}
+
+/// A pipe, both ends close-on-exec: (read, write).
+pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0i32; 2];
+    // SAFETY: `ends` is an array of two ints, as pipe2(2) wants.
+    checked(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }.into(), || "make a pipe".into())?;
+    // SAFETY: both were made just now and belong to nobody.
+    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}
