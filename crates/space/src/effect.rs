@@ -27,11 +27,19 @@ pub enum Effect {
         pid: Pid,
     },
 
-    /// Start the program that `person.pid` asked for, as `person`; `kin` are the stand-ins that it needs, outermost first.
+    /// Start a program as `person`; `kin` are the stand-ins that it needs, outermost first. `copy` is its place in `RunMany::to`
+    /// (the caller is then `person.ppid`), or 0 for `Run` (the caller is `person.pid`).
     Start {
         node: NodeId,
         person: Person,
         kin: Vec<Kin>,
+        copy: u32,
+    },
+    /// The ghost of copy `copy` could not be made: this copy is not started.
+    NotCloned {
+        parent: Pid,
+        copy: u32,
+        errno: i32,
     },
     /// The process `pid` on `node` is from now on the stand-in of its program on another node.
     BecomeStandIn {

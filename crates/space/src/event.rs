@@ -11,8 +11,9 @@ pub enum Event {
     /// The agreed time is over: the node has killed every body, so they have ended.
     NodeLost { node: NodeId },
     /// A node is back within the agreed time (or after a restart of the front daemon). `bodies` holds every process of the
-    /// space whose end the front end has not acknowledged yet, zombies included; later events may repeat what it says.
-    NodeBack { node: NodeId, bodies: Vec<Person>, stand_ins: Vec<Pid> },
+    /// space whose end the front end has not acknowledged yet, zombies included; later events may repeat what it says. `natives` are
+    /// those among `stand_ins` that are native processes of the front end.
+    NodeBack { node: NodeId, bodies: Vec<Person>, stand_ins: Vec<Pid>, natives: Vec<Person> },
 
     /// `person` (the process that called `shoal run`) asks for a program on `to` under its own PID. On the front end
     /// (`at` is [`NodeId::FRONT`]) it is the ghost; on a node its process becomes the stand-in there.
@@ -76,4 +77,24 @@ pub enum BodyEvent {
     Reaped { pid: Pid },
     Adopted { pid: Pid, ppid: Pid },
     Subreaper { pid: Pid, on: bool },
+}
+
+impl BodyEvent {
+    /// The process that it is about; for a fork the child.
+    pub fn pid(&self) -> Pid {
+        match *self {
+            BodyEvent::Forked { child, .. } => child,
+            BodyEvent::Started { pid }
+            | BodyEvent::Named { pid, .. }
+            | BodyEvent::Credentials { pid, .. }
+            | BodyEvent::Group { pid, .. }
+            | BodyEvent::Session { pid }
+            | BodyEvent::Stopped { pid, .. }
+            | BodyEvent::Continued { pid }
+            | BodyEvent::Exited { pid, .. }
+            | BodyEvent::Reaped { pid }
+            | BodyEvent::Adopted { pid, .. }
+            | BodyEvent::Subreaper { pid, .. } => pid,
+        }
+    }
 }
