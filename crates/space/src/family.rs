@@ -103,7 +103,7 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid) else { return };
         entry.body = Body::Ended(exit);
         entry.early.clear();
-        entry.stop_pending = false;
+        let stop_pending = std::mem::take(&mut entry.stop_pending);
         let (place, killed, asked, ppid) = (entry.place, entry.kill_pending, entry.asked, entry.person.ppid);
         for node in std::mem::take(&mut entry.stands) {
             self.out.push(Effect::EndStandIn { node, pid, exit, usage });
@@ -111,6 +111,9 @@ impl Space {
         self.log(pid, place, "ended, wait status", exit.to_status());
         if asked {
             self.out.push(Effect::Ended { pid, exit });
+        }
+        if stop_pending {
+            self.discard_stop(pid);
         }
         self.drop_stops(pid);
         if killed {
