@@ -75,6 +75,8 @@ impl Space {
         let fits = |e: &Entry| {
             e.ghost.obeys()
                 && e.end == End::No
+                && !e.ended()
+                && !e.kill_pending
                 && e.person.pid != person.pid
                 && e.person.creds.uid == person.creds.uid
                 && (person.sid == person.pid || e.person.sid == person.sid)

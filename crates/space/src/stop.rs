@@ -104,7 +104,11 @@ impl Space {
                 self.signal_copies(pid, our_signal(Sig::STOP));
             }
             Body::Ended(_) => self.discard_stop(pid),
-            Body::Stopped(_) if !(entry.given.is_empty() && entry.queue.is_empty()) => self.discard_stop(pid),
+            Body::Stopped(sig) if !(entry.given.is_empty() && entry.queue.is_empty()) => {
+                self.drop_stops(pid);
+                self.discard_stop(pid);
+                self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
+            }
             Body::Stopped(_) | Body::Unclaimed | Body::Native => self.sleep(pid),
         }
     }

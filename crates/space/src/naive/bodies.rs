@@ -231,7 +231,11 @@ impl Bodies {
 
     /// Everything on it is dead, and what it had to tell is lost.
     pub(super) fn lose(&mut self, node: NodeId) {
-        self.told.remove(&node);
+        for event in self.told.remove(&node).unwrap_or_default() {
+            if let Event::Body { event: BodyEvent::Exited { pid, .. }, .. } = event {
+                self.tree.exits.insert(pid.0, Exit::NodeLost);
+            }
+        }
         self.inbox.remove(&node);
         self.asked.retain(|(asker, _)| *asker != node);
         let here: Vec<i32> = self.tree.procs.iter().filter(|(_, p)| p.node == node).map(|(n, _)| *n).collect();

@@ -79,6 +79,10 @@ impl Front {
                 self.report(n, Event::Done { pid: pid(n), result });
                 return;
             }
+            Some(Command::Kill { .. }) => {
+                self.report(n, Event::Done { pid: pid(n), result: Err(3) });
+                return;
+            }
             Some(other) => match other {
                 Command::Subreaper(on) => {
                     self.tree.at(n).subreaper = on;
@@ -197,6 +201,7 @@ impl Front {
                 *command = None;
             }
         }
+        self.ghost(n).stop_pending = false;
         if self.tree.alive(n) && self.ghost(n).gate.is_none() {
             self.wake(n);
         }

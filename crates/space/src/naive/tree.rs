@@ -139,13 +139,19 @@ impl Tree {
         for (pid, body) in &self.procs {
             let Some(ghost) = ghosts.procs.get(pid) else { return Some(format!("{pid} has no ghost: {body:?}")) };
             let mut like = Proc { node: body.node, blocked: body.blocked, ..ghost.clone() };
+            if matches!((like.state, body.state), (State::Stop(_), State::Stop(_))) {
+                // A second stop signal, at the ghost or at the body, changes nothing.
+                like.state = body.state;
+            }
             if !groups {
                 like.pgid = body.pgid;
             }
             if matches!(body.state, State::Zombie(_)) {
                 like.subreaper = body.subreaper;
                 if !groups && matches!(like.state, State::Zombie(_)) {
-                    like.state = body.state;
+                    // Killed before it could follow.
+                    (like.state, like.name, like.uid) = (body.state, body.name, body.uid);
+                    like.sid = body.sid;
                 }
             }
             if like != *body {
