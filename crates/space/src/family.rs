@@ -69,21 +69,23 @@ impl Space {
         }
     }
 
-    /// Who can clone this ghost as an orphan: of its session and user, with the same process taking orphans.
+    /// Who can clone this ghost as an orphan: of its session and user, with the same process taking its orphans.
     fn cloner_for(&self, entry: &Entry) -> Option<Pid> {
         let person = &entry.person;
+        let dead = |p: &&Entry| p.kill_pending || !p.ghost.will_obey();
+        let heir = self.table.get(person.ppid).filter(dead).map_or(person.ppid, |p| p.person.ppid);
+        let taker = self.taker(heir);
         let fits = |e: &Entry| {
-            e.ghost.obeys()
+            // One that is still to come might be a child of this very one.
+            e.ghost == Ghost::Held
                 && e.end == End::No
                 && !e.ended()
                 && !e.kill_pending
-                && e.person.pid != person.pid
                 && e.person.creds.uid == person.creds.uid
                 && (person.sid == person.pid || e.person.sid == person.sid)
-                && self.taker(e.person.ppid) == self.taker(person.ppid)
+                && self.taker(e.person.pid) == taker
         };
-        let parent = self.table.get(person.ppid)?;
-        if let Some(near) = self.table.get(parent.person.ppid).filter(|e| fits(e)) {
+        if let Some(near) = self.table.get(heir).filter(|e| fits(e)) {
             return Some(near.person.pid);
         }
         self.table.which(fits).first().copied()

@@ -234,6 +234,9 @@ impl Bodies {
         for event in self.told.remove(&node).unwrap_or_default() {
             if let Event::Body { event: BodyEvent::Exited { pid, .. }, .. } = event {
                 self.tree.exits.insert(pid.0, Exit::NodeLost);
+                if let Some(zombie) = self.tree.procs.get_mut(&pid.0) {
+                    zombie.state = State::Zombie(Exit::NodeLost);
+                }
             }
         }
         self.inbox.remove(&node);

@@ -137,8 +137,21 @@ impl Tree {
     /// Where the two differ, in words.
     pub(super) fn difference(&self, ghosts: &Tree, groups: bool) -> Option<String> {
         for (pid, body) in &self.procs {
+            if !groups && matches!(body.state, State::Zombie(_)) && !ghosts.procs.contains_key(pid) {
+                // Nobody was left to clone its ghost, so it was killed.
+                continue;
+            }
             let Some(ghost) = ghosts.procs.get(pid) else { return Some(format!("{pid} has no ghost: {body:?}")) };
             let mut like = Proc { node: body.node, blocked: body.blocked, ..ghost.clone() };
+            if let (State::Zombie(seen), State::Zombie(real)) = (like.state, body.state) {
+                if seen.to_status() == real.to_status() {
+                    like.state = body.state;
+                }
+                if real == Exit::NodeLost {
+                    // What it did last was lost with the node.
+                    like = Proc { ppid: like.ppid, state: like.state, ..body.clone() };
+                }
+            }
             if matches!((like.state, body.state), (State::Stop(_), State::Stop(_))) {
                 // A second stop signal, at the ghost or at the body, changes nothing.
                 like.state = body.state;
