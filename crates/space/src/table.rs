@@ -43,6 +43,8 @@ pub(crate) struct Entry {
     pub(crate) children: BTreeSet<Pid>,
     /// Nodes on which it stands for the body elsewhere.
     pub(crate) stands: BTreeSet<NodeId>,
+    /// As it was when it was forked, if it has changed before its ghost held.
+    pub(crate) born: Option<Box<Person>>,
     pub(crate) subreaper: bool,
     /// A client asked for it and is told of its end.
     pub(crate) asked: bool,
@@ -80,6 +82,7 @@ impl Entry {
             ghost,
             children: BTreeSet::new(),
             stands: BTreeSet::new(),
+            born: None,
             subreaper: false,
             asked: false,
             early: Vec::new(),
@@ -95,6 +98,13 @@ impl Entry {
             clone: None,
             ids: None,
             orphaned_by: Vec::new(),
+        }
+    }
+
+    /// It is about to change: while there is no ghost, remember what that will have to begin with.
+    pub(crate) fn remember(&mut self) {
+        if matches!(self.ghost, Ghost::Wanted | Ghost::Coming) && self.born.is_none() {
+            self.born = Some(Box::new(self.person.clone()));
         }
     }
 

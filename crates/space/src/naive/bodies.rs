@@ -232,11 +232,13 @@ impl Bodies {
     /// Everything on it is dead, and what it had to tell is lost.
     pub(super) fn lose(&mut self, node: NodeId) {
         for event in self.told.remove(&node).unwrap_or_default() {
-            if let Event::Body { event: BodyEvent::Exited { pid, .. }, .. } = event {
-                self.tree.exits.insert(pid.0, Exit::NodeLost);
-                if let Some(zombie) = self.tree.procs.get_mut(&pid.0) {
-                    zombie.state = State::Zombie(Exit::NodeLost);
-                }
+            let (Event::Body { event: BodyEvent::Exited { pid, .. }, .. } | Event::NotStarted { pid, .. }) = event
+            else {
+                continue;
+            };
+            self.tree.exits.insert(pid.0, Exit::NodeLost);
+            if let Some(zombie) = self.tree.procs.get_mut(&pid.0) {
+                zombie.state = State::Zombie(Exit::NodeLost);
             }
         }
         self.inbox.remove(&node);
