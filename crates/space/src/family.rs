@@ -135,8 +135,17 @@ impl Space {
         if entry.end != End::No || matches!(entry.ghost, Ghost::Absent | Ghost::Gone) {
             return;
         }
-        let mark = Mark { leaves: Some(entry.person.pgid), orphans: !entry.children.is_empty(), ..Mark::default() };
+        let (pgid, orphans) = (entry.person.pgid, !entry.children.is_empty());
+        // With it go its zombies, which may be the last of their groups.
+        let mut after = Vec::new();
+        for child in &self.table.get(pid).map(|e| e.children.clone()).unwrap_or_default() {
+            if let Some(zombie) = self.table.get(*child).filter(|c| c.ended()) {
+                self.steps.joins(zombie.person.pgid, &mut after);
+            }
+        }
+        let mark = Mark { leaves: Some(pgid), orphans, after, ..Mark::default() };
         let id = self.steps.add(pid, mark);
+        let Some(entry) = self.table.get_mut(pid) else { return };
         entry.end = End::Queued(id);
         entry.queue.push_back(Step { id, act: Act::End });
         self.ready.push(pid);
