@@ -56,11 +56,11 @@ impl World {
             front: Front::new(),
             rng: Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             effects: Vec::new(),
-            kills: seed % 3 == 0,
+            kills: matches!(seed % 3, 0),
             trace,
             events: 0,
         };
-        world.bodies.spans = seed % 2 == 0;
+        world.bodies.spans = matches!(seed % 2, 0);
         for node in NODES {
             world.event(Event::NodeUp { node });
         }

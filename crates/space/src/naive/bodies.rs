@@ -128,8 +128,13 @@ impl Bodies {
         whom.retain(|c| self.tree.alive(*c) && self.tree.procs[c].node == me.node && !self.tree.procs[c].blocked);
         whom.push(n);
         let whom = whom[rng.below(whom.len())];
-        let mut groups: Vec<i32> =
-            self.tree.procs.values().filter(|p| p.node == me.node && p.sid == me.sid).map(|p| p.pgid).collect();
+        let mut groups: Vec<i32> = self
+            .tree
+            .procs
+            .values()
+            .filter(|p| p.node == me.node && p.sid == me.sid && !p.blocked)
+            .map(|p| p.pgid)
+            .collect();
         groups.push(whom);
         let pgid = groups[rng.below(groups.len())];
         if self.tree.procs[&whom].pgid != pgid
