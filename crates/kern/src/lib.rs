@@ -11,6 +11,7 @@ pub mod features;
 pub mod fuse;
 pub mod mount;
 pub mod ns;
+pub mod pending;
 pub mod perf;
 pub mod pidfd;
 pub mod proc;
