@@ -10,7 +10,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use vocab::{Exit, Fault, Pid, Result};
+use vocab::{Exit, Fault, Pid, Result, SigSet};
 
 /// The bridge in the cluster's network namespace.
 const BRIDGE: &str = "shoal";
@@ -25,6 +25,8 @@ pub(crate) struct Birth {
     /// The cluster key as the text of its file.
     pub(crate) key: String,
     pub(crate) terminal: Option<OwnedFd>,
+    /// The signals that the caller had blocked when it started.
+    pub(crate) blocked: SigSet,
 }
 
 /// How far a machine has come.
@@ -126,17 +128,9 @@ fn add(host: Host, birth: &Birth, bridge: u32, logs: &Path) -> Result<Member> {
             let terminal = birth.terminal.as_ref().filter(|_| front).map(OwnedFd::try_clone).transpose();
             let Ok(terminal) = terminal else { ns::exit(1) };
             let (nodes, command) = (birth.plan.nodes, birth.plan.command.clone());
-            ns::exit(machine::init(Machine {
-                host,
-                nodes,
-                talk: theirs,
-                cgroup,
-                bridge,
-                log,
-                config,
-                command,
-                terminal,
-            }))
+            let (talk, blocked) = (theirs, birth.blocked);
+            let machine = Machine { host, nodes, talk, cgroup, bridge, log, config, command, blocked, terminal };
+            ns::exit(machine::init(machine))
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{places, shell, watch};
 use kern::init::{self, SignalFd};
 use kern::netlink::{self, Netlink};
 use kern::ns::{self, Forked, Namespaces};
+use kern::signal;
 use kern::wait::{self, Change};
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use vocab::{Fault, Pid, Result, Sig};
+use vocab::{Fault, Pid, Result, Sig, SigSet};
 
 /// The network device of every machine.
 const DEVICE: &str = "eth0";
@@ -33,6 +34,8 @@ pub(crate) struct Machine {
     pub(crate) config: String,
     /// The front end's command; empty: a shell.
     pub(crate) command: Vec<OsString>,
+    /// The signals that the caller of the sandbox had blocked, for the command.
+    pub(crate) blocked: SigSet,
     /// The terminal for the command, when the caller has one.
     pub(crate) terminal: Option<OwnedFd>,
 }
@@ -169,10 +172,14 @@ impl Life {
             .stdout(output()?)
             .stderr(output()?)
             .process_group(0);
-        let child = command.spawn().map_err(|e| Fault::io(&e, format!("start {}", program.display())))?;
-        self.daemon = Some(Pid(child.id() as i32));
-        self.ready = Some(ready);
-        Ok(())
+        match ns::fork(Namespaces::empty())? {
+            Forked::Parent(child) => {
+                self.daemon = Some(child.pid);
+                self.ready = Some(ready);
+                Ok(())
+            }
+            Forked::Child => ns::exit(become_program(&mut command, || signal::set_mask(SigSet::default()))),
+        }
     }
 
     /// In a session of its own: the caller's session and group have no numbers here.
@@ -185,7 +192,14 @@ impl Life {
                 self.machine.terminal = None;
                 leave_streams()
             }
-            Forked::Child => ns::exit(become_command(&mut command, self.machine.terminal.as_ref())),
+            Forked::Child => {
+                let Machine { terminal, blocked, .. } = &self.machine;
+                ns::exit(become_program(&mut command, || {
+                    signal::set_mask(*blocked)?;
+                    ns::new_session()?;
+                    terminal.as_ref().map_or(Ok(()), take)
+                }))
+            }
         }
     }
 
@@ -206,9 +220,9 @@ impl Life {
     }
 }
 
-/// Execs; returns only when that failed, with the status a shell has for it.
-fn become_command(command: &mut Command, terminal: Option<&OwnedFd>) -> i32 {
-    if let Err(fault) = ns::new_session().and_then(|_| terminal.map_or(Ok(()), take)) {
+/// Makes itself ready and execs; returns only when that failed, with the status a shell has for it.
+fn become_program(command: &mut Command, ready: impl FnOnce() -> Result<()>) -> i32 {
+    if let Err(fault) = ready() {
         eprintln!("shoal: {fault}");
         return 125;
     }

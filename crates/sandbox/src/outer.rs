@@ -48,13 +48,14 @@ fn make_and_follow(
     outer_terminal: Option<(std::fs::File, kern::pty::Modes)>,
 ) -> Result<Exit> {
     let with_terminal = outer_terminal.is_some();
+    let blocked = kern::signal::blocked()?;
     let signals = SignalFd::new(&watched(with_terminal))?;
     let (relay, slave) = match outer_terminal {
         Some((outer, modes)) => Terminal::make(outer, modes).map(|(relay, slave)| (Some(relay), Some(slave)))?,
         None => (None, None),
     };
     let (ours, theirs) = Talk::pair()?;
-    let birth = Birth { plan, caller: theirs, cgroup: claim.path().to_owned(), key: key()?, terminal: slave };
+    let birth = Birth { plan, caller: theirs, cgroup: claim.path().to_owned(), key: key()?, terminal: slave, blocked };
     let all = Namespaces::MOUNT | Namespaces::PID | Namespaces::NET | Namespaces::UTS | Namespaces::IPC;
     let child = match ns::fork(all)? {
         Forked::Parent(child) => child,
