@@ -143,10 +143,8 @@ fn terminal() -> BorrowedFd<'static> {
 
 /// Sleeps while `word` is `value`; may return early (a signal, a spurious wake).
 fn futex_wait(word: &AtomicU32, value: u32, timeout_ms: Option<u32>) {
-    let span = timeout_ms.map(|ms| libc::timespec {
-        tv_sec: i64::from(ms / 1000),
-        tv_nsec: i64::from(ms % 1000) * 1_000_000,
-    });
+    let span =
+        timeout_ms.map(|ms| libc::timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
     let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the word and the timespec live through the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, value, span) };

@@ -1,16 +1,21 @@
 //! The channels of all copies, as the relay's threads share them: what may be sent, what is owed, what is over.
 
 use super::output::{Item, Queue};
-use kern::epoll::Waker;
+use kern::epoll::{Interest, Poller, Ready, Waker};
 use link::secure::Secure;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vocab::{Fault, NodeId, Result};
 use wire::run::Window;
 use wire::stream::{Chunk, Stream, CREDIT, PIECE};
 
 /// Consumed bytes are told to the node in portions of this size.
 const PORTION: u32 = CREDIT / 4;
+
+/// The poller's token of the hub's waker, and of the daemon's socket; below them: numbers of copies.
+const HUB: u64 = u64::MAX;
+const DAEMON: u64 = u64::MAX - 1;
 
 /// One copy of the program.
 #[derive(Debug)]
@@ -30,6 +35,8 @@ pub(crate) struct Copy {
     due: [u32; 2],
     /// Output and errors: the end has come.
     closed: [bool; 2],
+    /// Not all could be written at once: the poller waits until it can.
+    writing: bool,
 }
 
 impl Copy {
@@ -44,20 +51,28 @@ impl Copy {
             owed: [0; 2],
             due: [CREDIT; 2],
             closed: [false; 2],
+            writing: false,
         }
     }
 
-    /// Sends to the node; a failure is found again, and dealt with, by who reads the channel.
-    fn tell(&mut self, chunk: &Chunk) {
-        if let Some(channel) = &mut self.channel {
-            if let Err(fault) = channel.send(chunk).and_then(|()| channel.flush()) {
-                tracing::debug!(node = %self.node, %fault, "a channel cannot be written");
+    /// Has the poller wait for what the channel waits for.
+    fn watch(&mut self, poller: &Poller, number: usize) {
+        let Some(channel) = &self.channel else { return };
+        if channel.wants_write() != self.writing {
+            self.writing = channel.wants_write();
+            let interest = Interest::reading_and(self.writing);
+            if let Err(fault) = poller.modify(channel.fd(), number as u64, interest) {
+                tracing::warn!(%fault, node = %self.node, "a channel is not waited for");
             }
         }
     }
 
+    fn takes_input(&self) -> bool {
+        self.input && !self.over
+    }
+
     fn is_ready_for_input(&self) -> bool {
-        self.channel.as_ref().is_some_and(Secure::established)
+        self.channel.is_some()
     }
 }
 
@@ -84,12 +99,31 @@ struct Input {
 pub(crate) struct State {
     pub(crate) copies: Vec<Copy>,
     input: Input,
+    /// Waits for the channels (the copy's number is the token) and for what else the hub listens to.
+    poller: Arc<Poller>,
+}
+
+impl State {
+    /// Sends to the copies that `which` picks; a failure is found again, and dealt with, by who reads the channel.
+    fn tell(&mut self, chunk: &Chunk, mut which: impl FnMut(usize, &mut Copy) -> bool) {
+        for (number, copy) in self.copies.iter_mut().enumerate() {
+            if which(number, copy) {
+                if let Some(channel) = &mut copy.channel {
+                    if let Err(fault) = channel.send(chunk).and_then(|()| channel.flush()) {
+                        tracing::debug!(node = %copy.node, %fault, "a channel cannot be written");
+                    }
+                }
+                copy.watch(&self.poller, number);
+            }
+        }
+    }
 }
 
 /// Shared by the relay's threads.
 #[derive(Debug)]
 pub(crate) struct Channels {
     state: Mutex<State>,
+    poller: Arc<Poller>,
     queues: [Queue; 2],
     /// Marks that the writers have not reached: two for each copy.
     marks: AtomicUsize,
@@ -101,14 +135,19 @@ pub(crate) struct Channels {
 
 impl Channels {
     pub(crate) fn new(copies: Vec<(NodeId, [u8; 32])>) -> Result<Channels> {
+        let poller = Arc::new(Poller::new()?);
+        let hub = Waker::new()?;
+        poller.add(hub.as_fd(), HUB, Interest::READ)?;
         Ok(Channels {
             marks: AtomicUsize::new(2 * copies.len()),
             state: Mutex::new(State {
                 copies: copies.into_iter().map(|(node, key)| Copy::new(node, key)).collect(),
                 input: Input::default(),
+                poller: poller.clone(),
             }),
+            poller,
             queues: Default::default(),
-            hub: Waker::new()?,
+            hub,
             reader: Waker::new()?,
         })
     }
@@ -135,34 +174,31 @@ impl Channels {
     }
 
     /// Bytes of a copy have been written out: the node may send as many more.
-    pub(crate) fn consumed(&self, copy: usize, stream: Stream, bytes: usize) {
+    pub(crate) fn consumed(&self, number: usize, stream: Stream, bytes: usize) {
         let mut state = self.lock();
-        let Some(copy) = state.copies.get_mut(copy) else { return };
+        let Some(copy) = state.copies.get_mut(number) else { return };
         let i = index(stream);
         copy.owed[i] += bytes as u32;
         if copy.owed[i] >= PORTION && !copy.closed[i] {
             let bytes = std::mem::take(&mut copy.owed[i]);
             copy.due[i] += bytes;
-            copy.tell(&Chunk::Credit { stream, bytes });
-            self.wake_if_stuck(&state);
+            state.tell(&Chunk::Credit { stream, bytes }, |n, _| n == number);
         }
     }
 
     /// Nobody reads our own stream: let the programs know.
     pub(crate) fn unread(&self, stream: Stream) {
-        let mut state = self.lock();
-        for copy in &mut state.copies {
-            copy.tell(&Chunk::Broken { stream });
+        self.lock().tell(&Chunk::Broken { stream }, |_, copy| {
             copy.closed[index(stream)] = true;
-        }
-        self.wake_if_stuck(&state);
+            true
+        });
     }
 
     // From the reader of standard input.
 
     pub(crate) fn allowed(&self) -> Allowed {
         let state = self.lock();
-        let mut takers = state.copies.iter().filter(|c| c.input && !c.over).peekable();
+        let mut takers = state.copies.iter().filter(|c| c.takes_input()).peekable();
         if takers.peek().is_none() {
             return Allowed::Over;
         }
@@ -182,12 +218,11 @@ impl Channels {
             true => Chunk::End { stream: Stream::In },
             false => Chunk::Data { stream: Stream::In, bytes },
         };
-        for copy in state.copies.iter_mut().filter(|c| c.input && !c.over) {
-            copy.credit = copy.credit.saturating_sub(used);
-            copy.tell(&chunk);
-        }
         state.input.ended |= ended;
-        self.wake_if_stuck(&state);
+        state.tell(&chunk, |_, copy| {
+            copy.credit = copy.credit.saturating_sub(used);
+            copy.takes_input()
+        });
     }
 
     /// Says whether input is read only when it is wanted; saying it again asks again.
@@ -195,10 +230,7 @@ impl Channels {
         let mut state = self.lock();
         state.input.quiet = on;
         state.input.wanted = false;
-        for copy in state.copies.iter_mut().filter(|c| c.input && !c.over) {
-            copy.tell(&Chunk::Quiet { on });
-        }
-        self.wake_if_stuck(&state);
+        state.tell(&Chunk::Quiet { on }, |_, copy| copy.takes_input());
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
@@ -207,60 +239,78 @@ impl Channels {
 
     // From the hub.
 
+    /// Waits for the daemon's answers too.
+    pub(crate) fn listen(&self, daemon: BorrowedFd<'_>) -> Result<()> {
+        self.poller.add(daemon, DAEMON, Interest::READ)
+    }
+
+    /// Waits until there is something to do (`more`: only looks), and deals with what the channels brought.
+    /// True: some have more.
+    pub(crate) fn wait(&self, ready: &mut Vec<Ready>, more: bool) -> Result<bool> {
+        self.poller.wait(ready, more.then_some(0))?;
+        if self.hub.drain() {
+            self.reader.wake();
+        }
+        let channels = ready.iter().filter(|r| r.token < DAEMON);
+        Ok(channels.fold(false, |more, r| self.receive(r.token as usize) || more))
+    }
+
     /// A channel has been connected: what was said before goes to it too.
-    pub(crate) fn connected(&self, copy: usize, fd: std::os::fd::OwnedFd) -> Result<()> {
+    pub(crate) fn connected(&self, number: usize, fd: OwnedFd) -> Result<()> {
         let mut state = self.lock();
         let (quiet, ended) = (state.input.quiet, state.input.ended);
-        let copy = state.copies.get_mut(copy).ok_or_else(|| Fault::wire("a channel for a copy that is not ours"))?;
+        let copy = state.copies.get_mut(number).ok_or_else(|| Fault::wire("a channel for a copy that is not ours"))?;
         if copy.channel.is_some() || copy.over {
             return Err(Fault::wire("a second channel for one copy"));
         }
+        self.poller.add(fd.as_fd(), number as u64, Interest::READ)?;
         copy.channel = Some(Secure::channel_taker(fd, &copy.key)?);
+        copy.watch(&self.poller, number);
+        self.reader.wake();
         if quiet {
-            copy.tell(&Chunk::Quiet { on: true });
+            state.tell(&Chunk::Quiet { on: true }, |n, _| n == number);
         }
         if ended {
-            copy.tell(&Chunk::End { stream: Stream::In });
+            state.tell(&Chunk::End { stream: Stream::In }, |n, _| n == number);
         }
         Ok(())
     }
 
-    /// Deals with what has come over the channel of `copy`; false: there is more.
-    pub(crate) fn receive(&self, number: usize) -> bool {
+    /// Deals with what has come over the channel of copy `number`; true: there is more.
+    fn receive(&self, number: usize) -> bool {
         let mut state = self.lock();
-        let Some(Copy { channel: Some(channel), .. }) = state.copies.get_mut(number) else { return true };
-        let was_ready = channel.established();
-        let mut end = channel.receive();
-        if !was_ready && channel.established() {
-            self.reader.wake();
-        }
-        loop {
-            let Some(Copy { channel: Some(channel), .. }) = state.copies.get_mut(number) else { return true };
-            match channel.next::<Chunk>() {
-                Ok(Some(chunk)) => {
-                    if let Err(fault) = self.take(&mut state, number, chunk) {
-                        end = Err(fault);
-                        break;
-                    }
+        let received = match state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
+            Some(channel) => channel.receive(),
+            None => return false,
+        };
+        // Whole messages that came before an end or a failure still count.
+        let taken = self.take_all(&mut state, number);
+        let flushed = match state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
+            Some(channel) => channel.flush(),
+            None => Ok(()),
+        };
+        match received.and_then(|more| taken.and(flushed).map(|()| more)) {
+            Ok(more) => {
+                if let Some(copy) = state.copies.get_mut(number) {
+                    copy.watch(&self.poller, number);
                 }
-                Ok(None) => break,
-                Err(fault) => {
-                    end = Err(fault);
-                    break;
-                }
+                more
             }
-        }
-        let end = end.and_then(|more| match state.copies.get_mut(number) {
-            Some(Copy { channel: Some(channel), .. }) => channel.flush().map(|()| more),
-            _ => Ok(false),
-        });
-        match end {
-            Ok(more) => !more,
             Err(fault) => {
                 self.broke(&mut state, number, &fault);
-                true
+                false
             }
         }
+    }
+
+    fn take_all(&self, state: &mut State, number: usize) -> Result<()> {
+        while let Some(channel) = state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
+            match channel.next::<Chunk>()? {
+                Some(chunk) => self.take(state, number, chunk)?,
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     fn take(&self, state: &mut State, number: usize, chunk: Chunk) -> Result<()> {
@@ -330,11 +380,17 @@ impl Channels {
         self.over(&mut state, number);
     }
 
-    /// Those that have no channel will not get one.
-    pub(crate) fn give_up_unconnected(&self, why: &str) {
+    /// The node of this copy is lost.
+    pub(crate) fn lost(&self, number: usize) {
+        let why = self.lock().copies.get(number).filter(|c| !c.over).map(|c| format!("shoal: {} is lost\n", c.node));
+        self.give_up(number, why);
+    }
+
+    /// Those that have no channel will not get one (`all`: nor will the others be read any more).
+    pub(crate) fn give_up_waiting(&self, all: bool, why: &str) {
         let waiting: Vec<usize> = {
             let state = self.lock();
-            let waits = |c: &Copy| c.channel.is_none() && !c.over;
+            let waits = |c: &Copy| !c.over && (all || c.channel.is_none());
             state.copies.iter().enumerate().filter(|(_, c)| waits(c)).map(|(i, _)| i).collect()
         };
         for number in waiting {
@@ -343,9 +399,7 @@ impl Channels {
     }
 
     pub(crate) fn window(&self, window: Window) {
-        let mut state = self.lock();
-        state.copies.iter_mut().for_each(|copy| copy.tell(&Chunk::Window(window)));
-        self.wake_if_stuck(&state);
+        self.lock().tell(&Chunk::Window(window), |_, _| true);
     }
 
     /// Closes the channels on which nothing is left to come.
@@ -354,13 +408,6 @@ impl Channels {
             if copy.over && copy.closed == [true; 2] {
                 copy.channel = None;
             }
-        }
-    }
-
-    /// Not all could be written at once: the hub waits until it can.
-    fn wake_if_stuck(&self, state: &State) {
-        if state.copies.iter().any(|c| c.channel.as_ref().is_some_and(Secure::wants_write)) {
-            self.hub.wake();
         }
     }
 }

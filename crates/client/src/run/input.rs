@@ -15,7 +15,8 @@ use wire::stream::PIECE;
 pub(crate) struct Reader<'c> {
     channels: &'c Channels,
     terminal: bool,
-    quiet: bool,
+    /// Are we quiet, as the nodes were last told? They begin with not.
+    quiet: Option<bool>,
     buffer: Vec<u8>,
 }
 
@@ -29,7 +30,7 @@ enum Got {
 
 impl<'c> Reader<'c> {
     pub(crate) fn new(channels: &'c Channels) -> Reader<'c> {
-        Reader { channels, terminal: input_is_terminal(), quiet: false, buffer: vec![0; PIECE] }
+        Reader { channels, terminal: input_is_terminal(), quiet: Some(false), buffer: vec![0; PIECE] }
     }
 
     /// Reads until the end of the input, or until no program takes any.
@@ -46,7 +47,7 @@ impl<'c> Reader<'c> {
             let got = match self.channels.allowed() {
                 Allowed::Over => return,
                 Allowed::Wait => self.wait(None),
-                Allowed::Read(most) if !self.quiet => self.wait(Some((stdin, most))),
+                Allowed::Read(most) if self.quiet == Some(false) => self.wait(Some((stdin, most))),
                 Allowed::Read(most) if self.channels.is_wanted() => self.read_in_background(stdin, most),
                 Allowed::Read(_) => self.wait(None),
             };
@@ -67,8 +68,8 @@ impl<'c> Reader<'c> {
         if !background {
             RELAY.make_raw();
         }
-        if background != self.quiet {
-            self.quiet = background;
+        if self.quiet != Some(background) {
+            self.quiet = Some(background);
             self.channels.quiet(background);
         }
     }
@@ -96,7 +97,7 @@ impl<'c> Reader<'c> {
             Err(EINTR) => {
                 stop(Sig::TTIN, round);
                 // Whatever we are now, the node is told again, and asked again where it is to be.
-                self.quiet = false;
+                self.quiet = None;
                 Got::Nothing
             }
             other => self.result(other),
