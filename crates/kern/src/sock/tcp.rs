@@ -1,6 +1,6 @@
 //! TCP connections: tcp(7).
 
-use super::{get_number, poll_until, set_number};
+use super::{poll_until, set_number};
 use crate::clock::monotonic_us;
 use crate::sys::{check, checked, own};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -156,7 +156,7 @@ fn in6(address: &std::net::SocketAddrV6) -> libc::sockaddr_in6 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sock::accept;
+    use crate::sock::{accept, get_number};
 
     fn deadline() -> u64 {
         monotonic_us() + 5_000_000

@@ -3,6 +3,7 @@
 use crate::sys::{check, checked, cstring, own, set_nonblocking};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use vocab::{Fault, Result};
 
@@ -78,6 +79,10 @@ pub fn unix_connect(path: &Path, timeout_us: u64) -> Result<OwnedFd> {
 
 /// Is there a socket at `path` on which nobody listens?
 fn is_left_over(path: &Path) -> bool {
+    // A connect to any other kind of file is refused with the same errno (linux: unix_find_bsd).
+    if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        return false;
+    }
     let Ok(probe) = socket(libc::SOCK_NONBLOCK) else { return false };
     let Ok(address) = address(path) else { return false };
     connect(probe.as_fd(), &address) == Err(libc::ECONNREFUSED)
