@@ -2,7 +2,7 @@
 
 use client::run::{run, socket_path, Hold, Run, FAILED};
 use std::ffi::OsString;
-use vocab::{NodeSet, Result};
+use vocab::NodeSet;
 use wire::run::Target;
 
 /// Start a program on nodes and be it: same PID, same streams, same end.
@@ -10,7 +10,7 @@ use wire::run::Target;
 /// Without -n, -a or -N it runs on the least loaded node. Exit status: the program's; 127 when it was not found, 126 when it could not be started, 125 when
 /// shoal failed.
 #[derive(Debug, clap::Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// On these nodes, a copy on each: 0, or 0-3,7
     #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = NodeSet::parse)]
     nodes: Option<NodeSet>,
@@ -45,9 +45,9 @@ impl RunArgs {
     /// Becomes the program; returns an exit status only when that did not come about.
     ///
     /// `hold` is what the main thread does as the program's stand-in: `kern::standin::hold_here`.
-    pub fn execute(self, hold: Hold) -> Result<u8> {
-        let run_ = Run { target: self.target(), terminal: self.terminal, prefix: self.prefix, argv: self.program };
-        eprintln!("shoal: {}", run(&run_, &socket_path(), hold));
-        Ok(FAILED)
+    pub(crate) fn execute(self, hold: Hold) -> u8 {
+        let asked = Run { target: self.target(), terminal: self.terminal, prefix: self.prefix, argv: self.program };
+        eprintln!("shoal: {}", run(&asked, &socket_path(), hold));
+        FAILED
     }
 }

@@ -37,7 +37,8 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 fn both_ways() {
-    let daemon = Daemon::new(streams());
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["cat"]);
     let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
     let node = std::thread::spawn(move || daemon.serve());
@@ -52,7 +53,8 @@ fn both_ways() {
 }
 
 fn speed() {
-    let daemon = Daemon::new(streams());
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["head", "-c", "1000000000", "/dev/zero"]);
     let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
     let node = std::thread::spawn(move || daemon.serve());
@@ -87,7 +89,8 @@ fn echo_time(run: &mut std::process::Child, rounds: usize) -> Duration {
 }
 
 fn echo() {
-    let daemon = Daemon::new(streams());
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["cat"]);
     let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
     let node = std::thread::spawn(move || daemon.serve());
@@ -105,7 +108,7 @@ fn slow_reader() {
     let mut slow_run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
     let slow_node = std::thread::spawn(move || slow.serve());
     slow_run.stdout.as_mut().expect("piped").read_exact(&mut [0; 1000]).expect("its first output");
-    let quick = Daemon::new(streams);
+    let quick = Daemon::new(streams.clone());
     let mut command = shoal_run(&quick, "", &["cat"]);
     let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
     let node = std::thread::spawn(move || quick.serve());

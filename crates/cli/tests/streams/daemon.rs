@@ -18,23 +18,23 @@ use wire::frame;
 use wire::run::Program;
 
 /// A daemon that has not been asked yet.
-pub struct Daemon {
-    pub path: PathBuf,
+pub(crate) struct Daemon {
+    pub(crate) path: PathBuf,
     listener: OwnedFd,
     ports: OwnedFd,
     streams: Arc<Streams>,
 }
 
 /// One copy that runs.
-pub struct Body {
-    pub child: Child,
-    pub id: StreamsId,
+pub(crate) struct Body {
+    pub(crate) child: Child,
+    pub(crate) id: StreamsId,
 }
 
 /// A client that has asked.
-pub struct Client {
+pub(crate) struct Client {
     socket: OwnedFd,
-    pub program: Program,
+    pub(crate) program: Program,
     streams: Arc<Streams>,
     ports: OwnedFd,
     keys: Vec<[u8; 32]>,
@@ -43,7 +43,7 @@ pub struct Client {
 static NAMES: AtomicU32 = AtomicU32::new(0);
 
 impl Daemon {
-    pub fn new(streams: Arc<Streams>) -> Daemon {
+    pub(crate) fn new(streams: Arc<Streams>) -> Daemon {
         let name = format!("shoal-streams-{}-{}", std::process::id(), NAMES.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         let listener = sock::unix_listen(&path, 0o600).expect("listen");
@@ -52,7 +52,7 @@ impl Daemon {
     }
 
     /// Waits for the client, and grants it `copies` copies.
-    pub fn accept(self, copies: usize) -> Client {
+    pub(crate) fn accept(self, copies: usize) -> Client {
         let socket = accept(self.listener.as_fd());
         let Ask::Run { program, .. } = ask(socket.as_fd()) else { panic!("no run") };
         let keys: Vec<[u8; 32]> = (0..copies).map(|i| [i as u8 + 1; 32]).collect();
@@ -64,7 +64,7 @@ impl Daemon {
     }
 
     /// The whole life of one copy: its end is the client's.
-    pub fn serve(self) -> Exit {
+    pub(crate) fn serve(self) -> Exit {
         let client = self.accept(1);
         let mut body = client.start(0);
         client.connect(0);
@@ -79,7 +79,7 @@ impl Drop for Daemon {
 }
 
 impl Client {
-    pub fn say(&self, answer: &Answer, fd: Option<BorrowedFd<'_>>) {
+    pub(crate) fn say(&self, answer: &Answer, fd: Option<BorrowedFd<'_>>) {
         let mut bytes = Vec::new();
         frame::encode(answer, &mut bytes).expect("encode");
         // A client that has died hears nothing.
@@ -87,7 +87,7 @@ impl Client {
     }
 
     /// The streams of a copy, without a program.
-    pub fn open(&self, copy: usize, readers: Vec<Pid>) -> ChildEnds {
+    pub(crate) fn open(&self, copy: usize, readers: Vec<Pid>) -> ChildEnds {
         let address = sock::local_address(self.ports.as_fd()).expect("address");
         let to = To::Dial { address, token: [copy as u8; 16] };
         let readers = move || if readers.is_empty() { everybody() } else { readers.clone() };
@@ -95,7 +95,7 @@ impl Client {
         self.streams.open(open).expect("streams")
     }
 
-    pub fn start(&self, copy: usize) -> Body {
+    pub(crate) fn start(&self, copy: usize) -> Body {
         let ends = self.open(copy, Vec::new());
         let id = ends.id;
         let words: Vec<&OsStr> = self.program.argv.iter().map(|a| OsStr::from_bytes(a)).collect();
@@ -112,13 +112,13 @@ impl Client {
     }
 
     /// Takes the channel that the node dials, and hands it to the client.
-    pub fn connect(&self, copy: usize) {
+    pub(crate) fn connect(&self, copy: usize) {
         let socket = self.take(copy);
         self.say(&Answer::Channel { copy: copy as u32 }, Some(socket.as_fd()));
     }
 
     /// The socket of the channel, behind its preamble.
-    pub fn take(&self, copy: usize) -> OwnedFd {
+    pub(crate) fn take(&self, copy: usize) -> OwnedFd {
         let socket = accept(self.ports.as_fd());
         let mut preamble = [0u8; 17];
         let mut got = 0;
@@ -130,7 +130,7 @@ impl Client {
         socket
     }
 
-    pub fn end(&self, copy: usize, body: &mut Body) -> Exit {
+    pub(crate) fn end(&self, copy: usize, body: &mut Body) -> Exit {
         use std::os::unix::process::ExitStatusExt;
         let status = body.child.wait().expect("wait");
         let exit = Exit::from_status(status.into_raw()).expect("an end");
@@ -139,7 +139,7 @@ impl Client {
         exit
     }
 
-    pub fn not_started(&self, copy: usize, fault: Fault, status: u8) {
+    pub(crate) fn not_started(&self, copy: usize, fault: Fault, status: u8) {
         self.say(&Answer::NotStarted { copy: copy as u32, fault, status }, None);
     }
 }

@@ -32,13 +32,15 @@ fn streams() -> Arc<Streams> {
 
 /// Runs `words` to its end.
 fn whole(flags: &str, words: &[&str], input: &[u8]) -> Output {
-    let daemon = Daemon::new(streams());
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, flags, words);
     let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
     let node = std::thread::spawn(move || daemon.serve());
     run.stdin.take().expect("piped").write_all(input).expect("its input");
     let output = run.wait_with_output().expect("its end");
     node.join().expect("the node");
+    drop(streams);
     output
 }
 
@@ -60,7 +62,8 @@ fn a_signal() {
 }
 
 fn nobody_reads() {
-    let daemon = Daemon::new(streams());
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["yes"]);
     let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
     let node = std::thread::spawn(move || daemon.serve());
@@ -77,7 +80,8 @@ fn nobody_reads() {
 
 fn nobody_reads_input() {
     // More than all buffers hold: who writes it gets EPIPE when the program leaves, and the rest is not waited for.
-    let daemon = Daemon::new(streams());
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["head", "-c", "5"]);
     let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
     let node = std::thread::spawn(move || daemon.serve());
@@ -115,7 +119,8 @@ fn lost_node() {
 }
 
 fn prefixes() {
-    let daemon = Daemon::new(streams());
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
     let script = "for i in 1 2 3 4 5 6 7 8 9; do printf half; echo $i; done; printf end";
     let mut command = shoal_run(&daemon, "p", &["sh", "-c", script]);
     let run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
@@ -134,7 +139,8 @@ fn prefixes() {
 }
 
 fn broadcast() {
-    let daemon = Daemon::new(streams());
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["cat"]);
     let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
     let client = daemon.accept(2);

@@ -52,14 +52,16 @@ impl Asking {
         Ok(())
     }
 
-    /// The next answer, waited for as long as it takes: the user's Ctrl-C ends the wait.
+    /// The first answer, waited for as long as it takes: the user's Ctrl-C ends the wait.
     pub(crate) fn answer(&mut self) -> Result<Answered> {
         loop {
+            self.wait(Ready::READ)?;
+            // The end may come together with the last answers.
+            let received = self.receive();
             if let Some(answered) = self.next()? {
                 return Ok(answered);
             }
-            self.wait(Ready::READ)?;
-            self.receive()?;
+            received?;
         }
     }
 

@@ -248,8 +248,11 @@ impl Channels {
         if self.hub.drain() {
             self.reader.wake();
         }
-        let channels = ready.iter().filter(|r| r.token < DAEMON);
-        Ok(channels.fold(false, |more, r| self.receive(r.token as usize) || more))
+        let mut more = false;
+        for channel in ready.iter().filter(|r| r.token < DAEMON) {
+            more |= self.receive(channel.token as usize);
+        }
+        Ok(more)
     }
 
     /// A channel has been connected: what was said before goes to it too.
