@@ -20,4 +20,6 @@ pub mod signal;
 pub mod sock;
 pub mod standin;
 pub mod sys;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod wait;
