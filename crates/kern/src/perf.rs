@@ -158,9 +158,7 @@ impl Ring {
         let length = (pages + 1) * PAGE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping of our own descriptor, at an address the kernel chooses.
-        let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
-        };
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
         sys::checked(base as i64, || format!("map {pages} pages of task records of CPU {cpu}"))?;
         let base = std::ptr::NonNull::new(base.cast()).ok_or_else(|| Fault::bug("mmap returned null"))?;
         Ok(Ring { fd, base, size: pages * PAGE })
@@ -255,10 +253,8 @@ mod tests {
             if done(&all) {
                 return all;
             }
-            let mut polls: Vec<libc::pollfd> = records
-                .fds()
-                .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-                .collect();
+            let mut polls: Vec<libc::pollfd> =
+                records.fds().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
             // SAFETY: as many pollfds as the count says.
             let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as u64, 5000) };
             assert!(ready > 0, "no record came in 5 s; so far {all:?}");
@@ -293,7 +289,10 @@ mod tests {
             let (mut forks, mut all) = (0, Vec::new());
             let mut left = shells.len();
             while left > 0 {
-                left = shells.iter_mut().filter_map(|shell| shell.try_wait().expect("mine").is_none().then_some(())).count();
+                left = shells
+                    .iter_mut()
+                    .filter_map(|shell| shell.try_wait().expect("mine").is_none().then_some(()))
+                    .count();
                 all.clear();
                 records.drain(&mut all);
                 for record in &all {
@@ -321,7 +320,9 @@ mod tests {
                 Pid(unsafe { libc::gettid() })
             });
             let tid = tid.join().expect("it returns");
-            let all = wait_for(&mut records, |all| all.iter().any(|r| matches!(r.what, What::Exit { tid: t, .. } if t == tid)));
+            let all = wait_for(&mut records, |all| {
+                all.iter().any(|r| matches!(r.what, What::Exit { tid: t, .. } if t == tid))
+            });
             assert_eq!(all[0].what, What::Fork { pid: Pid(1), tid, parent: Pid(1) });
             for _ in 0..400 {
                 Command::new("true").status().expect("true");

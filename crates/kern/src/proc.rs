@@ -211,7 +211,8 @@ impl Proc {
 
     fn read_top<'b>(&self, file: &str, buffer: &'b mut [u8]) -> Result<&'b [u8]> {
         let path = sys::cstring(file)?;
-        self.read_path(path.as_bytes_with_nul(), buffer).map_err(|errno| Fault::sys(errno, format!("read /proc/{file}")))
+        self.read_path(path.as_bytes_with_nul(), buffer)
+            .map_err(|errno| Fault::sys(errno, format!("read /proc/{file}")))
     }
 
     fn read_path<'b>(&self, path: &[u8], buffer: &'b mut [u8]) -> std::result::Result<&'b [u8], i32> {
