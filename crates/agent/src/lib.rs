@@ -1,1 +1,6 @@
+//! The node daemon: the agent of one front end on this machine (DESIGN 4).
 #![forbid(unsafe_code)]
+
+mod bodies;
+mod events;
+mod leases;
