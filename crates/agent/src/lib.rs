@@ -3,4 +3,6 @@
 
 mod bodies;
 mod events;
+mod kin;
 mod leases;
+mod stands;
