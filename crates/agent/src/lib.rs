@@ -6,3 +6,4 @@ mod events;
 mod kin;
 mod leases;
 mod stands;
+pub mod streams;

@@ -1,1 +1,4 @@
+//! Speaking to the local daemon: `shoal run`'s relay.
 #![forbid(unsafe_code)]
+
+pub mod run;
