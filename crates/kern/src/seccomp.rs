@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Kind, Pid, Result};
 
 mod program;
-pub use program::Program;
+pub use program::{Loadable, Program};
 
 /// What passes the gate without asking.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -118,26 +118,26 @@ struct Response {
     flags: u32,
 }
 
+/// Flags for whoever installs the program by another way than [`install`] (seccomp(2), SECCOMP_SET_MODE_FILTER).
+pub const INSTALL_FLAGS: u64 = FLAG_SPEC_ALLOW | FLAG_NEW_LISTENER | FLAG_WAIT_KILLABLE_RECV;
+
 /// Puts `program` before every later system call of the calling thread and of all it clones from now on.
 ///
 /// # Errors
 /// `Sys`: EACCES without CAP_SYS_ADMIN in the user namespace, EBUSY when a filter with a listener is there already.
 pub fn install(program: &Program) -> Result<Listener> {
-    let code = program.code();
-    let raw = libc::sock_fprog { len: code.len() as u16, filter: code.as_ptr().cast_mut().cast() };
-    let flags = FLAG_SPEC_ALLOW | FLAG_NEW_LISTENER | FLAG_WAIT_KILLABLE_RECV;
-    // SAFETY: `raw` and the instructions it points to live through the call, which copies them.
-    let fd = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw) };
-    let listener = Listener { fd: sys::own(fd, || "install the gate's filter".into())? };
-    // An optimisation for callers on the reader's own CPU; older kernels refuse it.
-    // SAFETY: the request takes a number.
-    unsafe { libc::ioctl(listener.fd.as_raw_fd(), NOTIF_SET_FLAGS, FD_SYNC_WAKE_UP) };
-    Ok(listener)
+    let loadable = program.loadable();
+    // SAFETY: the sock_fprog at this address and the instructions it points to live through the call, which copies them.
+    let fd = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, INSTALL_FLAGS, loadable.address()) };
+    Ok(Listener::from_fd(sys::own(fd, || "install the gate's filter".into())?))
 }
 
 impl Listener {
-    /// From a descriptor that was made by [`install`] in another process.
+    /// From a descriptor that seccomp(2) returned, here or in another process.
     pub fn from_fd(fd: OwnedFd) -> Listener {
+        // An optimisation for callers on the reader's own CPU; older kernels refuse it.
+        // SAFETY: the request takes a number.
+        unsafe { libc::ioctl(fd.as_raw_fd(), NOTIF_SET_FLAGS, FD_SYNC_WAKE_UP) };
         Listener { fd }
     }
 

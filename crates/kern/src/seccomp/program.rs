@@ -15,7 +15,7 @@ pub struct Program {
 /// struct sock_filter.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Instruction {
+struct Instruction {
     code: u16,
     yes: u8,
     no: u8,
@@ -111,9 +111,12 @@ enum To {
     Foreign(usize),
 }
 
+/// Code, operand, and where a jump goes.
+type Draft = (u16, u32, Option<(To, To)>);
+
 #[derive(Default)]
 struct Assembler {
-    code: Vec<(u16, u32, Option<(To, To)>)>,
+    code: Vec<Draft>,
     labels: Vec<(To, usize)>,
 }
 
@@ -139,7 +142,7 @@ impl Assembler {
             Some((_, at)) => u8::try_from(at - from - 1).expect("the program is shorter than a jump reaches"),
             None => 0,
         };
-        let resolve = |(at, (code, k, jump)): (usize, &(u16, u32, Option<(To, To)>))| {
+        let resolve = |(at, (code, k, jump)): (usize, &Draft)| {
             let (yes, no) = jump.map_or((0, 0), |(yes, no)| (distance(at, yes), distance(at, no)));
             Instruction { code: *code, yes, no, k: *k }
         };
@@ -196,8 +199,24 @@ impl Program {
         asm.finish()
     }
 
-    pub(super) fn code(&self) -> &[Instruction] {
-        &self.code
+    /// In the form that seccomp(2) takes, at an address.
+    pub fn loadable(&self) -> Loadable {
+        let code = self.code.clone();
+        let head = libc::sock_fprog { len: code.len() as u16, filter: code.as_ptr().cast_mut().cast() };
+        Loadable { _code: code, head: Box::new(head) }
+    }
+}
+
+/// A struct sock_fprog with its instructions, for somebody who shares this memory.
+pub struct Loadable {
+    _code: Vec<Instruction>,
+    head: Box<libc::sock_fprog>,
+}
+
+impl Loadable {
+    /// Valid as long as this value lives.
+    pub fn address(&self) -> u64 {
+        std::ptr::from_ref(&*self.head) as u64
     }
 }
 
