@@ -3,7 +3,9 @@
 
 mod bodies;
 mod events;
+mod fence;
 mod kin;
 mod leases;
 mod stands;
-pub mod streams;
+mod uplink;
+// pub mod streams;
