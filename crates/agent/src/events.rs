@@ -25,6 +25,24 @@ impl Events {
         self.under_way.is_none() && !self.waiting.is_empty()
     }
 
+    /// Is no batch under way?
+    pub(crate) fn idle(&self) -> bool {
+        self.under_way.is_none()
+    }
+
+    /// The parent of a fork that is not told yet was another one than the forker. `false` when it has been told.
+    pub(crate) fn correct_parent(&mut self, pid: Pid, ppid: Pid) -> bool {
+        for event in self.waiting.iter_mut().rev() {
+            if let BodyEvent::Forked { parent, child } = event {
+                if *child == pid {
+                    *parent = ppid;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
     /// The next batch, to be sent now; `None` while one is under way or nothing is left to tell.
     pub(crate) fn take(&mut self) -> Option<(u64, Vec<BodyEvent>)> {
         if !self.ready() {

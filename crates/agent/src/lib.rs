@@ -8,4 +8,4 @@ mod kin;
 mod leases;
 mod stands;
 mod uplink;
-// pub mod streams;
+pub mod streams;
