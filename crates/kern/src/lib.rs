@@ -26,4 +26,6 @@ pub mod signal;
 pub mod sock;
 pub mod standin;
 pub mod sys;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod wait;
