@@ -89,6 +89,10 @@ pub struct Copy {
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
     pub key: Vec<u8>,
+    /// What the node says when it dials the channel, 16 bytes: for the daemon that takes it.
+    #[n(2)]
+    #[cbor(with = "minicbor::bytes")]
+    pub token: Vec<u8>,
 }
 
 /// A line of `shoal nodes`.
