@@ -1,7 +1,15 @@
-//! The node daemon.
+//! The node daemon: the agent of one front end on this machine (DESIGN 4).
 #![forbid(unsafe_code)]
 
+mod bodies;
 pub mod config;
+mod events;
+mod fence;
+mod kin;
+mod leases;
+mod stands;
+pub mod streams;
+mod uplink;
 
 pub use config::NodeConfig;
 

@@ -3,6 +3,9 @@
 use crate::sys::check;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// The errnos that whoever reads and writes descriptors of unknown modes must tell apart (errno(3)).
+pub use libc::{EAGAIN, EINTR, EIO};
+
 /// What is waited for, and what came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ready {

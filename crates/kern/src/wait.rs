@@ -95,6 +95,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "this module waits for it")]
     fn stop_continue_and_end_of_a_child() {
         let child = Command::new("sleep").arg("100").spawn().expect("sleep is there");
         let pid = Pid(child.id() as i32);
