@@ -44,7 +44,7 @@ pub struct Fault {
     #[n(3)]
     pub errno: i32,
     #[n(4)]
-    #[cbor(decode_with = "cause")]
+    #[cbor(decode_with = "read_causes")]
     pub cause: Option<Box<Fault>>,
 }
 
@@ -52,7 +52,7 @@ pub struct Fault {
 const MOST_CAUSES: usize = 64;
 
 /// Reads the causes, unless there are so many that the stack would not hold them.
-fn cause<C>(
+fn read_causes<C>(
     d: &mut minicbor::Decoder<'_>,
     context: &mut C,
 ) -> std::result::Result<Option<Box<Fault>>, minicbor::decode::Error> {
