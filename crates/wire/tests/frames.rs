@@ -152,7 +152,7 @@ fn every_variant_has_a_sample() {
     for kind in TYPES {
         let count = fresh.keys().filter(|name| type_of(name) == kind).count();
         let fault = reread(kind, &framed(&[0x82, count as u8, 0x80])).expect_err("one more variant than strategies");
-        assert!(fault.to_string().contains("unknown variant"), "{kind}: {fault}");
+        assert!(fault.to_string().contains("unknown enum variant"), "{kind}: {fault}");
     }
 }
 
