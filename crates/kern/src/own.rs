@@ -46,6 +46,15 @@ pub fn unshare_descriptors() -> Result<()> {
     checked(unsafe { libc::unshare(libc::CLONE_FILES) }.into(), || "unshare the descriptor table".into()).map(drop)
 }
 
+/// Forks: true in the child, in which only the calling thread goes on (fork(2)).
+///
+/// A lock that another thread holds now stays held in the child for ever. So hold every lock that the child will take
+/// yourself; the C library does so for its allocator. The standard library's streams are such locks too.
+pub fn fork() -> Result<bool> {
+    // SAFETY: takes nothing; what the child may do is the caller's duty, as said above, and cannot break memory safety.
+    checked(unsafe { libc::fork() }.into(), || "fork".into()).map(|pid| pid == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

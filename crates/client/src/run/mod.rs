@@ -8,6 +8,7 @@ mod asking;
 mod channels;
 mod hub;
 mod input;
+mod late;
 mod lines;
 mod output;
 mod program;
@@ -106,7 +107,8 @@ fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<()> {
             RELAY.want_raw(found);
         }
     }
-    let hub = Hub::new(channels.clone(), asking, run.terminal);
+    let late_lines = [lines(&nodes, run.prefix), lines(&nodes, run.prefix)];
+    let hub = Hub::new(channels.clone(), asking, run.terminal, late_lines);
     spawn("hub", move || hub.run())?;
     for stream in [Stream::Out, Stream::Err] {
         let lines = lines(&nodes, run.prefix);
