@@ -128,7 +128,6 @@ impl Agent {
         self.events.push(BodyEvent::Exited { pid, exit, usage });
         self.orphans(pid);
         self.program_ended(pid);
-        self.settle_waiting(pid);
     }
 
     /// Its children have got another parent by now.

@@ -11,7 +11,7 @@ use kern::epoll::{Interest, Poller};
 use kern::pty;
 use link::Secure;
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 use vocab::{Fault, Result};
 use wire::stream::{Chunk, Stream, CREDIT};
 
@@ -51,7 +51,7 @@ pub(super) struct Channel {
     pub(super) deadline: Option<u64>,
     input: Input,
     outputs: [Output; 2],
-    terminal: Option<Rc<OwnedFd>>,
+    terminal: Option<Arc<OwnedFd>>,
     /// Input: how much may still come, and how much of it the program has taken since that was last told.
     due: u32,
     owed: u32,
@@ -69,11 +69,11 @@ impl Channel {
     pub(super) fn new(number: u64, to: To, key: [u8; 32], ends: OurEnds, readers: Readers) -> Result<Channel> {
         let (input, outputs, terminal) = match ends.kind {
             Ends::Pipes { input, outputs: [output, errors] } => {
-                let outputs = [output, errors].map(|fd| Output::new(Some(Rc::new(fd)), false));
-                (Input::new(Rc::new(input), None), outputs, None)
+                let outputs = [output, errors].map(|fd| Output::new(Some(Arc::new(fd)), false));
+                (Input::new(Arc::new(input), None), outputs, None)
             }
             Ends::Terminal { master, end_of_file } => {
-                let master = Rc::new(master);
+                let master = Arc::new(master);
                 let outputs = [Output::new(Some(master.clone()), true), Output::new(None, false)];
                 (Input::new(master.clone(), Some(end_of_file)), outputs, Some(master))
             }

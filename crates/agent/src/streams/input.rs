@@ -4,12 +4,12 @@ use kern::poll::{EAGAIN, EINTR};
 use kern::sys;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// See the module.
 pub(super) struct Input {
     /// The pipe's write end or the terminal's master; none: nobody reads (any more), or all has been written.
-    fd: Option<Rc<OwnedFd>>,
+    fd: Option<Arc<OwnedFd>>,
     /// Bytes not yet taken; of the first piece, `begun` have been.
     waiting: VecDeque<Vec<u8>>,
     begun: usize,
@@ -29,11 +29,11 @@ pub(super) enum Wrote {
 }
 
 impl Input {
-    pub(super) fn new(fd: Rc<OwnedFd>, end_of_file: Option<u8>) -> Input {
+    pub(super) fn new(fd: Arc<OwnedFd>, end_of_file: Option<u8>) -> Input {
         Input { fd: Some(fd), waiting: VecDeque::new(), begun: 0, ended: false, end_of_file }
     }
 
-    pub(super) fn fd(&self) -> Option<&Rc<OwnedFd>> {
+    pub(super) fn fd(&self) -> Option<&Arc<OwnedFd>> {
         self.fd.as_ref()
     }
 
@@ -100,7 +100,7 @@ mod tests {
     fn pipe() -> (OwnedFd, Input) {
         let (read, write) = sys::pipe().expect("pipe");
         sys::set_nonblocking(write.as_fd(), true).expect("fcntl");
-        (read, Input::new(Rc::new(write), None))
+        (read, Input::new(Arc::new(write), None))
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use kern::poll::{unread, EAGAIN, EINTR};
 use kern::sys;
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 use wire::stream::{CREDIT, PIECE};
 
 /// See the module.
 pub(super) struct Output {
     /// The pipe's read end or the terminal's master; none: it has ended, or nobody wants it.
-    fd: Option<Rc<OwnedFd>>,
+    fd: Option<Arc<OwnedFd>>,
     terminal: bool,
     /// Bytes that may still be sent.
     credit: u32,
@@ -35,11 +35,11 @@ pub(super) enum Read {
 }
 
 impl Output {
-    pub(super) fn new(fd: Option<Rc<OwnedFd>>, terminal: bool) -> Output {
+    pub(super) fn new(fd: Option<Arc<OwnedFd>>, terminal: bool) -> Output {
         Output { fd, terminal, credit: CREDIT, left: None }
     }
 
-    pub(super) fn fd(&self) -> Option<&Rc<OwnedFd>> {
+    pub(super) fn fd(&self) -> Option<&Arc<OwnedFd>> {
         self.fd.as_ref()
     }
 
@@ -110,7 +110,7 @@ mod tests {
     fn the_end_waits_for_what_was_written_before_it_and_not_for_what_comes_after() {
         let (read, write) = sys::pipe().expect("pipe");
         sys::set_nonblocking(read.as_fd(), true).expect("fcntl");
-        let mut output = Output::new(Some(Rc::new(read)), false);
+        let mut output = Output::new(Some(Arc::new(read)), false);
         sys::write(write.as_fd(), b"before").expect("room");
         output.ended();
         sys::write(write.as_fd(), b"after").expect("room");
@@ -125,7 +125,7 @@ mod tests {
     fn no_more_is_read_than_may_be_sent() {
         let (read, write) = sys::pipe().expect("pipe");
         sys::set_nonblocking(read.as_fd(), true).expect("fcntl");
-        let mut output = Output::new(Some(Rc::new(read)), false);
+        let mut output = Output::new(Some(Arc::new(read)), false);
         let mut sent = 0;
         while output.may_read() {
             sys::write(write.as_fd(), &[1; 40_000]).expect("room");
