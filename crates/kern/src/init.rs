@@ -12,8 +12,8 @@ pub struct SignalFd {
 }
 
 impl SignalFd {
-    /// Blocks `signals` in the calling thread and takes them from now on. Children inherit the mask until they exec by
-    /// way of [`std::process::Command`], which clears it.
+    /// Blocks `signals` in the calling thread and takes them from now on. Children inherit the mask, across exec too:
+    /// they set their own ([`crate::signal::set_mask`]) first.
     pub fn new(signals: &[Sig]) -> Result<SignalFd> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset makes `set` a value, which sigaddset changes; the later calls only read it.

@@ -9,20 +9,27 @@ pub mod clone;
 pub mod epoll;
 pub mod features;
 pub mod fuse;
+pub mod init;
 pub mod mount;
+pub mod netlink;
 pub mod ns;
 pub mod own;
+pub mod pending;
 pub mod perf;
 pub mod pidfd;
 pub mod poll;
 pub mod proc;
 pub mod pty;
 pub mod relay;
+pub mod sched;
 pub mod seccomp;
+pub mod send_as;
 pub mod signal;
 pub mod sock;
 pub mod standin;
 pub mod sys;
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod wait;

@@ -17,7 +17,7 @@ const TURN: usize = 16 * 1024;
 
 /// A connection to the daemon on this machine.
 #[derive(Debug)]
-pub struct Asking {
+pub(crate) struct Asking {
     socket: OwnedFd,
     arrived: Vec<u8>,
     /// Came with answers that have not been taken yet, in order.
@@ -25,19 +25,19 @@ pub struct Asking {
 }
 
 /// An answer, and the descriptor that belongs to it ([`Answer::Channel`]).
-pub type Answered = (Answer, Option<OwnedFd>);
+pub(crate) type Answered = (Answer, Option<OwnedFd>);
 
 impl Asking {
     /// # Errors
     /// `Gone` when no daemon listens at `path`.
-    pub fn connect(path: &Path) -> Result<Asking> {
+    pub(crate) fn connect(path: &Path) -> Result<Asking> {
         let doing = || format!("reach the daemon at {}", path.display());
         let socket = unix_connect(path, CONNECT_US).map_err(|fault| fault.doing(doing()))?;
         Ok(Asking { socket, arrived: Vec::new(), descriptors: VecDeque::new() })
     }
 
     /// Sends a question whole, however long the daemon takes to read it.
-    pub fn ask(&mut self, ask: &Ask) -> Result<()> {
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Result<()> {
         let mut bytes = Vec::new();
         frame::encode(ask, &mut bytes)?;
         let mut left = bytes.as_slice();
@@ -52,14 +52,16 @@ impl Asking {
         Ok(())
     }
 
-    /// The next answer, waited for as long as it takes: the user's Ctrl-C ends the wait.
-    pub fn answer(&mut self) -> Result<Answered> {
+    /// The first answer, waited for as long as it takes: the user's Ctrl-C ends the wait.
+    pub(crate) fn answer(&mut self) -> Result<Answered> {
         loop {
+            self.wait(Ready::READ)?;
+            // The end may come together with the last answers.
+            let received = self.receive();
             if let Some(answered) = self.next()? {
                 return Ok(answered);
             }
-            self.wait(Ready::READ)?;
-            self.receive()?;
+            received?;
         }
     }
 
@@ -67,7 +69,7 @@ impl Asking {
     ///
     /// # Errors
     /// `Gone` at the end: what came before it can still be taken by [`Asking::next`].
-    pub fn receive(&mut self) -> Result<()> {
+    pub(crate) fn receive(&mut self) -> Result<()> {
         let mut buffer = [0; TURN];
         while let Some(received) = receive_with(self.socket.as_fd(), &mut buffer)? {
             if received.bytes == 0 {
@@ -80,7 +82,7 @@ impl Asking {
     }
 
     /// The next whole answer that has come.
-    pub fn next(&mut self) -> Result<Option<Answered>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Answered>> {
         let Some((body, used)) = frame::split(&self.arrived)? else { return Ok(None) };
         let answer = frame::decode::<Answer>(body);
         self.arrived.drain(..used);

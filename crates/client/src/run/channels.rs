@@ -18,7 +18,6 @@ const HUB: u64 = u64::MAX;
 const DAEMON: u64 = u64::MAX - 1;
 
 /// One copy of the program.
-#[derive(Debug)]
 pub(crate) struct Copy {
     pub(crate) node: NodeId,
     pub(crate) key: [u8; 32],
@@ -95,7 +94,6 @@ struct Input {
     ended: bool,
 }
 
-#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) copies: Vec<Copy>,
     input: Input,
@@ -120,7 +118,6 @@ impl State {
 }
 
 /// Shared by the relay's threads.
-#[derive(Debug)]
 pub(crate) struct Channels {
     state: Mutex<State>,
     poller: Arc<Poller>,
@@ -251,8 +248,11 @@ impl Channels {
         if self.hub.drain() {
             self.reader.wake();
         }
-        let channels = ready.iter().filter(|r| r.token < DAEMON);
-        Ok(channels.fold(false, |more, r| self.receive(r.token as usize) || more))
+        let mut more = false;
+        for channel in ready.iter().filter(|r| r.token < DAEMON) {
+            more |= self.receive(channel.token as usize);
+        }
+        Ok(more)
     }
 
     /// A channel has been connected: what was said before goes to it too.

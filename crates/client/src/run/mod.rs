@@ -23,13 +23,14 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use vocab::{Fault, NodeId, Result};
+use vocab::{Exit, Fault, NodeId, Result};
 use wire::ask::{Answer, Ask, Copy};
 use wire::run::Target;
 use wire::stream::Stream;
 
-pub use asking::Asking;
+use asking::Asking;
 pub use program::collect;
 
 /// The exit status for failures of our own, as of env(1), nohup(1) and timeout(1).
@@ -69,6 +70,11 @@ pub fn run(run: &Run, socket: &Path, hold: Hold) -> Fault {
         Ok(file) => hold(file, &RELAY),
         Err(fault) => fault,
     }
+}
+
+/// How the program ended, as far as the daemon has said so to the relay (of several copies: the first).
+pub fn outcome() -> Option<Exit> {
+    Exit::from_status(hub::OUTCOME.load(Ordering::SeqCst))
 }
 
 fn start(run: &Run, socket: &Path) -> Result<OwnedFd> {
