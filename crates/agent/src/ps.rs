@@ -69,8 +69,11 @@ pub(crate) fn descendants(pid: Pid) -> Vec<Pid> {
         pids.iter().filter_map(|pid| proc.stat(*pid).ok().map(|stat| (*pid, stat.ppid))).collect();
     let mut found = HashSet::from([pid]);
     loop {
-        let more: Vec<Pid> =
-            parents.iter().filter(|(p, parent)| found.contains(parent) && !found.contains(p)).map(|(p, _)| *p).collect();
+        let more: Vec<Pid> = parents
+            .iter()
+            .filter(|(p, parent)| found.contains(parent) && !found.contains(p))
+            .map(|(p, _)| *p)
+            .collect();
         if more.is_empty() {
             return found.into_iter().collect();
         }

@@ -75,8 +75,7 @@ impl Agent {
         if self.waited_by_us(pid) {
             return;
         }
-        let usage =
-            Usage { user_us: stat.user_ticks * TICK_US, system_us: stat.system_ticks * TICK_US, max_rss_kb: 0 };
+        let usage = Usage { user_us: stat.user_ticks * TICK_US, system_us: stat.system_ticks * TICK_US, max_rss_kb: 0 };
         self.ended(pid, Exit::from_status(stat.exit_status).unwrap_or(Exit::Code(0)), usage);
         self.handle(pid, Interest::empty());
     }

@@ -57,7 +57,14 @@ impl Prepared {
     ///
     /// # Errors
     /// `Refused` for a string with a NUL inside.
-    pub(crate) fn new(pid: Pid, creds: &Creds, program: &Program, place: Place, session: u64, stdio: [i32; 3]) -> Result<Prepared> {
+    pub(crate) fn new(
+        pid: Pid,
+        creds: &Creds,
+        program: &Program,
+        place: Place,
+        session: u64,
+        stdio: [i32; 3],
+    ) -> Result<Prepared> {
         let mut arena = Arena { strings: Vec::new(), words: Vec::new() };
         let mut stack = vec![0u128; STACK / 16];
         let mut groups: Box<[u32]> = creds.groups.clone().into();
@@ -86,8 +93,15 @@ impl Prepared {
             session,
             owner: std::process::id().into(),
             stdio: stdio.map(|fd| fd as u64),
-            ids: [creds.uid.real, creds.uid.effective, creds.uid.saved, creds.gid.real, creds.gid.effective, creds.gid.saved]
-                .map(u64::from),
+            ids: [
+                creds.uid.real,
+                creds.uid.effective,
+                creds.uid.saved,
+                creds.gid.real,
+                creds.gid.effective,
+                creds.gid.saved,
+            ]
+            .map(u64::from),
             groups: groups.as_mut_ptr() as u64,
             group_count: groups.len() as u64,
             limit_count: program.limits.len() as u64,

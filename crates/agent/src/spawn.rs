@@ -50,7 +50,11 @@ enum Phase {
     /// This stand-in is being cloned.
     Cloning(Make),
     /// It has been told what it is, and has this many commands left; the list is what it reads its groups from.
-    Dressing { pid: Pid, left: u32, _groups: Box<[u32]> },
+    Dressing {
+        pid: Pid,
+        left: u32,
+        _groups: Box<[u32]>,
+    },
 }
 
 /// The program has been handed to its parent's stand-in.
@@ -204,7 +208,9 @@ impl Agent {
     pub(crate) fn made(&mut self, pid: Pid, outcome: &Outcome) {
         let Some(making) = &mut self.starts.making else { return };
         match std::mem::replace(&mut making.phase, Phase::Idle) {
-            Phase::Cloning(make) if matches!(outcome.command, Command::Clone { .. }) => self.cloned(pid, make, outcome.ret),
+            Phase::Cloning(make) if matches!(outcome.command, Command::Clone { .. }) => {
+                self.cloned(pid, make, outcome.ret)
+            }
             Phase::Dressing { pid: who, left, _groups } if who == pid => {
                 if outcome.ret < 0 {
                     warn!(%pid, command = ?outcome.command, errno = -outcome.ret, "a stand-in is not what it should be");
@@ -303,7 +309,8 @@ impl Agent {
 
     /// The parent's stand-in is back from cloning a program.
     pub(crate) fn spawned(&mut self, parent: Pid, address: u64, ret: i64) {
-        let found = self.starts.spawning.iter_mut().find(|(_, s)| s.parent == parent && s.prepared.address() == address);
+        let found =
+            self.starts.spawning.iter_mut().find(|(_, s)| s.parent == parent && s.prepared.address() == address);
         let Some(pid) = found.map(|(pid, _)| *pid) else { return };
         if ret > 0 {
             self.watch();

@@ -132,11 +132,8 @@ impl Agent {
         match outcome.command {
             Command::Wait { .. } if outcome.ret > 0 => {
                 let [status, user_us, system_us, max_rss_kb] = outcome.out;
-                let used = Usage {
-                    user_us: user_us as u64,
-                    system_us: system_us as u64,
-                    max_rss_kb: max_rss_kb as u64,
-                };
+                let used =
+                    Usage { user_us: user_us as u64, system_us: system_us as u64, max_rss_kb: max_rss_kb as u64 };
                 self.watch(); // a program may end before the record of its exec was read
                 if let Some(change) = Change::from_status(status as i32) {
                     self.changed(Pid(outcome.ret as i32), change, crate::settle::usage(used));
