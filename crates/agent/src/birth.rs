@@ -10,7 +10,7 @@ use crate::front::{hello, Known};
 use crate::leases::Leases;
 use crate::streams::Streams;
 use crate::uplink::Uplink;
-use ghost::{Command, Ghosts, Happened};
+use ghost::{Command, Ghosts, Happened, Name};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
 use kern::init::SignalFd;
@@ -18,11 +18,11 @@ use kern::perf::{Records, PAGES};
 use kern::poll::{poll, Ready};
 use kern::proc::{self, Proc};
 use kern::seccomp::{Listener, Passes, Program, INSTALL_FLAGS};
-use kern::standin::here::{make_first, Slots};
+use kern::standin::here::Slots;
 use kern::{mount, ns, sched};
 use link::beat::NodeLife;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use tracing::{error, info, warn};
 use vocab::{Fault, NodeId, Pid, Result, Sig};
@@ -188,10 +188,8 @@ impl Agent {
 
 /// The first stand-in, behind the gate, so that everything that comes from it is.
 fn nursery(ghosts: &mut Ghosts, hold: &Path, leases: &[Lease]) -> Result<(Pid, Listener)> {
-    let (file, fh) = ghosts.open_own(hold)?;
     let slots = Slots::reserve(SLOTS, 64)?;
-    let pid = make_first(slots, &file, Pid::NONE, b"shoal:nursery\0\0\0")?;
-    ghosts.adopt_first(pid, fh, slots.count());
+    let pid = ghosts.make_first(hold, slots, Pid::NONE, Name::new(b"shoal:nursery"))?;
     let (start, end) = kern::standin::raw::code_range();
     let own = leases.iter().map(|lease| lease.first.0..lease.last.0 + 1).collect();
     let program = Program::new(&Passes { own, code: start..end }).loadable();
@@ -201,12 +199,24 @@ fn nursery(ghosts: &mut Ghosts, hold: &Path, leases: &[Lease]) -> Result<(Pid, L
     let listener = kern::pidfd::getfd(pidfd.as_fd(), number as i32)
         .map_err(|errno| Fault::sys(errno, "take the gate's listener"))?;
     // Its copies of our descriptors would keep them open when we close ours.
-    let kept = file.as_raw_fd() as u32;
-    ghosts.command(pid, Command::Close { first: 0, last: kept - 1 });
-    done(ghosts, pid)?;
-    ghosts.command(pid, Command::Close { first: kept + 1, last: u32::MAX });
-    done(ghosts, pid)?;
+    let kept = number_of(hold)?;
+    for (first, last) in [(0, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
+        ghosts.command(pid, Command::Close { first, last });
+        done(ghosts, pid)?;
+    }
     Ok((pid, Listener::from_fd(listener)))
+}
+
+/// The descriptor of this process that is the file `path`.
+fn number_of(path: &Path) -> Result<u32> {
+    let doing = || format!("find the descriptor of {}", path.display());
+    let entries = std::fs::read_dir("/proc/self/fd").map_err(|e| Fault::io(&e, doing()))?;
+    let number = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let target = std::fs::read_link(entry.path()).ok()?;
+        (target == path).then(|| entry.file_name().to_str()?.parse::<u32>().ok()).flatten()
+    };
+    entries.filter_map(number).find(|number| *number > 0).ok_or_else(|| Fault::bug(doing()))
 }
 
 /// Serves until the first stand-in has done what it was told last.

@@ -48,10 +48,6 @@ impl Bodies {
         self.table.get(&pid).map(|body| &body.person)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.table.len()
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Body> {
         self.table.values()
     }

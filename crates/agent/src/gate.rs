@@ -50,7 +50,9 @@ impl Agent {
             Call::Kill { pid, sig } => self.kill(notice, caller, pid, sig, None),
             Call::Queue { pid, sig, info } => match self.queued(notice, pid, sig, info) {
                 Ok(queued) => self.kill(notice, caller, pid, sig, queued),
-                Err(errno) => drop(self.gate.answer(notice.id, errno)),
+                Err(errno) => {
+                    self.gate.answer(notice.id, errno);
+                }
             },
             Call::ThreadKill { tgid, tid, sig } => self.thread_kill(notice, caller, tgid, tid, sig),
             Call::ThreadQueue { tgid, tid, sig, .. } => self.thread_kill(notice, caller, Some(tgid), tid, sig),
@@ -79,6 +81,11 @@ impl Agent {
         self.proc.status(tid).ok().map(|status| status.tgid)
     }
 
+    fn proceed(&self, notice: &Notice) {
+        // A caller that is gone meanwhile needs nothing any more.
+        self.gate.proceed(notice.id);
+    }
+
     fn is_here(&self, pid: i32) -> bool {
         let pid = Pid(pid);
         self.bodies.has(pid) || self.stands.has(pid) || self.proc.stat(pid).is_ok() && pid != Pid::INIT
@@ -92,14 +99,14 @@ impl Agent {
 
     fn kill(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32, queued: Option<SigInfo>) {
         let target = match pid {
-            pid if pid > 0 && self.is_here(pid) => return drop(self.gate.proceed(notice.id)),
+            pid if pid > 0 && self.is_here(pid) => return self.proceed(notice),
             pid if pid > 0 => KillTarget::Process(Pid(pid)),
             -1 => KillTarget::All,
             0 => match self.proc.stat(notice.tid) {
                 Ok(stat) => KillTarget::Group(stat.pgid),
-                Err(_) => return drop(self.gate.proceed(notice.id)),
+                Err(_) => return self.proceed(notice),
             },
-            i32::MIN => return drop(self.gate.proceed(notice.id)),
+            i32::MIN => return self.proceed(notice),
             pid => KillTarget::Group(Pid(-pid)),
         };
         self.ask_kill(notice, caller, target, sig, queued);

@@ -8,7 +8,7 @@ use crate::config::NodeConfig;
 use kern::cgroup;
 use kern::clock::boottime_us;
 use kern::init::SignalFd;
-use kern::ns::{self, Child, Namespaces};
+use kern::ns::{self, Child, Forked, Namespaces};
 use kern::poll::{poll, Ready};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -122,18 +122,14 @@ impl Outer {
 
     fn one_agent(&mut self) -> Result<End> {
         let (read, write) = kern::sys::pipe()?;
-        let mut read = Some(read);
-        let mut write = Some(write);
-        let (config, cgroup, number) = (&self.config, &self.cgroup, self.number);
-        let agent = ns::fork(Namespaces::PID | Namespaces::MOUNT, || {
-            drop(read.take()); // or this copy would keep the pipe open when the outer process dies
-            match write.take() {
-                Some(outer) => birth::agent(config, cgroup, number, outer),
-                None => 1,
+        let agent = match ns::fork(Namespaces::PID | Namespaces::MOUNT)? {
+            Forked::Child => {
+                drop(read); // or this copy would keep the pipe open when the outer process dies
+                ns::exit(birth::agent(&self.config, &self.cgroup, self.number, write));
             }
-        })?;
-        drop(write.take());
-        let read = read.take().ok_or_else(|| Fault::bug("the pipe is gone"))?;
+            Forked::Parent(agent) => agent,
+        };
+        drop(write);
         let end = self.watch(&agent, &read);
         end_agent(&agent)?;
         end

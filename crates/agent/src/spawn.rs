@@ -309,9 +309,9 @@ impl Agent {
 
     /// The parent's stand-in is back from cloning a program.
     pub(crate) fn spawned(&mut self, parent: Pid, address: u64, ret: i64) {
-        let found =
-            self.starts.spawning.iter_mut().find(|(_, s)| s.parent == parent && s.prepared.address() == address);
-        let Some(pid) = found.map(|(pid, _)| *pid) else { return };
+        let mut spawning = self.starts.spawning.iter_mut();
+        let found = spawning.find_map(|(pid, s)| (s.prepared.address() == address).then_some(*pid));
+        let Some(pid) = found else { return };
         if ret > 0 {
             self.watch();
             self.started(pid);
