@@ -89,7 +89,7 @@ pub struct Copy {
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
     pub key: Vec<u8>,
-    /// What the node says when it dials the channel, 16 bytes: for the daemon that takes it.
+    /// Names the channel in the clear ([`crate::node::ChannelTo`]), 16 bytes: by it the daemon that takes the connection finds the caller.
     #[n(2)]
     #[cbor(with = "minicbor::bytes")]
     pub token: Vec<u8>,

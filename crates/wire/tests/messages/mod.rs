@@ -186,7 +186,7 @@ pub(crate) fn asks() -> Variants<Ask> {
 }
 
 pub(crate) fn answers() -> Variants<Answer> {
-    let copies = vec((node(), bytes()).prop_map(|(node, key)| Copy { node, key }), 0..4);
+    let copies = vec((node(), bytes(), bytes()).prop_map(|(node, key, token)| Copy { node, key, token }), 0..4);
     let not_started = (any::<u32>(), fault(), any::<u8>());
     variants! {
         Failed => fault().prop_map(Answer::Failed),
