@@ -1,0 +1,164 @@
+//! The modes in which every program runs.
+
+use crate::lab::place::Place;
+use crate::lab::proto::{Job, Outcome};
+use crate::lab::session::{Plan, Session};
+use crate::lab::skip::Skip;
+use crate::lab::{Doing, Res};
+use libtest_mimic::{Completion, Failed, Trial};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Jobs of one mode that run at the same time.
+pub(crate) const WORKERS: usize = 2;
+/// After so many sessions that broke a mode is given up.
+const MOST_SESSIONS: usize = 20;
+/// A program's own deadline is 15 s.
+const DEADLINE_MS: u64 = 20_000;
+
+/// One mode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mode {
+    pub(crate) name: &'static str,
+    /// What stands before the program.
+    program: &'static [&'static str],
+    /// What the program puts before its children.
+    child: &'static str,
+    nodes: Option<u32>,
+    /// Busy loops for each processor.
+    load: usize,
+}
+
+pub(crate) const ALL: &[Mode] = &[
+    Mode { name: "bare", program: &[], child: "", nodes: None, load: 0 },
+    Mode { name: "node", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 0 },
+    Mode { name: "child-remote", program: &[], child: "shoal run -n 0 --", nodes: Some(4), load: 0 },
+    Mode {
+        name: "across",
+        program: &["shoal", "run", "-n", "0", "--"],
+        child: "shoal run -n 1 --",
+        nodes: Some(4),
+        load: 0,
+    },
+    Mode { name: "loaded", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 2 },
+];
+
+pub(crate) fn find(name: &str) -> Option<&'static Mode> {
+    ALL.iter().find(|mode| mode.name == name)
+}
+
+pub(crate) fn names() -> Vec<&'static str> {
+    ALL.iter().map(|mode| mode.name).collect()
+}
+
+/// Runs the programs of one mode, all in one session as long as that holds.
+pub(crate) struct Host {
+    mode: Mode,
+    place: Arc<Place>,
+    skips: Vec<Skip>,
+    repeat: u32,
+    session: Mutex<Option<Arc<Session>>>,
+    started: AtomicUsize,
+    /// Trials still to come; with the last the session ends.
+    to_come: AtomicUsize,
+    /// What is to be said when all is over.
+    notes: Mutex<Vec<String>>,
+}
+
+impl Host {
+    pub(crate) fn new(mode: Mode, place: Arc<Place>, skips: Vec<Skip>, repeat: u32) -> Host {
+        let skips = skips.into_iter().filter(|skip| skip.mode == mode.name).collect();
+        let (session, notes) = (Mutex::new(None), Mutex::new(Vec::new()));
+        let (started, to_come) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Host { mode, place, skips, repeat, session, started, to_come, notes }
+    }
+
+    /// So many trials will run.
+    pub(crate) fn expect(&self, trials: usize) {
+        self.to_come.store(trials, Ordering::Relaxed);
+    }
+
+    /// The test of one program.
+    pub(crate) fn trial(self: &Arc<Host>, program: &str) -> Trial {
+        let (host, program) = (self.clone(), program.to_string());
+        Trial::ignorable_test(format!("{}::{program}", self.mode.name), move || {
+            let done = (1..=host.repeat).try_for_each(|round| {
+                host.run(&program).map_err(|fault| format!("{fault}\n(round {round} of {})", host.repeat))
+            });
+            if host.to_come.fetch_sub(1, Ordering::Relaxed) == 1 {
+                host.drop_session();
+            }
+            host.judge(&program, done)
+        })
+    }
+
+    /// An entry in skip.toml turns a failure into an ignored test, and a success into a note.
+    fn judge(&self, program: &str, done: Res) -> Result<Completion, Failed> {
+        match (self.skips.iter().find(|skip| skip.program == program), done) {
+            (None, Ok(())) => Ok(Completion::Completed),
+            (None, Err(fault)) => Err(fault.into()),
+            (Some(skip), Err(_)) => Ok(Completion::ignored_with(format!("{} ({})", skip.reason, skip.date))),
+            (Some(skip), Ok(())) => {
+                let mode = self.mode.name;
+                let note = format!("skip.toml: {program} passes in mode {mode}: take the entry of {} out", skip.date);
+                self.notes.lock().doing("note").map(|mut notes| notes.push(note))?;
+                Ok(Completion::Completed)
+            }
+        }
+    }
+
+    fn run(&self, program: &str) -> Res {
+        let mut argv: Vec<String> = self.mode.program.iter().map(|word| word.to_string()).collect();
+        argv.push(self.place.program(program).display().to_string());
+        let env = vec![("CHILD_PREFIX".to_string(), self.mode.child.to_string())];
+        let job = Job { argv, env, deadline_ms: DEADLINE_MS, ..Job::default() };
+        let session = self.session()?;
+        let outcome = session.run(&format!("{}::{program}", self.mode.name), job);
+        if session.is_broken() {
+            self.drop_broken();
+        }
+        let outcome = outcome?;
+        match passed(&outcome) {
+            true => Ok(()),
+            false => Err(outcome.text()),
+        }
+    }
+
+    /// The session, a new one when there is none.
+    fn session(&self) -> Res<Arc<Session>> {
+        let mut place = self.session.lock().doing("take the session")?;
+        if let Some(session) = place.as_ref() {
+            return Ok(session.clone());
+        }
+        if self.started.fetch_add(1, Ordering::Relaxed) >= MOST_SESSIONS {
+            return Err(format!("{MOST_SESSIONS} sessions of mode {} broke", self.mode.name));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let plan = Plan { nodes: self.mode.nodes, workers: WORKERS, burners: self.mode.load * cores };
+        let session = Arc::new(Session::start(&self.place, self.mode.name, &plan)?);
+        *place = Some(session.clone());
+        Ok(session)
+    }
+
+    fn drop_broken(&self) {
+        if let Ok(mut session) = self.session.lock() {
+            session.take_if(|session| session.is_broken());
+        }
+    }
+
+    fn drop_session(&self) {
+        if let Ok(mut session) = self.session.lock() {
+            session.take();
+        }
+    }
+
+    /// Ends the session; what is to be said.
+    pub(crate) fn close(&self) -> Vec<String> {
+        self.drop_session();
+        self.notes.lock().map(|mut notes| std::mem::take(&mut *notes)).unwrap_or_default()
+    }
+}
+
+fn passed(outcome: &Outcome) -> bool {
+    outcome.code() == Some(0) && outcome.out == "ok\n" && !outcome.late && outcome.left.is_empty()
+}

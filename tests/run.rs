@@ -1,0 +1,90 @@
+//! All tests that need more than one crate: the programs of `prog/` in every mode, and the scenes of `case/`.
+//!
+//! `cargo test -p tests -- [--mode MODE]… [--repeat K] [FILTER] [options of cargo test]`. Names are `MODE::PROGRAM` and
+//! `case::SCENE`. MODE is one of [`modes::ALL`] or `case`; without it all of them.
+#![forbid(unsafe_code)]
+
+mod case;
+mod lab;
+mod modes;
+
+use lab::place::Place;
+use lab::{skip, worker, Doing, Res};
+use libtest_mimic::{Arguments, Trial};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The options that are ours, and the rest.
+struct Options {
+    modes: Vec<String>,
+    repeat: u32,
+    mimic: Arguments,
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let inner = match args.first().map(String::as_str) {
+        Some("--executor") => worker::executor(&args[1..]),
+        Some("--worker") => worker::worker(&args[1..]),
+        Some("--leader") => worker::leader(&args[1..]),
+        Some("--burn") => worker::burn(),
+        _ => match outer(args) {
+            Ok(code) => return code,
+            Err(fault) => Err(fault),
+        },
+    };
+    match inner {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("tests: {fault}");
+            ExitCode::from(126)
+        }
+    }
+}
+
+fn options(args: Vec<String>) -> Res<Options> {
+    let (mut modes, mut repeat, mut rest) = (Vec::new(), 1, vec!["run".to_string()]);
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--mode" => {
+                let mode = args.next().ok_or("--mode needs a mode")?;
+                if mode != "case" && modes::find(&mode).is_none() {
+                    return Err(format!("--mode {mode}: it is one of case, {}", modes::names().join(", ")));
+                }
+                modes.push(mode);
+            }
+            "--repeat" => repeat = args.next().unwrap_or_default().parse().doing("--repeat needs a number")?,
+            _ => rest.push(arg),
+        }
+    }
+    let mut mimic = Arguments::from_iter(rest);
+    mimic.test_threads.get_or_insert(modes::WORKERS);
+    Ok(Options { modes, repeat, mimic })
+}
+
+fn outer(args: Vec<String>) -> Res<ExitCode> {
+    let options = options(args)?;
+    let wanted = |mode: &str| options.modes.is_empty() || options.modes.iter().any(|m| m == mode);
+    let place = Arc::new(Place::make()?);
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("skip.toml");
+    let skips = skip::read(&list, &place.programs, &modes::names())?;
+    let mut trials = Vec::new();
+    let mut hosts = Vec::new();
+    for mode in modes::ALL.iter().filter(|mode| wanted(mode.name)) {
+        let host = Arc::new(modes::Host::new(*mode, place.clone(), skips.clone(), options.repeat));
+        let of_mode: Vec<Trial> = place.programs.iter().map(|program| host.trial(program)).collect();
+        host.expect(of_mode.iter().filter(|trial| !options.mimic.is_filtered_out(trial)).count());
+        trials.extend(of_mode);
+        hosts.push(host);
+    }
+    if wanted("case") {
+        trials.extend(case::trials(&place, options.repeat));
+    }
+    let conclusion = libtest_mimic::run(&options.mimic, trials);
+    for line in hosts.iter().flat_map(|host| host.close()) {
+        println!("{line}");
+    }
+    Ok(if conclusion.has_failed() { ExitCode::from(101) } else { ExitCode::SUCCESS })
+}
