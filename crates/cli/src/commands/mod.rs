@@ -1,6 +1,7 @@
 //! The commands: what each is called, and which exit status its own failure has.
 
 mod check;
+mod fault;
 mod front;
 mod key;
 mod node;
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     Ps(ps::Ps),
     Where(whereis::Where),
     Sandbox(sandbox::Sandbox),
+    Fault(fault::Fault),
 }
 
 impl Command {
@@ -41,6 +43,7 @@ impl Command {
             Command::Ps(command) => command.run(),
             Command::Where(command) => command.run(),
             Command::Sandbox(command) => command.run(),
+            Command::Fault(command) => command.run(),
         }
     }
 
