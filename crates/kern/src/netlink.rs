@@ -63,6 +63,23 @@ impl Netlink {
         self.talk(request, || format!("set device {index} {}", if up { "up" } else { "down" }))
     }
 
+    /// Puts device number `index` on the bridge number `bridge`; 0 takes it off the one it is on.
+    pub fn set_bridge(&self, index: u32, bridge: u32) -> Result<()> {
+        let mut request = Request::new(libc::RTM_NEWLINK, 0);
+        request.push(&[0; 4]);
+        request.push(&index.to_ne_bytes());
+        request.push(&[0; 8]); // flags, and none of them is meant
+        request.number(libc::IFLA_MASTER, bridge);
+        self.talk(request, || format!("put device {index} on bridge {bridge}"))
+    }
+
+    /// Removes device number `index`; the other end of a pair goes with it.
+    pub fn delete(&self, index: u32) -> Result<()> {
+        let mut request = Request::new(libc::RTM_DELLINK, 0);
+        request.link_header(index, false);
+        self.talk(request, || format!("remove device {index}"))
+    }
+
     /// Gives device number `index` an address with its network's prefix length (0 to 32).
     pub fn add_address(&self, index: u32, address: Ipv4Addr, prefix: u8) -> Result<()> {
         let mut request = Request::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);

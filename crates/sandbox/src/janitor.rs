@@ -1,6 +1,7 @@
 //! The one that stays when the rest was killed: it removes the sandbox's cgroups, which would stay for ever, and gives
 //! the terminal its modes back.
 
+use crate::machine;
 use kern::cgroup::{self, Claim};
 use kern::ns::{self, Child, Forked, Namespaces};
 use kern::pty::Modes;
@@ -53,6 +54,7 @@ fn watch(ended: OwnedFd, claim: &Claim, terminal: Option<&(File, Modes)>) -> Res
     ns::set_name("shoal:janitor")?;
     // Neither Ctrl-C nor the end of the caller's session is meant for it.
     ns::new_session()?;
+    machine::leave_streams()?;
     let _signals = kern::init::SignalFd::new(&[Sig::INT, Sig::QUIT, Sig::TERM, Sig::HUP])?;
     let mut byte = [0u8; 1];
     // One byte means an orderly end: the caller has restored the terminal.

@@ -141,7 +141,6 @@ impl Life {
             // One that has ended meanwhile needs no signal.
             Word::Signal(sig) => self.command.map_or(Ok(()), |pid| init::signal_group(pid, sig).or(Ok(()))),
             Word::SignalDaemon(sig) => self.daemon.map_or(Ok(()), |pid| init::signal_group(pid, sig).or(Ok(()))),
-            Word::Link(up) => Netlink::open()?.set_up(netlink::device_number(DEVICE)?, up),
             other => Err(Fault::bug(format!("a machine was told {other:?}"))),
         }
     }

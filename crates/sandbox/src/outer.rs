@@ -55,7 +55,7 @@ fn make_and_follow(
         None => (None, None),
     };
     let (ours, theirs) = Talk::pair()?;
-    let birth = Birth { plan, caller: theirs, cgroup: claim.path().to_owned(), key: key()?, terminal: slave, blocked };
+    let birth = Birth { plan, cgroup: claim.path().to_owned(), key: key()?, terminal: slave, blocked };
     let all = Namespaces::MOUNT | Namespaces::PID | Namespaces::NET | Namespaces::UTS | Namespaces::IPC;
     let child = match ns::fork(all)? {
         Forked::Parent(child) => child,
@@ -63,10 +63,10 @@ fn make_and_follow(
             drop(ours);
             // Not dropped: that would set the terminal's modes.
             std::mem::forget(relay);
-            ns::exit(cluster::init(birth))
+            ns::exit(cluster::init(birth, theirs))
         }
     };
-    drop(birth);
+    drop((birth, theirs));
     let mut caller = Caller { talk: ours, child, signals, relay };
     if !with_terminal {
         caller.leave_streams()?;
