@@ -37,8 +37,8 @@ impl Netlink {
     }
 
     /// Makes a pair of devices joined as by a cable: `name` here, set up and put on the bridge number `bridge`, and
-    /// `peer` (still down) in the network namespace `namespace`.
-    pub fn add_veth(&self, name: &str, bridge: u32, peer: &str, namespace: BorrowedFd<'_>) -> Result<()> {
+    /// `peer` (still down) in the network namespace `namespace`, with the hardware address `mac`.
+    pub fn add_veth(&self, name: &str, bridge: u32, peer: &str, mac: [u8; 6], namespace: BorrowedFd<'_>) -> Result<()> {
         let mut request = Request::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         request.link_header(0, true);
         request.text(libc::IFLA_IFNAME, name);
@@ -49,6 +49,7 @@ impl Netlink {
                 data.nest(VETH_INFO_PEER, |other| {
                     other.link_header(0, false);
                     other.text(libc::IFLA_IFNAME, peer);
+                    other.bytes(libc::IFLA_ADDRESS, &mac);
                     other.number(libc::IFLA_NET_NS_FD, namespace.as_raw_fd() as u32);
                 })
             });

@@ -98,7 +98,8 @@ fn connect(machine: &Machine) -> Result<()> {
     quiet_network();
     let here = File::open("/proc/self/ns/net").map_err(|e| Fault::io(&e, "open this network namespace"))?;
     let (cluster, bridge) = &machine.bridge;
-    cluster.add_veth(&machine.host.name(), *bridge, DEVICE, here.as_fd())?;
+    let host = machine.host;
+    cluster.add_veth(&host.name(), *bridge, DEVICE, host.hardware_address(), here.as_fd())?;
     let own = Netlink::open()?;
     own.set_up(netlink::LOOPBACK, true)?;
     let device = netlink::device_number(DEVICE)?;

@@ -72,7 +72,7 @@ fn make_and_follow(
         caller.leave_streams()?;
     }
     let ended = caller.follow();
-    caller.end();
+    caller.end(claim);
     ended
 }
 
@@ -156,8 +156,9 @@ impl Caller {
     }
 
     /// Ends what is left. The cluster's init is waited for, and the kernel lets it go only after all that is below it.
-    fn end(mut self) {
-        // It may have ended by itself; then there is nothing to kill.
+    fn end(mut self, claim: &Claim) {
+        // It may have ended by itself, or not have come as far as its cgroup.
+        let _ = janitor::end_processes(claim.path());
         let _ = pidfd::kill(self.child.pidfd.as_fd(), Sig::KILL);
         let _ = wait::ended(self.child.pid);
         if let Some(relay) = &mut self.relay {
