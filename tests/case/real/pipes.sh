@@ -18,7 +18,7 @@ kill "$COPROC_PID"
 set -m
 ( sleep 1000 ) & job=$!
 kill -STOP $job; until jobs -s | grep -q sleep; do sleep 0.05; done; echo "stopped: $(jobs -s | wc -l)"
-kill -CONT $job; kill -TERM $job; wait $job 2>/dev/null; echo "ended: $?"
+kill -CONT $job; until jobs -r | grep -q sleep; do sleep 0.05; done; kill -TERM $job; wait $job 2>/dev/null; echo "ended: $?"
 timeout 0.2 sleep 1000; echo "timeout: $?"
 find /usr/bin -maxdepth 1 -name 'b*sh' -print0 | xargs -0 -P 4 -n 1 basename | sort | head -1
 trap 'echo bye' EXIT
