@@ -1,1 +1,46 @@
-fn main() {}
+//! `shoal`: every command of the product, one file each in [`commands`].
+#![forbid(unsafe_code)]
+
+mod commands;
+mod config;
+mod keyfile;
+mod print;
+
+use clap::Parser;
+use commands::Command;
+use std::process::ExitCode;
+
+/// One process space for a cluster of Linux machines.
+#[derive(Parser, Debug)]
+#[command(name = "shoal", version, about, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    let failure = arguments.command.failure_status();
+    match arguments.command.run() {
+        Ok(status) => status,
+        Err(fault) => {
+            eprintln!("shoal: {fault}");
+            ExitCode::from(failure)
+        }
+    }
+}
+
+/// Help and version as asked for; a mistake in the arguments as clap words it. `shoal run` keeps 2 free for the program.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody reads it where it cannot be printed.
+    let _ = error.print();
+    let run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    match (error.use_stderr(), run) {
+        (false, _) => ExitCode::SUCCESS,
+        (true, true) => ExitCode::from(commands::RUN_FAILED),
+        (true, false) => ExitCode::from(2),
+    }
+}

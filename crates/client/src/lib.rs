@@ -1,1 +1,7 @@
+//! How programs speak to the shoal daemon of their machine: a question and an answer, and `shoal run`'s relay.
 #![forbid(unsafe_code)]
+
+pub mod local;
+pub mod run;
+
+pub use local::Local;

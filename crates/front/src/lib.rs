@@ -1,1 +1,29 @@
+//! The front-end daemon: where the whole space is visible (DESIGN 2).
+//!
+//! One loop, one thread ([`front`]): nodes' links, clients' sockets and the stand-ins' device each bring events, the space
+//! ([`space::Space`]) says what is to be done, and [`act`] does it.
 #![forbid(unsafe_code)]
+
+mod act;
+mod asks;
+pub mod config;
+mod connection;
+mod cursor;
+mod front;
+mod ghosts;
+mod leases;
+mod links;
+mod messages;
+mod persons;
+mod places;
+mod runs;
+
+pub use config::FrontConfig;
+
+/// Runs the front-end daemon until SIGTERM or SIGINT.
+///
+/// # Errors
+/// What kept it from starting: the address, the run directory, FUSE.
+pub fn run(config: FrontConfig) -> vocab::Result<()> {
+    front::Front::new(config)?.serve()
+}

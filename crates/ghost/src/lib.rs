@@ -1,1 +1,13 @@
+//! Stand-ins held by FUSE (DESIGN 4.3, GHOSTS.md): the daemon's side of the hold protocol, on the front end and on nodes.
+//!
+//! [`Ghosts`] keeps what is known of each stand-in on this machine, queues commands for it in order, and tells what happened
+//! to it. What a signal or an end means is not decided here.
 #![forbid(unsafe_code)]
+
+mod command;
+mod family;
+mod life;
+mod table;
+
+pub use command::{Command, Name};
+pub use table::{Ghosts, Happened, Outcome};

@@ -1,1 +1,209 @@
+//! Control groups, version 2 (cgroups(7)): a directory per group, so nothing here ends by itself. A group that must
+//! not outlive its maker is marked with a lock on its directory ([`Claim`]): whose lock is free, nobody owns.
 
+use crate::sys;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use vocab::{Fault, Kind, Pid, Result};
+
+/// Where the version 2 tree is mounted: on most machines `/sys/fs/cgroup`, beside version 1 often
+/// `/sys/fs/cgroup/unified`.
+///
+/// # Errors
+/// `Unsupported` where it is not mounted.
+pub fn find_v2() -> Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").map_err(|e| Fault::io(&e, "read /proc/self/mounts"))?;
+    v2_of(&mounts).ok_or_else(|| Fault::new(Kind::Unsupported, "find the cgroup version 2 tree: it is not mounted"))
+}
+
+/// The mount point of the first line of type cgroup2 (proc_mounts(5): source, place, type, …).
+fn v2_of(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (place, kind) = (words.next()?, words.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(place))
+    })
+}
+
+/// Makes the group `path`; one that is there already is taken as it is.
+pub fn make(path: &Path) -> Result<()> {
+    match fs::create_dir(path) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(Fault::io(&e, format!("make cgroup {}", path.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// Puts process `pid` with all its threads into the group `path`; [`Pid::NONE`] means the caller.
+pub fn enter(path: &Path, pid: Pid) -> Result<()> {
+    fs::write(path.join("cgroup.procs"), pid.0.to_string())
+        .map_err(|e| Fault::io(&e, format!("put process {pid} into cgroup {}", path.display())))
+}
+
+/// Kills every process in the group `path` and in the groups below it with SIGKILL (cgroup.kill, Linux 5.14).
+/// They may not have ended yet when this returns.
+pub fn kill(path: &Path) -> Result<()> {
+    fs::write(path.join("cgroup.kill"), "1").map_err(|e| Fault::io(&e, format!("kill cgroup {}", path.display())))
+}
+
+/// Is any process, zombies left out, in the group `path` or in one below it?
+pub fn populated(path: &Path) -> Result<bool> {
+    let events = fs::read_to_string(path.join("cgroup.events"))
+        .map_err(|e| Fault::io(&e, format!("read the events of cgroup {}", path.display())))?;
+    Ok(events.lines().any(|line| line == "populated 1"))
+}
+
+/// Removes the group `path` and the groups below it. One that is gone already is no error.
+///
+/// # Errors
+/// EBUSY while a process is in one of them.
+pub fn remove(path: &Path) -> Result<()> {
+    let below = match fs::read_dir(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(|e| Fault::io(&e, format!("list cgroup {}", path.display())))?,
+    };
+    for entry in below.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path())?;
+        }
+    }
+    match fs::remove_dir(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Fault::io(&e, format!("remove cgroup {}", path.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// Waits until no process is in the group `path` or in one below it. `false` when that is not so at `deadline`.
+pub fn wait_empty(path: &Path, deadline: Instant) -> Result<bool> {
+    let doing = || format!("watch cgroup {}", path.display());
+    let mut events = File::open(path.join("cgroup.events")).map_err(|e| Fault::io(&e, doing()))?;
+    loop {
+        // The read arms the notification: a change after it makes the poll return (linux: kernfs_fop_poll).
+        let mut text = String::new();
+        events.seek(SeekFrom::Start(0)).map_err(|e| Fault::io(&e, doing()))?;
+        events.read_to_string(&mut text).map_err(|e| Fault::io(&e, doing()))?;
+        if text.lines().any(|line| line == "populated 0") {
+            return Ok(true);
+        }
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+        if left == 0 {
+            return Ok(false);
+        }
+        let mut poll = libc::pollfd { fd: events.as_raw_fd(), events: libc::POLLPRI, revents: 0 };
+        // SAFETY: one live pollfd, as the count says. EINTR only makes the loop look again.
+        unsafe { libc::poll(&mut poll, 1, i32::try_from(left).unwrap_or(i32::MAX)) };
+    }
+}
+
+/// A group made by [`claim`]. Whoever has a copy of its descriptor (also by fork) keeps the claim alive.
+#[derive(Debug)]
+pub struct Claim {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Claim {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Makes the group `path` and locks its directory, so that [`sweep`] leaves it alone as long as the lock is held.
+///
+/// # Errors
+/// `Refused` when the group is there already and somebody holds its lock.
+pub fn claim(path: &Path) -> Result<Claim> {
+    loop {
+        make(path)?;
+        let Some(lock) = try_lock(path)? else {
+            return Err(Fault::refused(format!("make cgroup {}: it is in use", path.display())));
+        };
+        // A sweep may have removed it between the two steps; then the lock is on a directory without a name.
+        let inode = |metadata: fs::Metadata| metadata.ino();
+        if fs::metadata(path).map(inode).ok() == lock.metadata().map(inode).ok() {
+            return Ok(Claim { path: path.to_owned(), _lock: lock });
+        }
+    }
+}
+
+/// Removes every group directly below `parent` whose name begins with `prefix` and whose claim nobody holds any more,
+/// after killing what is in it. What cannot be removed (yet) stays for the next sweep.
+pub fn sweep(parent: &Path, prefix: &str) -> Result<()> {
+    let entries = fs::read_dir(parent).map_err(|e| Fault::io(&e, format!("list cgroup {}", parent.display())))?;
+    for entry in entries.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(prefix) {
+            continue;
+        }
+        let path = entry.path();
+        if let Ok(Some(_lock)) = try_lock(&path) {
+            // Both may fail because another sweep was first.
+            let _ = kill(&path);
+            let _ = remove(&path);
+        }
+    }
+    Ok(())
+}
+
+/// The locked directory; `None` while somebody else holds the lock or when it is gone.
+fn try_lock(path: &Path) -> Result<Option<File>> {
+    let Ok(directory) = File::open(path) else { return Ok(None) };
+    // SAFETY: takes a descriptor and a number.
+    match sys::check(unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }.into()) {
+        Ok(_) => Ok(Some(directory)),
+        Err(libc::EWOULDBLOCK) => Ok(None),
+        Err(errno) => Err(Fault::sys(errno, format!("lock {}", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_found_beside_version_1_too() {
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(v2_of(mounts), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        assert_eq!(v2_of("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn a_sweep_takes_what_nobody_claims() {
+        let root = find_v2().expect("a version 2 tree");
+        let prefix = format!("shoal-test.{}.", std::process::id());
+        let mine = claim(&root.join(format!("{prefix}a"))).expect("nobody has it");
+        let other = root.join(format!("{prefix}b"));
+        make(&other).expect("a new group");
+        make(&other.join("inner")).expect("a new group");
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep is there");
+        enter(&other.join("inner"), Pid(child.id() as i32)).expect("my child");
+        assert_eq!(populated(&other), Ok(true));
+        assert!(claim(mine.path()).is_err());
+        sweep(&root, &prefix).expect("a sweep");
+        child.wait().expect("killed by the sweep");
+        sweep(&root, &prefix).expect("a sweep");
+        assert!(!other.exists());
+        assert!(mine.path().exists());
+        let path = mine.path().to_owned();
+        drop(mine);
+        sweep(&root, &prefix).expect("a sweep");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_emptied_group_is_noticed() {
+        let path = find_v2().expect("a version 2 tree").join(format!("shoal-test-empty.{}", std::process::id()));
+        make(&path).expect("a new group");
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep is there");
+        enter(&path, Pid(child.id() as i32)).expect("my child");
+        let soon = Instant::now() + std::time::Duration::from_millis(20);
+        assert_eq!(wait_empty(&path, soon), Ok(false));
+        kill(&path).expect("a live group");
+        let late = Instant::now() + std::time::Duration::from_secs(10);
+        assert_eq!(wait_empty(&path, late), Ok(true));
+        child.wait().expect("my child");
+        remove(&path).expect("an empty group");
+    }
+}

@@ -1,1 +1,85 @@
+//! Mounts (mount(2)) and the one extended attribute that depends on how a file system is mounted: file capabilities.
 
+use crate::sys;
+use bitflags::bitflags;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use vocab::Result;
+
+bitflags! {
+    /// The flags of a mount that we use (mount(2)).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Flags: libc::c_ulong {
+        const RDONLY = libc::MS_RDONLY;
+        const NOSUID = libc::MS_NOSUID;
+        const NODEV = libc::MS_NODEV;
+        const NOEXEC = libc::MS_NOEXEC;
+    }
+}
+
+fn call(source: &Path, target: &Path, kind: &str, flags: libc::c_ulong, data: &str, doing: &str) -> Result<()> {
+    let source_text = path(source)?;
+    let target_text = path(target)?;
+    let kind = sys::cstring(kind)?;
+    let data = sys::cstring(data)?;
+    // SAFETY: four strings that end with a NUL and outlive the call, as mount(2) wants them.
+    let ret =
+        unsafe { libc::mount(source_text.as_ptr(), target_text.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast()) };
+    sys::checked(ret.into(), || format!("{doing} {}", target.display())).map(drop)
+}
+
+fn path(path: &Path) -> Result<CString> {
+    sys::cstring(path.as_os_str().as_bytes())
+}
+
+/// Cuts every mount of this mount namespace off from its peers in others, so that nothing done here shows there.
+pub fn make_all_private() -> Result<()> {
+    call(Path::new("none"), Path::new("/"), "", libc::MS_REC | libc::MS_PRIVATE, "", "make private all mounts below")
+}
+
+/// Mounts a new file system of type `kind` at `target`; `options` as in mount(8), may be empty.
+pub fn mount(kind: &str, target: &Path, flags: Flags, options: &str) -> Result<()> {
+    call(Path::new(kind), target, kind, flags.bits(), options, &format!("mount {kind} at"))
+}
+
+/// Makes the file or directory `source` (this one mount only) also visible at `target`.
+pub fn bind(source: &Path, target: &Path) -> Result<()> {
+    call(source, target, "", libc::MS_BIND, "", &format!("bind {} to", source.display()))
+}
+
+/// Makes the mount at `target` read-only in this place; other places where the file system is mounted are untouched.
+pub fn make_read_only(target: &Path) -> Result<()> {
+    let flags = libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY;
+    call(Path::new("none"), target, "", flags, "", "make read-only")
+}
+
+/// Takes the mount at `target` away at once; it ends when the last user is gone (MNT_DETACH).
+pub fn detach(target: &Path) -> Result<()> {
+    let text = path(target)?;
+    // SAFETY: a string that ends with a NUL.
+    let ret = unsafe { libc::umount2(text.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
+    sys::checked(ret.into(), || format!("unmount {}", target.display())).map(drop)
+}
+
+/// CAP_CHECKPOINT_RESTORE (capability.h): what clone3's set_tid asks for.
+const CHECKPOINT_RESTORE: u32 = 40;
+
+/// Gives the program file the capability that `shoal run` needs when an ordinary user calls it:
+/// what `setcap cap_checkpoint_restore=ep FILE` does.
+///
+/// # Errors
+/// EPERM without CAP_SETFCAP, EOPNOTSUPP on a file system without extended attributes.
+pub fn set_checkpoint_restore(file: &Path) -> Result<()> {
+    // struct vfs_cap_data, revision 2: magic and the effective bit, then permitted and inheritable for caps 0-31
+    // and for caps 32-63, all little endian (linux/capability.h).
+    const REVISION_2_EFFECTIVE: u32 = 0x0200_0001;
+    let words = [REVISION_2_EFFECTIVE, 0, 0, 1 << (CHECKPOINT_RESTORE - 32), 0];
+    let value: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let text = path(file)?;
+    // SAFETY: two strings that end with a NUL, and a buffer with its length.
+    let ret = unsafe {
+        libc::setxattr(text.as_ptr(), c"security.capability".as_ptr(), value.as_ptr().cast(), value.len(), 0)
+    };
+    sys::checked(ret.into(), || format!("give cap_checkpoint_restore to {}", file.display())).map(drop)
+}

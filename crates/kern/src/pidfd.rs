@@ -1,1 +1,122 @@
+//! Descriptors of processes: a handle that never comes to mean another process (pidfd_open(2)).
 
+use crate::sys;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use vocab::{Pid, Sig, SigInfo};
+
+/// Callers of these decide by the errno.
+type Errno<T> = std::result::Result<T, i32>;
+
+const PIDFD_THREAD: u32 = libc::O_EXCL as u32;
+
+/// A handle on process `pid`, close-on-exec. It polls as EPOLLIN when the process has ended (all its threads) and as
+/// EPOLLHUP when it has been waited for.
+///
+/// # Errors
+/// ESRCH for no such process, EINVAL or ENOENT for the number of a thread that is not a process.
+pub fn open(pid: Pid) -> Errno<OwnedFd> {
+    open_with(pid, 0)
+}
+
+/// A handle on one thread (Linux 6.9 and later; EINVAL before).
+pub fn open_thread(tid: Pid) -> Errno<OwnedFd> {
+    open_with(tid, PIDFD_THREAD)
+}
+
+fn open_with(pid: Pid, flags: u32) -> Errno<OwnedFd> {
+    // SAFETY: the call takes two numbers and returns a new descriptor.
+    let fd = sys::check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, flags) })?;
+    sys::own(fd, String::new).map_err(|fault| fault.errno)
+}
+
+/// A copy of descriptor `number` of the process behind `pidfd` (pidfd_getfd(2)); needs the right to trace it.
+pub fn getfd(pidfd: BorrowedFd<'_>, number: i32) -> Errno<OwnedFd> {
+    // SAFETY: the call takes three numbers and returns a new descriptor.
+    let fd = sys::check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) })?;
+    sys::own(fd, String::new).map_err(|fault| fault.errno)
+}
+
+/// Sends `sig` as the caller's own kill(2) would; to the one thread where `pidfd` came from [`open_thread`].
+pub fn kill(pidfd: BorrowedFd<'_>, sig: Sig) -> Errno<()> {
+    send(pidfd, i32::from(sig.number()), std::ptr::null())
+}
+
+/// Sends a signal with the sender, code and value of `info`.
+///
+/// # Errors
+/// EPERM for a code that only the kernel or kill may make (0 and above, SI_TKILL), for root too, unless the target is
+/// the caller itself (linux: `do_pidfd_send_signal`).
+pub fn queue(pidfd: BorrowedFd<'_>, info: &SigInfo) -> Errno<()> {
+    let raw = raw_siginfo(info);
+    send(pidfd, i32::from(info.sig.number()), raw.as_ptr().cast())
+}
+
+fn send(pidfd: BorrowedFd<'_>, sig: i32, info: *const libc::siginfo_t) -> Errno<()> {
+    // SAFETY: `info` is null or points to the 128 bytes of a siginfo that outlives the call.
+    sys::check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), sig, info, 0) }).map(drop)
+}
+
+/// The kernel's siginfo_t (128 bytes, as words) of a signal that has a sender.
+pub fn raw_siginfo(info: &SigInfo) -> [u64; 16] {
+    let mut raw = [0u64; 16];
+    raw[0] = u64::from(info.sig.number()); // si_signo, si_errno
+    raw[1] = u64::from(info.code as u32); // si_code, padding
+    raw[2] = u64::from(info.pid.0 as u32) | u64::from(info.uid) << 32;
+    raw[3] = info.value;
+    raw
+}
+
+/// The siginfo in the kernel's words, `None` when it has no valid signal number.
+pub fn read_siginfo(raw: &[u64; 16]) -> Option<SigInfo> {
+    Some(SigInfo {
+        sig: Sig::new(u8::try_from(raw[0] as u32).ok()?)?,
+        code: raw[1] as u32 as i32,
+        pid: Pid(raw[2] as u32 as i32),
+        uid: (raw[2] >> 32) as u32,
+        value: raw[3],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::process::Command;
+
+    fn events(fd: BorrowedFd<'_>, timeout_ms: i32) -> i16 {
+        let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd, as the count says.
+        assert!(unsafe { libc::poll(&mut poll, 1, timeout_ms) } >= 0);
+        poll.revents
+    }
+
+    #[test]
+    fn a_zombie_polls_in_and_a_reaped_process_hangs_up() {
+        let mut child = Command::new("sleep").arg("100").spawn().expect("sleep is there");
+        let fd = open(Pid(child.id() as i32)).expect("a live child");
+        assert_eq!(events(fd.as_fd(), 0), 0);
+        kill(fd.as_fd(), Sig::KILL).expect("my own child");
+        assert_eq!(events(fd.as_fd(), 5000), libc::POLLIN);
+        child.wait().expect("my child");
+        assert_ne!(events(fd.as_fd(), 5000) & libc::POLLHUP, 0);
+        assert_eq!(kill(fd.as_fd(), Sig::KILL), Err(libc::ESRCH));
+    }
+
+    #[test]
+    fn only_queued_codes_may_be_forged() {
+        let mut child = Command::new("sleep").arg("100").spawn().expect("sleep is there");
+        let fd = open(Pid(child.id() as i32)).expect("a live child");
+        let mut info = SigInfo::kill(Sig::TERM, Pid(4711), 7);
+        assert_eq!(queue(fd.as_fd(), &info), Err(libc::EPERM));
+        info.code = SigInfo::SI_QUEUE;
+        assert_eq!(queue(fd.as_fd(), &info), Ok(()));
+        child.wait().expect("ended by SIGTERM");
+    }
+
+    #[test]
+    fn a_siginfo_survives_the_kernels_form() {
+        let info = SigInfo { sig: Sig::USR1, code: -1, pid: Pid(99), uid: 0xffff_fffe, value: u64::MAX };
+        assert_eq!(read_siginfo(&raw_siginfo(&info)), Some(info));
+        assert_eq!(read_siginfo(&[0; 16]), None);
+    }
+}

@@ -1,1 +1,415 @@
+//! Our reader of /proc (proc(5)): fixed buffers, no allocation per line, errors as errno.
 
+use crate::sys;
+use std::ffi::CStr;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use vocab::{Creds, Fault, Ids, Kind, Pid, Result, SigSet};
+
+/// A mounted procfs: which PID namespace's numbers it shows was fixed when it was mounted.
+#[derive(Debug)]
+pub struct Proc {
+    dir: OwnedFd,
+}
+
+/// `/proc/PID/stat`, as far as we use it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stat {
+    pub pid: Pid,
+    pub name: Name,
+    /// `R`, `S`, `D`, `T`, `t`, `Z`, `X`, `I`.
+    pub state: u8,
+    pub ppid: Pid,
+    pub pgid: Pid,
+    pub sid: Pid,
+    /// User and system time in clock ticks (100 a second).
+    pub user_ticks: u64,
+    pub system_ticks: u64,
+    pub nice: i32,
+    /// Threads that exist, ended ones included until they are released.
+    pub threads: u32,
+    /// Clock ticks after boot: with the PID it names one process for good.
+    pub start: u64,
+    /// Resident set in pages.
+    pub rss_pages: u64,
+    /// The wait status, once it has ended.
+    pub exit_status: i32,
+}
+
+impl Stat {
+    /// Has the whole process ended? A leader that has exited before its threads is a zombie too, and has not.
+    pub fn ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X') && self.threads <= 1
+    }
+}
+
+/// A comm: at most 15 bytes, any but NUL.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Name {
+    bytes: [u8; 16],
+    length: u8,
+}
+
+impl Name {
+    /// The first 15 bytes, up to a NUL.
+    pub fn new(text: &[u8]) -> Name {
+        let mut name = Name::default();
+        for &byte in text.iter().take(15).take_while(|b| **b != 0) {
+            name.bytes[usize::from(name.length)] = byte;
+            name.length += 1;
+        }
+        name
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl std::fmt::Debug for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+/// `/proc/PID/status`, as far as we use it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Status {
+    /// The process of a thread.
+    pub tgid: Pid,
+    pub ppid: Pid,
+    pub umask: u32,
+    pub creds: Creds,
+    pub threads: u32,
+    /// Pending for the thread and for the whole process.
+    pub pending: SigSet,
+    pub shared_pending: SigSet,
+    pub blocked: SigSet,
+    pub ignored: SigSet,
+    pub caught: SigSet,
+}
+
+/// `/proc/meminfo`, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Memory {
+    pub total: u64,
+    pub available: u64,
+}
+
+impl Proc {
+    /// The procfs mounted at `path`.
+    ///
+    /// # Errors
+    /// `Sys` when it cannot be opened.
+    pub fn open(path: &str) -> Result<Proc> {
+        let name = sys::cstring(path)?;
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: the path is a live C string.
+        let dir = sys::own(unsafe { libc::open(name.as_ptr(), flags) }.into(), || format!("open {path}"))?;
+        Ok(Proc { dir })
+    }
+
+    /// The same, from a descriptor of the root of a procfs (of a detached mount, say).
+    pub fn from_dir(dir: OwnedFd) -> Proc {
+        Proc { dir }
+    }
+
+    pub fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
+    /// # Errors
+    /// ENOENT or ESRCH when there is no such process (any more).
+    pub fn stat(&self, pid: Pid) -> std::result::Result<Stat, i32> {
+        let mut buffer = [0u8; 1024];
+        let text = self.read_into(pid, "stat", &mut buffer)?;
+        parse_stat(text).ok_or(libc::EIO)
+    }
+
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn status(&self, pid: Pid) -> std::result::Result<Status, i32> {
+        // Supplementary groups can be 65536 of up to 11 bytes each; everybody else fits 4 KiB.
+        let mut buffer = vec![0u8; 4096];
+        loop {
+            let length = self.read_into(pid, "status", &mut buffer)?.len();
+            if length < buffer.len() {
+                return parse_status(&buffer[..length]).ok_or(libc::EIO);
+            }
+            buffer.resize(buffer.len() * 4, 0);
+        }
+    }
+
+    /// The arguments, each ended by a NUL; empty for a zombie or a kernel thread. At most `most` bytes.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn cmdline(&self, pid: Pid, most: usize) -> std::result::Result<Vec<u8>, i32> {
+        let mut buffer = vec![0u8; most];
+        let length = self.read_into(pid, "cmdline", &mut buffer)?.len();
+        buffer.truncate(length);
+        Ok(buffer)
+    }
+
+    /// Any file of a process directory, from its beginning, as far as it fits.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`], or the file's own.
+    pub fn read_into<'b>(&self, pid: Pid, file: &str, buffer: &'b mut [u8]) -> std::result::Result<&'b [u8], i32> {
+        let mut path = [0u8; 64];
+        let mut rest = &mut path[..63];
+        write!(rest, "{pid}/{file}").map_err(|_| libc::ENAMETOOLONG)?;
+        self.read_path(&path, buffer)
+    }
+
+    /// The processes, in the order of their numbers.
+    ///
+    /// # Errors
+    /// `Sys` when the directory cannot be read.
+    pub fn pids(&self) -> Result<Vec<Pid>> {
+        self.numbers(".").map_err(|errno| Fault::sys(errno, "list /proc"))
+    }
+
+    /// The threads of a process.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn tasks(&self, pid: Pid) -> std::result::Result<Vec<Pid>, i32> {
+        self.numbers(&format!("{pid}/task"))
+    }
+
+    fn numbers(&self, path: &str) -> std::result::Result<Vec<Pid>, i32> {
+        let full = format!("/proc/self/fd/{}/{path}", self.dir.as_raw_fd());
+        let entries = std::fs::read_dir(full).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
+        let number = |e: std::io::Result<std::fs::DirEntry>| e.ok()?.file_name().to_str()?.parse().ok().map(Pid);
+        let mut numbers: Vec<Pid> = entries.filter_map(number).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The one-minute load average.
+    ///
+    /// # Errors
+    /// `Sys` when it cannot be read.
+    pub fn load_average(&self) -> Result<f32> {
+        let mut buffer = [0u8; 128];
+        let text = self.read_top("loadavg", &mut buffer)?;
+        text.split(|b| *b == b' ')
+            .next()
+            .and_then(|word| std::str::from_utf8(word).ok()?.parse().ok())
+            .ok_or_else(|| Fault::new(Kind::Unsupported, "/proc/loadavg is not as proc(5) says"))
+    }
+
+    /// # Errors
+    /// `Sys` when it cannot be read.
+    pub fn memory(&self) -> Result<Memory> {
+        let mut buffer = [0u8; 1024];
+        let text = self.read_top("meminfo", &mut buffer)?;
+        let kib = |key: &[u8]| field(text, key).and_then(number::<u64>).map_or(0, |kib| kib * 1024);
+        Ok(Memory { total: kib(b"MemTotal:"), available: kib(b"MemAvailable:") })
+    }
+
+    fn read_top<'b>(&self, file: &str, buffer: &'b mut [u8]) -> Result<&'b [u8]> {
+        let path = sys::cstring(file)?;
+        self.read_path(path.as_bytes_with_nul(), buffer)
+            .map_err(|errno| Fault::sys(errno, format!("read /proc/{file}")))
+    }
+
+    fn read_path<'b>(&self, path: &[u8], buffer: &'b mut [u8]) -> std::result::Result<&'b [u8], i32> {
+        let path = CStr::from_bytes_until_nul(path).map_err(|_| libc::EINVAL)?;
+        // SAFETY: the path is a live C string.
+        let fd = unsafe { libc::openat(self.dir.as_raw_fd(), path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        let fd = sys::own(fd.into(), String::new).map_err(|fault| fault.errno)?;
+        let mut used = 0;
+        while used < buffer.len() {
+            match sys::read(fd.as_fd(), &mut buffer[used..]) {
+                Ok(0) => break,
+                Ok(n) => used += n,
+                Err(libc::EINTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(&buffer[..used])
+    }
+}
+
+/// Moves the PID cursor of the caller's own PID namespace: its next fork takes the first free number above `last`.
+///
+/// # Errors
+/// `Sys` without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE over the namespace.
+pub fn set_last_pid(proc: &Proc, last: Pid) -> Result<()> {
+    write_sysctl(proc, "sys/kernel/ns_last_pid", last.0)
+}
+
+/// The newest number that the caller's PID namespace gave out by itself (numbers chosen by set_tid do not count).
+///
+/// # Errors
+/// `Sys` when it cannot be read.
+pub fn last_pid(proc: &Proc) -> Result<Pid> {
+    let mut buffer = [0u8; 32];
+    let text = proc.read_top("sys/kernel/ns_last_pid", &mut buffer)?;
+    number(text).map(Pid).ok_or_else(|| Fault::new(Kind::Unsupported, "ns_last_pid is no number"))
+}
+
+/// Raises the largest PID of the caller's PID namespace (all namespaces before Linux 6.14).
+///
+/// # Errors
+/// `Sys` when the value is above the parent namespace's, or without CAP_SYS_ADMIN.
+pub fn set_pid_max(proc: &Proc, most: i32) -> Result<()> {
+    write_sysctl(proc, "sys/kernel/pid_max", most)
+}
+
+fn write_sysctl(proc: &Proc, file: &str, value: i32) -> Result<()> {
+    let doing = || format!("write {value} to /proc/{file}");
+    let path = sys::cstring(file)?;
+    // SAFETY: the path is a live C string.
+    let fd = unsafe { libc::openat(proc.dir.as_raw_fd(), path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+    let fd = sys::own(fd.into(), doing)?;
+    sys::write(fd.as_fd(), value.to_string().as_bytes()).map(drop).map_err(|errno| Fault::sys(errno, doing()))
+}
+
+fn number<T: std::str::FromStr>(word: &[u8]) -> Option<T> {
+    let digits = word.split(|b| b.is_ascii_whitespace()).find(|w| !w.is_empty())?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The rest of the line that begins with `key`.
+fn field<'t>(text: &'t [u8], key: &[u8]) -> Option<&'t [u8]> {
+    text.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(key))
+}
+
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    // The name may hold anything, also `) `: it ends at the last parenthesis.
+    let open = text.iter().position(|b| *b == b'(')?;
+    let close = text.iter().rposition(|b| *b == b')')?;
+    let mut words = [&[][..]; 50];
+    for (slot, word) in words.iter_mut().zip(text.get(close + 2..)?.split(|b| *b == b' ')) {
+        *slot = word;
+    }
+    let get = |n: usize| words[n - 3]; // proc(5) counts from 1, and the state is field 3
+    Some(Stat {
+        pid: Pid(number(&text[..open])?),
+        name: Name::new(text.get(open + 1..close)?),
+        state: *get(3).first()?,
+        ppid: Pid(number(get(4))?),
+        pgid: Pid(number(get(5))?),
+        sid: Pid(number(get(6))?),
+        user_ticks: number(get(14))?,
+        system_ticks: number(get(15))?,
+        nice: number(get(19))?,
+        threads: number(get(20))?,
+        start: number(get(22))?,
+        rss_pages: number(get(24))?,
+        exit_status: number(get(52))?,
+    })
+}
+
+fn parse_status(text: &[u8]) -> Option<Status> {
+    let mut status = Status::default();
+    for line in text.split(|b| *b == b'\n') {
+        let Some(colon) = line.iter().position(|b| *b == b':') else { continue };
+        let value = &line[colon + 1..];
+        match &line[..colon] {
+            b"Tgid" => status.tgid = Pid(number(value)?),
+            b"PPid" => status.ppid = Pid(number(value)?),
+            b"Umask" => status.umask = u32::from_str_radix(std::str::from_utf8(value).ok()?.trim(), 8).ok()?,
+            b"Uid" => status.creds.uid = ids(value)?,
+            b"Gid" => status.creds.gid = ids(value)?,
+            b"Groups" => status.creds.groups = words(value).map(number).collect::<Option<_>>()?,
+            b"Threads" => status.threads = number(value)?,
+            b"SigPnd" => status.pending = set(value)?,
+            b"ShdPnd" => status.shared_pending = set(value)?,
+            b"SigBlk" => status.blocked = set(value)?,
+            b"SigIgn" => status.ignored = set(value)?,
+            b"SigCgt" => status.caught = set(value)?,
+            _ => {}
+        }
+    }
+    Some(status)
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty())
+}
+
+fn ids(value: &[u8]) -> Option<Ids> {
+    let mut words = words(value).map(number);
+    let mut next = || words.next().flatten();
+    Some(Ids { real: next()?, effective: next()?, saved: next()?, fs: next()? })
+}
+
+fn set(value: &[u8]) -> Option<SigSet> {
+    u64::from_str_radix(std::str::from_utf8(value).ok()?.trim(), 16).ok().map(SigSet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::in_namespace;
+
+    #[test]
+    fn a_name_may_look_like_the_rest_of_the_line() {
+        let rest = "S 2 3 4 0 -1 4194304 1 0 0 0 7 8 0 0 20 -5 6 0 99 1000 12 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 768\n";
+        let stat = parse_stat(format!("12 (a) R 1 (b) {rest}").as_bytes()).expect("as the kernel writes it");
+        assert_eq!(stat.name.as_bytes(), b"a) R 1 (b");
+        assert_eq!((stat.pid, stat.ppid, stat.pgid, stat.sid), (Pid(12), Pid(2), Pid(3), Pid(4)));
+        assert_eq!((stat.user_ticks, stat.system_ticks, stat.nice, stat.threads), (7, 8, -5, 6));
+        assert_eq!((stat.start, stat.rss_pages, stat.exit_status), (99, 12, 768));
+    }
+
+    #[test]
+    fn garbage_is_no_stat_and_no_panic() {
+        for bad in ["", ")", "(", ")(", "1 (a)", "1 (a) ", "x (a) S 1"] {
+            assert_eq!(parse_stat(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn my_own_entries() {
+        let proc = Proc::open("/proc").expect("procfs");
+        let me = Pid(std::process::id() as i32);
+        let status = proc.status(me).expect("I live");
+        assert_eq!(status.tgid, me);
+        assert_eq!(proc.stat(me).expect("I live").ppid, status.ppid);
+        assert!(!proc.stat(me).expect("I live").ended());
+        assert!(proc.pids().expect("a list").contains(&me));
+        assert!(proc.tasks(me).expect("mine").contains(&me));
+        assert!(!proc.cmdline(me, 64).expect("mine").is_empty());
+        assert!(proc.memory().expect("meminfo").total > 1 << 20);
+        assert!(proc.load_average().expect("loadavg") >= 0.0);
+        assert!(proc.stat(Pid(0x3f_fff0)).is_err());
+    }
+
+    #[test]
+    fn the_cursor_of_a_namespace_moves_and_free_numbers_are_found_again() {
+        in_namespace(|proc| {
+            set_pid_max(proc, 4_194_304).expect("root of the namespace");
+            set_last_pid(proc, Pid(2_000_000 - 1)).expect("root of the namespace");
+            let spawn = || std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
+            let first: Vec<u32> = (0..3).map(|_| spawn().id()).collect();
+            assert_eq!(first, [2_000_000, 2_000_001, 2_000_002]);
+            assert_eq!(last_pid(proc).expect("readable"), Pid(2_000_002));
+            set_last_pid(proc, Pid(2_000_000 - 1)).expect("root of the namespace");
+            assert_eq!(spawn().id(), 2_000_003, "numbers in use are passed over");
+        });
+    }
+
+    #[test]
+    fn a_leader_that_left_its_threads_behind_has_not_ended() {
+        in_namespace(|proc| {
+            let script = "import threading,ctypes,time;threading.Thread(target=time.sleep,args=(100,)).start();\
+                          ctypes.CDLL(None).syscall(60,0)";
+            let Ok(child) = std::process::Command::new("python3").args(["-c", script]).spawn() else { return };
+            let pid = Pid(child.id() as i32);
+            let stat = loop {
+                let stat = proc.stat(pid).expect("a child");
+                if stat.state == b'Z' {
+                    break stat;
+                }
+                std::thread::yield_now();
+            };
+            assert_eq!(stat.threads, 2);
+            assert!(!stat.ended());
+        });
+    }
+}

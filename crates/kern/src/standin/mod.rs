@@ -1,1 +1,145 @@
+//! The machine code that runs inside a stand-in, and the words in which the daemon commands it.
+//!
+//! A stand-in is held by an `ioctl` on the daemon's FUSE file (GHOSTS.md, "The hold"): in go the siginfo that it
+//! took and the result of the last command, out comes the next command. Many stand-ins share one address
+//! space (CLONE_VM without CLONE_SETTLS), so nothing here may touch thread-local storage, allocate, or panic: all
+//! calls go through [`raw`], and each stand-in has a slot of its own for its stack and its state.
 
+pub mod act;
+pub mod here;
+pub mod raw;
+mod run;
+pub mod setup;
+
+use vocab::{Pid, Sig, SigInfo};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of a slot: the stack of one stand-in, its [`Slot`] at the upper end.
+///
+/// A signal frame with AVX-512 state takes 3.8 KB; only what is touched costs memory.
+pub const SLOT: usize = 16 * 1024;
+
+/// What goes over the hold, in both directions.
+#[repr(C)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Hold {
+    /// In: counts the signals taken, so that a repeated hold does not hand one over twice.
+    pub seq: u32,
+    /// In: 1 when `info` is a signal not yet handed over, else 0.
+    pub signals: u32,
+    /// In: the tag of the last command done, 0 before the first.
+    pub done: u32,
+    /// In: how many slots the address space has, 0 but in the first hold of [`here::hold_here`].
+    pub slots: u32,
+    /// In: what that command returned: a number or `-errno`.
+    pub ret: i64,
+    /// In: what else it returned ([`Op::Wait`]: status, user and system microseconds, largest resident KiB).
+    pub out: [i64; 4],
+    /// In: the kernel's siginfo, its first bytes.
+    pub info: RawInfo,
+    /// Out: an [`Op`].
+    pub op: u32,
+    /// Out: comes back as `done`.
+    pub tag: u32,
+    /// Out: the command's arguments.
+    pub arg: [i64; 6],
+    /// Out: a comm, NUL-terminated, for [`Op::Name`] and [`Op::Clone`]; empty: leave it.
+    pub name: [u8; 16],
+}
+
+/// The part of a siginfo that tells who sent it (sigaction(2)); the layout of `_rt` and `_kill`.
+#[repr(C)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Default)]
+pub struct RawInfo {
+    pub signo: i32,
+    pub errno: i32,
+    pub code: i32,
+    pub pad: i32,
+    pub pid: i32,
+    pub uid: u32,
+    pub value: u64,
+}
+
+impl RawInfo {
+    /// `None` for a number that is no signal.
+    pub fn info(&self) -> Option<SigInfo> {
+        let sig = Sig::new(u8::try_from(self.signo).ok()?)?;
+        Some(SigInfo { sig, code: self.code, pid: Pid(self.pid), uid: self.uid, value: self.value })
+    }
+}
+
+/// `_IOWR('g', 1, Hold)`.
+pub const HOLD_IOCTL: u32 = (3 << 30) | ((size_of::<Hold>() as u32) << 16) | ((b'g' as u32) << 8) | 1;
+
+/// What a stand-in can be told. Arguments are in [`Hold::arg`] in the order named.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Nothing: what was handed over has been taken.
+    Ack = 0,
+    /// Make a child stand-in: PID (0: any), slot, clone flags to add, and [`Hold::name`]. Returns its PID.
+    Clone = 1,
+    /// Exit with this code.
+    Exit = 2,
+    /// Die of this signal.
+    Die = 3,
+    /// Stop by this signal.
+    Stop = 4,
+    Setsid = 5,
+    /// setpgid(pid, pgid).
+    Setpgid = 6,
+    /// Real, effective, saved uid; real, effective, saved gid. Keeps the capabilities it has.
+    Ids = 7,
+    Name = 8,
+    /// wait4(pid, options).
+    Wait = 9,
+    /// kill(pid, sig).
+    Kill = 10,
+    /// rt_sigqueueinfo to pid of sig with si_code and value, the stand-in as sender.
+    Queue = 11,
+    /// tgkill(pid, tid, sig).
+    Tgkill = 12,
+    /// Effective and permitted capabilities: low and high word.
+    Capabilities = 13,
+    /// Start a program as child: the address of a [`setup::Setup`]. Returns its PID.
+    Spawn = 14,
+    /// 1: hand over SIGCHLD like other signals; 0: let the kernel drop it.
+    Children = 15,
+    /// prctl(PR_SET_CHILD_SUBREAPER).
+    Subreaper = 16,
+    /// close_range(first, last).
+    Close = 17,
+    /// seccomp(SET_MODE_FILTER): address of a sock_fprog, flags. Returns the listener.
+    Filter = 18,
+    /// prctl(PR_SET_PDEATHSIG).
+    DeathSignal = 19,
+    /// setgroups: address of the list (same address space only), its length.
+    Groups = 20,
+}
+
+/// The state of one stand-in, at the upper end of its slot.
+#[repr(C, align(16))]
+pub struct Slot {
+    pub hold: Hold,
+    /// The signal taken by the handler and not yet handed over: 0 or 1 (the handler blocks all others).
+    pub taken: u32,
+    pub seq: u32,
+    pub info: RawInfo,
+    /// Descriptor of the hold file.
+    pub fd: i32,
+    /// Where the slots begin, and how many bytes they are.
+    pub base: u64,
+    pub length: u64,
+    /// Address of the [`crate::relay::Relay`] in the first slot of [`here::hold_here`], else 0. Only that stand-in is the thread
+    /// whose thread-local storage the code of the relay uses.
+    pub relay: u64,
+    /// A child's name, set by it when it starts.
+    pub name: [u8; 16],
+}
+
+/// The address of the [`Slot`] in the slot that begins at `start`.
+pub fn slot_state(start: u64) -> *mut Slot {
+    (start + SLOT as u64 - size_of::<Slot>() as u64) as *mut Slot
+}
+
+const _: () = assert!(size_of::<Hold>() < 1 << 14 && size_of::<Slot>() % 16 == 0);

@@ -1,0 +1,143 @@
+//! What the agent has and knows. Its acts are in the files beside this one, one topic each.
+
+use crate::asks::Asks;
+use crate::bodies::Bodies;
+use crate::checks::Checks;
+use crate::events::Events;
+use crate::fence::Fence;
+use crate::gate::Waiting;
+use crate::leases::Leases;
+use crate::spawn::Starts;
+use crate::stands::Stands;
+use crate::streams::Streams;
+use crate::uplink::Uplink;
+use ghost::{Ghosts, Happened};
+use kern::epoll::Poller;
+use kern::init::SignalFd;
+use kern::perf::{Record, Records};
+use kern::proc::Proc;
+use kern::seccomp::Listener;
+use link::beat::NodeLife;
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::OwnedFd;
+use vocab::{NodeId, Pid};
+
+/// Who a ready descriptor belongs to, as the number that epoll keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Token {
+    Link,
+    Records,
+    Ghosts,
+    Gate,
+    Children,
+    /// The socket of local clients.
+    Local,
+    /// The port of channels from other nodes.
+    Channels,
+    Client(u32),
+    Greeting(u32),
+    Body(Pid),
+}
+
+const KIND: u32 = 32;
+
+impl Token {
+    pub(crate) fn number(self) -> u64 {
+        let (kind, rest) = match self {
+            Token::Link => (0, 0),
+            Token::Records => (1, 0),
+            Token::Ghosts => (2, 0),
+            Token::Gate => (3, 0),
+            Token::Children => (4, 0),
+            Token::Local => (5, 0),
+            Token::Channels => (6, 0),
+            Token::Client(n) => (7, n),
+            Token::Greeting(n) => (8, n),
+            Token::Body(pid) => (9, pid.0 as u32),
+        };
+        (kind << KIND) | u64::from(rest)
+    }
+
+    pub(crate) fn of(number: u64) -> Option<Token> {
+        let rest = number as u32;
+        Some(match number >> KIND {
+            0 => Token::Link,
+            1 => Token::Records,
+            2 => Token::Ghosts,
+            3 => Token::Gate,
+            4 => Token::Children,
+            5 => Token::Local,
+            6 => Token::Channels,
+            7 => Token::Client(rest),
+            8 => Token::Greeting(rest),
+            9 => Token::Body(Pid(rest as i32)),
+            _ => return None,
+        })
+    }
+}
+
+/// The agent: init of the space's PID namespace on this node.
+pub(crate) struct Agent {
+    pub(crate) number: NodeId,
+    /// The hold file of this node, for `shoal run` here.
+    pub(crate) hold: String,
+    /// To the outer process: until when this agent may live.
+    pub(crate) outer: OwnedFd,
+    pub(crate) proc: Proc,
+    pub(crate) poller: Poller,
+    pub(crate) children: SignalFd,
+
+    pub(crate) uplink: Uplink,
+    pub(crate) life: NodeLife,
+    pub(crate) beat_us: u64,
+    pub(crate) lost_grace_us: u64,
+    /// Monotonic.
+    pub(crate) next_beat_us: u64,
+    /// The link's descriptor and interest as epoll has them.
+    pub(crate) polled_link: Option<(i32, kern::epoll::Interest)>,
+    pub(crate) channel_port: u16,
+
+    pub(crate) leases: Leases,
+    pub(crate) fence: Fence,
+    pub(crate) records: Records,
+    pub(crate) scratch: Vec<Record>,
+
+    pub(crate) bodies: Bodies,
+    pub(crate) events: Events,
+    pub(crate) checks: Checks,
+    /// Bodies told of as stopped, whose parent here waits for them itself.
+    pub(crate) stopped: BTreeSet<Pid>,
+    /// Forked since the table was last compared with /proc.
+    pub(crate) fresh: Vec<Pid>,
+    /// Their first thread has exited; looked at when the next batch is made.
+    pub(crate) leaving: BTreeSet<Pid>,
+    /// Handles on bodies that leave: one poll tells the end, one that its parent has waited.
+    pub(crate) handles: HashMap<Pid, OwnedFd>,
+
+    pub(crate) ghosts: Ghosts,
+    pub(crate) happened: Vec<Happened>,
+    pub(crate) nursery: Pid,
+    pub(crate) stands: Stands,
+    /// Since when nobody needs them (monotonic).
+    pub(crate) idle: HashMap<Pid, u64>,
+    pub(crate) starts: Starts,
+
+    pub(crate) gate: Listener,
+    pub(crate) waiting: Waiting,
+
+    pub(crate) asks: Asks,
+    pub(crate) streams: Streams,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back() {
+        for token in [Token::Link, Token::Client(7), Token::Greeting(u32::MAX), Token::Body(Pid(4_194_303))] {
+            assert_eq!(Token::of(token.number()), Some(token));
+        }
+        assert_eq!(Token::of(99 << KIND), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! The processes of the space that run on this node: who they are, and whose children.
+
+use std::collections::{BTreeSet, HashMap};
+use vocab::{Creds, Pid};
+use wire::event::Person;
+
+/// Where a body is in its life.
+///
+/// | state | what is known |
+/// |---|---|
+/// | Live | it runs |
+/// | Leaving | its first thread has exited; it ends when the others have, unless one of them exec'd |
+/// | Ended | it is a zombie: its end has been told, its parent has not waited yet |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    Live,
+    Leaving,
+    Ended,
+}
+
+/// One body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Body {
+    pub(crate) person: Person,
+    pub(crate) life: Life,
+}
+
+/// The table of bodies.
+#[derive(Debug, Default)]
+pub(crate) struct Bodies {
+    table: HashMap<Pid, Body>,
+    /// By parent, which need not be a body.
+    children: HashMap<Pid, BTreeSet<Pid>>,
+    /// How many bodies have this number as group, and as session, together.
+    places: HashMap<Pid, usize>,
+}
+
+impl Bodies {
+    pub(crate) fn has(&self, pid: Pid) -> bool {
+        self.table.contains_key(&pid)
+    }
+
+    pub(crate) fn get(&self, pid: Pid) -> Option<&Body> {
+        self.table.get(&pid)
+    }
+
+    pub(crate) fn person(&self, pid: Pid) -> Option<&Person> {
+        self.table.get(&pid).map(|body| &body.person)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Body> {
+        self.table.values()
+    }
+
+    pub(crate) fn children(&self, pid: Pid) -> Vec<Pid> {
+        self.children.get(&pid).map_or(Vec::new(), |set| set.iter().copied().collect())
+    }
+
+    pub(crate) fn add(&mut self, person: Person) {
+        self.remove(person.pid);
+        self.children.entry(person.ppid).or_default().insert(person.pid);
+        self.enter_place(person.pgid);
+        self.enter_place(person.sid);
+        self.table.insert(person.pid, Body { person, life: Life::Live });
+    }
+
+    /// A fork: the child is what `forker` is. `None` when the forker is no body.
+    pub(crate) fn forked(&mut self, forker: Pid, child: Pid) -> Option<()> {
+        let parent = &self.table.get(&forker)?.person;
+        let person = Person { pid: child, ppid: forker, ..parent.clone() };
+        self.add(person);
+        Some(())
+    }
+
+    pub(crate) fn remove(&mut self, pid: Pid) -> Option<Body> {
+        let body = self.table.remove(&pid)?;
+        self.leave_parent(pid, body.person.ppid);
+        self.leave_place(body.person.pgid);
+        self.leave_place(body.person.sid);
+        Some(body)
+    }
+
+    fn enter_place(&mut self, number: Pid) {
+        *self.places.entry(number).or_default() += 1;
+    }
+
+    fn leave_place(&mut self, number: Pid) {
+        if let Some(count) = self.places.get_mut(&number) {
+            *count -= 1;
+            if *count == 0 {
+                self.places.remove(&number);
+            }
+        }
+    }
+
+    fn leave_parent(&mut self, pid: Pid, ppid: Pid) {
+        if let Some(set) = self.children.get_mut(&ppid) {
+            set.remove(&pid);
+            if set.is_empty() {
+                self.children.remove(&ppid);
+            }
+        }
+    }
+
+    /// `true` when that is a change.
+    pub(crate) fn set_parent(&mut self, pid: Pid, ppid: Pid) -> bool {
+        let Some(body) = self.table.get_mut(&pid) else { return false };
+        let before = std::mem::replace(&mut body.person.ppid, ppid);
+        if before == ppid {
+            return false;
+        }
+        self.leave_parent(pid, before);
+        self.children.entry(ppid).or_default().insert(pid);
+        true
+    }
+
+    pub(crate) fn set_life(&mut self, pid: Pid, life: Life) {
+        if let Some(body) = self.table.get_mut(&pid) {
+            body.life = life;
+        }
+    }
+
+    /// What changed: a new session implies a new group and is told alone.
+    pub(crate) fn set_group(&mut self, pid: Pid, pgid: Pid, sid: Pid) -> Changed {
+        let Some(body) = self.table.get_mut(&pid) else { return Changed::Nothing };
+        let person = &mut body.person;
+        let (old_group, old_session) = (person.pgid, person.sid);
+        (person.pgid, person.sid) = (pgid, sid);
+        self.enter_place(pgid);
+        self.enter_place(sid);
+        self.leave_place(old_group);
+        self.leave_place(old_session);
+        match () {
+            () if old_session != sid && sid == pid => Changed::Session,
+            () if old_group != pgid => Changed::Group,
+            () => Changed::Nothing,
+        }
+    }
+
+    /// `true` when that is a change.
+    pub(crate) fn set_creds(&mut self, pid: Pid, creds: &Creds) -> bool {
+        match self.table.get_mut(&pid) {
+            Some(body) if body.person.creds != *creds => {
+                body.person.creds = creds.clone();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// `true` when that is a change.
+    pub(crate) fn set_name(&mut self, pid: Pid, name: &[u8]) -> bool {
+        match self.table.get_mut(&pid) {
+            Some(body) if body.person.name != name => {
+                body.person.name = name.to_vec();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Has any body `pid` as parent, group or session?
+    pub(crate) fn needs(&self, pid: Pid) -> bool {
+        self.children.contains_key(&pid) || self.places.contains_key(&pid)
+    }
+}
+
+/// The outcome of [`Bodies::set_group`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Changed {
+    Nothing,
+    Group,
+    Session,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn person(pid: i32, ppid: i32) -> Person {
+        Person {
+            pid: Pid(pid),
+            ppid: Pid(ppid),
+            pgid: Pid(pid),
+            sid: Pid(5),
+            creds: Creds::default(),
+            name: b"x".to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_child_inherits_all_but_its_number() {
+        let mut bodies = Bodies::default();
+        bodies.add(person(10, 2));
+        bodies.forked(Pid(10), Pid(11)).expect("10 is there");
+        let child = bodies.person(Pid(11)).expect("forked");
+        assert_eq!((child.ppid, child.pgid, child.sid), (Pid(10), Pid(10), Pid(5)));
+        assert!(bodies.forked(Pid(99), Pid(12)).is_none());
+        assert_eq!(bodies.children(Pid(10)), [Pid(11)]);
+    }
+
+    #[test]
+    fn an_orphan_is_its_new_parents_child() {
+        let mut bodies = Bodies::default();
+        bodies.add(person(10, 2));
+        bodies.forked(Pid(10), Pid(11));
+        assert!(bodies.set_parent(Pid(11), Pid(1)));
+        assert!(!bodies.set_parent(Pid(11), Pid(1)));
+        assert_eq!((bodies.children(Pid(10)), bodies.children(Pid(1))), (vec![], vec![Pid(11)]));
+    }
+
+    #[test]
+    fn a_stand_in_is_needed_as_parent_group_and_session() {
+        let mut bodies = Bodies::default();
+        bodies.add(person(10, 2));
+        assert!(bodies.needs(Pid(2)) && bodies.needs(Pid(5)) && bodies.needs(Pid(10)) && !bodies.needs(Pid(3)));
+        bodies.set_group(Pid(10), Pid(7), Pid(7));
+        assert!(bodies.needs(Pid(7)) && !bodies.needs(Pid(5)));
+        bodies.remove(Pid(10));
+        assert!(bodies.places.is_empty());
+        assert!(!bodies.needs(Pid(2)) && !bodies.needs(Pid(5)));
+    }
+
+    #[test]
+    fn group_and_session_changes_are_told_apart() {
+        let mut bodies = Bodies::default();
+        bodies.add(person(10, 2));
+        assert_eq!(bodies.set_group(Pid(10), Pid(10), Pid(5)), Changed::Nothing);
+        assert_eq!(bodies.set_group(Pid(10), Pid(7), Pid(5)), Changed::Group);
+        assert_eq!(bodies.set_group(Pid(10), Pid(10), Pid(10)), Changed::Session);
+        assert_eq!(bodies.set_group(Pid(99), Pid(1), Pid(1)), Changed::Nothing);
+    }
+}

@@ -1,0 +1,95 @@
+//! Looking again: calls that were let go on at the gate change something a moment later, and nobody tells when.
+
+use std::collections::BTreeMap;
+use vocab::Pid;
+
+/// What may change.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum What {
+    /// Group or session.
+    Group,
+    /// User, group and supplementary groups.
+    Creds,
+    /// Running or stopped.
+    State,
+}
+
+/// Microseconds between looks. A call that fails changes nothing, so this ends: after 60 ms nobody looks any more.
+const DELAYS_US: [u64; 10] = [0, 20, 50, 100, 200, 500, 1_000, 4_000, 15_000, 40_000];
+
+/// What is to be looked at again, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    /// By process and what: when next, and how often it was looked at.
+    table: BTreeMap<(Pid, What), (u64, usize)>,
+}
+
+impl Checks {
+    /// Looks from now on; anew when it is looked at already, since another call has come.
+    pub(crate) fn add(&mut self, pid: Pid, what: What, now_us: u64) {
+        self.table.insert((pid, what), (now_us, 0));
+    }
+
+    pub(crate) fn of(&self, pid: Pid) -> Vec<What> {
+        self.table.range((pid, What::Group)..=(pid, What::State)).map(|((_, what), _)| *what).collect()
+    }
+
+    /// What is to be looked at now.
+    pub(crate) fn due(&mut self, now_us: u64) -> Vec<(Pid, What)> {
+        let mut due = Vec::new();
+        self.table.retain(|key, (at, looks)| {
+            if *at > now_us {
+                return true;
+            }
+            due.push(*key);
+            *looks += 1;
+            match DELAYS_US.get(*looks) {
+                Some(delay) => {
+                    *at = now_us + delay;
+                    true
+                }
+                None => false,
+            }
+        });
+        due
+    }
+
+    /// It has changed, or the process is gone.
+    pub(crate) fn settled(&mut self, pid: Pid, what: What) {
+        self.table.remove(&(pid, what));
+    }
+
+    pub(crate) fn next_us(&self) -> Option<u64> {
+        self.table.values().map(|(at, _)| *at).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_looks_at_growing_distances_and_then_no_more() {
+        let mut checks = Checks::default();
+        checks.add(Pid(7), What::Group, 1000);
+        let mut at = Vec::new();
+        while let Some(next) = checks.next_us() {
+            assert_eq!(checks.due(next - 1), []);
+            assert_eq!(checks.due(next), [(Pid(7), What::Group)]);
+            at.push(next);
+        }
+        assert_eq!(at.len(), DELAYS_US.len());
+        assert_eq!(at.last(), Some(&(1000 + DELAYS_US.iter().sum::<u64>())));
+    }
+
+    #[test]
+    fn what_has_changed_is_settled() {
+        let mut checks = Checks::default();
+        checks.add(Pid(7), What::Group, 0);
+        checks.add(Pid(7), What::Creds, 0);
+        assert_eq!(checks.of(Pid(7)), [What::Group, What::Creds]);
+        checks.settled(Pid(7), What::Group);
+        assert_eq!(checks.of(Pid(7)), [What::Creds]);
+        assert_eq!(checks.of(Pid(8)), []);
+    }
+}

@@ -1,0 +1,233 @@
+//! What is to be told to the front end: in order, one batch under way at a time, and what has cancelled out left out.
+
+use std::collections::{HashMap, HashSet};
+use vocab::Pid;
+use wire::event::BodyEvent;
+
+/// The most events in one batch: about a megabyte, and what the front end can take in a few tens of milliseconds.
+const MOST: usize = 20_000;
+
+/// Events that wait, and the batch that is not acknowledged yet.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    waiting: Vec<BodyEvent>,
+    under_way: Option<(u64, Vec<BodyEvent>)>,
+    batches: u64,
+}
+
+impl Events {
+    pub(crate) fn push(&mut self, event: BodyEvent) {
+        self.waiting.push(event);
+    }
+
+    /// Is there something that [`Events::take`] would give?
+    pub(crate) fn ready(&self) -> bool {
+        self.under_way.is_none() && !self.waiting.is_empty()
+    }
+
+    /// Is no batch under way?
+    pub(crate) fn idle(&self) -> bool {
+        self.under_way.is_none()
+    }
+
+    /// The parent of a fork that is not told yet was another one than the forker. `false` when it has been told.
+    pub(crate) fn correct_parent(&mut self, pid: Pid, ppid: Pid) -> bool {
+        for event in self.waiting.iter_mut().rev() {
+            if let BodyEvent::Forked { parent, child } = event {
+                if *child == pid {
+                    *parent = ppid;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// The next batch, to be sent now; `None` while one is under way or nothing is left to tell.
+    pub(crate) fn take(&mut self) -> Option<(u64, Vec<BodyEvent>)> {
+        if !self.ready() {
+            return None;
+        }
+        cancel(&mut self.waiting);
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let rest = self.waiting.split_off(self.waiting.len().min(MOST));
+        let batch = std::mem::replace(&mut self.waiting, rest);
+        self.batches += 1;
+        self.under_way = Some((self.batches, batch.clone()));
+        Some((self.batches, batch))
+    }
+
+    /// The front end has taken this batch in.
+    pub(crate) fn done(&mut self, batch: u64) {
+        if self.under_way.as_ref().is_some_and(|(number, _)| *number == batch) {
+            self.under_way = None;
+        }
+    }
+
+    /// On a new link: what was under way may be lost. A Hello has told who lives, with group, session, credentials and name;
+    /// the rest is told again, and telling it twice does no harm.
+    pub(crate) fn begin_again(&mut self) {
+        let mut all = self.under_way.take().map_or(Vec::new(), |(_, events)| events);
+        all.append(&mut self.waiting);
+        all.retain(|event| {
+            !matches!(
+                event,
+                BodyEvent::Forked { .. }
+                    | BodyEvent::Named { .. }
+                    | BodyEvent::Credentials { .. }
+                    | BodyEvent::Group { .. }
+                    | BodyEvent::Session { .. }
+            )
+        });
+        self.waiting = all;
+    }
+}
+
+/// Leaves out every process that was forked, ended and was reaped in `events`, if nothing that stays speaks of it; and names
+/// that were replaced before a child could inherit them.
+fn cancel(events: &mut Vec<BodyEvent>) {
+    let short = short_lives(events);
+    let mut names: HashMap<Pid, usize> = HashMap::new();
+    let mut stale = HashSet::new();
+    for (at, event) in events.iter().enumerate() {
+        match event {
+            BodyEvent::Named { pid, .. } => stale.extend(names.insert(*pid, at)),
+            BodyEvent::Forked { parent, .. } => {
+                names.remove(parent);
+            }
+            _ => {}
+        }
+    }
+    let mut at = 0;
+    events.retain(|event| {
+        at += 1;
+        !short.contains(&event.pid()) && !stale.contains(&(at - 1))
+    });
+}
+
+fn short_lives(events: &[BodyEvent]) -> HashSet<Pid> {
+    let mut forked = HashSet::new();
+    let mut short = HashSet::new();
+    for event in events {
+        match event {
+            BodyEvent::Forked { child, .. } => {
+                forked.insert(*child);
+                // The number of an earlier process: a number that lives twice in one batch is not worth the care.
+                short.remove(child);
+            }
+            BodyEvent::Reaped { pid } if forked.contains(pid) => {
+                short.insert(*pid);
+            }
+            _ => {}
+        }
+    }
+    // From the youngest: when it stays, those that it speaks of stay too.
+    for event in events.iter().rev() {
+        let other = match event {
+            BodyEvent::Forked { parent, .. } => *parent,
+            BodyEvent::Adopted { ppid, .. } => *ppid,
+            BodyEvent::Group { pgid, .. } => *pgid,
+            _ => continue,
+        };
+        if other != event.pid() && !short.contains(&event.pid()) {
+            short.remove(&other);
+        }
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vocab::{Exit, Sig};
+
+    fn fork(parent: i32, child: i32) -> BodyEvent {
+        BodyEvent::Forked { parent: Pid(parent), child: Pid(child) }
+    }
+
+    fn exit(pid: i32) -> BodyEvent {
+        BodyEvent::Exited { pid: Pid(pid), exit: Exit::Code(0), usage: Default::default() }
+    }
+
+    fn reaped(pid: i32) -> BodyEvent {
+        BodyEvent::Reaped { pid: Pid(pid) }
+    }
+
+    fn named(pid: i32, name: &[u8]) -> BodyEvent {
+        BodyEvent::Named { pid: Pid(pid), name: name.to_vec() }
+    }
+
+    fn told(events: Vec<BodyEvent>) -> Vec<BodyEvent> {
+        let mut queue = Events::default();
+        events.into_iter().for_each(|e| queue.push(e));
+        queue.take().map_or(Vec::new(), |(_, events)| events)
+    }
+
+    #[test]
+    fn a_life_within_a_batch_was_never_there() {
+        assert_eq!(told(vec![fork(1, 2), named(2, b"x"), exit(2), reaped(2)]), []);
+        assert_eq!(told(vec![fork(1, 2), fork(2, 3), exit(3), reaped(3), exit(2), reaped(2)]), []);
+    }
+
+    #[test]
+    fn a_zombie_and_one_whose_child_lives_are_told() {
+        let zombie = vec![fork(1, 2), exit(2)];
+        assert_eq!(told(zombie.clone()), zombie);
+        let orphan = vec![fork(1, 2), fork(2, 3), exit(2), reaped(2), BodyEvent::Adopted { pid: Pid(3), ppid: Pid(1) }];
+        assert_eq!(told(orphan.clone()), orphan);
+        let chain = vec![fork(1, 2), fork(2, 3), fork(3, 4), exit(2), reaped(2), exit(3), reaped(3)];
+        assert_eq!(told(chain.clone()), chain);
+    }
+
+    #[test]
+    fn a_group_that_somebody_is_in_keeps_its_leader() {
+        let group = vec![
+            fork(1, 2),
+            BodyEvent::Group { pid: Pid(2), pgid: Pid(2) },
+            BodyEvent::Group { pid: Pid(9), pgid: Pid(2) },
+            exit(2),
+            reaped(2),
+        ];
+        assert_eq!(told(group.clone()), group);
+    }
+
+    #[test]
+    fn of_several_names_the_last_counts_unless_a_child_has_it() {
+        assert_eq!(told(vec![named(2, b"a"), named(2, b"b")]), [named(2, b"b")]);
+        let inherited = vec![named(2, b"a"), fork(2, 3), named(2, b"b")];
+        assert_eq!(told(inherited.clone()), inherited);
+    }
+
+    #[test]
+    fn one_batch_at_a_time_and_meanwhile_pairs_cancel() {
+        let mut queue = Events::default();
+        queue.push(fork(1, 2));
+        let (first, _) = queue.take().expect("something to tell");
+        queue.push(exit(2));
+        queue.push(fork(1, 3));
+        assert!(queue.take().is_none());
+        queue.push(exit(3));
+        queue.push(reaped(3));
+        queue.done(first + 7);
+        assert!(!queue.ready());
+        queue.done(first);
+        let (second, events) = queue.take().expect("something to tell");
+        assert_eq!((second, events), (first + 1, vec![exit(2)]));
+    }
+
+    #[test]
+    fn after_a_reconnect_ends_are_told_again_and_what_hello_says_is_not() {
+        let mut queue = Events::default();
+        let stop = BodyEvent::Stopped { pid: Pid(4), sig: Sig::STOP };
+        for event in [fork(1, 2), named(2, b"x"), exit(5)] {
+            queue.push(event);
+        }
+        queue.take().expect("a batch that is lost");
+        queue.push(stop.clone());
+        queue.begin_again();
+        let (_, events) = queue.take().expect("something to tell");
+        assert_eq!(events, [exit(5), stop]);
+    }
+}

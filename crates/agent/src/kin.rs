@@ -1,0 +1,328 @@
+//! Which stand-ins a program needs before it can be started, and how they are made so that tree, group and session are the
+//! kernel's own (GHOSTS.md, "Family").
+
+use crate::bodies::Bodies;
+use crate::stands::{Stands, Why};
+use std::collections::HashMap;
+use vocab::{Creds, Fault, Pid, Result};
+use wire::event::Person;
+
+/// The first stand-in, from which all others come when nobody nearer can make them.
+pub(crate) const NURSERY: Pid = Pid::NONE;
+
+/// Make one stand-in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Make {
+    /// The stand-in that clones it, or [`NURSERY`].
+    pub(crate) maker: Pid,
+    /// As a sibling of its maker, so as a child of the maker's parent.
+    pub(crate) sibling: bool,
+    pub(crate) person: Person,
+    pub(crate) why: Why,
+    pub(crate) place: Place,
+}
+
+/// What a new stand-in does about group and session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// Stays where its maker is.
+    Stay,
+    /// Leads a new session.
+    Session,
+    /// Leads a new group.
+    Lead,
+    /// Joins a group that exists.
+    Join(Pid),
+}
+
+/// How one program is to be started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    pub(crate) makes: Vec<Make>,
+    /// The stand-in that clones the program.
+    pub(crate) parent: Pid,
+    /// Where the program puts itself.
+    pub(crate) place: Place,
+}
+
+/// What is here already, and what the plan will have made.
+struct Planner<'a> {
+    kin: &'a [Person],
+    stands: &'a Stands,
+    bodies: &'a Bodies,
+    /// (group, session) of those that will be made.
+    made: HashMap<Pid, (Pid, Pid)>,
+    makes: Vec<Make>,
+}
+
+/// Plans the start of `person` with `kin` alive elsewhere. With `terminal` it gets a session of its own.
+///
+/// # Errors
+/// `Refused` when its parent is a process of this node, which nobody can make have a child.
+pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Stands, bodies: &Bodies) -> Result<Plan> {
+    let mut planner = Planner { kin, stands, bodies, made: HashMap::new(), makes: Vec::new() };
+    if bodies.has(person.ppid) {
+        let why = "its parent's body is on the same node";
+        return Err(Fault::refused(format!("start {} as a child of {}: {why}", person.pid, person.ppid)));
+    }
+    let leads_session = terminal || person.sid == person.pid;
+    let session = if leads_session { Pid::INIT } else { person.sid };
+    let parent = match planner.known(person.ppid) {
+        true => {
+            planner.need(person.ppid, 8);
+            person.ppid
+        }
+        false => planner.step_parent(person, session),
+    };
+    let place = match () {
+        () if leads_session => Place::Session,
+        () if person.pgid == person.pid => Place::Lead,
+        () => planner.join(person.pgid, session, parent),
+    };
+    Ok(Plan { makes: planner.makes, parent, place })
+}
+
+/// Plans that `person` stands here because somebody wants a handle on it.
+pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> Vec<Make> {
+    let kin = std::slice::from_ref(person);
+    let mut planner = Planner { kin, stands, bodies, made: HashMap::new(), makes: Vec::new() };
+    planner.need(person.pid, 8);
+    for make in planner.makes.iter_mut().filter(|make| make.person.pid == person.pid) {
+        make.why = Why::Handle;
+    }
+    planner.makes
+}
+
+impl Planner<'_> {
+    fn person(&self, pid: Pid) -> Option<&Person> {
+        self.kin.iter().find(|person| person.pid == pid)
+    }
+
+    fn here(&self, pid: Pid) -> bool {
+        self.made.contains_key(&pid) || self.stands.get(pid).is_some_and(|stand| !stand.ending) || self.bodies.has(pid)
+    }
+
+    /// Is it here, or do we know enough to make it?
+    fn known(&self, pid: Pid) -> bool {
+        pid != Pid::INIT && (self.here(pid) || self.person(pid).is_some())
+    }
+
+    fn place_of(&self, pid: Pid) -> (Pid, Pid) {
+        let of = |person: &Person| (person.pgid, person.sid);
+        let made = self.made.get(&pid).copied();
+        made.or_else(|| self.stands.get(pid).map(|stand| of(&stand.person)))
+            .or_else(|| self.bodies.person(pid).map(of))
+            .unwrap_or((Pid::INIT, Pid::INIT))
+    }
+
+    fn make(&mut self, make: Make) {
+        let pid = make.person.pid;
+        let (group, session) = self.place_of(make.maker);
+        let place = match make.place {
+            Place::Session => (pid, pid),
+            Place::Lead => (pid, session),
+            Place::Join(group) => (group, session),
+            Place::Stay => (group, session),
+        };
+        self.made.insert(pid, place);
+        self.makes.push(make);
+    }
+
+    /// Makes `pid` stand here, unless it does. `depth` bounds what a foolish list of kin can ask for.
+    fn need(&mut self, pid: Pid, depth: u32) {
+        let Some(person) = self.person(pid).cloned() else { return };
+        if self.here(pid) || depth == 0 {
+            return;
+        }
+        if person.sid == pid {
+            self.make(Make { maker: NURSERY, sibling: true, person, why: Why::Kin, place: Place::Session });
+            return;
+        }
+        if self.person(person.ppid).is_some() {
+            self.need(person.ppid, depth - 1);
+            if self.here(pid) {
+                return; // kin in a circle: made on the way
+            }
+        }
+        let (maker, sibling) = self.maker(&person);
+        let place = match person.pgid {
+            group if group == pid => Place::Lead,
+            group => self.join(group, person.sid, maker),
+        };
+        self.make(Make { maker, sibling, person, why: Why::Kin, place });
+    }
+
+    /// Who makes a stand-in for `person`, and whether as a sibling.
+    ///
+    /// Its parent if that can. Otherwise a member of the session, as its own child unless the person is an orphan: a group whose
+    /// members have a parent in their session is no orphaned group, and must not look like one here.
+    fn maker(&mut self, person: &Person) -> (Pid, bool) {
+        let in_session = |planner: &Self, pid| planner.place_of(pid).1 == person.sid;
+        let can = self.made.contains_key(&person.ppid) || self.stands.has(person.ppid);
+        if can && in_session(self, person.ppid) {
+            return (person.ppid, false);
+        }
+        let member = self.member(person.sid);
+        (member, member == NURSERY || person.ppid == Pid::INIT)
+    }
+
+    /// A stand-in in session `sid`; the leader's is made if there is none. [`NURSERY`] for the session of init, and when the
+    /// leader is a body, so that its number is taken.
+    fn member(&mut self, sid: Pid) -> Pid {
+        if sid.0 <= 1 {
+            return NURSERY;
+        }
+        let stands = self.stands;
+        let able = |pid: &Pid| stands.get(*pid).is_some_and(|stand| !stand.ending);
+        let candidates = self.made.keys().copied().chain(stands.pids().into_iter().filter(able));
+        let mut members: Vec<Pid> = candidates.filter(|pid| self.place_of(*pid).1 == sid).collect();
+        members.sort_unstable();
+        match members.iter().find(|pid| **pid == sid).or(members.first()) {
+            Some(member) => *member,
+            None if self.bodies.has(sid) => NURSERY,
+            None => {
+                let (person, why) = self.leader(sid, sid);
+                self.make(Make { maker: NURSERY, sibling: true, person, why, place: Place::Session });
+                sid
+            }
+        }
+    }
+
+    /// Who leads a group or session: the person if it lives, else a husk with the number.
+    fn leader(&self, pid: Pid, sid: Pid) -> (Person, Why) {
+        match self.person(pid) {
+            Some(person) => (person.clone(), Why::Kin),
+            None => {
+                let (creds, name) = (Creds::default(), b"shoal:number".to_vec());
+                (Person { pid, ppid: Pid::INIT, pgid: pid, sid, creds, name }, Why::Husk)
+            }
+        }
+    }
+
+    /// How somebody cloned by `from` comes into group `pgid` of session `sid`; the group's leader is made if the group has no member here.
+    fn join(&mut self, pgid: Pid, sid: Pid, from: Pid) -> Place {
+        if pgid.0 <= 1 || self.place_of(from).0 == pgid {
+            return Place::Stay;
+        }
+        let in_group = |person: &Person| person.pgid == pgid && person.sid == sid;
+        let exists = self.made.values().any(|place| *place == (pgid, sid))
+            || self.stands.iter().any(|stand| in_group(&stand.person) && !stand.ending)
+            || self.bodies.iter().any(|body| in_group(&body.person));
+        if !exists && !self.here(pgid) {
+            let (person, why) = self.leader(pgid, sid);
+            let member = self.member(sid);
+            if !self.here(pgid) {
+                self.make(Make { maker: member, sibling: true, person, why, place: Place::Lead });
+            }
+        }
+        Place::Join(pgid)
+    }
+
+    /// A parent for one whose own is gone: it ends at once, and the kernel gives the program to init.
+    fn step_parent(&mut self, person: &Person, session: Pid) -> Pid {
+        let maker = self.member(session);
+        let (creds, name) = (Creds::default(), b"shoal:orphan".to_vec());
+        // The number is one of our own, given when it is made; until then the child's stands for it.
+        let husk = Person { pid: STEP_PARENT, ppid: Pid::INIT, pgid: person.pgid, sid: session, creds, name };
+        self.make(Make { maker, sibling: true, person: husk, why: Why::Husk, place: Place::Stay });
+        STEP_PARENT
+    }
+}
+
+/// In a plan: the stand-in whose number is not known before it is made.
+pub(crate) const STEP_PARENT: Pid = Pid(-1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn person(pid: i32, ppid: i32, pgid: i32, sid: i32) -> Person {
+        let [pid, ppid, pgid, sid] = [pid, ppid, pgid, sid].map(Pid);
+        Person { pid, ppid, pgid, sid, creds: Creds::default(), name: b"x".to_vec() }
+    }
+
+    fn makes(plan: &Plan) -> Vec<(i32, i32, bool, Place)> {
+        plan.makes.iter().map(|m| (m.person.pid.0, m.maker.0, m.sibling, m.place)).collect()
+    }
+
+    fn fresh(person: &Person, kin: &[Person]) -> Plan {
+        plan(person, false, kin, &Stands::default(), &Bodies::default()).expect("a plan")
+    }
+
+    #[test]
+    fn a_job_of_a_shell_needs_only_the_shell() {
+        let shell = person(100, 1, 100, 100);
+        let plan = fresh(&person(200, 100, 200, 100), &[shell]);
+        assert_eq!(makes(&plan), [(100, 0, true, Place::Session)]);
+        assert_eq!((plan.parent, plan.place), (Pid(100), Place::Lead));
+    }
+
+    #[test]
+    fn a_shell_that_stands_already_is_used_again() {
+        let mut stands = Stands::default();
+        stands.add(person(100, 1, 100, 100), Why::Kin, Pid(1));
+        let plan = plan(&person(201, 100, 201, 100), false, &[], &stands, &Bodies::default()).expect("a plan");
+        assert_eq!((makes(&plan), plan.parent), (vec![], Pid(100)));
+    }
+
+    #[test]
+    fn a_script_in_a_job_is_a_child_of_the_shell_so_that_its_group_is_not_orphaned() {
+        let kin = [person(100, 1, 100, 100), person(150, 100, 150, 100)];
+        let plan = fresh(&person(200, 150, 150, 100), &kin);
+        assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (150, 100, false, Place::Lead)]);
+        assert_eq!((plan.parent, plan.place), (Pid(150), Place::Stay));
+    }
+
+    #[test]
+    fn a_pipeline_joins_the_group_of_its_leader() {
+        let kin = [person(100, 1, 100, 100), person(190, 100, 190, 100)];
+        let plan = fresh(&person(200, 100, 190, 100), &kin);
+        assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (190, 100, true, Place::Lead)]);
+        assert_eq!((plan.parent, plan.place), (Pid(100), Place::Join(Pid(190))));
+    }
+
+    #[test]
+    fn numbers_of_dead_leaders_are_held_by_husks() {
+        let parent = person(150, 1, 140, 100);
+        let plan = fresh(&person(200, 150, 140, 100), &[parent]);
+        let order: Vec<_> = plan.makes.iter().map(|m| (m.person.pid.0, m.why)).collect();
+        assert_eq!(order, [(100, Why::Husk), (140, Why::Husk), (150, Why::Kin)]);
+        assert_eq!(plan.place, Place::Stay);
+    }
+
+    #[test]
+    fn an_orphan_gets_a_parent_that_goes_and_a_session_leader_starts_from_init() {
+        let plan = fresh(&person(200, 1, 200, 100), &[person(100, 1, 100, 100)]);
+        assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (-1, 100, true, Place::Stay)]);
+        assert_eq!(plan.parent, STEP_PARENT);
+        let own = fresh(&person(200, 100, 200, 200), &[person(100, 1, 100, 100)]);
+        assert_eq!((own.parent, own.place), (Pid(100), Place::Session));
+    }
+
+    #[test]
+    fn a_parent_in_another_session_stands_in_its_own() {
+        let kin = [person(100, 1, 100, 100), person(300, 100, 300, 300)];
+        let plan = fresh(&person(400, 300, 400, 300), &kin);
+        assert_eq!(makes(&plan), [(300, 0, true, Place::Session)]);
+    }
+
+    #[test]
+    fn a_child_of_a_body_of_this_node_is_refused() {
+        let mut bodies = Bodies::default();
+        bodies.add(person(100, 1, 100, 100));
+        assert!(plan(&person(200, 100, 200, 100), false, &[], &Stands::default(), &bodies).is_err());
+    }
+
+    #[test]
+    fn a_handle_is_made_with_what_it_needs() {
+        let makes = plan_handle(&person(150, 100, 140, 100), &Stands::default(), &Bodies::default());
+        let order: Vec<_> = makes.iter().map(|m| (m.person.pid.0, m.why)).collect();
+        assert_eq!(order, [(100, Why::Husk), (140, Why::Husk), (150, Why::Handle)]);
+    }
+
+    #[test]
+    fn kin_in_a_circle_end() {
+        let kin = [person(150, 151, 150, 100), person(151, 150, 151, 100)];
+        assert!(fresh(&person(200, 150, 200, 100), &kin).makes.len() <= 4);
+    }
+}

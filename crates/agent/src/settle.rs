@@ -1,0 +1,203 @@
+//! The ends of bodies, and what is told to the front end when: at the last moment, so that short lives cancel out.
+
+use crate::agent::{Agent, Token};
+use crate::bodies::Life;
+use crate::checks::What;
+use kern::clock::monotonic_us;
+use kern::epoll::Interest;
+use kern::proc::Stat;
+use kern::wait::{Change, Waited};
+use std::os::fd::AsFd;
+use tracing::warn;
+use vocab::{Exit, Pid};
+use wire::event::{BodyEvent, Usage};
+use wire::node::ToFront;
+
+/// Microseconds of a clock tick of /proc/PID/stat (USER_HZ is 100 on every x86-64).
+const TICK_US: u64 = 10_000;
+
+pub(crate) fn usage(from: kern::wait::Usage) -> Usage {
+    Usage { user_us: from.user_us, system_us: from.system_us, max_rss_kb: from.max_rss_kb }
+}
+
+impl Agent {
+    /// Sends the next batch, if none is under way and there is something to tell.
+    pub(crate) fn tell(&mut self) {
+        if !self.uplink.up() || !(self.events.ready() || self.events.idle() && !self.leaving.is_empty()) {
+            return;
+        }
+        self.settle();
+        if let Some((batch, events)) = self.events.take() {
+            self.uplink.send(&ToFront::Events { batch, events });
+        }
+    }
+
+    /// Compares what has happened since the last batch with /proc.
+    fn settle(&mut self) {
+        for pid in std::mem::take(&mut self.leaving) {
+            self.settle_leaving(pid);
+        }
+        for pid in std::mem::take(&mut self.fresh) {
+            if self.bodies.get(pid).is_some_and(|body| body.life == Life::Live) {
+                if let Ok(stat) = self.proc.stat(pid) {
+                    self.compare(&stat);
+                }
+            }
+        }
+    }
+
+    fn settle_leaving(&mut self, pid: Pid) {
+        if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
+            return;
+        }
+        match self.proc.stat(pid) {
+            // Waited for already, so nobody needs its status any more.
+            Err(_) if !self.waited_by_us(pid) => {
+                self.ended(pid, Exit::Code(0), Usage::default());
+                self.reaped(pid);
+            }
+            Err(_) => {}
+            Ok(stat) if stat.ended() => self.zombie(&stat),
+            // The record comes before the end; or the other threads live on.
+            Ok(_) => self.handle(pid, Interest::READ),
+        }
+    }
+
+    /// Will its end reach us by wait4, ours or a stand-in's? Then nothing else tells of it.
+    fn waited_by_us(&self, pid: Pid) -> bool {
+        let parent = self.bodies.person(pid).map_or(Pid::NONE, |person| person.ppid);
+        parent == Pid::INIT || self.stands.has(parent)
+    }
+
+    fn zombie(&mut self, stat: &Stat) {
+        let pid = stat.pid;
+        self.compare(stat);
+        if self.waited_by_us(pid) {
+            return;
+        }
+        let usage = Usage { user_us: stat.user_ticks * TICK_US, system_us: stat.system_ticks * TICK_US, max_rss_kb: 0 };
+        self.ended(pid, Exit::from_status(stat.exit_status).unwrap_or(Exit::Code(0)), usage);
+        self.handle(pid, Interest::empty());
+    }
+
+    /// Waits for the end of a body, or (with no interest) for its parent to wait.
+    fn handle(&mut self, pid: Pid, interest: Interest) {
+        let token = Token::Body(pid).number();
+        let polled = match self.handles.get(&pid) {
+            Some(fd) => self.poller.modify(fd.as_fd(), token, interest),
+            None => match kern::pidfd::open(pid) {
+                Ok(fd) => {
+                    let added = self.poller.add(fd.as_fd(), token, interest);
+                    self.handles.insert(pid, fd);
+                    added
+                }
+                Err(_) => {
+                    self.leaving.insert(pid); // gone in between: told by the next look
+                    Ok(())
+                }
+            },
+        };
+        if let Err(fault) = polled {
+            warn!(%pid, %fault, "cannot watch a body that leaves");
+        }
+    }
+
+    /// A handle is ready: the body has ended, or its parent has waited.
+    pub(crate) fn handle_ready(&mut self, pid: Pid, hangup: bool) {
+        match self.bodies.get(pid).map(|body| body.life) {
+            None => drop(self.handles.remove(&pid)),
+            Some(Life::Ended) if hangup => self.reaped(pid),
+            Some(Life::Ended) => {}
+            Some(_) => {
+                self.leaving.insert(pid);
+                // Told once is enough: the look decides what to wait for next.
+                if let Some(fd) = self.handles.get(&pid) {
+                    let _ = self.poller.modify(fd.as_fd(), Token::Body(pid).number(), Interest::empty());
+                }
+            }
+        }
+    }
+
+    /// A body's end becomes known.
+    pub(crate) fn ended(&mut self, pid: Pid, exit: Exit, usage: Usage) {
+        if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
+            return;
+        }
+        self.bodies.set_life(pid, Life::Ended);
+        self.events.push(BodyEvent::Exited { pid, exit, usage });
+        self.orphans(pid);
+        self.program_ended(pid);
+    }
+
+    /// Its children have got another parent by now.
+    pub(crate) fn orphans(&mut self, pid: Pid) {
+        for child in self.bodies.children(pid) {
+            if let Ok(stat) = self.proc.stat(child) {
+                self.compare(&stat);
+            }
+        }
+    }
+
+    /// Nothing is left of it.
+    pub(crate) fn reaped(&mut self, pid: Pid) {
+        if self.bodies.remove(pid).is_some() {
+            self.events.push(BodyEvent::Reaped { pid });
+        }
+        self.leaving.remove(&pid);
+        if let Some(fd) = self.handles.remove(&pid) {
+            // A copy of it may be in a child on its way to exec, so closing alone is not enough.
+            let _ = self.poller.remove(fd.as_fd());
+        }
+        for what in [What::Group, What::Creds, What::State] {
+            self.checks.settled(pid, what);
+        }
+    }
+
+    /// Init's own children: orphans, and stand-ins that have ended.
+    pub(crate) fn reap(&mut self) {
+        while let Ok(Some(Waited { pid, change, usage: used })) = kern::wait::any() {
+            self.changed(pid, change, usage(used));
+        }
+    }
+
+    /// A child of init or of a stand-in has changed, as its wait tells.
+    pub(crate) fn changed(&mut self, pid: Pid, change: Change, used: Usage) {
+        match change {
+            Change::Ended(exit) => {
+                if self.bodies.has(pid) {
+                    self.ended(pid, exit, used);
+                    self.reaped(pid);
+                } else {
+                    self.stand_in_reaped(pid);
+                }
+            }
+            Change::Stopped(sig) if self.bodies.has(pid) => self.events.push(BodyEvent::Stopped { pid, sig }),
+            Change::Continued if self.bodies.has(pid) => self.events.push(BodyEvent::Continued { pid }),
+            Change::Stopped(_) | Change::Continued => {}
+        }
+    }
+
+    /// Looks again at what may have changed after a call or a signal.
+    pub(crate) fn look_again(&mut self) {
+        for (pid, what) in self.checks.due(monotonic_us()) {
+            self.look(pid, what);
+        }
+    }
+
+    pub(crate) fn look(&mut self, pid: Pid, what: What) {
+        let changed = match what {
+            What::Group => match self.proc.stat(pid) {
+                Ok(stat) => self.apply_group(pid, stat.pgid, stat.sid),
+                Err(_) => true,
+            },
+            What::Creds => match self.proc.status(pid) {
+                Ok(status) => self.apply_creds(pid, &status.creds),
+                Err(_) => true,
+            },
+            What::State => self.look_at_state(pid),
+        };
+        if changed {
+            self.checks.settled(pid, what);
+        }
+    }
+}

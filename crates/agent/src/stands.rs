@@ -1,0 +1,85 @@
+//! Who stands on this node for a process that is elsewhere.
+
+use std::collections::{BTreeSet, HashMap};
+use vocab::Pid;
+use wire::event::Person;
+
+/// Why a stand-in is here, which decides how long it stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Why {
+    /// It is kin of a body: stays as long as a body needs it.
+    Kin,
+    /// It holds the number of a dead group or session leader while others are put in; goes at once when that is done.
+    Husk,
+    /// `shoal run` itself: ends as its program does.
+    Runner,
+    /// Somebody has a pidfd of it, or may have one: stays until the process ends.
+    Handle,
+}
+
+/// What the kernel keeps it in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Held {
+    /// It obeys.
+    Free,
+    /// SIGKILL or SIGSTOP waits for it; the kernel keeps it until its hold is interrupted.
+    Caught,
+    /// It is in its exit gate.
+    Dying,
+}
+
+/// One stand-in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Stand {
+    pub(crate) person: Person,
+    pub(crate) why: Why,
+    /// Its parent on this node, which has to wait for it.
+    pub(crate) native_parent: Pid,
+    pub(crate) held: Held,
+    /// It was told to end.
+    pub(crate) ending: bool,
+}
+
+/// The table of stand-ins.
+#[derive(Debug, Default)]
+pub(crate) struct Stands {
+    table: HashMap<Pid, Stand>,
+}
+
+impl Stands {
+    pub(crate) fn has(&self, pid: Pid) -> bool {
+        self.table.contains_key(&pid)
+    }
+
+    pub(crate) fn get(&self, pid: Pid) -> Option<&Stand> {
+        self.table.get(&pid)
+    }
+
+    pub(crate) fn get_mut(&mut self, pid: Pid) -> Option<&mut Stand> {
+        self.table.get_mut(&pid)
+    }
+
+    pub(crate) fn add(&mut self, person: Person, why: Why, native_parent: Pid) {
+        let pid = person.pid;
+        self.table.insert(pid, Stand { person, why, native_parent, held: Held::Free, ending: false });
+    }
+
+    pub(crate) fn remove(&mut self, pid: Pid) -> Option<Stand> {
+        self.table.remove(&pid)
+    }
+
+    /// In the order of their numbers.
+    pub(crate) fn pids(&self) -> BTreeSet<Pid> {
+        self.table.keys().copied().collect()
+    }
+
+    /// Those that stand for a process of the space (husks do not).
+    pub(crate) fn known(&self) -> Vec<Pid> {
+        let known = self.table.iter().filter(|(_, stand)| stand.why != Why::Husk && !stand.ending);
+        known.map(|(pid, _)| *pid).collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stand> {
+        self.table.values()
+    }
+}

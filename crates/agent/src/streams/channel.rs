@@ -1,0 +1,311 @@
+//! The streams of one program and their channel.
+
+use super::dial::{deadline, Line};
+use super::ends::{Ends, OurEnds};
+use super::input::{Input, Wrote};
+use super::output::{Output, Read};
+use super::reader::{self, Readers};
+use super::watch::Watch;
+use super::To;
+use kern::epoll::{Interest, Poller};
+use kern::pty;
+use link::Secure;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use vocab::{Fault, Result};
+use wire::stream::{Chunk, Stream, CREDIT};
+
+/// Input that the program has taken is told to the relay in portions of this size.
+const PORTION: u32 = CREDIT / 4;
+
+/// Pieces of one stream that are read before others get their turn.
+const TURNS: usize = 8;
+
+/// Which of a channel's descriptors is meant: the low bits of the poller's token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slot {
+    Line = 0,
+    Input = 1,
+    /// Also a terminal's master, both ways.
+    Output = 2,
+    Errors = 3,
+}
+
+impl Slot {
+    pub(super) fn of(token: u64) -> (u64, Slot) {
+        let slot = match token & 3 {
+            0 => Slot::Line,
+            1 => Slot::Input,
+            2 => Slot::Output,
+            _ => Slot::Errors,
+        };
+        (token >> 2, slot)
+    }
+}
+
+/// See the module. Every failure of a call means that the channel is over: drop it, and the program gets EOF and EPIPE.
+pub(super) struct Channel {
+    number: u64,
+    line: Line,
+    /// When the handshake must be done, until it is.
+    pub(super) deadline: Option<u64>,
+    input: Input,
+    outputs: [Output; 2],
+    terminal: Option<Arc<OwnedFd>>,
+    /// Input: how much may still come, and how much of it the program has taken since that was last told.
+    due: u32,
+    owed: u32,
+    /// The program has ended; the relay knows.
+    ended: bool,
+    told: bool,
+    /// The relay wants to hear once when its input is wanted.
+    pub(super) quiet: bool,
+    file: Option<reader::Input>,
+    readers: Readers,
+    watches: [Watch; 4],
+}
+
+impl Channel {
+    pub(super) fn new(number: u64, to: To, key: [u8; 32], ends: OurEnds, readers: Readers) -> Result<Channel> {
+        let (input, outputs, terminal) = match ends.kind {
+            Ends::Pipes { input, outputs: [output, errors] } => {
+                let outputs = [output, errors].map(|fd| Output::new(Some(Arc::new(fd)), false));
+                (Input::new(Arc::new(input), None), outputs, None)
+            }
+            Ends::Terminal { master, end_of_file } => {
+                let master = Arc::new(master);
+                let outputs = [Output::new(Some(master.clone()), true), Output::new(None, false)];
+                (Input::new(master.clone(), Some(end_of_file)), outputs, Some(master))
+            }
+        };
+        Ok(Channel {
+            number,
+            line: Line::begin(to, key)?,
+            deadline: Some(deadline()),
+            input,
+            outputs,
+            terminal,
+            due: CREDIT,
+            owed: 0,
+            ended: false,
+            told: false,
+            quiet: false,
+            file: ends.file,
+            readers,
+            watches: Default::default(),
+        })
+    }
+
+    /// Does what can be done now that `slot` is ready.
+    pub(super) fn ready(mut self, slot: Slot, hangup: bool) -> Result<Channel> {
+        match slot {
+            Slot::Line => return self.line_ready(),
+            Slot::Input if hangup => self.input_broken()?,
+            Slot::Input => self.write_input()?,
+            Slot::Output => {
+                self.write_input()?;
+                self.read_output(0)?;
+            }
+            Slot::Errors => self.read_output(1)?,
+        }
+        Ok(self)
+    }
+
+    fn line_ready(mut self) -> Result<Channel> {
+        self.line = self.line.go_on()?;
+        if let Line::Open(secure) = &mut self.line {
+            let received = secure.receive();
+            while let Some(chunk) = self.line.next()? {
+                self.take(chunk)?;
+            }
+            received?;
+        }
+        if self.line.is_established() && self.deadline.take().is_some() {
+            tracing::debug!(streams = self.number, "dialling -> open");
+            if self.terminal.is_some() {
+                self.tell(&Chunk::End { stream: Stream::Err })?;
+            }
+        }
+        Ok(self)
+    }
+
+    fn take(&mut self, chunk: Chunk) -> Result<()> {
+        match chunk {
+            Chunk::Data { stream: Stream::In, bytes } => {
+                let left = self.due.checked_sub(bytes.len() as u32);
+                self.due = left.ok_or_else(|| Fault::wire("the relay sent more input than it may"))?;
+                self.input.push(bytes);
+                self.write_input()
+            }
+            Chunk::End { stream: Stream::In } => {
+                self.input.end();
+                self.write_input()
+            }
+            Chunk::Credit { stream, bytes } if stream != Stream::In => {
+                self.outputs[index(stream)].allow(bytes);
+                Ok(())
+            }
+            Chunk::Broken { stream } if stream != Stream::In => self.output_unwanted(index(stream)),
+            Chunk::Window(window) => match &self.terminal {
+                Some(master) => pty::set_window(master.as_fd(), window.rows, window.columns),
+                None => Ok(()),
+            },
+            Chunk::Quiet { on } => {
+                self.quiet = on;
+                Ok(())
+            }
+            other => Err(Fault::wire(format!("{other:?} has no business on its way to a node"))),
+        }
+    }
+
+    fn write_input(&mut self) -> Result<()> {
+        let before = self.input.fd().is_some();
+        let (bytes, broken) = match self.input.write() {
+            Wrote::Bytes(n) => (n, false),
+            Wrote::Broken(n) => (n, true),
+        };
+        // What closes here leaves the poller by itself: nobody else has this end.
+        if before && self.input.fd().is_none() && self.terminal.is_none() {
+            self.watches[Slot::Input as usize] = Watch::default();
+        }
+        self.owed += bytes;
+        if broken {
+            return self.tell(&Chunk::Broken { stream: Stream::In });
+        }
+        if self.owed >= PORTION {
+            let bytes = std::mem::take(&mut self.owed);
+            self.due = self.due.saturating_add(bytes);
+            self.tell(&Chunk::Credit { stream: Stream::In, bytes })?;
+        }
+        Ok(())
+    }
+
+    /// Nobody has the program's input open for reading any more.
+    fn input_broken(&mut self) -> Result<()> {
+        if self.input.fd().is_some() {
+            self.input.close();
+            self.watches[Slot::Input as usize] = Watch::default();
+            self.tell(&Chunk::Broken { stream: Stream::In })?;
+        }
+        Ok(())
+    }
+
+    fn read_output(&mut self, i: usize) -> Result<()> {
+        for _ in 0..TURNS {
+            if !self.outputs[i].may_read() {
+                break;
+            }
+            match self.outputs[i].read(Vec::new()) {
+                Read::Bytes(bytes) => self.queue(&Chunk::Data { stream: STREAMS[i], bytes })?,
+                Read::Nothing => break,
+                Read::End => {
+                    self.close_output(i);
+                    self.queue(&Chunk::End { stream: STREAMS[i] })?;
+                }
+            }
+        }
+        self.flush()
+    }
+
+    /// The relay's own output has no reader any more: the program gets SIGPIPE, or the hangup of its terminal.
+    fn output_unwanted(&mut self, i: usize) -> Result<()> {
+        if self.outputs[i].fd().is_some() {
+            self.close_output(i);
+            self.tell(&Chunk::End { stream: STREAMS[i] })?;
+        }
+        Ok(())
+    }
+
+    fn close_output(&mut self, i: usize) {
+        self.outputs[i].close();
+        self.watches[Slot::Output as usize + i] = Watch::default();
+        if self.terminal.take().is_some() {
+            self.input.close();
+        }
+    }
+
+    /// The program has ended.
+    pub(super) fn ended(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.outputs.iter_mut().for_each(Output::ended);
+        }
+    }
+
+    /// What follows from whatever has happened: the program's end is told when it is due, and the poller waits for the right things.
+    pub(super) fn settle(&mut self, poller: &Poller) -> Result<()> {
+        if matches!(self.line, Line::Open(_)) {
+            for i in 0..2 {
+                if self.outputs[i].must_look() {
+                    self.read_output(i)?;
+                }
+            }
+            if self.ended && !self.told && self.outputs.iter().all(Output::is_drained) {
+                self.told = true;
+                tracing::debug!(streams = self.number, "open -> ended");
+                self.tell(&Chunk::Ended)?;
+            }
+        }
+        self.flush()?;
+        self.watch(poller)
+    }
+
+    fn watch(&mut self, poller: &Poller) -> Result<()> {
+        let token = |slot: Slot| self.number << 2 | slot as u64;
+        let [line, input, output, errors] = &mut self.watches;
+        line.set(poller, self.line.fd(), token(Slot::Line), Some(self.line.interest()))?;
+        let writing = self.input.has_waiting();
+        let reads = |output: &Output| output.may_read() && matches!(self.line, Line::Open(_));
+        if let Some(master) = &self.terminal {
+            let mut wanted = if reads(&self.outputs[0]) { Interest::READ } else { Interest::empty() };
+            wanted.set(Interest::WRITE, writing);
+            return output.set(poller, master.as_fd(), token(Slot::Output), (!wanted.is_empty()).then_some(wanted));
+        }
+        if let Some(fd) = self.input.fd() {
+            let wanted = if writing { Interest::WRITE } else { Interest::empty() };
+            input.set(poller, fd.as_fd(), token(Slot::Input), Some(wanted))?;
+        }
+        for (watch, slot, stream) in
+            [(output, Slot::Output, &self.outputs[0]), (errors, Slot::Errors, &self.outputs[1])]
+        {
+            if let Some(fd) = stream.fd() {
+                watch.set(poller, fd.as_fd(), token(slot), reads(stream).then_some(Interest::READ))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the relay, once, when a process blocks in reading the program's input.
+    pub(super) fn look_for_readers(&mut self) -> Result<()> {
+        let starved = !self.input.has_waiting();
+        if self.quiet && starved && self.file.is_some_and(|file| file.is_read_by(&(self.readers)())) {
+            self.quiet = false;
+            self.tell(&Chunk::Wanted)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, chunk: &Chunk) -> Result<()> {
+        self.queue(chunk)?;
+        self.flush()
+    }
+
+    fn queue(&mut self, chunk: &Chunk) -> Result<()> {
+        match &mut self.line {
+            Line::Open(secure) => secure.send(chunk),
+            Line::Dialling(_) => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        match &mut self.line {
+            Line::Open(secure) => Secure::flush(secure),
+            Line::Dialling(_) => Ok(()),
+        }
+    }
+}
+
+const STREAMS: [Stream; 2] = [Stream::Out, Stream::Err];
+
+fn index(stream: Stream) -> usize {
+    usize::from(stream == Stream::Err)
+}

@@ -1,0 +1,93 @@
+//! From an address to an encrypted channel, without ever waiting.
+
+use super::To;
+use kern::clock::monotonic_us;
+use kern::epoll::Interest;
+use kern::sock::{send, tcp_begin, tcp_finish};
+use link::Secure;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use vocab::{Fault, Result};
+use wire::stream::Chunk;
+
+/// Longest time until the relay's end has answered the handshake, in microseconds.
+const DIAL_US: u64 = 10_000_000;
+
+/// The byte that says that the connection is a channel (docs/protocol.md, "The control link").
+const CHANNEL: u8 = b'S';
+
+/// A channel on its way to being one.
+pub(super) struct Dial {
+    socket: OwnedFd,
+    preamble: [u8; 17],
+    key: [u8; 32],
+}
+
+/// Where a channel is in its life.
+pub(super) enum Line {
+    /// TCP connects.
+    Dialling(Dial),
+    Open(Box<Secure>),
+}
+
+/// The moment at which a channel that begins now must be established, in the clock of [`monotonic_us`].
+pub(super) fn deadline() -> u64 {
+    monotonic_us() + DIAL_US
+}
+
+impl Line {
+    pub(super) fn begin(to: To, key: [u8; 32]) -> Result<Line> {
+        match to {
+            To::Connected(socket) => {
+                kern::sys::set_nonblocking(socket.as_fd(), true)?;
+                Ok(Line::Open(Box::new(Secure::channel_dialler(socket, &key)?)))
+            }
+            To::Dial { address, token } => {
+                let mut preamble = [CHANNEL; 17];
+                preamble[1..].copy_from_slice(&token);
+                let socket = tcp_begin(address)?;
+                Ok(Line::Dialling(Dial { socket, preamble, key }))
+            }
+        }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Line::Dialling(dial) => dial.socket.as_fd(),
+            Line::Open(secure) => secure.fd(),
+        }
+    }
+
+    pub(super) fn interest(&self) -> Interest {
+        match self {
+            Line::Dialling(_) => Interest::WRITE,
+            Line::Open(secure) => Interest::reading_and(secure.wants_write()),
+        }
+    }
+
+    /// The next message of the relay.
+    pub(super) fn next(&mut self) -> Result<Option<Chunk>> {
+        match self {
+            Line::Open(secure) => secure.next(),
+            Line::Dialling(_) => Ok(None),
+        }
+    }
+
+    pub(super) fn is_established(&self) -> bool {
+        matches!(self, Line::Open(secure) if secure.established())
+    }
+
+    /// Goes on when the descriptor is ready.
+    pub(super) fn go_on(self) -> Result<Line> {
+        let Line::Dialling(dial) = self else { return Ok(self) };
+        if !tcp_finish(dial.socket.as_fd())? {
+            return Ok(Line::Dialling(dial));
+        }
+        // A new connection has room for 17 bytes; anything else is a failure.
+        match send(dial.socket.as_fd(), &dial.preamble) {
+            Ok(17) => {}
+            Ok(_) => return Err(Fault::gone("send a channel's preamble")),
+            Err(errno) => return Err(Fault::sys(errno, "send a channel's preamble")),
+        }
+        Ok(Line::Open(Box::new(Secure::channel_dialler(dial.socket, &dial.key)?)))
+    }
+}

@@ -1,0 +1,67 @@
+//! The two sides of a program's descriptors 0, 1 and 2.
+
+use super::reader::Input;
+use super::StreamsId;
+use kern::pty::{self, Modes};
+use kern::sys::{pipe, set_nonblocking};
+use std::os::fd::{AsFd, OwnedFd};
+use vocab::{Fault, Result};
+use wire::run::Stdio;
+
+/// The program's side: all close-on-exec, so the setup duplicates them onto 0, 1 and 2.
+#[derive(Debug)]
+pub struct ChildEnds {
+    pub id: StreamsId,
+    pub stdin: OwnedFd,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+    /// They are one terminal, which the program is to make its controlling terminal (setsid, TIOCSCTTY).
+    pub terminal: bool,
+}
+
+/// Our side, nonblocking.
+#[derive(Debug)]
+pub(super) struct OurEnds {
+    pub(super) kind: Ends,
+    /// Which file the program's input is.
+    pub(super) file: Option<Input>,
+}
+
+/// What they are.
+#[derive(Debug)]
+pub(super) enum Ends {
+    Pipes {
+        input: OwnedFd,
+        outputs: [OwnedFd; 2],
+    },
+    Terminal {
+        master: OwnedFd,
+        /// The byte that means the end of input.
+        end_of_file: u8,
+    },
+}
+
+pub(super) fn make(id: StreamsId, stdio: &Stdio) -> Result<(ChildEnds, OurEnds)> {
+    match stdio {
+        Stdio::Pipes => {
+            let ((stdin, input), (output, stdout), (errors, stderr)) = (pipe()?, pipe()?, pipe()?);
+            for fd in [&input, &output, &errors] {
+                set_nonblocking(fd.as_fd(), true)?;
+            }
+            let ends = ChildEnds { id, stdin, stdout, stderr, terminal: false };
+            let file = Input::of_pipe(&input);
+            Ok((ends, OurEnds { kind: Ends::Pipes { input, outputs: [output, errors] }, file }))
+        }
+        Stdio::Terminal { window, term } => {
+            let (master, slave) = pty::open()?;
+            let modes = Modes::from_bytes(term);
+            pty::furnish(&slave, modes.as_ref(), window.rows, window.columns)?;
+            set_nonblocking(master.as_fd(), true)?;
+            let end_of_file = Modes::of(slave.as_fd())?.end_of_file();
+            let file = Input::of_terminal(&slave);
+            let copy = || slave.try_clone().map_err(|e| Fault::io(&e, "duplicate a terminal"));
+            let ends = ChildEnds { id, stdin: copy()?, stdout: copy()?, stderr: slave, terminal: true };
+            Ok((ends, OurEnds { kind: Ends::Terminal { master, end_of_file }, file }))
+        }
+    }
+}

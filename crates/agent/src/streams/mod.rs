@@ -1,0 +1,115 @@
+//! The node's side of standard streams: pipes or a terminal for each program that `shoal run` starts, relayed over its
+//! channel by one thread of the agent. Nothing here makes the agent's main loop wait.
+
+mod channel;
+mod dial;
+mod ends;
+mod input;
+mod output;
+mod reader;
+mod relay;
+mod watch;
+
+pub use ends::ChildEnds;
+pub use reader::Readers;
+
+use ends::OurEnds;
+use kern::epoll::Waker;
+use relay::Relay;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+use vocab::{Fault, Result};
+use wire::run::Stdio;
+
+/// Names the streams of one program within this agent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct StreamsId(u64);
+
+/// Where the relay of `shoal run` is.
+#[derive(Debug)]
+pub enum To {
+    /// Dial it, and send the preamble: `S` and the token.
+    Dial { address: SocketAddr, token: [u8; 16] },
+    /// A connected TCP socket, over which the preamble has gone.
+    Connected(OwnedFd),
+}
+
+/// What is to be opened for one program.
+pub struct Open {
+    pub to: To,
+    /// The key of the channel's handshake.
+    pub key: [u8; 32],
+    pub stdio: Stdio,
+    /// Which processes may read the program's standard input, asked while the relay wants to know ([`wire::stream::Chunk::Quiet`]).
+    pub readers: Readers,
+}
+
+/// The thread's other end.
+#[derive(Debug)]
+pub struct Streams {
+    jobs: Sender<Job>,
+    waker: Arc<Waker>,
+    next: AtomicU64,
+}
+
+enum Job {
+    Open { id: u64, to: To, key: [u8; 32], ends: OurEnds, readers: Readers },
+    Ended(u64),
+    Close(u64),
+}
+
+impl Streams {
+    /// Starts the thread; it ends when this value is dropped, with all streams cut off.
+    ///
+    /// # Errors
+    /// `Sys` when there is no thread or descriptor to be had.
+    pub fn start() -> Result<Streams> {
+        let (jobs, taken) = channel();
+        let waker = Arc::new(Waker::new()?);
+        let relay = Relay::new(taken, waker.clone())?;
+        let thread = std::thread::Builder::new().name("streams".into()).spawn(move || relay.run());
+        thread.map_err(|e| Fault::io(&e, "start the thread of streams"))?;
+        Ok(Streams { jobs, waker, next: AtomicU64::new(0) })
+    }
+
+    /// Makes descriptors 0, 1 and 2 of a program, and begins to relay them. The caller closes its copies as soon as the program has them:
+    /// as long as they are open here, the program's input has a reader and its output a writer.
+    ///
+    /// # Errors
+    /// `Sys` when no descriptors are to be had. That the relay cannot be reached is no error here: the program gets EOF and EPIPE.
+    pub fn open(&self, open: Open) -> Result<ChildEnds> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (ends, ours) = ends::make(StreamsId(id), &open.stdio)?;
+        self.tell(Job::Open { id, to: open.to, key: open.key, ends: ours, readers: open.readers });
+        Ok(ends)
+    }
+
+    /// The program has ended: what it has written is sent, then the end. What its descendants write is still relayed.
+    pub fn ended(&self, id: StreamsId) {
+        self.tell(Job::Ended(id.0));
+    }
+
+    /// The program was never started, or nobody is to have its streams any more.
+    pub fn close(&self, id: StreamsId) {
+        self.tell(Job::Close(id.0));
+    }
+
+    fn tell(&self, job: Job) {
+        if self.jobs.send(job).is_err() {
+            tracing::error!("the thread of streams is gone");
+        }
+        self.waker.wake();
+    }
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        // The thread finds the sender gone when it is woken.
+        let (dead, _) = channel();
+        self.jobs = dead;
+        self.waker.wake();
+    }
+}

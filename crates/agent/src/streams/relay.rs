@@ -1,0 +1,149 @@
+//! The thread: one epoll loop for the streams of all programs on this node.
+
+use super::channel::{Channel, Slot};
+use super::Job;
+use kern::clock::monotonic_us;
+use kern::epoll::{Interest, Poller, Ready, Waker};
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::Arc;
+use vocab::{Fault, Result};
+
+/// The poller's token of the waker; others are numbers of channels with a [`Slot`].
+const WAKER: u64 = u64::MAX;
+
+/// Microseconds between two looks for processes that wait for input nobody reads ahead.
+const LOOK_US: u64 = 100_000;
+
+/// See the module.
+pub(super) struct Relay {
+    poller: Poller,
+    waker: Arc<Waker>,
+    jobs: Receiver<Job>,
+    channels: HashMap<u64, Channel>,
+    /// Those that have a deadline, and those whose relay wants to hear of readers.
+    shaking: HashSet<u64>,
+    quiet: HashSet<u64>,
+    next_look: u64,
+}
+
+impl Relay {
+    pub(super) fn new(jobs: Receiver<Job>, waker: Arc<Waker>) -> Result<Relay> {
+        let poller = Poller::new()?;
+        poller.add(waker.as_fd(), WAKER, Interest::READ)?;
+        Ok(Relay {
+            poller,
+            waker,
+            jobs,
+            channels: HashMap::new(),
+            shaking: HashSet::new(),
+            quiet: HashSet::new(),
+            next_look: 0,
+        })
+    }
+
+    /// Relays until nobody can ask for anything any more.
+    pub(super) fn run(mut self) {
+        let mut ready = Vec::new();
+        loop {
+            if let Err(fault) = self.poller.wait(&mut ready, self.timeout()) {
+                tracing::error!(%fault, "the streams of all programs are cut off");
+                return;
+            }
+            for one in &ready {
+                match one.token {
+                    WAKER => {
+                        self.waker.drain();
+                        if !self.work() {
+                            return;
+                        }
+                    }
+                    token => self.go_on(token, one),
+                }
+            }
+            self.be_on_time();
+        }
+    }
+
+    /// Microseconds until something is due.
+    fn timeout(&self) -> Option<u64> {
+        let deadlines = self.shaking.iter().filter_map(|n| self.channels.get(n)?.deadline);
+        let look = (!self.quiet.is_empty()).then_some(self.next_look);
+        deadlines.chain(look).min().map(|at| at.saturating_sub(monotonic_us()))
+    }
+
+    /// Does what the agent asked; false: it will ask no more.
+    fn work(&mut self) -> bool {
+        loop {
+            match self.jobs.try_recv() {
+                Ok(Job::Open { id, to, key, ends, readers }) => {
+                    let channel = Channel::new(id, to, key, ends, readers);
+                    self.keep(id, channel);
+                }
+                Ok(Job::Ended(id)) => self.with(id, |mut channel| {
+                    channel.ended();
+                    Ok(channel)
+                }),
+                Ok(Job::Close(id)) => self.drop_channel(id),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn go_on(&mut self, token: u64, ready: &Ready) {
+        let (id, slot) = Slot::of(token);
+        self.with(id, |channel| channel.ready(slot, ready.hangup));
+    }
+
+    fn be_on_time(&mut self) {
+        let now = monotonic_us();
+        let late = |id: &u64| self.channels.get(id).is_some_and(|c| c.deadline.is_some_and(|at| at <= now));
+        for id in self.shaking.iter().copied().filter(late).collect::<Vec<_>>() {
+            self.with(id, |_| Err(Fault::gone("wait for the relay's handshake")));
+        }
+        if !self.quiet.is_empty() && now >= self.next_look {
+            for id in self.quiet.iter().copied().collect::<Vec<_>>() {
+                self.with(id, |mut channel| channel.look_for_readers().map(|()| channel));
+            }
+            self.next_look = monotonic_us() + LOOK_US;
+        }
+    }
+
+    fn with(&mut self, id: u64, act: impl FnOnce(Channel) -> Result<Channel>) {
+        if let Some(channel) = self.channels.remove(&id) {
+            let channel = act(channel);
+            self.keep(id, channel);
+        }
+    }
+
+    /// Puts a channel (back) in its place, or notes its end.
+    fn keep(&mut self, id: u64, channel: Result<Channel>) {
+        let settled = channel.and_then(|mut channel| channel.settle(&self.poller).map(|()| channel));
+        match settled {
+            Ok(channel) => {
+                let _ = if channel.deadline.is_some() { self.shaking.insert(id) } else { self.shaking.remove(&id) };
+                if !channel.quiet {
+                    self.quiet.remove(&id);
+                } else if self.quiet.is_empty() {
+                    self.next_look = monotonic_us();
+                }
+                if channel.quiet {
+                    self.quiet.insert(id);
+                }
+                self.channels.insert(id, channel);
+            }
+            Err(fault) => {
+                tracing::debug!(streams = id, %fault, "open -> over");
+                self.drop_channel(id);
+            }
+        }
+    }
+
+    fn drop_channel(&mut self, id: u64) {
+        self.channels.remove(&id);
+        self.shaking.remove(&id);
+        self.quiet.remove(&id);
+    }
+}

@@ -1,0 +1,186 @@
+//! The control link to the front end, from dialling to `Welcome` and again after a break.
+//!
+//! | state | next |
+//! |---|---|
+//! | Down | at its time: Dialling |
+//! | Dialling | connected: the preamble goes, Open |
+//! | Open | the handshake, Hello, Welcome, then everything else; broken: Down |
+
+use kern::clock::{boottime_us, monotonic_us};
+use kern::epoll::Interest;
+use link::preamble::Preamble;
+use link::Secure;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use tracing::{info, warn};
+use vocab::{Fault, Result};
+use wire::node::{ToFront, ToNode};
+
+/// A connection that is not welcomed in this time is given up.
+const PATIENCE_US: u64 = 4_000_000;
+
+enum State {
+    Down,
+    Dialling(OwnedFd),
+    Open(Box<Secure>),
+}
+
+/// The link, whatever state it is in.
+pub(crate) struct Uplink {
+    front: String,
+    key: [u8; 32],
+    state: State,
+    /// Attempts that failed in a row.
+    failed: u32,
+    /// When to dial (Down), or to give up (not yet welcomed); monotonic.
+    due_us: u64,
+    /// Boot time at which the Hello of this connection was sent, 0 before.
+    hello_us: u64,
+    welcomed: bool,
+    /// The front end's address on this connection: where channels go that name none.
+    peer: Option<SocketAddr>,
+}
+
+impl Uplink {
+    pub(crate) fn new(front: String, key: [u8; 32]) -> Uplink {
+        let state = State::Down;
+        Uplink { front, key, state, failed: 0, due_us: 0, hello_us: 0, welcomed: false, peer: None }
+    }
+
+    /// Has the front end welcomed this connection?
+    pub(crate) fn up(&self) -> bool {
+        self.welcomed
+    }
+
+    /// When the Hello of this connection was sent (boot time).
+    pub(crate) fn hello_us(&self) -> u64 {
+        self.hello_us
+    }
+
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// When [`Uplink::step`] is to be called at the latest, whatever the descriptor says.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        (!self.welcomed).then_some(self.due_us)
+    }
+
+    /// What to wait for.
+    pub(crate) fn waits_for(&self) -> Option<(BorrowedFd<'_>, Interest)> {
+        match &self.state {
+            State::Down => None,
+            State::Dialling(fd) => Some((fd.as_fd(), Interest::WRITE)),
+            State::Open(link) => Some((link.fd(), Interest::reading_and(link.wants_write()))),
+        }
+    }
+
+    /// Queues a message; without a link it is dropped, since a Hello tells all that matters of it.
+    pub(crate) fn send(&mut self, message: &ToFront) {
+        if let (State::Open(link), true) = (&mut self.state, self.welcomed) {
+            if let Err(fault) = link.send(message) {
+                self.broke(&fault);
+            }
+        }
+    }
+
+    /// Writes what is queued.
+    pub(crate) fn flush(&mut self) {
+        if let State::Open(link) = &mut self.state {
+            if let Err(fault) = link.flush() {
+                self.broke(&fault);
+            }
+        }
+    }
+
+    /// Does what can be done now and returns what has come. `hello` makes the first message of a connection.
+    pub(crate) fn step(&mut self, hello: &mut dyn FnMut() -> ToFront) -> Vec<ToNode> {
+        let mut come = Vec::new();
+        if let Err(fault) = self.try_step(hello, &mut come) {
+            self.broke(&fault);
+        }
+        come
+    }
+
+    fn try_step(&mut self, hello: &mut dyn FnMut() -> ToFront, come: &mut Vec<ToNode>) -> Result<()> {
+        let late = monotonic_us() >= self.due_us;
+        if let State::Down = self.state {
+            if !late {
+                return Ok(());
+            }
+            self.due_us = monotonic_us() + PATIENCE_US;
+            self.state = State::Dialling(kern::sock::tcp_begin(self.address()?)?);
+        }
+        if let State::Dialling(fd) = &self.state {
+            if !kern::sock::tcp_finish(fd.as_fd())? {
+                return self.in_time(late);
+            }
+            self.connected()?;
+        }
+        let State::Open(link) = &mut self.state else { return Ok(()) };
+        let more = link.receive();
+        while let Some(message) = link.next::<ToNode>()? {
+            self.welcomed |= matches!(message, ToNode::Welcome { .. });
+            come.push(message);
+        }
+        if link.established() && self.hello_us == 0 {
+            self.hello_us = boottime_us();
+            link.send(&hello())?;
+        }
+        link.flush()?;
+        more?;
+        self.in_time(late && !self.welcomed)
+    }
+
+    fn in_time(&self, late: bool) -> Result<()> {
+        match late {
+            true => Err(Fault::gone(format!(
+                "join the front end at {}: no answer in {} s",
+                self.front,
+                PATIENCE_US / 1_000_000
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    fn connected(&mut self) -> Result<()> {
+        let State::Dialling(fd) = std::mem::replace(&mut self.state, State::Down) else { return Ok(()) };
+        kern::sock::tcp_tune(fd.as_fd(), kern::sock::USER_TIMEOUT_MS)?;
+        self.peer = kern::sock::peer_address(fd.as_fd()).ok();
+        Preamble::Control.send(fd.as_fd())?;
+        self.hello_us = 0;
+        self.state = State::Open(Box::new(Secure::control_dialler(fd, &self.key)?));
+        Ok(())
+    }
+
+    fn address(&self) -> Result<SocketAddr> {
+        let doing = || format!("look up the front end {}", self.front);
+        let mut addresses = self.front.to_socket_addrs().map_err(|e| Fault::io(&e, doing()))?;
+        addresses.next().ok_or_else(|| Fault::gone(doing()))
+    }
+
+    /// The connection is of no use any more.
+    pub(crate) fn broke(&mut self, fault: &Fault) {
+        let spread = link::random::<8>().map_or(0, u64::from_ne_bytes);
+        if self.welcomed {
+            info!(%fault, "link: up -> down");
+            self.failed = 0;
+        } else {
+            // Once is a restart or a race; only what lasts is worth a line.
+            match self.failed {
+                0 | 3 => warn!(%fault, "link: cannot join"),
+                _ => tracing::debug!(%fault, "link: cannot join"),
+            }
+            self.failed = self.failed.saturating_add(1);
+        }
+        self.due_us = monotonic_us() + link::reconnect::delay_us(self.failed, spread);
+        self.welcomed = false;
+        self.hello_us = 0;
+        self.state = State::Down;
+    }
+
+    /// A Welcome has been taken in.
+    pub(crate) fn joined(&mut self) {
+        self.failed = 0;
+    }
+}

@@ -1,0 +1,236 @@
+//! From task records to the table of bodies and the events (DESIGN 4.2). The records are the speed, /proc is the truth.
+
+use crate::agent::Agent;
+use crate::bodies::{Changed, Life};
+use crate::checks::What;
+use crate::leases::Step;
+use kern::perf::{Record, What as Record_};
+use kern::proc::{self, Name, Stat};
+use tracing::{error, info, warn};
+use vocab::{Pid, Sig};
+use wire::event::{BodyEvent, Person};
+use wire::node::ToFront;
+
+impl Agent {
+    /// Takes in all records there are.
+    pub(crate) fn watch(&mut self) {
+        let mut records = std::mem::take(&mut self.scratch);
+        records.clear();
+        self.records.drain(&mut records);
+        for record in &records {
+            self.record(record);
+        }
+        self.scratch = records;
+    }
+
+    fn record(&mut self, record: &Record) {
+        match record.what {
+            Record_::Fork { pid, tid, parent } => self.forked(pid, tid, parent),
+            Record_::Exit { pid, tid } => self.thread_exited(pid, tid),
+            Record_::Comm { pid, tid, name, exec } => self.named(pid, tid, name, exec),
+            Record_::Lost { count } => {
+                warn!(count, "watch: records lost, reading /proc");
+                self.rescan();
+            }
+        }
+    }
+
+    fn forked(&mut self, pid: Pid, tid: Pid, forker: Pid) {
+        self.number_given(tid);
+        let ours = forker == Pid::INIT || forker == self.nursery || self.stands.has(forker);
+        if ours || self.stands.has(pid) || self.starts.has(pid) {
+            return;
+        }
+        if !self.leases.has(tid) && !self.leases.all().is_empty() {
+            error!(%tid, %forker, "watch: a fork took a number that is not this node's; killed");
+            self.kill_at_once(pid);
+        }
+        if tid != pid {
+            return;
+        }
+        // What the forker had changed before, its child has inherited.
+        for what in self.checks.of(forker) {
+            self.look(forker, what);
+        }
+        match self.bodies.forked(forker, pid) {
+            Some(()) => {
+                self.events.push(BodyEvent::Forked { parent: forker, child: pid });
+                self.fresh.push(pid);
+            }
+            None => self.found(pid),
+        }
+    }
+
+    fn kill_at_once(&mut self, pid: Pid) {
+        if let Ok(fd) = kern::pidfd::open(pid) {
+            // Gone meanwhile is what was wanted.
+            let _ = kern::pidfd::kill(std::os::fd::AsFd::as_fd(&fd), Sig::KILL);
+        }
+    }
+
+    /// The kernel has given out a number: the next lease is asked for in time, the cursor moved in time.
+    fn number_given(&mut self, tid: Pid) {
+        match self.leases.given(tid) {
+            Step::Nothing => {}
+            Step::Ask => self.uplink.send(&ToFront::LeaseWanted),
+            Step::Move(first) => self.move_cursor(first),
+            Step::Turn => self.turn_leases(),
+        }
+    }
+
+    pub(crate) fn move_cursor(&mut self, first: Pid) {
+        match proc::set_last_pid(&self.proc, Pid(first.0 - 1)) {
+            Ok(()) => info!(%first, "leases: next numbers"),
+            Err(fault) => error!(%fault, "leases: the next numbers cannot be set"),
+        }
+    }
+
+    /// All ranges have been gone through: on with what is free again, or no fork at all.
+    pub(crate) fn turn_leases(&mut self) {
+        let mut used = Vec::new();
+        for pid in self.proc.pids().unwrap_or_default() {
+            used.extend(self.proc.tasks(pid).unwrap_or_default());
+            used.push(pid);
+        }
+        used.sort_unstable();
+        used.dedup();
+        let raised = match self.leases.turn(&used) {
+            Some(first) => {
+                self.move_cursor(first);
+                self.fence.lower()
+            }
+            None => {
+                let (stands, nursery) = (&self.stands, self.nursery);
+                self.fence.raise(&self.proc, |pid| stands.has(pid) || pid == nursery)
+            }
+        };
+        if let Err(fault) = raised {
+            error!(%fault, "leases: forks may take numbers that are not this node's, and are killed then");
+        }
+    }
+
+    fn thread_exited(&mut self, pid: Pid, tid: Pid) {
+        let Some(life) = self.bodies.get(pid).map(|body| body.life) else { return };
+        if tid == pid && life == Life::Live {
+            self.bodies.set_life(pid, Life::Leaving);
+        }
+        if tid == pid || life == Life::Leaving {
+            self.leaving.insert(pid);
+        }
+    }
+
+    fn named(&mut self, pid: Pid, tid: Pid, name: Name, exec: bool) {
+        if exec && self.starts.is_starting(pid) {
+            self.started(pid);
+        }
+        if tid != pid || !self.bodies.has(pid) {
+            return;
+        }
+        self.rename(pid, name.as_bytes());
+        if exec {
+            if self.bodies.get(pid).is_some_and(|body| body.life == Life::Leaving) {
+                self.bodies.set_life(pid, Life::Live);
+            }
+            if self.is_setuid(pid) {
+                self.checks.add(pid, What::Creds, kern::clock::monotonic_us());
+            }
+        }
+    }
+
+    pub(crate) fn rename(&mut self, pid: Pid, name: &[u8]) {
+        if self.bodies.set_name(pid, name) {
+            self.events.push(BodyEvent::Named { pid, name: name.to_vec() });
+        }
+    }
+
+    /// Does what it runs change credentials? They change a moment after the name, so they are looked at again then.
+    fn is_setuid(&self, pid: Pid) -> bool {
+        use std::os::unix::fs::PermissionsExt;
+        const SET_IDS: u32 = 0o6000;
+        std::fs::metadata(format!("/proc/{pid}/exe")).is_ok_and(|meta| meta.permissions().mode() & SET_IDS != 0)
+    }
+
+    /// Compares the table with /proc: after lost records.
+    fn rescan(&mut self) {
+        let mut stats: Vec<Stat> =
+            self.proc.pids().unwrap_or_default().into_iter().filter_map(|pid| self.proc.stat(pid).ok()).collect();
+        stats.sort_unstable_by_key(|stat| (stat.start, stat.pid));
+        for stat in &stats {
+            if self.bodies.has(stat.pid) {
+                self.compare(stat);
+                self.rename(stat.pid, stat.name.as_bytes());
+                self.checks.add(stat.pid, What::Creds, kern::clock::monotonic_us());
+            } else {
+                self.found(stat.pid);
+            }
+        }
+        let here: std::collections::HashSet<Pid> = stats.iter().map(|stat| stat.pid).collect();
+        let gone = self.bodies.iter().map(|body| body.person.pid).filter(|pid| !here.contains(pid));
+        self.leaving.extend(gone.collect::<Vec<_>>());
+    }
+
+    /// A process that nobody told of.
+    fn found(&mut self, pid: Pid) {
+        if pid == Pid::INIT || pid == self.nursery || self.stands.has(pid) || self.starts.has(pid) {
+            return;
+        }
+        let Some(person) = self.person(pid) else { return };
+        if self.stands.has(person.ppid) || person.ppid == self.nursery {
+            return; // a stand-in or a program on its way
+        }
+        self.events.push(BodyEvent::Forked { parent: person.ppid, child: pid });
+        match self.bodies.forked(person.ppid, pid) {
+            Some(()) => {}
+            None => self.bodies.add(Person { pgid: Pid::NONE, sid: Pid::NONE, ..person.clone() }),
+        }
+        self.rename(pid, &person.name);
+        self.apply_group(pid, person.pgid, person.sid);
+        self.apply_creds(pid, &person.creds);
+        self.leaving.insert(pid);
+    }
+
+    /// A process as /proc has it now.
+    pub(crate) fn person(&self, pid: Pid) -> Option<Person> {
+        let stat = self.proc.stat(pid).ok()?;
+        let creds = self.proc.status(pid).ok()?.creds;
+        let name = stat.name.as_bytes().to_vec();
+        Some(Person { pid, ppid: stat.ppid, pgid: stat.pgid, sid: stat.sid, creds, name })
+    }
+
+    /// Parent, group and session of a body as /proc has them.
+    pub(crate) fn compare(&mut self, stat: &Stat) {
+        let pid = stat.pid;
+        self.apply_parent(pid, stat.ppid);
+        self.apply_group(pid, stat.pgid, stat.sid);
+    }
+
+    fn apply_parent(&mut self, pid: Pid, ppid: Pid) {
+        let Some(before) = self.bodies.person(pid).map(|person| person.ppid) else { return };
+        if before == ppid || !self.bodies.set_parent(pid, ppid) {
+            return;
+        }
+        // A forker that lives still has its children: so this one never was its child (CLONE_PARENT).
+        let forker_lives = self.bodies.get(before).is_some_and(|body| body.life == Life::Live);
+        if !(forker_lives && self.events.correct_parent(pid, ppid)) {
+            self.events.push(BodyEvent::Adopted { pid, ppid });
+        }
+    }
+
+    pub(crate) fn apply_group(&mut self, pid: Pid, pgid: Pid, sid: Pid) -> bool {
+        let event = match self.bodies.set_group(pid, pgid, sid) {
+            Changed::Nothing => return false,
+            Changed::Group => BodyEvent::Group { pid, pgid },
+            Changed::Session => BodyEvent::Session { pid },
+        };
+        self.events.push(event);
+        true
+    }
+
+    pub(crate) fn apply_creds(&mut self, pid: Pid, creds: &vocab::Creds) -> bool {
+        let changed = self.bodies.set_creds(pid, creds);
+        if changed {
+            self.events.push(BodyEvent::Credentials { pid, creds: creds.clone() });
+        }
+        changed
+    }
+}

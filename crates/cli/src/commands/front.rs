@@ -1,0 +1,52 @@
+//! `shoal front`: the front-end daemon.
+
+use crate::{config, keyfile, print};
+use ::front::FrontConfig;
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use vocab::{Pid, Result};
+
+/// Run the front-end daemon, on which the whole process space is visible
+#[derive(Args, Debug)]
+pub(crate) struct Front {
+    /// Configuration file (TOML); flags win over it [default: /etc/shoal/shoal.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where nodes dial in [default: 0.0.0.0:7706]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Cluster key file, made by `shoal key` [default: /etc/shoal/key]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Directory of the local socket and the stand-ins' files [default: /run/shoal]
+    #[arg(long, value_name = "PATH")]
+    run_dir: Option<PathBuf>,
+    /// A node that was silent for so long is lost [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = config::seconds)]
+    lost_after: Option<Duration>,
+    /// Write one byte to this inherited descriptor when nodes can dial in
+    #[arg(long, value_name = "N")]
+    ready_fd: Option<i32>,
+}
+
+impl Front {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        // First, before anything else may take that number.
+        let ready_fd = self.ready_fd.map(kern::ns::inherited).transpose()?;
+        print::log_to_stderr();
+        let file = config::read(self.config.as_deref())?;
+        let key = keyfile::read(&self.key.or(file.key).unwrap_or_else(keyfile::default_path))?;
+        let listen = self.listen.or(file.front.listen).unwrap_or_else(config::default_listen);
+        let mut settings = FrontConfig::new(listen, key);
+        config::set(&mut settings.run_dir, self.run_dir.or(file.run_dir));
+        config::set(&mut settings.lost_after, self.lost_after.or(config::duration(file.front.lost_after)?));
+        config::set(&mut settings.front_top, file.front.front_top.map(Pid));
+        config::set(&mut settings.lease_size, file.front.lease_size);
+        config::set(&mut settings.max_nodes, file.front.max_nodes);
+        settings.ready_fd = ready_fd;
+        ::front::run(settings).map(|()| ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,80 @@
+//! The commands: what each is called, and which exit status its own failure has.
+
+mod check;
+mod front;
+mod key;
+mod node;
+mod nodes;
+mod ps;
+mod run;
+mod sandbox;
+mod whereis;
+
+use clap::Subcommand;
+use client::Local;
+use kern::relay::Relay;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use vocab::Result;
+
+/// Exit status of `shoal run` when it fails itself, as env(1) and timeout(1) have it.
+pub(crate) const RUN_FAILED: u8 = 125;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    Front(front::Front),
+    Node(node::Node),
+    Key(key::Key),
+    Check(check::Check),
+    Nodes(nodes::Nodes),
+    Ps(ps::Ps),
+    Where(whereis::Where),
+    Sandbox(sandbox::Sandbox),
+    Run(run::RunArgs),
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        match self {
+            Command::Front(command) => command.run(),
+            Command::Node(command) => command.run(),
+            Command::Key(command) => command.run(),
+            Command::Check(command) => command.run(),
+            Command::Nodes(command) => command.run(),
+            Command::Ps(command) => command.run(),
+            Command::Where(command) => command.run(),
+            Command::Sandbox(command) => command.run(),
+            Command::Run(command) => Ok(ExitCode::from(command.execute(hold))),
+        }
+    }
+
+    /// The exit status when the command itself fails.
+    pub(crate) fn failure_status(&self) -> u8 {
+        match self {
+            Command::Run(_) => RUN_FAILED,
+            _ => 1,
+        }
+    }
+}
+
+/// What the main thread of `shoal run` does from the moment the daemon has granted it.
+fn hold(file: OwnedFd, relay: &'static Relay) -> ! {
+    let Err(fault) = kern::standin::here::hold_here(file, relay);
+    eprintln!("shoal: {fault}");
+    std::process::exit(RUN_FAILED.into())
+}
+
+/// Which daemon to ask; the one of this machine.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Daemon {
+    /// The local daemon's socket.
+    #[arg(long, value_name = "PATH", default_value = client::local::SOCKET)]
+    socket: PathBuf,
+}
+
+impl Daemon {
+    pub(crate) fn connect(&self) -> Result<Local> {
+        Local::connect(&self.socket)
+    }
+}

@@ -1,0 +1,66 @@
+//! `shoal node`: the node daemon.
+
+use crate::{config, keyfile, print};
+use agent::NodeConfig;
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use vocab::{Fault, NodeId, Result};
+
+/// Run the node daemon: this machine hosts processes of a front end
+#[derive(Args, Debug)]
+pub(crate) struct Node {
+    /// Configuration file (TOML); flags win over it [default: /etc/shoal/shoal.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The front end
+    #[arg(long, value_name = "HOST:PORT")]
+    front: Option<String>,
+    /// The number to ask for [default: the next free one]
+    #[arg(long, value_name = "N")]
+    number: Option<i32>,
+    /// Cluster key file, made by `shoal key` [default: /etc/shoal/key]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Directory of the local socket and the stand-ins' files [default: /run/shoal]
+    #[arg(long, value_name = "PATH")]
+    run_dir: Option<PathBuf>,
+    /// Directory of the cgroup v2 tree that is this node's alone [default: made by the daemon]
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+    /// The longest time for which processes outlive the link to the front end [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = config::seconds)]
+    lost_grace: Option<Duration>,
+    /// Write one byte to this inherited descriptor when the front end has welcomed this node
+    #[arg(long, value_name = "N")]
+    ready_fd: Option<i32>,
+}
+
+impl Node {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        // First, before anything else may take that number.
+        let ready_fd = self.ready_fd.map(kern::ns::inherited).transpose()?;
+        print::log_to_stderr();
+        let file = config::read(self.config.as_deref())?;
+        let key = keyfile::read(&self.key.or(file.key).unwrap_or_else(keyfile::default_path))?;
+        let front = self.front.or(file.node.front);
+        let front = front.ok_or_else(|| {
+            Fault::refused("which front end? Say --front HOST:PORT, or [node] front in the configuration file")
+        })?;
+        let mut settings = NodeConfig::new(front, key);
+        settings.number = number(self.number.or(file.node.number))?;
+        config::set(&mut settings.run_dir, self.run_dir.or(file.run_dir));
+        settings.cgroup = self.cgroup.or(file.node.cgroup);
+        config::set(&mut settings.lost_grace, self.lost_grace.or(config::duration(file.node.lost_grace)?));
+        settings.ready_fd = ready_fd;
+        agent::run(settings).map(|()| ExitCode::SUCCESS)
+    }
+}
+
+fn number(number: Option<i32>) -> Result<Option<NodeId>> {
+    match number {
+        Some(n) if n < 0 => Err(Fault::refused(format!("node number {n}: nodes are numbered from 0"))),
+        other => Ok(other.map(NodeId)),
+    }
+}

@@ -1,0 +1,92 @@
+//! `shoal ps`: the processes on the nodes.
+
+use super::Daemon;
+use crate::print;
+use clap::Args;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::process::ExitCode;
+use vocab::{Fault, Result};
+use wire::ask::{Answer, Ask, ProcRow};
+
+/// Show the processes that run on nodes: where, whose, state, CPU time, memory
+#[derive(Args, Debug)]
+pub(crate) struct Ps {
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: Daemon,
+}
+
+/// One process in JSON; `node` is -1 for the front end, CPU time in milliseconds, resident memory in KiB.
+#[derive(Serialize)]
+struct Row {
+    pid: i32,
+    ppid: i32,
+    node: i32,
+    uid: u32,
+    state: char,
+    cpu_ms: u64,
+    rss_kb: u64,
+    command: String,
+}
+
+impl Ps {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let rows = match self.daemon.connect()?.ask(&Ask::Ps)? {
+            Answer::Ps(rows) => rows,
+            other => return Err(Fault::wire(format!("the daemon answered Ps with {other:?}"))),
+        };
+        if self.json {
+            print::json(&rows.into_iter().map(row).collect::<Vec<Row>>())?;
+        } else {
+            let users = users(&std::fs::read_to_string("/etc/passwd").unwrap_or_default());
+            let heading = ["PID", "NODE", "USER", "S", "TIME", "RSS", "COMMAND"];
+            let right = [true, false, false, false, true, true, false];
+            print::table(heading, right, &rows.iter().map(|row| cells(row, &users)).collect::<Vec<_>>())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(row: ProcRow) -> Row {
+    let ProcRow { pid, node, uid, state, cpu_ms, rss_kb, command, ppid } = row;
+    Row { pid: pid.0, ppid: ppid.0, node: node.0, uid, state, cpu_ms, rss_kb, command }
+}
+
+fn cells(row: &ProcRow, users: &HashMap<u32, String>) -> [String; 7] {
+    [
+        row.pid.to_string(),
+        row.node.to_string(),
+        users.get(&row.uid).cloned().unwrap_or_else(|| row.uid.to_string()),
+        row.state.to_string(),
+        print::cpu_time(row.cpu_ms),
+        print::bytes(row.rss_kb * 1024),
+        row.command.replace(char::is_control, "?"),
+    ]
+}
+
+/// Names by number from passwd(5). The static program does not use the C library's lookup, which loads plugins.
+fn users(passwd: &str) -> HashMap<u32, String> {
+    let entry = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_string();
+        Some((fields.nth(1)?.parse().ok()?, name))
+    };
+    // Of several names for one number the first counts, as for getpwuid(3).
+    passwd.lines().rev().filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_name_of_a_number_counts() {
+        let users = users("root:x:0:0::/root:/bin/sh\ntoor:x:0:0:::\nbroken\nann:x:1000:1000:::\n");
+        assert_eq!(users[&0], "root");
+        assert_eq!(users[&1000], "ann");
+        assert_eq!(users.len(), 2);
+    }
+}

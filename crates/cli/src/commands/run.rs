@@ -1,0 +1,53 @@
+//! `shoal run [-n NODES | -a | -N COUNT] [-t] [-p] [--] PROGRAM ARG…`
+
+use client::run::{run, socket_path, Hold, Run, FAILED};
+use std::ffi::OsString;
+use vocab::NodeSet;
+use wire::run::Target;
+
+/// Start a program on nodes and be it: same PID, same streams, same end.
+///
+/// Without -n, -a or -N it runs on the least loaded node. Exit status: the program's; 127 when it was not found, 126 when it could not be started, 125 when
+/// shoal failed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// On these nodes, a copy on each: 0, or 0-3,7
+    #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = NodeSet::parse)]
+    nodes: Option<NodeSet>,
+    /// On all nodes that are up
+    #[arg(short = 'a', long = "all", conflicts_with = "nodes")]
+    all: bool,
+    /// On this many nodes
+    #[arg(short = 'N', long = "count", value_name = "COUNT", conflicts_with_all = ["nodes", "all"],
+          value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+    /// Give the program a terminal
+    #[arg(short = 't', long = "terminal")]
+    terminal: bool,
+    /// Put the node's name before each line of output
+    #[arg(short = 'p', long = "prefix")]
+    prefix: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+impl RunArgs {
+    fn target(&self) -> Target {
+        match (&self.nodes, self.all, self.count) {
+            (Some(nodes), _, _) => Target::Nodes(nodes.nodes().to_vec()),
+            (None, true, _) => Target::All,
+            (None, false, Some(count)) => Target::Count(count),
+            (None, false, None) => Target::Any,
+        }
+    }
+
+    /// Becomes the program; returns an exit status only when that did not come about.
+    ///
+    /// `hold` is what the main thread does as the program's stand-in: `kern::standin::hold_here`.
+    pub(crate) fn execute(self, hold: Hold) -> u8 {
+        let asked = Run { target: self.target(), terminal: self.terminal, prefix: self.prefix, argv: self.program };
+        eprintln!("shoal: {}", run(&asked, &socket_path(), hold));
+        FAILED
+    }
+}

@@ -1,0 +1,49 @@
+//! `shoal sandbox`: a front end and nodes on this machine.
+
+use crate::config;
+use ::sandbox::{Plan, MOST_NODES};
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use vocab::{Exit, Result};
+
+/// Make a front end and nodes on this machine, and run a command on the front end
+///
+/// Without a command an interactive shell runs. The exit status is the command's. When it ends, everything is gone.
+#[derive(Args, Debug)]
+pub(crate) struct Sandbox {
+    /// How many nodes
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_NODES)))]
+    nodes: u32,
+    /// A node that was silent for so long is lost [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = config::seconds)]
+    lost_after: Option<Duration>,
+    /// Keep the daemons' logs (front.log, n0.log, …) in this directory
+    #[arg(long, value_name = "PATH")]
+    logs: Option<PathBuf>,
+    /// The program to run on the front end, with its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+impl Sandbox {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let Sandbox { nodes, lost_after, logs, command } = self;
+        match ::sandbox::run(Plan { nodes, command, lost_after, logs })? {
+            Exit::Code(code) => Ok(ExitCode::from(code)),
+            other => end_like(other),
+        }
+    }
+}
+
+/// Ends as the command did: by the same signal, so that the caller sees no difference.
+fn end_like(exit: Exit) -> Result<ExitCode> {
+    if let Exit::Killed { sig, .. } = exit {
+        kern::signal::suffer(sig)?;
+    }
+    // Only where the signal could not end this process (an init that has no handler for it).
+    Ok(ExitCode::from(exit.shell_number() as u8))
+}

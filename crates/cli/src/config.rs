@@ -1,0 +1,125 @@
+//! The daemons' configuration file (TOML; `dist/shoal.toml` is an example with every setting).
+
+use serde::Deserialize;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vocab::{Fault, Result};
+
+/// Read when no file is named; it may be missing.
+const DEFAULT: &str = "/etc/shoal/shoal.toml";
+/// The TCP port of the front end.
+const PORT: u16 = 7706;
+
+/// The whole file: settings for both daemons, then those of each. An unknown one is an error.
+#[derive(Deserialize, Debug, Default, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct File {
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) run_dir: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) front: Front,
+    #[serde(default)]
+    pub(crate) node: Node,
+}
+
+#[derive(Deserialize, Debug, Default, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Front {
+    pub(crate) listen: Option<SocketAddr>,
+    /// Seconds.
+    pub(crate) lost_after: Option<f64>,
+    pub(crate) front_top: Option<i32>,
+    pub(crate) lease_size: Option<i32>,
+    pub(crate) max_nodes: Option<u32>,
+}
+
+#[derive(Deserialize, Debug, Default, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Node {
+    pub(crate) front: Option<String>,
+    pub(crate) number: Option<i32>,
+    pub(crate) cgroup: Option<PathBuf>,
+    /// Seconds.
+    pub(crate) lost_grace: Option<f64>,
+}
+
+/// Reads `path`, or the default file if that is there.
+///
+/// # Errors
+/// `Sys` when it cannot be read, `Refused` with line and reason for what is no configuration.
+pub(crate) fn read(path: Option<&Path>) -> Result<File> {
+    let file = path.unwrap_or(Path::new(DEFAULT));
+    let text = match std::fs::read_to_string(file) {
+        Err(e) if path.is_none() && e.kind() == ErrorKind::NotFound => return Ok(File::default()),
+        other => other.map_err(|e| Fault::io(&e, format!("read the configuration {}", file.display())))?,
+    };
+    parse(&text).map_err(|fault| fault.doing(format!("read the configuration {}", file.display())))
+}
+
+fn parse(text: &str) -> Result<File> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+        Fault::refused(format!("line {line}: {}", error.message().replace('\n', " ")))
+    })
+}
+
+/// Replaces a default by what was said, if something was.
+pub(crate) fn set<T>(place: &mut T, said: Option<T>) {
+    if let Some(value) = said {
+        *place = value;
+    }
+}
+
+/// All interfaces, IPv4.
+pub(crate) fn default_listen() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))
+}
+
+/// The longest time that may be set, in seconds: a day.
+const LONGEST: f64 = 86_400.0;
+
+/// # Errors
+/// `Refused` for what is no time between 0.1 s and a day.
+pub(crate) fn duration(seconds: Option<f64>) -> Result<Option<Duration>> {
+    match seconds {
+        Some(s) if !(0.1..=LONGEST).contains(&s) => {
+            Err(Fault::refused(format!("{s} seconds: 0.1 to {LONGEST} are possible")))
+        }
+        other => Ok(other.map(Duration::from_secs_f64)),
+    }
+}
+
+/// For flags.
+pub(crate) fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    duration(Some(number)).map_err(|fault| fault.to_string())?.ok_or_else(|| "no time".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_file_is_read_whole() {
+        let file = parse(include_str!("../../../dist/shoal.toml")).expect("the example is right");
+        assert_eq!(file.front.lost_after, Some(5.0));
+        assert_eq!(file.node.front.as_deref(), Some("front.example:7706"));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line() {
+        let fault = parse("key = \"k\"\n[front]\nlissten = \"x\"\n").expect_err("a misspelt name");
+        assert!(fault.to_string().contains("line 3"), "{fault}");
+        assert!(parse("[node]\nnumber = \"x\"").is_err());
+    }
+
+    #[test]
+    fn times_have_bounds() {
+        assert_eq!(seconds("2.5"), Ok(Duration::from_millis(2500)));
+        for bad in ["0", "-1", "x", "1e9", "nan", "inf"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Tables, JSON and logs.
+
+use serde::Serialize;
+use std::io::Write;
+use vocab::{Fault, Result};
+
+/// Prints rows under a heading, each column as wide as it needs to be; `right` says which are numbers.
+pub(crate) fn table<const N: usize>(heading: [&str; N], right: [bool; N], rows: &[[String; N]]) -> Result<()> {
+    out(&lay_out(heading, right, rows))
+}
+
+fn lay_out<const N: usize>(heading: [&str; N], right: [bool; N], rows: &[[String; N]]) -> String {
+    let heading = heading.map(String::from);
+    let all = || std::iter::once(&heading).chain(rows);
+    let width: [usize; N] = std::array::from_fn(|i| all().map(|row| row[i].chars().count()).max().unwrap_or(0));
+    let mut text = String::new();
+    for row in all() {
+        let mut line = String::new();
+        for i in 0..N {
+            let gap = " ".repeat(width[i] - row[i].chars().count());
+            line += &if right[i] { gap + &row[i] } else { row[i].clone() + &gap };
+            line += if i + 1 < N { "  " } else { "" };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// Prints one JSON value on one line.
+pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value).map_err(|e| Fault::bug(format!("write JSON: {e}")))?;
+    out(&(text + "\n"))
+}
+
+/// # Errors
+/// `Sys` when standard output does not take it; EPIPE ends quietly, as other tools do.
+pub(crate) fn out(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Fault::io(&e, "write to standard output")),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes with a binary unit, as `free -h` has them.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "Ki", "Mi", "Gi", "Ti", "Pi"];
+    let mut size = bytes as f64;
+    let mut unit = 0;
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes}B"),
+        _ if size < 10.0 => format!("{size:.1}{}", UNITS[unit]),
+        _ => format!("{size:.0}{}", UNITS[unit]),
+    }
+}
+
+/// Milliseconds as `ps` has CPU time: MM:SS, HH:MM:SS, DD-HH:MM:SS.
+pub(crate) fn cpu_time(ms: u64) -> String {
+    let s = ms / 1000;
+    let (days, hours, minutes, seconds) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes:02}:{seconds:02}"),
+        (0, _) => format!("{hours:02}:{minutes:02}:{seconds:02}"),
+        _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// The daemons' log goes to standard error, where systemd takes it. `SHOAL_LOG` is a filter as in `debug` or `link=trace`.
+pub(crate) fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_env_var("SHOAL_LOG")
+        .with_default_directive(tracing::Level::INFO.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [["1".to_string(), "n0".into()], ["4711".into(), "n10".into()]];
+        assert_eq!(lay_out(["PID", "NODE"], [true, false], &rows), " PID  NODE\n   1  n0\n4711  n10\n");
+    }
+
+    #[test]
+    fn sizes_and_times_read_like_those_of_free_and_ps() {
+        assert_eq!(bytes(1000), "1000B");
+        assert_eq!(bytes(1536), "1.5Ki");
+        assert_eq!(bytes(24 << 30), "24Gi");
+        assert_eq!(cpu_time(61_000), "01:01");
+        assert_eq!(cpu_time(90_061_000), "1-01:01:01");
+    }
+}

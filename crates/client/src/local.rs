@@ -1,0 +1,117 @@
+//! One question and one answer at a time, over the local daemon's socket: what the small commands need.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use vocab::{Fault, Result};
+use wire::ask::{Answer, Ask};
+use wire::frame;
+
+/// The socket of the daemon of this machine, front end or node.
+pub const SOCKET: &str = "/run/shoal/shoal.sock";
+
+/// A connection to the local daemon that waits for each answer.
+#[derive(Debug)]
+pub struct Local {
+    stream: UnixStream,
+}
+
+impl Local {
+    /// # Errors
+    /// `Gone` when no daemon listens at `socket`, `Sys` for another failure to connect.
+    pub fn connect(socket: &Path) -> Result<Local> {
+        match UnixStream::connect(socket) {
+            Ok(stream) => Ok(Local { stream }),
+            Err(e) => {
+                use std::io::ErrorKind::{ConnectionRefused, NotFound};
+                let fault = Fault::io(&e, format!("connect to {}", socket.display()));
+                Err(match e.kind() {
+                    NotFound | ConnectionRefused => {
+                        let mut outer = fault.doing("no shoal daemon runs on this machine");
+                        outer.kind = vocab::Kind::Gone;
+                        outer
+                    }
+                    _ => fault,
+                })
+            }
+        }
+    }
+
+    /// Sends `ask` and waits for its answer.
+    ///
+    /// # Errors
+    /// The daemon's own fault when it answers with one; `Gone` when it closes the connection; `Wire` for what is no answer.
+    pub fn ask(&mut self, ask: &Ask) -> Result<Answer> {
+        let mut bytes = Vec::new();
+        frame::encode(ask, &mut bytes)?;
+        self.stream.write_all(&bytes).map_err(|e| Fault::io(&e, "ask the shoal daemon"))?;
+        let mut head = [0u8; frame::HEAD];
+        self.fill(&mut head)?;
+        // A whole frame of an empty body tells whether the length is allowed, before anything is allocated for it.
+        frame::split(&head)?;
+        let mut body = vec![0; u32::from_be_bytes(head) as usize];
+        self.fill(&mut body)?;
+        match frame::decode(&body)? {
+            Answer::Failed(fault) => Err(fault),
+            answer => Ok(answer),
+        }
+    }
+
+    fn fill(&mut self, into: &mut [u8]) -> Result<()> {
+        self.stream.read_exact(into).map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                Fault::gone("the shoal daemon closed the connection before it answered")
+            }
+            _ => Fault::io(&e, "read the shoal daemon's answer"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vocab::{Kind, NodeId, Pid};
+
+    /// A local daemon that reads one frame and answers with `answer`.
+    fn served(answer: Vec<u8>) -> Local {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+        std::thread::spawn(move || {
+            let mut head = [0u8; frame::HEAD];
+            theirs.read_exact(&mut head).expect("the head of the ask");
+            let mut body = vec![0; u32::from_be_bytes(head) as usize];
+            theirs.read_exact(&mut body).expect("the body of the ask");
+            theirs.write_all(&answer).expect("room for the answer");
+        });
+        Local { stream: ours }
+    }
+
+    fn framed(answer: &Answer) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        frame::encode(answer, &mut bytes).expect("short");
+        bytes
+    }
+
+    #[test]
+    fn an_answer_comes_back() {
+        let answer = Answer::Where { pid: Pid(7), node: NodeId(2) };
+        assert_eq!(served(framed(&answer)).ask(&Ask::Where { pid: Pid(7) }), Ok(answer));
+    }
+
+    #[test]
+    fn the_daemons_fault_is_the_result() {
+        let fault = Fault::gone("process 7");
+        assert_eq!(served(framed(&Answer::Failed(fault.clone()))).ask(&Ask::Nodes), Err(fault));
+    }
+
+    #[test]
+    fn half_an_answer_and_a_gigabyte_are_errors() {
+        assert_eq!(served(vec![0, 0]).ask(&Ask::Nodes).expect_err("half").kind, Kind::Gone);
+        assert_eq!(served(vec![0x40, 0, 0, 0]).ask(&Ask::Nodes).expect_err("1 GiB").kind, Kind::Wire);
+    }
+
+    #[test]
+    fn no_daemon_is_said_so() {
+        let fault = Local::connect(Path::new("/nonexistent/shoal.sock")).expect_err("nobody there");
+        assert_eq!(fault.kind, Kind::Gone);
+    }
+}

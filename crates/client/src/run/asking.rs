@@ -1,0 +1,111 @@
+//! The client's end of the local socket: one question, answers with descriptors.
+
+use kern::poll::{poll, Ready};
+use kern::sock::{receive_with, send, unix_connect};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use vocab::{Fault, Result};
+use wire::ask::{Answer, Ask};
+use wire::frame;
+
+/// Longest wait for the daemon to take the connection, in microseconds.
+const CONNECT_US: u64 = 5_000_000;
+
+/// Bytes asked of the kernel at once; an answer may be longer.
+const TURN: usize = 16 * 1024;
+
+/// A connection to the daemon on this machine.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    socket: OwnedFd,
+    arrived: Vec<u8>,
+    /// Came with answers that have not been taken yet, in order.
+    descriptors: VecDeque<OwnedFd>,
+}
+
+/// An answer, and the descriptor that belongs to it ([`Answer::Channel`]).
+pub(crate) type Answered = (Answer, Option<OwnedFd>);
+
+impl Asking {
+    /// # Errors
+    /// `Gone` when no daemon listens at `path`.
+    pub(crate) fn connect(path: &Path) -> Result<Asking> {
+        let doing = || format!("reach the daemon at {}", path.display());
+        let socket = unix_connect(path, CONNECT_US).map_err(|fault| fault.doing(doing()))?;
+        Ok(Asking { socket, arrived: Vec::new(), descriptors: VecDeque::new() })
+    }
+
+    /// Sends a question whole, however long the daemon takes to read it.
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Result<()> {
+        let mut bytes = Vec::new();
+        frame::encode(ask, &mut bytes)?;
+        let mut left = bytes.as_slice();
+        while !left.is_empty() {
+            match send(self.socket.as_fd(), left) {
+                Ok(n) => left = &left[n..],
+                Err(kern::poll::EINTR) => {}
+                Err(kern::poll::EAGAIN) => self.wait(Ready::WRITE)?,
+                Err(errno) => return Err(Fault::sys(errno, "ask the daemon")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The first answer, waited for as long as it takes: the user's Ctrl-C ends the wait.
+    pub(crate) fn answer(&mut self) -> Result<Answered> {
+        loop {
+            self.wait(Ready::READ)?;
+            // The end may come together with the last answers.
+            let received = self.receive();
+            if let Some(answered) = self.next()? {
+                return Ok(answered);
+            }
+            received?;
+        }
+    }
+
+    /// Takes what has come, without waiting.
+    ///
+    /// # Errors
+    /// `Gone` at the end: what came before it can still be taken by [`Asking::next`].
+    pub(crate) fn receive(&mut self) -> Result<()> {
+        let mut buffer = [0; TURN];
+        while let Some(received) = receive_with(self.socket.as_fd(), &mut buffer)? {
+            if received.bytes == 0 {
+                return Err(Fault::gone("the daemon closed the connection"));
+            }
+            self.arrived.extend_from_slice(&buffer[..received.bytes]);
+            self.descriptors.extend(received.descriptors);
+        }
+        Ok(())
+    }
+
+    /// The next whole answer that has come.
+    pub(crate) fn next(&mut self) -> Result<Option<Answered>> {
+        let Some((body, used)) = frame::split(&self.arrived)? else { return Ok(None) };
+        let answer = frame::decode::<Answer>(body);
+        self.arrived.drain(..used);
+        let answer = answer?;
+        let descriptor = match answer {
+            Answer::Channel { .. } => {
+                Some(self.descriptors.pop_front().ok_or_else(|| Fault::wire("a channel came without its descriptor"))?)
+            }
+            _ => None,
+        };
+        Ok(Some((answer, descriptor)))
+    }
+
+    fn wait(&self, what: Ready) -> Result<()> {
+        match poll(&[(self.socket.as_fd(), what)], -1) {
+            Ok(_) | Err(kern::poll::EINTR) => Ok(()),
+            Err(errno) => Err(Fault::sys(errno, "wait for the daemon")),
+        }
+    }
+}
+
+impl AsFd for Asking {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

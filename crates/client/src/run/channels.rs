@@ -1,0 +1,474 @@
+//! The channels of all copies, as the relay's threads share them: what may be sent, what is owed, what is over.
+
+use super::output::{Item, Queue};
+use kern::epoll::{Interest, Poller, Ready, Waker};
+use kern::own;
+use link::secure::Secure;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vocab::{Fault, NodeId, Result};
+use wire::run::Window;
+use wire::stream::{Chunk, Stream, CREDIT, PIECE};
+
+/// Consumed bytes are told to the node in portions of this size.
+const PORTION: u32 = CREDIT / 4;
+
+/// The poller's token of the hub's waker, and of the daemon's socket; below them: numbers of copies.
+const HUB: u64 = u64::MAX;
+const DAEMON: u64 = u64::MAX - 1;
+
+/// One copy of the program.
+pub(crate) struct Copy {
+    pub(crate) node: NodeId,
+    pub(crate) key: [u8; 32],
+    pub(crate) channel: Option<Secure>,
+    /// The program's end is known, with all that was written before it; or nothing more can come.
+    pub(crate) over: bool,
+    /// The program still takes input, as far as we know.
+    input: bool,
+    /// Input that may still be sent.
+    credit: u32,
+    /// Output and errors: consumed, and not yet told.
+    owed: [u32; 2],
+    /// Output and errors: how much may still come.
+    due: [u32; 2],
+    /// Output and errors: the end has come.
+    closed: [bool; 2],
+    /// Not all could be written at once: the poller waits until it can.
+    writing: bool,
+}
+
+impl Copy {
+    fn new(node: NodeId, key: [u8; 32]) -> Copy {
+        Copy {
+            node,
+            key,
+            channel: None,
+            over: false,
+            input: true,
+            credit: CREDIT,
+            owed: [0; 2],
+            due: [CREDIT; 2],
+            closed: [false; 2],
+            writing: false,
+        }
+    }
+
+    /// Has the poller wait for what the channel waits for.
+    fn watch(&mut self, poller: &Poller, number: usize) {
+        let Some(channel) = &self.channel else { return };
+        if channel.wants_write() != self.writing {
+            self.writing = channel.wants_write();
+            let interest = Interest::reading_and(self.writing);
+            if let Err(fault) = poller.modify(channel.fd(), number as u64, interest) {
+                tracing::warn!(%fault, node = %self.node, "a channel is not waited for");
+            }
+        }
+    }
+
+    fn takes_input(&self) -> bool {
+        self.input && !self.over
+    }
+
+    fn is_ready_for_input(&self) -> bool {
+        self.channel.is_some()
+    }
+}
+
+/// What the reader of standard input may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Allowed {
+    /// Read at most so many bytes.
+    Read(usize),
+    /// Nothing now.
+    Wait,
+    /// Nothing any more: no copy takes input.
+    Over,
+}
+
+#[derive(Debug, Default)]
+struct Input {
+    /// A copy wants to read while we are quiet.
+    wanted: bool,
+    quiet: bool,
+    ended: bool,
+}
+
+pub(crate) struct State {
+    pub(crate) copies: Vec<Copy>,
+    input: Input,
+    /// Every copy is over, and what came after that is left where it is until all before it has been written.
+    paused: bool,
+    /// Waits for the channels (the copy's number is the token) and for what else the hub listens to.
+    poller: Arc<Poller>,
+}
+
+impl State {
+    /// Sends to the copies that `which` picks; a failure is found again, and dealt with, by who reads the channel.
+    fn tell(&mut self, chunk: &Chunk, mut which: impl FnMut(usize, &mut Copy) -> bool) {
+        for (number, copy) in self.copies.iter_mut().enumerate() {
+            if which(number, copy) {
+                if let Some(channel) = &mut copy.channel {
+                    if let Err(fault) = channel.send(chunk).and_then(|()| channel.flush()) {
+                        tracing::debug!(node = %copy.node, %fault, "a channel cannot be written");
+                    }
+                }
+                if !self.paused {
+                    copy.watch(&self.poller, number);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn pause(&mut self) {
+        self.paused = true;
+        for channel in self.copies.iter().filter_map(|c| c.channel.as_ref()) {
+            if let Err(fault) = self.poller.remove(channel.fd()) {
+                tracing::warn!(%fault, "a channel cannot rest");
+            }
+        }
+    }
+}
+
+/// Shared by the relay's threads.
+pub(crate) struct Channels {
+    state: Mutex<State>,
+    poller: Arc<Poller>,
+    queues: [Queue; 2],
+    /// Marks that the writers have not reached: two for each copy.
+    marks: AtomicUsize,
+    /// For the thread that reads the channels.
+    pub(crate) hub: Waker,
+    /// For the thread that reads standard input.
+    pub(crate) reader: Waker,
+}
+
+impl Channels {
+    pub(crate) fn new(copies: Vec<(NodeId, [u8; 32])>) -> Result<Channels> {
+        Channels::of(copies.into_iter().map(|(node, key)| Copy::new(node, key)).collect())
+    }
+
+    /// The channels that are left when the programs have ended: their descendants write, and get no input.
+    fn late(copies: Vec<Copy>) -> Result<Channels> {
+        let channels = Channels::of(copies)?;
+        let mut state = channels.lock();
+        for (number, copy) in state.copies.iter_mut().enumerate() {
+            if let Some(channel) = &copy.channel {
+                copy.writing = channel.wants_write();
+                channels.poller.add(channel.fd(), number as u64, Interest::reading_and(copy.writing))?;
+            }
+        }
+        state.tell(&Chunk::End { stream: Stream::In }, |_, _| true);
+        drop(state);
+        Ok(channels)
+    }
+
+    fn of(copies: Vec<Copy>) -> Result<Channels> {
+        let poller = Arc::new(Poller::new()?);
+        let hub = Waker::new()?;
+        poller.add(hub.as_fd(), HUB, Interest::READ)?;
+        Ok(Channels {
+            marks: AtomicUsize::new(2 * copies.len()),
+            state: Mutex::new(State { copies, input: Input::default(), paused: false, poller: poller.clone() }),
+            poller,
+            queues: Default::default(),
+            hub,
+            reader: Waker::new()?,
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn queue(&self, stream: Stream) -> &Queue {
+        &self.queues[index(stream)]
+    }
+
+    /// All that had to be written before the process may end has been.
+    pub(crate) fn all_marked(&self) -> bool {
+        self.marks.load(Ordering::SeqCst) == 0
+    }
+
+    // From the writers.
+
+    pub(crate) fn marked(&self) {
+        if self.marks.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.hub.wake();
+        }
+    }
+
+    /// Bytes of a copy have been written out: the node may send as many more.
+    pub(crate) fn consumed(&self, number: usize, stream: Stream, bytes: usize) {
+        let mut state = self.lock();
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        let i = index(stream);
+        copy.owed[i] += bytes as u32;
+        if copy.owed[i] >= PORTION && !copy.closed[i] {
+            let bytes = std::mem::take(&mut copy.owed[i]);
+            copy.due[i] += bytes;
+            state.tell(&Chunk::Credit { stream, bytes }, |n, _| n == number);
+        }
+    }
+
+    /// Nobody reads our own stream: let the programs know.
+    pub(crate) fn unread(&self, stream: Stream) {
+        self.lock().tell(&Chunk::Broken { stream }, |_, copy| {
+            copy.closed[index(stream)] = true;
+            true
+        });
+    }
+
+    // From the reader of standard input.
+
+    pub(crate) fn allowed(&self) -> Allowed {
+        let state = self.lock();
+        let mut takers = state.copies.iter().filter(|c| c.takes_input()).peekable();
+        if takers.peek().is_none() {
+            return Allowed::Over;
+        }
+        let room = takers.map(|c| if c.is_ready_for_input() { c.credit as usize } else { 0 }).min().unwrap_or(0);
+        match room {
+            0 => Allowed::Wait,
+            n => Allowed::Read(n.min(PIECE)),
+        }
+    }
+
+    /// Input for every copy; no bytes: the end of it.
+    pub(crate) fn input(&self, bytes: Vec<u8>) {
+        let mut state = self.lock();
+        let used = bytes.len() as u32;
+        let ended = bytes.is_empty();
+        let chunk = match ended {
+            true => Chunk::End { stream: Stream::In },
+            false => Chunk::Data { stream: Stream::In, bytes },
+        };
+        state.input.ended |= ended;
+        state.tell(&chunk, |_, copy| {
+            copy.credit = copy.credit.saturating_sub(used);
+            copy.takes_input()
+        });
+    }
+
+    /// Says whether input is read only when it is wanted; saying it again asks again.
+    pub(crate) fn quiet(&self, on: bool) {
+        let mut state = self.lock();
+        state.input.quiet = on;
+        state.input.wanted = false;
+        state.tell(&Chunk::Quiet { on }, |_, copy| copy.takes_input());
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.lock().input.wanted
+    }
+
+    // From the hub.
+
+    /// Waits for the daemon's answers too.
+    pub(crate) fn listen(&self, daemon: BorrowedFd<'_>) -> Result<()> {
+        self.poller.add(daemon, DAEMON, Interest::READ)
+    }
+
+    /// Waits until there is something to do (`more`: only looks), and deals with what the channels brought.
+    /// True: some have more.
+    pub(crate) fn wait(&self, ready: &mut Vec<Ready>, more: bool) -> Result<bool> {
+        self.poller.wait(ready, more.then_some(0))?;
+        if self.hub.drain() {
+            self.reader.wake();
+        }
+        let mut more = false;
+        for channel in ready.iter().filter(|r| r.token < DAEMON) {
+            more |= self.receive(channel.token as usize);
+        }
+        Ok(more)
+    }
+
+    /// A channel has been connected: what was said before goes to it too.
+    pub(crate) fn connected(&self, number: usize, fd: OwnedFd) -> Result<()> {
+        let mut state = self.lock();
+        let (quiet, ended) = (state.input.quiet, state.input.ended);
+        let copy = state.copies.get_mut(number).ok_or_else(|| Fault::wire("a channel for a copy that is not ours"))?;
+        if copy.channel.is_some() || copy.over {
+            return Err(Fault::wire("a second channel for one copy"));
+        }
+        self.poller.add(fd.as_fd(), number as u64, Interest::READ)?;
+        copy.channel = Some(Secure::channel_taker(fd, &copy.key)?);
+        copy.watch(&self.poller, number);
+        self.reader.wake();
+        if quiet {
+            state.tell(&Chunk::Quiet { on: true }, |n, _| n == number);
+        }
+        if ended {
+            state.tell(&Chunk::End { stream: Stream::In }, |n, _| n == number);
+        }
+        Ok(())
+    }
+
+    /// Deals with what has come over the channel of copy `number`; true: there is more.
+    fn receive(&self, number: usize) -> bool {
+        let mut state = self.lock();
+        if state.paused {
+            return false;
+        }
+        let received = match state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
+            Some(channel) => channel.receive(),
+            None => return false,
+        };
+        // Whole messages that came before an end or a failure still count.
+        let taken = self.take_all(&mut state, number);
+        let flushed = match state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
+            Some(channel) => channel.flush(),
+            None => Ok(()),
+        };
+        match received.and_then(|more| taken.and(flushed).map(|()| more)) {
+            Ok(_) if state.paused => false,
+            Ok(more) => {
+                if let Some(copy) = state.copies.get_mut(number) {
+                    copy.watch(&self.poller, number);
+                }
+                more
+            }
+            Err(fault) => {
+                self.broke(&mut state, number, &fault);
+                false
+            }
+        }
+    }
+
+    fn take_all(&self, state: &mut State, number: usize) -> Result<()> {
+        while let Some(channel) = state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
+            if state.paused {
+                break;
+            }
+            match channel.next::<Chunk>()? {
+                Some(chunk) => self.take(state, number, chunk)?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, state: &mut State, number: usize, chunk: Chunk) -> Result<()> {
+        let Some(copy) = state.copies.get_mut(number) else { return Ok(()) };
+        match chunk {
+            Chunk::Data { stream: stream @ (Stream::Out | Stream::Err), bytes } => {
+                let due = &mut copy.due[index(stream)];
+                *due = due
+                    .checked_sub(bytes.len() as u32)
+                    .ok_or_else(|| Fault::wire(format!("{} sent more than it may", copy.node)))?;
+                self.queue(stream).push(Item::Data { copy: number, bytes });
+            }
+            Chunk::End { stream: stream @ (Stream::Out | Stream::Err) } => {
+                copy.closed[index(stream)] = true;
+                self.queue(stream).push(Item::Flush { copy: number });
+            }
+            Chunk::Credit { stream: Stream::In, bytes } => {
+                copy.credit = copy.credit.saturating_add(bytes);
+                self.reader.wake();
+            }
+            Chunk::Broken { stream: Stream::In } => {
+                copy.input = false;
+                self.reader.wake();
+            }
+            Chunk::Wanted => {
+                state.input.wanted = true;
+                self.reader.wake();
+            }
+            Chunk::Ended => self.over(state, number),
+            other => return Err(Fault::wire(format!("{other:?} has no business on its way to a relay"))),
+        }
+        Ok(())
+    }
+
+    /// All that had to come of this copy has come.
+    fn over(&self, state: &mut State, number: usize) {
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        if std::mem::replace(&mut copy.over, true) {
+            return;
+        }
+        for queue in &self.queues {
+            queue.push(Item::Flush { copy: number });
+            queue.push(Item::Mark);
+        }
+        self.reader.wake();
+        if state.copies.iter().all(|c| c.over) && !state.paused {
+            state.pause();
+        }
+    }
+
+    fn broke(&self, state: &mut State, number: usize, fault: &Fault) {
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        copy.channel = None;
+        if !copy.over {
+            let text = format!("shoal: {}: the program's streams were cut off: {fault}\n", copy.node);
+            self.queue(Stream::Err).push(Item::Note(text));
+        }
+        self.queues.iter().for_each(|queue| queue.push(Item::Flush { copy: number }));
+        self.over(state, number);
+    }
+
+    /// Nothing will come of this copy: it was not started, or its node is lost. `why` is told to the user.
+    pub(crate) fn give_up(&self, number: usize, why: Option<String>) {
+        let mut state = self.lock();
+        if let Some(why) = why {
+            self.queue(Stream::Err).push(Item::Note(why));
+        }
+        if let Some(copy) = state.copies.get_mut(number) {
+            copy.channel = None;
+        }
+        self.over(&mut state, number);
+    }
+
+    /// The node of this copy is lost.
+    pub(crate) fn lost(&self, number: usize) {
+        let why = self.lock().copies.get(number).filter(|c| !c.over).map(|c| format!("shoal: {} is lost\n", c.node));
+        self.give_up(number, why);
+    }
+
+    /// Those that have no channel will not get one (`all`: nor will the others be read any more).
+    pub(crate) fn give_up_waiting(&self, all: bool, why: &str) {
+        let waiting: Vec<usize> = {
+            let state = self.lock();
+            let waits = |c: &Copy| !c.over && (all || c.channel.is_none());
+            state.copies.iter().enumerate().filter(|(_, c)| waits(c)).map(|(i, _)| i).collect()
+        };
+        for number in waiting {
+            self.give_up(number, Some(why.to_owned()));
+        }
+    }
+
+    pub(crate) fn window(&self, window: Window) {
+        self.lock().tell(&Chunk::Window(window), |_, _| true);
+    }
+
+    /// Closes the channels on which nothing is left to come. True: there are others.
+    pub(crate) fn close_finished(&self) -> bool {
+        let mut state = self.lock();
+        for copy in &mut state.copies {
+            if copy.over && copy.closed == [true; 2] {
+                copy.channel = None;
+            }
+        }
+        state.copies.iter().any(|c| c.channel.is_some())
+    }
+
+    // For what comes after the end of the program.
+
+    /// Forks. The child gets channels of its own, on which it goes on; the parent (`None`) has none any more.
+    /// All marks have been reached, so no writer has anything in hand.
+    pub(crate) fn hand_over(&self) -> Result<Option<Channels>> {
+        let mut state = self.lock();
+        let queues = self.queues.each_ref().map(Queue::lock);
+        let child = own::fork()?;
+        drop(queues);
+        let copies = std::mem::take(&mut state.copies);
+        child.then(|| Channels::late(copies)).transpose()
+    }
+}
+
+fn index(stream: Stream) -> usize {
+    usize::from(stream == Stream::Err)
+}

@@ -1,0 +1,143 @@
+//! The thread that listens: to the daemon, to the channels of all copies, and to the other threads.
+
+use super::asking::{Answered, Asking};
+use super::channels::Channels;
+use super::late;
+use super::lines::Lines;
+use super::program::window;
+use kern::relay::RELAY;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Arc;
+use vocab::{Exit, Fault, Result};
+use wire::ask::Answer;
+use wire::run::Window;
+
+/// The exit status of the first copy once it is known, as a wait status; -1 before.
+pub(crate) static OUTCOME: AtomicI32 = AtomicI32::new(-1);
+
+/// See the module.
+pub(crate) struct Hub {
+    channels: Arc<Channels>,
+    asking: Option<Asking>,
+    /// The window that the programs were last told, where they have terminals.
+    window: Option<Option<(u16, u16)>>,
+    drained: bool,
+    /// For the output of descendants: both streams.
+    late_lines: [Option<Lines>; 2],
+}
+
+impl Hub {
+    pub(crate) fn new(channels: Arc<Channels>, asking: Asking, terminal: bool, late_lines: [Option<Lines>; 2]) -> Hub {
+        Hub { channels, asking: Some(asking), window: terminal.then(window), drained: false, late_lines }
+    }
+
+    /// Listens until the process ends.
+    pub(crate) fn run(mut self) {
+        if let Err(fault) = self.listen() {
+            tracing::error!(%fault, "the relay has failed");
+            self.channels.give_up_waiting(true, &format!("shoal: the relay has failed: {fault}\n"));
+            RELAY.set_drained();
+        }
+    }
+
+    fn listen(&mut self) -> Result<()> {
+        if let Some(asking) = &self.asking {
+            self.channels.listen(asking.as_fd())?;
+        }
+        let (mut ready, mut more) = (Vec::new(), false);
+        // What came together with the first answer is there already.
+        self.hear_daemon();
+        loop {
+            more = self.channels.wait(&mut ready, more)?;
+            self.hear_daemon();
+            self.tell_window();
+            let unfinished = self.channels.close_finished();
+            if !self.drained && self.channels.all_marked() {
+                self.drained = true;
+                if unfinished {
+                    self.hand_over();
+                }
+                RELAY.set_drained();
+            }
+        }
+    }
+
+    /// The programs have ended, and descendants of theirs still have their output open: a process of its own relays that,
+    /// as the descendants themselves would write on after a local program's end.
+    fn hand_over(&mut self) {
+        match self.channels.hand_over() {
+            Ok(None) => {}
+            Ok(Some(channels)) => {
+                self.asking = None;
+                late::relay(&channels, std::mem::take(&mut self.late_lines));
+                std::process::exit(0);
+            }
+            Err(fault) => tracing::warn!(%fault, "output of descendants is cut off"),
+        }
+    }
+
+    fn hear_daemon(&mut self) {
+        let Some(asking) = &mut self.asking else { return };
+        // Taking what is there costs a call; asking whether something is there would cost the same.
+        let received = asking.receive();
+        let heard = loop {
+            match self.asking.as_mut().map(Asking::next) {
+                Some(Ok(Some(answered))) => {
+                    if let Err(fault) = self.hear(answered) {
+                        break Err(fault);
+                    }
+                }
+                Some(Err(fault)) => break Err(fault),
+                _ => break Ok(()),
+            }
+        };
+        if let Err(fault) = received.and(heard) {
+            // The streams do not need it; only those that have not been connected will never be.
+            tracing::debug!(%fault, "the daemon has gone");
+            self.asking = None;
+            self.channels
+                .give_up_waiting(false, &format!("shoal: the program's streams were never connected: {fault}\n"));
+        }
+    }
+
+    fn hear(&mut self, (answer, descriptor): Answered) -> Result<()> {
+        match (answer, descriptor) {
+            (Answer::Channel { copy }, Some(fd)) => self.channels.connected(copy as usize, fd),
+            (Answer::NotStarted { copy, fault, status }, _) => {
+                note(copy, Exit::Code(status));
+                self.channels.give_up(copy as usize, Some(format!("shoal: {fault}\n")));
+                Ok(())
+            }
+            (Answer::Ended { copy, exit }, _) => {
+                note(copy, exit);
+                if exit == Exit::NodeLost {
+                    self.channels.lost(copy as usize);
+                }
+                Ok(())
+            }
+            (Answer::Failed(fault), _) => {
+                self.channels.give_up_waiting(false, &format!("shoal: {fault}\n"));
+                Ok(())
+            }
+            (other, _) => Err(Fault::wire(format!("the daemon said {other:?}"))),
+        }
+    }
+
+    fn tell_window(&mut self) {
+        let Some(told) = &mut self.window else { return };
+        let now = window();
+        if *told != now {
+            *told = now;
+            if let Some((rows, columns)) = now {
+                self.channels.window(Window { rows, columns });
+            }
+        }
+    }
+}
+
+fn note(copy: u32, exit: Exit) {
+    if copy == 0 {
+        OUTCOME.store(exit.to_status(), Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,82 @@
+//! Output of several copies on one stream: whole lines only, each with its prefix.
+
+/// A line longer than this, in bytes, is cut: a copy that never ends its line must not fill the memory.
+const LONGEST: usize = 64 * 1024;
+
+/// Gathers lines.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    copies: Vec<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    prefix: Vec<u8>,
+    /// The beginning of a line whose end has not come.
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    /// One prefix for each copy, empty where none is wanted.
+    pub(crate) fn new(prefixes: impl IntoIterator<Item = String>) -> Lines {
+        Lines { copies: prefixes.into_iter().map(|p| Line { prefix: p.into_bytes(), begun: Vec::new() }).collect() }
+    }
+
+    /// Takes `bytes` of `copy` and appends the lines that are whole now.
+    pub(crate) fn feed(&mut self, copy: usize, bytes: &[u8], out: &mut Vec<u8>) {
+        let Some(line) = self.copies.get_mut(copy) else { return };
+        for piece in bytes.split_inclusive(|&b| b == b'\n') {
+            line.begun.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || line.begun.len() >= LONGEST {
+                line.emit(out);
+            }
+        }
+    }
+
+    /// Appends the line that `copy` has begun, with an end: nothing more of it comes.
+    pub(crate) fn flush(&mut self, copy: usize, out: &mut Vec<u8>) {
+        match self.copies.get_mut(copy) {
+            Some(line) if !line.begun.is_empty() => line.emit(out),
+            _ => {}
+        }
+    }
+}
+
+impl Line {
+    fn emit(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.prefix);
+        out.append(&mut self.begun);
+        if !out.ends_with(b"\n") {
+            out.push(b'\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_two_copies_stay_whole_and_have_their_prefix() {
+        let mut lines = Lines::new(["n0: ".into(), "n1: ".into()]);
+        let mut out = Vec::new();
+        lines.feed(0, b"a\nhal", &mut out);
+        lines.feed(1, b"x\n\n", &mut out);
+        lines.feed(0, b"f\n", &mut out);
+        lines.feed(1, b"end", &mut out);
+        lines.flush(1, &mut out);
+        lines.flush(0, &mut out);
+        assert_eq!(out, b"n0: a\nn1: x\nn1: \nn0: half\nn1: end\n");
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut() {
+        let mut lines = Lines::new([String::new()]);
+        let mut out = Vec::new();
+        for _ in 0..5 {
+            lines.feed(0, &[b'x'; 48 * 1024], &mut out);
+        }
+        assert!(out.len() >= 3 * 48 * 1024);
+        assert!(out.split(|&b| b == b'\n').all(|line| line.len() <= 2 * LONGEST));
+    }
+}

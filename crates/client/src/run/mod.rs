@@ -1,0 +1,139 @@
+//! `shoal run`: the process that calls it turns into the stand-in of what it starts, and relays the standard streams.
+//!
+//! The main thread holds itself on the daemon's file and does nothing else; four threads relay. They have every signal
+//! blocked, so that all signals reach the main thread and by it the program, but for SIGTTIN and SIGTTOU, which the
+//! kernel raises in the thread that touches the terminal.
+
+mod asking;
+mod channels;
+mod hub;
+mod input;
+mod late;
+mod lines;
+mod output;
+mod program;
+
+use channels::Channels;
+use hub::Hub;
+use input::Reader;
+use kern::relay::{Relay, RELAY};
+use kern::{own, pty, signal};
+use lines::Lines;
+use output::Writer;
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use vocab::{Exit, Fault, NodeId, Result};
+use wire::ask::{Answer, Ask, Copy};
+use wire::run::Target;
+use wire::stream::Stream;
+
+use asking::Asking;
+pub use program::collect;
+
+/// The exit status for failures of our own, as of env(1), nohup(1) and timeout(1).
+pub const FAILED: u8 = 125;
+
+/// Where the daemon listens, unless `SHOAL_SOCKET` says otherwise.
+pub const SOCKET: &str = "/run/shoal/shoal.sock";
+
+/// The path of the daemon's socket.
+pub fn socket_path() -> PathBuf {
+    std::env::var_os("SHOAL_SOCKET").map_or_else(|| SOCKET.into(), PathBuf::from)
+}
+
+/// Holds the main thread on the daemon's file and ends the process as the daemon says.
+///
+/// It calls [`Relay::before_end`], [`Relay::before_stop`], [`Relay::after_stop`] and [`Relay::on_signal`] where they say.
+pub type Hold = fn(OwnedFd, &'static Relay) -> !;
+
+/// What `shoal run` was asked.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub target: Target,
+    /// Give the program a terminal of its own.
+    pub terminal: bool,
+    /// Put the node's name before each line.
+    pub prefix: bool,
+    /// The program's name and its arguments.
+    pub argv: Vec<OsString>,
+}
+
+/// Starts the program and becomes it. Returns only when it could not be started by us.
+///
+/// # Errors
+/// Whatever kept us from asking the daemon or from holding, or the daemon's own refusal.
+pub fn run(run: &Run, socket: &Path, hold: Hold) -> Fault {
+    match start(run, socket) {
+        Ok(file) => hold(file, &RELAY),
+        Err(fault) => fault,
+    }
+}
+
+/// How the program ended, as far as the daemon has said so to the relay (of several copies: the first).
+pub fn outcome() -> Option<Exit> {
+    Exit::from_status(hub::OUTCOME.load(Ordering::SeqCst))
+}
+
+fn start(run: &Run, socket: &Path) -> Result<OwnedFd> {
+    let program = collect(&run.argv, run.terminal)?;
+    let mut asking = Asking::connect(socket)?;
+    asking.ask(&Ask::Run { target: run.target.clone(), program })?;
+    let (hold, copies) = match asking.answer()? {
+        (Answer::Granted { hold, copies }, _) => (hold, copies),
+        (Answer::Failed(fault), _) => return Err(fault),
+        (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
+    };
+    // From here on signals wait: the hold hands them to the program.
+    signal::block_all()?;
+    let channels = relay(run, asking, copies)?;
+    // A table of its own for the main thread: a process that a relay thread forks has no copy of the hold file, whose
+    // closing would look like our end (fuse_flush comes with every close). The bell is for the signal handler.
+    own::unshare_descriptors(channels.hub.as_fd())?;
+    // The main thread has no descriptor of these channels to close.
+    std::mem::forget(channels);
+    let file = OpenOptions::new().read(true).write(true).open(&hold);
+    file.map(OwnedFd::from).map_err(|e| Fault::io(&e, format!("open {hold}")))
+}
+
+fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<Arc<Channels>> {
+    let copies = copies.into_iter().map(|c| Ok((c.node, key(&c.key)?))).collect::<Result<Vec<_>>>()?;
+    let nodes: Vec<NodeId> = copies.iter().map(|(node, _)| *node).collect();
+    let channels = Arc::new(Channels::new(copies)?);
+    RELAY.set_bell(channels.hub.as_fd());
+    if run.terminal {
+        if let Ok(found) = pty::Modes::of(std::io::stdin().as_fd()) {
+            RELAY.want_raw(found);
+        }
+    }
+    let late_lines = [lines(&nodes, run.prefix), lines(&nodes, run.prefix)];
+    let hub = Hub::new(channels.clone(), asking, run.terminal, late_lines);
+    spawn("hub", move || hub.run())?;
+    for stream in [Stream::Out, Stream::Err] {
+        let lines = lines(&nodes, run.prefix);
+        let channels = channels.clone();
+        spawn(&format!("{stream:?}"), move || Writer::new(&channels, stream, lines).run())?;
+    }
+    let reader = channels.clone();
+    spawn("In", move || Reader::new(&reader).run())?;
+    Ok(channels)
+}
+
+/// Whole lines where several copies write; prefixes where they are wanted.
+fn lines(nodes: &[NodeId], prefix: bool) -> Option<Lines> {
+    let prefix = |node: &NodeId| if prefix { format!("{node}: ") } else { String::new() };
+    let all: Vec<String> = nodes.iter().map(prefix).collect();
+    (nodes.len() > 1 || all.iter().any(|p| !p.is_empty())).then(|| Lines::new(all))
+}
+
+fn key(bytes: &[u8]) -> Result<[u8; 32]> {
+    bytes.try_into().map_err(|_| Fault::wire(format!("a channel's key has 32 bytes, this one {}", bytes.len())))
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    thread.map(drop).map_err(|e| Fault::io(&e, "start a relay thread"))
+}

@@ -1,0 +1,157 @@
+//! Writing a program's output to our own standard output or error: one thread for each, since either may block.
+
+use super::channels::Channels;
+use super::lines::Lines;
+use kern::poll::{poll, Ready, EAGAIN, EINTR};
+use kern::relay::RELAY;
+use kern::{signal, sys};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use vocab::{Sig, SigSet};
+use wire::stream::Stream;
+
+/// Longest wait for the stop that a terminal's stop signal announced, in milliseconds.
+pub(crate) const STOP_MS: u32 = 3000;
+
+/// What the writer of one stream is to do, in order.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// Bytes of a copy: write them, then say that they are consumed.
+    Data { copy: usize, bytes: Vec<u8> },
+    /// A line of our own.
+    Note(String),
+    /// No more of this copy: write the line it has begun.
+    Flush { copy: usize },
+    /// Say when everything before this has been written.
+    Mark,
+}
+
+/// What is to be written to one stream.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    items: Mutex<VecDeque<Item>>,
+    filled: Condvar,
+}
+
+impl Queue {
+    pub(crate) fn push(&self, item: Item) {
+        self.lock().push_back(item);
+        self.filled.notify_one();
+    }
+
+    fn take(&self) -> VecDeque<Item> {
+        let mut items = self.lock();
+        while items.is_empty() {
+            items = self.filled.wait(items).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut *items)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, VecDeque<Item>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nobody reads what we write.
+struct Unread;
+
+/// One writer.
+pub(crate) struct Writer<'c> {
+    channels: &'c Channels,
+    stream: Stream,
+    /// Where lines must stay whole or have prefixes.
+    lines: Option<Lines>,
+    unread: bool,
+}
+
+impl<'c> Writer<'c> {
+    pub(crate) fn new(channels: &'c Channels, stream: Stream, lines: Option<Lines>) -> Writer<'c> {
+        Writer { channels, stream, lines, unread: false }
+    }
+
+    /// Writes until the process ends.
+    pub(crate) fn run(mut self) {
+        // Without SIGTTOU a terminal with `tostop` would let a background job write (tty_check_change).
+        if let Err(fault) = signal::unblock(SigSet(Sig::TTOU.bit())) {
+            tracing::warn!(%fault, "terminal output cannot stop this process");
+        }
+        let channels = self.channels;
+        loop {
+            for item in channels.queue(self.stream).take() {
+                self.one(item);
+            }
+        }
+    }
+
+    /// Writes what is there.
+    pub(crate) fn catch_up(&mut self) {
+        let items = std::mem::take(&mut *self.channels.queue(self.stream).lock());
+        items.into_iter().for_each(|item| self.one(item));
+    }
+
+    fn one(&mut self, item: Item) {
+        match item {
+            Item::Data { copy, bytes } => {
+                match &mut self.lines {
+                    None => self.write(&bytes),
+                    Some(lines) => {
+                        let mut whole = Vec::new();
+                        lines.feed(copy, &bytes, &mut whole);
+                        self.write(&whole);
+                    }
+                }
+                self.channels.consumed(copy, self.stream, bytes.len());
+            }
+            Item::Note(text) => self.write(text.as_bytes()),
+            Item::Flush { copy } => {
+                let mut whole = Vec::new();
+                if let Some(lines) = &mut self.lines {
+                    lines.flush(copy, &mut whole);
+                }
+                self.write(&whole);
+            }
+            Item::Mark => self.channels.marked(),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if self.unread {
+            return;
+        }
+        let written = match self.stream {
+            Stream::Err => write_all(std::io::stderr().as_fd(), bytes),
+            _ => write_all(std::io::stdout().as_fd(), bytes),
+        };
+        if written.is_err() {
+            self.unread = true;
+            self.channels.unread(self.stream);
+        }
+    }
+}
+
+/// Writes everything, whatever mode the descriptor has that we were given.
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Unread> {
+    while !bytes.is_empty() {
+        let round = RELAY.round();
+        match sys::write(fd, bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(EAGAIN) => {
+                let _ = poll(&[(fd, Ready::WRITE)], -1);
+            }
+            Err(EINTR) => stop(Sig::TTOU, round),
+            // EPIPE; EIO for a terminal that is gone or a group that nobody can continue; ENOSPC.
+            Err(_) => return Err(Unread),
+        }
+    }
+    Ok(())
+}
+
+/// A relay thread was interrupted by a terminal's stop signal: the main thread stops the process, or has stopped holding.
+pub(crate) fn stop(sig: Sig, round: u32) {
+    if !RELAY.is_ending() {
+        RELAY.wait_round(round, STOP_MS);
+    } else if let Err(fault) = signal::suffer(sig) {
+        tracing::warn!(%fault, "cannot stop");
+    }
+}

@@ -1,0 +1,44 @@
+//! What the front-end daemon is told when it starts.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+use vocab::Pid;
+
+/// The settings of [`crate::run`]. Reading them from a file or from flags is the caller's work.
+#[derive(Debug)]
+pub struct FrontConfig {
+    /// Where nodes dial in (TCP).
+    pub listen: SocketAddr,
+    /// Directory of the local socket (`shoal.sock`), the FUSE mount and whatever else the daemon keeps while it runs.
+    pub run_dir: PathBuf,
+    /// The cluster key, the pre-shared key of every handshake.
+    pub key: [u8; 32],
+    /// A node that was silent for this long is lost.
+    pub lost_after: Duration,
+    /// PIDs below this are the front end's own (DESIGN 4.1).
+    pub front_top: Pid,
+    /// PIDs in one lease.
+    pub lease_size: i32,
+    /// Nodes that may be in service at one time.
+    pub max_nodes: u32,
+    /// Gets one byte and is closed when the daemon listens.
+    pub ready_fd: Option<OwnedFd>,
+}
+
+impl FrontConfig {
+    /// The settings that the documentation calls the defaults.
+    pub fn new(listen: SocketAddr, key: [u8; 32]) -> FrontConfig {
+        FrontConfig {
+            listen,
+            run_dir: PathBuf::from("/run/shoal"),
+            key,
+            lost_after: Duration::from_secs(5),
+            front_top: Pid(1_048_576),
+            lease_size: 16_384,
+            max_nodes: 1024,
+            ready_fd: None,
+        }
+    }
+}

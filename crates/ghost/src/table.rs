@@ -1,0 +1,466 @@
+//! All stand-ins of this machine: who holds, what waits for whom, and what came of it.
+
+use crate::command::{ack, Command, Name};
+use crate::family::Family;
+use crate::life::{next, Input, State};
+use kern::fuse::{Device, Request};
+use kern::standin::{here::Slots, Hold};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use tracing::{debug, trace, warn};
+use vocab::{Fault, Pid, Result, Sig, SigInfo, SigSet};
+
+/// What happened to a stand-in, in the order in which it happened.
+#[derive(Clone, Debug)]
+pub enum Happened {
+    /// It holds for the first time: it exists and obeys.
+    Held { pid: Pid },
+    /// It took this signal.
+    Signal { pid: Pid, info: SigInfo },
+    /// SIGKILL or SIGSTOP waits for it (or both); the kernel keeps it until [`Ghosts::interrupt`].
+    Caught { pid: Pid, signals: SigSet },
+    /// A command was done.
+    Done { pid: Pid, outcome: Outcome },
+    /// Something that was no command of ours kills it; the kernel keeps it until [`Ghosts::release`].
+    Dying { pid: Pid },
+    /// It stopped without having told (SIGSTOP taken while it was not held).
+    StoppedItself { pid: Pid },
+    /// It was let go: it has ended, or will at once.
+    Gone { pid: Pid },
+}
+
+/// The end of one command.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub command: Command,
+    /// What the call returned, or `-errno`.
+    pub ret: i64,
+    /// For [`Command::Wait`]: status, user and system microseconds, largest resident KiB.
+    pub out: [i64; 4],
+}
+
+struct Ghost {
+    state: State,
+    /// The request that waits for our answer, in Held, Caught and Dying.
+    unique: u64,
+    /// Signals up to this count have been taken.
+    seq: u32,
+    working: Option<(u32, Command, Option<u32>)>,
+    queue: VecDeque<Command>,
+    /// Was told to end.
+    ending: bool,
+    family: u64,
+    slot: Option<u32>,
+    away_since_us: u64,
+}
+
+/// A stand-in that was answered and is not back after this many microseconds may have stopped without telling.
+const LATE_US: u64 = 5_000;
+
+/// The stand-ins on this machine and the FUSE mount that holds them.
+pub struct Ghosts {
+    device: Device,
+    ghosts: HashMap<Pid, Ghost>,
+    families: HashMap<u64, Family>,
+    uniques: HashMap<u64, Pid>,
+    expected: HashSet<Pid>,
+    next_family: u64,
+    next_tag: u32,
+    late: VecDeque<(u64, Pid)>,
+    /// What this process opened itself. Closing it waits for our own answer, so it stays open, and goes after `device`.
+    own_file: Option<OwnedFd>,
+    /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
+    own_open: Option<u64>,
+}
+
+impl Ghosts {
+    /// Mounts the hold file at the directory `at` (its path is then `at/hold`).
+    ///
+    /// # Errors
+    /// `Sys` where FUSE is not to be had.
+    pub fn mount(at: &Path) -> Result<Ghosts> {
+        Ok(Ghosts::with(Device::mount(at)?))
+    }
+
+    /// Takes over a mount from a holder, and asks for every hold that is outstanding: each stand-in will be told as
+    /// [`Happened::Held`].
+    pub fn adopt(device: OwnedFd) -> Result<Ghosts> {
+        let device = Device::adopt(device);
+        device.resend()?;
+        Ok(Ghosts::with(device))
+    }
+
+    fn with(device: Device) -> Ghosts {
+        // Tags and families of a daemon before this one must not be mistaken for ours.
+        let start = std::process::id();
+        Ghosts {
+            device,
+            ghosts: HashMap::new(),
+            families: HashMap::new(),
+            uniques: HashMap::new(),
+            expected: HashSet::new(),
+            next_family: u64::from(start) << 32 | 1,
+            next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
+            late: VecDeque::new(),
+            own_file: None,
+            own_open: None,
+        }
+    }
+
+    /// Readable when [`Ghosts::read`] has something to do.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.device.fd()
+    }
+
+    /// Lets process `pid` open the hold file.
+    pub fn expect(&mut self, pid: Pid) {
+        self.expected.insert(pid);
+    }
+
+    /// Forgets that `pid` was expected.
+    pub fn unexpect(&mut self, pid: Pid) {
+        self.expected.remove(&pid);
+    }
+
+    /// Is there a stand-in `pid` on this machine, or one coming?
+    pub fn has(&self, pid: Pid) -> bool {
+        self.ghosts.contains_key(&pid)
+    }
+
+    pub fn len(&self) -> usize {
+        self.ghosts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ghosts.is_empty()
+    }
+
+    /// All PIDs that stand on this machine.
+    pub fn pids(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.ghosts.keys().copied()
+    }
+
+    /// Queues a command; it is given when the stand-in next holds. One for a PID that is not here is dropped with a log line.
+    pub fn command(&mut self, pid: Pid, command: Command) {
+        if let Command::Clone { pid: child, .. } = command {
+            let Some(family) = self.ghosts.get(&pid).map(|g| g.family) else {
+                warn!(%pid, ?command, "no such stand-in");
+                return;
+            };
+            if child != Pid::NONE {
+                self.ghosts.entry(child).or_insert_with(|| Ghost::coming(family, None));
+            }
+        }
+        let Some(ghost) = self.ghosts.get_mut(&pid) else {
+            warn!(%pid, ?command, "no such stand-in");
+            return;
+        };
+        ghost.queue.push_back(command);
+        if ghost.state == State::Held {
+            self.give_next(pid, false);
+        }
+    }
+
+    /// Lets a caught stand-in go on: it dies of its SIGKILL or stops by its SIGSTOP.
+    pub fn interrupt(&mut self, pid: Pid) {
+        if self.ghosts.get(&pid).is_some_and(|g| g.state == State::Caught) {
+            self.answer_eintr(pid);
+        }
+    }
+
+    /// Lets a dying stand-in end.
+    pub fn release(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
+        if ghost.state != State::Dying {
+            return;
+        }
+        ghost.step(pid, Input::Released);
+        let unique = ghost.unique;
+        self.device.done(unique);
+        self.forget(pid, happened);
+    }
+
+    /// Reads what the kernel has for us, at most `most` requests; more may wait when it returns true.
+    ///
+    /// # Errors
+    /// `Gone` when the mount is gone: no stand-in is held any more.
+    pub fn read(&mut self, most: usize, happened: &mut Vec<Happened>) -> Result<bool> {
+        for _ in 0..most {
+            match self.device.next()? {
+                None => return Ok(false),
+                Some(Request::Nothing) => {}
+                Some(Request::Open { unique, pid, .. }) => self.opened(unique, pid),
+                Some(Request::Hold { unique, pid, fh, hold }) => self.holds(unique, pid, fh, &hold, happened),
+                Some(Request::Interrupt { unique }) => self.interrupted(unique, happened),
+                Some(Request::Flush { unique, pid, fh }) => self.flushes(unique, pid, fh, happened),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Looks after stand-ins that were answered and have not come back; to be called every few milliseconds while
+    /// [`Ghosts::late`] says so.
+    pub fn look_after(&mut self, now_us: u64, happened: &mut Vec<Happened>) {
+        while let Some(&(since, pid)) = self.late.front() {
+            if now_us < since + LATE_US {
+                return;
+            }
+            self.late.pop_front();
+            let Some(ghost) = self.ghosts.get(&pid) else { continue };
+            if ghost.state != State::Away || ghost.away_since_us != since {
+                continue;
+            }
+            if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
+                happened.push(Happened::StoppedItself { pid });
+            }
+        }
+    }
+
+    /// Is anybody away whom [`Ghosts::look_after`] should look for?
+    pub fn late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Makes the first stand-in of this process's own address space, with `slots` for it and those it makes.
+    /// `path` is that of the hold file. Called once by a node's agent.
+    ///
+    /// # Errors
+    /// `Sys` from open(2) or clone3(2).
+    pub fn make_first(&mut self, path: &Path, slots: Slots, pid: Pid, name: Name) -> Result<Pid> {
+        let (file, fh) = self.open_own(path)?;
+        let first = kern::standin::here::make_first(slots, &file, pid, name.bytes())?;
+        self.own_file = Some(file);
+        self.families.insert(fh, Family::new(slots.count()));
+        self.ghosts.insert(first, Ghost::coming(fh, Some(0)));
+        Ok(first)
+    }
+
+    /// A thread opens while the caller serves, since the open waits for the caller's own answer.
+    fn open_own(&mut self, path: &Path) -> Result<(OwnedFd, u64)> {
+        let target = path.to_owned();
+        let opener = std::thread::spawn(move || std::fs::OpenOptions::new().read(true).write(true).open(target));
+        self.own_open = Some(0);
+        while !opener.is_finished() {
+            kern::pending::wait_readable(self.fd(), 10);
+            self.read(16, &mut Vec::new())?;
+        }
+        let fh = self.own_open.take().unwrap_or(0);
+        match opener.join() {
+            Ok(Ok(file)) => Ok((file.into(), fh)),
+            Ok(Err(error)) => Err(Fault::io(&error, format!("open {}", path.display()))),
+            Err(_) => Err(Fault::bug("the opening thread panicked")),
+        }
+    }
+
+    fn opened(&mut self, unique: u64, pid: Pid) {
+        if self.own_open == Some(0) && Path::new(&format!("/proc/self/task/{pid}")).exists() {
+            self.own_open = Some(self.next_family);
+            self.device.opened(unique, self.next_family);
+            self.next_family += 1;
+            return;
+        }
+        if !self.expected.remove(&pid) {
+            warn!(%pid, "refused to open the hold file: not expected");
+            self.device.fail(unique, libc_errno::EACCES);
+            return;
+        }
+        let family = self.next_family;
+        self.next_family += 1;
+        self.families.insert(family, Family::new(1));
+        self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(family, Some(0))).family = family;
+        self.device.opened(unique, family);
+    }
+
+    fn holds(&mut self, unique: u64, pid: Pid, fh: u64, hold: &Hold, happened: &mut Vec<Happened>) {
+        let family = self.families.entry(fh).or_insert_with(|| Family::new(1));
+        family.resize(hold.slots);
+        let ghost = self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(fh, None));
+        let first = ghost.state == State::Coming;
+        if !ghost.step(pid, Input::Holds) {
+            return;
+        }
+        self.uniques.remove(&ghost.unique);
+        ghost.unique = unique;
+        ghost.family = fh;
+        self.uniques.insert(unique, pid);
+        if first {
+            happened.push(Happened::Held { pid });
+        }
+        self.note_done(pid, hold, happened);
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
+        let handed = hold.signals != 0;
+        if handed && hold.seq != ghost.seq {
+            ghost.seq = hold.seq;
+            if let Some(info) = hold.info.info() {
+                happened.push(Happened::Signal { pid, info });
+            }
+        }
+        self.give_next(pid, handed);
+    }
+
+    fn note_done(&mut self, pid: Pid, hold: &Hold, happened: &mut Vec<Happened>) {
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
+        let Some((tag, command, slot)) = ghost.working else { return };
+        if hold.done != tag {
+            // Interrupted between our answer and its taking: it has not seen the command (it comes with EINTR).
+            return;
+        }
+        ghost.working = None;
+        let family = ghost.family;
+        if let (Command::Clone { pid: asked, .. }, Some(slot)) = (command, slot) {
+            if hold.ret > 0 {
+                let child = Pid(hold.ret as i32);
+                self.ghosts.entry(child).or_insert_with(|| Ghost::coming(family, None)).slot = Some(slot);
+            } else {
+                self.ghosts.remove(&asked);
+                self.give_back(family, Some(slot));
+            }
+        }
+        happened.push(Happened::Done { pid, outcome: Outcome { command, ret: hold.ret, out: hold.out } });
+    }
+
+    fn interrupted(&mut self, unique: u64, happened: &mut Vec<Happened>) {
+        let Some(&pid) = self.uniques.get(&unique) else {
+            trace!(unique, "interrupt of a request that is answered already");
+            return;
+        };
+        let signals = kern::pending::read(pid).map_or(SigSet(0), |p| p.signals);
+        if signals.has(Sig::KILL) || signals.has(Sig::STOP) {
+            if let Some(ghost) = self.ghosts.get_mut(&pid) {
+                if ghost.step(pid, Input::Caught) {
+                    happened.push(Happened::Caught { pid, signals });
+                }
+            }
+        } else {
+            self.answer_eintr(pid);
+        }
+    }
+
+    fn answer_eintr(&mut self, pid: Pid) {
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
+        let unique = ghost.unique;
+        if ghost.step(pid, Input::Answered) {
+            // Forgotten before it is answered: the same number may come again as soon as the kernel has the answer.
+            self.uniques.remove(&unique);
+            self.went_away(pid);
+            self.device.fail(unique, libc_errno::EINTR);
+        }
+    }
+
+    fn flushes(&mut self, unique: u64, pid: Pid, fh: u64, happened: &mut Vec<Happened>) {
+        let Some(who) = self.whose_flush(pid, fh) else {
+            // Somebody who has the file by inheritance and is no stand-in: a program just before its exec.
+            self.device.done(unique);
+            return;
+        };
+        let Some(ghost) = self.ghosts.get_mut(&who) else { return };
+        self.uniques.remove(&ghost.unique);
+        ghost.step(who, Input::Flushes);
+        ghost.unique = unique;
+        if ghost.ending {
+            self.device.done(unique);
+            self.forget(who, happened);
+        } else {
+            happened.push(Happened::Dying { pid: who });
+        }
+    }
+
+    /// The last thread to exit closes the file, and the request has its TID: look for the process it belongs to.
+    fn whose_flush(&self, pid: Pid, fh: u64) -> Option<Pid> {
+        if self.ghosts.contains_key(&pid) {
+            return Some(pid);
+        }
+        let first = self.ghosts.iter().find(|(_, g)| g.family == fh && g.slot == Some(0)).map(|(pid, _)| *pid)?;
+        std::path::Path::new(&format!("/proc/{first}/task/{pid}")).exists().then_some(first)
+    }
+
+    fn forget(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
+        if let Some(ghost) = self.ghosts.remove(&pid) {
+            debug!(%pid, "stand-in gone");
+            self.uniques.remove(&ghost.unique);
+            self.give_back(ghost.family, ghost.slot);
+            if let Some((_, _, slot @ Some(_))) = ghost.working {
+                self.give_back(ghost.family, slot);
+            }
+            happened.push(Happened::Gone { pid });
+        }
+    }
+
+    fn give_back(&mut self, family: u64, slot: Option<u32>) {
+        if let (Some(family), Some(slot)) = (self.families.get_mut(&family), slot) {
+            family.give_back(slot);
+        }
+    }
+
+    /// Answers a hold with the next command, or (when something was handed over) with an acknowledgement.
+    fn give_next(&mut self, pid: Pid, handed: bool) {
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
+        let answer = match ghost.queue.pop_front() {
+            Some(command) => {
+                let mut slot = None;
+                if matches!(command, Command::Clone { .. }) {
+                    slot = self.families.get_mut(&ghost.family).and_then(Family::take);
+                    if slot.is_none() {
+                        warn!(%pid, "no slot left in this address space");
+                    }
+                }
+                self.next_tag = self.next_tag.wrapping_add(1).max(1);
+                ghost.working = Some((self.next_tag, command, slot));
+                ghost.ending |= command.ends();
+                trace!(%pid, ?command, "command");
+                command.encode(self.next_tag, slot.unwrap_or(u32::MAX))
+            }
+            None if handed => ack(),
+            None => return,
+        };
+        let unique = ghost.unique;
+        ghost.step(pid, Input::Answered);
+        self.uniques.remove(&unique);
+        self.went_away(pid);
+        self.device.command(unique, &answer);
+    }
+
+    fn went_away(&mut self, pid: Pid) {
+        let now = kern::pending::now_us();
+        if let Some(ghost) = self.ghosts.get_mut(&pid) {
+            ghost.away_since_us = now;
+            self.late.push_back((now, pid));
+        }
+    }
+}
+
+impl Ghost {
+    fn coming(family: u64, slot: Option<u32>) -> Ghost {
+        Ghost {
+            state: State::Coming,
+            unique: 0,
+            seq: 0,
+            working: None,
+            queue: VecDeque::new(),
+            ending: false,
+            family,
+            slot,
+            away_since_us: 0,
+        }
+    }
+
+    fn step(&mut self, pid: Pid, input: Input) -> bool {
+        match next(self.state, input) {
+            Some(state) => {
+                trace!(%pid, "{input:?}: {:?}->{state:?}", self.state);
+                self.state = state;
+                true
+            }
+            None => {
+                warn!(%pid, "{input:?} does not fit {:?}", self.state);
+                false
+            }
+        }
+    }
+}
+
+mod libc_errno {
+    pub(super) const EINTR: i32 = 4;
+    pub(super) const EACCES: i32 = 13;
+}

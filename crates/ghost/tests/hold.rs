@@ -1,0 +1,152 @@
+//! The hold protocol on the real kernel: stand-ins made by this test, signalled, caught, ended, waited for.
+
+use ghost::{Command, Ghosts, Happened, Name};
+use std::time::{Duration, Instant};
+use vocab::{Pid, Sig};
+
+struct Stand {
+    ghosts: Ghosts,
+    first: Pid,
+    dir: std::path::PathBuf,
+    seen: Vec<Happened>,
+}
+
+impl Stand {
+    fn new(name: &str) -> Stand {
+        let dir = std::env::temp_dir().join(format!("shoal-hold-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a scratch directory");
+        let mut ghosts = Ghosts::mount(&dir).expect("FUSE, as root");
+        let slots = kern::standin::here::Slots::reserve(64, 64).expect("room");
+        let name = Name::new(b"shoal:first");
+        let first = ghosts.make_first(&dir.join("hold"), slots, Pid::NONE, name).expect("open and clone");
+        let mut stand = Stand { ghosts, first, dir, seen: Vec::new() };
+        stand.until(|h| matches!(h, Happened::Held { pid } if *pid == first));
+        stand
+    }
+
+    /// Serves until something happens that fits, and returns it.
+    fn until(&mut self, fits: impl Fn(&Happened) -> bool) -> Happened {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            if let Some(at) = self.seen.iter().position(&fits) {
+                return self.seen.remove(at);
+            }
+            assert!(Instant::now() < deadline, "it did not happen; seen: {:?}", self.seen);
+            kern::pending::wait_readable(self.ghosts.fd(), 20);
+            self.ghosts.read(64, &mut self.seen).expect("the mount lives");
+        }
+    }
+
+    fn done(&mut self, pid: Pid, command: Command) -> (i64, [i64; 4]) {
+        self.ghosts.command(pid, command);
+        let done = self.until(|h| matches!(h, Happened::Done { pid: p, .. } if *p == pid));
+        let Happened::Done { outcome, .. } = done else { unreachable!("it was matched") };
+        (outcome.ret, outcome.out)
+    }
+
+    fn child(&mut self) -> Pid {
+        let (ret, _) =
+            self.done(self.first, Command::Clone { pid: Pid::NONE, sibling: false, name: Name::new(b"shoal:child") });
+        assert!(ret > 0, "{ret}");
+        let child = Pid(ret as i32);
+        self.until(|h| matches!(h, Happened::Held { pid } if *pid == child));
+        child
+    }
+
+    /// The first stand-in sends it. (A program run for this would wait for us: its exec closes the hold file.)
+    fn kill(&mut self, target: Pid, sig: Sig) {
+        assert_eq!(self.done(self.first, Command::Kill { target, sig: sig.number() }).0, 0);
+    }
+
+    fn wait(&mut self, pid: Pid) -> i64 {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            let (ret, out) = self.done(self.first, Command::Wait { pid, options: libc_wnohang() });
+            if ret == i64::from(pid.0) {
+                return out[0];
+            }
+            assert!(ret == 0 && Instant::now() < deadline, "wait {pid}: {ret}");
+        }
+    }
+}
+
+fn libc_wnohang() -> i32 {
+    1
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        // The stand-ins end once their device is closed, after this; the mount can go now (by a thread, for the same reason as `kill`).
+        let dir = self.dir.clone();
+        let unmount = std::thread::spawn(move || std::process::Command::new("umount").arg("-l").arg(&dir).status());
+        while !unmount.is_finished() {
+            kern::pending::wait_readable(self.ghosts.fd(), 20);
+            let _ = self.ghosts.read(64, &mut self.seen);
+        }
+        let _ = std::fs::remove_dir(&self.dir);
+    }
+}
+
+#[test]
+fn a_signal_is_handed_over_with_its_sender_and_the_end_is_as_told() {
+    let mut stand = Stand::new("signal");
+    let child = stand.child();
+    assert_eq!(std::fs::read_to_string(format!("/proc/{child}/comm")).expect("alive"), "shoal:child\n");
+    stand.kill(child, Sig::TERM);
+    let Happened::Signal { info, .. } = stand.until(|h| matches!(h, Happened::Signal { pid, .. } if *pid == child))
+    else {
+        unreachable!("it was matched")
+    };
+    assert_eq!((info.sig, info.code, info.uid), (Sig::TERM, 0, 0));
+    stand.ghosts.command(child, Command::Die(Sig::TERM));
+    stand.until(|h| matches!(h, Happened::Gone { pid } if *pid == child));
+    assert_eq!(stand.wait(child), 15);
+}
+
+#[test]
+fn sigkill_waits_for_the_daemon_twice() {
+    let mut stand = Stand::new("kill");
+    let child = stand.child();
+    stand.kill(child, Sig::KILL);
+    stand.until(|h| matches!(h, Happened::Caught { pid, signals } if *pid == child && signals.has(Sig::KILL)));
+    assert!(std::path::Path::new(&format!("/proc/{child}")).exists());
+    stand.ghosts.interrupt(child);
+    stand.until(|h| matches!(h, Happened::Dying { pid } if *pid == child));
+    let mut happened = Vec::new();
+    stand.ghosts.release(child, &mut happened);
+    assert!(matches!(happened[..], [Happened::Gone { pid }] if pid == child));
+    assert_eq!(stand.wait(child), 9);
+}
+
+#[test]
+fn an_exit_code_a_stop_and_a_continue() {
+    let mut stand = Stand::new("stop");
+    let child = stand.child();
+    stand.ghosts.command(child, Command::Stop(Sig::TSTP));
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while kern::pending::read(child).map(|p| p.state) != Some(b'T') {
+        stand.ghosts.read(64, &mut stand.seen).expect("the mount lives");
+        assert!(Instant::now() < deadline, "it did not stop");
+    }
+    stand.kill(child, Sig::CONT);
+    stand.until(|h| matches!(h, Happened::Signal { pid, info } if *pid == child && info.sig == Sig::CONT));
+    stand.ghosts.command(child, Command::Exit(200));
+    assert_eq!(stand.wait(child), 200 << 8);
+}
+
+#[test]
+fn a_thousand_queued_signals_come_complete_and_in_order() {
+    let mut stand = Stand::new("queue");
+    let (sender, target) = (stand.child(), stand.child());
+    for value in 0..1000 {
+        stand.ghosts.command(sender, Command::Queue { target, sig: 36, code: -1, value });
+    }
+    for value in 0..1000u64 {
+        let Happened::Signal { info, .. } =
+            stand.until(|h| matches!(h, Happened::Signal { pid, .. } if *pid == target))
+        else {
+            unreachable!("it was matched")
+        };
+        assert_eq!((info.value, info.pid, info.code), (value, sender, -1));
+    }
+}

@@ -1,0 +1,109 @@
+//! What a process has of its own and keeps across exec: limits, niceness, umask.
+
+use crate::sys::checked;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use vocab::{Fault, Result};
+
+/// A resource limit: (resource, soft, hard), `u64::MAX` being RLIM_INFINITY (getrlimit(2)).
+pub type Limit = (u32, u64, u64);
+
+/// The resources of Linux: RLIMIT_CPU (0) to RLIMIT_RTTIME (15).
+const RESOURCES: std::ops::Range<u32> = 0..16;
+
+/// All resource limits of the process.
+pub fn limits() -> Result<Vec<Limit>> {
+    RESOURCES.map(limit).collect()
+}
+
+fn limit(resource: u32) -> Result<Limit> {
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `now` lives through the call and has the kernel's layout on 64-bit machines.
+    let ret = unsafe { libc::getrlimit(resource as _, &mut now) };
+    checked(ret.into(), || format!("read resource limit {resource}")).map(|_| (resource, now.rlim_cur, now.rlim_max))
+}
+
+/// The niceness, -20 to 19 (getpriority(2)).
+pub fn nice() -> Result<i32> {
+    // SAFETY: numbers only. The raw call gives 20 - nice, so that -1 is an error and nothing else.
+    let ret = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) };
+    checked(ret, || "read the niceness".into()).map(|n| 20 - n as i32)
+}
+
+/// The file mode mask, read without changing it: umask(2) itself can only swap it.
+pub fn umask() -> Result<u32> {
+    let status = std::fs::read("/proc/self/status").map_err(|e| Fault::io(&e, "read /proc/self/status"))?;
+    let text = String::from_utf8_lossy(&status);
+    text.lines()
+        .find_map(|line| line.strip_prefix("Umask:"))
+        .and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok())
+        .ok_or_else(|| Fault::bug("/proc/self/status says no umask"))
+}
+
+/// Gives the calling thread a descriptor table of its own, with 0, 1, 2 and `keep` in it: what the other threads close is
+/// closed, and what this one opens from now on the others do not have, nor do processes that they fork.
+///
+/// All other descriptors mean nothing in this thread any more: it must not use, nor drop, an owner of one.
+pub fn unshare_descriptors(keep: BorrowedFd<'_>) -> Result<()> {
+    let keep = keep.as_raw_fd() as u32;
+    for (first, last) in [(3, keep.saturating_sub(1)), (3.max(keep + 1), u32::MAX)] {
+        if first > last {
+            continue;
+        }
+        // The second time there is nothing to unshare any more.
+        let flags = libc::CLOSE_RANGE_UNSHARE;
+        // SAFETY: numbers only. The table is this thread's own before anything in it is closed (close_range(2)), so
+        // the other threads' descriptors stay.
+        let ret = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+        checked(ret, || "unshare the descriptor table".into())?;
+    }
+    Ok(())
+}
+
+/// Forks: true in the child, in which only the calling thread goes on (fork(2)).
+///
+/// A lock that another thread holds now stays held in the child for ever. So hold every lock that the child will take
+/// yourself; the C library does so for its allocator. The standard library's streams are such locks too.
+pub fn fork() -> Result<bool> {
+    // SAFETY: takes nothing; what the child may do is the caller's duty, as said above, and cannot break memory safety.
+    checked(unsafe { libc::fork() }.into(), || "fork".into()).map(|pid| pid == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_all_there_and_soft_is_at_most_hard() {
+        let limits = limits().expect("getrlimit never fails for known resources");
+        assert_eq!(limits.len(), 16);
+        assert!(limits.iter().all(|&(_, soft, hard)| soft <= hard));
+    }
+
+    #[test]
+    fn a_thread_with_its_own_table_keeps_nothing_of_the_others_open() {
+        use std::os::fd::AsFd;
+        let (read, write) = crate::sys::pipe().expect("pipe");
+        let (kept, keeper) = crate::sys::pipe().expect("pipe");
+        std::thread::scope(|scope| {
+            let (done, wait) = std::sync::mpsc::channel::<()>();
+            let (ready, told) = std::sync::mpsc::channel();
+            let keeper = keeper.as_fd();
+            scope.spawn(move || {
+                unshare_descriptors(keeper).expect("close_range");
+                ready.send(crate::sys::write(keeper, b"x")).expect("sent");
+                let _ = wait.recv();
+            });
+            assert_eq!(told.recv().expect("told"), Ok(1));
+            drop(write);
+            assert_eq!(crate::sys::read(read.as_fd(), &mut [0]), Ok(0));
+            assert_eq!(crate::sys::read(kept.as_fd(), &mut [0]), Ok(1));
+            drop(done);
+        });
+    }
+
+    #[test]
+    fn nice_and_umask_are_in_their_ranges() {
+        assert!((-20..20).contains(&nice().expect("own niceness")));
+        assert!(umask().expect("own umask") <= 0o777);
+    }
+}

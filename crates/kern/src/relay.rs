@@ -1,0 +1,190 @@
+//! What the main thread of a process that holds itself as a stand-in shares with its relay threads: words, no locks.
+//!
+//! The main thread must be able to use it in the middle of a hold and of a signal handler, so everything here is
+//! atomic loads and stores, futex(2), ioctl(2) and write(2).
+
+use crate::pty::{in_foreground, Modes};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::OnceLock;
+
+/// The terminal whose modes the relay changes: descriptor 0 of the process.
+const TERMINAL: i32 = 0;
+
+/// See the module.
+pub struct Relay {
+    /// 0: output may still come; 1: everything has been written out, or never will be.
+    drained: AtomicU32,
+    /// How often the main thread has come out of a stop.
+    rounds: AtomicU32,
+    /// The main thread has been told the end and waits for `drained`.
+    ending: AtomicBool,
+    /// An eventfd on which the relay's threads are told to look around; -1: none.
+    bell: AtomicI32,
+    /// Is the terminal in raw modes, set by us?
+    raw: AtomicBool,
+    /// The terminal's modes as they were found; set only where raw modes are wanted.
+    found: OnceLock<Modes>,
+}
+
+/// The one of this process.
+pub static RELAY: Relay = Relay::new();
+
+impl Relay {
+    const fn new() -> Relay {
+        Relay {
+            drained: AtomicU32::new(0),
+            rounds: AtomicU32::new(0),
+            ending: AtomicBool::new(false),
+            bell: AtomicI32::new(-1),
+            raw: AtomicBool::new(false),
+            found: OnceLock::new(),
+        }
+    }
+
+    /// For the main thread, before it exits or dies as it was told: waits until all output is out, and gives the terminal back.
+    pub fn before_end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+        self.ring();
+        while self.drained.load(Ordering::SeqCst) == 0 {
+            futex_wait(&self.drained, 0, None);
+        }
+        self.before_stop();
+    }
+
+    /// For the main thread, before it stops: gives the terminal back.
+    pub fn before_stop(&self) {
+        if let Some(found) = self.found.get() {
+            if self.raw.swap(false, Ordering::SeqCst) && in_foreground(terminal()) {
+                let _ = found.set(terminal());
+            }
+        }
+    }
+
+    /// For the main thread, after it was stopped and continued.
+    pub fn after_stop(&self) {
+        self.make_raw();
+        self.rounds.fetch_add(1, Ordering::SeqCst);
+        futex_wake(&self.rounds);
+        self.ring();
+    }
+
+    /// For the handler, in any thread: SIGWINCH is the relay's business too.
+    pub fn on_signal(&self, sig: i32) {
+        if sig == libc::SIGWINCH {
+            self.ring();
+        }
+    }
+
+    /// For the main thread: has all output been written out?
+    pub fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::SeqCst) != 0
+    }
+
+    /// For the relay: nothing more will be written by this process that the program's end must wait for.
+    pub fn set_drained(&self) {
+        self.drained.store(1, Ordering::SeqCst);
+        futex_wake(&self.drained);
+    }
+
+    /// For the relay: the main thread no longer executes stops; a relay thread that must stop does it itself.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// For the relay: the number of stops that the process has come out of.
+    pub fn round(&self) -> u32 {
+        self.rounds.load(Ordering::SeqCst)
+    }
+
+    /// For the relay: waits until [`Relay::round`] is no longer `seen`, at most so long.
+    pub fn wait_round(&self, seen: u32, timeout_ms: u32) {
+        if self.round() == seen && !self.is_ending() {
+            futex_wait(&self.rounds, seen, Some(timeout_ms));
+        }
+    }
+
+    /// For the relay, once: the eventfd that is rung after a stop, before the end, and when the window has changed.
+    pub fn set_bell(&self, eventfd: BorrowedFd<'_>) {
+        use std::os::fd::AsRawFd;
+        self.bell.store(eventfd.as_raw_fd(), Ordering::SeqCst);
+    }
+
+    /// For the relay, once: the terminal is to be in raw modes whenever it is ours.
+    pub fn want_raw(&self, found: Modes) {
+        let _ = self.found.set(found);
+        self.make_raw();
+    }
+
+    /// For the relay: raw modes, where they are wanted, are not yet set, and we are in the foreground.
+    pub fn make_raw(&self) {
+        let Some(found) = self.found.get() else { return };
+        if in_foreground(terminal()) && !self.raw.swap(true, Ordering::SeqCst) && found.raw().set(terminal()).is_err() {
+            self.raw.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn ring(&self) {
+        let fd = self.bell.load(Ordering::SeqCst);
+        if fd >= 0 {
+            // SAFETY: 8 bytes of a live number. The descriptor is the relay's eventfd for the life of the process;
+            // EAGAIN would mean that it is rung already.
+            unsafe { libc::write(fd, (&raw const ONE).cast(), 8) };
+        }
+    }
+}
+
+static ONE: u64 = 1;
+
+fn terminal() -> BorrowedFd<'static> {
+    // SAFETY: descriptor 0 stays open for the life of the process (Rust's runtime opens it where it is closed).
+    unsafe { BorrowedFd::borrow_raw(TERMINAL) }
+}
+
+/// Sleeps while `word` is `value`; may return early (a signal, a spurious wake).
+fn futex_wait(word: &AtomicU32, value: u32, timeout_ms: Option<u32>) {
+    let span =
+        timeout_ms.map(|ms| libc::timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
+    let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the word and the timespec live through the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, value, span) };
+}
+
+fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the word lives through the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_end_waits_for_the_output() {
+        let relay = Arc::new(Relay::new());
+        let main = relay.clone();
+        let end = std::thread::spawn(move || main.before_end());
+        while !relay.is_ending() {
+            std::thread::yield_now();
+        }
+        assert!(!end.is_finished());
+        relay.set_drained();
+        end.join().expect("no panic");
+    }
+
+    #[test]
+    fn a_round_ends_the_wait_and_so_does_the_deadline() {
+        let relay = Arc::new(Relay::new());
+        let seen = relay.round();
+        let start = Instant::now();
+        relay.wait_round(seen, 20);
+        assert!(start.elapsed() >= Duration::from_millis(19));
+        let other = relay.clone();
+        let thread = std::thread::spawn(move || other.wait_round(seen, 60_000));
+        relay.after_stop();
+        thread.join().expect("no panic");
+        assert_eq!(relay.round(), seen + 1);
+    }
+}

@@ -1,0 +1,252 @@
+//! The filter's instructions (classic BPF), and how a notice is read back into a call.
+
+use super::{Call, Passes};
+
+pub(super) const ARCH_X86_64: u32 = 0xc000_003e;
+pub(super) const ARCH_I386: u32 = 0x4000_0003;
+const X32_BIT: u32 = 0x4000_0000;
+
+/// A filter, ready to be installed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Program {
+    code: Vec<Instruction>,
+}
+
+/// struct sock_filter.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Instruction {
+    code: u16,
+    yes: u8,
+    no: u8,
+    k: u32,
+}
+
+const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+const JUMP_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+const JUMP_AT_LEAST: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
+const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+
+const ALLOW: u32 = 0x7fff_0000;
+const NOTIFY: u32 = 0x7fc0_0000;
+const FAIL: u32 = 0x0005_0000;
+
+/// Offsets in struct seccomp_data; its 64-bit fields are low word first here.
+const NUMBER: u32 = 0;
+const ARCH: u32 = 4;
+const CODE_LOW: u32 = 8;
+const CODE_HIGH: u32 = 12;
+const ARG0: u32 = 16;
+
+const PR_SET_CHILD_SUBREAPER: u32 = 36;
+
+/// The system call numbers of one way to call.
+struct Table {
+    kill: u32,
+    tkill: u32,
+    tgkill: u32,
+    queue: u32,
+    thread_queue: u32,
+    pidfd_open: u32,
+    setpgid: u32,
+    setsid: u32,
+    prctl: u32,
+    set_ids: &'static [u32],
+}
+
+const X86_64: Table = Table {
+    kill: libc::SYS_kill as u32,
+    tkill: libc::SYS_tkill as u32,
+    tgkill: libc::SYS_tgkill as u32,
+    queue: libc::SYS_rt_sigqueueinfo as u32,
+    thread_queue: libc::SYS_rt_tgsigqueueinfo as u32,
+    pidfd_open: libc::SYS_pidfd_open as u32,
+    setpgid: libc::SYS_setpgid as u32,
+    setsid: libc::SYS_setsid as u32,
+    prctl: libc::SYS_prctl as u32,
+    set_ids: &[
+        libc::SYS_setuid as u32,
+        libc::SYS_setgid as u32,
+        libc::SYS_setreuid as u32,
+        libc::SYS_setregid as u32,
+        libc::SYS_setgroups as u32,
+        libc::SYS_setresuid as u32,
+        libc::SYS_setresgid as u32,
+        libc::SYS_setfsuid as u32,
+        libc::SYS_setfsgid as u32,
+    ],
+};
+
+/// arch/x86/entry/syscalls/syscall_32.tbl: the 16-bit and the 32-bit id calls.
+const I386: Table = Table {
+    kill: 37,
+    tkill: 238,
+    tgkill: 270,
+    queue: 178,
+    thread_queue: 335,
+    pidfd_open: 434,
+    setpgid: 57,
+    setsid: 66,
+    prctl: 172,
+    set_ids: &[23, 46, 70, 71, 81, 138, 139, 164, 170, 203, 204, 206, 208, 210, 213, 214, 215, 216],
+};
+
+impl Table {
+    /// Calls whose first argument is the PID that decides.
+    fn by_pid(&self) -> [u32; 6] {
+        [self.kill, self.tgkill, self.tkill, self.queue, self.thread_queue, self.pidfd_open]
+    }
+}
+
+/// Where a jump goes: labels are resolved when the program is complete.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum To {
+    Next,
+    I386,
+    Pid,
+    Prctl,
+    Ask,
+    Allow,
+    Fail,
+    Foreign(usize),
+}
+
+/// Code, operand, and where a jump goes.
+type Draft = (u16, u32, Option<(To, To)>);
+
+#[derive(Default)]
+struct Assembler {
+    code: Vec<Draft>,
+    labels: Vec<(To, usize)>,
+}
+
+impl Assembler {
+    fn load(&mut self, offset: u32) {
+        self.code.push((LOAD, offset, None));
+    }
+
+    fn jump(&mut self, how: u16, k: u32, yes: To, no: To) {
+        self.code.push((how, k, Some((yes, no))));
+    }
+
+    fn give(&mut self, value: u32) {
+        self.code.push((RETURN, value, None));
+    }
+
+    fn label(&mut self, to: To) {
+        self.labels.push((to, self.code.len()));
+    }
+
+    fn finish(self) -> Program {
+        let distance = |from: usize, to: To| match self.labels.iter().find(|(label, _)| *label == to) {
+            Some((_, at)) => u8::try_from(at - from - 1).expect("the program is shorter than a jump reaches"),
+            None => 0,
+        };
+        let resolve = |(at, (code, k, jump)): (usize, &Draft)| {
+            let (yes, no) = jump.map_or((0, 0), |(yes, no)| (distance(at, yes), distance(at, no)));
+            Instruction { code: *code, yes, no, k: *k }
+        };
+        Program { code: self.code.iter().enumerate().map(resolve).collect() }
+    }
+}
+
+/// Ranges of own PIDs that the filter can test; jumps reach 255 instructions.
+const MOST_RANGES: usize = 32;
+
+impl Program {
+    /// Calls about processes go on when the PID is in `passes.own` or the code that calls is `passes.code`; otherwise they
+    /// and all calls that change group, session, ids or the subreaper are handed over. All others go on without a
+    /// look at their arguments, so that the kernel's bitmap of allowed calls answers them (linux: `seccomp_cache_check_allow`).
+    /// x32 calls fail with ENOSYS, as on kernels without x32.
+    ///
+    /// At most 32 ranges are used; the PIDs of the rest are handed over, which is slower but right.
+    pub fn new(passes: &Passes) -> Program {
+        let mut asm = Assembler::default();
+        asm.load(ARCH);
+        asm.jump(JUMP_EQUAL, ARCH_X86_64, To::Next, To::I386);
+        asm.load(NUMBER);
+        asm.jump(JUMP_EQUAL, u32::MAX, To::Allow, To::Next); // a tracer skipped the call
+        asm.jump(JUMP_AT_LEAST, X32_BIT, To::Fail, To::Next);
+        calls(&mut asm, &X86_64);
+        asm.label(To::I386);
+        asm.load(NUMBER);
+        calls(&mut asm, &I386);
+        asm.label(To::Prctl);
+        asm.load(ARG0);
+        asm.jump(JUMP_EQUAL, PR_SET_CHILD_SUBREAPER, To::Ask, To::Allow);
+        asm.label(To::Pid);
+        asm.load(ARG0);
+        for (i, own) in passes.own.iter().take(MOST_RANGES).filter(|own| own.start > 0).enumerate() {
+            asm.jump(JUMP_AT_LEAST, own.start as u32, To::Next, To::Foreign(i));
+            asm.jump(JUMP_AT_LEAST, own.end as u32, To::Next, To::Allow);
+            asm.label(To::Foreign(i));
+        }
+        asm.label(To::Ask);
+        let (start, end) = (passes.code.start, passes.code.end);
+        if start < end && start >> 32 == end >> 32 {
+            asm.load(CODE_HIGH);
+            asm.jump(JUMP_EQUAL, (start >> 32) as u32, To::Next, To::Foreign(usize::MAX));
+            asm.load(CODE_LOW);
+            asm.jump(JUMP_AT_LEAST, start as u32, To::Next, To::Foreign(usize::MAX));
+            asm.jump(JUMP_AT_LEAST, end as u32, To::Next, To::Allow);
+            asm.label(To::Foreign(usize::MAX));
+        }
+        asm.give(NOTIFY);
+        asm.label(To::Allow);
+        asm.give(ALLOW);
+        asm.label(To::Fail);
+        asm.give(FAIL | libc::ENOSYS as u32);
+        asm.finish()
+    }
+
+    /// In the form that seccomp(2) takes, at an address.
+    pub fn loadable(&self) -> Loadable {
+        let code = self.code.clone();
+        let head = libc::sock_fprog { len: code.len() as u16, filter: code.as_ptr().cast_mut().cast() };
+        Loadable { _code: code, head: Box::new(head) }
+    }
+}
+
+/// A struct sock_fprog with its instructions, for somebody who shares this memory.
+pub struct Loadable {
+    _code: Vec<Instruction>,
+    head: Box<libc::sock_fprog>,
+}
+
+impl Loadable {
+    /// Valid as long as this value lives.
+    pub fn address(&self) -> u64 {
+        std::ptr::from_ref(&*self.head) as u64
+    }
+}
+
+fn calls(asm: &mut Assembler, table: &Table) {
+    for number in table.by_pid() {
+        asm.jump(JUMP_EQUAL, number, To::Pid, To::Next);
+    }
+    for number in [table.setpgid, table.setsid].iter().chain(table.set_ids) {
+        asm.jump(JUMP_EQUAL, *number, To::Ask, To::Next);
+    }
+    asm.jump(JUMP_EQUAL, table.prctl, To::Prctl, To::Next);
+    asm.give(ALLOW);
+}
+
+/// The call that a notice is about.
+pub(super) fn call(arch: u32, number: i32, args: &[u64; 6]) -> Call {
+    let table = if arch == ARCH_I386 { &I386 } else { &X86_64 };
+    let arg = |n: usize| args[n] as i32; // the kernel takes ints and drops the upper half
+    let number = number as u32;
+    match number {
+        n if n == table.kill => Call::Kill { pid: arg(0), sig: arg(1) },
+        n if n == table.tkill => Call::ThreadKill { tgid: None, tid: arg(0), sig: arg(1) },
+        n if n == table.tgkill => Call::ThreadKill { tgid: Some(arg(0)), tid: arg(1), sig: arg(2) },
+        n if n == table.queue => Call::Queue { pid: arg(0), sig: arg(1), info: args[2] },
+        n if n == table.thread_queue => Call::ThreadQueue { tgid: arg(0), tid: arg(1), sig: arg(2), info: args[3] },
+        n if n == table.pidfd_open => Call::PidfdOpen { pid: arg(0), flags: args[1] as u32 },
+        n if n == table.setpgid => Call::SetPgid { pid: arg(0), pgid: arg(1) },
+        n if n == table.setsid => Call::SetSid,
+        n if n == table.prctl && args[0] as u32 == PR_SET_CHILD_SUBREAPER => Call::Subreaper { on: args[1] != 0 },
+        n if table.set_ids.contains(&n) => Call::SetIds,
+        n => Call::Other { number: n as i32 },
+    }
+}

@@ -1,0 +1,106 @@
+//! Who is at the other end of a unix socket, as the kernel noted it when the connection was made.
+
+use crate::sys::{check, checked};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use vocab::{Fault, Pid, Result};
+
+/// What SO_PEERCRED says (unix(7)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerCreds {
+    /// As seen from the PID namespace of the caller, [`Pid::NONE`] where it has no number there. The process may have ended since.
+    pub pid: Pid,
+    /// Effective user id.
+    pub uid: u32,
+    /// Effective group id.
+    pub gid: u32,
+}
+
+/// # Errors
+/// `Sys` as getsockopt(2): ENOTSOCK and its like.
+pub fn peer_credentials(fd: BorrowedFd<'_>) -> Result<PeerCreds> {
+    let mut creds = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the option's value is a live ucred and `length` is its size.
+    let ret = unsafe {
+        let value = std::ptr::from_mut(&mut creds).cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, value, &mut length)
+    };
+    checked(ret.into(), || "read SO_PEERCRED".into())?;
+    Ok(PeerCreds { pid: Pid(creds.pid), uid: creds.uid, gid: creds.gid })
+}
+
+/// The supplementary groups (SO_PEERGROUPS, Linux 4.13).
+///
+/// # Errors
+/// `Sys` as getsockopt(2): ENODATA where the socket has no peer.
+pub fn peer_groups(fd: BorrowedFd<'_>) -> Result<Vec<u32>> {
+    let mut groups = vec![0u32; 32];
+    loop {
+        let mut length = size_of_val(groups.as_slice()) as libc::socklen_t;
+        // SAFETY: the option's value is a live array and `length` is its size in bytes.
+        let ret = unsafe {
+            let value = groups.as_mut_ptr().cast();
+            libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, value, &mut length)
+        };
+        let count = length as usize / size_of::<u32>();
+        match check(ret.into()) {
+            Ok(_) => {
+                groups.truncate(count);
+                return Ok(groups);
+            }
+            // The kernel says how much it needs (linux: sk_getsockopt); the groups of a connection never change.
+            Err(libc::ERANGE) if count > groups.len() => groups.resize(count, 0),
+            Err(errno) => return Err(Fault::sys(errno, "read SO_PEERGROUPS")),
+        }
+    }
+}
+
+/// A pidfd of the peer (SO_PEERPIDFD, Linux 6.5); `None` where the kernel has no such thing.
+///
+/// # Errors
+/// `Gone` when the peer has been reaped (before Linux 6.16; a pidfd of a reaped process later); `Sys` as getsockopt(2): ENODATA.
+pub fn peer_pidfd(fd: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
+    // Not in the libc crate for every target: asm-generic/socket.h.
+    const SO_PEERPIDFD: i32 = 77;
+    let mut pidfd = -1i32;
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the option's value is a live int and `length` is its size.
+    let ret = unsafe {
+        let value = std::ptr::from_mut(&mut pidfd).cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, value, &mut length)
+    };
+    match check(ret.into()) {
+        // SAFETY: the kernel made it just now, nobody else owns it; it is close-on-exec (linux: pidfd_prepare).
+        Ok(_) => Ok(Some(unsafe { OwnedFd::from_raw_fd(pidfd) })),
+        Err(libc::ENOPROTOOPT) => Ok(None),
+        Err(errno @ (libc::ESRCH | libc::EINVAL)) => {
+            Err(Fault { errno, ..Fault::gone("take a pidfd of the peer: it has ended") })
+        }
+        Err(errno) => Err(Fault::sys(errno, "read SO_PEERPIDFD")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sock::{socketpair, Kind};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_pair_is_our_own_peer() {
+        let (one, _other) = socketpair(Kind::Stream).expect("pair");
+        let creds = peer_credentials(one.as_fd()).expect("creds");
+        assert_eq!(creds.pid, Pid(std::process::id() as i32));
+        let groups = std::fs::read_to_string("/proc/self/status").expect("status");
+        let line = groups.lines().find_map(|line| line.strip_prefix("Groups:")).expect("has a line");
+        let mut own: Vec<u32> = line.split_whitespace().map(|n| n.parse().expect("a number")).collect();
+        let mut peer = peer_groups(one.as_fd()).expect("groups");
+        own.sort_unstable();
+        peer.sort_unstable();
+        assert_eq!(peer, own);
+        if let Some(pidfd) = peer_pidfd(one.as_fd()).expect("pidfd") {
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).expect("fdinfo");
+            assert!(info.contains(&format!("\nPid:\t{}\n", std::process::id())), "{info}");
+        }
+    }
+}

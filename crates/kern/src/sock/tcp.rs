@@ -1,0 +1,214 @@
+//! TCP connections: tcp(7).
+
+use super::{poll_until, set_number};
+use crate::clock::monotonic_us;
+use crate::sys::{check, checked, own};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use vocab::{Fault, Kind, Result};
+
+/// Seconds without traffic after which a connection is probed, and between two probes; three lost probes end it.
+pub const KEEPALIVE_S: u32 = 5;
+
+/// Milliseconds that sent bytes may stay unacknowledged before the connection ends (TCP_USER_TIMEOUT), unless set otherwise.
+pub const USER_TIMEOUT_MS: u32 = 20_000;
+
+/// Listens on `address`, nonblocking, with SO_REUSEADDR; port 0 takes a free one ([`local_address`] says which).
+///
+/// # Errors
+/// `Sys` as bind(2), listen(2): EADDRINUSE, EADDRNOTAVAIL, EACCES.
+pub fn tcp_listen(address: SocketAddr) -> Result<OwnedFd> {
+    let listener = TcpListener::bind(address).map_err(|e| Fault::io(&e, format!("listen on {address}")))?;
+    listener.set_nonblocking(true).map_err(|e| Fault::io(&e, "set O_NONBLOCK"))?;
+    Ok(listener.into())
+}
+
+/// Begins to connect, without waiting. Wait until the descriptor is writable, then call [`tcp_finish`].
+///
+/// # Errors
+/// `Sys` as socket(2), connect(2), for what is known at once: ENETUNREACH, EMFILE.
+pub fn tcp_begin(address: SocketAddr) -> Result<OwnedFd> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: takes numbers, returns a number.
+    let fd = own(unsafe { libc::socket(family, kind, 0) }.into(), || "make a TCP socket".into())?;
+    let ret = match address {
+        SocketAddr::V4(v4) => connect(fd.as_fd(), &in4(&v4)),
+        SocketAddr::V6(v6) => connect(fd.as_fd(), &in6(&v6)),
+    };
+    match ret {
+        Ok(()) | Err(libc::EINPROGRESS) => Ok(fd),
+        Err(errno) => Err(Fault::sys(errno, format!("connect to {address}"))),
+    }
+}
+
+/// The end of [`tcp_begin`]: true when the connection stands (it is tuned then, see [`tcp_tune`]), false while it is under way.
+///
+/// # Errors
+/// `Sys` as connect(2): ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH.
+pub fn tcp_finish(fd: BorrowedFd<'_>) -> Result<bool> {
+    match super::pending_error(fd)? {
+        0 => {}
+        errno => return Err(Fault::sys(errno, "connect")),
+    }
+    match peer_address(fd) {
+        Ok(_) => {
+            tcp_tune(fd, USER_TIMEOUT_MS)?;
+            Ok(true)
+        }
+        Err(fault) if fault.errno == libc::ENOTCONN => Ok(false),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Connects and waits for it, at most until the monotonic moment `deadline_us`. The descriptor is nonblocking and tuned.
+///
+/// # Errors
+/// `Sys` as connect(2); `Gone` with ETIMEDOUT when the deadline passes.
+pub fn tcp_connect(address: SocketAddr, deadline_us: u64) -> Result<OwnedFd> {
+    let fd = tcp_begin(address)?;
+    while poll_until(fd.as_fd(), libc::POLLOUT, deadline_us)? {
+        if tcp_finish(fd.as_fd()).map_err(|fault| fault.doing(format!("connect to {address}")))? {
+            return Ok(fd);
+        }
+        if monotonic_us() >= deadline_us {
+            break;
+        }
+    }
+    Err(Fault { errno: libc::ETIMEDOUT, ..Fault::new(Kind::Gone, format!("connect to {address}")) })
+}
+
+/// What every connection of ours has: no delay of small writes, probes of a silent peer ([`KEEPALIVE_S`]), and an end of waiting for a peer
+/// that acknowledges nothing, after `user_timeout_ms` milliseconds.
+///
+/// # Errors
+/// `Sys` as setsockopt(2): EOPNOTSUPP on what is no TCP socket.
+pub fn tcp_tune(fd: BorrowedFd<'_>, user_timeout_ms: u32) -> Result<()> {
+    let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+    set_number(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, number(KEEPALIVE_S))?;
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, number(KEEPALIVE_S))?;
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)?;
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, number(user_timeout_ms))
+}
+
+/// Takes `cubic` instead of the machine's congestion control, for bulk over fast networks (bbr's pacing costs a quarter of the rate on loopback).
+///
+/// # Errors
+/// `Sys` as setsockopt(2): ENOENT or EPERM where the kernel does not offer it.
+pub fn tcp_cubic(fd: BorrowedFd<'_>) -> Result<()> {
+    let name = b"cubic";
+    // SAFETY: the option's value is a live byte string and its length is given.
+    let ret = unsafe {
+        let (value, length) = (name.as_ptr().cast(), name.len() as libc::socklen_t);
+        libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, value, length)
+    };
+    checked(ret.into(), || "take cubic".into()).map(drop)
+}
+
+/// The local address of a TCP socket.
+///
+/// # Errors
+/// `Sys` as getsockname(2).
+pub fn local_address(fd: BorrowedFd<'_>) -> Result<SocketAddr> {
+    stream(fd)?.local_addr().map_err(|e| Fault::io(&e, "read a socket's own address"))
+}
+
+/// The address of the other end of a TCP connection.
+///
+/// # Errors
+/// `Sys` as getpeername(2): ENOTCONN.
+pub fn peer_address(fd: BorrowedFd<'_>) -> Result<SocketAddr> {
+    stream(fd)?.peer_addr().map_err(|e| Fault::io(&e, "read a socket's peer address"))
+}
+
+/// The standard library knows how to read addresses; it wants a descriptor of its own.
+fn stream(fd: BorrowedFd<'_>) -> Result<TcpStream> {
+    fd.try_clone_to_owned().map(TcpStream::from).map_err(|e| Fault::io(&e, "duplicate a socket"))
+}
+
+fn connect<T>(fd: BorrowedFd<'_>, address: &T) -> std::result::Result<(), i32> {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `address` is a live sockaddr_in or sockaddr_in6 of that length.
+    check(unsafe { libc::connect(fd.as_raw_fd(), std::ptr::from_ref(address).cast(), length) }.into()).map(drop)
+}
+
+fn in4(address: &std::net::SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: address.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
+        sin_zero: [0; 8],
+    }
+}
+
+fn in6(address: &std::net::SocketAddrV6) -> libc::sockaddr_in6 {
+    libc::sockaddr_in6 {
+        sin6_family: libc::AF_INET6 as libc::sa_family_t,
+        sin6_port: address.port().to_be(),
+        sin6_flowinfo: address.flowinfo(),
+        sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+        sin6_scope_id: address.scope_id(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sock::{accept, get_number};
+
+    fn deadline() -> u64 {
+        monotonic_us() + 5_000_000
+    }
+
+    fn listener(address: &str) -> (OwnedFd, SocketAddr) {
+        let fd = tcp_listen(address.parse().expect("an address")).expect("listen");
+        let address = local_address(fd.as_fd()).expect("bound");
+        (fd, address)
+    }
+
+    #[test]
+    fn a_connection_is_made_taken_and_tuned() {
+        let (listening, address) = listener("127.0.0.1:0");
+        assert!(accept(listening.as_fd()).expect("accept").is_none());
+        let dialled = tcp_connect(address, deadline()).expect("connect");
+        assert!(poll_until(listening.as_fd(), libc::POLLIN, deadline()).expect("poll"));
+        let taken = accept(listening.as_fd()).expect("accept").expect("one waits");
+        assert_eq!(peer_address(taken.as_fd()).expect("peer"), local_address(dialled.as_fd()).expect("own"));
+        assert_eq!(get_number(dialled.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY).expect("read"), 1);
+        assert_eq!(
+            get_number(dialled.as_fd(), libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT).expect("read"),
+            USER_TIMEOUT_MS as i32
+        );
+        tcp_cubic(taken.as_fd()).expect("cubic is always built in here");
+        assert_eq!(crate::sys::read(dialled.as_fd(), &mut [0; 4]), Err(libc::EAGAIN), "it is nonblocking");
+    }
+
+    #[test]
+    fn version_six_connects_too() {
+        let Ok(fd) = tcp_listen("[::1]:0".parse().expect("an address")) else { return };
+        let address = local_address(fd.as_fd()).expect("bound");
+        tcp_connect(address, deadline()).expect("connect");
+    }
+
+    #[test]
+    fn nobody_listening_is_refused_and_a_full_queue_ends_at_the_deadline() {
+        let (listening, address) = listener("127.0.0.1:0");
+        drop(listening);
+        assert_eq!(tcp_connect(address, deadline()).expect_err("closed").root_errno(), libc::ECONNREFUSED);
+        let (full, address) = listener("127.0.0.1:0");
+        // SAFETY: takes numbers, returns a number.
+        assert_eq!(unsafe { libc::listen(full.as_raw_fd(), 0) }, 0);
+        let _waiting = tcp_connect(address, deadline()).expect("the one place");
+        let mut more = Vec::new();
+        let fault = loop {
+            match tcp_connect(address, monotonic_us() + 50_000) {
+                Ok(fd) => more.push(fd),
+                Err(fault) => break fault,
+            }
+            assert!(more.len() < 10, "a backlog of 0 takes this many");
+        };
+        assert_eq!((fault.kind, fault.errno), (Kind::Gone, libc::ETIMEDOUT));
+    }
+}

@@ -1,0 +1,211 @@
+//! What a stand-in does when told: one function for each command that is more than one call.
+
+use super::raw::{self, CloneArgs};
+use super::run::{block, disposition, on_signal, run};
+use super::{setup, slot_state, Op, Slot, SLOT};
+use crate::relay::Relay;
+
+const ENOSYS: i64 = -38;
+const ALL: u64 = !0;
+
+/// Does the command in the slot's hold and leaves the result there.
+///
+/// # Safety
+/// Only from the loop of the stand-in whose slot it is.
+pub(super) unsafe fn act(slot: *mut Slot) {
+    // SAFETY: the slot is the caller's own; the daemon's arguments are numbers, or addresses that it made for this purpose.
+    unsafe {
+        let hold = &raw mut (*slot).hold;
+        let arg = (*hold).arg;
+        let a: [u64; 6] = arg.map(|n| n as u64);
+        let simple = |number: i64, args: [u64; 6]| raw::call(number, args);
+        let op = (*hold).op;
+        let ret = match op {
+            n if n == Op::Clone as u32 => clone(slot, a),
+            n if n == Op::Exit as u32 => exit(slot, a[0]),
+            n if n == Op::Die as u32 => die(slot, a[0]),
+            n if n == Op::Stop as u32 => stop(slot, a[0]),
+            n if n == Op::Setsid as u32 => simple(libc::SYS_setsid, [0; 6]),
+            n if n == Op::Setpgid as u32 => simple(libc::SYS_setpgid, a),
+            n if n == Op::Ids as u32 => ids(a),
+            n if n == Op::Name as u32 => {
+                simple(libc::SYS_prctl, [libc::PR_SET_NAME as u64, (&raw const (*hold).name) as u64, 0, 0, 0, 0])
+            }
+            n if n == Op::Wait as u32 => wait(slot, a),
+            n if n == Op::Kill as u32 => simple(libc::SYS_kill, a),
+            n if n == Op::Queue as u32 => queue(a),
+            n if n == Op::Tgkill as u32 => simple(libc::SYS_tgkill, a),
+            n if n == Op::Capabilities as u32 => capabilities(a[0]),
+            n if n == Op::Spawn as u32 => setup::spawn(a[0] as *mut setup::Setup),
+            n if n == Op::Children as u32 => {
+                disposition(libc::SIGCHLD as u64, if a[0] != 0 { on_signal as *const () as u64 } else { 0 })
+            }
+            n if n == Op::Subreaper as u32 => {
+                simple(libc::SYS_prctl, [libc::PR_SET_CHILD_SUBREAPER as u64, a[0], 0, 0, 0, 0])
+            }
+            n if n == Op::Close as u32 => simple(libc::SYS_close_range, [a[0], a[1], 0, 0, 0, 0]),
+            n if n == Op::Filter as u32 => {
+                simple(libc::SYS_seccomp, [libc::SECCOMP_SET_MODE_FILTER.into(), a[1], a[0], 0, 0, 0])
+            }
+            n if n == Op::DeathSignal as u32 => {
+                simple(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as u64, a[0], 0, 0, 0, 0])
+            }
+            n if n == Op::Groups as u32 => simple(libc::SYS_setgroups, [a[1], a[0], 0, 0, 0, 0]),
+            _ => ENOSYS,
+        };
+        (*hold).done = (*hold).tag;
+        (*hold).ret = ret;
+    }
+}
+
+/// A child stand-in in the slot that the daemon names; it starts with all signals blocked and its hold empty.
+unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
+    // SAFETY: the daemon gives each slot to one stand-in at a time, and again only after that one's exit gate.
+    unsafe {
+        let start = (*slot).base + index * SLOT as u64;
+        if start + SLOT as u64 > (*slot).base + (*slot).length {
+            return -i64::from(libc::ENOMEM);
+        }
+        let child = slot_state(start);
+        child.write_bytes(0, 1);
+        (*child).fd = (*slot).fd;
+        (*child).base = (*slot).base;
+        (*child).length = (*slot).length;
+        (*child).name = (*slot).hold.name;
+        let tid = pid as i32;
+        let parent = flags & libc::CLONE_PARENT as u64 != 0;
+        let args = CloneArgs {
+            flags: libc::CLONE_VM as u64 | libc::CLONE_FS as u64 | flags,
+            // ODDITY(clone-parent-exit-signal): clone3 refuses CLONE_PARENT with an exit signal (EINVAL); the
+            // child takes over the cloner's. linux: copy_process. prog: tests/prog/odd_clone_parent.c
+            exit_signal: if parent { 0 } else { libc::SIGCHLD as u64 },
+            stack: start,
+            stack_size: (child as u64 - start) & !15,
+            set_tid: if pid != 0 { (&raw const tid) as u64 } else { 0 },
+            set_tid_size: u64::from(pid != 0),
+            ..CloneArgs::default()
+        };
+        raw::clone(&args, run, child as u64)
+    }
+}
+
+/// The relay of this stand-in, if it has one.
+unsafe fn relay(slot: *mut Slot) -> Option<&'static Relay> {
+    // SAFETY: 0 or the address of a static.
+    unsafe { ((*slot).relay as *const Relay).as_ref() }
+}
+
+/// Waits until the relay threads have written out all output.
+unsafe fn drain(slot: *mut Slot) {
+    // SAFETY: the slot is the caller's own.
+    if let Some(relay) = unsafe { relay(slot) } {
+        relay.before_end();
+    }
+}
+
+unsafe fn exit(slot: *mut Slot, code: u64) -> i64 {
+    // SAFETY: ends this process.
+    unsafe {
+        drain(slot);
+        raw::call(libc::SYS_exit_group, [code, 0, 0, 0, 0, 0])
+    }
+}
+
+/// Dies of `sig` without a core: its own limit is 0 and it is not dumpable.
+unsafe fn die(slot: *mut Slot, sig: u64) -> i64 {
+    // SAFETY: the limit is read from a live struct; the rest takes numbers.
+    unsafe {
+        drain(slot);
+        let none = [0u64; 2];
+        raw::call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE.into(), (&raw const none) as u64, 0, 0, 0]);
+        raw::call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
+        disposition(sig, 0);
+        send_self(sig);
+        block(ALL & !(1 << (sig - 1)));
+        // Still here: the default action of this signal is not to die. The status must come out all the same.
+        raw::call(libc::SYS_exit_group, [128 + sig, 0, 0, 0, 0, 0])
+    }
+}
+
+/// Stops by `sig` and comes back after SIGCONT; in an orphaned group the kernel ignores all but SIGSTOP.
+unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
+    // SAFETY: the slot is the caller's own.
+    let relay = unsafe { relay(slot) };
+    if let Some(relay) = relay {
+        relay.before_stop();
+    }
+    disposition(sig, 0);
+    // SAFETY: signals to itself.
+    unsafe { send_self(sig) };
+    block(ALL & !(1 << (sig - 1)));
+    block(ALL);
+    disposition(sig, on_signal as *const () as u64);
+    if let Some(relay) = relay {
+        relay.after_stop();
+    }
+    0
+}
+
+unsafe fn send_self(sig: u64) {
+    // SAFETY: calls that take numbers.
+    unsafe {
+        let me = raw::call(libc::SYS_getpid, [0; 6]) as u64;
+        let thread = raw::call(libc::SYS_gettid, [0; 6]) as u64;
+        raw::call(libc::SYS_tgkill, [me, thread, sig, 0, 0, 0]);
+    }
+}
+
+/// Takes on ids and keeps the capabilities that it had in its permitted set.
+unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
+    // SAFETY: capget and capset with live structs of version 3, the rest takes numbers.
+    unsafe {
+        let mut caps = [[0u32; 3]; 2];
+        let head = [0x2008_0522u32, 0];
+        raw::call(libc::SYS_capget, [(&raw const head) as u64, (&raw mut caps) as u64, 0, 0, 0, 0]);
+        raw::call(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 1, 0, 0, 0, 0]);
+        let mut ret = raw::call(libc::SYS_setresgid, [rgid, egid, sgid, 0, 0, 0]);
+        if ret == 0 {
+            ret = raw::call(libc::SYS_setresuid, [ruid, euid, suid, 0, 0, 0]);
+        }
+        caps[0][0] = caps[0][1];
+        caps[1][0] = caps[1][1];
+        raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0]);
+        raw::call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
+        ret
+    }
+}
+
+unsafe fn capabilities(set: u64) -> i64 {
+    let (low, high) = (set as u32, (set >> 32) as u32);
+    let caps = [[low, low, 0], [high, high, 0]];
+    let head = [0x2008_0522u32, 0];
+    // SAFETY: capset with live structs of version 3.
+    unsafe { raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0]) }
+}
+
+/// wait4 with usage: status, user and system microseconds, largest resident KiB in `out`.
+unsafe fn wait(slot: *mut Slot, [pid, options, ..]: [u64; 6]) -> i64 {
+    let mut status = 0i32;
+    let mut usage = [0i64; 18];
+    // SAFETY: both results are live and of the kernel's size (struct rusage: 18 words).
+    unsafe {
+        let to = [pid, (&raw mut status) as u64, options, (&raw mut usage) as u64, 0, 0];
+        let ret = raw::call(libc::SYS_wait4, to);
+        (*slot).hold.out = [status.into(), usage[0] * 1_000_000 + usage[1], usage[2] * 1_000_000 + usage[3], usage[4]];
+        ret
+    }
+}
+
+unsafe fn queue([pid, sig, code, value, ..]: [u64; 6]) -> i64 {
+    // SAFETY: the siginfo is live and has the kernel's 128 bytes.
+    unsafe {
+        let me = raw::call(libc::SYS_getpid, [0; 6]) as u64;
+        let uid = raw::call(libc::SYS_getuid, [0; 6]) as u64;
+        let mut info = [0u64; 16];
+        info[0] = sig;
+        info[1] = code & 0xffff_ffff;
+        info[2] = me | uid << 32;
+        info[3] = value;
+        raw::call(libc::SYS_rt_sigqueueinfo, [pid, sig, (&raw const info) as u64, 0, 0, 0])
+    }
+}

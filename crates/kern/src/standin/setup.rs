@@ -1,0 +1,211 @@
+//! From a stand-in's clone to the exec of a program: what `shoal run`'s program takes along is put on here.
+//!
+//! Runs in a child that shares the stand-in's memory (CLONE_VFORK), so everything is prepared by the agent and
+//! only pointed to. The child still has the stand-in's capabilities, which exec takes away.
+
+use super::raw::{self, CloneArgs};
+use super::run::{block, disposition};
+
+/// Everything the child does before exec, made by the agent and kept alive until the command is done.
+#[repr(C)]
+pub struct Setup {
+    /// The program's PID.
+    pub pid: u64,
+    /// A stack for the child: begin and bytes; nothing else may use it meanwhile.
+    pub stack: u64,
+    pub stack_size: u64,
+    /// Group to join, 0 to lead a new one, -1 to leave it; not used with `session`.
+    pub pgid: i64,
+    /// 1: make a session, with descriptor 0 as its terminal.
+    pub session: u64,
+    /// The process that has the descriptors for 0, 1, 2 (the agent), and their numbers there.
+    pub owner: u64,
+    pub stdio: [u64; 3],
+    /// Real, effective, saved uid; real, effective, saved gid.
+    pub ids: [u64; 6],
+    /// Supplementary groups: address and count.
+    pub groups: u64,
+    pub group_count: u64,
+    /// Triples (resource, soft, hard): address and count of triples.
+    pub limits: u64,
+    pub limit_count: u64,
+    pub umask: u64,
+    pub nice: i64,
+    /// Address of the working directory's path.
+    pub cwd: u64,
+    /// Address of a NULL-terminated list of paths to try.
+    pub paths: u64,
+    /// argv and envp (execve(2)).
+    pub argv: u64,
+    pub envp: u64,
+    /// argv for a file without an interpreter: `/bin/sh`, a place for the path, the arguments (execvp(3)).
+    pub shell_argv: u64,
+    pub ignored: u64,
+    pub blocked: u64,
+    /// Result: the errno, and the [`Stage`] at which it failed.
+    pub errno: i64,
+    pub stage: u64,
+}
+
+/// What failed, for the message.
+#[repr(u64)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    Clone = 0,
+    Group = 1,
+    Session = 2,
+    Descriptors = 3,
+    Terminal = 4,
+    Ids = 5,
+    Directory = 6,
+    Exec = 7,
+}
+
+impl Stage {
+    /// What was being done, in words.
+    pub fn doing(stage: u64) -> &'static str {
+        [
+            "make the process",
+            "join the process group",
+            "make a session",
+            "take over descriptors",
+            "take the terminal",
+            "take on its user",
+            "enter the directory",
+            "execute",
+        ]
+        .get(stage as usize)
+        .copied()
+        .unwrap_or("prepare")
+    }
+}
+
+/// Clones the child and waits until it has exec'd or failed. Its PID, or `-errno` with [`Setup::stage`] set.
+///
+/// # Safety
+/// `setup` and all it points to are live until this returns.
+pub(super) unsafe fn spawn(setup: *mut Setup) -> i64 {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let tid = (*setup).pid as i32;
+        let args = CloneArgs {
+            flags: libc::CLONE_VM as u64 | libc::CLONE_VFORK as u64,
+            exit_signal: libc::SIGCHLD as u64,
+            stack: (*setup).stack,
+            stack_size: (*setup).stack_size,
+            set_tid: (&raw const tid) as u64,
+            set_tid_size: 1,
+            ..CloneArgs::default()
+        };
+        (*setup).errno = 0;
+        (*setup).stage = Stage::Clone as u64;
+        let pid = raw::clone(&args, child, setup as u64);
+        let errno = (&raw const (*setup).errno).read_volatile();
+        if pid > 0 && errno != 0 {
+            raw::call(libc::SYS_wait4, [pid as u64, 0, libc::__WALL as u64, 0, 0, 0]);
+            return -errno;
+        }
+        pid
+    }
+}
+
+extern "C" fn child(setup: u64) -> ! {
+    let setup = setup as *mut Setup;
+    // SAFETY: the stand-in waits in vfork, so `setup` is this child's alone.
+    unsafe {
+        let (errno, stage) = match prepare(setup) {
+            Ok(()) => (exec(setup), Stage::Exec),
+            Err(failed) => failed,
+        };
+        (&raw mut (*setup).stage).write_volatile(stage as u64);
+        (&raw mut (*setup).errno).write_volatile(if errno < 0 { -errno } else { libc::EIO.into() });
+        raw::call(libc::SYS_exit_group, [127, 0, 0, 0, 0, 0]);
+    }
+    loop {}
+}
+
+unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
+    // SAFETY: all addresses in `setup` are the agent's and live.
+    unsafe {
+        let s = &*setup;
+        let must = |stage: Stage, ret: i64| if ret < 0 { Err((ret, stage)) } else { Ok(ret) };
+        let call = |number: i64, args: [u64; 6]| raw::call(number, args);
+        if s.session != 0 {
+            must(Stage::Session, call(libc::SYS_setsid, [0; 6]))?;
+        } else if s.pgid >= 0 {
+            must(Stage::Group, call(libc::SYS_setpgid, [0, s.pgid as u64, 0, 0, 0, 0]))?;
+        }
+        descriptors(s).map_err(|errno| (errno, Stage::Descriptors))?;
+        if s.session != 0 {
+            must(Stage::Terminal, call(libc::SYS_ioctl, [0, libc::TIOCSCTTY, 0, 0, 0, 0]))?;
+        }
+        for i in 0..s.limit_count {
+            let triple = (s.limits as *const [u64; 3]).add(i as usize);
+            let pair = (triple as u64) + 8;
+            // A limit above what this node allows stays what the node allows (setrlimit(2), EPERM).
+            call(libc::SYS_prlimit64, [0, (*triple)[0], pair, 0, 0, 0]);
+        }
+        call(libc::SYS_setpriority, [libc::PRIO_PROCESS as u64, 0, s.nice as u64, 0, 0, 0]);
+        call(libc::SYS_umask, [s.umask, 0, 0, 0, 0, 0]);
+        must(Stage::Ids, call(libc::SYS_setgroups, [s.group_count, s.groups, 0, 0, 0, 0]))?;
+        must(Stage::Ids, call(libc::SYS_setresgid, [s.ids[3], s.ids[4], s.ids[5], 0, 0, 0]))?;
+        must(Stage::Ids, call(libc::SYS_setresuid, [s.ids[0], s.ids[1], s.ids[2], 0, 0, 0]))?;
+        // The stand-in's capabilities must not help a user into a directory, nor stay after a failed exec.
+        if s.ids[1] != 0 {
+            let head = [0x2008_0522u32, 0];
+            let none = [[0u32; 3]; 2];
+            call(libc::SYS_capset, [(&raw const head) as u64, (&raw const none) as u64, 0, 0, 0, 0]);
+        }
+        must(Stage::Directory, call(libc::SYS_chdir, [s.cwd, 0, 0, 0, 0, 0]))?;
+        for sig in 1..=64u64 {
+            let ignored = s.ignored & (1 << (sig - 1)) != 0;
+            disposition(sig, u64::from(ignored));
+        }
+        block(s.blocked);
+        Ok(())
+    }
+}
+
+/// Takes the agent's descriptors over as 0, 1, 2 and closes everything else.
+unsafe fn descriptors(s: &Setup) -> Result<(), i64> {
+    // SAFETY: calls that take numbers.
+    unsafe {
+        let must = |ret: i64| if ret < 0 { Err(ret) } else { Ok(ret as u64) };
+        let owner = must(raw::call(libc::SYS_pidfd_open, [s.owner, 0, 0, 0, 0, 0]))?;
+        let mut got = [0u64; 3];
+        for (to, from) in got.iter_mut().zip(s.stdio) {
+            let fd = must(raw::call(libc::SYS_pidfd_getfd, [owner, from, 0, 0, 0, 0]))?;
+            // Above 0, 1 and 2, so that the dup2 below overwrites none of the others.
+            *to = must(raw::call(libc::SYS_fcntl, [fd, libc::F_DUPFD as u64, 3, 0, 0, 0]))?;
+        }
+        for (i, fd) in got.into_iter().enumerate() {
+            must(raw::call(libc::SYS_dup3, [fd, i as u64, 0, 0, 0, 0]))?;
+        }
+        must(raw::call(libc::SYS_close_range, [3, u32::MAX.into(), 0, 0, 0, 0])).map(drop)
+    }
+}
+
+/// Tries each path as execvp(3) does; returns only the errno worth telling.
+unsafe fn exec(setup: *mut Setup) -> i64 {
+    // SAFETY: NULL-terminated lists of the agent's.
+    unsafe {
+        let s = &*setup;
+        let mut told = -i64::from(libc::ENOENT);
+        let mut path = s.paths as *const u64;
+        while *path != 0 {
+            let ret = raw::call(libc::SYS_execve, [*path, s.argv, s.envp, 0, 0, 0]);
+            match -ret as i32 {
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => told = ret,
+                libc::ENOEXEC => {
+                    let argv = s.shell_argv as *mut u64;
+                    *argv.add(1) = *path;
+                    return raw::call(libc::SYS_execve, [*argv, s.shell_argv, s.envp, 0, 0, 0]);
+                }
+                _ => return ret,
+            }
+            path = path.add(1);
+        }
+        told
+    }
+}

@@ -1,0 +1,292 @@
+//! Two ends of an encrypted connection in one process, joined by a socket pair or loopback TCP; and what strangers can do to one end.
+
+use kern::clock::monotonic_us;
+use kern::epoll::{Interest, Poller};
+use kern::sock::{self, socketpair, Kind as Pair};
+use kern::sys::{read, set_nonblocking};
+use link::{Secure, QUEUE_MOST};
+use std::os::fd::{AsFd, OwnedFd};
+use vocab::{Fault, Kind, Result};
+use wire::stream::{Chunk, Stream};
+
+const KEY: [u8; 32] = [7; 32];
+const OTHER: [u8; 32] = [8; 32];
+
+type Make = fn(OwnedFd, &[u8; 32]) -> Result<Secure>;
+const CONTROL: (Make, Make) = (Secure::control_dialler, Secure::control_taker);
+const CHANNEL: (Make, Make) = (Secure::channel_dialler, Secure::channel_taker);
+
+fn sockets() -> (OwnedFd, OwnedFd) {
+    let (one, other) = socketpair(Pair::Stream).expect("pair");
+    set_nonblocking(one.as_fd(), true).expect("nonblocking");
+    set_nonblocking(other.as_fd(), true).expect("nonblocking");
+    (one, other)
+}
+
+fn tcp() -> (OwnedFd, OwnedFd) {
+    let listener = sock::tcp_listen("127.0.0.1:0".parse().expect("an address")).expect("listen");
+    let address = sock::local_address(listener.as_fd()).expect("bound");
+    let dialled = sock::tcp_connect(address, monotonic_us() + 5_000_000).expect("connect");
+    let poller = Poller::new().expect("epoll");
+    poller.add(listener.as_fd(), 0, Interest::READ).expect("add");
+    poller.wait(&mut Vec::new(), Some(5_000_000)).expect("wait");
+    let taken = sock::accept(listener.as_fd()).expect("accept").expect("one waits");
+    sock::tcp_tune(taken.as_fd(), sock::USER_TIMEOUT_MS).expect("tune");
+    (dialled, taken)
+}
+
+/// Runs both ends in one epoll loop until `done`, or an end fails (0: the dialler, 1: the taker), or five seconds are over.
+fn run(
+    ends: &mut [Secure; 2],
+    mut done: impl FnMut(&mut [Secure; 2]) -> bool,
+) -> std::result::Result<(), (usize, Fault)> {
+    let poller = Poller::new().expect("epoll");
+    for (token, end) in ends.iter().enumerate() {
+        poller.add(end.fd(), token as u64, Interest::READ).expect("add");
+    }
+    let (mut ready, deadline) = (Vec::new(), monotonic_us() + 5_000_000);
+    while !done(ends) {
+        assert!(monotonic_us() < deadline, "not done in five seconds");
+        for (token, end) in ends.iter_mut().enumerate() {
+            end.flush().map_err(|fault| (token, fault))?;
+            poller.modify(end.fd(), token as u64, Interest::reading_and(end.wants_write())).expect("modify");
+        }
+        if done(ends) {
+            break;
+        }
+        poller.wait(&mut ready, Some(1_000_000)).expect("wait");
+        for one in &ready {
+            ends[one.token as usize].receive().map_err(|fault| (one.token as usize, fault))?;
+        }
+    }
+    Ok(())
+}
+
+fn both(kind: (Make, Make), (one, other): (OwnedFd, OwnedFd)) -> [Secure; 2] {
+    [kind.0(one, &KEY).expect("dialler"), kind.1(other, &KEY).expect("taker")]
+}
+
+fn established(kind: (Make, Make), sockets: (OwnedFd, OwnedFd)) -> [Secure; 2] {
+    let mut ends = both(kind, sockets);
+    run(&mut ends, |ends| ends.iter().all(Secure::established)).expect("a handshake");
+    ends
+}
+
+fn data(bytes: Vec<u8>) -> Chunk {
+    Chunk::Data { stream: Stream::Out, bytes }
+}
+
+fn credit(bytes: u32) -> Chunk {
+    Chunk::Credit { stream: Stream::In, bytes }
+}
+
+#[test]
+fn messages_go_both_ways_in_order_also_those_sent_before_the_handshake() {
+    for kind in [CONTROL, CHANNEL] {
+        for sockets in [sockets(), tcp()] {
+            let mut ends = both(kind, sockets);
+            for end in &mut ends {
+                assert!(!end.established());
+                (0..2000).for_each(|n| end.send(&credit(n)).expect("send"));
+            }
+            let mut got = [0, 0];
+            run(&mut ends, |ends| {
+                for (end, got) in ends.iter_mut().zip(&mut got) {
+                    while let Some(chunk) = end.next::<Chunk>().expect("good frames") {
+                        assert_eq!(chunk, credit(*got));
+                        *got += 1;
+                    }
+                }
+                got == [2000, 2000]
+            })
+            .expect("runs");
+            assert!(ends.iter().all(|end| end.established() && end.queued() == 0 && !end.wants_write()));
+        }
+    }
+}
+
+#[test]
+fn a_message_of_the_largest_size_arrives_and_a_larger_one_is_not_sent() {
+    let mut ends = established(CONTROL, tcp());
+    let large = data((0..8 * 1024 * 1024 - 64).map(|n| (n % 251) as u8).collect());
+    ends[0].send(&large).expect("send");
+    ends[0].send(&Chunk::Ended).expect("send");
+    let mut got = Vec::new();
+    run(&mut ends, |ends| {
+        got.extend(ends[1].next::<Chunk>().expect("good frames"));
+        got.len() == 2
+    })
+    .expect("runs");
+    assert!(got == [large, Chunk::Ended]);
+    let fault = ends[0].send(&data(vec![0; 8 * 1024 * 1024])).expect_err("too long");
+    assert_eq!((fault.kind, ends[0].queued()), (Kind::Wire, 0));
+}
+
+#[test]
+fn another_key_is_refused_on_both_sides() {
+    for kind in [CONTROL, CHANNEL] {
+        let (one, other) = tcp();
+        let mut ends = [kind.0(one, &KEY).expect("dialler"), kind.1(other, &OTHER).expect("taker")];
+        ends[0].send(&Chunk::Ended).expect("queued");
+        let (who, fault) = run(&mut ends, |_| false).expect_err("keys differ");
+        assert_eq!((who, fault.kind), (1, Kind::Refused), "{fault}");
+        assert!(ends[1].next::<Chunk>().expect("nothing").is_none());
+        assert_eq!(ends[1].receive().expect_err("for good"), fault);
+        assert!(ends[1].send(&Chunk::Ended).is_err() && !ends[1].established());
+        let [mut dialler, taker] = ends;
+        drop(taker);
+        let fault = loop {
+            if let Err(fault) = dialler.receive() {
+                break fault;
+            }
+        };
+        assert_eq!(fault.kind, Kind::Refused, "{fault}");
+        assert!(!dialler.established());
+    }
+}
+
+#[test]
+fn a_control_end_and_a_channel_end_do_not_talk() {
+    let (one, other) = sockets();
+    let mut ends =
+        [Secure::control_dialler(one, &KEY).expect("dialler"), Secure::channel_taker(other, &KEY).expect("taker")];
+    assert!(run(&mut ends, |_| false).is_err());
+}
+
+/// One end and a stranger's socket that has sent `bytes` to it.
+fn stranger(make: Make, bytes: &[u8]) -> (Secure, OwnedFd) {
+    let (one, other) = sockets();
+    assert_eq!(sock::send(other.as_fd(), bytes), Ok(bytes.len()));
+    (make(one, &KEY).expect("an end"), other)
+}
+
+#[test]
+fn garbage_instead_of_a_handshake_is_an_error_at_once() {
+    for make in [CONTROL.0, CONTROL.1, CHANNEL.0, CHANNEL.1] {
+        for bytes in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[0, 0], &[0, 1, 1], &[0xff; 4096], &[0, 48].repeat(40)] {
+            let (mut end, _other) = stranger(make, bytes);
+            let fault = end.receive().expect_err("garbage");
+            assert!(matches!(fault.kind, Kind::Wire | Kind::Refused), "{fault}");
+            assert!(end.flush().is_err() && !end.wants_write());
+        }
+    }
+}
+
+#[test]
+fn half_a_handshake_waits_and_its_end_is_refused() {
+    let (mut end, other) = stranger(CONTROL.1, &[0, 48, 1, 2, 3]);
+    assert!(!end.receive().expect("half"));
+    assert!(!end.established());
+    drop(other);
+    assert_eq!(end.receive().expect_err("closed").kind, Kind::Refused);
+}
+
+/// Everything that one end has written, taken off its socket's other side.
+fn drain(fd: &OwnedFd) -> Vec<u8> {
+    let (mut all, mut part) = (Vec::new(), vec![0; 1 << 20]);
+    while let Ok(count) = read(fd.as_fd(), &mut part) {
+        assert!(count > 0);
+        all.extend_from_slice(&part[..count]);
+    }
+    all
+}
+
+/// An established end whose peer is now only a socket, with what the peer would send for `message`, in its records.
+fn intercepted(message: &Chunk) -> (Secure, OwnedFd, Vec<u8>) {
+    let [end, mut peer] = established(CHANNEL, sockets());
+    let (near, far) = sockets();
+    peer.send(message).expect("send");
+    let keep = peer.fd().try_clone_to_owned().expect("dup");
+    peer.flush().expect("flush");
+    let mut end = end;
+    let sealed = drain(&end.fd().try_clone_to_owned().expect("dup"));
+    assert!(!end.receive().expect("nothing more"));
+    drop((near, far, peer));
+    (end, keep, sealed)
+}
+
+#[test]
+fn a_changed_record_is_found_and_half_of_one_is_gone_with_its_peer() {
+    let (mut end, peer, mut sealed) = intercepted(&credit(1));
+    *sealed.last_mut().expect("not empty") ^= 1;
+    sock::send(peer.as_fd(), &sealed).expect("send");
+    let fault = end.receive().expect_err("changed");
+    assert_eq!(fault.kind, Kind::Wire, "{fault}");
+
+    let (mut end, peer, sealed) = intercepted(&credit(1));
+    sock::send(peer.as_fd(), &sealed[..sealed.len() - 1]).expect("send");
+    assert!(!end.receive().expect("half"));
+    drop(peer);
+    let fault = end.receive().expect_err("cut");
+    assert!(fault.kind == Kind::Gone && fault.to_string().contains("middle"), "{fault}");
+}
+
+#[test]
+fn a_repeated_record_is_found() {
+    let (mut end, peer, sealed) = intercepted(&credit(1));
+    sock::send(peer.as_fd(), &sealed.repeat(2)).expect("send");
+    assert_eq!(end.receive().expect_err("repeated").kind, Kind::Wire);
+    assert_eq!(end.next::<Chunk>().expect("the first is good"), Some(credit(1)));
+}
+
+#[test]
+fn what_came_before_the_end_is_there_and_then_the_peer_is_gone() {
+    let [mut end, mut peer] = established(CONTROL, tcp());
+    peer.send(&Chunk::Ended).expect("send");
+    peer.flush().expect("flush");
+    drop(peer);
+    let deadline = monotonic_us() + 5_000_000;
+    let fault = loop {
+        assert!(monotonic_us() < deadline);
+        match end.receive() {
+            Ok(_) => {}
+            Err(fault) => break fault,
+        }
+    };
+    assert_eq!(fault.kind, Kind::Gone, "{fault}");
+    assert_eq!(end.next::<Chunk>().expect("whole"), Some(Chunk::Ended));
+}
+
+#[test]
+fn last_words_are_heard_when_writing_fails_first() {
+    let [mut end, mut peer] = established(CONTROL, sockets());
+    peer.send(&credit(42)).expect("send");
+    peer.flush().expect("flush");
+    drop(peer);
+    end.send(&Chunk::Ended).expect("queued");
+    assert_eq!(end.flush().expect_err("closed").kind, Kind::Gone);
+    assert_eq!(end.next::<Chunk>().expect("whole"), Some(credit(42)));
+}
+
+#[test]
+fn a_message_that_is_none_is_named_and_the_next_is_read() {
+    let [mut end, mut peer] = established(CONTROL, sockets());
+    peer.send(&17u32).expect("send");
+    peer.send(&Chunk::Ended).expect("send");
+    peer.flush().expect("flush");
+    end.receive().expect("two frames");
+    let fault = end.next::<Chunk>().expect_err("a number");
+    assert!(fault.kind == Kind::Wire && fault.to_string().contains("Chunk"), "{fault}");
+    assert_eq!(end.next::<Chunk>().expect("good"), Some(Chunk::Ended));
+}
+
+#[test]
+fn a_reader_that_takes_nothing_stops_both_sides_from_growing() {
+    let [mut end, mut peer] = established(CHANNEL, tcp());
+    let chunk = data(vec![5; 48 * 1024]);
+    let refused = loop {
+        if let Err(fault) = peer.send(&chunk) {
+            break fault;
+        }
+        peer.flush().expect("flush");
+        // The reader's turn: it receives, but never asks for a message.
+        end.receive().expect("receive");
+        assert!(peer.queued() < QUEUE_MOST + 1024 * 1024);
+    };
+    assert_eq!(refused.kind, Kind::Gone, "{refused}");
+    let mut count = 0;
+    while end.next::<Chunk>().expect("good").is_some() {
+        count += 1;
+    }
+    assert!((100..300).contains(&count), "about 8 MiB were taken: {count} chunks");
+}

@@ -1,0 +1,166 @@
+//! What [`Space`](crate::Space) wants done. Effects are to be begun in the order in which they come.
+
+use crate::person::{KillTarget, Kin, Person, Usage};
+use std::fmt;
+use vocab::{Creds, Exit, NodeId, Pid, Sig, SigInfo};
+
+/// One act of the front daemon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Give a ghost a command. Per ghost they are carried out in order, also those given before it holds (a child whose Clone
+    /// was given). Each but Exit and Die is answered by [`Event::Done`](crate::Event::Done).
+    Ghost {
+        pid: Pid,
+        command: Command,
+    },
+    /// Answer the interrupted hold (EINTR), so that the pending SIGKILL or SIGSTOP takes the ghost.
+    Interrupt {
+        pid: Pid,
+    },
+    /// Answer the ghost's FLUSH: let it end.
+    Release {
+        pid: Pid,
+    },
+    /// The body runs again: so shall the ghost. A SIGCONT that is marked so that the ghost does not report it, and again if
+    /// the ghost is found stopped later by a Stop that was given before this.
+    Wake {
+        pid: Pid,
+    },
+
+    /// Start a program as `person`; `kin` are the stand-ins that it needs, outermost first. `copy` is its place in `RunMany::to`
+    /// (the caller is then `person.ppid`), or 0 for `Run` (the caller is `person.pid`).
+    Start {
+        node: NodeId,
+        person: Person,
+        kin: Vec<Kin>,
+        copy: u32,
+    },
+    /// The ghost of copy `copy` could not be made: this copy is not started.
+    NotCloned {
+        parent: Pid,
+        copy: u32,
+        errno: i32,
+    },
+    /// The process `pid` on `node` is from now on the stand-in of its program on another node.
+    BecomeStandIn {
+        node: NodeId,
+        pid: Pid,
+        creds: Creds,
+    },
+    /// Answer to StandInWanted: let it stand there.
+    StandIn {
+        node: NodeId,
+        kin: Kin,
+    },
+    /// Answer to StandInWanted: it cannot (ESRCH).
+    NoStandIn {
+        node: NodeId,
+        pid: Pid,
+        errno: i32,
+    },
+    /// The body ended: its stand-in on `node` ends likewise.
+    EndStandIn {
+        node: NodeId,
+        pid: Pid,
+        exit: Exit,
+        usage: Usage,
+    },
+    StopStandIn {
+        node: NodeId,
+        pid: Pid,
+        sig: Sig,
+    },
+    ContinueStandIn {
+        node: NodeId,
+        pid: Pid,
+    },
+
+    /// Deliver a signal to a body on `node`; permission has been checked.
+    Signal {
+        node: NodeId,
+        target: Pid,
+        info: SigInfo,
+        thread: Option<Pid>,
+    },
+    /// Send it to a process of the front end that has no ghost; permission has been checked.
+    SignalNative {
+        target: Pid,
+        info: SigInfo,
+    },
+    /// `sender` signals the native processes in group `pgid` on the front end (those that are no ghosts), as far as it may.
+    SignalNatives {
+        pgid: Pid,
+        sender: Creds,
+        info: SigInfo,
+    },
+    /// Answer to KillAsked.
+    KillDone {
+        node: NodeId,
+        id: u64,
+        errno: i32,
+    },
+
+    /// Tell with NativeEnded when this process of the front end ends (a pidfd).
+    WatchNative {
+        pid: Pid,
+    },
+    /// The program under `pid` has ended; whoever asked for it may want to know.
+    Ended {
+        pid: Pid,
+        exit: Exit,
+    },
+    /// One line for the log.
+    Transition(Transition),
+}
+
+/// What a ghost is to do to itself. The words are the system calls'.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Clone a ghost under `pid` ([`Pid::NONE`]: any number, told by Done). With `orphan` its parent is not the cloner: an
+    /// intermediate process clones it and ends at once.
+    Clone {
+        pid: Pid,
+        orphan: bool,
+    },
+    Exit(u8),
+    /// Die of this signal, with the core bit if `core`.
+    Die {
+        sig: Sig,
+        core: bool,
+    },
+    Stop(Sig),
+    Setsid,
+    /// setpgid(0, pgid).
+    Setpgid(Pid),
+    Ids(Creds),
+    Name(Vec<u8>),
+    /// wait4 for this child, which has ended.
+    Reap(Pid),
+    /// kill, or rt_sigqueueinfo with `queued`. `sig` 0 asks only.
+    Kill {
+        target: KillTarget,
+        sig: u8,
+        queued: Option<SigInfo>,
+    },
+    Subreaper(bool),
+}
+
+/// A change of state worth a line in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transition {
+    pub pid: Pid,
+    pub node: NodeId,
+    pub what: &'static str,
+    /// An errno or signal number, 0 where there is none.
+    pub number: i32,
+}
+
+impl fmt::Display for Transition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}: {}", self.pid, self.node, self.what)?;
+        if self.number != 0 {
+            write!(f, " {}", self.number)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! Parents and children: fork, exit, who takes orphans. And what a process is called and may do.
+
+use crate::effect::{Command, Effect};
+use crate::ghost::Ghost;
+use crate::person::Usage;
+use crate::space::Space;
+use crate::step::{Act, Mark, Step, StepId, What};
+use crate::table::{Body, End, Entry};
+use vocab::{Creds, Exit, NodeId, Pid};
+
+impl Space {
+    pub(crate) fn forked(&mut self, node: NodeId, parent: Pid, child: Pid) {
+        if self.table.get(child).is_some() {
+            // A repetition after a reconnect.
+            return;
+        }
+        let Some(entry) = self.table.get(parent).filter(|e| e.place == node && e.has_body()) else {
+            return self.stray(node, child);
+        };
+        let mut person = entry.person.clone();
+        (person.pid, person.ppid) = (child, parent);
+        self.table.insert(Entry::new(person, node, Body::Running, Ghost::Wanted));
+        match self.push(parent, Act::Command(Command::Clone { pid: child, orphan: false }), Mark::default()) {
+            Some(id) => {
+                if let Some(entry) = self.table.get_mut(child) {
+                    entry.clone = Some(id);
+                }
+            }
+            None => self.clone_otherwise(child),
+        }
+    }
+
+    /// A body that cannot be shown on the front end may not be.
+    pub(crate) fn stray(&mut self, node: NodeId, pid: Pid) {
+        self.log(pid, node, "body of nobody: killed", 0);
+        self.out.push(Effect::Signal { node, target: pid, info: crate::signal::our_kill(), thread: None });
+    }
+
+    /// Its parent's ghost died before it could clone this one: another one of the session does, for an orphan.
+    pub(crate) fn clone_otherwise(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get(pid) else { return };
+        if entry.ended() {
+            return self.not_cloned(pid, 0);
+        }
+        let Some(cloner) = self.cloner_for(entry) else {
+            return self.not_cloned(pid, crate::kill::ESRCH);
+        };
+        let person = entry.person.clone();
+        let own_session = person.sid == pid;
+        let group = self.table.get(cloner).map(|c| c.person.pgid);
+        let Some(id) = self.push(cloner, Act::Command(Command::Clone { pid, orphan: true }), Mark::default()) else {
+            return self.not_cloned(pid, crate::kill::ESRCH);
+        };
+        let mut first = vec![Act::Command(Command::Name(person.name)), Act::Command(Command::Ids(person.creds))];
+        if !own_session && group != Some(person.pgid) {
+            first.push(Act::Command(Command::Setpgid(person.pgid)));
+        }
+        for act in first {
+            let id = self.steps.add(pid, Mark::default());
+            if let Some(entry) = self.table.get_mut(pid) {
+                entry.queue.push_front(Step { id, act });
+            }
+        }
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.clone = Some(id);
+            if entry.ghost == Ghost::Coming {
+                entry.ghost = Ghost::Wanted;
+            }
+        }
+    }
+
+    /// Who can clone this ghost as an orphan: of its session and user, with the same process taking its orphans.
+    fn cloner_for(&self, entry: &Entry) -> Option<Pid> {
+        let person = &entry.person;
+        let dead = |p: &&Entry| p.kill_pending || !p.ghost.will_obey();
+        let heir = self.table.get(person.ppid).filter(dead).map_or(person.ppid, |p| p.person.ppid);
+        let taker = self.taker(heir);
+        let fits = |e: &Entry| {
+            // One that is still to come might be a child of this very one.
+            e.ghost == Ghost::Held
+                && e.end == End::No
+                && !e.ended()
+                && !e.kill_pending
+                && e.person.creds.uid == person.creds.uid
+                && (person.sid == person.pid || e.person.sid == person.sid)
+                && self.taker(e.person.pid) == taker
+        };
+        if let Some(near) = self.table.get(heir).filter(|e| fits(e)) {
+            return Some(near.person.pid);
+        }
+        self.table.which(fits).first().copied()
+    }
+
+    /// Who takes the orphans of a process whose parent is `from` (linux: `find_new_reaper`, kernel/exit.c).
+    fn taker(&self, from: Pid) -> Pid {
+        let mut at = from;
+        while let Some(entry) = self.table.get(at) {
+            if entry.subreaper && !entry.ended() {
+                return at;
+            }
+            at = entry.person.ppid;
+        }
+        Pid::INIT
+    }
+
+    pub(crate) fn exited(&mut self, pid: Pid, exit: Exit, usage: Usage) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        entry.body = Body::Ended(exit);
+        entry.early.clear();
+        let stop_pending = std::mem::take(&mut entry.stop_pending);
+        let (place, killed, asked, ppid) = (entry.place, entry.kill_pending, entry.asked, entry.person.ppid);
+        for node in std::mem::take(&mut entry.stands) {
+            self.out.push(Effect::EndStandIn { node, pid, exit, usage });
+        }
+        self.log(pid, place, "ended, wait status", exit.to_status());
+        if asked {
+            self.out.push(Effect::Ended { pid, exit });
+        }
+        if stop_pending {
+            self.discard_stop(pid);
+        }
+        self.drop_stops(pid);
+        if killed {
+            self.flush(pid);
+        }
+        self.queue_end(pid);
+        self.orphan_children(pid);
+        self.copy_ended(ppid, exit, asked);
+        self.bury(pid);
+    }
+
+    /// The ghost is to end once everything before is done.
+    pub(crate) fn queue_end(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        if entry.end != End::No || matches!(entry.ghost, Ghost::Absent | Ghost::Gone) {
+            return;
+        }
+        let mark = Mark { leaves: Some(entry.person.pgid), orphans: !entry.children.is_empty(), ..Mark::default() };
+        let id = self.steps.add(pid, mark);
+        entry.end = End::Queued(id);
+        entry.queue.push_back(Step { id, act: Act::End });
+        self.ready.push(pid);
+    }
+
+    /// `pid` has ended: its children go to who takes them.
+    pub(crate) fn orphan_children(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get(pid) else { return };
+        let (children, end) = (entry.children.clone(), entry.end);
+        if children.is_empty() {
+            return;
+        }
+        let ppid = self.taker(entry.person.ppid);
+        for child in children {
+            self.table.set_parent(child, ppid);
+            if let (Some(entry), End::Queued(id)) = (self.table.get_mut(child), end) {
+                let steps = &self.steps;
+                entry.orphaned_by.retain(|id| steps.is_open(*id));
+                entry.orphaned_by.push(id);
+            }
+            self.bury(child);
+        }
+    }
+
+    /// The node's kernel decides as ours does; where it cannot see the taker, ours counts.
+    pub(crate) fn adopted(&mut self, pid: Pid, ppid: Pid) {
+        let Some(entry) = self.table.get(pid) else { return };
+        let (own, place) = (entry.person.ppid, entry.place);
+        let parent_lives = self.table.get(own).is_some_and(|p| !p.ended());
+        if own != ppid && !parent_lives {
+            self.log(pid, place, "adopted by another process than here:", ppid.0);
+        }
+    }
+
+    pub(crate) fn subreaper(&mut self, pid: Pid, on: bool) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        entry.subreaper = on;
+        let mark = Mark { subreaper: true, ..Mark::default() };
+        self.push(pid, Act::Command(Command::Subreaper(on)), mark);
+    }
+
+    pub(crate) fn named(&mut self, pid: Pid, name: Vec<u8>) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        if entry.person.name != name {
+            entry.person.name.clone_from(&name);
+            self.push(pid, Act::Command(Command::Name(name)), Mark::default());
+        }
+    }
+
+    pub(crate) fn credentials(&mut self, pid: Pid, creds: Creds) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        if entry.person.creds == creds {
+            return;
+        }
+        entry.person.creds.clone_from(&creds);
+        let id = self.push(pid, Act::Command(Command::Ids(creds)), Mark::default());
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.ids = id;
+        }
+    }
+
+    /// Nothing but the end will be carried out by this ghost any more.
+    pub(crate) fn flush(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        let mut lost: Vec<(StepId, What)> = entry.given.drain(..).map(|g| (g.id, g.what)).collect();
+        let queue = std::mem::take(&mut entry.queue);
+        for step in queue {
+            match step.act.what() {
+                Some(what) => lost.push((step.id, what)),
+                None => entry.queue.push_back(step),
+            }
+        }
+        entry.stops = 0;
+        for (id, what) in lost {
+            self.steps.finish(id, &mut self.ready);
+            match what {
+                What::Clone { child, .. } if self.table.get(child).is_some_and(|e| e.clone == Some(id)) => {
+                    self.clone_otherwise(child);
+                }
+                What::Copy(copy) => self.copied(pid, copy, Err(crate::kill::ESRCH)),
+                What::Reap(child) => self.wait_otherwise(child),
+                What::Kill(Some((node, id))) => self.out.push(Effect::KillDone { node, id, errno: crate::kill::ESRCH }),
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn native_ended(&mut self, pid: Pid, exit: Option<Exit>) {
+        let Some(entry) = self.table.get_mut(pid).filter(|e| e.body == Body::Native) else { return };
+        let exit = exit.unwrap_or(Exit::Code(0));
+        entry.body = Body::Ended(exit);
+        for node in std::mem::take(&mut entry.stands) {
+            self.out.push(Effect::EndStandIn { node, pid, exit, usage: Usage::default() });
+        }
+        self.orphan_children(pid);
+        self.bury(pid);
+    }
+
+    pub(crate) fn not_started(&mut self, node: NodeId, pid: Pid, status: u8) {
+        if self.table.get(pid).is_some_and(|e| e.place == node && e.body == Body::Starting) {
+            self.exited(pid, Exit::Code(status), Usage::default());
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! kill(2) and its like by a body for something that is not on its node.
+
+use crate::effect::{Command, Effect};
+use crate::person::KillTarget;
+use crate::signal::may_signal;
+use crate::space::Space;
+use crate::step::{Act, Mark};
+use crate::table::{Body, Entry};
+use vocab::{NodeId, Pid, Sig, SigInfo};
+
+// errno(3), x86-64.
+pub(crate) const EPERM: i32 = 1;
+pub(crate) const ESRCH: i32 = 3;
+pub(crate) const EEXIST: i32 = 17;
+pub(crate) const EINVAL: i32 = 22;
+
+impl Space {
+    pub(crate) fn kill_asked(
+        &mut self,
+        node: NodeId,
+        id: u64,
+        sender: Pid,
+        target: KillTarget,
+        sig: u8,
+        queued: Option<SigInfo>,
+    ) {
+        let errno = match (self.table.get(sender), Sig::new(sig)) {
+            (None, _) => Some(ESRCH),
+            (_, None) if sig != 0 => Some(EINVAL),
+            (Some(from), sig) => {
+                let info = sig.map(|sig| queued.unwrap_or(SigInfo::kill(sig, sender, from.person.creds.uid.real)));
+                match target {
+                    KillTarget::Process(pid) => self.kill_process(node, id, sender, pid, info),
+                    KillTarget::Thread { pid, tid } => self.kill_thread(node, id, sender, pid, tid, info),
+                    KillTarget::Group(pgid) => {
+                        let rest = |e: &Entry| e.person.pgid == pgid && e.place != node && !e.stands.contains(&node);
+                        Some(self.kill_each(sender, self.table.which(rest), Some(pgid), info))
+                    }
+                    KillTarget::All => {
+                        let all = self.table.which(|e| e.person.pid != sender && e.body != Body::Native);
+                        Some(self.kill_each(sender, all, None, info))
+                    }
+                }
+            }
+        };
+        if let Some(errno) = errno {
+            self.out.push(Effect::KillDone { node, id, errno });
+        }
+    }
+
+    /// The sender's ghost does it, so the kernel of the front end decides and the receiver sees the sender.
+    fn kill_process(&mut self, node: NodeId, id: u64, sender: Pid, pid: Pid, info: Option<SigInfo>) -> Option<i32> {
+        let mut after = Vec::new();
+        if let Some(target) = self.table.get(pid) {
+            after.extend(target.clone);
+            after.extend(target.ids);
+        }
+        let queued = info.filter(|i| i.code == SigInfo::SI_QUEUE);
+        let sig = info.map_or(0, |i| i.sig.number());
+        let command = Command::Kill { target: KillTarget::Process(pid), sig, queued };
+        let mark = Mark { after, ..Mark::default() };
+        match self.push(sender, Act::Kill { command, ask: Some((node, id)) }, mark) {
+            Some(_) => None,
+            None => Some(ESRCH),
+        }
+    }
+
+    /// Threads have no ghosts: straight to the body's node, or by the kernel for a process of the front end.
+    fn kill_thread(
+        &mut self,
+        node: NodeId,
+        id: u64,
+        sender: Pid,
+        pid: Pid,
+        tid: Pid,
+        info: Option<SigInfo>,
+    ) -> Option<i32> {
+        let (Some(from), Some(target)) = (self.table.get(sender), self.table.get(pid)) else {
+            return self.kill_native_thread(node, id, sender, pid, tid, info);
+        };
+        if target.body == Body::Native {
+            return self.kill_native_thread(node, id, sender, pid, tid, info);
+        }
+        if target.ended() {
+            return Some(ESRCH);
+        }
+        if !may_signal(from, target, info.map(|i| i.sig)) {
+            return Some(EPERM);
+        }
+        let place = target.place;
+        if let Some(info) = info {
+            let info = SigInfo { code: if info.code == 0 { SigInfo::SI_TKILL } else { info.code }, ..info };
+            if target.body == Body::Starting {
+                self.deliver(pid, info);
+            } else {
+                self.out.push(Effect::Signal { node: place, target: pid, info, thread: Some(tid) });
+            }
+        }
+        Some(0)
+    }
+
+    fn kill_native_thread(
+        &mut self,
+        node: NodeId,
+        id: u64,
+        sender: Pid,
+        pid: Pid,
+        tid: Pid,
+        info: Option<SigInfo>,
+    ) -> Option<i32> {
+        let queued = info.filter(|i| i.code == SigInfo::SI_QUEUE);
+        let sig = info.map_or(0, |i| i.sig.number());
+        let command = Command::Kill { target: KillTarget::Thread { pid, tid }, sig, queued };
+        match self.push(sender, Act::Kill { command, ask: Some((node, id)) }, Mark::default()) {
+            Some(_) => None,
+            None => Some(ESRCH),
+        }
+    }
+
+    /// Several at once: success if one was permitted (linux: `__kill_pgrp_info`, `kill_something_info`).
+    fn kill_each(&mut self, sender: Pid, pids: Vec<Pid>, group: Option<Pid>, info: Option<SigInfo>) -> i32 {
+        let Some(from) = self.table.get(sender) else { return ESRCH };
+        let creds = from.person.creds.clone();
+        let mut errno = ESRCH;
+        let mut permitted = Vec::new();
+        for pid in pids {
+            let Some(target) = self.table.get(pid).filter(|t| !t.ended() || group.is_some()) else { continue };
+            if may_signal(from, target, info.map(|i| i.sig)) {
+                permitted.push(pid);
+                errno = 0;
+            } else if errno == ESRCH {
+                errno = EPERM;
+            }
+        }
+        let Some(info) = info else { return errno };
+        for pid in permitted {
+            self.deliver(pid, info);
+        }
+        // The group of a job of a shell on the front end may have members that the space has never heard of.
+        if let Some(pgid) = group.filter(|g| self.table.get(*g).is_none_or(|e| e.asked || e.body == Body::Native)) {
+            self.out.push(Effect::SignalNatives { pgid, sender: creds, info });
+        }
+        errno
+    }
+}

@@ -1,0 +1,25 @@
+//! Nodes that come and go.
+
+use crate::person::Usage;
+use crate::space::Space;
+use vocab::{Exit, NodeId, Pid};
+
+impl Space {
+    pub(crate) fn node_up(&mut self, node: NodeId) {
+        self.nodes.insert(node);
+        self.log(Pid::NONE, node, "node up", 0);
+    }
+
+    /// Everything on the node has ended. Asks that came from it have nobody who waits for them.
+    pub(crate) fn node_lost(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+        self.log(Pid::NONE, node, "node lost", 0);
+        for entry in self.table.values_mut() {
+            entry.stands.remove(&node);
+            entry.drop_asks(node);
+        }
+        for pid in self.table.which(|e| e.place == node && e.has_body()) {
+            self.exited(pid, Exit::NodeLost, Usage::default());
+        }
+    }
+}

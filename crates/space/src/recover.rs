@@ -1,0 +1,129 @@
+//! After a restart of the front daemon, or a node's absence: what is known on one side only must end.
+
+use crate::person::{Person, Usage};
+use crate::space::Space;
+use crate::step::{Act, What};
+use crate::table::{Body, Entry};
+use std::collections::{BTreeSet, HashMap};
+use vocab::{Exit, NodeId, Pid};
+
+impl Space {
+    pub(crate) fn ghost_found(&mut self, person: Person, stopped: bool) {
+        let pid = person.pid;
+        if self.table.get(pid).is_some_and(|e| e.body != Body::Native) {
+            return;
+        }
+        self.become_ghost(person, NodeId::FRONT, Body::Unclaimed);
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.ghost = entry.ghost.next(crate::ghost::Turn::Held);
+            entry.asleep = stopped;
+        }
+        let children = self.table.which(|e| e.person.ppid == pid);
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.children.extend(children);
+        }
+    }
+
+    pub(crate) fn node_back(&mut self, node: NodeId, bodies: Vec<Person>, stand_ins: &[Pid], natives: Vec<Person>) {
+        self.nodes.insert(node);
+        self.natives(natives);
+        self.log(Pid::NONE, node, "node back", 0);
+        let there: BTreeSet<Pid> = bodies.iter().map(|p| p.pid).collect();
+        for pid in self.table.which(|e| e.place == node && e.has_body() && !there.contains(&e.person.pid)) {
+            if self.table.get(pid).is_some_and(|e| e.body != Body::Starting) {
+                self.exited(pid, Exit::NodeLost, Usage::default());
+            }
+        }
+        for person in parents_first(bodies) {
+            self.claim(node, person);
+        }
+        for pid in stand_ins {
+            if let Some(entry) = self.table.get_mut(*pid).filter(|e| !e.ended()) {
+                entry.stands.insert(node);
+            }
+        }
+    }
+
+    /// A node says that `person` is on it.
+    fn claim(&mut self, node: NodeId, person: Person) {
+        let pid = person.pid;
+        match self.table.get_mut(pid) {
+            None => {
+                self.forked(node, person.ppid, pid);
+                let fits = person.sid == pid || self.table.get(pid).is_some_and(|e| e.person.sid == person.sid);
+                if self.table.get(pid).is_some() && !fits {
+                    self.not_cloned(pid, crate::kill::EPERM);
+                }
+            }
+            Some(entry) if entry.body == Body::Unclaimed => {
+                entry.place = node;
+                entry.body = Body::Running;
+                entry.stands.remove(&node);
+                let ppid = entry.person.ppid;
+                let asked = self.table.get(ppid).is_none_or(|p| p.body == Body::Native);
+                if let Some(entry) = self.table.get_mut(pid) {
+                    entry.asked = asked;
+                }
+                self.wake(pid);
+            }
+            Some(entry) if entry.place == node && entry.body == Body::Starting => self.started(pid),
+            Some(entry) if entry.place == node && entry.has_body() => {}
+            // Its end is known here already, or it stands there for a body elsewhere.
+            Some(_) => return,
+        }
+        self.follow(person);
+    }
+
+    /// Brings the ghost to where the body is by now.
+    fn follow(&mut self, person: Person) {
+        let pid = person.pid;
+        if person.sid == pid {
+            self.session(pid);
+        }
+        self.group(pid, person.pgid);
+        self.credentials(pid, person.creds);
+        self.named(pid, person.name);
+    }
+
+    /// Ghosts that no node knows end.
+    pub(crate) fn settled(&mut self) {
+        for pid in self.table.which(|e| e.body == Body::Unclaimed) {
+            self.log(pid, NodeId::FRONT, "ghost without body ends", 0);
+            self.exited(pid, Exit::NodeLost, Usage::default());
+        }
+    }
+}
+
+/// The same, each after its parent if that is among them.
+fn parents_first(bodies: Vec<Person>) -> Vec<Person> {
+    let mut left: HashMap<Pid, Person> = bodies.into_iter().map(|p| (p.pid, p)).collect();
+    let mut order: Vec<Pid> = left.keys().copied().collect();
+    order.sort_unstable();
+    let mut sorted = Vec::with_capacity(order.len());
+    for pid in order {
+        let mut line = Vec::new();
+        let mut at = pid;
+        while let Some(person) = left.remove(&at) {
+            at = person.ppid;
+            line.push(person);
+        }
+        sorted.extend(line.into_iter().rev());
+    }
+    sorted
+}
+
+impl Entry {
+    /// Nobody waits any more for the answers to what `node` has asked.
+    pub(crate) fn drop_asks(&mut self, node: NodeId) {
+        for given in &mut self.given {
+            if let What::Kill(ask) = &mut given.what {
+                *ask = ask.filter(|(asker, _)| *asker != node);
+            }
+        }
+        for step in &mut self.queue {
+            if let Act::Kill { ask, .. } = &mut step.act {
+                *ask = ask.filter(|(asker, _)| *asker != node);
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `shoal run`: a process becomes the ghost of what it starts.
+
+use crate::effect::Effect;
+use crate::ghost::Ghost;
+use crate::person::Person;
+use crate::space::Space;
+use crate::table::{Body, Entry};
+use vocab::{NodeId, Pid};
+
+/// What a shell exits with when it cannot run a program that it has found.
+const CANNOT_RUN: u8 = 126;
+
+impl Space {
+    pub(crate) fn run(&mut self, person: Person, at: NodeId, to: NodeId, kin: Vec<Person>) {
+        self.natives(kin);
+        let pid = person.pid;
+        if at.is_front() {
+            self.become_ghost(person, to, Body::Starting);
+        } else {
+            let Some(entry) = self.table.get_mut(pid).filter(|e| e.place == at && e.has_body()) else {
+                return self.log(pid, at, "run by nobody", 0);
+            };
+            entry.body = Body::Starting;
+            entry.place = to;
+            if at != to {
+                entry.stands.remove(&to);
+                entry.stands.insert(at);
+                let creds = entry.person.creds.clone();
+                self.out.push(Effect::BecomeStandIn { node: at, pid, creds });
+            }
+        }
+        self.start(pid, to, 0);
+    }
+
+    /// The process `person.pid` of the front end will hold. It may have been kin before.
+    pub(crate) fn become_ghost(&mut self, person: Person, to: NodeId, body: Body) {
+        let mut entry = Entry::new(person, to, body, Ghost::Coming);
+        if let Some(mut old) = self.table.remove(entry.person.pid) {
+            std::mem::swap(&mut entry.children, &mut old.children);
+            std::mem::swap(&mut entry.stands, &mut old.stands);
+            entry.stands.remove(&to);
+        }
+        self.table.insert(entry);
+    }
+
+    /// Lets the node start the program of `pid`.
+    pub(crate) fn start(&mut self, pid: Pid, node: NodeId, copy: u32) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        entry.asked = true;
+        let person = entry.person.clone();
+        if !self.nodes.contains(&node) {
+            self.log(pid, node, "node is down: not started", 0);
+            return self.not_started(node, pid, CANNOT_RUN);
+        }
+        let kin = self.kin_on(node, pid);
+        self.log(pid, node, "start", 0);
+        self.out.push(Effect::Start { node, person, kin, copy });
+    }
+
+    /// Makes processes of the front end known, as kin.
+    pub(crate) fn natives(&mut self, kin: Vec<Person>) {
+        for person in kin {
+            let pid = person.pid;
+            if pid == Pid::INIT || pid == Pid::NONE {
+                continue;
+            }
+            match self.table.get_mut(pid) {
+                Some(entry) if entry.body == Body::Native => {
+                    let ppid = person.ppid;
+                    entry.person = Person { ppid: entry.person.ppid, ..person };
+                    self.table.set_parent(pid, ppid);
+                }
+                Some(_) => {}
+                None => {
+                    self.table.insert(Entry::new(person, NodeId::FRONT, Body::Native, Ghost::Absent));
+                    self.out.push(Effect::WatchNative { pid });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Sessions.
+
+use crate::effect::Command;
+use crate::space::Space;
+use crate::step::{Act, Mark};
+use vocab::Pid;
+
+impl Space {
+    /// setsid fails while a group of that number exists (linux: `ksys_setsid`, kernel/sys.c), so who leaves it goes first.
+    pub(crate) fn session(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        if entry.person.sid == pid {
+            return;
+        }
+        let old = std::mem::replace(&mut entry.person.pgid, pid);
+        entry.person.sid = pid;
+        let mark = Mark { leaves: Some(old), makes: Some(pid), ..Mark::default() };
+        self.push(pid, Act::Command(Command::Setsid), mark);
+    }
+}

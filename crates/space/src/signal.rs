@@ -1,0 +1,115 @@
+//! Who gets which signal.
+
+use crate::effect::{Command, Effect};
+use crate::person::KillTarget;
+use crate::space::Space;
+use crate::step::{Act, Mark};
+use crate::table::{Body, Entry};
+use vocab::{Creds, Ids, NodeId, Pid, Sig, SigInfo};
+
+/// A signal that the kernel of the front end has let through without telling us the sender (SIGKILL, SIGSTOP), or our own.
+pub(crate) fn our_signal(sig: Sig) -> SigInfo {
+    SigInfo::kill(sig, Pid::NONE, 0)
+}
+
+pub(crate) fn our_kill() -> SigInfo {
+    our_signal(Sig::KILL)
+}
+
+/// Did the kernel make it, not a process (linux: `SI_FROMUSER`)?
+fn by_kernel(info: &SigInfo) -> bool {
+    info.code > 0
+}
+
+/// Is it the kernel's word on a child? Ghosts have children of their own, whose bodies' parents learn it from their own kernel.
+fn of_child(info: &SigInfo) -> bool {
+    info.sig == Sig::CHLD && by_kernel(info)
+}
+
+impl Space {
+    /// A ghost was signalled: the body gets it.
+    pub(crate) fn signalled(&mut self, pid: Pid, info: SigInfo) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        if info.sig == Sig::CONT {
+            entry.asleep = false;
+        }
+        if of_child(&info) {
+            return;
+        }
+        if matches!(entry.body, Body::Many(_)) {
+            return self.many_signalled(pid, info);
+        }
+        if entry.ids.is_some_and(|id| self.steps.is_open(id)) && !self.may_still(pid, &info) {
+            return self.log(pid, NodeId::FRONT, "not permitted any more: signal", i32::from(info.sig.number()));
+        }
+        self.deliver(pid, info);
+    }
+
+    /// The kernel has checked against the ghost's ids, which are not the body's yet.
+    fn may_still(&self, pid: Pid, info: &SigInfo) -> bool {
+        let Some(target) = self.table.get(pid) else { return false };
+        if by_kernel(info) || info.uid == 0 {
+            return true;
+        }
+        match self.table.get(info.pid) {
+            Some(sender) => may_signal(sender, target, Some(info.sig)),
+            None => Creds { uid: Ids::all(info.uid), ..Creds::default() }.may_signal(&target.person.creds),
+        }
+    }
+
+    /// Sends it on to where the body is, or keeps it until there is one.
+    pub(crate) fn deliver(&mut self, pid: Pid, info: SigInfo) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        match entry.body {
+            Body::Starting => entry.early.push(info),
+            Body::Running | Body::Stopped(_) => {
+                self.out.push(Effect::Signal { node: entry.place, target: pid, info, thread: None });
+            }
+            Body::Native => self.out.push(Effect::SignalNative { target: pid, info }),
+            Body::Many(_) => self.many_signalled(pid, info),
+            Body::Unclaimed | Body::Ended(_) => {}
+        }
+    }
+
+    /// The program runs: what came too early follows it.
+    pub(crate) fn started(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid).filter(|e| e.body == Body::Starting) else { return };
+        entry.body = Body::Running;
+        let place = entry.place;
+        for info in std::mem::take(&mut entry.early) {
+            self.deliver(pid, info);
+        }
+        self.log(pid, place, "started", 0);
+    }
+
+    /// The space itself wants it dead.
+    pub(crate) fn kill_body(&mut self, pid: Pid) {
+        if let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body() && !e.killed) {
+            entry.killed = true;
+            self.deliver(pid, our_kill());
+        }
+    }
+
+    /// A stand-in on a node was signalled, and the node's kernel let it: the real one is.
+    pub(crate) fn stand_in_signalled(&mut self, _node: NodeId, target: Pid, info: SigInfo) {
+        let Some(entry) = self.table.get(target) else { return };
+        if of_child(&info) {
+            return;
+        }
+        let sender_obeys = self.table.get(info.pid).is_some_and(|s| s.ghost.will_obey());
+        if entry.body == Body::Native && sender_obeys {
+            // So that the receiver sees who sent it.
+            let queued = (info.code == SigInfo::SI_QUEUE).then_some(info);
+            let command = Command::Kill { target: KillTarget::Process(target), sig: info.sig.number(), queued };
+            self.push(info.pid, Act::Kill { command, ask: None }, Mark::default());
+        } else {
+            self.deliver(target, info);
+        }
+    }
+}
+
+/// May `sender` send `sig` (none: ask) to `target`? linux: `kill_ok_by_cred` and `check_kill_permission`, kernel/signal.c.
+pub(crate) fn may_signal(sender: &Entry, target: &Entry, sig: Option<Sig>) -> bool {
+    let same_session = sig == Some(Sig::CONT) && sender.person.sid == target.person.sid;
+    same_session || sender.person.creds.may_signal(&target.person.creds)
+}

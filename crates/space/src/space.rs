@@ -1,0 +1,155 @@
+//! The machine itself: what it holds, and which event goes where.
+
+use crate::effect::{Command, Effect, Transition};
+use crate::event::{BodyEvent, Event};
+use crate::person::Person;
+use crate::step::{Act, Mark, Step, StepId, Steps};
+use crate::table::{Body, Entry, Table};
+use std::collections::BTreeSet;
+use vocab::{Exit, NodeId, Pid, Sig};
+
+/// All processes of one front end, on it and on its nodes.
+#[derive(Debug, Default)]
+pub struct Space {
+    pub(crate) table: Table,
+    pub(crate) steps: Steps,
+    /// Nodes that are up.
+    pub(crate) nodes: BTreeSet<NodeId>,
+    /// Ghosts that may have something due.
+    pub(crate) ready: Vec<Pid>,
+    pub(crate) out: Vec<Effect>,
+}
+
+/// What can be asked of one process of the space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View<'a> {
+    pub person: &'a Person,
+    /// Where its body is.
+    pub node: NodeId,
+    /// The signal that stopped it.
+    pub stopped: Option<Sig>,
+    /// How it ended, while it has not been waited for.
+    pub ended: Option<Exit>,
+}
+
+impl Space {
+    pub fn new() -> Space {
+        Space::default()
+    }
+
+    /// Takes one event and appends what is to be done.
+    pub fn step(&mut self, event: Event, effects: &mut Vec<Effect>) {
+        std::mem::swap(&mut self.out, effects);
+        self.take(event);
+        while let Some(pid) = self.ready.pop() {
+            self.pump(pid);
+        }
+        std::mem::swap(&mut self.out, effects);
+    }
+
+    /// One process; `None` for one that the space does not know.
+    pub fn get(&self, pid: Pid) -> Option<View<'_>> {
+        self.table.get(pid).map(view)
+    }
+
+    /// All processes of the space, in no order; natives that are kin included.
+    pub fn iter(&self) -> impl Iterator<Item = View<'_>> {
+        self.table.iter().map(|(_, entry)| view(entry))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bodies on `node`.
+    pub fn bodies(&self, node: NodeId) -> usize {
+        self.table.iter().filter(|(_, e)| e.place == node && e.has_body()).count()
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::NodeUp { node } => self.node_up(node),
+            Event::NodeLost { node } => self.node_lost(node),
+            Event::NodeBack { node, bodies, stand_ins, natives } => self.node_back(node, bodies, &stand_ins, natives),
+            Event::Run { person, at, to, kin } => self.run(person, at, to, kin),
+            Event::RunMany { parent, to, kin } => self.run_many(parent, to, kin),
+            Event::NotStarted { node, pid, status } => self.not_started(node, pid, status),
+            Event::Body { node, event } => self.body(node, event),
+            Event::Held { pid } => self.held(pid),
+            Event::Done { pid, result } => self.done(pid, result),
+            Event::Signalled { pid, info } => self.signalled(pid, info),
+            Event::Pending { pid, set } => self.pending(pid, set),
+            Event::Dying { pid } => self.dying(pid),
+            Event::Gone { pid } => self.gone(pid),
+            Event::NativeEnded { pid, exit } => self.native_ended(pid, exit),
+            Event::StandInSignalled { node, target, info } => self.stand_in_signalled(node, target, info),
+            Event::StandInGone { node, pid } => self.stand_in_gone(node, pid),
+            Event::StandInWanted { node, pid } => self.stand_in_wanted(node, pid),
+            Event::KillAsked { node, id, sender, target, sig, queued } => {
+                self.kill_asked(node, id, sender, target, sig, queued)
+            }
+            Event::GhostFound { person, stopped } => self.ghost_found(person, stopped),
+            Event::Settled => self.settled(),
+        }
+    }
+
+    fn body(&mut self, node: NodeId, event: BodyEvent) {
+        if let BodyEvent::Forked { parent, child } = event {
+            return self.forked(node, parent, child);
+        }
+        if let BodyEvent::Reaped { pid } = event {
+            return self.reaped(node, pid);
+        }
+        let pid = event.pid();
+        // A node may still tell of a process whose program is elsewhere by now, or of one that was given up.
+        if !self.table.get(pid).is_some_and(|e| e.place == node && e.has_body()) {
+            return;
+        }
+        match event {
+            BodyEvent::Started { .. } => self.started(pid),
+            BodyEvent::Named { name, .. } => self.named(pid, name),
+            BodyEvent::Credentials { creds, .. } => self.credentials(pid, creds),
+            BodyEvent::Group { pgid, .. } => self.group(pid, pgid),
+            BodyEvent::Session { .. } => self.session(pid),
+            BodyEvent::Stopped { sig, .. } => self.stopped(pid, sig),
+            BodyEvent::Continued { .. } => self.continued(pid),
+            BodyEvent::Exited { exit, usage, .. } => self.exited(pid, exit, usage),
+            BodyEvent::Adopted { ppid, .. } => self.adopted(pid, ppid),
+            BodyEvent::Subreaper { on, .. } => self.subreaper(pid, on),
+            BodyEvent::Forked { .. } | BodyEvent::Reaped { .. } => {}
+        }
+    }
+
+    /// Queues a step for a ghost that will obey; `None` if there is none such.
+    pub(crate) fn push(&mut self, pid: Pid, act: Act, mark: Mark) -> Option<StepId> {
+        let stop = matches!(act, Act::Command(Command::Stop(_)));
+        let again = if stop { None } else { self.rouse(pid) };
+        let entry = self.table.get_mut(pid).filter(|e| e.ghost.will_obey())?;
+        let id = self.steps.add(pid, mark);
+        entry.queue.push_back(Step { id, act });
+        if let Some(sig) = again {
+            let id = self.steps.add(pid, Mark::default());
+            entry.queue.push_back(Step { id, act: Act::Command(Command::Stop(sig)) });
+        }
+        self.ready.push(pid);
+        Some(id)
+    }
+
+    pub(crate) fn log(&mut self, pid: Pid, node: NodeId, what: &'static str, number: i32) {
+        self.out.push(Effect::Transition(Transition { pid, node, what, number }));
+    }
+}
+
+fn view(entry: &Entry) -> View<'_> {
+    View {
+        person: &entry.person,
+        node: entry.place,
+        stopped: if let Body::Stopped(sig) = entry.body { Some(sig) } else { None },
+        ended: if let Body::Ended(exit) = entry.body { Some(exit) } else { None },
+    }
+}

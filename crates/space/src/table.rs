@@ -1,0 +1,172 @@
+//! Who exists, where, and in what state.
+
+use crate::ghost::Ghost;
+use crate::many::Many;
+use crate::person::Person;
+use crate::step::{Given, Step, StepId};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use vocab::{Exit, NodeId, Pid, Sig, SigInfo};
+
+/// The state of the process itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Body {
+    /// A process of the front end that is kin of bodies.
+    Native,
+    /// `shoal run` for several nodes: the parent of the copies' ghosts.
+    Many(Many),
+    /// A ghost found after a restart that no node has claimed yet.
+    Unclaimed,
+    /// Asked for, not yet exec'd.
+    Starting,
+    Running,
+    Stopped(Sig),
+    Ended(Exit),
+}
+
+/// How far the ghost's own end is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    No,
+    Queued(StepId),
+    Issued(StepId),
+}
+
+/// One process.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// As its body has it; the ghost follows.
+    pub(crate) person: Person,
+    /// Where the body is.
+    pub(crate) place: NodeId,
+    pub(crate) body: Body,
+    pub(crate) ghost: Ghost,
+    pub(crate) children: BTreeSet<Pid>,
+    /// Nodes on which it stands for the body elsewhere.
+    pub(crate) stands: BTreeSet<NodeId>,
+    pub(crate) subreaper: bool,
+    /// A client asked for it and is told of its end.
+    pub(crate) asked: bool,
+    /// Signals that came before the program was exec'd.
+    pub(crate) early: Vec<SigInfo>,
+    /// The ghost's hold is interrupted, with this pending.
+    pub(crate) kill_pending: bool,
+    pub(crate) stop_pending: bool,
+    /// The body has been sent a SIGKILL on behalf of the space.
+    pub(crate) killed: bool,
+    /// The ghost was stopped by SIGSTOP itself, not by a command.
+    pub(crate) asleep: bool,
+    /// Stop commands given and not reported.
+    pub(crate) stops: u32,
+    /// The parent has waited for the body.
+    pub(crate) reaped: bool,
+    /// Commands not yet given, in order.
+    pub(crate) queue: VecDeque<Step>,
+    /// Commands given and not yet reported, in order.
+    pub(crate) given: VecDeque<Given>,
+    pub(crate) end: End,
+    /// The Clone that makes this ghost, and the last change of its ids.
+    pub(crate) clone: Option<StepId>,
+    pub(crate) ids: Option<StepId>,
+    /// Ends of former parents, after which a new one may wait for it.
+    pub(crate) orphaned_by: Vec<StepId>,
+}
+
+impl Entry {
+    pub(crate) fn new(person: Person, place: NodeId, body: Body, ghost: Ghost) -> Entry {
+        Entry {
+            person,
+            place,
+            body,
+            ghost,
+            children: BTreeSet::new(),
+            stands: BTreeSet::new(),
+            subreaper: false,
+            asked: false,
+            early: Vec::new(),
+            kill_pending: false,
+            stop_pending: false,
+            killed: false,
+            asleep: false,
+            stops: 0,
+            reaped: false,
+            queue: VecDeque::new(),
+            given: VecDeque::new(),
+            end: End::No,
+            clone: None,
+            ids: None,
+            orphaned_by: Vec::new(),
+        }
+    }
+
+    pub(crate) fn ended(&self) -> bool {
+        matches!(self.body, Body::Ended(_))
+    }
+
+    /// Is there a body on a node that can get signals?
+    pub(crate) fn has_body(&self) -> bool {
+        matches!(self.body, Body::Starting | Body::Running | Body::Stopped(_))
+    }
+}
+
+/// All processes, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    entries: HashMap<Pid, Entry>,
+}
+
+impl Table {
+    pub(crate) fn get(&self, pid: Pid) -> Option<&Entry> {
+        self.entries.get(&pid)
+    }
+
+    pub(crate) fn get_mut(&mut self, pid: Pid) -> Option<&mut Entry> {
+        self.entries.get_mut(&pid)
+    }
+
+    /// Puts an entry in, and with its parent.
+    pub(crate) fn insert(&mut self, entry: Entry) {
+        let (pid, ppid) = (entry.person.pid, entry.person.ppid);
+        if let Some(parent) = self.entries.get_mut(&ppid) {
+            parent.children.insert(pid);
+        }
+        self.entries.insert(pid, entry);
+    }
+
+    pub(crate) fn remove(&mut self, pid: Pid) -> Option<Entry> {
+        let entry = self.entries.remove(&pid)?;
+        if let Some(parent) = self.entries.get_mut(&entry.person.ppid) {
+            parent.children.remove(&pid);
+        }
+        Some(entry)
+    }
+
+    pub(crate) fn set_parent(&mut self, pid: Pid, ppid: Pid) {
+        let Some(entry) = self.entries.get_mut(&pid) else { return };
+        let old = std::mem::replace(&mut entry.person.ppid, ppid);
+        if let Some(parent) = self.entries.get_mut(&old) {
+            parent.children.remove(&pid);
+        }
+        if let Some(parent) = self.entries.get_mut(&ppid) {
+            parent.children.insert(pid);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Pid, &Entry)> {
+        self.entries.iter().map(|(pid, entry)| (*pid, entry))
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.values_mut()
+    }
+
+    /// The numbers of those that `keep`s, in order.
+    pub(crate) fn which(&self, keep: impl Fn(&Entry) -> bool) -> Vec<Pid> {
+        let mut pids: Vec<Pid> = self.iter().filter(|(_, e)| keep(e)).map(|(pid, _)| pid).collect();
+        pids.sort_unstable();
+        pids
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
