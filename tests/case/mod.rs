@@ -26,11 +26,21 @@ pub(crate) enum End {
 
 pub(crate) type Scene = (&'static str, fn(&Place) -> Res<End>);
 
-/// All scenes as tests.
-pub(crate) fn trials(place: &Arc<Place>, repeat: u32) -> Vec<Trial> {
+/// Every scene.
+fn all() -> Vec<Scene> {
     let all =
         [commands::SCENES, jobs::SCENES, users::SCENES, bad_input::SCENES, loss::SCENES, real::SCENES, residue::SCENES];
-    all.concat().into_iter().map(|(name, scene)| trial(name, scene, place.clone(), repeat)).collect()
+    all.concat()
+}
+
+/// The names of all scenes.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    all().into_iter().map(|(name, _)| name.to_string())
+}
+
+/// All scenes as tests.
+pub(crate) fn trials(place: &Arc<Place>, repeat: u32) -> Vec<Trial> {
+    all().into_iter().map(|(name, scene)| trial(name, scene, place.clone(), repeat)).collect()
 }
 
 fn trial(name: &str, scene: fn(&Place) -> Res<End>, place: Arc<Place>, repeat: u32) -> Trial {
