@@ -199,7 +199,7 @@ fn nursery(ghosts: &mut Ghosts, hold: &Path, leases: &[Lease]) -> Result<(Pid, L
     let listener = kern::pidfd::getfd(pidfd.as_fd(), number as i32)
         .map_err(|errno| Fault::sys(errno, "take the gate's listener"))?;
     // Its copies of our descriptors would keep them open when we close ours.
-    let kept = number_of(hold)?;
+    let kept = number_of(pid, hold)?;
     for (first, last) in [(0, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
         ghosts.command(pid, Command::Close { first, last });
         done(ghosts, pid)?;
@@ -207,10 +207,10 @@ fn nursery(ghosts: &mut Ghosts, hold: &Path, leases: &[Lease]) -> Result<(Pid, L
     Ok((pid, Listener::from_fd(listener)))
 }
 
-/// The descriptor of this process that is the file `path`.
-fn number_of(path: &Path) -> Result<u32> {
+/// The descriptor of process `pid` that is the file `path`.
+fn number_of(pid: Pid, path: &Path) -> Result<u32> {
     let doing = || format!("find the descriptor of {}", path.display());
-    let entries = std::fs::read_dir("/proc/self/fd").map_err(|e| Fault::io(&e, doing()))?;
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(|e| Fault::io(&e, doing()))?;
     let number = |entry: std::io::Result<std::fs::DirEntry>| {
         let entry = entry.ok()?;
         let target = std::fs::read_link(entry.path()).ok()?;

@@ -60,7 +60,7 @@ pub(crate) fn read(path: Option<&Path>) -> Result<File> {
 
 fn parse(text: &str) -> Result<File> {
     toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
         Fault::refused(format!("line {line}: {}", error.message().replace('\n', " ")))
     })
 }

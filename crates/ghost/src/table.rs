@@ -68,8 +68,8 @@ pub struct Ghosts {
     next_family: u64,
     next_tag: u32,
     late: VecDeque<(u64, Pid)>,
-    /// What this process opened itself. Closing it waits for our own answer, so it stays open, and goes after `device`.
-    own_file: Option<OwnedFd>,
+    /// Happened before the first [`Ghosts::read`].
+    early: Vec<Happened>,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
 }
@@ -103,7 +103,7 @@ impl Ghosts {
             next_family: u64::from(start) << 32 | 1,
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
             late: VecDeque::new(),
-            own_file: None,
+            early: Vec::new(),
             own_open: None,
         }
     }
@@ -186,6 +186,7 @@ impl Ghosts {
     /// # Errors
     /// `Gone` when the mount is gone: no stand-in is held any more.
     pub fn read(&mut self, most: usize, happened: &mut Vec<Happened>) -> Result<bool> {
+        happened.append(&mut self.early);
         for _ in 0..most {
             match self.device.next()? {
                 None => return Ok(false),
@@ -230,9 +231,9 @@ impl Ghosts {
     pub fn make_first(&mut self, path: &Path, slots: Slots, pid: Pid, name: Name) -> Result<Pid> {
         let (file, fh) = self.open_own(path)?;
         let first = kern::standin::here::make_first(slots, &file, pid, name.bytes())?;
-        self.own_file = Some(file);
         self.families.insert(fh, Family::new(slots.count()));
         self.ghosts.insert(first, Ghost::coming(fh, Some(0)));
+        self.close_own(file)?;
         Ok(first)
     }
 
@@ -251,6 +252,20 @@ impl Ghosts {
             Ok(Err(error)) => Err(Fault::io(&error, format!("open {}", path.display()))),
             Err(_) => Err(Fault::bug("the opening thread panicked")),
         }
+    }
+
+    /// The daemon must not keep the file: when it dies, its last thread would wait for its own answer to the FLUSH, while the
+    /// device, whose end would free it, is released only after all files are closed (linux: do_exit, exit_files before
+    /// exit_task_work). A thread closes it, since that too waits for our answer.
+    fn close_own(&mut self, file: OwnedFd) -> Result<()> {
+        let closer = std::thread::spawn(move || drop(file));
+        let mut happened = Vec::new();
+        while !closer.is_finished() {
+            kern::pending::wait_readable(self.fd(), 10);
+            self.read(16, &mut happened)?;
+        }
+        self.early = happened;
+        closer.join().map_err(|_| Fault::bug("the closing thread panicked"))
     }
 
     fn opened(&mut self, unique: u64, pid: Pid) {

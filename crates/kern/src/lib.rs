@@ -30,6 +30,4 @@ pub mod standin;
 pub mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
-#[cfg(test)]
-pub(crate) mod testing;
 pub mod wait;

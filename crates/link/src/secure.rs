@@ -11,6 +11,7 @@
 //!
 //! AESGCM by measurement (AMD EPYC 9005, records of 65519 bytes, snow 0.10): AESGCM 7.1 GB/s with ring and 1.1 without, ChaChaPoly 2.4 GB/s
 //! with ring and 1.1 without; 64-byte records 0.09, 0.29, 0.24 and 1.5 us; both halves of a handshake's arithmetic 200 us in all cases.
+//! Over loopback TCP, 64 KB writes, one core for each end: 3.2 GB/s, with cubic 3.8; handshake 550 us control, 320 us channel (`--example rate`).
 //! ring builds into the static binary. One key seals at most 2^64 records of Noise; GCM's own bound (2^-32 chance at 2^32 records of 64 KiB, 256 TiB)
 //! is far above what one connection carries.
 

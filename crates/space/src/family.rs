@@ -69,19 +69,23 @@ impl Space {
         }
     }
 
-    /// Who can clone this ghost as an orphan: of its session and user, with the same process taking orphans.
+    /// Who can clone this ghost as an orphan: of its session and user, with the same process taking its orphans.
     fn cloner_for(&self, entry: &Entry) -> Option<Pid> {
         let person = &entry.person;
+        let dead = |p: &&Entry| p.kill_pending || !p.ghost.will_obey();
+        let heir = self.table.get(person.ppid).filter(dead).map_or(person.ppid, |p| p.person.ppid);
+        let taker = self.taker(heir);
         let fits = |e: &Entry| {
-            e.ghost.obeys()
+            // One that is still to come might be a child of this very one.
+            e.ghost == Ghost::Held
                 && e.end == End::No
-                && e.person.pid != person.pid
+                && !e.ended()
+                && !e.kill_pending
                 && e.person.creds.uid == person.creds.uid
                 && (person.sid == person.pid || e.person.sid == person.sid)
-                && self.taker(e.person.ppid) == self.taker(person.ppid)
+                && self.taker(e.person.pid) == taker
         };
-        let parent = self.table.get(person.ppid)?;
-        if let Some(near) = self.table.get(parent.person.ppid).filter(|e| fits(e)) {
+        if let Some(near) = self.table.get(heir).filter(|e| fits(e)) {
             return Some(near.person.pid);
         }
         self.table.which(fits).first().copied()
@@ -103,7 +107,7 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid) else { return };
         entry.body = Body::Ended(exit);
         entry.early.clear();
-        entry.stop_pending = false;
+        let stop_pending = std::mem::take(&mut entry.stop_pending);
         let (place, killed, asked, ppid) = (entry.place, entry.kill_pending, entry.asked, entry.person.ppid);
         for node in std::mem::take(&mut entry.stands) {
             self.out.push(Effect::EndStandIn { node, pid, exit, usage });
@@ -111,6 +115,9 @@ impl Space {
         self.log(pid, place, "ended, wait status", exit.to_status());
         if asked {
             self.out.push(Effect::Ended { pid, exit });
+        }
+        if stop_pending {
+            self.discard_stop(pid);
         }
         self.drop_stops(pid);
         if killed {

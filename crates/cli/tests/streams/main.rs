@@ -2,8 +2,10 @@
 //! loopback, with this program in the daemon's place.
 
 mod bulk;
+mod credit;
 mod daemon;
 mod plain;
+mod terminal;
 
 use client::run::{outcome, run, socket_path, Run};
 use daemon::Daemon;
@@ -16,7 +18,7 @@ use vocab::Exit;
 use wire::run::Target;
 
 /// Set: this process is a `shoal run`. Its letters: t for a terminal, p for prefixes.
-const FLAGS: &str = "SHOAL_TEST_RUN";
+pub(crate) const FLAGS: &str = "SHOAL_TEST_RUN";
 
 fn main() -> ExitCode {
     if let Some(flags) = std::env::var_os(FLAGS) {
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
     }
     let mut trials = Vec::new();
     plain::add(&mut trials);
+    credit::add(&mut trials);
+    terminal::add(&mut trials);
     bulk::add(&mut trials);
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

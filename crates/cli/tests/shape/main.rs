@@ -1,0 +1,182 @@
+//! The shape of the code, as STYLE has it: layers, no circles, unsafe only where it may be, files and functions of a
+//! size that can be read, oddities with their proof.
+
+mod source;
+
+use source::{Crate, Source};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Layers from low to high; a crate depends on lower layers only.
+const LAYERS: &[&[&str]] = &[
+    &["vocab"],
+    &["kern", "wire", "space", "policy"],
+    &["link", "ghost", "sandbox"],
+    &["client"],
+    &["agent", "front"],
+    &["cli"],
+];
+
+/// Where unsafe code may be.
+const UNSAFE: &[&str] = &["kern", "capi"];
+const LONGEST_FILE: usize = 500;
+const LONGEST_FUNCTION: usize = 80;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+fn crates() -> Vec<Crate> {
+    let crates = source::crates(&root().join("crates"));
+    assert!(crates.len() > 10, "the crates were not found");
+    crates
+}
+
+fn none(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+fn layer(name: &str) -> Option<usize> {
+    LAYERS.iter().position(|names| names.contains(&name))
+}
+
+#[test]
+fn dependencies_point_down() {
+    let mut complaints = Vec::new();
+    for one in crates() {
+        let Some(own) = layer(&one.name) else {
+            complaints.push(format!("crate {} is in no layer: put it into LAYERS", one.name));
+            continue;
+        };
+        let up = one.dependencies.iter().filter(|dependency| layer(dependency).is_some_and(|theirs| theirs >= own));
+        complaints.extend(up.map(|up| format!("{} depends on {up}, which is not below it", one.name)));
+    }
+    none(complaints);
+}
+
+#[test]
+fn modules_of_a_crate_form_no_circle() {
+    let mut complaints = Vec::new();
+    for one in crates() {
+        let modules: BTreeSet<&str> = one.files.iter().map(|file| file.module.as_str()).collect();
+        let edges: BTreeMap<&str, BTreeSet<&str>> =
+            one.files.iter().map(|file| (file.module.as_str(), uses(file, &modules))).collect();
+        if let Some(circle) = circle(&edges) {
+            complaints.push(format!("{}: {}", one.name, circle.join(" -> ")));
+        }
+    }
+    none(complaints);
+}
+
+/// The modules that a file names in its paths. A module and its own submodules are one family: naming each other
+/// makes no circle.
+fn uses<'a>(file: &Source, modules: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    let kin = |a: &str, b: &str| a.is_empty() || a == b || b.starts_with(&format!("{a}::"));
+    let named = file.paths().into_iter().filter_map(|path| deepest(&path, modules));
+    named.filter(|other| !kin(other, &file.module) && !kin(&file.module, other)).collect()
+}
+
+/// `a::b::Type` is in module `a::b` if there is such a file, else in `a`.
+fn deepest<'a>(path: &str, modules: &BTreeSet<&'a str>) -> Option<&'a str> {
+    let mut path = path;
+    loop {
+        if let Some(module) = modules.get(path) {
+            return Some(module);
+        }
+        path = path.rsplit_once("::").map_or("", |(outer, _)| outer);
+        if path.is_empty() {
+            return None;
+        }
+    }
+}
+
+fn circle<'a>(edges: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Option<Vec<&'a str>> {
+    let mut done = BTreeSet::new();
+    edges.keys().find_map(|start| visit(start, edges, &mut Vec::new(), &mut done))
+}
+
+fn visit<'a>(
+    at: &'a str,
+    edges: &BTreeMap<&'a str, BTreeSet<&'a str>>,
+    way: &mut Vec<&'a str>,
+    done: &mut BTreeSet<&'a str>,
+) -> Option<Vec<&'a str>> {
+    if let Some(start) = way.iter().position(|earlier| *earlier == at) {
+        return Some(way[start..].iter().copied().chain([at]).collect());
+    }
+    if !done.insert(at) {
+        return None;
+    }
+    way.push(at);
+    let found = edges[at].iter().find_map(|next| visit(next, edges, way, done));
+    way.pop();
+    found
+}
+
+#[test]
+fn unsafe_code_is_where_it_may_be_and_says_why_it_is_sound() {
+    let mut complaints = Vec::new();
+    for one in crates() {
+        let may = UNSAFE.contains(&one.name.as_str());
+        for file in &one.files {
+            let is_root = matches!(file.path.file_name().and_then(|name| name.to_str()), Some("lib.rs" | "main.rs"));
+            if !may && is_root && file.module.is_empty() && !file.text.contains("#![forbid(unsafe_code)]") {
+                complaints.push(format!("{}: no #![forbid(unsafe_code)]", file.path.display()));
+            }
+            let lines = file.unsafe_lines();
+            let bad = lines.into_iter().filter(|line| !may || !file.says_safety(*line));
+            complaints.extend(bad.map(|line| {
+                let why = if may { "unsafe without a SAFETY line" } else { "unsafe outside kern" };
+                format!("{}:{}: {why}", file.path.display(), line + 1)
+            }));
+        }
+    }
+    none(complaints);
+}
+
+#[test]
+fn files_and_functions_can_be_read() {
+    let mut complaints = Vec::new();
+    for file in crates().into_iter().flat_map(|one| one.files) {
+        let lines = file.product.lines().count();
+        if lines > LONGEST_FILE {
+            complaints
+                .push(format!("{}: {lines} lines without its tests, {LONGEST_FILE} is the most", file.path.display()));
+        }
+        for (name, line, length) in file.functions().into_iter().filter(|(_, _, length)| *length > LONGEST_FUNCTION) {
+            complaints.push(format!(
+                "{}:{line}: fn {name} has {length} lines, {LONGEST_FUNCTION} is the most",
+                file.path.display()
+            ));
+        }
+    }
+    none(complaints);
+}
+
+#[test]
+fn every_oddity_has_its_program() {
+    let mut complaints = Vec::new();
+    for file in crates().into_iter().flat_map(|one| one.files) {
+        for (line, program) in file.oddities() {
+            let there = program.as_deref().is_some_and(|program| root().join(program).is_file());
+            if !there {
+                let program = program.unwrap_or_else(|| "prog: tests/prog/….c".into());
+                complaints.push(format!("{}:{line}: an ODDITY without its program ({program})", file.path.display()));
+            }
+        }
+    }
+    none(complaints);
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let mut complaints = Vec::new();
+    for file in crates().into_iter().flat_map(|one| one.files) {
+        for word in ["todo!(", "unimplemented!(", ".unwrap()", "thread::sleep("] {
+            let code = file.code();
+            let found = code.lines().enumerate().filter(|(_, line)| line.contains(word));
+            complaints.extend(found.map(|(line, _)| format!("{}:{}: {word}", file.path.display(), line + 1)));
+        }
+    }
+    none(complaints);
+}
