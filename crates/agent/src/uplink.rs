@@ -103,18 +103,16 @@ impl Uplink {
     }
 
     fn try_step(&mut self, hello: &mut dyn FnMut() -> ToFront, come: &mut Vec<ToNode>) -> Result<()> {
-        let mut late = monotonic_us() >= self.due_us;
         if let State::Down = self.state {
-            if !late {
+            if monotonic_us() < self.due_us {
                 return Ok(());
             }
-            late = false;
             self.due_us = monotonic_us() + PATIENCE_US;
             self.state = State::Dialling(kern::sock::tcp_begin(self.address()?)?);
         }
         if let State::Dialling(fd) = &self.state {
             if !kern::sock::tcp_finish(fd.as_fd())? {
-                return self.in_time(late);
+                return self.in_time();
             }
             self.connected()?;
         }
@@ -130,11 +128,11 @@ impl Uplink {
         }
         link.flush()?;
         more?;
-        self.in_time(late && !self.welcomed)
+        self.in_time()
     }
 
-    fn in_time(&self, late: bool) -> Result<()> {
-        match late {
+    fn in_time(&self) -> Result<()> {
+        match !self.welcomed && monotonic_us() >= self.due_us {
             true => Err(Fault::gone(format!(
                 "join the front end at {}: no answer in {} s",
                 self.front,
