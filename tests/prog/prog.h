@@ -68,12 +68,24 @@ MAYBE void set_deadline(void)
     alarm(DEADLINE_S);
 }
 
+/* What whoever started us ignores or blocks is not ours: a shell's background jobs ignore SIGINT. */
+MAYBE void reset_signals(void)
+{
+    sigset_t none;
+    for (int sig = 1; sig < NSIG; sig++)
+        signal(sig, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 MAYBE void begin(int argc, char **argv)
 {
     prog_argc = argc;
     prog_args = argv + 1;
     if (argc > 1)
         prog_role = argv[1];
+    else
+        reset_signals();
     set_deadline();
 }
 

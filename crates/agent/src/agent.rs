@@ -105,6 +105,8 @@ pub(crate) struct Agent {
     pub(crate) bodies: Bodies,
     pub(crate) events: Events,
     pub(crate) checks: Checks,
+    /// Bodies told of as stopped, whose parent here waits for them itself.
+    pub(crate) stopped: BTreeSet<Pid>,
     /// Forked since the table was last compared with /proc.
     pub(crate) fresh: Vec<Pid>,
     /// Their first thread has exited; looked at when the next batch is made.

@@ -31,6 +31,8 @@ pub(crate) struct Bodies {
     table: HashMap<Pid, Body>,
     /// By parent, which need not be a body.
     children: HashMap<Pid, BTreeSet<Pid>>,
+    /// How many bodies have this number as group, and as session, together.
+    places: HashMap<Pid, usize>,
 }
 
 impl Bodies {
@@ -46,10 +48,6 @@ impl Bodies {
         self.table.get(&pid).map(|body| &body.person)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.table.len()
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Body> {
         self.table.values()
     }
@@ -59,12 +57,11 @@ impl Bodies {
     }
 
     pub(crate) fn add(&mut self, person: Person) {
+        self.remove(person.pid);
         self.children.entry(person.ppid).or_default().insert(person.pid);
-        if let Some(before) = self.table.insert(person.pid, Body { person: person.clone(), life: Life::Live }) {
-            if before.person.ppid != person.ppid {
-                self.leave_parent(person.pid, before.person.ppid);
-            }
-        }
+        self.enter_place(person.pgid);
+        self.enter_place(person.sid);
+        self.table.insert(person.pid, Body { person, life: Life::Live });
     }
 
     /// A fork: the child is what `forker` is. `None` when the forker is no body.
@@ -78,7 +75,22 @@ impl Bodies {
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Body> {
         let body = self.table.remove(&pid)?;
         self.leave_parent(pid, body.person.ppid);
+        self.leave_place(body.person.pgid);
+        self.leave_place(body.person.sid);
         Some(body)
+    }
+
+    fn enter_place(&mut self, number: Pid) {
+        *self.places.entry(number).or_default() += 1;
+    }
+
+    fn leave_place(&mut self, number: Pid) {
+        if let Some(count) = self.places.get_mut(&number) {
+            *count -= 1;
+            if *count == 0 {
+                self.places.remove(&number);
+            }
+        }
     }
 
     fn leave_parent(&mut self, pid: Pid, ppid: Pid) {
@@ -114,6 +126,10 @@ impl Bodies {
         let person = &mut body.person;
         let (old_group, old_session) = (person.pgid, person.sid);
         (person.pgid, person.sid) = (pgid, sid);
+        self.enter_place(pgid);
+        self.enter_place(sid);
+        self.leave_place(old_group);
+        self.leave_place(old_session);
         match () {
             () if old_session != sid && sid == pid => Changed::Session,
             () if old_group != pgid => Changed::Group,
@@ -145,8 +161,7 @@ impl Bodies {
 
     /// Has any body `pid` as parent, group or session?
     pub(crate) fn needs(&self, pid: Pid) -> bool {
-        self.children.contains_key(&pid)
-            || self.table.values().any(|body| body.person.pgid == pid || body.person.sid == pid)
+        self.children.contains_key(&pid) || self.places.contains_key(&pid)
     }
 }
 
@@ -199,7 +214,10 @@ mod tests {
         let mut bodies = Bodies::default();
         bodies.add(person(10, 2));
         assert!(bodies.needs(Pid(2)) && bodies.needs(Pid(5)) && bodies.needs(Pid(10)) && !bodies.needs(Pid(3)));
+        bodies.set_group(Pid(10), Pid(7), Pid(7));
+        assert!(bodies.needs(Pid(7)) && !bodies.needs(Pid(5)));
         bodies.remove(Pid(10));
+        assert!(bodies.places.is_empty());
         assert!(!bodies.needs(Pid(2)) && !bodies.needs(Pid(5)));
     }
 

@@ -66,12 +66,6 @@ impl Events {
         }
     }
 
-    /// Whose end the front end has not acknowledged yet: they belong into a Hello, zombies or gone.
-    pub(crate) fn unacknowledged_ends(&self) -> impl Iterator<Item = Pid> + '_ {
-        let sent = self.under_way.iter().flat_map(|(_, events)| events);
-        sent.chain(&self.waiting).filter(|e| matches!(e, BodyEvent::Exited { .. })).map(BodyEvent::pid)
-    }
-
     /// On a new link: what was under way may be lost. A Hello has told who lives, with group, session, credentials and name;
     /// the rest is told again, and telling it twice does no harm.
     pub(crate) fn begin_again(&mut self) {
@@ -232,7 +226,6 @@ mod tests {
         }
         queue.take().expect("a batch that is lost");
         queue.push(stop.clone());
-        assert_eq!(queue.unacknowledged_ends().collect::<Vec<_>>(), [Pid(5)]);
         queue.begin_again();
         let (_, events) = queue.take().expect("something to tell");
         assert_eq!(events, [exit(5), stop]);

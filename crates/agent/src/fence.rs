@@ -40,11 +40,8 @@ impl Fence {
         // A fork may slip through while the others are put in, so until nobody is outside.
         let mut inside = BTreeSet::new();
         loop {
-            let outside: Vec<Pid> = proc
-                .pids()?
-                .into_iter()
-                .filter(|p| *p != Pid::INIT && !spared(*p) && !inside.contains(p))
-                .collect();
+            let outside: Vec<Pid> =
+                proc.pids()?.into_iter().filter(|p| *p != Pid::INIT && !spared(*p) && !inside.contains(p)).collect();
             if outside.is_empty() {
                 return Ok(());
             }

@@ -1,22 +1,34 @@
 //! The node daemon: the agent of one front end on this machine (DESIGN 4).
+//!
+//! [`run`] is the outer process, a watchdog in the machine's own namespaces (`outer`). Its child, the agent, is init of the
+//! space's PID namespace on this machine (`birth`, then `reactor`): when it dies, in whatever way, the kernel ends every process of
+//! the space here.
 #![forbid(unsafe_code)]
 
+mod agent;
+mod asks;
+mod birth;
 mod bodies;
+mod checks;
 pub mod config;
+mod deliver;
 mod events;
 mod fence;
+mod front;
+mod gate;
 mod kin;
 mod leases;
+mod outer;
+mod ps;
+mod reactor;
+mod settle;
+mod setup;
+mod spawn;
+mod standing;
 mod stands;
 pub mod streams;
 mod uplink;
+mod watch;
 
 pub use config::NodeConfig;
-
-/// Runs the node daemon until it is told to end.
-///
-/// # Errors
-/// `Unsupported`: this build has no node daemon yet.
-pub fn run(_config: NodeConfig) -> vocab::Result<()> {
-    Err(vocab::Fault::new(vocab::Kind::Unsupported, "run the node daemon: this build has none"))
-}
+pub use outer::run;

@@ -75,8 +75,7 @@ impl Agent {
         if self.waited_by_us(pid) {
             return;
         }
-        let usage =
-            Usage { user_us: stat.user_ticks * TICK_US, system_us: stat.system_ticks * TICK_US, max_rss_kb: 0 };
+        let usage = Usage { user_us: stat.user_ticks * TICK_US, system_us: stat.system_ticks * TICK_US, max_rss_kb: 0 };
         self.ended(pid, Exit::from_status(stat.exit_status).unwrap_or(Exit::Code(0)), usage);
         self.handle(pid, Interest::empty());
     }
@@ -128,7 +127,6 @@ impl Agent {
         self.events.push(BodyEvent::Exited { pid, exit, usage });
         self.orphans(pid);
         self.program_ended(pid);
-        self.settle_waiting(pid);
     }
 
     /// Its children have got another parent by now.

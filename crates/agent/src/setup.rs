@@ -52,11 +52,19 @@ impl Arena {
 }
 
 impl Prepared {
-    /// Puts it together. `stdio` are descriptors of this process, `owner` its PID.
+    /// Puts it together. `stdio` are descriptors of this process; `session` is 1 for a new session with descriptor 0 as its terminal, 2 for
+    /// one without a terminal, 0 for none.
     ///
     /// # Errors
     /// `Refused` for a string with a NUL inside.
-    pub(crate) fn new(pid: Pid, creds: &Creds, program: &Program, place: Place, session: bool, stdio: [i32; 3]) -> Result<Prepared> {
+    pub(crate) fn new(
+        pid: Pid,
+        creds: &Creds,
+        program: &Program,
+        place: Place,
+        session: u64,
+        stdio: [i32; 3],
+    ) -> Result<Prepared> {
         let mut arena = Arena { strings: Vec::new(), words: Vec::new() };
         let mut stack = vec![0u128; STACK / 16];
         let mut groups: Box<[u32]> = creds.groups.clone().into();
@@ -82,11 +90,18 @@ impl Prepared {
                 Place::Join(group) => group.0.into(),
                 Place::Stay | Place::Session => -1,
             },
-            session: u64::from(session),
+            session,
             owner: std::process::id().into(),
             stdio: stdio.map(|fd| fd as u64),
-            ids: [creds.uid.real, creds.uid.effective, creds.uid.saved, creds.gid.real, creds.gid.effective, creds.gid.saved]
-                .map(u64::from),
+            ids: [
+                creds.uid.real,
+                creds.uid.effective,
+                creds.uid.saved,
+                creds.gid.real,
+                creds.gid.effective,
+                creds.gid.saved,
+            ]
+            .map(u64::from),
             groups: groups.as_mut_ptr() as u64,
             group_count: groups.len() as u64,
             limit_count: program.limits.len() as u64,
@@ -165,6 +180,6 @@ mod tests {
     #[test]
     fn a_nul_inside_is_refused() {
         let bad = program(b"l\0s", &[]);
-        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Place::Lead, false, [0, 1, 2]).is_err());
+        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Place::Lead, 0, [0, 1, 2]).is_err());
     }
 }

@@ -17,6 +17,17 @@ pub(crate) enum Why {
     Handle,
 }
 
+/// What the kernel keeps it in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Held {
+    /// It obeys.
+    Free,
+    /// SIGKILL or SIGSTOP waits for it; the kernel keeps it until its hold is interrupted.
+    Caught,
+    /// It is in its exit gate.
+    Dying,
+}
+
 /// One stand-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Stand {
@@ -24,6 +35,7 @@ pub(crate) struct Stand {
     pub(crate) why: Why,
     /// Its parent on this node, which has to wait for it.
     pub(crate) native_parent: Pid,
+    pub(crate) held: Held,
     /// It was told to end.
     pub(crate) ending: bool,
 }
@@ -49,7 +61,7 @@ impl Stands {
 
     pub(crate) fn add(&mut self, person: Person, why: Why, native_parent: Pid) {
         let pid = person.pid;
-        self.table.insert(pid, Stand { person, why, native_parent, ending: false });
+        self.table.insert(pid, Stand { person, why, native_parent, held: Held::Free, ending: false });
     }
 
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Stand> {

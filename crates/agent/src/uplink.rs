@@ -103,11 +103,12 @@ impl Uplink {
     }
 
     fn try_step(&mut self, hello: &mut dyn FnMut() -> ToFront, come: &mut Vec<ToNode>) -> Result<()> {
-        let late = monotonic_us() >= self.due_us;
+        let mut late = monotonic_us() >= self.due_us;
         if let State::Down = self.state {
             if !late {
                 return Ok(());
             }
+            late = false;
             self.due_us = monotonic_us() + PATIENCE_US;
             self.state = State::Dialling(kern::sock::tcp_begin(self.address()?)?);
         }

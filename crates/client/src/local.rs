@@ -59,7 +59,9 @@ impl Local {
 
     fn fill(&mut self, into: &mut [u8]) -> Result<()> {
         self.stream.read_exact(into).map_err(|e| match e.kind() {
-            std::io::ErrorKind::UnexpectedEof => Fault::gone("the shoal daemon closed the connection before it answered"),
+            std::io::ErrorKind::UnexpectedEof => {
+                Fault::gone("the shoal daemon closed the connection before it answered")
+            }
             _ => Fault::io(&e, "read the shoal daemon's answer"),
         })
     }

@@ -1,14 +1,29 @@
-//! The front-end daemon.
+//! The front-end daemon: where the whole space is visible (DESIGN 2).
+//!
+//! One loop, one thread ([`front`]): nodes' links, clients' sockets and the stand-ins' device each bring events, the space
+//! ([`space::Space`]) says what is to be done, and [`act`] does it.
 #![forbid(unsafe_code)]
 
+mod act;
+mod asks;
 pub mod config;
+mod connection;
+mod cursor;
+mod front;
+mod ghosts;
+mod leases;
+mod links;
+mod messages;
+mod persons;
+mod places;
+mod runs;
 
 pub use config::FrontConfig;
 
-/// Runs the front-end daemon until it is told to end.
+/// Runs the front-end daemon until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// `Unsupported`: this build has no front end yet.
-pub fn run(_config: FrontConfig) -> vocab::Result<()> {
-    Err(vocab::Fault::new(vocab::Kind::Unsupported, "run the front end: this build has none"))
+/// What kept it from starting: the address, the run directory, FUSE.
+pub fn run(config: FrontConfig) -> vocab::Result<()> {
+    front::Front::new(config)?.serve()
 }

@@ -68,8 +68,6 @@ pub struct Ghosts {
     next_family: u64,
     next_tag: u32,
     late: VecDeque<(u64, Pid)>,
-    /// What this process opened itself. Closing it waits for our own answer, so it stays open, and goes after `device`.
-    own_file: Option<OwnedFd>,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
 }
@@ -103,7 +101,6 @@ impl Ghosts {
             next_family: u64::from(start) << 32 | 1,
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
             late: VecDeque::new(),
-            own_file: None,
             own_open: None,
         }
     }
@@ -223,34 +220,57 @@ impl Ghosts {
     }
 
     /// Makes the first stand-in of this process's own address space, with `slots` for it and those it makes.
-    /// `path` is that of the hold file. Called once by a node's agent.
+    /// `path` is that of the hold file. Called once by a node's agent; what happens meanwhile
+    /// is appended to `happened`.
     ///
     /// # Errors
     /// `Sys` from open(2) or clone3(2).
-    pub fn make_first(&mut self, path: &Path, slots: Slots, pid: Pid, name: Name) -> Result<Pid> {
+    pub fn make_first(
+        &mut self,
+        path: &Path,
+        slots: Slots,
+        pid: Pid,
+        name: Name,
+        happened: &mut Vec<Happened>,
+    ) -> Result<Pid> {
         let (file, fh) = self.open_own(path)?;
         let first = kern::standin::here::make_first(slots, &file, pid, name.bytes())?;
-        self.own_file = Some(file);
         self.families.insert(fh, Family::new(slots.count()));
         self.ghosts.insert(first, Ghost::coming(fh, Some(0)));
+        self.close_own(file, happened)?;
         Ok(first)
     }
 
     /// A thread opens while the caller serves, since the open waits for the caller's own answer.
     fn open_own(&mut self, path: &Path) -> Result<(OwnedFd, u64)> {
         let target = path.to_owned();
-        let opener = std::thread::spawn(move || std::fs::OpenOptions::new().read(true).write(true).open(target));
         self.own_open = Some(0);
-        while !opener.is_finished() {
-            kern::pending::wait_readable(self.fd(), 10);
-            self.read(16, &mut Vec::new())?;
-        }
+        let opened =
+            self.serve_while(&mut Vec::new(), move || std::fs::OpenOptions::new().read(true).write(true).open(target))?;
         let fh = self.own_open.take().unwrap_or(0);
-        match opener.join() {
-            Ok(Ok(file)) => Ok((file.into(), fh)),
-            Ok(Err(error)) => Err(Fault::io(&error, format!("open {}", path.display()))),
-            Err(_) => Err(Fault::bug("the opening thread panicked")),
+        opened.map(|file| (file.into(), fh)).map_err(|e| Fault::io(&e, format!("open {}", path.display())))
+    }
+
+    /// Closing sends a FLUSH, which waits for our own answer; a process that still had the file open when it ends would
+    /// wait for itself for ever.
+    //
+    // ODDITY(flush-before-release): a dying process flushes its FUSE files (close_files) before it lets go of the device
+    // (exit_task_work), so a server with a file of its own mount open cannot end. linux: do_exit. prog: tests/prog/odd_flush_self.c
+    fn close_own(&mut self, file: OwnedFd, happened: &mut Vec<Happened>) -> Result<()> {
+        self.serve_while(happened, move || drop(file))
+    }
+
+    fn serve_while<T: Send + 'static>(
+        &mut self,
+        happened: &mut Vec<Happened>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let worker = std::thread::spawn(work);
+        while !worker.is_finished() {
+            kern::pending::wait_readable(self.fd(), 10);
+            self.read(16, happened)?;
         }
+        worker.join().map_err(|_| Fault::bug("a thread that opens or closes the hold file panicked"))
     }
 
     fn opened(&mut self, unique: u64, pid: Pid) {

@@ -1,6 +1,7 @@
 //! What a process has of its own and keeps across exec: limits, niceness, umask.
 
 use crate::sys::checked;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use vocab::{Fault, Result};
 
 /// A resource limit: (resource, soft, hard), `u64::MAX` being RLIM_INFINITY (getrlimit(2)).
@@ -38,12 +39,33 @@ pub fn umask() -> Result<u32> {
         .ok_or_else(|| Fault::bug("/proc/self/status says no umask"))
 }
 
-/// Gives the calling thread a descriptor table of its own, a copy of the process's.
+/// Gives the calling thread a descriptor table of its own, with 0, 1, 2 and `keep` in it: what the other threads close is
+/// closed, and what this one opens from now on the others do not have, nor do processes that they fork.
 ///
-/// What it opens from now on the other threads do not have, nor do processes that they fork.
-pub fn unshare_descriptors() -> Result<()> {
-    // SAFETY: numbers only; nobody relies on descriptors being shared with this thread afterwards.
-    checked(unsafe { libc::unshare(libc::CLONE_FILES) }.into(), || "unshare the descriptor table".into()).map(drop)
+/// All other descriptors mean nothing in this thread any more: it must not use, nor drop, an owner of one.
+pub fn unshare_descriptors(keep: BorrowedFd<'_>) -> Result<()> {
+    let keep = keep.as_raw_fd() as u32;
+    for (first, last) in [(3, keep.saturating_sub(1)), (3.max(keep + 1), u32::MAX)] {
+        if first > last {
+            continue;
+        }
+        // The second time there is nothing to unshare any more.
+        let flags = libc::CLOSE_RANGE_UNSHARE;
+        // SAFETY: numbers only. The table is this thread's own before anything in it is closed (close_range(2)), so
+        // the other threads' descriptors stay.
+        let ret = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+        checked(ret, || "unshare the descriptor table".into())?;
+    }
+    Ok(())
+}
+
+/// Forks: true in the child, in which only the calling thread goes on (fork(2)).
+///
+/// A lock that another thread holds now stays held in the child for ever. So hold every lock that the child will take
+/// yourself; the C library does so for its allocator. The standard library's streams are such locks too.
+pub fn fork() -> Result<bool> {
+    // SAFETY: takes nothing; what the child may do is the caller's duty, as said above, and cannot break memory safety.
+    checked(unsafe { libc::fork() }.into(), || "fork".into()).map(|pid| pid == 0)
 }
 
 #[cfg(test)]
@@ -55,6 +77,28 @@ mod tests {
         let limits = limits().expect("getrlimit never fails for known resources");
         assert_eq!(limits.len(), 16);
         assert!(limits.iter().all(|&(_, soft, hard)| soft <= hard));
+    }
+
+    #[test]
+    fn a_thread_with_its_own_table_keeps_nothing_of_the_others_open() {
+        use std::os::fd::AsFd;
+        let (read, write) = crate::sys::pipe().expect("pipe");
+        let (kept, keeper) = crate::sys::pipe().expect("pipe");
+        std::thread::scope(|scope| {
+            let (done, wait) = std::sync::mpsc::channel::<()>();
+            let (ready, told) = std::sync::mpsc::channel();
+            let keeper = keeper.as_fd();
+            scope.spawn(move || {
+                unshare_descriptors(keeper).expect("close_range");
+                ready.send(crate::sys::write(keeper, b"x")).expect("sent");
+                let _ = wait.recv();
+            });
+            assert_eq!(told.recv().expect("told"), Ok(1));
+            drop(write);
+            assert_eq!(crate::sys::read(read.as_fd(), &mut [0]), Ok(0));
+            assert_eq!(crate::sys::read(kept.as_fd(), &mut [0]), Ok(1));
+            drop(done);
+        });
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub struct Waited {
     pub usage: Usage,
 }
 
+/// `__WALL`: children of every kind (wait(2)).
+pub const WALL: i32 = libc::__WALL;
+
 /// The next change of any child (those of other threads and of exit_signal 0 included), without blocking;
 /// `Ok(None)` when there is none now.
 ///

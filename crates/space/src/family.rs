@@ -45,8 +45,8 @@ impl Space {
         let Some(cloner) = self.cloner_for(entry) else {
             return self.not_cloned(pid, crate::kill::ESRCH);
         };
-        let person = entry.person.clone();
-        let own_session = person.sid == pid;
+        let own_session = entry.person.sid == pid;
+        let person = entry.born.as_deref().unwrap_or(&entry.person).clone();
         let group = self.table.get(cloner).map(|c| c.person.pgid);
         let Some(id) = self.push(cloner, Act::Command(Command::Clone { pid, orphan: true }), Mark::default()) else {
             return self.not_cloned(pid, crate::kill::ESRCH);
@@ -69,19 +69,23 @@ impl Space {
         }
     }
 
-    /// Who can clone this ghost as an orphan: of its session and user, with the same process taking orphans.
+    /// Who can clone this ghost as an orphan: of its session and user, with the same process taking its orphans.
     fn cloner_for(&self, entry: &Entry) -> Option<Pid> {
         let person = &entry.person;
+        let dead = |p: &&Entry| p.kill_pending || !p.ghost.will_obey();
+        let heir = self.table.get(person.ppid).filter(dead).map_or(person.ppid, |p| p.person.ppid);
+        let taker = self.taker(heir);
         let fits = |e: &Entry| {
-            e.ghost.obeys()
+            // One that is still to come might be a child of this very one.
+            e.ghost == Ghost::Held
                 && e.end == End::No
-                && e.person.pid != person.pid
+                && !e.ended()
+                && !e.kill_pending
                 && e.person.creds.uid == person.creds.uid
                 && (person.sid == person.pid || e.person.sid == person.sid)
-                && self.taker(e.person.ppid) == self.taker(person.ppid)
+                && self.taker(e.person.pid) == taker
         };
-        let parent = self.table.get(person.ppid)?;
-        if let Some(near) = self.table.get(parent.person.ppid).filter(|e| fits(e)) {
+        if let Some(near) = self.table.get(heir).filter(|e| fits(e)) {
             return Some(near.person.pid);
         }
         self.table.which(fits).first().copied()
@@ -103,7 +107,7 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid) else { return };
         entry.body = Body::Ended(exit);
         entry.early.clear();
-        entry.stop_pending = false;
+        let stop_pending = std::mem::take(&mut entry.stop_pending);
         let (place, killed, asked, ppid) = (entry.place, entry.kill_pending, entry.asked, entry.person.ppid);
         for node in std::mem::take(&mut entry.stands) {
             self.out.push(Effect::EndStandIn { node, pid, exit, usage });
@@ -111,6 +115,9 @@ impl Space {
         self.log(pid, place, "ended, wait status", exit.to_status());
         if asked {
             self.out.push(Effect::Ended { pid, exit });
+        }
+        if stop_pending {
+            self.discard_stop(pid);
         }
         self.drop_stops(pid);
         if killed {
@@ -128,8 +135,17 @@ impl Space {
         if entry.end != End::No || matches!(entry.ghost, Ghost::Absent | Ghost::Gone) {
             return;
         }
-        let mark = Mark { leaves: Some(entry.person.pgid), orphans: !entry.children.is_empty(), ..Mark::default() };
+        let (pgid, orphans) = (entry.person.pgid, !entry.children.is_empty());
+        // With it go its zombies, which may be the last of their groups.
+        let mut after = Vec::new();
+        for child in &self.table.get(pid).map(|e| e.children.clone()).unwrap_or_default() {
+            if let Some(zombie) = self.table.get(*child).filter(|c| c.ended()) {
+                self.steps.joins(zombie.person.pgid, &mut after);
+            }
+        }
+        let mark = Mark { leaves: Some(pgid), orphans, after, ..Mark::default() };
         let id = self.steps.add(pid, mark);
+        let Some(entry) = self.table.get_mut(pid) else { return };
         entry.end = End::Queued(id);
         entry.queue.push_back(Step { id, act: Act::End });
         self.ready.push(pid);
@@ -174,6 +190,7 @@ impl Space {
     pub(crate) fn named(&mut self, pid: Pid, name: Vec<u8>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         if entry.person.name != name {
+            entry.remember();
             entry.person.name.clone_from(&name);
             self.push(pid, Act::Command(Command::Name(name)), Mark::default());
         }
@@ -184,6 +201,7 @@ impl Space {
         if entry.person.creds == creds {
             return;
         }
+        entry.remember();
         entry.person.creds.clone_from(&creds);
         let id = self.push(pid, Act::Command(Command::Ids(creds)), Mark::default());
         if let Some(entry) = self.table.get_mut(pid) {

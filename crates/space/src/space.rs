@@ -1,6 +1,6 @@
 //! The machine itself: what it holds, and which event goes where.
 
-use crate::effect::{Effect, Transition};
+use crate::effect::{Command, Effect, Transition};
 use crate::event::{BodyEvent, Event};
 use crate::person::Person;
 use crate::step::{Act, Mark, Step, StepId, Steps};
@@ -127,9 +127,15 @@ impl Space {
 
     /// Queues a step for a ghost that will obey; `None` if there is none such.
     pub(crate) fn push(&mut self, pid: Pid, act: Act, mark: Mark) -> Option<StepId> {
+        let stop = matches!(act, Act::Command(Command::Stop(_)));
+        let again = if stop { None } else { self.rouse(pid) };
         let entry = self.table.get_mut(pid).filter(|e| e.ghost.will_obey())?;
         let id = self.steps.add(pid, mark);
         entry.queue.push_back(Step { id, act });
+        if let Some(sig) = again {
+            let id = self.steps.add(pid, Mark::default());
+            entry.queue.push_back(Step { id, act: Act::Command(Command::Stop(sig)) });
+        }
         self.ready.push(pid);
         Some(id)
     }

@@ -15,12 +15,16 @@ impl Space {
         }
         entry.body = Body::Stopped(sig);
         let pending = std::mem::take(&mut entry.stop_pending);
+        let idle = entry.given.is_empty() && entry.queue.is_empty();
         for node in entry.stands.clone() {
             self.out.push(Effect::StopStandIn { node, pid, sig });
         }
-        if pending {
+        if pending && idle {
             self.sleep(pid);
         } else {
+            if pending {
+                self.discard_stop(pid);
+            }
             self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
         }
         let place = self.table.get(pid).map_or(vocab::NodeId::FRONT, |e| e.place);
@@ -35,7 +39,7 @@ impl Space {
             self.out.push(Effect::ContinueStandIn { node, pid });
         }
         if std::mem::take(&mut entry.stop_pending) {
-            self.sleep(pid);
+            self.discard_stop(pid);
         }
         self.drop_stops(pid);
         self.wake(pid);
@@ -48,6 +52,21 @@ impl Space {
             entry.asleep = true;
         }
         self.out.push(Effect::Interrupt { pid });
+    }
+
+    /// Takes the pending SIGSTOP from the ghost, which has still to obey: a SIGCONT before the interrupted hold is answered
+    /// does (linux: `prepare_signal`, kernel/signal.c), and a parent does not see it.
+    pub(crate) fn discard_stop(&mut self, pid: Pid) {
+        self.out.push(Effect::Wake { pid });
+        self.out.push(Effect::Interrupt { pid });
+    }
+
+    /// Before a stopped ghost is given anything, it must run. It stops again afterwards.
+    pub(crate) fn rouse(&mut self, pid: Pid) -> Option<Sig> {
+        let Body::Stopped(sig) = self.table.get(pid)?.body else { return None };
+        self.drop_stops(pid);
+        self.wake(pid);
+        Some(sig)
     }
 
     /// Wakes a ghost that is stopped, or will be by a command that it has been given. One too many does no harm.
@@ -84,9 +103,11 @@ impl Space {
                 self.sleep(pid);
                 self.signal_copies(pid, our_signal(Sig::STOP));
             }
-            Body::Ended(_) => {
-                self.sleep(pid);
-                self.wake(pid);
+            Body::Ended(_) => self.discard_stop(pid),
+            Body::Stopped(sig) if !(entry.given.is_empty() && entry.queue.is_empty()) => {
+                self.drop_stops(pid);
+                self.discard_stop(pid);
+                self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
             }
             Body::Stopped(_) | Body::Unclaimed | Body::Native => self.sleep(pid),
         }

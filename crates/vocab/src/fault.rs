@@ -44,7 +44,34 @@ pub struct Fault {
     #[n(3)]
     pub errno: i32,
     #[n(4)]
+    #[cbor(decode_with = "read_causes")]
     pub cause: Option<Box<Fault>>,
+}
+
+/// The most causes in a row that are read from a peer: each takes a piece of the stack.
+const MOST_CAUSES: usize = 64;
+
+/// Reads the causes, unless there are so many that the stack would not hold them.
+fn read_causes<C>(
+    d: &mut minicbor::Decoder<'_>,
+    context: &mut C,
+) -> std::result::Result<Option<Box<Fault>>, minicbor::decode::Error> {
+    let mut ahead = d.probe();
+    let mut count = 0;
+    while ahead.datatype()? == minicbor::data::Type::Array {
+        let fields = ahead.array()?.unwrap_or(0);
+        count += 1;
+        if count > MOST_CAUSES || fields == 0 {
+            return Err(minicbor::decode::Error::message("a fault with too many causes, or a cause without fields"));
+        }
+        for _ in 0..fields.min(4) {
+            ahead.skip()?;
+        }
+        if fields < 5 {
+            break;
+        }
+    }
+    d.decode_with(context)
 }
 
 impl Fault {
@@ -132,6 +159,18 @@ mod tests {
         let fault = Fault::sys(2, "exec /bin/nope").on(NodeId(3)).doing("run nope");
         assert_eq!(fault.to_string(), "run nope: n3: exec /bin/nope: No such file or directory (os error 2)");
         assert_eq!(fault.root_errno(), 2);
+    }
+
+    #[test]
+    fn a_chain_without_end_is_refused_before_it_fills_the_stack() {
+        let chain = |length: usize| (0..length).fold(Fault::gone("x"), |fault, _| fault.doing("y"));
+        let bytes = minicbor::to_vec(chain(MOST_CAUSES)).expect("encoding into memory cannot fail");
+        assert_eq!(minicbor::decode::<Fault>(&bytes).expect("just short enough"), chain(MOST_CAUSES));
+        let link = [0x85, 0x00, 0x60, 0xf6, 0x00];
+        let endless = link.repeat(1_000_000);
+        assert!(minicbor::decode::<Fault>(&endless).is_err());
+        let without_length = [0x9f, 0x00, 0x60, 0xf6, 0x00].repeat(1_000_000);
+        assert!(minicbor::decode::<Fault>(&without_length).is_err());
     }
 
     #[test]

@@ -5,9 +5,17 @@ use minicbor::{Decode, Encode};
 use std::fmt;
 
 /// A signal number, 1 to 64 (the kernel's range on x86-64, real-time signals included).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
 #[cbor(transparent)]
 pub struct Sig(#[n(0)] u8);
+
+impl<'b, C> Decode<'b, C> for Sig {
+    /// A number that is no signal is refused here, since everything else relies on 1 to 64.
+    fn decode(d: &mut minicbor::Decoder<'b>, _: &mut C) -> std::result::Result<Sig, minicbor::decode::Error> {
+        let number = d.u8()?;
+        Sig::new(number).ok_or_else(|| minicbor::decode::Error::message("a signal number outside 1 to 64"))
+    }
+}
 
 const NAMES: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
@@ -127,5 +135,7 @@ mod tests {
     fn every_number_of_the_kernel_fits_and_no_other() {
         assert!((1..=64).all(|n| Sig::new(n).is_some_and(|s| s.number() == n)));
         assert!(Sig::new(0).is_none() && Sig::new(65).is_none());
+        assert_eq!(minicbor::decode::<Sig>(&[9]).expect("a signal"), Sig::KILL);
+        assert!(minicbor::decode::<Sig>(&[0]).is_err() && minicbor::decode::<Sig>(&[0x18, 65]).is_err());
     }
 }

@@ -89,6 +89,10 @@ pub struct Copy {
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
     pub key: Vec<u8>,
+    /// Names the channel in the clear ([`crate::node::ChannelTo`]), 16 bytes: by it the daemon that takes the connection finds the caller.
+    #[n(2)]
+    #[cbor(with = "minicbor::bytes")]
+    pub token: Vec<u8>,
 }
 
 /// A line of `shoal nodes`.

@@ -234,8 +234,10 @@ impl Channel {
     /// What follows from whatever has happened: the program's end is told when it is due, and the poller waits for the right things.
     pub(super) fn settle(&mut self, poller: &Poller) -> Result<()> {
         if matches!(self.line, Line::Open(_)) {
-            if self.outputs[0].must_look() {
-                self.read_output(0)?;
+            for i in 0..2 {
+                if self.outputs[i].must_look() {
+                    self.read_output(i)?;
+                }
             }
             if self.ended && !self.told && self.outputs.iter().all(Output::is_drained) {
                 self.told = true;

@@ -13,15 +13,8 @@ pub(super) struct Output {
     terminal: bool,
     /// Bytes that may still be sent.
     credit: u32,
-    /// After the program's end: how much of what it has written is still to be sent.
-    left: Option<Left>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Left {
-    Bytes(usize),
-    /// A terminal does not say: as much as can be read without waiting.
-    All,
+    /// After the program's end: how much is to be read before that is told. Reading less than that without waiting does too.
+    left: Option<usize>,
 }
 
 /// What a read came to.
@@ -46,7 +39,7 @@ impl Output {
     /// Closes it: a pipe's writers get SIGPIPE.
     pub(super) fn close(&mut self) {
         self.fd = None;
-        self.left = self.left.map(|_| Left::Bytes(0));
+        self.left = self.left.map(|_| 0);
     }
 
     pub(super) fn allow(&mut self, bytes: u32) {
@@ -60,20 +53,22 @@ impl Output {
     /// The program has ended.
     pub(super) fn ended(&mut self) {
         self.left = Some(match &self.fd {
-            None => Left::Bytes(0),
-            Some(_) if self.terminal => Left::All,
-            Some(fd) => Left::Bytes(unread(fd.as_fd()).unwrap_or(0)),
+            None => 0,
+            // It does not say how much there is (FIONREAD knows of whole lines only).
+            Some(_) if self.terminal => usize::MAX,
+            // One more than there is: so the end of the file, if it is there, is told before the program's end.
+            Some(fd) => unread(fd.as_fd()).unwrap_or(0) + 1,
         });
     }
 
     /// All that the program had written by its end has been read.
     pub(super) fn is_drained(&self) -> bool {
-        self.left == Some(Left::Bytes(0))
+        self.left == Some(0)
     }
 
-    /// The program's end waits for a read that nothing will announce.
+    /// The program's end waits for a read that nothing may announce.
     pub(super) fn must_look(&self) -> bool {
-        self.left == Some(Left::All) && self.may_read()
+        self.left.is_some_and(|left| left > 0) && self.may_read()
     }
 
     /// Reads once, at most one piece, and no more than may be sent.
@@ -87,13 +82,11 @@ impl Output {
             Ok(n) => {
                 buffer.truncate(n);
                 self.credit -= n as u32;
-                if let Some(Left::Bytes(left)) = &mut self.left {
-                    *left = left.saturating_sub(n);
-                }
+                self.left = self.left.map(|left| left.saturating_sub(n));
                 Read::Bytes(buffer)
             }
             Err(EAGAIN) => {
-                self.left = self.left.map(|_| Left::Bytes(0));
+                self.left = self.left.map(|_| 0);
                 Read::Nothing
             }
             Err(EINTR) => Read::Nothing,

@@ -7,11 +7,14 @@ mod key;
 mod node;
 mod nodes;
 mod ps;
+mod run;
 mod sandbox;
 mod whereis;
 
 use clap::Subcommand;
 use client::Local;
+use kern::relay::Relay;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use vocab::Result;
@@ -29,6 +32,7 @@ pub(crate) enum Command {
     Ps(ps::Ps),
     Where(whereis::Where),
     Sandbox(sandbox::Sandbox),
+    Run(run::RunArgs),
     Fault(fault::Fault),
 }
 
@@ -43,14 +47,25 @@ impl Command {
             Command::Ps(command) => command.run(),
             Command::Where(command) => command.run(),
             Command::Sandbox(command) => command.run(),
+            Command::Run(command) => Ok(ExitCode::from(command.execute(hold))),
             Command::Fault(command) => command.run(),
         }
     }
 
     /// The exit status when the command itself fails.
     pub(crate) fn failure_status(&self) -> u8 {
-        1
+        match self {
+            Command::Run(_) => RUN_FAILED,
+            _ => 1,
+        }
     }
+}
+
+/// What the main thread of `shoal run` does from the moment the daemon has granted it.
+fn hold(file: OwnedFd, relay: &'static Relay) -> ! {
+    let Err(fault) = kern::standin::here::hold_here(file, relay);
+    eprintln!("shoal: {fault}");
+    std::process::exit(RUN_FAILED.into())
 }
 
 /// Which daemon to ask; the one of this machine.

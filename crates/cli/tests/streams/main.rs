@@ -2,8 +2,10 @@
 //! loopback, with this program in the daemon's place.
 
 mod bulk;
+mod credit;
 mod daemon;
 mod plain;
+mod terminal;
 
 use client::run::{outcome, run, socket_path, Run};
 use daemon::Daemon;
@@ -16,7 +18,7 @@ use vocab::Exit;
 use wire::run::Target;
 
 /// Set: this process is a `shoal run`. Its letters: t for a terminal, p for prefixes.
-const FLAGS: &str = "SHOAL_TEST_RUN";
+pub(crate) const FLAGS: &str = "SHOAL_TEST_RUN";
 
 fn main() -> ExitCode {
     if let Some(flags) = std::env::var_os(FLAGS) {
@@ -28,24 +30,26 @@ fn main() -> ExitCode {
     }
     let mut trials = Vec::new();
     plain::add(&mut trials);
+    credit::add(&mut trials);
+    terminal::add(&mut trials);
     bulk::add(&mut trials);
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 /// Stands in for the hold: no daemon holds us here, so the answer on the socket says the end.
 fn hold(_: OwnedFd, relay: &'static Relay) -> ! {
-    relay.before_end();
     loop {
-        match outcome() {
-            Some(Exit::Code(code)) => std::process::exit(i32::from(code)),
-            Some(Exit::Killed { sig, .. }) => {
-                let _ = kern::signal::suffer(sig);
-            }
-            Some(Exit::NodeLost) => {
-                let _ = kern::signal::suffer(vocab::Sig::KILL);
-            }
-            None => std::thread::sleep(Duration::from_micros(50)),
-        }
+        let Some(exit) = outcome() else {
+            std::thread::sleep(Duration::from_micros(50));
+            continue;
+        };
+        relay.before_end();
+        let sig = match exit {
+            Exit::Code(code) => std::process::exit(i32::from(code)),
+            Exit::Killed { sig, .. } => sig,
+            Exit::NodeLost => vocab::Sig::KILL,
+        };
+        let _ = kern::signal::suffer(sig);
     }
 }
 

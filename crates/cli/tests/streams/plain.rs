@@ -23,6 +23,7 @@ pub(crate) fn add(trials: &mut Vec<Trial>) {
     trials.push(trial("prefixes_and_whole_lines", prefixes));
     trials.push(trial("input_goes_to_every_copy", broadcast));
     trials.push(trial("ended_comes_behind_all_output", ended_behind_output));
+    trials.push(trial("descendants_write_after_the_end", late_output));
     trials.push(trial("no_descriptor_is_left_after_1000_rounds", thousand_rounds));
 }
 
@@ -182,4 +183,20 @@ fn thousand_rounds() {
         std::thread::yield_now();
     }
     assert!(descriptors() <= before, "{} descriptors before, {} after", before, descriptors());
+}
+
+fn late_output() {
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
+    let script = "(sleep 0.3; echo late; echo later >&2; head -c 1000000 /dev/zero) 2>&1 & echo early";
+    let mut command = shoal_run(&daemon, "", &["sh", "-c", script]);
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
+    let node = std::thread::spawn(move || daemon.serve());
+    run.wait().expect("its end");
+    node.join().expect("the node");
+    let mut output = Vec::new();
+    run.stdout.take().expect("piped").read_to_end(&mut output).expect("its output");
+    assert!(output.starts_with(b"early\n"), "{:?}", String::from_utf8_lossy(&output[..40]));
+    let rest = &output[output.len() - 1_000_011..];
+    assert!(rest.starts_with(b"late\nlater\n"), "{:?}", String::from_utf8_lossy(&output[..80]));
 }

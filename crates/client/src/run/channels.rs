@@ -2,6 +2,7 @@
 
 use super::output::{Item, Queue};
 use kern::epoll::{Interest, Poller, Ready, Waker};
+use kern::own;
 use link::secure::Secure;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -97,6 +98,8 @@ struct Input {
 pub(crate) struct State {
     pub(crate) copies: Vec<Copy>,
     input: Input,
+    /// Every copy is over, and what came after that is left where it is until all before it has been written.
+    paused: bool,
     /// Waits for the channels (the copy's number is the token) and for what else the hub listens to.
     poller: Arc<Poller>,
 }
@@ -111,7 +114,20 @@ impl State {
                         tracing::debug!(node = %copy.node, %fault, "a channel cannot be written");
                     }
                 }
-                copy.watch(&self.poller, number);
+                if !self.paused {
+                    copy.watch(&self.poller, number);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn pause(&mut self) {
+        self.paused = true;
+        for channel in self.copies.iter().filter_map(|c| c.channel.as_ref()) {
+            if let Err(fault) = self.poller.remove(channel.fd()) {
+                tracing::warn!(%fault, "a channel cannot rest");
             }
         }
     }
@@ -132,16 +148,31 @@ pub(crate) struct Channels {
 
 impl Channels {
     pub(crate) fn new(copies: Vec<(NodeId, [u8; 32])>) -> Result<Channels> {
+        Channels::of(copies.into_iter().map(|(node, key)| Copy::new(node, key)).collect())
+    }
+
+    /// The channels that are left when the programs have ended: their descendants write, and get no input.
+    fn late(copies: Vec<Copy>) -> Result<Channels> {
+        let channels = Channels::of(copies)?;
+        let mut state = channels.lock();
+        for (number, copy) in state.copies.iter_mut().enumerate() {
+            if let Some(channel) = &copy.channel {
+                copy.writing = channel.wants_write();
+                channels.poller.add(channel.fd(), number as u64, Interest::reading_and(copy.writing))?;
+            }
+        }
+        state.tell(&Chunk::End { stream: Stream::In }, |_, _| true);
+        drop(state);
+        Ok(channels)
+    }
+
+    fn of(copies: Vec<Copy>) -> Result<Channels> {
         let poller = Arc::new(Poller::new()?);
         let hub = Waker::new()?;
         poller.add(hub.as_fd(), HUB, Interest::READ)?;
         Ok(Channels {
             marks: AtomicUsize::new(2 * copies.len()),
-            state: Mutex::new(State {
-                copies: copies.into_iter().map(|(node, key)| Copy::new(node, key)).collect(),
-                input: Input::default(),
-                poller: poller.clone(),
-            }),
+            state: Mutex::new(State { copies, input: Input::default(), paused: false, poller: poller.clone() }),
             poller,
             queues: Default::default(),
             hub,
@@ -279,6 +310,9 @@ impl Channels {
     /// Deals with what has come over the channel of copy `number`; true: there is more.
     fn receive(&self, number: usize) -> bool {
         let mut state = self.lock();
+        if state.paused {
+            return false;
+        }
         let received = match state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
             Some(channel) => channel.receive(),
             None => return false,
@@ -290,6 +324,7 @@ impl Channels {
             None => Ok(()),
         };
         match received.and_then(|more| taken.and(flushed).map(|()| more)) {
+            Ok(_) if state.paused => false,
             Ok(more) => {
                 if let Some(copy) = state.copies.get_mut(number) {
                     copy.watch(&self.poller, number);
@@ -305,6 +340,9 @@ impl Channels {
 
     fn take_all(&self, state: &mut State, number: usize) -> Result<()> {
         while let Some(channel) = state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
+            if state.paused {
+                break;
+            }
             match channel.next::<Chunk>()? {
                 Some(chunk) => self.take(state, number, chunk)?,
                 None => break,
@@ -356,6 +394,9 @@ impl Channels {
             queue.push(Item::Mark);
         }
         self.reader.wake();
+        if state.copies.iter().all(|c| c.over) && !state.paused {
+            state.pause();
+        }
     }
 
     fn broke(&self, state: &mut State, number: usize, fault: &Fault) {
@@ -365,6 +406,7 @@ impl Channels {
             let text = format!("shoal: {}: the program's streams were cut off: {fault}\n", copy.node);
             self.queue(Stream::Err).push(Item::Note(text));
         }
+        self.queues.iter().for_each(|queue| queue.push(Item::Flush { copy: number }));
         self.over(state, number);
     }
 
@@ -402,13 +444,28 @@ impl Channels {
         self.lock().tell(&Chunk::Window(window), |_, _| true);
     }
 
-    /// Closes the channels on which nothing is left to come.
-    pub(crate) fn close_finished(&self) {
-        for copy in &mut self.lock().copies {
+    /// Closes the channels on which nothing is left to come. True: there are others.
+    pub(crate) fn close_finished(&self) -> bool {
+        let mut state = self.lock();
+        for copy in &mut state.copies {
             if copy.over && copy.closed == [true; 2] {
                 copy.channel = None;
             }
         }
+        state.copies.iter().any(|c| c.channel.is_some())
+    }
+
+    // For what comes after the end of the program.
+
+    /// Forks. The child gets channels of its own, on which it goes on; the parent (`None`) has none any more.
+    /// All marks have been reached, so no writer has anything in hand.
+    pub(crate) fn hand_over(&self) -> Result<Option<Channels>> {
+        let mut state = self.lock();
+        let queues = self.queues.each_ref().map(Queue::lock);
+        let child = own::fork()?;
+        drop(queues);
+        let copies = std::mem::take(&mut state.copies);
+        child.then(|| Channels::late(copies)).transpose()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::asking::{Answered, Asking};
 use super::channels::Channels;
+use super::late;
+use super::lines::Lines;
 use super::program::window;
 use kern::relay::RELAY;
 use std::os::fd::AsFd;
@@ -21,11 +23,13 @@ pub(crate) struct Hub {
     /// The window that the programs were last told, where they have terminals.
     window: Option<Option<(u16, u16)>>,
     drained: bool,
+    /// For the output of descendants: both streams.
+    late_lines: [Option<Lines>; 2],
 }
 
 impl Hub {
-    pub(crate) fn new(channels: Arc<Channels>, asking: Asking, terminal: bool) -> Hub {
-        Hub { channels, asking: Some(asking), window: terminal.then(window), drained: false }
+    pub(crate) fn new(channels: Arc<Channels>, asking: Asking, terminal: bool, late_lines: [Option<Lines>; 2]) -> Hub {
+        Hub { channels, asking: Some(asking), window: terminal.then(window), drained: false, late_lines }
     }
 
     /// Listens until the process ends.
@@ -48,11 +52,28 @@ impl Hub {
             more = self.channels.wait(&mut ready, more)?;
             self.hear_daemon();
             self.tell_window();
+            let unfinished = self.channels.close_finished();
             if !self.drained && self.channels.all_marked() {
                 self.drained = true;
+                if unfinished {
+                    self.hand_over();
+                }
                 RELAY.set_drained();
             }
-            self.channels.close_finished();
+        }
+    }
+
+    /// The programs have ended, and descendants of theirs still have their output open: a process of its own relays that,
+    /// as the descendants themselves would write on after a local program's end.
+    fn hand_over(&mut self) {
+        match self.channels.hand_over() {
+            Ok(None) => {}
+            Ok(Some(channels)) => {
+                self.asking = None;
+                late::relay(&channels, std::mem::take(&mut self.late_lines));
+                std::process::exit(0);
+            }
+            Err(fault) => tracing::warn!(%fault, "output of descendants is cut off"),
         }
     }
 

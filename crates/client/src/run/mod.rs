@@ -8,6 +8,7 @@ mod asking;
 mod channels;
 mod hub;
 mod input;
+mod late;
 mod lines;
 mod output;
 mod program;
@@ -68,7 +69,10 @@ pub struct Run {
 pub fn run(run: &Run, socket: &Path, hold: Hold) -> Fault {
     match start(run, socket) {
         Ok(file) => hold(file, &RELAY),
-        Err(fault) => fault,
+        Err(fault) => {
+            RELAY.before_stop();
+            fault
+        }
     }
 }
 
@@ -88,15 +92,17 @@ fn start(run: &Run, socket: &Path) -> Result<OwnedFd> {
     };
     // From here on signals wait: the hold hands them to the program.
     signal::block_all()?;
-    relay(run, asking, copies)?;
+    let channels = relay(run, asking, copies)?;
     // A table of its own for the main thread: a process that a relay thread forks has no copy of the hold file, whose
-    // closing would look like our end (fuse_flush comes with every close).
-    own::unshare_descriptors()?;
+    // closing would look like our end (fuse_flush comes with every close). The bell is for the signal handler.
+    own::unshare_descriptors(channels.hub.as_fd())?;
+    // The main thread has no descriptor of these channels to close.
+    std::mem::forget(channels);
     let file = OpenOptions::new().read(true).write(true).open(&hold);
     file.map(OwnedFd::from).map_err(|e| Fault::io(&e, format!("open {hold}")))
 }
 
-fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<()> {
+fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<Arc<Channels>> {
     let copies = copies.into_iter().map(|c| Ok((c.node, key(&c.key)?))).collect::<Result<Vec<_>>>()?;
     let nodes: Vec<NodeId> = copies.iter().map(|(node, _)| *node).collect();
     let channels = Arc::new(Channels::new(copies)?);
@@ -106,14 +112,17 @@ fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<()> {
             RELAY.want_raw(found);
         }
     }
-    let hub = Hub::new(channels.clone(), asking, run.terminal);
+    let late_lines = [lines(&nodes, run.prefix), lines(&nodes, run.prefix)];
+    let hub = Hub::new(channels.clone(), asking, run.terminal, late_lines);
     spawn("hub", move || hub.run())?;
     for stream in [Stream::Out, Stream::Err] {
         let lines = lines(&nodes, run.prefix);
         let channels = channels.clone();
         spawn(&format!("{stream:?}"), move || Writer::new(&channels, stream, lines).run())?;
     }
-    spawn("In", move || Reader::new(&channels).run())
+    let reader = channels.clone();
+    spawn("In", move || Reader::new(&reader).run())?;
+    Ok(channels)
 }
 
 /// Whole lines where several copies write; prefixes where they are wanted.

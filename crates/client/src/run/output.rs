@@ -48,7 +48,7 @@ impl Queue {
         std::mem::take(&mut *items)
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Item>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, VecDeque<Item>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -82,6 +82,12 @@ impl<'c> Writer<'c> {
                 self.one(item);
             }
         }
+    }
+
+    /// Writes what is there.
+    pub(crate) fn catch_up(&mut self) {
+        let items = std::mem::take(&mut *self.channels.queue(self.stream).lock());
+        items.into_iter().for_each(|item| self.one(item));
     }
 
     fn one(&mut self, item: Item) {

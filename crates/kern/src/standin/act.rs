@@ -3,6 +3,7 @@
 use super::raw::{self, CloneArgs};
 use super::run::{block, disposition, on_signal, run};
 use super::{setup, slot_state, Op, Slot, SLOT};
+use crate::relay::Relay;
 
 const ENOSYS: i64 = -38;
 const ALL: u64 = !0;
@@ -23,7 +24,7 @@ pub(super) unsafe fn act(slot: *mut Slot) {
             n if n == Op::Clone as u32 => clone(slot, a),
             n if n == Op::Exit as u32 => exit(slot, a[0]),
             n if n == Op::Die as u32 => die(slot, a[0]),
-            n if n == Op::Stop as u32 => stop(a[0]),
+            n if n == Op::Stop as u32 => stop(slot, a[0]),
             n if n == Op::Setsid as u32 => simple(libc::SYS_setsid, [0; 6]),
             n if n == Op::Setpgid as u32 => simple(libc::SYS_setpgid, a),
             n if n == Op::Ids as u32 => ids(a),
@@ -88,14 +89,17 @@ unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
     }
 }
 
-/// Waits until the relay threads have written out all output (only the slot of `hold_here` has any).
+/// The relay of this stand-in, if it has one.
+unsafe fn relay(slot: *mut Slot) -> Option<&'static Relay> {
+    // SAFETY: 0 or the address of a static.
+    unsafe { ((*slot).relay as *const Relay).as_ref() }
+}
+
+/// Waits until the relay threads have written out all output.
 unsafe fn drain(slot: *mut Slot) {
-    // SAFETY: `drained` is 0 or the address of a static word.
-    unsafe {
-        let word = (*slot).drained as *const std::sync::atomic::AtomicU32;
-        while !word.is_null() && (*word).load(std::sync::atomic::Ordering::Acquire) == 0 {
-            raw::call(libc::SYS_futex, [word as u64, libc::FUTEX_WAIT as u64, 0, 0, 0, 0]);
-        }
+    // SAFETY: the slot is the caller's own.
+    if let Some(relay) = unsafe { relay(slot) } {
+        relay.before_end();
     }
 }
 
@@ -124,13 +128,21 @@ unsafe fn die(slot: *mut Slot, sig: u64) -> i64 {
 }
 
 /// Stops by `sig` and comes back after SIGCONT; in an orphaned group the kernel ignores all but SIGSTOP.
-unsafe fn stop(sig: u64) -> i64 {
+unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
+    // SAFETY: the slot is the caller's own.
+    let relay = unsafe { relay(slot) };
+    if let Some(relay) = relay {
+        relay.before_stop();
+    }
     disposition(sig, 0);
     // SAFETY: signals to itself.
     unsafe { send_self(sig) };
     block(ALL & !(1 << (sig - 1)));
     block(ALL);
     disposition(sig, on_signal as *const () as u64);
+    if let Some(relay) = relay {
+        relay.after_stop();
+    }
     0
 }
 

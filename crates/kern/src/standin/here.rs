@@ -1,9 +1,10 @@
 //! The calling process becomes a stand-in, or makes room for stand-ins in its own address space.
 
 use super::{raw, run, slot_state, Slot, SLOT};
+use crate::relay::Relay;
 use crate::sys;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use vocab::Result;
 
 /// Slots for stand-ins: address space only; memory is taken as slots are used.
@@ -46,7 +47,7 @@ impl Slots {
         (self.base + u64::from(index) * SLOT as u64, SLOT as u64)
     }
 
-    fn prepare(self, index: u32, fd: i32, drained: u64, hello: u32) -> (u64, *mut Slot) {
+    fn prepare(self, index: u32, fd: i32, relay: u64, hello: u32) -> (u64, *mut Slot) {
         let slot = slot_state(self.base + u64::from(index) * SLOT as u64);
         // SAFETY: the slot lies in our own mapping and nothing uses it yet.
         unsafe {
@@ -54,7 +55,7 @@ impl Slots {
             (*slot).fd = fd;
             (*slot).base = self.base;
             (*slot).length = u64::from(self.count) * SLOT as u64;
-            (*slot).drained = drained;
+            (*slot).relay = relay;
             (*slot).hold.slots = hello;
         }
         (slot as u64 & !15, slot)
@@ -71,19 +72,18 @@ fn note_region(slots: Slots, main: u64) {
 /// The calling process becomes a stand-in; it ends only as the daemon tells it.
 ///
 /// Called by the main thread of `shoal run`, whose other threads relay (they must have all signals blocked but SIGTTIN and
-/// SIGTTOU). Before it ends it waits until `drained` is not 0 (a futex word: whoever sets it wakes it).
-/// It takes over all signals of the process.
+/// SIGTTOU) and are told by `relay` what it does. It takes over all signals of the process.
 ///
 /// # Errors
 /// Only when the address space has no room for the slots.
-pub fn hold_here(file: OwnedFd, drained: &'static AtomicU32) -> Result<std::convert::Infallible> {
+pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::Infallible> {
     let slots = Slots::reserve(65_536, 64)?;
     run::block(!0);
     // SAFETY: prctl with numbers; a stand-in's memory is not for its user to read (GHOSTS.md, "Safety").
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
     note_region(slots, u64::from(std::process::id()));
     run::take_all_signals();
-    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), drained as *const AtomicU32 as u64, slots.count);
+    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), relay as *const Relay as u64, slots.count);
     std::mem::forget(file);
     // SAFETY: the stack is the unused lower part of slot 0; this thread never comes back.
     unsafe { raw::enter(stack, run::run, slot as u64) }

@@ -130,8 +130,9 @@ pub struct Slot {
     /// Where the slots begin, and how many bytes they are.
     pub base: u64,
     pub length: u64,
-    /// Set while this is the first slot of [`here::hold_here`]: a word that is 1 once all output is written out.
-    pub drained: u64,
+    /// Address of the [`crate::relay::Relay`] in the first slot of [`here::hold_here`], else 0. Only that stand-in is the thread
+    /// whose thread-local storage the code of the relay uses.
+    pub relay: u64,
     /// A child's name, set by it when it starts.
     pub name: [u8; 16],
 }

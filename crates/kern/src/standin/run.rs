@@ -55,6 +55,7 @@ pub(super) unsafe extern "C" fn on_signal(sig: i32, info: *const RawInfo, contex
     let here = (&raw const sig) as u64;
     if here < REGION[0].load(Relaxed) || here >= REGION[1].load(Relaxed) {
         let main = REGION[2].load(Relaxed);
+        crate::relay::RELAY.on_signal(sig);
         // SAFETY: tgkill takes numbers.
         unsafe { raw::call(libc::SYS_tgkill, [main, main, sig as u64, 0, 0, 0]) };
         return;
@@ -68,6 +69,9 @@ pub(super) unsafe extern "C" fn on_signal(sig: i32, info: *const RawInfo, contex
         {
             disposition(sig as u64, 0);
             return;
+        }
+        if let Some(relay) = ((*slot).relay as *const crate::relay::Relay).as_ref() {
+            relay.on_signal(sig);
         }
         (&raw mut (*slot).info).write_volatile(*info);
         (&raw mut (*slot).seq).write_volatile((*slot).seq.wrapping_add(1));

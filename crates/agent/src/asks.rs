@@ -1,0 +1,296 @@
+//! Local clients: their questions go to the front end with the identity that the kernel gives them, the answers come back;
+//! channels that other nodes dial to this one are handed to the client that waits for them.
+
+use crate::agent::{Agent, Token};
+use kern::clock::monotonic_us;
+use kern::epoll::{Interest, Poller};
+use kern::sock::{accept, peer_credentials, peer_groups};
+use link::preamble::{Greeting, Preamble};
+use link::Plain;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use tracing::{debug, warn};
+use vocab::{Creds, Fault, Ids, Pid, Result};
+use wire::ask::{Answer, Ask};
+use wire::node::ToFront;
+use wire::run::Caller;
+
+/// More clients at once are not taken.
+const MOST_CLIENTS: usize = 4096;
+/// Connections to the channel port that have not said yet what they are.
+const MOST_GREETINGS: usize = 1024;
+const GREETING_US: u64 = 5_000_000;
+/// How long a channel may be here before the answer that tells whose it is.
+const UNCLAIMED_US: u64 = 5_000_000;
+
+struct Client {
+    link: Plain,
+    writing: bool,
+}
+
+/// Who waits for a channel.
+struct Wanted {
+    client: u32,
+    copy: u32,
+}
+
+/// Clients, their questions, and channels on the way to them.
+pub(crate) struct Asks {
+    local: OwnedFd,
+    channels: OwnedFd,
+    clients: HashMap<u32, Client>,
+    greetings: HashMap<u32, Greeting>,
+    next: u32,
+    questions: HashMap<u64, u32>,
+    next_question: u64,
+    wanted: HashMap<[u8; 16], Wanted>,
+    /// Nobody waits for them yet: until when they are kept.
+    unclaimed: HashMap<[u8; 16], (OwnedFd, u64)>,
+}
+
+impl Asks {
+    /// Opens the local socket and the channel port, and lets epoll watch them.
+    ///
+    /// # Errors
+    /// `Sys` when the socket cannot be made at `path`.
+    pub(crate) fn open(path: &Path, poller: &Poller) -> Result<(Asks, u16)> {
+        let local = kern::sock::unix_listen(path, 0o666)?;
+        let channels = kern::sock::tcp_listen(std::net::SocketAddr::from(([0, 0, 0, 0], 0)))?;
+        let port = kern::sock::local_address(channels.as_fd())?.port();
+        poller.add(local.as_fd(), Token::Local.number(), Interest::READ)?;
+        poller.add(channels.as_fd(), Token::Channels.number(), Interest::READ)?;
+        let asks = Asks {
+            local,
+            channels,
+            clients: HashMap::new(),
+            greetings: HashMap::new(),
+            next: 0,
+            questions: HashMap::new(),
+            next_question: 0,
+            wanted: HashMap::new(),
+            unclaimed: HashMap::new(),
+        };
+        Ok((asks, port))
+    }
+
+    /// When something has waited long enough (monotonic).
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        let greetings = self.greetings.values().map(Greeting::deadline_us);
+        greetings.chain(self.unclaimed.values().map(|(_, until)| *until)).min()
+    }
+}
+
+impl Agent {
+    /// Takes new local clients.
+    pub(crate) fn take_clients(&mut self) {
+        while let Some(fd) = taken(accept(self.asks.local.as_fd())) {
+            if self.asks.clients.len() >= MOST_CLIENTS {
+                warn!("too many local clients, one turned away");
+                continue;
+            }
+            let number = self.asks.next;
+            self.asks.next = number.wrapping_add(1);
+            if let Err(fault) = self.poller.add(fd.as_fd(), Token::Client(number).number(), Interest::READ) {
+                warn!(%fault, "local client");
+                continue;
+            }
+            self.asks.clients.insert(number, Client { link: Plain::new(fd), writing: false });
+        }
+    }
+
+    /// A client has said something, or takes more.
+    pub(crate) fn serve_client(&mut self, number: u32) {
+        let Some(client) = self.asks.clients.get_mut(&number) else { return };
+        let received = client.link.receive();
+        let mut asked = Vec::new();
+        let read = loop {
+            match client.link.next::<Ask>() {
+                Ok(Some(ask)) => asked.push(ask),
+                Ok(None) => break Ok(()),
+                Err(fault) => break Err(fault),
+            }
+        };
+        for ask in asked {
+            self.asked(number, ask);
+        }
+        if let Err(fault) = received.and(read) {
+            debug!(number, %fault, "local client");
+            self.drop_client(number);
+        } else {
+            self.flush_client(number);
+        }
+    }
+
+    fn drop_client(&mut self, number: u32) {
+        self.asks.clients.remove(&number);
+        self.asks.questions.retain(|_, client| *client != number);
+        self.asks.wanted.retain(|_, wanted| wanted.client != number);
+    }
+
+    fn flush_client(&mut self, number: u32) {
+        let Some(client) = self.asks.clients.get_mut(&number) else { return };
+        let flushed = client.link.flush();
+        let writing = client.link.wants_write();
+        let polled = match writing == client.writing {
+            true => Ok(()),
+            false => {
+                client.writing = writing;
+                self.poller.modify(client.link.fd(), Token::Client(number).number(), Interest::reading_and(writing))
+            }
+        };
+        if let Err(fault) = flushed.and(polled) {
+            debug!(number, %fault, "local client");
+            self.drop_client(number);
+        }
+    }
+
+    fn asked(&mut self, number: u32, ask: Ask) {
+        let passed = self.caller(number, &ask).and_then(|caller| match self.uplink.up() {
+            true => Ok(caller),
+            false => Err(Fault::gone("the front end cannot be reached from this node").on(self.number)),
+        });
+        match passed {
+            Ok(caller) => {
+                self.asks.next_question += 1;
+                let id = self.asks.next_question;
+                self.asks.questions.insert(id, number);
+                self.tell(); // the front end must know the caller before its question
+                self.uplink.send(&ToFront::Ask { id, caller, ask });
+            }
+            Err(fault) => self.answer_client(number, &Answer::Failed(fault)),
+        }
+    }
+
+    /// Who asks, as the kernel has it.
+    fn caller(&self, number: u32, ask: &Ask) -> Result<Caller> {
+        let client = self.asks.clients.get(&number).ok_or_else(|| Fault::gone("the caller is gone"))?;
+        let peer = peer_credentials(client.link.fd())?;
+        match self.person(peer.pid) {
+            Some(person) if self.bodies.has(peer.pid) => {
+                let (ppid, pgid, sid) = (person.ppid, person.pgid, person.sid);
+                Ok(Caller { pid: peer.pid, creds: person.creds, ppid, pgid, sid })
+            }
+            _ if matches!(ask, Ask::Run { .. }) => {
+                Err(Fault::refused("run a program from here: the caller is no process of the space").on(self.number))
+            }
+            _ => {
+                let groups = peer_groups(client.link.fd()).unwrap_or_default();
+                let creds = Creds { uid: Ids::all(peer.uid), gid: Ids::all(peer.gid), groups };
+                Ok(Caller { pid: Pid::NONE, creds, ppid: Pid::NONE, pgid: Pid::NONE, sid: Pid::NONE })
+            }
+        }
+    }
+
+    fn answer_client(&mut self, number: u32, answer: &Answer) {
+        if let Some(client) = self.asks.clients.get_mut(&number) {
+            if let Err(fault) = client.link.send(answer) {
+                debug!(number, %fault, "local client");
+                self.drop_client(number);
+            }
+        }
+        self.flush_client(number);
+    }
+
+    /// The front end answers a client's question.
+    pub(crate) fn answered(&mut self, id: u64, mut answer: Answer, last: bool) {
+        let Some(&number) = self.asks.questions.get(&id) else { return };
+        if last {
+            self.asks.questions.remove(&id);
+        }
+        if let Answer::Granted { hold, copies } = &mut answer {
+            // The front end does not know where this node keeps its hold file.
+            hold.clone_from(&self.hold);
+            for (copy, one) in copies.iter().enumerate() {
+                if let Ok(token) = <[u8; 16]>::try_from(one.token.as_slice()) {
+                    self.asks.wanted.insert(token, Wanted { client: number, copy: copy as u32 });
+                }
+            }
+        }
+        self.answer_client(number, &answer);
+        let here: Vec<[u8; 16]> = self.asks.unclaimed.keys().copied().collect();
+        for token in here.into_iter().filter(|token| self.asks.wanted.contains_key(token)).collect::<Vec<_>>() {
+            if let Some((fd, _)) = self.asks.unclaimed.remove(&token) {
+                self.channel(token, fd);
+            }
+        }
+    }
+
+    /// The link is gone: nobody will answer what was asked.
+    pub(crate) fn asks_lost_link(&mut self) {
+        for (_, number) in std::mem::take(&mut self.asks.questions) {
+            let fault = Fault::gone("the link to the front end broke").on(self.number);
+            self.answer_client(number, &Answer::Failed(fault));
+        }
+    }
+
+    /// Takes connections on the channel port.
+    pub(crate) fn take_greetings(&mut self) {
+        while let Some(fd) = taken(accept(self.asks.channels.as_fd())) {
+            if self.asks.greetings.len() >= MOST_GREETINGS {
+                warn!("too many connections on the channel port, one turned away");
+                continue;
+            }
+            let number = self.asks.next;
+            self.asks.next = number.wrapping_add(1);
+            let greeting = Greeting::new(fd, monotonic_us() + GREETING_US);
+            if self.poller.add(greeting.fd(), Token::Greeting(number).number(), Interest::READ).is_ok() {
+                self.asks.greetings.insert(number, greeting);
+            }
+        }
+    }
+
+    /// A connection on the channel port says what it is.
+    pub(crate) fn serve_greeting(&mut self, number: u32) {
+        let Some(greeting) = self.asks.greetings.get_mut(&number) else { return };
+        match greeting.read(monotonic_us()) {
+            Ok(None) => {}
+            Ok(Some(Preamble::Channel(token))) => {
+                let Some(greeting) = self.asks.greetings.remove(&number) else { return };
+                let fd = greeting.into_fd();
+                let _ = self.poller.remove(fd.as_fd());
+                self.channel(token, fd);
+            }
+            Ok(Some(Preamble::Control)) => {
+                warn!("somebody takes this node for a front end");
+                self.asks.greetings.remove(&number);
+            }
+            Err(fault) => {
+                warn!(%fault, "channel port");
+                self.asks.greetings.remove(&number);
+            }
+        }
+    }
+
+    fn channel(&mut self, token: [u8; 16], fd: OwnedFd) {
+        let Some(Wanted { client, copy }) = self.asks.wanted.remove(&token) else {
+            if self.asks.unclaimed.len() < MOST_GREETINGS {
+                self.asks.unclaimed.insert(token, (fd, monotonic_us() + UNCLAIMED_US));
+            }
+            return;
+        };
+        if let Some(waiting) = self.asks.clients.get_mut(&client) {
+            if let Err(fault) = waiting.link.send_with(&Answer::Channel { copy }, fd) {
+                debug!(client, %fault, "local client");
+            }
+        }
+        self.flush_client(client);
+    }
+
+    /// Lets go of what has waited too long.
+    pub(crate) fn expire_asks(&mut self) {
+        let now = monotonic_us();
+        self.asks.unclaimed.retain(|_, (_, until)| *until > now);
+        let late = |(number, greeting): (&u32, &Greeting)| (greeting.deadline_us() <= now).then_some(*number);
+        for number in self.asks.greetings.iter().filter_map(late).collect::<Vec<_>>() {
+            self.serve_greeting(number);
+        }
+    }
+}
+
+fn taken(accepted: Result<Option<OwnedFd>>) -> Option<OwnedFd> {
+    accepted.unwrap_or_else(|fault| {
+        warn!(%fault, "accept");
+        None
+    })
+}

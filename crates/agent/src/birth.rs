@@ -1,0 +1,237 @@
+//! How the agent comes to be: init of a new PID namespace that joins the front end, and only then takes numbers.
+//!
+//! Until the front end has leased numbers, nothing here makes a process or thread: each would take a number that may be another
+//! process's of the space (DESIGN 4.1).
+
+use crate::agent::{Agent, Token};
+use crate::asks::Asks;
+use crate::config::NodeConfig;
+use crate::front::{hello, Known};
+use crate::leases::Leases;
+use crate::streams::Streams;
+use crate::uplink::Uplink;
+use ghost::{Command, Ghosts, Happened, Name};
+use kern::clock::monotonic_us;
+use kern::epoll::{Interest, Poller};
+use kern::init::SignalFd;
+use kern::perf::{Records, PAGES};
+use kern::poll::{poll, Ready};
+use kern::proc::{self, Proc};
+use kern::seccomp::{Listener, Passes, Program, INSTALL_FLAGS};
+use kern::standin::here::Slots;
+use kern::{mount, ns, sched};
+use link::beat::NodeLife;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use tracing::{error, info, warn};
+use vocab::{Fault, NodeId, Pid, Result, Sig};
+use wire::node::{Lease, ToNode};
+
+/// The largest PID of Linux, exclusive (PID_MAX_LIMIT).
+const PID_MAX: i32 = 4_194_304;
+
+/// Stand-ins that fit into this process's address space; 16 KiB of it each.
+const SLOTS: u32 = 65_536;
+
+/// The first stand-in must be there after this time.
+const PATIENCE_US: u64 = 5_000_000;
+
+/// Runs the agent in the process that calls; returns its exit code.
+pub(crate) fn agent(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: OwnedFd) -> i32 {
+    let ran = prepare().and_then(|proc| born(config, cgroup, number, outer, proc)).and_then(Agent::run);
+    match ran {
+        Ok(()) => 0,
+        Err(fault) => {
+            error!(%fault, "agent");
+            1
+        }
+    }
+}
+
+/// Namespaces and what belongs to them.
+fn prepare() -> Result<Proc> {
+    ns::die_with_parent()?;
+    ns::set_name("shoal:agent")?;
+    mount::make_all_private()?;
+    mount::mount("proc", Path::new("/proc"), mount::Flags::NOSUID | mount::Flags::NODEV | mount::Flags::NOEXEC, "")?;
+    // Once: else the processes made from here show group and session 0 (GHOSTS.md, "Family").
+    ns::new_session()?;
+    sched::set_not_dumpable()?;
+    let proc = Proc::open("/proc")?;
+    proc::set_pid_max(&proc, PID_MAX)?;
+    Ok(proc)
+}
+
+/// What a Welcome has brought.
+struct Welcome {
+    number: NodeId,
+    leases: Vec<Lease>,
+    beat_us: u64,
+    lost_after_us: u64,
+}
+
+/// Dials until the front end welcomes this node.
+fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> Result<Welcome> {
+    loop {
+        let known = || Known { number, ..Known::default() };
+        let come = uplink.step(&mut || hello(known(), crate::ps::load(proc), port));
+        for message in come {
+            match message {
+                ToNode::Welcome { number, leases, beat_us, lost_after_us, .. } => {
+                    uplink.joined();
+                    return Ok(Welcome { number, leases, beat_us, lost_after_us });
+                }
+                ToNode::Refused(fault) => {
+                    warn!(%fault, "the front end refuses this node");
+                    uplink.broke(&fault);
+                }
+                other => return Err(Fault::wire(format!("the front end says {other:?} before Welcome"))),
+            }
+        }
+        let left_us = uplink.due_us().map_or(0, |due| due.saturating_sub(monotonic_us()));
+        let timeout = i32::try_from(left_us.div_ceil(1000)).unwrap_or(i32::MAX);
+        let wanted: Vec<_> = uplink
+            .waits_for()
+            .map(|(fd, interest)| {
+                (
+                    fd,
+                    Ready {
+                        readable: interest.contains(Interest::READ),
+                        writable: interest.contains(Interest::WRITE),
+                        over: false,
+                    },
+                )
+            })
+            .into_iter()
+            .collect();
+        match poll(&wanted, timeout) {
+            Ok(_) | Err(kern::poll::EINTR) => {}
+            Err(errno) => return Err(Fault::sys(errno, "wait for the front end")),
+        }
+    }
+}
+
+fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: OwnedFd, proc: Proc) -> Result<Agent> {
+    let poller = Poller::new()?;
+    let children = SignalFd::new(&[Sig::CHLD])?;
+    let (asks, channel_port) = Asks::open(&config.run_dir.join("shoal.sock"), &poller)?;
+    let mut uplink = Uplink::new(config.front.clone(), config.key);
+    let welcome = join(&mut uplink, number, &proc, channel_port)?;
+    let mut leases = Leases::default();
+    leases.replace(welcome.leases);
+    let first = leases.start().ok_or_else(|| Fault::wire("the front end's Welcome has no lease"))?;
+    proc::set_last_pid(&proc, Pid(first.0 - 1))?;
+    info!(number = %welcome.number, %first, "joined");
+
+    let directory = File::open(cgroup).map_err(|e| Fault::io(&e, format!("open {}", cgroup.display())))?;
+    let records = Records::open(Some(directory.as_fd()), PAGES)?;
+    let place = config.run_dir.join("ghosts");
+    std::fs::create_dir_all(&place).map_err(|e| Fault::io(&e, format!("make {}", place.display())))?;
+    let hold = place.join("hold");
+    let mut ghosts = Ghosts::mount(&place)?;
+    let (nursery, gate) = nursery(&mut ghosts, &hold, leases.all())?;
+    let lost_grace_us = config.lost_grace.as_micros() as u64;
+    let agent = Agent {
+        number: welcome.number,
+        hold: hold.to_string_lossy().into_owned(),
+        outer,
+        proc,
+        life: NodeLife::new(uplink.hello_us(), welcome.lost_after_us.min(lost_grace_us)),
+        beat_us: welcome.beat_us.max(1_000),
+        lost_grace_us,
+        next_beat_us: monotonic_us(),
+        polled_link: None,
+        channel_port,
+        uplink,
+        leases,
+        fence: Default::default(),
+        scratch: Vec::new(),
+        bodies: Default::default(),
+        events: Default::default(),
+        checks: Default::default(),
+        stopped: Default::default(),
+        fresh: Vec::new(),
+        leaving: Default::default(),
+        handles: Default::default(),
+        happened: Vec::new(),
+        nursery,
+        stands: Default::default(),
+        idle: Default::default(),
+        starts: Default::default(),
+        waiting: Default::default(),
+        asks,
+        streams: Streams::start()?,
+        poller,
+        children,
+        records,
+        ghosts,
+        gate,
+    };
+    agent.poll_all()?;
+    if let Err(fault) = sched::set_fifo(1) {
+        info!(%fault, "the agent runs at ordinary priority");
+    }
+    Ok(agent)
+}
+
+impl Agent {
+    fn poll_all(&self) -> Result<()> {
+        for fd in self.records.fds() {
+            self.poller.add(fd, Token::Records.number(), Interest::READ)?;
+        }
+        self.poller.add(self.ghosts.fd(), Token::Ghosts.number(), Interest::READ)?;
+        self.poller.add(self.gate.fd(), Token::Gate.number(), Interest::READ)?;
+        self.poller.add(self.children.as_fd(), Token::Children.number(), Interest::READ)
+    }
+}
+
+/// The first stand-in, behind the gate, so that everything that comes from it is.
+fn nursery(ghosts: &mut Ghosts, hold: &Path, leases: &[Lease]) -> Result<(Pid, Listener)> {
+    let slots = Slots::reserve(SLOTS, 64)?;
+    let pid = ghosts.make_first(hold, slots, Pid::NONE, Name::new(b"shoal:nursery"), &mut Vec::new())?;
+    let (start, end) = kern::standin::raw::code_range();
+    let own = leases.iter().map(|lease| lease.first.0..lease.last.0 + 1).collect();
+    let program = Program::new(&Passes { own, code: start..end }).loadable();
+    ghosts.command(pid, Command::Filter { program: program.address(), flags: INSTALL_FLAGS });
+    let number = done(ghosts, pid)?;
+    let pidfd = kern::pidfd::open(pid).map_err(|errno| Fault::sys(errno, "open the first stand-in"))?;
+    let listener = kern::pidfd::getfd(pidfd.as_fd(), number as i32)
+        .map_err(|errno| Fault::sys(errno, "take the gate's listener"))?;
+    // Bodies end with ENOSYS in every gated call once the last listener is closed: ours is to be that one.
+    let listener_there = number as u32;
+    ghosts.command(pid, Command::Close { first: listener_there, last: listener_there });
+    done(ghosts, pid)?;
+    Ok((pid, Listener::from_fd(listener)))
+}
+
+/// Serves until the first stand-in has done what it was told last.
+fn done(ghosts: &mut Ghosts, pid: Pid) -> Result<i64> {
+    let deadline = monotonic_us() + PATIENCE_US;
+    let mut happened = Vec::new();
+    loop {
+        for one in happened.drain(..) {
+            match one {
+                Happened::Done { pid: who, outcome } if who == pid => {
+                    return match outcome.ret {
+                        ret if ret < 0 => {
+                            Err(Fault::sys(-ret as i32, format!("first stand-in: {:?}", outcome.command)))
+                        }
+                        ret => Ok(ret),
+                    };
+                }
+                Happened::Dying { .. } | Happened::Gone { .. } => return Err(Fault::gone("the first stand-in dies")),
+                _ => {}
+            }
+        }
+        if monotonic_us() > deadline {
+            return Err(Fault::gone("the first stand-in does not answer"));
+        }
+        if let Err(errno) = poll(&[(ghosts.fd(), Ready::READ)], 100) {
+            if errno != kern::poll::EINTR {
+                return Err(Fault::sys(errno, "wait for the first stand-in"));
+            }
+        }
+        ghosts.read(16, &mut happened)?;
+    }
+}

@@ -1,0 +1,95 @@
+//! Signals from the front end, given to bodies with their sender's identity.
+
+use crate::agent::Agent;
+use crate::checks::What;
+use ghost::Command;
+use kern::clock::monotonic_us;
+use kern::{pidfd, send_as};
+use std::os::fd::AsFd;
+use tracing::debug;
+use vocab::{Pid, Sig, SigInfo};
+use wire::event::BodyEvent;
+
+impl Agent {
+    /// Gives `info` to body `target`, or to its thread `thread`. The front end has checked permission.
+    pub(crate) fn deliver(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>) {
+        if !self.bodies.has(target) && !self.starts.has(target) {
+            debug!(%target, sig = %info.sig, "signal for a body that is gone");
+            return;
+        }
+        let sent = match info.code {
+            SigInfo::SI_USER | SigInfo::SI_TKILL => self.deliver_from(target, info, thread),
+            code if code < 0 => queue(thread.unwrap_or(target), thread.is_some(), info),
+            // The kernel's own: nobody but a kernel may say so, so it comes from init.
+            _ => plain(target, info.sig),
+        };
+        if let Err(errno) = sent {
+            debug!(%target, sig = %info.sig, errno, "signal not delivered");
+        }
+        if info.sig.stops() || info.sig == Sig::CONT {
+            self.checks.add(target, What::State, monotonic_us());
+        }
+    }
+
+    /// As kill(2) or tgkill(2) of the sender.
+    fn deliver_from(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>) -> Result<(), i32> {
+        let sender = info.pid;
+        if sender.0 <= 1 {
+            return plain(target, info.sig);
+        }
+        if self.stands.get(sender).is_some_and(|stand| !stand.ending) {
+            let sig = info.sig.number();
+            let command = match thread {
+                None => Command::Kill { target, sig },
+                Some(tid) => Command::Tgkill { pid: target, tid, sig },
+            };
+            self.ghosts.command(sender, command);
+            return Ok(());
+        }
+        let tid = match (thread, info.code) {
+            (None, SigInfo::SI_TKILL) => Some(target),
+            (thread, _) => thread,
+        };
+        match send_as::send_as(sender, info.uid, target, tid, info.sig) {
+            // The sender's number is taken here: it is a body of this node, and the kernel lets nobody else call as that.
+            Err(EEXIST) => {
+                let info = SigInfo { code: SigInfo::SI_QUEUE, ..*info };
+                queue(thread.unwrap_or(target), thread.is_some(), &info)
+            }
+            sent => sent,
+        }
+    }
+
+    /// After a signal that stops or continues: what came of it, unless its parent's wait tells.
+    pub(crate) fn look_at_state(&mut self, pid: Pid) -> bool {
+        let Some(body) = self.bodies.person(pid) else { return true };
+        let told_by_wait = body.ppid == Pid::INIT || self.stands.has(body.ppid);
+        if told_by_wait {
+            return true;
+        }
+        let Ok(stat) = self.proc.stat(pid) else { return true };
+        let stopped = stat.state == b'T';
+        let changed = stopped != self.stopped.contains(&pid);
+        if changed && stopped {
+            self.stopped.insert(pid);
+            // For a stopped process /proc has the signal where it later has the status (do_task_stat).
+            let sig = u8::try_from(stat.exit_status).ok().and_then(Sig::new).unwrap_or(Sig::STOP);
+            self.events.push(BodyEvent::Stopped { pid, sig });
+        } else if changed {
+            self.stopped.remove(&pid);
+            self.events.push(BodyEvent::Continued { pid });
+        }
+        changed
+    }
+}
+
+const EEXIST: i32 = 17;
+
+fn queue(pid: Pid, thread: bool, info: &SigInfo) -> Result<(), i32> {
+    let fd = if thread { pidfd::open_thread(pid)? } else { pidfd::open(pid)? };
+    pidfd::queue(fd.as_fd(), info)
+}
+
+pub(crate) fn plain(pid: Pid, sig: Sig) -> Result<(), i32> {
+    pidfd::kill(pidfd::open(pid)?.as_fd(), sig)
+}

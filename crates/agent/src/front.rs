@@ -1,0 +1,143 @@
+//! What the front end says, and the life of the link to it.
+
+use crate::agent::{Agent, Token};
+use kern::clock::{boottime_us, monotonic_us};
+use link::beat::NodeLife;
+use std::os::fd::{AsFd, AsRawFd};
+use tracing::{info, warn};
+use vocab::{NodeId, Pid, Result};
+use wire::event::Person;
+use wire::node::{Lease, Load, ToFront, ToNode, VERSION};
+
+/// What a Hello says of a node that is not new.
+#[derive(Default)]
+pub(crate) struct Known {
+    pub(crate) number: Option<NodeId>,
+    pub(crate) leases: Vec<Lease>,
+    pub(crate) bodies: Vec<Person>,
+    pub(crate) stand_ins: Vec<Pid>,
+}
+
+pub(crate) fn hello(known: Known, load: Load, channel_port: u16) -> ToFront {
+    let Known { number, leases, bodies, stand_ins } = known;
+    ToFront::Hello { version: VERSION, number, load, leases, bodies, stand_ins, channel_port }
+}
+
+impl Agent {
+    /// Everything that can be done on the link now.
+    pub(crate) fn serve_link(&mut self) {
+        let was_up = self.uplink.up();
+        let mut known = (!was_up).then(|| Known {
+            number: Some(self.number),
+            leases: self.leases.all().to_vec(),
+            bodies: self.everybody(),
+            stand_ins: self.stands.known(),
+        });
+        let (proc, port) = (&self.proc, self.channel_port);
+        let come = self.uplink.step(&mut || hello(known.take().unwrap_or_default(), crate::ps::load(proc), port));
+        for message in come {
+            self.heard(message);
+        }
+        if was_up && !self.uplink.up() {
+            self.gate_lost_link();
+            self.asks_lost_link();
+        }
+    }
+
+    /// Every body whose end the front end has not acknowledged.
+    fn everybody(&self) -> Vec<Person> {
+        self.bodies.iter().map(|body| body.person.clone()).collect()
+    }
+
+    fn heard(&mut self, message: ToNode) {
+        match message {
+            ToNode::Welcome { number, leases, beat_us, lost_after_us, .. } => {
+                self.welcomed(number, leases, beat_us, lost_after_us);
+            }
+            ToNode::Refused(fault) => warn!(%fault, "the front end refuses this node"),
+            ToNode::Beat { sent_us } => self.beat_back(sent_us),
+            ToNode::EventsDone { batch } => self.events.done(batch),
+            ToNode::Start { person, program, kin, channel } => self.start(person, program, kin, &channel),
+            ToNode::Signal { target, info, thread } => self.deliver(target, &info, thread),
+            ToNode::KillDone { id, errno } => self.kill_done(id, errno),
+            ToNode::Answer { id, answer, last } => self.answered(id, answer, last),
+            ToNode::Ended { pid, exit, .. } => self.end_stand_in(pid, exit),
+            ToNode::Stopped { pid, sig } => self.stop_stand_in(pid, sig),
+            ToNode::Continued { pid } => self.continue_stand_in(pid),
+            ToNode::Lease(lease) => self.leased(lease),
+            ToNode::Ps { id } => {
+                let rows = self.ps();
+                self.uplink.send(&ToFront::PsDone { id, rows });
+            }
+            ToNode::StandIn { kin } => self.stand_in(kin),
+            ToNode::NoStandIn { pid, errno } => self.handle_answered(pid, errno),
+            ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
+        }
+    }
+
+    fn welcomed(&mut self, number: NodeId, leases: Vec<Lease>, beat_us: u64, lost_after_us: u64) {
+        info!(%number, "link: down -> up");
+        self.uplink.joined();
+        self.number = number;
+        self.beat_us = beat_us.max(1_000);
+        let lost_after_us = lost_after_us.min(self.lost_grace_us);
+        // The Hello counts as a beat. What was promised before holds until the new time is over.
+        self.life = NodeLife::new(self.uplink.hello_us(), lost_after_us);
+        self.next_beat_us = monotonic_us();
+        if self.leases.replace(leases) && self.fence.is_up() {
+            self.turn_leases();
+        }
+        self.events.begin_again();
+        self.tell_outer();
+    }
+
+    fn leased(&mut self, lease: Lease) {
+        info!(first = %lease.first, last = %lease.last, "leases: another one");
+        self.leases.add(lease);
+        if self.fence.is_up() {
+            self.turn_leases();
+        }
+    }
+
+    fn beat_back(&mut self, sent_us: u64) {
+        self.life.returned(sent_us);
+        self.tell_outer();
+    }
+
+    /// Sends a beat when it is time.
+    pub(crate) fn beat(&mut self) {
+        let now = monotonic_us();
+        if !self.uplink.up() || now < self.next_beat_us {
+            return;
+        }
+        self.next_beat_us = now + self.beat_us;
+        let sent_us = self.life.sent(boottime_us());
+        let load = self.load();
+        self.uplink.send(&ToFront::Beat { sent_us, load });
+    }
+
+    /// Lets the outer process know until when this agent may live; without it there is nothing to live for.
+    pub(crate) fn tell_outer(&mut self) {
+        let message = crate::outer::Message { expires_us: self.life.expires_at(), number: self.number };
+        if kern::sys::write(self.outer.as_fd(), &message.bytes()).is_err() {
+            std::process::exit(1);
+        }
+    }
+
+    /// Keeps epoll's idea of the link's descriptor right.
+    pub(crate) fn poll_link(&mut self) -> Result<()> {
+        let wanted = self.uplink.waits_for().map(|(fd, interest)| (fd.as_raw_fd(), interest));
+        if wanted == self.polled_link {
+            return Ok(());
+        }
+        if let Some((fd, interest)) = self.uplink.waits_for() {
+            let token = Token::Link.number();
+            // A descriptor that was closed has left by itself; its number may be in use again.
+            if self.poller.modify(fd, token, interest).is_err() {
+                self.poller.add(fd, token, interest)?;
+            }
+        }
+        self.polled_link = wanted;
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+//! Answering the gate (DESIGN 4.4): calls that concern this node alone go on, the others are asked of the front end.
+
+use crate::agent::Agent;
+use crate::checks::What;
+use kern::clock::monotonic_us;
+use kern::seccomp::{Call, Notice};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use tracing::warn;
+use vocab::{Pid, SigInfo};
+use wire::event::BodyEvent;
+use wire::node::{KillTarget, ToFront};
+
+/// Calls that wait for the front end.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// By the number of our question: the call, and the group that is signalled here too.
+    kills: HashMap<u64, (u64, Option<Pid>)>,
+    /// pidfd_open: by process.
+    handles: HashMap<Pid, Vec<u64>>,
+    questions: u64,
+}
+
+impl Agent {
+    /// Answers all calls that wait at the gate.
+    pub(crate) fn serve_gate(&mut self) {
+        loop {
+            match self.gate.receive() {
+                Ok(Some(notice)) => {
+                    // The caller's own fork must be known before what it does is told.
+                    self.watch();
+                    self.notice(&notice);
+                }
+                Ok(None) => return,
+                Err(fault) => {
+                    warn!(%fault, "gate");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice) {
+        let Some(caller) = self.process_of(notice.tid) else {
+            self.gate.proceed(notice.id);
+            return;
+        };
+        match notice.call {
+            Call::Kill { pid, sig } => self.kill(notice, caller, pid, sig, None),
+            Call::Queue { pid, sig, info } => match self.queued(notice, pid, sig, info) {
+                Ok(queued) => self.kill(notice, caller, pid, sig, queued),
+                Err(errno) => {
+                    self.gate.answer(notice.id, errno);
+                }
+            },
+            Call::ThreadKill { tgid, tid, sig } => self.thread_kill(notice, caller, tgid, tid, sig),
+            Call::ThreadQueue { tgid, tid, sig, .. } => self.thread_kill(notice, caller, Some(tgid), tid, sig),
+            Call::PidfdOpen { pid, .. } => self.pidfd_open(notice, pid),
+            Call::SetPgid { pid, .. } => self.changes(notice, if pid == 0 { caller } else { Pid(pid) }, What::Group),
+            Call::SetSid => self.changes(notice, caller, What::Group),
+            Call::SetIds => self.changes(notice, caller, What::Creds),
+            Call::Subreaper { on } => {
+                self.gate.proceed(notice.id);
+                if self.bodies.has(caller) {
+                    self.events.push(BodyEvent::Subreaper { pid: caller, on });
+                }
+            }
+            Call::Other { number } => {
+                warn!(number, "gate: a call that the filter does not ask about");
+                self.gate.proceed(notice.id);
+            }
+        }
+    }
+
+    /// The process of a calling thread.
+    fn process_of(&self, tid: Pid) -> Option<Pid> {
+        if self.bodies.has(tid) {
+            return Some(tid);
+        }
+        self.proc.status(tid).ok().map(|status| status.tgid)
+    }
+
+    fn proceed(&self, notice: &Notice) {
+        // A caller that is gone meanwhile needs nothing any more.
+        self.gate.proceed(notice.id);
+    }
+
+    fn is_here(&self, pid: i32) -> bool {
+        let pid = Pid(pid);
+        self.bodies.has(pid) || self.stands.has(pid) || self.proc.stat(pid).is_ok() && pid != Pid::INIT
+    }
+
+    fn changes(&mut self, notice: &Notice, pid: Pid, what: What) {
+        if self.gate.proceed(notice.id) && self.bodies.has(pid) {
+            self.checks.add(pid, what, monotonic_us());
+        }
+    }
+
+    fn kill(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32, queued: Option<SigInfo>) {
+        let target = match pid {
+            pid if pid > 0 && self.is_here(pid) => return self.proceed(notice),
+            pid if pid > 0 => KillTarget::Process(Pid(pid)),
+            -1 => KillTarget::All,
+            0 => match self.proc.stat(notice.tid) {
+                Ok(stat) => KillTarget::Group(stat.pgid),
+                Err(_) => return self.proceed(notice),
+            },
+            i32::MIN => return self.proceed(notice),
+            pid => KillTarget::Group(Pid(-pid)),
+        };
+        self.ask_kill(notice, caller, target, sig, queued);
+    }
+
+    fn thread_kill(&mut self, notice: &Notice, caller: Pid, tgid: Option<i32>, tid: i32, sig: i32) {
+        let pid = tgid.unwrap_or(tid);
+        if pid <= 0 || tid <= 0 || self.is_here(pid) {
+            self.gate.proceed(notice.id);
+            return;
+        }
+        self.ask_kill(notice, caller, KillTarget::Thread { pid: Pid(pid), tid: Pid(tid) }, sig, None);
+    }
+
+    fn ask_kill(&mut self, notice: &Notice, sender: Pid, target: KillTarget, sig: i32, queued: Option<SigInfo>) {
+        let Some(sig) = u8::try_from(sig).ok().filter(|sig| *sig <= 64) else {
+            self.gate.answer(notice.id, EINVAL);
+            return;
+        };
+        if !self.uplink.up() {
+            // Nobody can be asked: what is here is signalled, and the rest is not reachable.
+            match target {
+                KillTarget::Group(_) => self.gate.proceed(notice.id),
+                _ => self.gate.answer(notice.id, ESRCH),
+            };
+            return;
+        }
+        self.waiting.questions += 1;
+        let id = self.waiting.questions;
+        let group = match target {
+            KillTarget::Group(group) => Some(group),
+            _ => None,
+        };
+        self.waiting.kills.insert(id, (notice.id, group));
+        self.tell(); // what the sender did before must be known there when it is judged
+        self.uplink.send(&ToFront::Kill { id, sender, target, sig, queued });
+    }
+
+    /// The front end's answer. A group's members here are signalled now, by the call itself going on.
+    pub(crate) fn kill_done(&mut self, id: u64, errno: i32) {
+        let Some((call, group)) = self.waiting.kills.remove(&id) else { return };
+        match group {
+            Some(group) if self.has_members(group) => self.gate.proceed(call),
+            _ => self.gate.answer(call, errno),
+        };
+    }
+
+    fn has_members(&self, group: Pid) -> bool {
+        self.bodies.iter().any(|body| body.person.pgid == group)
+            || self.stands.iter().any(|stand| stand.person.pgid == group)
+    }
+
+    /// The siginfo of rt_sigqueueinfo, when it has to travel.
+    fn queued(&self, notice: &Notice, pid: i32, sig: i32, info: u64) -> Result<Option<SigInfo>, i32> {
+        if pid <= 0 || self.is_here(pid) {
+            return Ok(None);
+        }
+        let mut bytes = [0u8; 128];
+        let memory = File::open(format!("/proc/{}/mem", notice.tid)).map_err(|_| ESRCH)?;
+        memory.read_exact_at(&mut bytes, info).map_err(|_| EFAULT)?;
+        // The number may have been another process's when it was read.
+        if !self.gate.waits(notice.id) {
+            return Err(ESRCH);
+        }
+        let word = |at: usize| i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let code = word(8);
+        // linux: do_rt_sigqueueinfo. What the kernel and kill may say is nobody's to forge.
+        if code >= 0 || code == SigInfo::SI_TKILL {
+            return Err(EPERM);
+        }
+        let at = if notice.compat { 12 } else { 16 };
+        let long = |at: usize| u64::from(word(at) as u32) | u64::from(word(at + 4) as u32) << 32;
+        let value = if notice.compat { u64::from(word(at + 8) as u32) } else { long(at + 8) };
+        let sig = u8::try_from(sig).ok().and_then(vocab::Sig::new);
+        Ok(sig.map(|sig| SigInfo { sig, code, pid: Pid(word(at)), uid: word(at + 4) as u32, value }))
+    }
+
+    fn pidfd_open(&mut self, notice: &Notice, pid: i32) {
+        if pid <= 0 || self.is_here(pid) || !self.uplink.up() {
+            self.gate.proceed(notice.id);
+            return;
+        }
+        let calls = self.waiting.handles.entry(Pid(pid)).or_default();
+        calls.push(notice.id);
+        if calls.len() == 1 {
+            self.uplink.send(&ToFront::StandInWanted { pid: Pid(pid) });
+        }
+    }
+
+    /// Who waits for a handle on `pid` goes on (errno 0), or fails.
+    pub(crate) fn handle_answered(&mut self, pid: Pid, errno: i32) {
+        for call in self.waiting.handles.remove(&pid).unwrap_or_default() {
+            match errno {
+                0 => self.gate.proceed(call),
+                errno => self.gate.answer(call, errno),
+            };
+        }
+    }
+
+    /// The link is gone, and with it every answer that was to come.
+    pub(crate) fn gate_lost_link(&mut self) {
+        for (_, (call, group)) in std::mem::take(&mut self.waiting.kills) {
+            match group {
+                Some(_) => self.gate.proceed(call),
+                None => self.gate.answer(call, ESRCH),
+            };
+        }
+        for (_, calls) in std::mem::take(&mut self.waiting.handles) {
+            for call in calls {
+                self.gate.answer(call, ESRCH);
+            }
+        }
+    }
+}
+
+const EPERM: i32 = 1;
+const ESRCH: i32 = 3;
+const EFAULT: i32 = 14;
+const EINVAL: i32 = 22;

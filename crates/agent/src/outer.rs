@@ -1,0 +1,207 @@
+//! The outer process: it starts the agent, and kills it when its lease of life is over, also when it hangs or is stopped.
+//!
+//! The agent says at each beat that came back until when it may live. What happens to the agent happens to every process of the space
+//! here, since it is their init; and it dies with this process.
+
+use crate::birth;
+use crate::config::NodeConfig;
+use kern::cgroup;
+use kern::clock::boottime_us;
+use kern::init::SignalFd;
+use kern::ns::{self, Child, Forked, Namespaces};
+use kern::poll::{poll, Ready};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use tracing::{error, info, warn};
+use vocab::{Fault, NodeId, Pid, Result, Sig};
+
+/// What the agent says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Message {
+    /// Boot time, microseconds.
+    pub(crate) expires_us: u64,
+    pub(crate) number: NodeId,
+}
+
+const MESSAGE: usize = 12;
+
+impl Message {
+    pub(crate) fn bytes(&self) -> [u8; MESSAGE] {
+        let mut bytes = [0; MESSAGE];
+        bytes[..8].copy_from_slice(&self.expires_us.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.number.0.to_le_bytes());
+        bytes
+    }
+
+    fn from(bytes: &[u8; MESSAGE]) -> Message {
+        let (expires, number) = bytes.split_at(8);
+        let expires_us = expires.try_into().map_or(0, u64::from_le_bytes);
+        Message { expires_us, number: NodeId(number.try_into().map_or(0, i32::from_le_bytes)) }
+    }
+}
+
+/// Milliseconds before an agent that ended is started again, by how often it did not even join in a row.
+const PAUSES_MS: [i32; 5] = [0, 100, 400, 1_600, 3_000];
+
+const PREFIX: &str = "shoal-node.";
+
+/// Why the watch over one agent ended.
+enum End {
+    /// SIGTERM, SIGINT: everything here ends.
+    Told,
+    /// The agent has ended or was killed; `joined` says whether the front end had welcomed it.
+    Agent { joined: bool },
+}
+
+struct Outer {
+    config: NodeConfig,
+    cgroup: PathBuf,
+    signals: SignalFd,
+    number: Option<NodeId>,
+}
+
+/// Runs the node daemon until SIGTERM or SIGINT. The calling process must have one thread.
+///
+/// # Errors
+/// What keeps it from starting at all. A front end that cannot be reached, and an agent that ends, are no errors: it tries again.
+pub fn run(config: NodeConfig) -> Result<()> {
+    std::fs::create_dir_all(&config.run_dir)
+        .map_err(|e| Fault::io(&e, format!("make {}", config.run_dir.display())))?;
+    let own = match &config.cgroup {
+        Some(_) => None,
+        None => Some(claim()?),
+    };
+    let cgroup = match (&config.cgroup, &own) {
+        (Some(path), _) => path.clone(),
+        (None, Some(claim)) => claim.path().to_owned(),
+        (None, None) => return Err(Fault::bug("no cgroup")),
+    };
+    cgroup::enter(&cgroup, Pid::NONE)?;
+    let signals = SignalFd::new(&[Sig::TERM, Sig::INT])?;
+    let number = config.number;
+    let done = Outer { config, cgroup: cgroup.clone(), signals, number }.watch_agents();
+    if own.is_some() {
+        leave(&cgroup);
+    }
+    done
+}
+
+/// A cgroup of our own, after those of dead daemons have been removed.
+fn claim() -> Result<cgroup::Claim> {
+    let root = cgroup::find_v2()?;
+    cgroup::sweep(&root, PREFIX)?;
+    cgroup::claim(&root.join(format!("{PREFIX}{:016x}", u64::from_ne_bytes(link::random::<8>()?))))
+}
+
+fn leave(path: &Path) {
+    let left = match path.parent() {
+        Some(parent) => cgroup::enter(parent, Pid::NONE),
+        None => Ok(()),
+    };
+    if let Err(fault) = left.and_then(|()| cgroup::remove(path)) {
+        warn!(%fault, "the node's cgroup stays");
+    }
+}
+
+impl Outer {
+    fn watch_agents(mut self) -> Result<()> {
+        let mut failed = 0usize;
+        loop {
+            let pause = PAUSES_MS[failed.min(PAUSES_MS.len() - 1)];
+            if poll(&[(self.signals.as_fd(), Ready::READ)], pause).is_ok_and(|ready| ready[0].readable) {
+                return Ok(());
+            }
+            match self.one_agent()? {
+                End::Told => return Ok(()),
+                End::Agent { joined: true } => failed = 0,
+                End::Agent { joined: false } => failed += 1,
+            }
+            warn!("the agent has ended, and with it every process of the space here; starting another");
+        }
+    }
+
+    fn one_agent(&mut self) -> Result<End> {
+        let (read, write) = kern::sys::pipe()?;
+        let agent = match ns::fork(Namespaces::PID | Namespaces::MOUNT)? {
+            Forked::Child => {
+                drop(read); // or this copy would keep the pipe open when the outer process dies
+                ns::exit(birth::agent(&self.config, &self.cgroup, self.number, write));
+            }
+            Forked::Parent(agent) => agent,
+        };
+        drop(write);
+        let end = self.watch(&agent, &read);
+        end_agent(&agent)?;
+        end
+    }
+
+    fn watch(&mut self, agent: &Child, read: &OwnedFd) -> Result<End> {
+        let mut expires_us = None;
+        loop {
+            let left_us = expires_us.map(|at: u64| at.saturating_sub(boottime_us()));
+            if left_us == Some(0) {
+                error!("the lease of life is over: every process of the space here is killed");
+                return Ok(End::Agent { joined: true });
+            }
+            let timeout = left_us.map_or(-1, |us| i32::try_from(us.div_ceil(1000)).unwrap_or(i32::MAX));
+            let wanted =
+                [(agent.pidfd.as_fd(), Ready::READ), (read.as_fd(), Ready::READ), (self.signals.as_fd(), Ready::READ)];
+            let ready = match poll(&wanted, timeout) {
+                Ok(ready) => ready,
+                Err(kern::poll::EINTR) => continue,
+                Err(errno) => return Err(Fault::sys(errno, "watch the agent")),
+            };
+            if ready[2].readable {
+                info!("told to end");
+                return Ok(End::Told);
+            }
+            if ready[1].readable {
+                expires_us = self.said(read)?.or(expires_us);
+            } else if ready[0].readable || ready[1].over {
+                return Ok(End::Agent { joined: expires_us.is_some() });
+            }
+        }
+    }
+
+    /// Takes what the agent has said; the newest counts.
+    fn said(&mut self, read: &OwnedFd) -> Result<Option<u64>> {
+        let mut bytes = [0; 64 * MESSAGE];
+        let count =
+            kern::sys::read(read.as_fd(), &mut bytes).map_err(|errno| Fault::sys(errno, "read from the agent"))?;
+        // Writes of 12 bytes to a pipe are never split (pipe(7), PIPE_BUF).
+        let Some(last) = bytes[..count].chunks_exact(MESSAGE).last() else { return Ok(None) };
+        let last: &[u8; MESSAGE] = last.try_into().map_err(|_| Fault::bug("a chunk of another length"))?;
+        let message = Message::from(last);
+        self.number = Some(message.number);
+        if let Some(fd) = self.config.ready_fd.take() {
+            if let Err(errno) = kern::sys::write(fd.as_fd(), b"\n") {
+                warn!(errno, "nobody waits for this node to be ready");
+            }
+        }
+        Ok(Some(message.expires_us))
+    }
+}
+
+/// Kills the agent, if it lives, and waits until all of its namespace is dead.
+fn end_agent(agent: &Child) -> Result<()> {
+    // Ended already is as good.
+    let _ = kern::pidfd::kill(agent.pidfd.as_fd(), Sig::KILL);
+    match kern::wait::ended(agent.pid) {
+        Ok(waited) => {
+            info!(end = ?waited.change, "agent ended");
+            Ok(())
+        }
+        Err(errno) => Err(Fault::sys(errno, "wait for the agent")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_agent_says_comes_through() {
+        let message = Message { expires_us: 1 << 40, number: NodeId(-1) };
+        assert_eq!(Message::from(&message.bytes()), message);
+    }
+}

@@ -1,0 +1,88 @@
+//! The agent's one loop: what is ready is served, what is due is done, what has happened is told.
+
+use crate::agent::{Agent, Token};
+use kern::clock::{boottime_us, monotonic_us};
+use kern::epoll::Ready;
+use vocab::{Fault, Result};
+
+/// Stand-ins that were answered and are not back are looked after this often, in microseconds.
+const LOOK_AFTER_US: u64 = 5_000;
+
+impl Agent {
+    /// Serves until the lease of life is over or something is lost that nothing works without.
+    ///
+    /// # Errors
+    /// Always: it ends only so. The process must end then, and with it every body.
+    pub(crate) fn run(mut self) -> Result<()> {
+        self.tell_outer();
+        let mut ready = Vec::new();
+        loop {
+            self.poll_link()?;
+            let timeout = self.timeout_us();
+            self.poller.wait(&mut ready, Some(timeout))?;
+            if self.life.expired(boottime_us()) {
+                return Err(Fault::gone("the lease of life is over"));
+            }
+            self.watch();
+            for one in &ready {
+                self.serve(one)?;
+            }
+            self.due()?;
+            self.tell();
+            self.uplink.flush();
+        }
+    }
+
+    fn serve(&mut self, ready: &Ready) -> Result<()> {
+        match Token::of(ready.token) {
+            Some(Token::Link) => self.serve_link(),
+            Some(Token::Records) => self.watch(),
+            Some(Token::Ghosts) => self.serve_ghosts()?,
+            Some(Token::Gate) => self.serve_gate(),
+            Some(Token::Children) => {
+                while self.children.next()?.is_some() {}
+                self.watch();
+                self.reap();
+            }
+            Some(Token::Local) => self.take_clients(),
+            Some(Token::Channels) => self.take_greetings(),
+            Some(Token::Client(number)) => self.serve_client(number),
+            Some(Token::Greeting(number)) => self.serve_greeting(number),
+            Some(Token::Body(pid)) => self.handle_ready(pid, ready.hangup),
+            None => return Err(Fault::bug(format!("epoll says {ready:?}"))),
+        }
+        Ok(())
+    }
+
+    fn due(&mut self) -> Result<()> {
+        if self.ghosts.late() {
+            self.serve_ghosts()?;
+        }
+        self.look_again();
+        let now = monotonic_us();
+        if self.uplink.due_us().is_some_and(|due| due <= now) {
+            self.serve_link();
+        }
+        if self.asks.due_us().is_some_and(|due| due <= now) {
+            self.expire_asks();
+        }
+        self.beat();
+        self.let_go();
+        Ok(())
+    }
+
+    fn timeout_us(&self) -> u64 {
+        let now = monotonic_us();
+        let moments = [
+            self.uplink.due_us(),
+            self.uplink.up().then_some(self.next_beat_us),
+            self.checks.next_us(),
+            self.asks.due_us(),
+            self.let_go_at(),
+            self.ghosts.late().then_some(now + LOOK_AFTER_US),
+        ];
+        let next = moments.into_iter().flatten().min().unwrap_or(u64::MAX);
+        let life = self.life.expires_at().saturating_sub(boottime_us());
+        next.saturating_sub(now).min(life)
+    }
+}

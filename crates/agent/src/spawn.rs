@@ -1,0 +1,354 @@
+//! Starting programs: the stand-ins they need are made one after the other, then the parent's stand-in clones the program.
+//!
+//! | state of a start | next |
+//! |---|---|
+//! | queued | its turn: planned |
+//! | making | every stand-in made: spawning; one failed: not started |
+//! | spawning | exec'd: a body; failed: not started |
+
+use crate::agent::Agent;
+use crate::kin::{self, Make, Place, NURSERY, STEP_PARENT};
+use crate::setup::Prepared;
+use crate::stands::Why;
+use crate::streams::{ChildEnds, Open, StreamsId, To};
+use ghost::{Command, Name, Outcome};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::AsRawFd;
+use tracing::{debug, info, warn};
+use vocab::{Fault, Pid, Result};
+use wire::event::{BodyEvent, Person};
+use wire::node::{ChannelTo, Kin, ToFront};
+use wire::run::Program;
+
+/// What is to be made.
+enum Work {
+    /// A program, with its ends of the standard streams.
+    Program { person: Person, program: Box<Program>, kin: Vec<Person>, ends: ChildEnds },
+    /// A stand-in that somebody wants a handle on.
+    Handle { person: Person },
+}
+
+impl Work {
+    fn pid(&self) -> Pid {
+        match self {
+            Work::Program { person, .. } | Work::Handle { person } => person.pid,
+        }
+    }
+}
+
+/// The work whose stand-ins are being made.
+struct Making {
+    work: Work,
+    makes: VecDeque<Make>,
+    parent: Pid,
+    place: Place,
+    phase: Phase,
+}
+
+enum Phase {
+    Idle,
+    /// This stand-in is being cloned.
+    Cloning(Make),
+    /// It has been told what it is, and has this many commands left; the list is what it reads its groups from.
+    Dressing {
+        pid: Pid,
+        left: u32,
+        _groups: Box<[u32]>,
+    },
+}
+
+/// The program has been handed to its parent's stand-in.
+struct Spawning {
+    person: Person,
+    parent: Pid,
+    prepared: Prepared,
+    ends: ChildEnds,
+    started: bool,
+}
+
+/// All starts under way, and the streams of programs that run.
+#[derive(Default)]
+pub(crate) struct Starts {
+    queue: VecDeque<Work>,
+    making: Option<Making>,
+    spawning: HashMap<Pid, Spawning>,
+    programs: HashMap<Pid, StreamsId>,
+}
+
+impl Starts {
+    /// Is a program under this number on its way?
+    pub(crate) fn has(&self, pid: Pid) -> bool {
+        self.spawning.contains_key(&pid)
+            || self.making.as_ref().is_some_and(|making| making.work.pid() == pid)
+            || self.queue.iter().any(|work| work.pid() == pid)
+    }
+
+    /// Has it been handed to its parent's stand-in, and not exec'd as far as we know?
+    pub(crate) fn is_starting(&self, pid: Pid) -> bool {
+        self.spawning.get(&pid).is_some_and(|spawning| !spawning.started)
+    }
+
+    /// Does a start need this stand-in?
+    pub(crate) fn needs(&self, pid: Pid) -> bool {
+        self.making.is_some() || self.spawning.values().any(|s| s.parent == pid || s.person.pgid == pid)
+    }
+}
+
+impl Agent {
+    /// Starts a program, or tells the front end why not.
+    pub(crate) fn start(&mut self, person: Person, program: Program, kin: Vec<Kin>, channel: &ChannelTo) {
+        let pid = person.pid;
+        let free = match self.bodies.has(pid) || self.starts.has(pid) {
+            true => Err(Fault::refused(format!("start {pid}: the number is in use on this node"))),
+            false => self.open_streams(pid, &program, channel),
+        };
+        match free {
+            Ok(ends) => {
+                let kin = kin.into_iter().map(|kin| kin.person).collect();
+                self.starts.queue.push_back(Work::Program { person, program: Box::new(program), kin, ends });
+                self.next_start();
+            }
+            Err(fault) => self.not_started(pid, fault),
+        }
+    }
+
+    fn open_streams(&self, pid: Pid, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
+        let peer = self.uplink.peer().ok_or_else(|| Fault::gone("open the channel: no link"))?;
+        let address = match channel.address.as_str() {
+            "" => peer,
+            text => text.parse().map_err(|_| Fault::wire(format!("the channel's address {text:?} is none")))?,
+        };
+        let wrong = |_| Fault::wire("a channel's token or key has a wrong length");
+        let token = channel.token.as_slice().try_into().map_err(wrong)?;
+        let key = channel.key.as_slice().try_into().map_err(wrong)?;
+        let readers = Box::new(move || crate::ps::descendants(pid));
+        self.streams.open(Open { to: To::Dial { address, token }, key, stdio: program.stdio.clone(), readers })
+    }
+
+    /// Lets a process stand here.
+    pub(crate) fn stand_in(&mut self, kin: Kin) {
+        let pid = kin.person.pid;
+        if self.bodies.has(pid) || self.stands.get(pid).is_some_and(|stand| !stand.ending) {
+            if let Some(stand) = self.stands.get_mut(pid).filter(|stand| stand.why == Why::Kin) {
+                stand.why = Why::Handle;
+            }
+            self.stood_in(pid, 0);
+            return;
+        }
+        self.starts.queue.push_back(Work::Handle { person: kin.person });
+        self.next_start();
+    }
+
+    fn stood_in(&mut self, pid: Pid, errno: i32) {
+        self.uplink.send(&ToFront::StandInDone { pid, errno });
+        self.handle_answered(pid, errno);
+    }
+
+    /// Goes on with the oldest start that waits, if none is being made.
+    fn next_start(&mut self) {
+        while self.starts.making.is_none() {
+            let Some(work) = self.starts.queue.pop_front() else { return };
+            let planned = match &work {
+                Work::Program { person, kin, ends, .. } => {
+                    kin::plan(person, ends.terminal, kin, &self.stands, &self.bodies)
+                        .map(|plan| (plan.makes, plan.parent, plan.place))
+                }
+                Work::Handle { person } => {
+                    Ok((kin::plan_handle(person, &self.stands, &self.bodies), Pid::NONE, Place::Stay))
+                }
+            };
+            match planned {
+                Ok((makes, parent, place)) => {
+                    let makes = makes.into();
+                    self.starts.making = Some(Making { work, makes, parent, place, phase: Phase::Idle });
+                    self.make_next();
+                }
+                Err(fault) => self.work_failed(work, fault),
+            }
+        }
+    }
+
+    fn work_failed(&mut self, work: Work, fault: Fault) {
+        match work {
+            Work::Program { person, ends, .. } => {
+                self.streams.close(ends.id);
+                self.not_started(person.pid, fault);
+            }
+            Work::Handle { person } => {
+                warn!(%fault, "no stand-in for a handle");
+                let errno = if fault.root_errno() != 0 { fault.root_errno() } else { ESRCH };
+                self.stood_in(person.pid, errno);
+            }
+        }
+    }
+
+    fn not_started(&mut self, pid: Pid, fault: Fault) {
+        let status = if fault.root_errno() == ENOENT { 127 } else { 126 };
+        info!(%pid, %fault, "start: failed");
+        self.uplink.send(&ToFront::NotStarted { pid, fault: fault.on(self.number), status });
+    }
+
+    /// Makes the next stand-in of the start that is being made, or hands over the program.
+    fn make_next(&mut self) {
+        let Some(making) = &mut self.starts.making else { return };
+        let Some(make) = making.makes.pop_front() else { return self.all_made() };
+        let maker = if make.maker == NURSERY { self.nursery } else { make.maker };
+        let pid = if make.person.pid == STEP_PARENT { Pid::NONE } else { make.person.pid };
+        let command = Command::Clone { pid, sibling: make.sibling, name: Name::new(&make.person.name) };
+        // Known from now on, so that its fork is not taken for a body's.
+        if pid != Pid::NONE {
+            let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
+            self.stands.add(make.person.clone(), make.why, parent);
+        }
+        making.phase = Phase::Cloning(make);
+        self.ghosts.command(maker, command);
+    }
+
+    /// A stand-in has done a command that makes or dresses one.
+    pub(crate) fn made(&mut self, pid: Pid, outcome: &Outcome) {
+        let Some(making) = &mut self.starts.making else { return };
+        match std::mem::replace(&mut making.phase, Phase::Idle) {
+            Phase::Cloning(make) if matches!(outcome.command, Command::Clone { .. }) => {
+                self.cloned(pid, make, outcome.ret)
+            }
+            Phase::Dressing { pid: who, left, _groups } if who == pid => {
+                if outcome.ret < 0 {
+                    warn!(%pid, command = ?outcome.command, errno = -outcome.ret, "a stand-in is not what it should be");
+                }
+                match left {
+                    0 | 1 => self.make_next(),
+                    left => making.phase = Phase::Dressing { pid, left: left - 1, _groups },
+                }
+            }
+            phase => making.phase = phase,
+        }
+    }
+
+    fn cloned(&mut self, maker: Pid, make: Make, ret: i64) {
+        if ret <= 0 {
+            self.stands.remove(make.person.pid);
+            let fault = Fault::sys(-ret as i32, format!("make a stand-in for {}", make.person.pid));
+            if let Some(making) = self.starts.making.take() {
+                self.work_failed(making.work, fault);
+            }
+            return self.next_start();
+        }
+        let pid = Pid(ret as i32);
+        if make.person.pid == STEP_PARENT {
+            let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
+            self.stands.add(Person { pid, ..make.person.clone() }, make.why, parent);
+        }
+        let groups: Box<[u32]> = make.person.creds.groups.clone().into();
+        let (list, count) = (groups.as_ptr() as u64, groups.len() as u64);
+        let place = match make.place {
+            Place::Stay => None,
+            Place::Session => Some(Command::Setsid),
+            Place::Lead => Some(Command::Setpgid { pid: Pid::NONE, pgid: Pid::NONE }),
+            Place::Join(pgid) => Some(Command::Setpgid { pid: Pid::NONE, pgid }),
+        };
+        // Only what `made` counts: group or session, and the ids.
+        let left = u32::from(place.is_some()) + 1;
+        if let Some(command) = place {
+            self.ghosts.command(pid, command);
+        }
+        self.ghosts.command(pid, Command::Children(true));
+        self.ghosts.command(pid, Command::Groups { list, count });
+        let creds = &make.person.creds;
+        self.ghosts.command(pid, Command::Ids { uid: creds.uid, gid: creds.gid });
+        if let Some(making) = &mut self.starts.making {
+            if making.parent == STEP_PARENT {
+                making.parent = pid;
+            }
+            making.phase = Phase::Dressing { pid, left, _groups: groups };
+        }
+    }
+
+    /// Every stand-in is there: the program, or the handle.
+    fn all_made(&mut self) {
+        let Some(Making { work, parent, place, .. }) = self.starts.making.take() else { return };
+        match work {
+            Work::Handle { person } => self.stood_in(person.pid, 0),
+            Work::Program { person, program, ends, .. } => {
+                let stdio = [&ends.stdin, &ends.stdout, &ends.stderr].map(AsRawFd::as_raw_fd);
+                let session = match (place, ends.terminal) {
+                    (Place::Session, true) => 1,
+                    (Place::Session, false) => 2,
+                    _ => 0,
+                };
+                match Prepared::new(person.pid, &person.creds, &program, place, session, stdio) {
+                    Ok(mut prepared) => {
+                        debug!(pid = %person.pid, %parent, ?place, "start: spawning");
+                        let address = prepared.address();
+                        let spawning = Spawning { person, parent, prepared, ends, started: false };
+                        self.starts.spawning.insert(spawning.person.pid, spawning);
+                        self.ghosts.command(parent, Command::Spawn(address));
+                    }
+                    Err(fault) => {
+                        self.streams.close(ends.id);
+                        self.not_started(person.pid, fault);
+                    }
+                }
+            }
+        }
+        self.next_start();
+    }
+
+    /// The program has exec'd: it is a body. Told by the record of its exec or by its parent's stand-in, whichever comes first.
+    pub(crate) fn started(&mut self, pid: Pid) {
+        let Some(spawning) = self.starts.spawning.get_mut(&pid).filter(|spawning| !spawning.started) else { return };
+        spawning.started = true;
+        let (mut person, id) = (spawning.person.clone(), spawning.ends.id);
+        person.ppid = spawning.parent;
+        if spawning.ends.terminal {
+            (person.pgid, person.sid) = (pid, pid);
+        }
+        self.bodies.add(person);
+        self.starts.programs.insert(pid, id);
+        self.events.push(BodyEvent::Started { pid });
+    }
+
+    /// The parent's stand-in is back from cloning a program.
+    pub(crate) fn spawned(&mut self, parent: Pid, address: u64, ret: i64) {
+        let mut spawning = self.starts.spawning.iter_mut();
+        let found = spawning.find_map(|(pid, s)| (s.prepared.address() == address).then_some(*pid));
+        let Some(pid) = found else { return };
+        if ret > 0 {
+            self.watch();
+            self.started(pid);
+        }
+        let Some(spawning) = self.starts.spawning.remove(&pid) else { return };
+        if ret > 0 {
+            if let Ok(stat) = self.proc.stat(pid) {
+                self.rename(pid, stat.name.as_bytes());
+            }
+            // A parent that only stood for one that is gone: ends, and the kernel gives the program to init.
+            if self.stands.get(parent).is_some_and(|stand| stand.why == Why::Husk) {
+                self.end_stand_in(parent, vocab::Exit::Code(0));
+            }
+            return;
+        }
+        self.streams.close(spawning.ends.id);
+        let program = String::from_utf8_lossy(&spawning.person.name).into_owned();
+        let doing = format!("{} for {program}", spawning.prepared.stage());
+        self.not_started(pid, Fault::sys(-ret as i32, doing));
+    }
+
+    /// A body has ended; if it is a program that was started here, its output is sent to the end.
+    pub(crate) fn program_ended(&mut self, pid: Pid) {
+        if let Some(id) = self.starts.programs.remove(&pid) {
+            self.streams.ended(id);
+        }
+    }
+}
+
+/// Whose child a new stand-in is on this node.
+fn native_parent(stands: &crate::stands::Stands, maker: Pid, nursery: Pid, sibling: bool) -> Pid {
+    match sibling {
+        false => maker,
+        true if maker == nursery => Pid::INIT,
+        true => stands.get(maker).map_or(Pid::INIT, |stand| stand.native_parent),
+    }
+}
+
+const ENOENT: i32 = 2;
+const ESRCH: i32 = 3;

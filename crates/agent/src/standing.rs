@@ -1,0 +1,249 @@
+//! What happens to stand-ins, and what the front end tells of those they stand for.
+
+use crate::agent::Agent;
+use crate::deliver::plain;
+use crate::stands::{Held, Why};
+use ghost::{Command, Happened, Outcome};
+use kern::clock::monotonic_us;
+use kern::wait::{Change, Usage};
+use std::os::fd::AsFd;
+use tracing::{debug, error, warn};
+use vocab::{Exit, Pid, Sig, SigInfo};
+use wire::node::ToFront;
+
+/// How long a stand-in stays when nobody needs it any more: the next program of the same shell finds it there.
+const LINGER_US: u64 = 1_000_000;
+
+/// Requests taken from the kernel before other work gets its turn.
+const TURN: usize = 512;
+
+const WNOHANG: i32 = 1;
+const WUNTRACED: i32 = 2;
+const WCONTINUED: i32 = 8;
+
+/// Waits for any change of any child of the stand-in.
+const WAIT: Command = Command::Wait { pid: Pid(-1), options: WNOHANG | WUNTRACED | WCONTINUED };
+
+impl Agent {
+    /// Takes what the kernel has of stand-ins. `Err` when the mount is gone, and all of them with it.
+    pub(crate) fn serve_ghosts(&mut self) -> vocab::Result<()> {
+        let mut happened = std::mem::take(&mut self.happened);
+        self.ghosts.read(TURN, &mut happened)?;
+        if self.ghosts.late() {
+            self.ghosts.look_after(monotonic_us(), &mut happened);
+        }
+        for one in happened.drain(..) {
+            self.happened_to(one);
+        }
+        self.happened = happened;
+        Ok(())
+    }
+
+    fn happened_to(&mut self, happened: Happened) {
+        match happened {
+            Happened::Held { .. } => {}
+            Happened::Signal { pid, info } if info.sig == Sig::CHLD => self.child_changed(pid),
+            Happened::Signal { pid, info } => self.signalled(pid, &info),
+            Happened::Caught { pid, signals } => {
+                self.held(pid, Held::Caught);
+                for sig in [Sig::KILL, Sig::STOP].into_iter().filter(|sig| signals.has(*sig)) {
+                    self.signalled(pid, &SigInfo::kill(sig, Pid::NONE, 0));
+                }
+                if self.stands.get(pid).is_none_or(|stand| stand.ending) {
+                    self.ghosts.interrupt(pid);
+                }
+            }
+            Happened::StoppedItself { pid } => self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0)),
+            Happened::Dying { pid } => self.dying(pid),
+            Happened::Done { pid, outcome } => self.done(pid, &outcome),
+            Happened::Gone { pid } => self.gone(pid),
+        }
+    }
+
+    fn held(&mut self, pid: Pid, held: Held) {
+        if let Some(stand) = self.stands.get_mut(pid) {
+            stand.held = held;
+        }
+    }
+
+    /// A stand-in was signalled: its body must get it. What comes from init is our own doing.
+    fn signalled(&mut self, pid: Pid, info: &SigInfo) {
+        let known = self.stands.get(pid).is_some_and(|stand| stand.why != Why::Husk && !stand.ending);
+        if known && info.pid != Pid::INIT {
+            self.uplink.send(&ToFront::Signal { target: pid, info: *info });
+        }
+    }
+
+    /// Something that was no command of ours kills it. The real one decides; nobody else's end is waited for.
+    fn dying(&mut self, pid: Pid) {
+        if pid == self.nursery {
+            error!("the first stand-in dies, and no other can be made: this agent ends");
+            std::process::exit(1);
+        }
+        self.held(pid, Held::Dying);
+        match self.stands.get(pid) {
+            Some(stand) if !stand.ending && stand.why != Why::Husk => {
+                self.signalled(pid, &SigInfo::kill(Sig::KILL, Pid::NONE, 0));
+            }
+            _ => self.release(pid),
+        }
+    }
+
+    fn release(&mut self, pid: Pid) {
+        let mut happened = Vec::new();
+        self.ghosts.release(pid, &mut happened);
+        for one in happened {
+            if let Happened::Gone { pid } = one {
+                self.gone(pid);
+            }
+        }
+    }
+
+    /// Its process ends now; whoever is its parent here has to wait for it.
+    fn gone(&mut self, pid: Pid) {
+        self.idle.remove(&pid);
+        let Some(stand) = self.stands.get_mut(pid) else { return };
+        let told = stand.ending && stand.why != Why::Husk;
+        stand.ending = true;
+        let (parent, why) = (stand.native_parent, stand.why);
+        debug!(%pid, told, "stand-in gone");
+        if why == Why::Runner {
+            // Its parent is a body, which waits for it by itself.
+            self.stands.remove(pid);
+        } else if self.stands.has(parent) {
+            self.child_changed(parent);
+        }
+    }
+
+    /// A stand-in's process has been waited for by its parent here.
+    pub(crate) fn stand_in_reaped(&mut self, pid: Pid) {
+        if self.stands.remove(pid).is_some() {
+            self.orphans(pid);
+        }
+    }
+
+    fn child_changed(&mut self, pid: Pid) {
+        if self.stands.get(pid).is_some_and(|stand| !stand.ending && stand.why != Why::Runner) {
+            self.ghosts.command(pid, WAIT);
+        }
+    }
+
+    fn done(&mut self, pid: Pid, outcome: &Outcome) {
+        match outcome.command {
+            Command::Wait { .. } if outcome.ret > 0 => {
+                let [status, user_us, system_us, max_rss_kb] = outcome.out;
+                let used =
+                    Usage { user_us: user_us as u64, system_us: system_us as u64, max_rss_kb: max_rss_kb as u64 };
+                self.watch(); // a program may end before the record of its exec was read
+                if let Some(change) = Change::from_status(status as i32) {
+                    self.changed(Pid(outcome.ret as i32), change, crate::settle::usage(used));
+                }
+                self.child_changed(pid);
+            }
+            Command::Wait { .. } => {}
+            Command::Clone { .. } | Command::Setsid | Command::Setpgid { .. } | Command::Ids { .. } => {
+                self.made(pid, outcome);
+            }
+            Command::Spawn(address) => self.spawned(pid, address, outcome.ret),
+            command if outcome.ret < 0 => warn!(%pid, ?command, errno = -outcome.ret, "a stand-in could not"),
+            _ => {}
+        }
+    }
+
+    /// The body of a process that stands here ended.
+    pub(crate) fn end_stand_in(&mut self, pid: Pid, exit: Exit) {
+        let Some(stand) = self.stands.get_mut(pid) else { return };
+        stand.ending = true;
+        match stand.held {
+            Held::Dying => return self.release(pid),
+            // A stop that is pending must not keep it from what it is told; SIGCONT takes it back (prepare_signal).
+            Held::Caught => {
+                let killed = matches!(exit, Exit::NodeLost | Exit::Killed { sig: Sig::KILL, .. });
+                let _ = if killed { plain(pid, Sig::KILL) } else { plain(pid, Sig::CONT) };
+                self.give_end(pid, exit);
+                self.ghosts.interrupt(pid);
+            }
+            Held::Free => self.give_end(pid, exit),
+        }
+    }
+
+    fn give_end(&mut self, pid: Pid, exit: Exit) {
+        self.ghosts.command(
+            pid,
+            match exit {
+                Exit::Code(code) => Command::Exit(code),
+                Exit::Killed { sig, .. } => Command::Die(sig),
+                Exit::NodeLost => Command::Die(Sig::KILL),
+            },
+        );
+    }
+
+    /// The body of a process that stands here stopped.
+    pub(crate) fn stop_stand_in(&mut self, pid: Pid, sig: Sig) {
+        match self.stands.get(pid).map(|stand| stand.held) {
+            Some(Held::Caught) => {
+                self.held(pid, Held::Free);
+                self.ghosts.interrupt(pid);
+            }
+            Some(_) => self.ghosts.command(pid, Command::Stop(sig)),
+            None => {}
+        }
+    }
+
+    /// It runs again.
+    pub(crate) fn continue_stand_in(&mut self, pid: Pid) {
+        if self.stands.has(pid) {
+            if let Err(errno) = plain(pid, Sig::CONT) {
+                debug!(%pid, errno, "a stand-in cannot be continued");
+            }
+        }
+    }
+
+    /// A process of this node is from now on the stand-in of its program on another.
+    pub(crate) fn become_stand_in(&mut self, pid: Pid) {
+        let Some(body) = self.bodies.remove(pid) else {
+            warn!(%pid, "is to become a stand-in, and is not here");
+            return;
+        };
+        if let Some(fd) = self.handles.remove(&pid) {
+            let _ = self.poller.remove(fd.as_fd());
+        }
+        let parent = body.person.ppid;
+        self.stands.add(body.person, Why::Runner, parent);
+        self.ghosts.expect(pid);
+    }
+
+    /// Lets stand-ins go that nobody has needed for a while.
+    pub(crate) fn let_go(&mut self) {
+        let now = monotonic_us();
+        for pid in self.stands.pids() {
+            let Some(stand) = self.stands.get(pid) else { continue };
+            let keeps = stand.ending || matches!(stand.why, Why::Runner | Why::Handle) || self.needs(pid);
+            if keeps {
+                self.idle.remove(&pid);
+                continue;
+            }
+            let husk = stand.why == Why::Husk;
+            let since = *self.idle.entry(pid).or_insert(now);
+            if husk || now >= since + LINGER_US {
+                self.idle.remove(&pid);
+                if let Some(stand) = self.stands.get_mut(pid) {
+                    stand.ending = true;
+                }
+                self.ghosts.command(pid, Command::Exit(0));
+                if !husk {
+                    self.uplink.send(&ToFront::StandInGone { pid });
+                }
+            }
+        }
+    }
+
+    /// When [`Agent::let_go`] has something to do next.
+    pub(crate) fn let_go_at(&self) -> Option<u64> {
+        self.idle.values().min().map(|since| since + LINGER_US)
+    }
+
+    fn needs(&self, pid: Pid) -> bool {
+        self.bodies.needs(pid) || self.starts.needs(pid)
+    }
+}

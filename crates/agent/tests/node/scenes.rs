@@ -1,0 +1,199 @@
+//! What a node does, one scene each.
+
+use crate::front::{person, Front};
+use vocab::{Exit, Pid, Sig, SigInfo};
+use wire::event::BodyEvent;
+use wire::node::{KillTarget, ToFront, ToNode};
+
+type Scene = fn();
+
+pub(crate) const ALL: &[(&str, Scene)] = &[
+    ("a_program_starts_ends_and_is_reaped", a_program_starts_ends_and_is_reaped),
+    ("what_cannot_be_run_is_told_as_a_shell_would", what_cannot_be_run_is_told_as_a_shell_would),
+    ("children_have_leased_numbers_and_their_place", children_have_leased_numbers_and_their_place),
+    ("a_signal_ends_stops_and_continues", a_signal_ends_stops_and_continues),
+    ("a_kill_of_somebody_elsewhere_is_asked", a_kill_of_somebody_elsewhere_is_asked),
+    ("sessions_groups_and_users_are_told", sessions_groups_and_users_are_told),
+    ("a_stand_in_passes_signals_on_and_goes_when_nobody_needs_it", a_stand_in_passes_signals_on),
+    ("a_new_link_within_the_time_loses_nothing", a_new_link_within_the_time_loses_nothing),
+    ("when_beats_stop_everything_dies_and_the_node_joins_again", when_beats_stop_everything_dies),
+];
+
+fn signal(front: &mut Front, target: i32, info: SigInfo) {
+    front.send(&ToNode::Signal { target: Pid(target), info, thread: None });
+}
+
+fn a_program_starts_ends_and_is_reaped() {
+    let mut front = Front::new("start");
+    front.start(5001, &["sh", "-c", "exit 3"]);
+    front.event("Started", |e| *e == BodyEvent::Started { pid: Pid(5001) });
+    front.event("Named", |e| *e == BodyEvent::Named { pid: Pid(5001), name: b"sh".to_vec() });
+    assert_eq!(front.exit(5001), Exit::Code(3));
+    front.event("Reaped", |e| *e == BodyEvent::Reaped { pid: Pid(5001) });
+    // The shell's stand-in is there already.
+    front.start(5002, &["sh", "-c", "kill -QUIT $$"]);
+    assert_eq!(front.exit(5002), Exit::Killed { sig: Sig::QUIT, core: false });
+}
+
+fn what_cannot_be_run_is_told_as_a_shell_would() {
+    let mut front = Front::new("fail");
+    for (pid, file, want) in
+        [(5001, "/no/such", 127), (5002, "nosuchprogram", 127), (5003, "/etc/passwd", 126), (5004, "/", 126)]
+    {
+        front.start(pid, &[file]);
+        let status = front.hear("NotStarted", |said| match said {
+            ToFront::NotStarted { pid: p, status, .. } if p.0 == pid => Some(*status),
+            _ => None,
+        });
+        assert_eq!(status, want, "{file}");
+    }
+    front.shell(5005, "exit 0");
+    assert_eq!(front.exit(5005), Exit::Code(0));
+    assert!(!front.told.iter().any(|e| (5001..5005).contains(&e.pid().0)), "{:?}", front.told);
+}
+
+fn children_have_leased_numbers_and_their_place() {
+    let mut front = Front::new("children");
+    front.shell(5001, "sleep 1000 & (sleep 1001 & exit 0); wait");
+    let child = front.child(5001);
+    assert!(child.0 >= 2_000_000, "{child}");
+    front.event("Named", |e| *e == BodyEvent::Named { pid: child, name: b"sleep".to_vec() });
+    let middle = front.child(5001);
+    let orphan = front.child(middle.0);
+    front.event("Exited", |e| matches!(e, BodyEvent::Exited { pid, .. } if *pid == middle));
+    front.event("Adopted", |e| *e == BodyEvent::Adopted { pid: orphan, ppid: Pid(1) });
+    front.event("Reaped", |e| *e == BodyEvent::Reaped { pid: middle });
+    signal(&mut front, orphan.0, SigInfo::kill(Sig::TERM, Pid(777), 0));
+    let term = Exit::Killed { sig: Sig::TERM, core: false };
+    assert_eq!(front.exit(orphan.0), term);
+    front.event("Reaped", |e| *e == BodyEvent::Reaped { pid: orphan });
+    front.send(&ToNode::Ps { id: 9 });
+    let rows = front.hear("PsDone", |said| match said {
+        ToFront::PsDone { id: 9, rows } => Some(rows.clone()),
+        _ => None,
+    });
+    let lines: Vec<(i32, i32, &str)> = rows.iter().map(|r| (r.pid.0, r.ppid.0, r.command.as_str())).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines[1], (child.0, 5001, "sleep 1000"));
+}
+
+fn a_signal_ends_stops_and_continues() {
+    let mut front = Front::new("signal");
+    front.shell(5001, "trap 'exit 7' USR1; sleep 1000 & while :; do wait; done");
+    let child = front.child(5001);
+    for target in [5001, child.0] {
+        signal(&mut front, target, SigInfo::kill(Sig::STOP, Pid(5000), 0));
+        front.event("Stopped", |e| *e == BodyEvent::Stopped { pid: Pid(target), sig: Sig::STOP });
+        signal(&mut front, target, SigInfo::kill(Sig::CONT, Pid(4999), 0));
+        front.event("Continued", |e| *e == BodyEvent::Continued { pid: Pid(target) });
+    }
+    signal(&mut front, child.0, SigInfo { sig: Sig::KILL, code: SigInfo::SI_KERNEL, pid: Pid(0), uid: 0, value: 0 });
+    assert_eq!(front.exit(child.0), Exit::Killed { sig: Sig::KILL, core: false });
+    signal(&mut front, 5001, SigInfo { sig: Sig::USR1, code: SigInfo::SI_QUEUE, pid: Pid(77), uid: 5, value: 6 });
+    assert_eq!(front.exit(5001), Exit::Code(7));
+}
+
+fn a_kill_of_somebody_elsewhere_is_asked() {
+    let mut front = Front::new("kill");
+    let script = "kill -USR1 4000; a=$?; kill -0 -- -4100; b=$?; kill -0 $$; c=$?; exit $a$b$c";
+    front.shell(5001, script);
+    for (target, sig, errno) in [(KillTarget::Process(Pid(4000)), 10, 0), (KillTarget::Group(Pid(4100)), 0, 3)] {
+        let id = front.hear("Kill", |said| match said {
+            ToFront::Kill { id, sender: Pid(5001), target: t, sig: s, queued: None } if (*t, *s) == (target, sig) => {
+                Some(*id)
+            }
+            _ => None,
+        });
+        front.send(&ToNode::KillDone { id, errno });
+    }
+    assert_eq!(front.exit(5001), Exit::Code(10));
+}
+
+fn sessions_groups_and_users_are_told() {
+    let mut front = Front::new("groups");
+    front.shell(5001, "setsid sh -c 'setpriv --reuid 1234 --clear-groups sleep 1000 & wait' & wait");
+    let leader = front.child(5001);
+    front.event("Session", |e| *e == BodyEvent::Session { pid: leader });
+    let user = front.child(leader.0);
+    front.event(
+        "Credentials",
+        |e| matches!(e, BodyEvent::Credentials { pid, creds } if *pid == user && creds.uid.real == 1234),
+    );
+    front.start(5002, &["bash", "-c", "set -m; sleep 1000 & wait"]);
+    let job = front.child(5002);
+    front.event("Group", |e| *e == BodyEvent::Group { pid: job, pgid: job });
+}
+
+fn a_stand_in_passes_signals_on() {
+    let mut front = Front::new("standin");
+    let kin = [person(5000, 1, 5000, 5000, b"bash"), person(4990, 5000, 4990, 5000, b"make")];
+    front.start_as(
+        person(5001, 4990, 4990, 5000, b"shoal"),
+        &["sh", "-c", "kill -USR1 $PPID; kill -KILL 5000; sleep 1000"],
+        &kin,
+    );
+    for (target, sig) in [(4990, Sig::USR1), (5000, Sig::KILL)] {
+        front.hear("Signal", |said| match said {
+            ToFront::Signal { target: t, info } if t.0 == target && info.sig == sig => Some(()),
+            _ => None,
+        });
+    }
+    // The parent ends: the program is an orphan.
+    let usage = Default::default();
+    front.send(&ToNode::Ended { pid: Pid(4990), exit: Exit::Killed { sig: Sig::USR1, core: false }, usage });
+    front.event("Adopted", |e| *e == BodyEvent::Adopted { pid: Pid(5001), ppid: Pid(1) });
+    front.send(&ToNode::Ended { pid: Pid(5000), exit: Exit::Killed { sig: Sig::KILL, core: false }, usage });
+    signal(&mut front, 5001, SigInfo::kill(Sig::TERM, Pid(5000), 0));
+    assert_eq!(front.exit(5001), Exit::Killed { sig: Sig::TERM, core: false });
+    front.shell(5002, "exit 0");
+    front.exit(5002);
+    front.hear("StandInGone", |said| match said {
+        ToFront::StandInGone { pid: Pid(5000) } => Some(()),
+        _ => None,
+    });
+}
+
+fn a_new_link_within_the_time_loses_nothing() {
+    let mut front = Front::new("relink");
+    front.shell(5001, "sleep 0.3; exit 9");
+    let child = front.child(5001);
+    front.cut();
+    front.welcome();
+    let Some(ToFront::Hello { number, leases, bodies, stand_ins, .. }) = front.hello.clone() else {
+        unreachable!("a Hello")
+    };
+    assert_eq!((number, leases.len(), stand_ins), (Some(vocab::NodeId(0)), 1, vec![Pid(5000)]));
+    let mut pids: Vec<Pid> = bodies.iter().map(|person| person.pid).collect();
+    pids.sort_unstable();
+    assert_eq!(pids, [Pid(5001), child]);
+    assert_eq!(front.exit(5001), Exit::Code(9));
+}
+
+fn when_beats_stop_everything_dies() {
+    let mut front = Front::new("lost");
+    front.lost_after_us = 600_000;
+    front.cut();
+    front.welcome();
+    front.shell(5001, "sleep 4321 & wait");
+    assert!(running("sleep\x004321"));
+    front.beating = false;
+    let start = kern::clock::monotonic_us();
+    while running("sleep\x004321") {
+        assert!(kern::clock::monotonic_us() < start + 5_000_000, "it lives on");
+        front.serve(10);
+    }
+    let took = kern::clock::monotonic_us() - start;
+    assert!((400_000..900_000).contains(&took), "{took} us");
+    front.beating = true;
+    front.welcome();
+    let Some(ToFront::Hello { number, bodies, .. }) = front.hello.clone() else { unreachable!("a Hello") };
+    assert_eq!((number, bodies.len()), (Some(vocab::NodeId(0)), 0));
+    front.shell(5001, "exit 4");
+    assert_eq!(front.exit(5001), Exit::Code(4));
+}
+
+fn running(command: &str) -> bool {
+    let proc = kern::proc::Proc::open("/proc").expect("procfs");
+    let pids = proc.pids().expect("a list");
+    pids.into_iter().any(|pid| proc.cmdline(pid, 256).is_ok_and(|line| line.starts_with(command.as_bytes())))
+}

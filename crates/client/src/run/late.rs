@@ -1,0 +1,28 @@
+//! What descendants of a program write after its end. The process that was `shoal run` has ended by then; a child of it is here.
+
+use super::channels::Channels;
+use super::lines::Lines;
+use super::output::Writer;
+use kern::signal;
+use vocab::{Sig, SigSet};
+use wire::stream::Stream;
+
+/// Relays until nobody on the nodes can write any more, or nobody here reads. Signals stay blocked as they were in the relay's
+/// threads: those that mean the job are for the descendants, who get them from the daemon.
+pub(super) fn relay(channels: &Channels, lines: [Option<Lines>; 2]) {
+    // The handlers are the hold's, and there is no hold here.
+    let stops = signal::set_default(Sig::TTOU).and_then(|()| signal::unblock(SigSet(Sig::TTOU.bit())));
+    if stops.is_err() {
+        return;
+    }
+    let [output, errors] = lines;
+    let mut writers = [Writer::new(channels, Stream::Out, output), Writer::new(channels, Stream::Err, errors)];
+    let (mut ready, mut more) = (Vec::new(), true);
+    while channels.close_finished() {
+        match channels.wait(&mut ready, more) {
+            Ok(now) => more = now,
+            Err(_) => return,
+        }
+        writers.iter_mut().for_each(Writer::catch_up);
+    }
+}

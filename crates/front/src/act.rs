@@ -1,0 +1,112 @@
+//! Does what the space wants done.
+
+use crate::connection::Connection;
+use crate::front::Front;
+use crate::persons::{kin_to_wire, to_wire, usage_to_wire};
+use kern::pidfd;
+use space::{Effect, Event};
+use std::os::fd::AsFd;
+use tracing::{debug, info};
+use vocab::{Creds, Fault, NodeId, Pid, SigInfo};
+use wire::ask::Answer;
+use wire::node::ToNode;
+
+impl Front {
+    pub(crate) fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::Ghost { pid, command } => self.command_ghost(pid, command),
+            Effect::Interrupt { pid } => self.ghosts.interrupt(pid),
+            Effect::Release { pid } => {
+                let mut happened = Vec::new();
+                self.ghosts.release(pid, &mut happened);
+                for one in happened {
+                    self.on_ghost(one);
+                }
+            }
+            Effect::Wake { pid } => self.wake_ghost(pid),
+            Effect::Start { node, person, kin, copy } => self.start(node, person, kin, copy),
+            Effect::NotCloned { parent, copy, errno } => {
+                if let Some((asker, copy, last)) = self.runs.copy_ended(parent, copy) {
+                    let fault = Fault::sys(errno, "make a stand-in on the front end");
+                    self.answer(asker, Answer::NotStarted { copy, fault, status: 126 }, last);
+                }
+            }
+            Effect::SignalNative { target, info } => signal_native(target, &info),
+            Effect::SignalNatives { pgid, sender, info } => self.signal_natives(pgid, &sender, &info),
+            Effect::WatchNative { pid } => self.watch_native(pid),
+            Effect::Ended { pid, exit } => {
+                if let Some((asker, copy, last)) = self.runs.ended(pid) {
+                    self.answer(asker, Answer::Ended { copy, exit }, last);
+                }
+            }
+            Effect::Transition(transition) => debug!("{transition}"),
+            other => self.tell_node(other),
+        }
+    }
+
+    fn tell_node(&mut self, effect: Effect) {
+        let (node, message) = match effect {
+            Effect::BecomeStandIn { node, pid, creds } => (node, ToNode::BecomeStandIn { pid, creds }),
+            Effect::StandIn { node, kin } => (node, ToNode::StandIn { kin: kin_to_wire(kin) }),
+            Effect::NoStandIn { node, pid, errno } => (node, ToNode::NoStandIn { pid, errno }),
+            Effect::EndStandIn { node, pid, exit, usage } => {
+                (node, ToNode::Ended { pid, exit, usage: usage_to_wire(usage) })
+            }
+            Effect::StopStandIn { node, pid, sig } => (node, ToNode::Stopped { pid, sig }),
+            Effect::ContinueStandIn { node, pid } => (node, ToNode::Continued { pid }),
+            Effect::Signal { node, target, info, thread } => (node, ToNode::Signal { target, info, thread }),
+            Effect::KillDone { node, id, errno } => (node, ToNode::KillDone { id, errno }),
+            _ => return,
+        };
+        self.send(node, &message);
+    }
+
+    fn start(&mut self, node: NodeId, person: space::Person, kin: Vec<space::Kin>, copy: u32) {
+        let caller = if self.runs.is_parent(person.ppid) { person.ppid } else { person.pid };
+        let pid = person.pid;
+        let Some((program, channel)) = self.runs.start(caller, copy, pid) else {
+            info!(%pid, "nobody asked for this program any more");
+            self.events.push_back(Event::NotStarted { node, pid, status: 126 });
+            return;
+        };
+        let kin = kin.into_iter().map(kin_to_wire).collect();
+        self.send(node, &ToNode::Start { person: to_wire(person), program, kin, channel });
+    }
+
+    fn watch_native(&mut self, pid: Pid) {
+        if self.natives.contains_key(&pid) {
+            return;
+        }
+        match pidfd::open(pid) {
+            Ok(fd) => {
+                if let Some(token) = self.add(Connection::Native { pidfd: fd, pid }) {
+                    self.natives.insert(pid, token);
+                }
+            }
+            Err(_) => self.events.push_back(Event::NativeEnded { pid, exit: None }),
+        }
+    }
+
+    /// The processes of a group that are no ghosts: their own kernel signals those that are.
+    fn signal_natives(&self, pgid: Pid, sender: &Creds, info: &SigInfo) {
+        let Ok(pids) = self.proc.pids() else { return };
+        for pid in pids {
+            if self.ghosts.has(pid) || self.proc.stat(pid).map(|s| s.pgid) != Ok(pgid) {
+                continue;
+            }
+            if self.proc.status(pid).is_ok_and(|s| sender.may_signal(&s.creds)) {
+                signal_native(pid, info);
+            }
+        }
+    }
+}
+
+fn signal_native(target: Pid, info: &SigInfo) {
+    let sent = pidfd::open(target).and_then(|fd| match info.code {
+        code if code < 0 && code != SigInfo::SI_TKILL => pidfd::queue(fd.as_fd(), info),
+        _ => pidfd::kill(fd.as_fd(), info.sig),
+    });
+    if let Err(errno) = sent {
+        debug!(%target, errno, "signal");
+    }
+}

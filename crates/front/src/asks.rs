@@ -1,0 +1,181 @@
+//! What clients ask, on this machine or through a node's agent.
+
+use crate::connection::{Connection, Token};
+use crate::front::Front;
+use crate::persons;
+use crate::runs::{Asker, Run};
+use kern::clock::monotonic_us;
+use kern::sock;
+use link::Plain;
+use space::{Event, Person};
+use std::os::fd::AsFd;
+use tracing::{debug, warn};
+use vocab::{Fault, NodeId, Pid, Result};
+use wire::ask::{Answer, Ask};
+use wire::node::ToNode;
+use wire::run::{Caller, Program, Target};
+
+/// A client's question is at most this long: arguments and environment of a program.
+const ASK_MOST: usize = wire::frame::MOST;
+/// Nodes have this long to say what runs on them, in microseconds.
+const PS_US: u64 = 1_000_000;
+
+impl Front {
+    pub(crate) fn take_clients(&mut self) {
+        loop {
+            match sock::accept(self.local().as_fd()) {
+                Ok(None) => return,
+                Ok(Some(fd)) => {
+                    let Ok(peer) = sock::peer_credentials(fd.as_fd()) else { continue };
+                    let link = Box::new(Plain::taking(fd, ASK_MOST));
+                    self.add(Connection::Client { link, pid: peer.pid });
+                }
+                Err(fault) => {
+                    warn!("{fault}");
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn on_client(&mut self, token: Token) -> Result<()> {
+        loop {
+            let Some(Connection::Client { link, pid }) = self.connections.get_mut(&token) else { return Ok(()) };
+            let pid = *pid;
+            let ask = match link.next::<Ask>()? {
+                Some(ask) => ask,
+                None if link.receive()? => continue,
+                None => match link.next::<Ask>()? {
+                    Some(ask) => ask,
+                    None => {
+                        self.dirty.insert(token);
+                        return Ok(());
+                    }
+                },
+            };
+            let asker = Asker::Local(token);
+            match persons::read(&self.proc, pid) {
+                Ok(Person { pid, ppid, pgid, sid, creds, .. }) => {
+                    self.on_ask(asker, &Caller { pid, creds, ppid, pgid, sid }, ask);
+                }
+                Err(fault) => self.answer(asker, Answer::Failed(fault), true),
+            }
+            self.settle();
+        }
+    }
+
+    pub(crate) fn on_ask(&mut self, asker: Asker, caller: &Caller, ask: Ask) {
+        match ask {
+            Ask::Run { target, program } => {
+                if let Err(fault) = self.on_run(asker, caller, &target, program) {
+                    self.answer(asker, Answer::Failed(fault), true);
+                }
+            }
+            Ask::Nodes => {
+                let rows = self.nodes.rows();
+                self.answer(asker, Answer::Nodes(rows), true);
+            }
+            Ask::Ps => self.on_ps(asker),
+            Ask::Where { pid } => {
+                let answer = match self.space.get(pid) {
+                    Some(view) => Answer::Where { pid, node: view.node },
+                    None => Answer::Failed(Fault::gone(format!("{pid} is no process of the space"))),
+                };
+                self.answer(asker, answer, true);
+            }
+        }
+    }
+
+    fn on_run(&mut self, asker: Asker, caller: &Caller, target: &Target, program: Program) -> Result<()> {
+        let many = match target {
+            Target::Any => false,
+            Target::Count(n) => *n > 1,
+            Target::All => true,
+            Target::Nodes(nodes) => nodes.len() > 1,
+        };
+        let view = self.nodes.view();
+        let to = policy::place(&view, &policy_target(target), &mut self.nodes.turn)?;
+        let (at, address) = match asker {
+            Asker::Local(_) => (NodeId::FRONT, String::new()),
+            Asker::Remote { node, .. } => {
+                let address = self.channel_address(node).map(|a| a.to_string());
+                (node, address.ok_or_else(|| Fault::gone(format!("node {node} is down")))?)
+            }
+        };
+        if many && !at.is_front() {
+            return Err(Fault::refused("run on several nodes at once: only from the front end"));
+        }
+        let person = Person {
+            pid: caller.pid,
+            ppid: caller.ppid,
+            pgid: caller.pgid,
+            sid: caller.sid,
+            creds: caller.creds.clone(),
+            name: base_name(&program.file),
+        };
+        let kin = persons::kin(&self.proc, &person, |pid| at.is_front() && !self.ghosts.has(pid));
+        let run = Run { asker, program, address, copies: Vec::new(), alive: 0, many };
+        let copies = self.runs.begin(caller.pid, &to, run)?;
+        for node in &to {
+            if let Some(node) = self.nodes.get_mut(*node) {
+                node.pending += 1;
+            }
+        }
+        if at.is_front() {
+            self.ghosts.expect(caller.pid);
+        }
+        let hold = self.hold_file().to_string_lossy().into_owned();
+        self.answer(asker, Answer::Granted { hold, copies }, false);
+        let event =
+            if many { Event::RunMany { parent: person, to, kin } } else { Event::Run { person, at, to: to[0], kin } };
+        self.events.push_back(event);
+        Ok(())
+    }
+
+    fn on_ps(&mut self, asker: Asker) {
+        let up: Vec<NodeId> =
+            self.nodes.iter().filter(|(_, n)| n.state == crate::places::State::Up).map(|(number, _)| number).collect();
+        if up.is_empty() {
+            return self.answer(asker, Answer::Ps(Vec::new()), true);
+        }
+        let id = self.reports.ps_begin(asker, &up, monotonic_us() + PS_US);
+        for node in up {
+            self.send(node, &ToNode::Ps { id });
+        }
+    }
+
+    /// Answers a question; with `last` there is nothing more to come.
+    pub(crate) fn answer(&mut self, asker: Asker, answer: Answer, last: bool) {
+        match asker {
+            Asker::Local(token) => {
+                let Some(Connection::Client { link, .. }) = self.connections.get_mut(&token) else { return };
+                if let Err(fault) = link.send(&answer) {
+                    debug!("a client takes no answer: {fault}");
+                    return self.close(token);
+                }
+                self.dirty.insert(token);
+            }
+            Asker::Remote { node, id } => self.send(node, &ToNode::Answer { id, answer, last }),
+        }
+    }
+
+    pub(crate) fn native_ended(&mut self, token: Token, pid: Pid) {
+        self.take(token);
+        self.natives.remove(&pid);
+        self.events.push_back(Event::NativeEnded { pid, exit: None });
+    }
+}
+
+fn policy_target(target: &Target) -> policy::Target {
+    match target {
+        Target::Any => policy::Target::Any,
+        Target::Count(n) => policy::Target::Count(*n),
+        Target::All => policy::Target::All,
+        Target::Nodes(nodes) => policy::Target::Nodes(nodes.clone()),
+    }
+}
+
+fn base_name(file: &[u8]) -> Vec<u8> {
+    let base = file.rsplit(|b| *b == b'/').next().unwrap_or(file);
+    base.iter().copied().take(15).collect()
+}

@@ -1,0 +1,223 @@
+//! The daemon's one loop.
+
+use crate::config::FrontConfig;
+use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, LISTENER, LOCAL, SIGNALS};
+use crate::cursor::{Cursor, LOOK_US};
+use crate::ghosts::Reports;
+use crate::leases::Leases;
+use crate::places::Nodes;
+use crate::runs::Runs;
+use ghost::Ghosts;
+use kern::clock::monotonic_us;
+use kern::epoll::{Interest, Poller, Ready};
+use kern::init::SignalFd;
+use kern::proc::Proc;
+use kern::sock;
+use space::{Event, Space};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use tracing::{info, warn};
+use vocab::{Fault, Pid, Result, Sig};
+
+/// Stand-ins' requests that are taken before other descriptors get their turn.
+const GHOST_BATCH: usize = 512;
+/// How often stand-ins that are late are looked after, in microseconds.
+const LATE_US: u64 = 5_000;
+
+/// Everything the daemon holds.
+pub(crate) struct Front {
+    pub(crate) config: FrontConfig,
+    pub(crate) proc: Proc,
+    pub(crate) poller: Poller,
+    listener: OwnedFd,
+    local: OwnedFd,
+    signals: SignalFd,
+    pub(crate) ghosts: Ghosts,
+    pub(crate) reports: Reports,
+    pub(crate) space: Space,
+    /// What the space has not been told yet.
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) nodes: Nodes,
+    pub(crate) leases: Leases,
+    pub(crate) runs: Runs,
+    pub(crate) connections: HashMap<Token, Connection>,
+    /// Connections to which something was sent since they were last flushed.
+    pub(crate) dirty: HashSet<Token>,
+    pub(crate) next_token: Token,
+    pub(crate) natives: HashMap<Pid, Token>,
+    cursor: Cursor,
+    look_at_us: u64,
+}
+
+impl Front {
+    pub(crate) fn new(mut config: FrontConfig) -> Result<Front> {
+        let proc = Proc::open("/proc")?;
+        let dir = config.run_dir.join("ghosts");
+        std::fs::create_dir_all(&dir).map_err(|e| Fault::io(&e, format!("make {}", dir.display())))?;
+        let signals = SignalFd::new(&[Sig::TERM, Sig::INT])?;
+        let cursor = Cursor::new(&proc, config.front_top)?;
+        let listener = sock::tcp_listen(config.listen)?;
+        let local = sock::unix_listen(&config.run_dir.join("shoal.sock"), 0o666)?;
+        let ghosts = Ghosts::mount(&dir)?;
+        let poller = Poller::new()?;
+        poller.add(listener.as_fd(), LISTENER, Interest::READ)?;
+        poller.add(local.as_fd(), LOCAL, Interest::READ)?;
+        poller.add(ghosts.fd(), GHOSTS, Interest::READ)?;
+        poller.add(signals.as_fd(), SIGNALS, Interest::READ)?;
+        if let Some(fd) = config.ready_fd.take() {
+            kern::sys::write(fd.as_fd(), b"\n").map_err(|errno| Fault::sys(errno, "say that the daemon is ready"))?;
+        }
+        info!(listen = %config.listen, "front end ready");
+        Ok(Front {
+            leases: Leases::new(config.front_top, config.lease_size, config.max_nodes),
+            config,
+            proc,
+            poller,
+            listener,
+            local,
+            signals,
+            ghosts,
+            reports: Reports::default(),
+            space: Space::new(),
+            events: VecDeque::new(),
+            nodes: Nodes::default(),
+            runs: Runs::default(),
+            connections: HashMap::new(),
+            dirty: HashSet::new(),
+            next_token: FIRST_CONNECTION,
+            natives: HashMap::new(),
+            cursor,
+            look_at_us: 0,
+        })
+    }
+
+    /// The path that stand-ins open.
+    pub(crate) fn hold_file(&self) -> PathBuf {
+        self.config.run_dir.join("ghosts/hold")
+    }
+
+    pub(crate) fn serve(mut self) -> Result<()> {
+        let mut ready = Vec::new();
+        loop {
+            self.poller.wait(&mut ready, Some(self.patience_us()))?;
+            for one in &ready {
+                if one.token == SIGNALS && self.signals.next()?.is_some() {
+                    info!("front end ends");
+                    let _ = kern::mount::detach(&self.config.run_dir.join("ghosts"));
+                    return Ok(());
+                }
+                self.on_ready(one)?;
+                self.settle();
+            }
+            self.on_time();
+            self.settle();
+            self.flush();
+        }
+    }
+
+    fn on_ready(&mut self, ready: &Ready) -> Result<()> {
+        match ready.token {
+            LISTENER => self.take_peers(),
+            LOCAL => self.take_clients(),
+            GHOSTS => self.read_ghosts(GHOST_BATCH)?,
+            SIGNALS => {}
+            token => self.on_connection(token),
+        }
+        Ok(())
+    }
+
+    /// Tells the space what has happened and does what it wants, until there is nothing left of either.
+    pub(crate) fn settle(&mut self) {
+        let mut effects = Vec::new();
+        while let Some(event) = self.events.pop_front() {
+            tracing::trace!(?event);
+            self.space.step(event, &mut effects);
+            for effect in effects.drain(..) {
+                self.act(effect);
+            }
+        }
+    }
+
+    /// How long nothing need be done unless something happens.
+    fn patience_us(&self) -> u64 {
+        let now = monotonic_us();
+        let mut until = self.look_at_us;
+        until = until.min(self.nodes.next_deadline_us().unwrap_or(until));
+        for connection in self.connections.values() {
+            until = until.min(connection.deadline_us().unwrap_or(until));
+        }
+        if self.ghosts.late() || self.reports.waking() {
+            until = until.min(now + LATE_US);
+        }
+        until.saturating_sub(now)
+    }
+
+    fn on_time(&mut self) {
+        let now = monotonic_us();
+        if now >= self.look_at_us {
+            self.cursor.look(&self.proc);
+            self.look_at_us = now + LOOK_US;
+        }
+        self.look_after_ghosts(now);
+        self.look_after_nodes(now);
+        let late: Vec<Token> = self
+            .connections
+            .iter()
+            .filter(|(_, c)| c.deadline_us().is_some_and(|deadline| now >= deadline))
+            .map(|(token, _)| *token)
+            .collect();
+        for token in late {
+            self.on_connection(token);
+            if self.connections.get(&token).is_some_and(|c| c.deadline_us().is_some_and(|d| now >= d)) {
+                warn!("a peer did not say in time who it is: dropped");
+                self.close(token);
+            }
+        }
+    }
+
+    /// Puts a connection on the poller.
+    pub(crate) fn add(&mut self, connection: Connection) -> Option<Token> {
+        let token = self.next_token;
+        self.next_token += 1;
+        if let Err(fault) = self.poller.add(connection.fd(), token, Interest::READ) {
+            warn!("take a connection: {fault}");
+            return None;
+        }
+        self.connections.insert(token, connection);
+        Some(token)
+    }
+
+    /// Takes a connection off again; it closes when the returned value is dropped.
+    pub(crate) fn take(&mut self, token: Token) -> Option<Connection> {
+        let connection = self.connections.remove(&token)?;
+        let _ = self.poller.remove(connection.fd());
+        self.dirty.remove(&token);
+        Some(connection)
+    }
+
+    fn flush(&mut self) {
+        for token in std::mem::take(&mut self.dirty) {
+            let Some(connection) = self.connections.get_mut(&token) else { continue };
+            let flushed = match connection {
+                Connection::Node { link, .. } | Connection::Joining { link, .. } => link.flush(),
+                Connection::Client { link, .. } => link.flush(),
+                Connection::Greeting { .. } | Connection::Native { .. } => Ok(()),
+            };
+            let again = Interest::reading_and(connection.wants_write());
+            let kept = flushed.and_then(|()| self.poller.modify(connection.fd(), token, again));
+            if let Err(fault) = kept {
+                info!("a connection ends: {fault}");
+                self.close(token);
+            }
+        }
+    }
+
+    pub(crate) fn listener(&self) -> &OwnedFd {
+        &self.listener
+    }
+
+    pub(crate) fn local(&self) -> &OwnedFd {
+        &self.local
+    }
+}

@@ -1,0 +1,269 @@
+//! What stand-ins on the front end tell, as the space wants it; and the few commands of the space that are several of theirs.
+
+use crate::front::Front;
+use crate::runs::Asker;
+use ghost::{Command, Happened, Name, Outcome};
+use space::Event;
+use std::collections::{HashMap, HashSet, VecDeque};
+use tracing::{debug, warn};
+use vocab::{NodeId, Pid, Result, Sig, SigSet};
+use wire::ask::{Answer, ProcRow};
+
+/// Commands of the space that have not been reported back, in order, with their results as they come.
+#[derive(Debug, Default)]
+struct Ledger {
+    entries: VecDeque<Entry>,
+    /// A Wake came while a Stop was not done.
+    wake: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Entry {
+    /// One command of the space is one of the stand-in's.
+    Plain,
+    Stop,
+    /// Clone with another parent: first an intermediate process, which clones `pid` and ends.
+    Orphan {
+        pid: Pid,
+    },
+    /// The intermediate is there and is about to clone.
+    Intermediate {
+        pid: Pid,
+        through: Pid,
+    },
+    /// The clone's result is known; the intermediate is still to be waited for.
+    Waiting {
+        result: std::result::Result<i32, i32>,
+        through: Pid,
+    },
+    Finished(std::result::Result<i32, i32>),
+}
+
+/// Who is owed what by which stand-in or node.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    ledgers: HashMap<Pid, Ledger>,
+    /// Intermediate processes, and whose they are.
+    intermediates: HashMap<Pid, Pid>,
+    listings: HashMap<u64, Listing>,
+    next_listing: u64,
+}
+
+/// A `shoal ps` under way.
+#[derive(Debug)]
+struct Listing {
+    asker: Asker,
+    missing: HashSet<NodeId>,
+    rows: Vec<ProcRow>,
+    deadline_us: u64,
+}
+
+impl Reports {
+    /// Is anybody to be woken who has yet to stop?
+    pub(crate) fn waking(&self) -> bool {
+        self.ledgers.values().any(|l| l.wake) || !self.listings.is_empty()
+    }
+
+    pub(crate) fn ps_begin(&mut self, asker: Asker, nodes: &[NodeId], deadline_us: u64) -> u64 {
+        self.next_listing += 1;
+        let missing = nodes.iter().copied().collect();
+        self.listings.insert(self.next_listing, Listing { asker, missing, rows: Vec::new(), deadline_us });
+        self.next_listing
+    }
+
+    /// A node's part has come; the whole list when it was the last.
+    pub(crate) fn ps_done(&mut self, node: NodeId, id: u64, rows: Vec<ProcRow>) -> Option<(Asker, Vec<ProcRow>)> {
+        let listing = self.listings.get_mut(&id)?;
+        if listing.missing.remove(&node) {
+            listing.rows.extend(rows);
+        }
+        if !listing.missing.is_empty() {
+            return None;
+        }
+        self.listings.remove(&id).map(|l| (l.asker, l.rows))
+    }
+
+    fn overdue_listings(&mut self, now: u64) -> Vec<(Asker, Vec<ProcRow>)> {
+        let late: Vec<u64> = self.listings.iter().filter(|(_, l)| now >= l.deadline_us).map(|(id, _)| *id).collect();
+        late.into_iter().filter_map(|id| self.listings.remove(&id)).map(|l| (l.asker, l.rows)).collect()
+    }
+}
+
+impl Front {
+    pub(crate) fn read_ghosts(&mut self, most: usize) -> Result<()> {
+        let mut happened = Vec::new();
+        self.ghosts.read(most, &mut happened)?;
+        for one in happened {
+            self.on_ghost(one);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_ghost(&mut self, happened: Happened) {
+        match happened {
+            Happened::Held { pid } => match self.reports.intermediates.get(&pid).copied() {
+                None => self.events.push_back(Event::Held { pid }),
+                Some(of) => self.intermediate_held(pid, of),
+            },
+            Happened::Signal { pid, info } => {
+                let ours = info.sig == Sig::CONT && info.pid.0 == std::process::id() as i32;
+                if !ours && !self.reports.intermediates.contains_key(&pid) {
+                    self.events.push_back(Event::Signalled { pid, info });
+                }
+            }
+            Happened::Caught { pid, signals } => self.events.push_back(Event::Pending { pid, set: signals }),
+            Happened::StoppedItself { pid } => {
+                self.events.push_back(Event::Pending { pid, set: SigSet(Sig::STOP.bit()) });
+            }
+            Happened::Done { pid, outcome } => self.on_done(pid, outcome),
+            Happened::Dying { pid } => self.events.push_back(Event::Dying { pid }),
+            Happened::Gone { pid } => {
+                self.reports.ledgers.remove(&pid);
+                if self.reports.intermediates.remove(&pid).is_none() {
+                    self.events.push_back(Event::Gone { pid });
+                }
+            }
+        }
+    }
+
+    /// Gives a ghost one command of the space.
+    pub(crate) fn command_ghost(&mut self, pid: Pid, command: space::Command) {
+        use space::Command as S;
+        let command = match command {
+            S::Clone { pid: child, orphan: true } => {
+                self.owe(pid, Entry::Orphan { pid: child });
+                let name = Name::new(b"shoal:clone");
+                return self.ghosts.command(pid, Command::Clone { pid: Pid::NONE, sibling: false, name });
+            }
+            S::Clone { pid, orphan: false } => Command::Clone { pid, sibling: false, name: Name::default() },
+            S::Exit(code) => Command::Exit(code),
+            S::Die { sig, .. } => Command::Die(sig),
+            S::Stop(sig) => {
+                self.owe(pid, Entry::Stop);
+                return self.ghosts.command(pid, Command::Stop(sig));
+            }
+            S::Setsid => Command::Setsid,
+            S::Setpgid(pgid) => Command::Setpgid { pid: Pid::NONE, pgid },
+            S::Ids(creds) => Command::Ids { uid: creds.uid, gid: creds.gid },
+            S::Name(name) => Command::Name(Name::new(&name)),
+            S::Reap(child) => Command::Wait { pid: child, options: kern::wait::WALL },
+            S::Subreaper(on) => Command::Subreaper(on),
+            S::Kill { target, sig, queued } => kill(target, sig, queued),
+        };
+        if !command.ends() {
+            self.owe(pid, Entry::Plain);
+        }
+        self.ghosts.command(pid, command);
+    }
+
+    /// The body runs again, and so shall its ghost.
+    pub(crate) fn wake_ghost(&mut self, pid: Pid) {
+        let ledger = self.reports.ledgers.entry(pid).or_default();
+        ledger.wake = ledger.entries.contains(&Entry::Stop);
+        self.send_cont(pid);
+    }
+
+    fn send_cont(&self, pid: Pid) {
+        let sent = kern::pidfd::open(pid).and_then(|fd| kern::pidfd::kill(std::os::fd::AsFd::as_fd(&fd), Sig::CONT));
+        if let Err(errno) = sent {
+            debug!(%pid, errno, "wake");
+        }
+    }
+
+    pub(crate) fn look_after_ghosts(&mut self, now: u64) {
+        let mut happened = Vec::new();
+        self.ghosts.look_after(now, &mut happened);
+        for one in happened {
+            self.on_ghost(one);
+        }
+        let waking: Vec<Pid> = self.reports.ledgers.iter().filter(|(_, l)| l.wake).map(|(pid, _)| *pid).collect();
+        for pid in waking {
+            if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
+                self.send_cont(pid);
+            }
+        }
+        for (asker, rows) in self.reports.overdue_listings(now) {
+            self.answer(asker, Answer::Ps(rows), true);
+        }
+    }
+
+    fn owe(&mut self, pid: Pid, entry: Entry) {
+        self.reports.ledgers.entry(pid).or_default().entries.push_back(entry);
+    }
+
+    fn on_done(&mut self, pid: Pid, outcome: Outcome) {
+        let result = match outcome.ret {
+            ret if ret < 0 => Err(-ret as i32),
+            ret if matches!(outcome.command, Command::Clone { .. }) => Ok(ret as i32),
+            _ => Ok(0),
+        };
+        if let Err(errno) = result {
+            debug!(%pid, command = ?outcome.command, errno, "a stand-in could not");
+        }
+        if let Some(of) = self.reports.intermediates.get(&pid).copied() {
+            return self.intermediate_done(pid, of, result);
+        }
+        let Some(ledger) = self.reports.ledgers.get_mut(&pid) else { return };
+        let open = ledger.entries.iter_mut().find(|e| !matches!(e, Entry::Finished(_) | Entry::Intermediate { .. }));
+        match open {
+            None => warn!(%pid, ?outcome, "done, and not asked for"),
+            Some(entry) => match (*entry, result) {
+                (Entry::Stop, _) => {
+                    *entry = Entry::Finished(result);
+                    ledger.wake = false;
+                }
+                (Entry::Orphan { pid: child }, Ok(through)) => {
+                    *entry = Entry::Intermediate { pid: child, through: Pid(through) };
+                    self.reports.intermediates.insert(Pid(through), pid);
+                }
+                (Entry::Waiting { result, .. }, _) => *entry = Entry::Finished(result),
+                (_, result) => *entry = Entry::Finished(result),
+            },
+        }
+        self.report(pid);
+    }
+
+    fn intermediate_held(&mut self, through: Pid, of: Pid) {
+        let entries = self.reports.ledgers.get(&of).map(|l| &l.entries);
+        let child = entries.into_iter().flatten().find_map(|e| match e {
+            Entry::Intermediate { pid, through: t } if *t == through => Some(*pid),
+            _ => None,
+        });
+        if let Some(pid) = child {
+            self.ghosts.command(through, Command::Clone { pid, sibling: false, name: Name::default() });
+        }
+        self.ghosts.command(through, Command::Exit(0));
+    }
+
+    fn intermediate_done(&mut self, through: Pid, of: Pid, result: std::result::Result<i32, i32>) {
+        let Some(ledger) = self.reports.ledgers.get_mut(&of) else { return };
+        for entry in &mut ledger.entries {
+            if matches!(entry, Entry::Intermediate { through: t, .. } if *t == through) {
+                *entry = Entry::Waiting { result, through };
+                self.ghosts.command(of, Command::Wait { pid: through, options: kern::wait::WALL });
+                return;
+            }
+        }
+    }
+
+    /// Tells the space what is done, in the order in which it was asked for.
+    fn report(&mut self, pid: Pid) {
+        let Some(ledger) = self.reports.ledgers.get_mut(&pid) else { return };
+        while let Some(Entry::Finished(result)) = ledger.entries.front().copied() {
+            ledger.entries.pop_front();
+            self.events.push_back(Event::Done { pid, result });
+        }
+    }
+}
+
+fn kill(target: space::KillTarget, sig: u8, queued: Option<vocab::SigInfo>) -> Command {
+    use space::KillTarget as T;
+    match (target, queued) {
+        (T::Process(target), Some(info)) => Command::Queue { target, sig, code: info.code, value: info.value },
+        (T::Process(target), None) => Command::Kill { target, sig },
+        (T::Thread { pid, tid }, _) => Command::Tgkill { pid, tid, sig },
+        (T::Group(pgid), _) => Command::Kill { target: Pid(-pgid.0), sig },
+        // The space resolves this one itself; a stand-in asked all the same may only probe.
+        (T::All, _) => Command::Kill { target: Pid::INIT, sig: 0 },
+    }
+}

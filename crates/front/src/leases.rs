@@ -1,0 +1,92 @@
+//! Which ranges of PIDs are given to which node (DESIGN 4.1).
+
+use std::collections::{BTreeMap, VecDeque};
+use vocab::{NodeId, Pid};
+use wire::node::Lease;
+
+/// One above the largest PID of the kernel (PID_MAX_LIMIT).
+const TOP: i32 = 4_194_304;
+
+/// All ranges above the front end's own numbers.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    size: i32,
+    /// Free ranges by their first number; one that came back goes to the end.
+    free: VecDeque<i32>,
+    given: BTreeMap<i32, NodeId>,
+}
+
+impl Leases {
+    /// Ranges of `size` numbers from `first` up, made smaller where `nodes` nodes with two ranges each would not fit.
+    pub(crate) fn new(first: Pid, size: i32, nodes: u32) -> Leases {
+        let room = TOP - first.0;
+        let fits = room / (2 * nodes.max(1) as i32);
+        let size = size.min(fits).max(256);
+        let free = (0..room / size).map(|i| first.0 + i * size).collect();
+        Leases { size, free, given: BTreeMap::new() }
+    }
+
+    /// The next free range for `node`; `None` when all are given.
+    pub(crate) fn give(&mut self, node: NodeId) -> Option<Lease> {
+        let first = self.free.pop_front()?;
+        self.given.insert(first, node);
+        Some(self.lease(first))
+    }
+
+    /// `node` has this range from before: after a restart of this daemon. False when it is another node's or none of ours.
+    pub(crate) fn claim(&mut self, node: NodeId, lease: Lease) -> bool {
+        if let Some(owner) = self.given.get(&lease.first.0) {
+            return *owner == node;
+        }
+        match self.free.iter().position(|first| *first == lease.first.0) {
+            Some(at) if self.lease(lease.first.0) == lease => {
+                self.free.remove(at);
+                self.given.insert(lease.first.0, node);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes back all ranges of a node that is lost.
+    pub(crate) fn take_back(&mut self, node: NodeId) {
+        let back: Vec<i32> = self.given.iter().filter(|(_, n)| **n == node).map(|(first, _)| *first).collect();
+        for first in back {
+            self.given.remove(&first);
+            self.free.push_back(first);
+        }
+    }
+
+    fn lease(&self, first: i32) -> Lease {
+        Lease { first: Pid(first), last: Pid(first + self.size - 1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_is_given_to_two_nodes_and_all_are_legal() {
+        let mut leases = Leases::new(Pid(1_048_576), 16_384, 100);
+        let mut last = Pid(1_048_575);
+        let mut count = 0;
+        while let Some(lease) = leases.give(NodeId(count)) {
+            assert!(lease.first > last && lease.last.0 < TOP);
+            last = lease.last;
+            count += 1;
+        }
+        assert!(count >= 200, "{count} ranges for 100 nodes");
+    }
+
+    #[test]
+    fn a_range_comes_back_last_and_can_be_claimed_by_its_owner_only() {
+        let mut leases = Leases::new(Pid(1_048_576), 16_384, 2);
+        let first = leases.give(NodeId(0)).expect("free");
+        assert!(leases.claim(NodeId(0), first) && !leases.claim(NodeId(1), first));
+        leases.take_back(NodeId(0));
+        assert_ne!(leases.give(NodeId(1)), Some(first));
+        assert!(leases.claim(NodeId(1), first));
+        assert!(!leases.claim(NodeId(1), Lease { first: Pid(7), last: Pid(9) }));
+    }
+}

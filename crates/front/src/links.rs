@@ -1,0 +1,275 @@
+//! Peers that dial in: greeting, handshake, Hello; and what becomes of a link that ends.
+
+use crate::connection::{Connection, Token};
+use crate::front::Front;
+use crate::persons::{from_wire, read};
+use crate::places::{Change, Node, State};
+use crate::runs::Asker;
+use kern::clock::monotonic_us;
+use kern::sock;
+use link::beat::FrontWatch;
+use link::preamble::{Greeting, Preamble};
+use link::Secure;
+use space::Event;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use tracing::{info, warn};
+use vocab::{Fault, NodeId, Pid, Result};
+use wire::ask::Answer;
+use wire::node::{Lease, Load, ToFront, ToNode, VERSION};
+
+/// A peer has this long to say who it is, in microseconds.
+const GREETING_US: u64 = 3_000_000;
+/// Beats in the time after which a node is lost.
+const BEATS: u64 = 10;
+
+/// What a node says of itself when it joins.
+pub(crate) struct Hello {
+    version: u32,
+    number: Option<NodeId>,
+    load: Load,
+    leases: Vec<Lease>,
+    bodies: Vec<wire::event::Person>,
+    stand_ins: Vec<Pid>,
+    channel_port: u16,
+}
+
+impl Front {
+    pub(crate) fn take_peers(&mut self) {
+        loop {
+            match sock::accept(self.listener().as_fd()) {
+                Ok(None) => return,
+                Ok(Some(fd)) => {
+                    let Ok(from) = sock::peer_address(fd.as_fd()) else { continue };
+                    let greeting = Greeting::new(fd, monotonic_us() + GREETING_US);
+                    self.add(Connection::Greeting { greeting, from });
+                }
+                Err(fault) => {
+                    warn!("{fault}");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Something is to be read on a connection, or its time is over.
+    pub(crate) fn on_connection(&mut self, token: Token) {
+        let result = match self.connections.get(&token) {
+            None => return,
+            Some(Connection::Greeting { .. }) => self.on_greeting(token),
+            Some(Connection::Joining { .. } | Connection::Node { .. }) => self.on_link(token),
+            Some(Connection::Client { .. }) => self.on_client(token),
+            Some(Connection::Native { pid, .. }) => {
+                let pid = *pid;
+                self.native_ended(token, pid);
+                Ok(())
+            }
+        };
+        if let Err(fault) = result {
+            match self.connections.get(&token) {
+                Some(Connection::Client { pid, .. }) => info!(%pid, "client: {fault}"),
+                Some(Connection::Node { node, .. }) => warn!(%node, "link: {fault}"),
+                Some(Connection::Greeting { from, .. } | Connection::Joining { from, .. }) => {
+                    warn!(%from, "refused: {fault}");
+                }
+                _ => {}
+            }
+            self.close(token);
+        }
+    }
+
+    fn on_greeting(&mut self, token: Token) -> Result<()> {
+        let Some(Connection::Greeting { greeting, .. }) = self.connections.get_mut(&token) else { return Ok(()) };
+        let Some(preamble) = greeting.read(monotonic_us())? else { return Ok(()) };
+        let Some(Connection::Greeting { greeting, from }) = self.take(token) else { return Ok(()) };
+        let fd = greeting.into_fd();
+        match preamble {
+            Preamble::Control => {
+                sock::tcp_tune(fd.as_fd(), (self.config.lost_after.as_millis() as u32).max(1000))?;
+                let link = Box::new(Secure::control_taker(fd, &self.config.key)?);
+                let deadline_us = monotonic_us() + GREETING_US;
+                self.add(Connection::Joining { link, from, deadline_us });
+            }
+            Preamble::Channel(name) => match self.runs.dialled(&name) {
+                Some((Asker::Local(client), copy)) => {
+                    if let Some(Connection::Client { link, .. }) = self.connections.get_mut(&client) {
+                        link.send_with(&Answer::Channel { copy }, fd)?;
+                        self.dirty.insert(client);
+                    }
+                }
+                _ => warn!(%from, "refused: a channel that nobody waits for"),
+            },
+        }
+        Ok(())
+    }
+
+    fn on_link(&mut self, token: Token) -> Result<()> {
+        loop {
+            let (message, node) = match self.connections.get_mut(&token) {
+                Some(Connection::Joining { link, .. }) => (pull(link)?, None),
+                Some(Connection::Node { link, node }) => (pull(link)?, Some(*node)),
+                _ => return Ok(()),
+            };
+            self.dirty.insert(token);
+            match (message, node) {
+                (None, _) => return Ok(()),
+                (Some(message), Some(node)) => self.on_message(node, message)?,
+                (Some(ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port }), None) => {
+                    self.on_hello(token, Hello { version, number, load, leases, bodies, stand_ins, channel_port })?
+                }
+                (Some(_), None) => return Err(Fault::wire("a node must begin with Hello")),
+            }
+            self.settle();
+        }
+    }
+
+    fn on_hello(&mut self, token: Token, hello: Hello) -> Result<()> {
+        match self.admit(&hello) {
+            Ok(number) => {
+                self.join(token, number, hello);
+                Ok(())
+            }
+            Err(fault) => {
+                if let Some(Connection::Joining { link, .. }) = self.connections.get_mut(&token) {
+                    link.send(&ToNode::Refused(fault.clone()))?;
+                    let _ = link.flush();
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    fn admit(&self, hello: &Hello) -> Result<NodeId> {
+        if hello.version != VERSION {
+            let theirs = hello.version;
+            return Err(Fault::refused(format!("the node speaks version {theirs}, the front end version {VERSION}")));
+        }
+        let number = hello.number.unwrap_or_else(|| self.nodes.free_number());
+        match self.nodes.get(number) {
+            _ if number.0 < 0 => Err(Fault::refused(format!("{} is no node number", number.0))),
+            Some(node) if node.state == State::Up && node.link.is_some() => {
+                Err(Fault::refused(format!("node {number} has joined already, from {}", node.address)))
+            }
+            _ => Ok(number),
+        }
+    }
+
+    fn join(&mut self, token: Token, number: NodeId, hello: Hello) {
+        let Some(Connection::Joining { mut link, from, .. }) = self.take(token) else { return };
+        let before = self.nodes.get(number).map(|n| n.state);
+        let back = !hello.leases.is_empty() && hello.leases.iter().all(|l| self.leases.claim(number, *l));
+        if !back && before == Some(State::Silent) {
+            // It has started afresh: what was on it is dead, whatever its time.
+            self.node_lost(number);
+        }
+        let lost_after_us = self.config.lost_after.as_micros() as u64;
+        let beat_us = (lost_after_us / BEATS).max(1000);
+        let leases = if back { hello.leases.clone() } else { self.leases.give(number).into_iter().collect() };
+        let welcome = ToNode::Welcome { number, leases, beat_us, lost_after_us, front_top: self.config.front_top };
+        if let Err(fault) = link.send(&welcome) {
+            warn!(node = %number, "welcome: {fault}");
+            return;
+        }
+        info!(node = %number, %from, back, "joins");
+        let Some(token) = self.add(Connection::Node { link, node: number }) else { return };
+        self.dirty.insert(token);
+        let mut node = Node {
+            state: before.unwrap_or(State::Down),
+            link: Some(token),
+            address: from,
+            channel_port: hello.channel_port,
+            load: hello.load,
+            watch: FrontWatch::new(monotonic_us(), beat_us, lost_after_us),
+            bodies: 0,
+            pending: 0,
+        };
+        node.change(number, Change::Joined);
+        self.nodes.insert(number, node);
+        if back {
+            let natives = hello.stand_ins.iter().filter(|pid| !self.ghosts.has(**pid));
+            let natives = natives.filter_map(|pid| read(&self.proc, *pid).ok()).collect();
+            let bodies = hello.bodies.into_iter().map(from_wire).collect();
+            self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins: hello.stand_ins, natives });
+        } else {
+            self.events.push_back(Event::NodeUp { node: number });
+        }
+    }
+
+    /// Drops a connection, and what depended on it.
+    pub(crate) fn close(&mut self, token: Token) {
+        match self.take(token) {
+            Some(Connection::Node { node: number, .. }) => {
+                if let Some(node) = self.nodes.get_mut(number).filter(|n| n.link == Some(token)) {
+                    node.link = None;
+                    node.change(number, Change::LinkCut);
+                }
+            }
+            Some(Connection::Client { pid, .. }) => {
+                self.ghosts.unexpect(pid);
+                self.runs.asker_gone(Asker::Local(token));
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn look_after_nodes(&mut self, now: u64) {
+        let mut lost = Vec::new();
+        for (number, node) in self.nodes.iter_mut() {
+            if node.state == State::Down {
+                continue;
+            }
+            if now >= node.watch.lost_at() {
+                lost.push(number);
+            } else if node.watch.silent(now) {
+                node.change(number, Change::Quiet);
+            }
+        }
+        for number in lost {
+            self.node_lost(number);
+        }
+    }
+
+    fn node_lost(&mut self, number: NodeId) {
+        let Some(node) = self.nodes.get_mut(number) else { return };
+        let link = node.link.take();
+        node.change(number, Change::TimeOver);
+        node.bodies = 0;
+        if let Some(token) = link {
+            self.close(token);
+        }
+        self.leases.take_back(number);
+        self.events.push_back(Event::NodeLost { node: number });
+        self.settle();
+    }
+
+    /// Sends a message to a node; one that is not linked gets none (what it must know it learns when it is back).
+    pub(crate) fn send(&mut self, number: NodeId, message: &ToNode) {
+        let Some(token) = self.nodes.get(number).and_then(|n| n.link) else { return };
+        let Some(Connection::Node { link, .. }) = self.connections.get_mut(&token) else { return };
+        if let Err(fault) = link.send(message) {
+            warn!(node = %number, "{fault}");
+            self.close(token);
+            return;
+        }
+        self.dirty.insert(token);
+    }
+
+    /// Where a node can be dialled for channels.
+    pub(crate) fn channel_address(&self, number: NodeId) -> Option<SocketAddr> {
+        let node = self.nodes.get(number)?;
+        Some(SocketAddr::new(node.address.ip(), node.channel_port))
+    }
+}
+
+/// The next message; reads from the socket only when none is left from before.
+fn pull(link: &mut Secure) -> Result<Option<ToFront>> {
+    if let Some(message) = link.next()? {
+        return Ok(Some(message));
+    }
+    while link.receive()? {
+        if let Some(message) = link.next()? {
+            return Ok(Some(message));
+        }
+    }
+    link.next()
+}

@@ -1,0 +1,81 @@
+//! What nodes say.
+
+use crate::front::Front;
+use crate::persons::{event_from_wire, target_from_wire};
+use crate::places::Change;
+use crate::runs::Asker;
+use kern::clock::monotonic_us;
+use space::Event;
+use tracing::{debug, warn};
+use vocab::{Fault, NodeId, Pid, Result};
+use wire::ask::{Answer, ProcRow};
+use wire::event::BodyEvent;
+use wire::node::{ToFront, ToNode};
+
+impl Front {
+    pub(crate) fn on_message(&mut self, node: NodeId, message: ToFront) -> Result<()> {
+        match message {
+            ToFront::Hello { .. } => return Err(Fault::wire("Hello a second time")),
+            ToFront::Beat { sent_us, load } => self.on_beat(node, sent_us, load),
+            ToFront::Events { batch, events } => self.on_events(node, batch, events),
+            ToFront::NotStarted { pid, fault, status } => self.on_not_started(node, pid, fault, status),
+            ToFront::Signal { target, info } => self.events.push_back(Event::StandInSignalled { node, target, info }),
+            ToFront::Kill { id, sender, target, sig, queued } => {
+                let target = target_from_wire(target);
+                self.events.push_back(Event::KillAsked { node, id, sender, target, sig, queued });
+            }
+            ToFront::Ask { id, caller, ask } => self.on_ask(Asker::Remote { node, id }, &caller, ask),
+            ToFront::StandInGone { pid } => self.events.push_back(Event::StandInGone { node, pid }),
+            ToFront::LeaseWanted => match self.leases.give(node) {
+                Some(lease) => self.send(node, &ToNode::Lease(lease)),
+                None => warn!(%node, "no range of PIDs is left for it"),
+            },
+            ToFront::PsDone { id, rows } => self.on_ps_done(node, id, rows),
+            ToFront::StandInDone { pid, errno } => debug!(%node, %pid, errno, "stand-in"),
+            ToFront::StandInWanted { pid } => self.events.push_back(Event::StandInWanted { node, pid }),
+        }
+        Ok(())
+    }
+
+    fn on_beat(&mut self, number: NodeId, sent_us: u64, load: wire::node::Load) {
+        let now = monotonic_us();
+        if let Some(node) = self.nodes.get_mut(number) {
+            // One that comes after its time: `look_after_nodes` finds the node lost all the same.
+            let _ = node.watch.beat_arrived(now);
+            node.change(number, Change::Beat);
+            node.load = load;
+            node.pending = 0;
+        }
+        self.send(number, &ToNode::Beat { sent_us });
+    }
+
+    fn on_events(&mut self, number: NodeId, batch: u64, events: Vec<BodyEvent>) {
+        if let Some(node) = self.nodes.get_mut(number) {
+            for event in &events {
+                match event {
+                    BodyEvent::Forked { .. } | BodyEvent::Started { .. } => node.bodies += 1,
+                    BodyEvent::Exited { .. } => node.bodies = node.bodies.saturating_sub(1),
+                    _ => {}
+                }
+            }
+        }
+        for event in events {
+            self.events.push_back(Event::Body { node: number, event: event_from_wire(event) });
+        }
+        self.settle();
+        self.send(number, &ToNode::EventsDone { batch });
+    }
+
+    fn on_not_started(&mut self, node: NodeId, pid: Pid, fault: Fault, status: u8) {
+        if let Some((asker, copy, last)) = self.runs.ended(pid) {
+            self.answer(asker, Answer::NotStarted { copy, fault: fault.on(node), status }, last);
+        }
+        self.events.push_back(Event::NotStarted { node, pid, status });
+    }
+
+    fn on_ps_done(&mut self, node: NodeId, id: u64, rows: Vec<ProcRow>) {
+        if let Some((asker, rows)) = self.reports.ps_done(node, id, rows) {
+            self.answer(asker, Answer::Ps(rows), true);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Processes of the front end as /proc has them, and the same nouns in the words of `space` and of `wire`.
+
+use kern::proc::Proc;
+use space::Person;
+use vocab::{Fault, Pid, Result};
+use wire::event as w;
+use wire::node as n;
+
+/// A process of this machine.
+///
+/// # Errors
+/// `Gone` when there is none.
+pub(crate) fn read(proc: &Proc, pid: Pid) -> Result<Person> {
+    let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {pid}")) };
+    let stat = proc.stat(pid).map_err(gone)?;
+    let status = proc.status(pid).map_err(gone)?;
+    Ok(Person {
+        pid,
+        ppid: stat.ppid,
+        pgid: stat.pgid,
+        sid: stat.sid,
+        creds: status.creds,
+        name: stat.name.as_bytes().to_vec(),
+    })
+}
+
+/// Parent, group leader and session leader of `of`, as far as they live here, are not `of`, and `wanted`; each once.
+pub(crate) fn kin(proc: &Proc, of: &Person, wanted: impl Fn(Pid) -> bool) -> Vec<Person> {
+    let mut found: Vec<Person> = Vec::new();
+    for pid in [of.sid, of.ppid, of.pgid] {
+        // 0: outside this PID namespace. 1: every machine has its own.
+        if pid.0 <= 1 || pid == of.pid || found.iter().any(|p| p.pid == pid) || !wanted(pid) {
+            continue;
+        }
+        found.extend(read(proc, pid).ok());
+    }
+    found
+}
+
+pub(crate) fn to_wire(person: Person) -> w::Person {
+    let Person { pid, ppid, pgid, sid, creds, name } = person;
+    w::Person { pid, ppid, pgid, sid, creds, name }
+}
+
+pub(crate) fn from_wire(person: w::Person) -> Person {
+    let w::Person { pid, ppid, pgid, sid, creds, name } = person;
+    Person { pid, ppid, pgid, sid, creds, name }
+}
+
+pub(crate) fn kin_to_wire(kin: space::Kin) -> n::Kin {
+    n::Kin { person: to_wire(kin.person), node: kin.node }
+}
+
+pub(crate) fn target_from_wire(target: n::KillTarget) -> space::KillTarget {
+    match target {
+        n::KillTarget::Process(pid) => space::KillTarget::Process(pid),
+        n::KillTarget::Thread { pid, tid } => space::KillTarget::Thread { pid, tid },
+        n::KillTarget::Group(pgid) => space::KillTarget::Group(pgid),
+        n::KillTarget::All => space::KillTarget::All,
+    }
+}
+
+pub(crate) fn usage_to_wire(usage: space::Usage) -> w::Usage {
+    w::Usage { user_us: usage.user_us, system_us: usage.system_us, max_rss_kb: usage.max_rss_kb }
+}
+
+pub(crate) fn event_from_wire(event: w::BodyEvent) -> space::BodyEvent {
+    use space::BodyEvent as S;
+    use w::BodyEvent as W;
+    match event {
+        W::Started { pid } => S::Started { pid },
+        W::Forked { parent, child } => S::Forked { parent, child },
+        W::Named { pid, name } => S::Named { pid, name },
+        W::Credentials { pid, creds } => S::Credentials { pid, creds },
+        W::Group { pid, pgid } => S::Group { pid, pgid },
+        W::Session { pid } => S::Session { pid },
+        W::Stopped { pid, sig } => S::Stopped { pid, sig },
+        W::Continued { pid } => S::Continued { pid },
+        W::Exited { pid, exit, usage } => {
+            let w::Usage { user_us, system_us, max_rss_kb } = usage;
+            S::Exited { pid, exit, usage: space::Usage { user_us, system_us, max_rss_kb } }
+        }
+        W::Reaped { pid } => S::Reaped { pid },
+        W::Adopted { pid, ppid } => S::Adopted { pid, ppid },
+        W::Subreaper { pid, on } => S::Subreaper { pid, on },
+    }
+}

@@ -1,0 +1,313 @@
+//! Every message of the protocol as proptest strategies, one for each variant under its name. A new variant goes here too
+//! (`samples.rs` tells when one is missing).
+
+use minicbor::bytes::ByteVec;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use vocab::{Creds, Exit, Fault, Ids, Kind, NodeId, Pid, Sig, SigInfo};
+use wire::ask::{Answer, Ask, Copy, NodeRow, ProcRow};
+use wire::event::{BodyEvent, Person, Usage};
+use wire::node::{ChannelTo, KillTarget, Kin, Lease, Load, ToFront, ToNode};
+use wire::run::{Caller, Limit, Program, Stdio, Target, Window};
+use wire::stream::{Chunk, Stream};
+
+/// The variants of one message type.
+pub(crate) type Variants<T> = Vec<(&'static str, BoxedStrategy<T>)>;
+
+macro_rules! variants {
+    ($($name:ident => $strategy:expr),* $(,)?) => { vec![$((stringify!($name), $strategy.boxed())),*] };
+}
+
+/// Any variant.
+pub(crate) fn any_of<T: Clone + std::fmt::Debug + 'static>(variants: Variants<T>) -> BoxedStrategy<T> {
+    proptest::strategy::Union::new(variants.into_iter().map(|(_, strategy)| strategy)).boxed()
+}
+
+fn pid() -> BoxedStrategy<Pid> {
+    any::<i32>().prop_map(Pid).boxed()
+}
+
+fn node() -> BoxedStrategy<NodeId> {
+    any::<i32>().prop_map(NodeId).boxed()
+}
+
+fn sig() -> BoxedStrategy<Sig> {
+    (1u8..=64).prop_map(|n| Sig::new(n).expect("1 to 64")).boxed()
+}
+
+fn ids() -> impl Strategy<Value = Ids> {
+    any::<[u32; 4]>().prop_map(|[real, effective, saved, fs]| Ids { real, effective, saved, fs })
+}
+
+fn creds() -> BoxedStrategy<Creds> {
+    (ids(), ids(), vec(any::<u32>(), 0..5)).prop_map(|(uid, gid, groups)| Creds { uid, gid, groups }).boxed()
+}
+
+fn info() -> BoxedStrategy<SigInfo> {
+    let parts = (sig(), any::<i32>(), pid(), any::<u32>(), any::<u64>());
+    parts.prop_map(|(sig, code, pid, uid, value)| SigInfo { sig, code, pid, uid, value }).boxed()
+}
+
+fn exit() -> BoxedStrategy<Exit> {
+    let killed = (sig(), any::<bool>()).prop_map(|(sig, core)| Exit::Killed { sig, core });
+    prop_oneof![any::<u8>().prop_map(Exit::Code), killed, Just(Exit::NodeLost)].boxed()
+}
+
+fn fault() -> BoxedStrategy<Fault> {
+    let kinds = vec![Kind::Gone, Kind::Refused, Kind::Unsupported, Kind::Sys, Kind::Wire, Kind::Bug];
+    let one = (proptest::sample::select(kinds), ".{0,20}", option::of(node()), any::<i32>())
+        .prop_map(|(kind, doing, on, errno)| Fault { kind, doing, on, errno, cause: None });
+    let link = |(outer, cause)| Fault { cause: Some(Box::new(cause)), ..outer };
+    one.clone().prop_recursive(5, 5, 1, move |inner| (one.clone(), inner).prop_map(link)).boxed()
+}
+
+fn bytes() -> BoxedStrategy<Vec<u8>> {
+    vec(any::<u8>(), 0..40).boxed()
+}
+
+fn strings() -> impl Strategy<Value = Vec<ByteVec>> {
+    vec(bytes().prop_map(ByteVec::from), 0..5)
+}
+
+fn usage() -> BoxedStrategy<Usage> {
+    any::<[u64; 3]>().prop_map(|[user_us, system_us, max_rss_kb]| Usage { user_us, system_us, max_rss_kb }).boxed()
+}
+
+fn person() -> BoxedStrategy<Person> {
+    (pid(), pid(), pid(), pid(), creds(), bytes())
+        .prop_map(|(pid, ppid, pgid, sid, creds, name)| Person { pid, ppid, pgid, sid, creds, name })
+        .boxed()
+}
+
+fn kin() -> BoxedStrategy<Kin> {
+    (person(), node()).prop_map(|(person, node)| Kin { person, node }).boxed()
+}
+
+fn lease() -> BoxedStrategy<Lease> {
+    (pid(), pid()).prop_map(|(first, last)| Lease { first, last }).boxed()
+}
+
+fn load() -> BoxedStrategy<Load> {
+    (0f32..1e6, any::<u64>(), any::<u32>(), any::<u64>())
+        .prop_map(|(load, memory_free, cores, memory)| Load { load, memory_free, cores, memory })
+        .boxed()
+}
+
+fn window() -> BoxedStrategy<Window> {
+    any::<[u16; 2]>().prop_map(|[rows, columns]| Window { rows, columns }).boxed()
+}
+
+fn stream() -> BoxedStrategy<Stream> {
+    proptest::sample::select(vec![Stream::In, Stream::Out, Stream::Err]).boxed()
+}
+
+fn stdio() -> impl Strategy<Value = Stdio> {
+    prop_oneof![Just(Stdio::Pipes), (window(), bytes()).prop_map(|(window, term)| Stdio::Terminal { window, term })]
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    let nodes = vec(node(), 0..5).prop_map(Target::Nodes);
+    prop_oneof![Just(Target::Any), Just(Target::All), any::<u32>().prop_map(Target::Count), nodes]
+}
+
+fn limit() -> impl Strategy<Value = Limit> {
+    any::<(u32, u64, u64)>().prop_map(|(resource, soft, hard)| Limit { resource, soft, hard })
+}
+
+fn program() -> BoxedStrategy<Program> {
+    let limits = vec(limit(), 0..4);
+    let text = (bytes(), strings(), strings(), bytes());
+    let rest = (any::<u32>(), limits, any::<i32>(), any::<u64>(), stdio(), any::<u64>());
+    let build = |((file, argv, env, cwd), (umask, limits, nice, ignored, stdio, blocked))| Program {
+        file,
+        argv,
+        env,
+        cwd,
+        umask,
+        limits,
+        nice,
+        ignored,
+        stdio,
+        blocked,
+    };
+    (text, rest).prop_map(build).boxed()
+}
+
+fn caller() -> BoxedStrategy<Caller> {
+    (pid(), creds(), pid(), pid(), pid())
+        .prop_map(|(pid, creds, ppid, pgid, sid)| Caller { pid, creds, ppid, pgid, sid })
+        .boxed()
+}
+
+fn channel() -> BoxedStrategy<ChannelTo> {
+    (".{0,20}", bytes(), bytes()).prop_map(|(address, token, key)| ChannelTo { address, token, key }).boxed()
+}
+
+fn proc_row() -> BoxedStrategy<ProcRow> {
+    let who = (pid(), node(), any::<u32>(), any::<char>());
+    let what = (any::<u64>(), any::<u64>(), ".{0,20}", pid());
+    let build = |((pid, node, uid, state), (cpu_ms, rss_kb, command, ppid))| ProcRow {
+        pid,
+        node,
+        uid,
+        state,
+        cpu_ms,
+        rss_kb,
+        command,
+        ppid,
+    };
+    (who, what).prop_map(build).boxed()
+}
+
+fn node_row() -> BoxedStrategy<NodeRow> {
+    let who = (node(), ".{0,9}", ".{0,9}");
+    let what = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>(), 0f32..1e6);
+    let build = |((node, state, address), (processes, cores, memory, memory_free, load))| NodeRow {
+        node,
+        state,
+        address,
+        processes,
+        cores,
+        memory,
+        memory_free,
+        load,
+    };
+    (who, what).prop_map(build).boxed()
+}
+
+pub(crate) fn asks() -> Variants<Ask> {
+    variants! {
+        Run => (target(), program()).prop_map(|(target, program)| Ask::Run { target, program }),
+        Nodes => Just(Ask::Nodes),
+        Ps => Just(Ask::Ps),
+        Where => pid().prop_map(|pid| Ask::Where { pid }),
+    }
+}
+
+pub(crate) fn answers() -> Variants<Answer> {
+    let copies = vec((node(), bytes(), bytes()).prop_map(|(node, key, token)| Copy { node, key, token }), 0..4);
+    let not_started = (any::<u32>(), fault(), any::<u8>());
+    variants! {
+        Failed => fault().prop_map(Answer::Failed),
+        Nodes => vec(node_row(), 0..4).prop_map(Answer::Nodes),
+        Ps => vec(proc_row(), 0..4).prop_map(Answer::Ps),
+        Where => (pid(), node()).prop_map(|(pid, node)| Answer::Where { pid, node }),
+        Granted => (".{0,20}", copies).prop_map(|(hold, copies)| Answer::Granted { hold, copies }),
+        Channel => any::<u32>().prop_map(|copy| Answer::Channel { copy }),
+        NotStarted => not_started.prop_map(|(copy, fault, status)| Answer::NotStarted { copy, fault, status }),
+        Ended => (any::<u32>(), exit()).prop_map(|(copy, exit)| Answer::Ended { copy, exit }),
+    }
+}
+
+pub(crate) fn body_events() -> Variants<BodyEvent> {
+    use BodyEvent as E;
+    variants! {
+        Started => pid().prop_map(|pid| E::Started { pid }),
+        Forked => (pid(), pid()).prop_map(|(parent, child)| E::Forked { parent, child }),
+        Named => (pid(), bytes()).prop_map(|(pid, name)| E::Named { pid, name }),
+        Credentials => (pid(), creds()).prop_map(|(pid, creds)| E::Credentials { pid, creds }),
+        Group => (pid(), pid()).prop_map(|(pid, pgid)| E::Group { pid, pgid }),
+        Session => pid().prop_map(|pid| E::Session { pid }),
+        Stopped => (pid(), sig()).prop_map(|(pid, sig)| E::Stopped { pid, sig }),
+        Continued => pid().prop_map(|pid| E::Continued { pid }),
+        Exited => (pid(), exit(), usage()).prop_map(|(pid, exit, usage)| E::Exited { pid, exit, usage }),
+        Reaped => pid().prop_map(|pid| E::Reaped { pid }),
+        Adopted => (pid(), pid()).prop_map(|(pid, ppid)| E::Adopted { pid, ppid }),
+        Subreaper => (pid(), any::<bool>()).prop_map(|(pid, on)| E::Subreaper { pid, on }),
+    }
+}
+
+fn kill_target() -> impl Strategy<Value = KillTarget> {
+    let thread = (pid(), pid()).prop_map(|(pid, tid)| KillTarget::Thread { pid, tid });
+    prop_oneof![pid().prop_map(KillTarget::Process), thread, pid().prop_map(KillTarget::Group), Just(KillTarget::All)]
+}
+
+fn hello() -> impl Strategy<Value = ToFront> {
+    let here = (vec(lease(), 0..3), vec(person(), 0..3), vec(pid(), 0..3), any::<u16>());
+    let build = |(version, number, load, (leases, bodies, stand_ins, channel_port))| ToFront::Hello {
+        version,
+        number,
+        load,
+        leases,
+        bodies,
+        stand_ins,
+        channel_port,
+    };
+    (any::<u32>(), option::of(node()), load(), here).prop_map(build)
+}
+
+fn kill() -> impl Strategy<Value = ToFront> {
+    let parts = (any::<u64>(), pid(), kill_target(), any::<u8>(), option::of(info()));
+    parts.prop_map(|(id, sender, target, sig, queued)| ToFront::Kill { id, sender, target, sig, queued })
+}
+
+pub(crate) fn to_front() -> Variants<ToFront> {
+    use ToFront as T;
+    let events = vec(any_of(body_events()), 0..5);
+    let ask = (any::<u64>(), caller(), any_of(asks()));
+    variants! {
+        Hello => hello(),
+        Beat => (any::<u64>(), load()).prop_map(|(sent_us, load)| T::Beat { sent_us, load }),
+        Events => (any::<u64>(), events).prop_map(|(batch, events)| T::Events { batch, events }),
+        NotStarted => (pid(), fault(), any::<u8>()).prop_map(|(pid, fault, status)| T::NotStarted { pid, fault, status }),
+        Signal => (pid(), info()).prop_map(|(target, info)| T::Signal { target, info }),
+        Kill => kill(),
+        Ask => ask.prop_map(|(id, caller, ask)| T::Ask { id, caller, ask }),
+        StandInGone => pid().prop_map(|pid| T::StandInGone { pid }),
+        LeaseWanted => Just(T::LeaseWanted),
+        PsDone => (any::<u64>(), vec(proc_row(), 0..4)).prop_map(|(id, rows)| T::PsDone { id, rows }),
+        StandInDone => (pid(), any::<i32>()).prop_map(|(pid, errno)| T::StandInDone { pid, errno }),
+        StandInWanted => pid().prop_map(|pid| T::StandInWanted { pid }),
+    }
+}
+
+fn welcome() -> impl Strategy<Value = ToNode> {
+    let parts = (node(), vec(lease(), 0..3), any::<u64>(), any::<u64>(), pid());
+    let build = |(number, leases, beat_us, lost_after_us, front_top)| ToNode::Welcome {
+        number,
+        leases,
+        beat_us,
+        lost_after_us,
+        front_top,
+    };
+    parts.prop_map(build)
+}
+
+pub(crate) fn to_node() -> Variants<ToNode> {
+    use ToNode as T;
+    let start = (person(), program(), vec(kin(), 0..4), channel());
+    let signal = (pid(), info(), option::of(pid()));
+    let answer = (any::<u64>(), any_of(answers()), any::<bool>());
+    variants! {
+        Welcome => welcome(),
+        Refused => fault().prop_map(T::Refused),
+        Beat => any::<u64>().prop_map(|sent_us| T::Beat { sent_us }),
+        EventsDone => any::<u64>().prop_map(|batch| T::EventsDone { batch }),
+        Start => start.prop_map(|(person, program, kin, channel)| T::Start { person, program, kin, channel }),
+        Signal => signal.prop_map(|(target, info, thread)| T::Signal { target, info, thread }),
+        KillDone => (any::<u64>(), any::<i32>()).prop_map(|(id, errno)| T::KillDone { id, errno }),
+        Answer => answer.prop_map(|(id, answer, last)| T::Answer { id, answer, last }),
+        Ended => (pid(), exit(), usage()).prop_map(|(pid, exit, usage)| T::Ended { pid, exit, usage }),
+        Stopped => (pid(), sig()).prop_map(|(pid, sig)| T::Stopped { pid, sig }),
+        Continued => pid().prop_map(|pid| T::Continued { pid }),
+        Lease => lease().prop_map(T::Lease),
+        Ps => any::<u64>().prop_map(|id| T::Ps { id }),
+        StandIn => kin().prop_map(|kin| T::StandIn { kin }),
+        NoStandIn => (pid(), any::<i32>()).prop_map(|(pid, errno)| T::NoStandIn { pid, errno }),
+        BecomeStandIn => (pid(), creds()).prop_map(|(pid, creds)| T::BecomeStandIn { pid, creds }),
+    }
+}
+
+pub(crate) fn chunks() -> Variants<Chunk> {
+    variants! {
+        Data => (stream(), bytes()).prop_map(|(stream, bytes)| Chunk::Data { stream, bytes }),
+        End => stream().prop_map(|stream| Chunk::End { stream }),
+        Credit => (stream(), any::<u32>()).prop_map(|(stream, bytes)| Chunk::Credit { stream, bytes }),
+        Broken => stream().prop_map(|stream| Chunk::Broken { stream }),
+        Window => window().prop_map(Chunk::Window),
+        Ended => Just(Chunk::Ended),
+        Wanted => Just(Chunk::Wanted),
+        Quiet => any::<bool>().prop_map(|on| Chunk::Quiet { on }),
+    }
+}
