@@ -96,7 +96,7 @@ fn a_signal_ends_stops_and_continues() {
 fn a_kill_of_somebody_elsewhere_is_asked() {
     let mut front = Front::new("kill");
     let script = "kill -USR1 4000; a=$?; kill -0 -- -4100; b=$?; kill -0 $$; c=$?; exit $a$b$c";
-    front.shell(5001, script);
+    front.start(5001, &["bash", "-c", &format!("exec 2>/dev/null; {script}")]);
     for (target, sig, errno) in [(KillTarget::Process(Pid(4000)), 10, 0), (KillTarget::Group(Pid(4100)), 0, 3)] {
         let id = front.hear("Kill", |said| match said {
             ToFront::Kill { id, sender: Pid(5001), target: t, sig: s, queued: None } if (*t, *s) == (target, sig) => {
@@ -129,7 +129,7 @@ fn a_stand_in_passes_signals_on() {
     let kin = [person(5000, 1, 5000, 5000, b"bash"), person(4990, 5000, 4990, 5000, b"make")];
     front.start_as(
         person(5001, 4990, 4990, 5000, b"shoal"),
-        &["sh", "-c", "kill -USR1 $PPID; kill -KILL 5000; sleep 1000"],
+        &["sh", "-c", "kill -USR1 $PPID; kill -KILL 5000; exec sleep 1000"],
         &kin,
     );
     for (target, sig) in [(4990, Sig::USR1), (5000, Sig::KILL)] {
@@ -175,6 +175,8 @@ fn when_beats_stop_everything_dies() {
     front.cut();
     front.welcome();
     front.shell(5001, "sleep 4321 & wait");
+    let child = front.child(5001);
+    front.event("Named", |e| *e == BodyEvent::Named { pid: child, name: b"sleep".to_vec() });
     assert!(running("sleep\x004321"));
     front.beating = false;
     let start = kern::clock::monotonic_us();
