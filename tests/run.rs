@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod case;
+mod docs;
 mod lab;
 mod modes;
 
@@ -80,6 +81,8 @@ fn outer(args: Vec<String>) -> Res<ExitCode> {
         hosts.push(host);
     }
     if wanted("case") {
+        let names = place.programs.iter().cloned().chain(case::names()).collect();
+        trials.push(Trial::test("docs::semantics", move || docs::semantics(&names).map_err(Into::into)));
         trials.extend(case::trials(&place, options.repeat));
     }
     let conclusion = libtest_mimic::run(&options.mimic, trials);

@@ -1,9 +1,57 @@
-//! Scenes that need a sandbox of their own.
+//! Scenes that need a sandbox of their own: they break parts of it, or look at it from several sides at once.
+//!
+//! A scene is a function; each file of this directory names its own in `SCENES`. Commands run in `bash -c` on the front
+//! end. Parts are broken from outside: all processes of the sandbox are below ours.
+
+mod bad_input;
+mod commands;
+mod jobs;
+mod loss;
+mod real;
+mod residue;
+mod scene;
+mod users;
 
 use crate::lab::place::Place;
-use libtest_mimic::Trial;
+use crate::lab::Res;
+use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
 
-pub(crate) fn trials(_place: &Arc<Place>, _repeat: u32) -> Vec<Trial> {
-    Vec::new()
+/// How a scene went.
+pub(crate) enum End {
+    Passed,
+    /// What it needs is not on this machine.
+    Missing(String),
+}
+
+pub(crate) type Scene = (&'static str, fn(&Place) -> Res<End>);
+
+/// Every scene.
+fn all() -> Vec<Scene> {
+    let all =
+        [commands::SCENES, jobs::SCENES, users::SCENES, bad_input::SCENES, loss::SCENES, real::SCENES, residue::SCENES];
+    all.concat()
+}
+
+/// The names of all scenes.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    all().into_iter().map(|(name, _)| name.to_string())
+}
+
+/// All scenes as tests.
+pub(crate) fn trials(place: &Arc<Place>, repeat: u32) -> Vec<Trial> {
+    all().into_iter().map(|(name, scene)| trial(name, scene, place.clone(), repeat)).collect()
+}
+
+fn trial(name: &str, scene: fn(&Place) -> Res<End>, place: Arc<Place>, repeat: u32) -> Trial {
+    Trial::ignorable_test(format!("case::{name}"), move || {
+        for round in 1..=repeat {
+            match scene(&place) {
+                Ok(End::Passed) => {}
+                Ok(End::Missing(what)) => return Ok(Completion::ignored_with(what)),
+                Err(fault) => return Err(Failed::from(format!("{fault}\n(round {round} of {repeat})"))),
+            }
+        }
+        Ok(Completion::Completed)
+    })
 }

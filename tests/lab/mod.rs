@@ -9,6 +9,7 @@ pub(crate) mod evidence;
 pub(crate) mod place;
 pub(crate) mod procs;
 pub(crate) mod proto;
+pub(crate) mod quiet;
 pub(crate) mod session;
 pub(crate) mod skip;
 pub(crate) mod terminal;

@@ -3,6 +3,7 @@
 use super::evidence;
 use super::place::Place;
 use super::proto::{receive, send, Job, Order, Outcome, Report};
+use super::quiet;
 use super::terminal::readable;
 use super::{Doing, Res};
 use std::fs::{self, File};
@@ -38,6 +39,8 @@ pub(crate) struct Session {
     log: PathBuf,
     evidence: PathBuf,
     broken: AtomicBool,
+    /// Dropped after the session has ended, being a field.
+    _held: quiet::Held,
 }
 
 /// The connection to one worker.
@@ -49,6 +52,7 @@ struct Worker {
 impl Session {
     /// Starts it and waits for all its workers.
     pub(crate) fn start(place: &Place, name: &str, plan: &Plan) -> Res<Session> {
+        let _held = quiet::together()?;
         let (socket, log) = (place.fresh("socket"), place.fresh("log"));
         let listener = UnixListener::bind(&socket).doing(format!("listen on {}", socket.display()))?;
         let mut child = command(place, plan, &socket, &log)?.spawn().doing(format!("start session {name}"))?;
@@ -64,7 +68,7 @@ impl Session {
         let (idle, child) = (Mutex::new(idle), Mutex::new(child));
         let (freed, broken) = (Condvar::new(), AtomicBool::new(false));
         let (name, evidence) = (name.to_string(), place.evidence.clone());
-        Ok(Session { name, child, root, idle, freed, log, evidence, broken })
+        Ok(Session { name, child, root, idle, freed, log, evidence, broken, _held })
     }
 
     /// The PID, as this runner sees it, below which everything of the session is.

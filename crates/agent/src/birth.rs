@@ -189,7 +189,7 @@ impl Agent {
 /// The first stand-in, behind the gate, so that everything that comes from it is.
 fn nursery(ghosts: &mut Ghosts, hold: &Path, leases: &[Lease]) -> Result<(Pid, Listener)> {
     let slots = Slots::reserve(SLOTS, 64)?;
-    let pid = ghosts.make_first(hold, slots, Pid::NONE, Name::new(b"shoal:nursery"))?;
+    let pid = ghosts.make_first(hold, slots, Pid::NONE, Name::new(b"shoal:nursery"), &mut Vec::new())?;
     let (start, end) = kern::standin::raw::code_range();
     let own = leases.iter().map(|lease| lease.first.0..lease.last.0 + 1).collect();
     let program = Program::new(&Passes { own, code: start..end }).loadable();
@@ -198,25 +198,11 @@ fn nursery(ghosts: &mut Ghosts, hold: &Path, leases: &[Lease]) -> Result<(Pid, L
     let pidfd = kern::pidfd::open(pid).map_err(|errno| Fault::sys(errno, "open the first stand-in"))?;
     let listener = kern::pidfd::getfd(pidfd.as_fd(), number as i32)
         .map_err(|errno| Fault::sys(errno, "take the gate's listener"))?;
-    // Its copies of our descriptors would keep them open when we close ours.
-    let kept = number_of(pid, hold)?;
-    for (first, last) in [(0, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
-        ghosts.command(pid, Command::Close { first, last });
-        done(ghosts, pid)?;
-    }
+    // Bodies end with ENOSYS in every gated call once the last listener is closed: ours is to be that one.
+    let listener_there = number as u32;
+    ghosts.command(pid, Command::Close { first: listener_there, last: listener_there });
+    done(ghosts, pid)?;
     Ok((pid, Listener::from_fd(listener)))
-}
-
-/// The descriptor of process `pid` that is the file `path`.
-fn number_of(pid: Pid, path: &Path) -> Result<u32> {
-    let doing = || format!("find the descriptor of {}", path.display());
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(|e| Fault::io(&e, doing()))?;
-    let number = |entry: std::io::Result<std::fs::DirEntry>| {
-        let entry = entry.ok()?;
-        let target = std::fs::read_link(entry.path()).ok()?;
-        (target == path).then(|| entry.file_name().to_str()?.parse::<u32>().ok()).flatten()
-    };
-    entries.filter_map(number).find(|number| *number > 0).ok_or_else(|| Fault::bug(doing()))
 }
 
 /// Serves until the first stand-in has done what it was told last.

@@ -156,7 +156,7 @@ impl Agent {
         let Some(stand) = self.stands.get_mut(pid) else { return };
         stand.ending = true;
         match stand.held {
-            Held::Dying => return self.release(pid),
+            Held::Dying => self.release(pid),
             // A stop that is pending must not keep it from what it is told; SIGCONT takes it back (prepare_signal).
             Held::Caught => {
                 let killed = matches!(exit, Exit::NodeLost | Exit::Killed { sig: Sig::KILL, .. });

@@ -68,8 +68,6 @@ pub struct Ghosts {
     next_family: u64,
     next_tag: u32,
     late: VecDeque<(u64, Pid)>,
-    /// Happened before the first [`Ghosts::read`].
-    early: Vec<Happened>,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
 }
@@ -103,7 +101,6 @@ impl Ghosts {
             next_family: u64::from(start) << 32 | 1,
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
             late: VecDeque::new(),
-            early: Vec::new(),
             own_open: None,
         }
     }
@@ -186,7 +183,6 @@ impl Ghosts {
     /// # Errors
     /// `Gone` when the mount is gone: no stand-in is held any more.
     pub fn read(&mut self, most: usize, happened: &mut Vec<Happened>) -> Result<bool> {
-        happened.append(&mut self.early);
         for _ in 0..most {
             match self.device.next()? {
                 None => return Ok(false),
@@ -224,48 +220,57 @@ impl Ghosts {
     }
 
     /// Makes the first stand-in of this process's own address space, with `slots` for it and those it makes.
-    /// `path` is that of the hold file. Called once by a node's agent.
+    /// `path` is that of the hold file. Called once by a node's agent; what happens meanwhile
+    /// is appended to `happened`.
     ///
     /// # Errors
     /// `Sys` from open(2) or clone3(2).
-    pub fn make_first(&mut self, path: &Path, slots: Slots, pid: Pid, name: Name) -> Result<Pid> {
+    pub fn make_first(
+        &mut self,
+        path: &Path,
+        slots: Slots,
+        pid: Pid,
+        name: Name,
+        happened: &mut Vec<Happened>,
+    ) -> Result<Pid> {
         let (file, fh) = self.open_own(path)?;
         let first = kern::standin::here::make_first(slots, &file, pid, name.bytes())?;
         self.families.insert(fh, Family::new(slots.count()));
         self.ghosts.insert(first, Ghost::coming(fh, Some(0)));
-        self.close_own(file)?;
+        self.close_own(file, happened)?;
         Ok(first)
     }
 
     /// A thread opens while the caller serves, since the open waits for the caller's own answer.
     fn open_own(&mut self, path: &Path) -> Result<(OwnedFd, u64)> {
         let target = path.to_owned();
-        let opener = std::thread::spawn(move || std::fs::OpenOptions::new().read(true).write(true).open(target));
         self.own_open = Some(0);
-        while !opener.is_finished() {
-            kern::pending::wait_readable(self.fd(), 10);
-            self.read(16, &mut Vec::new())?;
-        }
+        let opened =
+            self.serve_while(&mut Vec::new(), move || std::fs::OpenOptions::new().read(true).write(true).open(target))?;
         let fh = self.own_open.take().unwrap_or(0);
-        match opener.join() {
-            Ok(Ok(file)) => Ok((file.into(), fh)),
-            Ok(Err(error)) => Err(Fault::io(&error, format!("open {}", path.display()))),
-            Err(_) => Err(Fault::bug("the opening thread panicked")),
-        }
+        opened.map(|file| (file.into(), fh)).map_err(|e| Fault::io(&e, format!("open {}", path.display())))
     }
 
-    /// The daemon must not keep the file: when it dies, its last thread would wait for its own answer to the FLUSH, while the
-    /// device, whose end would free it, is released only after all files are closed (linux: do_exit, exit_files before
-    /// exit_task_work). A thread closes it, since that too waits for our answer.
-    fn close_own(&mut self, file: OwnedFd) -> Result<()> {
-        let closer = std::thread::spawn(move || drop(file));
-        let mut happened = Vec::new();
-        while !closer.is_finished() {
+    /// Closing sends a FLUSH, which waits for our own answer; a process that still had the file open when it ends would
+    /// wait for itself for ever.
+    //
+    // ODDITY(flush-before-release): a dying process flushes its FUSE files (close_files) before it lets go of the device
+    // (exit_task_work), so a server with a file of its own mount open cannot end. linux: do_exit. prog: tests/prog/odd_flush_self.c
+    fn close_own(&mut self, file: OwnedFd, happened: &mut Vec<Happened>) -> Result<()> {
+        self.serve_while(happened, move || drop(file))
+    }
+
+    fn serve_while<T: Send + 'static>(
+        &mut self,
+        happened: &mut Vec<Happened>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let worker = std::thread::spawn(work);
+        while !worker.is_finished() {
             kern::pending::wait_readable(self.fd(), 10);
-            self.read(16, &mut happened)?;
+            self.read(16, happened)?;
         }
-        self.early = happened;
-        closer.join().map_err(|_| Fault::bug("the closing thread panicked"))
+        worker.join().map_err(|_| Fault::bug("a thread that opens or closes the hold file panicked"))
     }
 
     fn opened(&mut self, unique: u64, pid: Pid) {

@@ -18,8 +18,9 @@ impl Stand {
         let mut ghosts = Ghosts::mount(&dir).expect("FUSE, as root");
         let slots = kern::standin::here::Slots::reserve(64, 64).expect("room");
         let name = Name::new(b"shoal:first");
-        let first = ghosts.make_first(&dir.join("hold"), slots, Pid::NONE, name).expect("open and clone");
-        let mut stand = Stand { ghosts, first, dir, seen: Vec::new() };
+        let mut seen = Vec::new();
+        let first = ghosts.make_first(&dir.join("hold"), slots, Pid::NONE, name, &mut seen).expect("open and clone");
+        let mut stand = Stand { ghosts, first, dir, seen };
         stand.until(|h| matches!(h, Happened::Held { pid } if *pid == first));
         stand
     }

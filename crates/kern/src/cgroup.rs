@@ -76,6 +76,19 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// The processes in the group `path` and in those below it, as this PID namespace numbers them; those that end
+/// meanwhile may be missing.
+pub fn processes(path: &Path) -> Vec<Pid> {
+    let here = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: Vec<Pid> = here.lines().filter_map(|line| line.parse().ok()).map(Pid).collect();
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            pids.extend(processes(&entry.path()));
+        }
+    }
+    pids
+}
+
 /// Waits until no process is in the group `path` or in one below it. `false` when that is not so at `deadline`.
 pub fn wait_empty(path: &Path, deadline: Instant) -> Result<bool> {
     let doing = || format!("watch cgroup {}", path.display());

@@ -16,7 +16,8 @@ pub fn boottime_us() -> u64 {
 
 fn now_us(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a live timespec for the kernel to fill; it fails only for an unknown clock, and these two always exist.
+    // SAFETY: `now` is a live timespec for the kernel to fill; it fails only for an unknown clock, and these two always
+    // exist.
     unsafe { libc::clock_gettime(clock, &mut now) };
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }

@@ -1,4 +1,5 @@
-//! Waiting for many descriptors at once: epoll(7), and the two descriptors made only to be waited for, eventfd and timerfd.
+//! Waiting for many descriptors at once: epoll(7), and the two descriptors made only to be waited for, eventfd and
+//! timerfd.
 
 use crate::clock::timespec;
 use crate::sys::{checked, own, read, write};
@@ -90,8 +91,8 @@ impl Poller {
         checked(ret.into(), || format!("epoll_ctl of descriptor {}", fd.as_raw_fd())).map(drop)
     }
 
-    /// Waits at most `timeout_us` microseconds (`None`: for ever) and puts what is ready into `ready`, which it empties first.
-    /// Nothing in it means: the time is over, or a signal was handled.
+    /// Waits at most `timeout_us` microseconds (`None`: for ever) and puts what is ready into `ready`, which it empties
+    /// first. Nothing in it means: the time is over, or a signal was handled.
     ///
     /// # Errors
     /// `Sys` as epoll_pwait2(2) (Linux 5.11).
@@ -158,7 +159,8 @@ impl Waker {
 
     /// Makes the descriptor readable; many wakes before one [`Waker::drain`] count as one. Never blocks.
     pub fn wake(&self) {
-        // EAGAIN means that the counter is full, hence the descriptor readable: what was wanted. No other error can occur.
+        // EAGAIN means that the counter is full, hence the descriptor readable: what was wanted. No other error can
+        // occur.
         let _ = write(self.fd.as_fd(), &1u64.to_ne_bytes());
     }
 
@@ -189,7 +191,8 @@ impl Timer {
         Timer::on(libc::CLOCK_MONOTONIC)
     }
 
-    /// On CLOCK_BOOTTIME, the clock of [`crate::clock::boottime_us`]: goes off at once after a suspend that outlasted it.
+    /// On CLOCK_BOOTTIME, the clock of [`crate::clock::boottime_us`]: goes off at once after a suspend that outlasted
+    /// it.
     ///
     /// # Errors
     /// `Sys` as timerfd_create(2).

@@ -220,7 +220,7 @@ fn virtual_network() -> Result<String> {
         let here = File::open("/proc/self/ns/net").map_err(|e| Fault::io(&e, "open the network namespace"))?;
         let network = Netlink::open()?;
         network.add_bridge("probe")?;
-        network.add_veth("probe0", netlink::device_number("probe")?, "probe1", here.as_fd())?;
+        network.add_veth("probe0", netlink::device_number("probe")?, "probe1", [2, 0, 0, 0, 0, 1], here.as_fd())?;
         Ok(String::new())
     })
 }

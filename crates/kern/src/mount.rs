@@ -5,7 +5,7 @@ use bitflags::bitflags;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use vocab::Result;
+use vocab::{Fault, Pid, Result};
 
 bitflags! {
     /// The flags of a mount that we use (mount(2)).
@@ -62,6 +62,37 @@ pub fn detach(target: &Path) -> Result<()> {
     sys::checked(ret.into(), || format!("unmount {}", target.display())).map(drop)
 }
 
+/// The connections (numbers in `/sys/fs/fuse/connections`) of the FUSE file systems that process `pid` sees mounted.
+/// Empty when it has ended, or is about to and has given its mounts up.
+pub fn fuse_connections(pid: Pid) -> Vec<u32> {
+    // The main thread may have ended before the others; then only those still have mounts.
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(task.path().join("mountinfo")).unwrap_or_default();
+        if !text.is_empty() {
+            return text.lines().filter_map(fuse_connection).collect();
+        }
+    }
+    Vec::new()
+}
+
+/// From a line of mountinfo (proc_pid_mountinfo(5)): id, parent, major:minor, …, a lone dash, the type.
+fn fuse_connection(line: &str) -> Option<u32> {
+    let (head, tail) = line.split_once(" - ")?;
+    let kind = tail.split(' ').next()?;
+    let minor = || head.split(' ').nth(2)?.strip_prefix("0:")?.parse().ok();
+    if kind == "fuse" || kind.starts_with("fuse.") {
+        minor()
+    } else {
+        None
+    }
+}
+
+/// Ends a FUSE connection: every process that waits for its server gets an error at once.
+pub fn abort_fuse(connection: u32) -> Result<()> {
+    let file = format!("/sys/fs/fuse/connections/{connection}/abort");
+    std::fs::write(&file, "1").map_err(|e| Fault::io(&e, format!("write to {file}")))
+}
+
 /// CAP_CHECKPOINT_RESTORE (capability.h): what clone3's set_tid asks for.
 const CHECKPOINT_RESTORE: u32 = 40;
 
@@ -82,4 +113,18 @@ pub fn set_checkpoint_restore(file: &Path) -> Result<()> {
         libc::setxattr(text.as_ptr(), c"security.capability".as_ptr(), value.as_ptr().cast(), value.len(), 0)
     };
     sys::checked(ret.into(), || format!("give cap_checkpoint_restore to {}", file.display())).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuse_mounts_are_told_by_their_type() {
+        let line = "390 355 0:81 / /run/shoal/ghosts rw,nosuid shared:4 - fuse shoal rw,user_id=0";
+        assert_eq!(fuse_connection(line), Some(81));
+        assert_eq!(fuse_connection(&line.replace("- fuse ", "- fuse.sshfs ")), Some(81));
+        assert_eq!(fuse_connection(&line.replace("- fuse ", "- fusectl ")), None);
+        assert_eq!(fuse_connection("nonsense"), None);
+    }
 }

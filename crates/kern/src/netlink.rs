@@ -37,8 +37,8 @@ impl Netlink {
     }
 
     /// Makes a pair of devices joined as by a cable: `name` here, set up and put on the bridge number `bridge`, and
-    /// `peer` (still down) in the network namespace `namespace`.
-    pub fn add_veth(&self, name: &str, bridge: u32, peer: &str, namespace: BorrowedFd<'_>) -> Result<()> {
+    /// `peer` (still down) in the network namespace `namespace`, with the hardware address `mac`.
+    pub fn add_veth(&self, name: &str, bridge: u32, peer: &str, mac: [u8; 6], namespace: BorrowedFd<'_>) -> Result<()> {
         let mut request = Request::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         request.link_header(0, true);
         request.text(libc::IFLA_IFNAME, name);
@@ -49,6 +49,7 @@ impl Netlink {
                 data.nest(VETH_INFO_PEER, |other| {
                     other.link_header(0, false);
                     other.text(libc::IFLA_IFNAME, peer);
+                    other.bytes(libc::IFLA_ADDRESS, &mac);
                     other.number(libc::IFLA_NET_NS_FD, namespace.as_raw_fd() as u32);
                 })
             });
@@ -61,6 +62,23 @@ impl Netlink {
         let mut request = Request::new(libc::RTM_NEWLINK, 0);
         request.link_header(index, up);
         self.talk(request, || format!("set device {index} {}", if up { "up" } else { "down" }))
+    }
+
+    /// Puts device number `index` on the bridge number `bridge`; 0 takes it off the one it is on.
+    pub fn set_bridge(&self, index: u32, bridge: u32) -> Result<()> {
+        let mut request = Request::new(libc::RTM_NEWLINK, 0);
+        request.push(&[0; 4]);
+        request.push(&index.to_ne_bytes());
+        request.push(&[0; 8]); // flags, and none of them is meant
+        request.number(libc::IFLA_MASTER, bridge);
+        self.talk(request, || format!("put device {index} on bridge {bridge}"))
+    }
+
+    /// Removes device number `index`; the other end of a pair goes with it.
+    pub fn delete(&self, index: u32) -> Result<()> {
+        let mut request = Request::new(libc::RTM_DELLINK, 0);
+        request.link_header(index, false);
+        self.talk(request, || format!("remove device {index}"))
     }
 
     /// Gives device number `index` an address with its network's prefix length (0 to 32).

@@ -1,5 +1,5 @@
-//! Sockets: TCP between machines, unix streams within one, always close-on-exec. Who is at the other end is in `peer`, descriptors on
-//! the way in `pass`.
+//! Sockets: TCP between machines, unix streams within one, always close-on-exec. Who is at the other end is in `peer`,
+//! descriptors on the way in `pass`.
 
 mod pass;
 mod peer;
@@ -19,14 +19,16 @@ use crate::sys::{check, checked};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use vocab::{Fault, Result};
 
-/// Sends once, without SIGPIPE; may send less than all. The errno is EAGAIN when a nonblocking socket takes nothing now.
+/// Sends once, without SIGPIPE; may send less than all. The errno is EAGAIN when a nonblocking socket takes nothing
+/// now.
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> std::result::Result<usize, i32> {
     // SAFETY: the pointer and the length are those of a live slice.
     let ret = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
     check(ret as i64).map(|n| n as usize)
 }
 
-/// Takes one waiting connection, nonblocking and close-on-exec; `None` when nobody waits. Connections that died while they waited are skipped.
+/// Takes one waiting connection, nonblocking and close-on-exec; `None` when nobody waits. Connections that died while
+/// they waited are skipped.
 ///
 /// # Errors
 /// `Sys` as accept4(2); EMFILE and ENFILE leave the connection waiting, so a loop must not spin on them.

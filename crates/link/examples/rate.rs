@@ -1,7 +1,8 @@
 //! Prints what an encrypted connection over loopback TCP costs: `cargo run --release -p link --example rate`.
 //!
-//! Read the lines as ratios, both ends share the machine's cores: the rate of 64 KB of payload per write in MB/s (10^6 bytes), sender and receiver
-//! in a thread each; the time from connect to `established` on both ends, and of one small message there and back, in microseconds (median).
+//! Read the lines as ratios, both ends share the machine's cores: the rate of 64 KB of payload per write in MB/s (10^6
+//! bytes), sender and receiver in a thread each; the time from connect to `established` on both ends, and of one small
+//! message there and back, in microseconds (median).
 
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
@@ -32,8 +33,8 @@ fn sockets() -> Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// Drives one end until `step` says that it is done; `step` runs after everything that came was read. With `producing` it also runs whenever
-/// the socket takes more.
+/// Drives one end until `step` says that it is done; `step` runs after everything that came was read. With `producing`
+/// it also runs whenever the socket takes more.
 fn drive(link: &mut Secure, producing: bool, mut step: impl FnMut(&mut Secure) -> Result<bool>) -> Result<()> {
     let (poller, mut ready) = (Poller::new()?, Vec::new());
     poller.add(link.fd(), 0, Interest::READ)?;

@@ -1,14 +1,16 @@
 //! The lease of life: who may take a node for lost, and when (docs/protocol.md, "The control link").
 //!
-//! A node lives from the moment at which it *sent* the newest beat that came back; the front end counts from the *arrival* of the newest beat, and
-//! waits one beat longer. The beat that came back had arrived before, so on a common clock
-//! `sent + lost_after < arrived + lost_after + beat`: the node kills its bodies before the front end declares them dead, whatever was lost or late,
-//! whichever direction was cut. No clock is compared with another machine's: only the rates matter, and one beat of margin covers
-//! rates that differ by `beat / lost_after` (5 % for 1 s and 20 s; clocks of machines differ by less than 0.05 %).
-//! The margin also has to cover how late the node's timer and the kill are.
+//! A node lives from the moment at which it *sent* the newest beat that came back; the front end counts from the
+//! *arrival* of the newest beat, and waits one beat longer. The beat that came back had arrived before, so on a common
+//! clock
+//! `sent + lost_after < arrived + lost_after + beat`: the node kills its bodies before the front end declares them
+//! dead, whatever was lost or late, whichever direction was cut. No clock is compared with another machine's: only the
+//! rates matter, and one beat of margin covers rates that differ by `beat / lost_after` (5 % for 1 s and 20 s; clocks
+//! of machines differ by less than 0.05 %). The margin also has to cover how late the node's timer and the kill are.
 //!
-//! All times are microseconds of CLOCK_BOOTTIME (`kern::clock::boottime_us`): a machine that was suspended must see that its time is over.
-//! A connect counts as a beat: `Hello` as [`NodeLife::sent`] and [`FrontWatch::beat_arrived`], `Welcome` as [`NodeLife::returned`].
+//! All times are microseconds of CLOCK_BOOTTIME (`kern::clock::boottime_us`): a machine that was suspended must see
+//! that its time is over. A connect counts as a beat: `Hello` as [`NodeLife::sent`] and [`FrontWatch::beat_arrived`],
+//! `Welcome` as [`NodeLife::returned`].
 
 /// The node's side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,8 +32,8 @@ impl NodeLife {
         now
     }
 
-    /// The beat that was sent at `sent_us` came back. Older ones than the newest change nothing; nor does a moment at which nothing
-    /// can have been sent yet (a peer that errs must not prolong a life).
+    /// The beat that was sent at `sent_us` came back. Older ones than the newest change nothing; nor does a moment at
+    /// which nothing can have been sent yet (a peer that errs must not prolong a life).
     pub fn returned(&mut self, sent_us: u64) {
         if sent_us <= self.newest_sent {
             self.newest_returned = self.newest_returned.max(sent_us);
@@ -63,8 +65,8 @@ impl FrontWatch {
         FrontWatch { beat_us, lost_after_us, newest: now }
     }
 
-    /// A beat arrived at `now`. True: answer it. False: it came after [`FrontWatch::lost_at`]; the node is lost, though nobody may have noticed
-    /// yet, and an answer would let it live on.
+    /// A beat arrived at `now`. True: answer it. False: it came after [`FrontWatch::lost_at`]; the node is lost, though
+    /// nobody may have noticed yet, and an answer would let it live on.
     #[must_use]
     pub fn beat_arrived(&mut self, now: u64) -> bool {
         let in_time = now < self.lost_at();
@@ -170,7 +172,8 @@ mod tests {
         Return(usize),
     }
 
-    /// True moments of the kill on the node and of the front end's declaration, when the beats fare as `ways` and from the moments
+    /// True moments of the kill on the node and of the front end's declaration, when the beats fare as `ways` and from
+    /// the moments
     /// `cut_there` and `cut_back` on a direction carries nothing more.
     fn ends(ways: &[Way], node: Clock, front: Clock, hello: u64, cut_there: u64, cut_back: u64) -> (u64, u64) {
         let mut life = NodeLife::new(node.at(0), LOST_AFTER);

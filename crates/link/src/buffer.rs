@@ -55,7 +55,8 @@ impl Buffer {
         }
     }
 
-    /// Moves what is left to the front when that is cheap (less is left than has left), or saves growing for `room` more bytes.
+    /// Moves what is left to the front when that is cheap (less is left than has left), or saves growing for `room`
+    /// more bytes.
     fn close_up(&mut self, room: usize) {
         let grows = self.bytes.capacity() - self.bytes.len() < room;
         if self.start > 0 && (self.len() <= self.start / 2 || (grows && self.len() <= self.start)) {

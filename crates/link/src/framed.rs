@@ -6,7 +6,8 @@ use std::os::fd::BorrowedFd;
 use vocab::{Fault, Result};
 use wire::frame;
 
-/// The most bytes that may wait to be sent to a peer that does not read; sending more is an error, and the link is best closed.
+/// The most bytes that may wait to be sent to a peer that does not read; sending more is an error, and the link is best
+/// closed.
 pub const QUEUE_MOST: usize = 64 * 1024 * 1024;
 
 /// Bytes of frames that may have arrived without being taken; above it nothing more is read. One largest frame fits.
@@ -27,7 +28,8 @@ pub trait Framed {
     fn queued(&self) -> usize;
 }
 
-/// The first whole message, taken from the buffer. A frame that is no `T` is taken too, a frame that says it is too long is not.
+/// The first whole message, taken from the buffer. A frame that is no `T` is taken too, a frame that says it is too
+/// long is not.
 pub(crate) fn next<T: for<'b> Decode<'b, ()>>(arrived: &mut Buffer) -> Result<Option<T>> {
     let Some((body, used)) = frame::split(arrived.filled())? else { return Ok(None) };
     let message = frame::decode(body);

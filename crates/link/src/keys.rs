@@ -1,7 +1,7 @@
 //! The cluster key: 32 random bytes that every machine of a cluster has, in a file that only its owner may read.
 //!
-//! The file is one line of text: `shoal-key-1 ` and 64 hexadecimal digits. Whoever has it can join the cluster and, as the front end, run programs
-//! on every node.
+//! The file is one line of text: `shoal-key-1 ` and 64 hexadecimal digits. Whoever has it can join the cluster and, as
+//! the front end, run programs on every node.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

@@ -1,5 +1,6 @@
-//! Connections of shoal: encrypted ones between machines, plain ones on a machine, both as frames of `wire` over a nonblocking
-//! descriptor, driven by the caller's epoll loop. Beside them what a connection needs: keys, the bytes before it, beats, backoff.
+//! Connections of shoal: encrypted ones between machines, plain ones on a machine, both as frames of `wire` over a
+//! nonblocking descriptor, driven by the caller's epoll loop. Beside them what a connection needs: keys, the bytes
+//! before it, beats, backoff.
 //!
 //! The loop is the same for both kinds ([`Framed`]):
 //! ```text

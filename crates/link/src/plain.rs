@@ -10,9 +10,11 @@ use vocab::{Fault, Result};
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
 
-/// One end of a unix stream connection, nonblocking. Who may connect, and who did, is the kernel's word (`kern::sock::peer_credentials`).
+/// One end of a unix stream connection, nonblocking. Who may connect, and who did, is the kernel's word
+/// (`kern::sock::peer_credentials`).
 ///
-/// After an error of `receive` or `flush` the connection is of no use; whole messages that came before are still there for `next`.
+/// After an error of `receive` or `flush` the connection is of no use; whole messages that came before are still there
+/// for `next`.
 pub struct Plain {
     fd: OwnedFd,
     arrived: Buffer,
@@ -56,8 +58,8 @@ impl Plain {
         self.leaving.len()
     }
 
-    /// Reads what is there. True: there may be more; take the messages by `next` and call again. False: wait until the descriptor is
-    /// readable (level-triggered). Reads nothing while a largest frame's worth of messages is not taken.
+    /// Reads what is there. True: there may be more; take the messages by `next` and call again. False: wait until the
+    /// descriptor is readable (level-triggered). Reads nothing while a largest frame's worth of messages is not taken.
     ///
     /// # Errors
     /// `Gone` when the peer closed; `Refused` when it sends more descriptors than are taken.
@@ -96,14 +98,15 @@ impl Plain {
     /// The next whole message, if one has come.
     ///
     /// # Errors
-    /// `Wire` for a frame that says it is too long (every call repeats it), or that is no `T` (the next call goes on behind it).
+    /// `Wire` for a frame that says it is too long (every call repeats it), or that is no `T` (the next call goes on
+    /// behind it).
     #[expect(clippy::should_implement_trait, reason = "an iterator has one type, a connection's messages have several")]
     pub fn next<T: for<'b> Decode<'b, ()>>(&mut self) -> Result<Option<T>> {
         framed::next(&mut self.arrived)
     }
 
-    /// The oldest descriptor that has come and was not taken, close-on-exec. Descriptors come in the order of the messages that they belong
-    /// to, never later than these: take one for each message that says that it brings one.
+    /// The oldest descriptor that has come and was not taken, close-on-exec. Descriptors come in the order of the
+    /// messages that they belong to, never later than these: take one for each message that says that it brings one.
     pub fn descriptor(&mut self) -> Option<OwnedFd> {
         self.incoming.pop_front()
     }
@@ -111,7 +114,8 @@ impl Plain {
     /// Queues a message.
     ///
     /// # Errors
-    /// `Gone` when more than [`crate::QUEUE_MOST`] bytes wait already; `Wire` when the message is longer than a frame may be.
+    /// `Gone` when more than [`crate::QUEUE_MOST`] bytes wait already; `Wire` when the message is longer than a frame
+    /// may be.
     pub fn send<T: Encode<()>>(&mut self, message: &T) -> Result<()> {
         framed::push(message, &mut self.leaving)
     }

@@ -1,4 +1,5 @@
-//! The bytes in the clear at the start of a TCP connection to a daemon: `C` for the control link, `S` and a 16-byte token for a channel.
+//! The bytes in the clear at the start of a TCP connection to a daemon: `C` for the control link, `S` and a 16-byte
+//! token for a channel.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Result};
@@ -46,7 +47,8 @@ impl Preamble {
     }
 }
 
-/// An accepted connection that has not yet said what it is. It reads no byte more than the preamble, since what follows may be another process's.
+/// An accepted connection that has not yet said what it is. It reads no byte more than the preamble, since what follows
+/// may be another process's.
 #[derive(Debug)]
 pub struct Greeting {
     fd: OwnedFd,
@@ -71,10 +73,12 @@ impl Greeting {
         self.deadline_us
     }
 
-    /// Reads what is there at the moment `now_us`; `None`: it is not whole yet. When it is, [`Greeting::into_fd`] has the connection.
+    /// Reads what is there at the moment `now_us`; `None`: it is not whole yet. When it is, [`Greeting::into_fd`] has
+    /// the connection.
     ///
     /// # Errors
-    /// `Gone` when the peer closed, or the deadline has passed; `Wire` when it speaks something else. Drop the connection.
+    /// `Gone` when the peer closed, or the deadline has passed; `Wire` when it speaks something else. Drop the
+    /// connection.
     pub fn read(&mut self, now_us: u64) -> Result<Option<Preamble>> {
         loop {
             let wanted = match self.got[0] {

@@ -2,12 +2,13 @@
 
 /// Microseconds by the number of attempts that have failed in a row; the last stands for all further ones.
 ///
-/// The first retry is quick, since most breaks are a restart of the other daemon; the cap is short, since a node's bodies live only
-/// as long as its lease (see [`crate::beat`]) and must be reached again before.
+/// The first retry is quick, since most breaks are a restart of the other daemon; the cap is short, since a node's
+/// bodies live only as long as its lease (see [`crate::beat`]) and must be reached again before.
 const DELAYS_US: [u64; 8] = [0, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000, 3_000_000];
 
-/// Microseconds to wait after `failed` attempts in a row (0: dial at once). `random` (any number, from [`crate::random`]) spreads it over the
-/// upper half of the table's delay, so that the nodes of a cluster do not all dial at once.
+/// Microseconds to wait after `failed` attempts in a row (0: dial at once). `random` (any number, from
+/// [`crate::random`]) spreads it over the upper half of the table's delay, so that the nodes of a cluster do not all
+/// dial at once.
 pub fn delay_us(failed: u32, random: u64) -> u64 {
     let place = usize::try_from(failed).unwrap_or(usize::MAX).min(DELAYS_US.len() - 1);
     let whole = DELAYS_US[place];

@@ -1,19 +1,20 @@
-//! An encrypted, authenticated connection between two machines: Noise (noiseprotocol.org, revision 34) over a nonblocking descriptor.
+//! An encrypted, authenticated connection between two machines: Noise (noiseprotocol.org, revision 34) over a
+//! nonblocking descriptor.
 //!
 //! | | pattern | pre-shared key |
 //! |---|---|---|
 //! | control | `Noise_XXpsk3_25519_AESGCM_BLAKE2s` | the cluster key |
 //! | channel | `Noise_NNpsk0_25519_AESGCM_BLAKE2s` | the channel's one-time key |
 //!
-//! On the wire: records of a u16 length (big endian) and as many bytes, handshake messages first, then frames of `wire::frame` cut into
-//! encrypted records wherever a record is full. The side that read the last handshake message sends an empty record at once:
-//! when it arrives, the other side too has proof that its peer holds the key, and [`Secure::established`] says so on both.
+//! On the wire: records of a u16 length (big endian) and as many bytes, handshake messages first, then frames of
+//! `wire::frame` cut into encrypted records wherever a record is full. The side that read the last handshake message
+//! sends an empty record at once: when it arrives, the other side too has proof that its peer holds the key, and
+//! [`Secure::established`] says so on both.
 //!
-//! AESGCM by measurement (AMD EPYC 9005, records of 65519 bytes, snow 0.10): AESGCM 7.1 GB/s with ring and 1.1 without, ChaChaPoly 2.4 GB/s
-//! with ring and 1.1 without; 64-byte records 0.09, 0.29, 0.24 and 1.5 us; both halves of a handshake's arithmetic 200 us in all cases.
-//! Over loopback TCP, 64 KB writes, one core for each end: 3.2 GB/s, with cubic 3.8; handshake 550 us control, 320 us channel (`--example rate`).
-//! ring builds into the static binary. One key seals at most 2^64 records of Noise; GCM's own bound (2^-32 chance at 2^32 records of 64 KiB, 256 TiB)
-//! is far above what one connection carries.
+//! AESGCM by measurement (AMD EPYC family 26, records of 65519 bytes, snow 0.10): AESGCM 7.1 GB/s with ring and 1.1
+//! without, ChaChaPoly 2.4 GB/s with ring and 1.1 without; 64-byte records 0.09, 0.29, 0.24 and 1.5 us; both halves of a
+//! handshake's arithmetic 200 us in all cases. Over loopback TCP, 64 KB writes, one core for each end: 3.2 GB/s, with
+//! cubic 3.8; handshake 550 us control, 320 us channel (`--example rate`). ring builds into the static binary.
 
 use crate::buffer::Buffer;
 use crate::framed::{self, Framed, Io, ARRIVED_MOST, TURN};
@@ -51,10 +52,12 @@ enum State {
     Failed(Fault),
 }
 
-/// One end of a connection. All calls return at once; nothing is read or written but by [`Secure::receive`] and [`Secure::flush`].
+/// One end of a connection. All calls return at once; nothing is read or written but by [`Secure::receive`] and
+/// [`Secure::flush`].
 ///
-/// The deadline for the handshake is the caller's: drop a connection that is not [`Secure::established`] some seconds after it was made.
-/// After an error of `receive` or `flush` the connection is dead and repeats the error; whole messages that came before are still there for `next`.
+/// The deadline for the handshake is the caller's: drop a connection that is not [`Secure::established`] some seconds
+/// after it was made. After an error of `receive` or `flush` the connection is dead and repeats the error; whole
+/// messages that came before are still there for `next`.
 pub struct Secure {
     fd: OwnedFd,
     state: State,
@@ -71,7 +74,8 @@ pub struct Secure {
 }
 
 impl Secure {
-    /// The side of the control link that connected; `fd` is nonblocking and its preamble has been sent ([`crate::preamble`]).
+    /// The side of the control link that connected; `fd` is nonblocking and its preamble has been sent
+    /// ([`crate::preamble`]).
     ///
     /// # Errors
     /// `Bug` when the library refuses our pattern; so for all four.
@@ -115,7 +119,8 @@ impl Secure {
         self.fd.as_fd()
     }
 
-    /// The peer has proved that it has the key, in this connection (what it sent cannot be a repetition of an older one).
+    /// The peer has proved that it has the key, in this connection (what it sent cannot be a repetition of an older
+    /// one).
     pub fn established(&self) -> bool {
         matches!(self.state, State::Open { proven: true, .. })
     }
@@ -134,12 +139,13 @@ impl Secure {
         self.leaving.len() + self.sealed.len()
     }
 
-    /// Reads what is there. True: there may be more; take the messages by `next` and call again. False: wait until the descriptor is
-    /// readable (level-triggered: a closed connection is told by the next call). Reads nothing while a largest frame's worth of messages is not taken.
+    /// Reads what is there. True: there may be more; take the messages by `next` and call again. False: wait until the
+    /// descriptor is readable (level-triggered: a closed connection is told by the next call). Reads nothing while a
+    /// largest frame's worth of messages is not taken.
     ///
     /// # Errors
-    /// `Gone` when the peer closed or is unreachable; `Refused` when it has another key (or closed during the handshake, which is how the
-    /// side that dialled learns of it); `Wire` for bytes that are not of the protocol.
+    /// `Gone` when the peer closed or is unreachable; `Refused` when it has another key (or closed during the
+    /// handshake, which is how the side that dialled learns of it); `Wire` for bytes that are not of the protocol.
     pub fn receive(&mut self) -> Result<bool> {
         self.or_die(Secure::try_receive)
     }
@@ -147,16 +153,19 @@ impl Secure {
     /// The next whole message, if one has come.
     ///
     /// # Errors
-    /// `Wire` for a frame that says it is too long (every call repeats it), or that is no `T` (the next call goes on behind it).
+    /// `Wire` for a frame that says it is too long (every call repeats it), or that is no `T` (the next call goes on
+    /// behind it).
     #[expect(clippy::should_implement_trait, reason = "an iterator has one type, a connection's messages have several")]
     pub fn next<T: for<'b> Decode<'b, ()>>(&mut self) -> Result<Option<T>> {
         framed::next(&mut self.arrived)
     }
 
-    /// Queues a message; before the handshake is done too. Call [`Secure::flush`] when all that is at hand is queued: small messages then share a record.
+    /// Queues a message; before the handshake is done too. Call [`Secure::flush`] when all that is at hand is queued:
+    /// small messages then share a record.
     ///
     /// # Errors
-    /// `Gone` when more than [`crate::QUEUE_MOST`] bytes wait already, or the connection has failed; `Wire` when the message is longer than a frame may be.
+    /// `Gone` when more than [`crate::QUEUE_MOST`] bytes wait already, or the connection has failed; `Wire` when the
+    /// message is longer than a frame may be.
     pub fn send<T: Encode<()>>(&mut self, message: &T) -> Result<()> {
         match &self.state {
             State::Failed(fault) => Err(because(Fault::gone("send a message"), fault)),
@@ -365,7 +374,8 @@ fn handshake(pattern: &str, key: &[u8; 32], dialler: bool) -> std::result::Resul
     }
 }
 
-/// The static key that XX wants: made once in each process. The cluster key is what is checked, this one only hides behind it.
+/// The static key that XX wants: made once in each process. The cluster key is what is checked, this one only hides
+/// behind it.
 fn own_key() -> std::result::Result<[u8; 32], snow::Error> {
     static OWN: OnceLock<[u8; 32]> = OnceLock::new();
     if let Some(key) = OWN.get() {

@@ -1,4 +1,5 @@
-//! Two ends of an encrypted connection in one process, joined by a socket pair or loopback TCP; and what strangers can do to one end.
+//! Two ends of an encrypted connection in one process, joined by a socket pair or loopback TCP; and what strangers can
+//! do to one end.
 
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
@@ -35,7 +36,8 @@ fn tcp() -> (OwnedFd, OwnedFd) {
     (dialled, taken)
 }
 
-/// Runs both ends in one epoll loop until `done`, or an end fails (0: the dialler, 1: the taker), or five seconds are over.
+/// Runs both ends in one epoll loop until `done`, or an end fails (0: the dialler, 1: the taker), or five seconds are
+/// over.
 fn run(
     ends: &mut [Secure; 2],
     mut done: impl FnMut(&mut [Secure; 2]) -> bool,

@@ -1,16 +1,18 @@
 //! The init of the whole sandbox: makes the bridge and the machines, starts their daemons in order, then the command.
 
+use crate::control::{Action, Control, Stage};
 use crate::layout::{self, Host, KEY, PORT, RUN_DIR, SHARED_DIR};
 use crate::machine::{self, Machine};
 use crate::talk::{Talk, Word};
 use crate::{places, watch, Plan};
 use kern::netlink::{self, Netlink};
-use kern::ns::{self, Forked, Namespaces};
+use kern::ns::{self, Child, Forked, Namespaces};
+use kern::{pidfd, wait};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use vocab::{Exit, Fault, Pid, Result, SigSet};
+use vocab::{Exit, Fault, Pid, Result, Sig, SigSet};
 
 /// The bridge in the cluster's network namespace.
 const BRIDGE: &str = "shoal";
@@ -19,7 +21,6 @@ const BRIDGE: &str = "shoal";
 #[derive(Debug)]
 pub(crate) struct Birth {
     pub(crate) plan: Plan,
-    pub(crate) caller: Talk,
     /// The sandbox's own cgroup; each machine gets one below it.
     pub(crate) cgroup: PathBuf,
     /// The cluster key as the text of its file.
@@ -29,35 +30,24 @@ pub(crate) struct Birth {
     pub(crate) blocked: SigSet,
 }
 
-/// How far a machine has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    /// Its init furnishes it.
-    Making,
-    /// It waits to be told to start its daemon.
-    Made,
-    /// Its daemon is starting.
-    Starting,
-    /// Its daemon has said that it is ready.
-    Ready,
-    /// Its daemon has ended.
-    Down,
-    /// Its init is gone, and with it everything on it.
-    Gone,
-}
-
 /// A machine as the cluster sees it.
 struct Member {
     host: Host,
+    init: Child,
     talk: Talk,
     stage: Stage,
 }
 
 struct Cluster {
+    birth: Birth,
     caller: Talk,
     members: Vec<Member>,
     logs: PathBuf,
-    /// Until everything is ready.
+    network: Netlink,
+    /// The number of the bridge in this network namespace.
+    bridge: u32,
+    breakage: Control,
+    /// Until everything is ready for the first time.
     deadline: Option<Instant>,
 }
 
@@ -66,12 +56,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_EACH: Duration = Duration::from_millis(200);
 
 /// The init's whole life; its exit status. Everything in the sandbox ends with it.
-pub(crate) fn init(birth: Birth) -> i32 {
-    let mut caller = match birth.caller.try_clone() {
-        Ok(caller) => caller,
+pub(crate) fn init(birth: Birth, mut caller: Talk) -> i32 {
+    let copy = match caller.try_clone() {
+        Ok(copy) => copy,
         Err(_) => return 1,
     };
-    match make(birth).and_then(|mut cluster| cluster.run()) {
+    match Cluster::make(birth, copy).and_then(|mut cluster| cluster.run()) {
         Ok(()) => 0,
         Err(fault) => {
             // When nobody hears it, the caller is gone and nobody is left to be told.
@@ -81,57 +71,11 @@ pub(crate) fn init(birth: Birth) -> i32 {
     }
 }
 
-fn make(birth: Birth) -> Result<Cluster> {
-    ns::die_with_parent()?;
-    ns::set_name("shoal:sandbox")?;
-    ns::new_session()?;
-    let own = birth.cgroup.join("cluster");
-    kern::cgroup::make(&own)?;
-    kern::cgroup::enter(&own, Pid::NONE)?;
-    ns::set_hostname("shoal-sandbox")?;
-    let logs = logs_directory(&birth.plan)?;
-    places::furnish_cluster(&birth.key, &layout::hosts(birth.plan.nodes))?;
-    machine::quiet_network();
-    let network = Netlink::open()?;
-    network.add_bridge(BRIDGE)?;
-    let bridge = netlink::device_number(BRIDGE)?;
-    let hosts: Vec<Host> = Host::all(birth.plan.nodes).collect();
-    let members = hosts.iter().map(|host| add(*host, &birth, bridge, &logs)).collect::<Result<Vec<Member>>>()?;
-    machine::leave_streams()?;
-    let patience = PATIENCE + PATIENCE_EACH * birth.plan.nodes;
-    Ok(Cluster { caller: birth.caller, members, logs, deadline: Some(Instant::now() + patience) })
-}
-
 /// A path that stays right when /run is covered and the working directory changes.
 fn logs_directory(plan: &Plan) -> Result<PathBuf> {
     match &plan.logs {
         Some(path) => path.canonicalize().map_err(|e| Fault::io(&e, format!("find {}", path.display()))),
         None => Ok(PathBuf::from(SHARED_DIR)),
-    }
-}
-
-/// Forks the init of one machine.
-fn add(host: Host, birth: &Birth, bridge: u32, logs: &Path) -> Result<Member> {
-    let log = layout::log_of(logs, host);
-    let log = File::create(&log).map_err(|e| Fault::io(&e, format!("make {}", log.display())))?;
-    let cgroup = birth.cgroup.join(host.name());
-    let config = config(host, &birth.plan, &cgroup);
-    let (ours, theirs) = Talk::pair()?;
-    let bridge = (Netlink::open()?, bridge);
-    let all = Namespaces::MOUNT | Namespaces::PID | Namespaces::NET | Namespaces::UTS | Namespaces::IPC;
-    match ns::fork(all)? {
-        // Its init is never waited for: it ends only with the sandbox or by force, and then its conversation ends.
-        Forked::Parent(_) => Ok(Member { host, talk: ours, stage: Stage::Making }),
-        Forked::Child => {
-            drop(ours);
-            let front = host == Host::Front;
-            let terminal = birth.terminal.as_ref().filter(|_| front).map(OwnedFd::try_clone).transpose();
-            let Ok(terminal) = terminal else { ns::exit(1) };
-            let (nodes, command) = (birth.plan.nodes, birth.plan.command.clone());
-            let (talk, blocked) = (theirs, birth.blocked);
-            let machine = Machine { host, nodes, talk, cgroup, bridge, log, config, command, blocked, terminal };
-            ns::exit(machine::init(machine))
-        }
     }
 }
 
@@ -150,23 +94,80 @@ fn config(host: Host, plan: &Plan, cgroup: &Path) -> String {
 }
 
 impl Cluster {
+    fn make(birth: Birth, caller: Talk) -> Result<Cluster> {
+        ns::die_with_parent()?;
+        ns::set_name("shoal:sandbox")?;
+        ns::new_session()?;
+        let own = birth.cgroup.join("cluster");
+        kern::cgroup::make(&own)?;
+        kern::cgroup::enter(&own, Pid::NONE)?;
+        ns::set_hostname("shoal-sandbox")?;
+        let logs = logs_directory(&birth.plan)?;
+        places::furnish_cluster(&birth.key, &layout::hosts(birth.plan.nodes))?;
+        machine::quiet_network();
+        let network = Netlink::open()?;
+        network.add_bridge(BRIDGE)?;
+        let bridge = netlink::device_number(BRIDGE)?;
+        let breakage = Control::listen()?;
+        let deadline = Some(Instant::now() + PATIENCE + PATIENCE_EACH * birth.plan.nodes);
+        let members = Vec::new();
+        let mut cluster = Cluster { birth, caller, members, logs, network, bridge, breakage, deadline };
+        for host in Host::all(cluster.birth.plan.nodes) {
+            let member = cluster.boot(host)?;
+            cluster.members.push(member);
+        }
+        cluster.birth.terminal = None;
+        machine::leave_streams()?;
+        Ok(cluster)
+    }
+
+    /// Forks the init of one machine.
+    fn boot(&self, host: Host) -> Result<Member> {
+        let birth = &self.birth;
+        let log = layout::log_of(&self.logs, host);
+        let log = File::options().create(true).append(true).open(&log);
+        let log = log.map_err(|e| Fault::io(&e, format!("make the log of {}", host.name())))?;
+        let cgroup = birth.cgroup.join(host.name());
+        let config = config(host, &birth.plan, &cgroup);
+        let (ours, theirs) = Talk::pair()?;
+        let bridge = (Netlink::open()?, self.bridge);
+        let all = Namespaces::MOUNT | Namespaces::PID | Namespaces::NET | Namespaces::UTS | Namespaces::IPC;
+        match ns::fork(all)? {
+            Forked::Parent(init) => Ok(Member { host, init, talk: ours, stage: Stage::Making }),
+            Forked::Child => {
+                drop(ours);
+                let front = host == Host::Front;
+                let terminal = birth.terminal.as_ref().filter(|_| front).map(OwnedFd::try_clone).transpose();
+                let Ok(terminal) = terminal else { ns::exit(1) };
+                let (nodes, command) = (birth.plan.nodes, birth.plan.command.clone());
+                let (talk, blocked) = (theirs, birth.blocked);
+                let machine = Machine { host, nodes, talk, cgroup, bridge, log, config, command, blocked, terminal };
+                ns::exit(machine::init(machine))
+            }
+        }
+    }
+
     /// Until the command has ended, or the caller.
     fn run(&mut self) -> Result<()> {
         loop {
-            let fds = self.members.iter().filter(|m| m.stage != Stage::Gone).map(|m| m.talk.as_fd());
-            let fds: Vec<BorrowedFd<'_>> = std::iter::once(self.caller.as_fd()).chain(fds).collect();
+            let live: Vec<usize> = (0..self.members.len()).filter(|&i| self.members[i].stage != Stage::Gone).collect();
+            let mut fds: Vec<BorrowedFd<'_>> = vec![self.caller.as_fd(), self.breakage.as_fd()];
+            fds.extend(live.iter().map(|&index| self.members[index].talk.as_fd()));
             let came = watch::readable(&fds, self.deadline)?;
-            let indices: Vec<usize> =
-                (0..self.members.len()).filter(|&i| self.members[i].stage != Stage::Gone).collect();
             if came[0] {
                 let Some(words) = self.caller.listen()? else { return Ok(()) };
                 words.iter().try_for_each(|word| self.pass_on(word))?;
             }
-            for (index, _) in indices.into_iter().zip(&came[1..]).filter(|(_, came)| **came) {
+            for (index, _) in live.into_iter().zip(&came[2..]).filter(|(_, came)| **came) {
                 if self.hear(index)? {
                     return Ok(());
                 }
             }
+            if came[1] {
+                self.break_or_mend();
+            }
+            let stage = |host| self.members.iter().find(|m| m.host == host).map_or(Stage::Gone, |m| m.stage);
+            self.breakage.answer(stage);
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(self.too_late());
             }
@@ -195,11 +196,11 @@ impl Cluster {
         self.go_on().map(|()| false)
     }
 
-    /// Daemons of the nodes start when the front end's is ready, the command when all are.
+    /// Daemons of the nodes start when the front end's is ready, the command when all are. Later ones start at once.
     fn go_on(&mut self) -> Result<()> {
-        let front_ready = self.members[0].stage == Stage::Ready;
+        let front_ready = self.members[0].stage == Stage::Ready || self.deadline.is_none();
         for (index, member) in self.members.iter_mut().enumerate() {
-            if member.stage == Stage::Made && (index == 0 || front_ready) && self.deadline.is_some() {
+            if member.stage == Stage::Made && (index == 0 || front_ready) {
                 member.stage = Stage::Starting;
                 member.talk.say(&Word::Daemon)?;
             }
@@ -227,7 +228,46 @@ impl Cluster {
         if index == 0 || self.deadline.is_some() {
             return Err(Fault::gone(format!("{}: its first process was killed", self.name(index))));
         }
+        // Its conversation ended before its namespace did; so that it can be made again, wait for the rest.
+        let _ = wait::ended(self.members[index].init.pid);
+        if let Ok(cable) = netlink::device_number(&self.name(index)) {
+            // The kernel removes it too, but later.
+            let _ = self.network.delete(cable);
+        }
         Ok(())
+    }
+
+    /// Takes one request to break or mend something; its answer is given when that has come about.
+    fn break_or_mend(&mut self) {
+        let Some((request, order)) = self.breakage.take() else { return };
+        let done = match self.members.iter().position(|member| member.host == order.host) {
+            Some(index) => self.act(index, order.action),
+            None => Err(Fault::refused(format!("there is no {}", order.host.name()))),
+        };
+        self.breakage.started(request, order, done);
+    }
+
+    fn act(&mut self, index: usize, action: Action) -> Result<()> {
+        let member = &mut self.members[index];
+        let gone = member.stage == Stage::Gone;
+        match action {
+            Action::Boot if !gone => Err(Fault::refused(format!("{} is there", member.host.name()))),
+            Action::Boot => {
+                self.members[index] = self.boot(self.members[index].host)?;
+                Ok(())
+            }
+            _ if gone => Err(Fault::gone(format!("{} is gone", member.host.name()))),
+            Action::Kill => {
+                pidfd::kill(member.init.pidfd.as_fd(), Sig::KILL).map_err(|e| Fault::sys(e, "kill its init"))
+            }
+            Action::StartDaemon => member.talk.say(&Word::Daemon),
+            Action::SignalDaemon(sig) => member.talk.say(&Word::SignalDaemon(sig)),
+            Action::Link(up) => self.network.set_up(netlink::device_number(&self.name(index))?, up),
+            Action::Cable(plugged) => {
+                let bridge = if plugged { self.bridge } else { 0 };
+                self.network.set_bridge(netlink::device_number(&self.name(index))?, bridge)
+            }
+        }
     }
 
     fn too_late(&self) -> Fault {

@@ -1,20 +1,25 @@
 //! The one that stays when the rest was killed: it removes the sandbox's cgroups, which would stay for ever, and gives
 //! the terminal its modes back.
 
+use crate::machine;
 use kern::cgroup::{self, Claim};
+use kern::mount;
 use kern::ns::{self, Child, Forked, Namespaces};
 use kern::pty::Modes;
 use kern::sys;
 use kern::wait::{self, Change};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use vocab::{Exit, Result, Sig};
+use vocab::{Exit, Pid, Result, Sig};
 
 /// How long killed processes may take to end. What is left then goes with the next sandbox's sweep.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// After so long without an end the processes are looked at again: some were forked or mounted something meanwhile.
+const ROUND: Duration = Duration::from_millis(200);
 
 /// The caller's side of it.
 #[derive(Debug)]
@@ -53,6 +58,7 @@ fn watch(ended: OwnedFd, claim: &Claim, terminal: Option<&(File, Modes)>) -> Res
     ns::set_name("shoal:janitor")?;
     // Neither Ctrl-C nor the end of the caller's session is meant for it.
     ns::new_session()?;
+    machine::leave_streams()?;
     let _signals = kern::init::SignalFd::new(&[Sig::INT, Sig::QUIT, Sig::TERM, Sig::HUP])?;
     let mut byte = [0u8; 1];
     // One byte means an orderly end: the caller has restored the terminal.
@@ -65,10 +71,28 @@ fn watch(ended: OwnedFd, claim: &Claim, terminal: Option<&(File, Modes)>) -> Res
 
 /// Kills what is still in the sandbox's cgroups and removes them.
 pub(crate) fn clean(path: &Path) -> Result<()> {
-    if !path.exists() {
-        return Ok(());
-    }
-    cgroup::kill(path)?;
-    cgroup::wait_empty(path, Instant::now() + PATIENCE)?;
+    end_processes(path)?;
     cgroup::remove(path)
+}
+
+/// Kills all processes in the cgroups and waits for their end.
+///
+/// A process that waits for a FUSE server is not killed before the server has answered or is gone, and a server that
+/// holds a file of its own waits for itself for ever (linux: fuse_flush in exit_files, before the device is closed).
+/// So the sandbox's connections are cut too.
+pub(crate) fn end_processes(path: &Path) -> Result<()> {
+    let outside = mount::fuse_connections(Pid(std::process::id() as i32));
+    let patience = Instant::now() + PATIENCE;
+    while path.exists() {
+        // Before the kill: a process that ends soon has no mounts to show.
+        let seen = cgroup::processes(path).into_iter().flat_map(mount::fuse_connections);
+        let inside: BTreeSet<u32> = seen.filter(|connection| !outside.contains(connection)).collect();
+        cgroup::kill(path)?;
+        // One that is gone by now has nobody waiting.
+        inside.into_iter().for_each(|connection| drop(mount::abort_fuse(connection)));
+        if cgroup::wait_empty(path, Instant::now() + ROUND)? || Instant::now() > patience {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -52,6 +52,12 @@ impl Host {
         }
     }
 
+    /// Made from the address, so that a machine that is made anew is at once known again by the others.
+    pub(crate) fn hardware_address(self) -> [u8; 6] {
+        let [a, b, c, d] = self.address().octets();
+        [2, 0, a, b, c, d] // 2: locally administered
+    }
+
     pub(crate) fn address(self) -> Ipv4Addr {
         match self {
             Host::Front => Ipv4Addr::new(10, 77, 0, 1),

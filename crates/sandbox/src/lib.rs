@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+pub mod control;
 mod janitor;
 mod layout;
 mod machine;

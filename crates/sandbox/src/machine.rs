@@ -98,7 +98,8 @@ fn connect(machine: &Machine) -> Result<()> {
     quiet_network();
     let here = File::open("/proc/self/ns/net").map_err(|e| Fault::io(&e, "open this network namespace"))?;
     let (cluster, bridge) = &machine.bridge;
-    cluster.add_veth(&machine.host.name(), *bridge, DEVICE, here.as_fd())?;
+    let host = machine.host;
+    cluster.add_veth(&host.name(), *bridge, DEVICE, host.hardware_address(), here.as_fd())?;
     let own = Netlink::open()?;
     own.set_up(netlink::LOOPBACK, true)?;
     let device = netlink::device_number(DEVICE)?;
@@ -141,7 +142,6 @@ impl Life {
             // One that has ended meanwhile needs no signal.
             Word::Signal(sig) => self.command.map_or(Ok(()), |pid| init::signal_group(pid, sig).or(Ok(()))),
             Word::SignalDaemon(sig) => self.daemon.map_or(Ok(()), |pid| init::signal_group(pid, sig).or(Ok(()))),
-            Word::Link(up) => Netlink::open()?.set_up(netlink::device_number(DEVICE)?, up),
             other => Err(Fault::bug(format!("a machine was told {other:?}"))),
         }
     }

@@ -55,7 +55,7 @@ fn make_and_follow(
         None => (None, None),
     };
     let (ours, theirs) = Talk::pair()?;
-    let birth = Birth { plan, caller: theirs, cgroup: claim.path().to_owned(), key: key()?, terminal: slave, blocked };
+    let birth = Birth { plan, cgroup: claim.path().to_owned(), key: key()?, terminal: slave, blocked };
     let all = Namespaces::MOUNT | Namespaces::PID | Namespaces::NET | Namespaces::UTS | Namespaces::IPC;
     let child = match ns::fork(all)? {
         Forked::Parent(child) => child,
@@ -63,16 +63,16 @@ fn make_and_follow(
             drop(ours);
             // Not dropped: that would set the terminal's modes.
             std::mem::forget(relay);
-            ns::exit(cluster::init(birth))
+            ns::exit(cluster::init(birth, theirs))
         }
     };
-    drop(birth);
+    drop((birth, theirs));
     let mut caller = Caller { talk: ours, child, signals, relay };
     if !with_terminal {
         caller.leave_streams()?;
     }
     let ended = caller.follow();
-    caller.end();
+    caller.end(claim);
     ended
 }
 
@@ -156,8 +156,9 @@ impl Caller {
     }
 
     /// Ends what is left. The cluster's init is waited for, and the kernel lets it go only after all that is below it.
-    fn end(mut self) {
-        // It may have ended by itself; then there is nothing to kill.
+    fn end(mut self, claim: &Claim) {
+        // It may have ended by itself, or not have come as far as its cgroup.
+        let _ = janitor::end_processes(claim.path());
         let _ = pidfd::kill(self.child.pidfd.as_fd(), Sig::KILL);
         let _ = wait::ended(self.child.pid);
         if let Some(relay) = &mut self.relay {

@@ -26,8 +26,6 @@ pub(crate) enum Word {
     Failed(String),
     /// Cluster to machine: send this to the daemon.
     SignalDaemon(Sig),
-    /// Cluster to machine: set the network device up or down.
-    Link(bool),
 }
 
 impl Word {
@@ -42,7 +40,6 @@ impl Word {
             Word::Ended(status) => format!("ended {status}"),
             Word::Failed(why) => format!("failed {}", why.replace('\n', "; ")),
             Word::SignalDaemon(sig) => format!("signal-daemon {}", sig.number()),
-            Word::Link(up) => format!("link {}", if *up { "up" } else { "down" }),
         }
     }
 
@@ -59,7 +56,6 @@ impl Word {
             "ended" => Word::Ended(rest.parse().ok()?),
             "failed" => Word::Failed(rest.into()),
             "signal-daemon" => Word::SignalDaemon(sig()?),
-            "link" => Word::Link(rest == "up"),
             _ => return None,
         })
     }
@@ -136,8 +132,6 @@ mod tests {
             Word::Ended(9),
             Word::Failed("mount proc: no".into()),
             Word::SignalDaemon(Sig::KILL),
-            Word::Link(false),
-            Word::Link(true),
         ];
         words.iter().for_each(|word| a.say(word).expect("room"));
         assert_eq!(b.listen().expect("an open pair").expect("not closed"), words);

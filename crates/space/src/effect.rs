@@ -7,8 +7,7 @@ use vocab::{Creds, Exit, NodeId, Pid, Sig, SigInfo};
 /// One act of the front daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Give a ghost a command. Per ghost they are carried out in order, also those given before it holds (a child whose Clone
-    /// was given). Each but Exit and Die is answered by [`Event::Done`](crate::Event::Done).
+    /// Give a ghost that holds a command. Per ghost they are carried out in order. Each but Exit and Die is answered by [`Event::Done`](crate::Event::Done).
     Ghost {
         pid: Pid,
         command: Command,

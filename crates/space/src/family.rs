@@ -45,8 +45,8 @@ impl Space {
         let Some(cloner) = self.cloner_for(entry) else {
             return self.not_cloned(pid, crate::kill::ESRCH);
         };
-        let person = entry.person.clone();
-        let own_session = person.sid == pid;
+        let own_session = entry.person.sid == pid;
+        let person = entry.born.as_deref().unwrap_or(&entry.person).clone();
         let group = self.table.get(cloner).map(|c| c.person.pgid);
         let Some(id) = self.push(cloner, Act::Command(Command::Clone { pid, orphan: true }), Mark::default()) else {
             return self.not_cloned(pid, crate::kill::ESRCH);
@@ -135,8 +135,17 @@ impl Space {
         if entry.end != End::No || matches!(entry.ghost, Ghost::Absent | Ghost::Gone) {
             return;
         }
-        let mark = Mark { leaves: Some(entry.person.pgid), orphans: !entry.children.is_empty(), ..Mark::default() };
+        let (pgid, orphans) = (entry.person.pgid, !entry.children.is_empty());
+        // With it go its zombies, which may be the last of their groups.
+        let mut after = Vec::new();
+        for child in &self.table.get(pid).map(|e| e.children.clone()).unwrap_or_default() {
+            if let Some(zombie) = self.table.get(*child).filter(|c| c.ended()) {
+                self.steps.joins(zombie.person.pgid, &mut after);
+            }
+        }
+        let mark = Mark { leaves: Some(pgid), orphans, after, ..Mark::default() };
         let id = self.steps.add(pid, mark);
+        let Some(entry) = self.table.get_mut(pid) else { return };
         entry.end = End::Queued(id);
         entry.queue.push_back(Step { id, act: Act::End });
         self.ready.push(pid);
@@ -181,6 +190,7 @@ impl Space {
     pub(crate) fn named(&mut self, pid: Pid, name: Vec<u8>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         if entry.person.name != name {
+            entry.remember();
             entry.person.name.clone_from(&name);
             self.push(pid, Act::Command(Command::Name(name)), Mark::default());
         }
@@ -191,6 +201,7 @@ impl Space {
         if entry.person.creds == creds {
             return;
         }
+        entry.remember();
         entry.person.creds.clone_from(&creds);
         let id = self.push(pid, Act::Command(Command::Ids(creds)), Mark::default());
         if let Some(entry) = self.table.get_mut(pid) {

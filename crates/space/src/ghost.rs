@@ -48,9 +48,9 @@ impl Ghost {
         }
     }
 
-    /// May it be given commands?
+    /// May it be given commands? Not before it holds: if its cloner dies first, another one has to make it another way.
     pub(crate) fn obeys(self) -> bool {
-        matches!(self, Ghost::Coming | Ghost::Held)
+        self == Ghost::Held
     }
 
     /// Will it obey what is queued for it?
@@ -67,6 +67,7 @@ impl Space {
             return;
         };
         entry.ghost = entry.ghost.next(Turn::Held);
+        entry.born = None;
         self.ready.push(pid);
         self.log(pid, vocab::NodeId::FRONT, "ghost holds", 0);
     }

@@ -9,6 +9,7 @@ impl Space {
     /// The ghost may join a group only while that exists on the front end, and who leaves it must not be faster.
     pub(crate) fn group(&mut self, pid: Pid, pgid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
+        entry.remember();
         let old = std::mem::replace(&mut entry.person.pgid, pgid);
         if old == pgid {
             return;

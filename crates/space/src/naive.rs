@@ -56,10 +56,11 @@ impl World {
             front: Front::new(),
             rng: Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             effects: Vec::new(),
-            kills: seed % 3 == 0,
+            kills: matches!(seed % 3, 0),
             trace,
             events: 0,
         };
+        world.bodies.spans = matches!(seed % 2, 0);
         for node in NODES {
             world.event(Event::NodeUp { node });
         }
@@ -150,7 +151,11 @@ impl World {
         let n = self.bodies.fresh();
         let jobs: Vec<i32> =
             self.front.tree.procs.values().filter(|p| p.ppid == SHELL && p.sid == SHELL).map(|p| p.pgid).collect();
-        let pgid = if jobs.is_empty() || self.rng.below(2) == 0 { n } else { jobs[self.rng.below(jobs.len())] };
+        let pgid = if jobs.is_empty() || !self.bodies.spans || self.rng.below(2) == 0 {
+            n
+        } else {
+            jobs[self.rng.below(jobs.len())]
+        };
         self.front.shoal_run(n, pgid);
         self.bodies.tree.fork(SHELL, n);
         (self.bodies.tree.at(n).pgid, self.bodies.tree.at(n).blocked) = (pgid, true);

@@ -18,10 +18,6 @@ impl Space {
             entry.ghost = entry.ghost.next(crate::ghost::Turn::Held);
             entry.asleep = stopped;
         }
-        let children = self.table.which(|e| e.person.ppid == pid);
-        if let Some(entry) = self.table.get_mut(pid) {
-            entry.children.extend(children);
-        }
     }
 
     pub(crate) fn node_back(&mut self, node: NodeId, bodies: Vec<Person>, stand_ins: &[Pid], natives: Vec<Person>) {

@@ -3,9 +3,10 @@
 use crate::effect::Effect;
 use crate::ghost::Ghost;
 use crate::person::Person;
+use crate::signal::{our_kill, our_signal};
 use crate::space::Space;
 use crate::table::{Body, Entry};
-use vocab::{NodeId, Pid};
+use vocab::{NodeId, Pid, Sig};
 
 /// What a shell exits with when it cannot run a program that it has found.
 const CANNOT_RUN: u8 = 126;
@@ -22,6 +23,10 @@ impl Space {
             };
             entry.body = Body::Starting;
             entry.place = to;
+            // What was sent to where it was before may be lost with that node.
+            let (kill, stop) = (entry.kill_pending || entry.killed, entry.stop_pending);
+            entry.early.extend(kill.then(our_kill));
+            entry.early.extend(stop.then(|| our_signal(Sig::STOP)));
             if at != to {
                 entry.stands.remove(&to);
                 entry.stands.insert(at);

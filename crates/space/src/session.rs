@@ -12,6 +12,7 @@ impl Space {
         if entry.person.sid == pid {
             return;
         }
+        entry.remember();
         let old = std::mem::replace(&mut entry.person.pgid, pid);
         entry.person.sid = pid;
         let mark = Mark { leaves: Some(old), makes: Some(pid), ..Mark::default() };

@@ -170,6 +170,13 @@ impl Steps {
         }
     }
 
+    /// The open steps that join `group`.
+    pub(crate) fn joins(&self, group: Pid, steps: &mut Vec<StepId>) {
+        if let Some(book) = self.groups.get(&group) {
+            steps.extend(&book.joins);
+        }
+    }
+
     /// May it be given now?
     pub(crate) fn free(&self, id: StepId) -> bool {
         self.open.get(&id).is_none_or(|open| open.waits == 0)

@@ -43,6 +43,8 @@ pub(crate) struct Entry {
     pub(crate) children: BTreeSet<Pid>,
     /// Nodes on which it stands for the body elsewhere.
     pub(crate) stands: BTreeSet<NodeId>,
+    /// As it was when it was forked, if it has changed before its ghost held.
+    pub(crate) born: Option<Box<Person>>,
     pub(crate) subreaper: bool,
     /// A client asked for it and is told of its end.
     pub(crate) asked: bool,
@@ -80,6 +82,7 @@ impl Entry {
             ghost,
             children: BTreeSet::new(),
             stands: BTreeSet::new(),
+            born: None,
             subreaper: false,
             asked: false,
             early: Vec::new(),
@@ -98,6 +101,13 @@ impl Entry {
         }
     }
 
+    /// It is about to change: while there is no ghost, remember what that will have to begin with.
+    pub(crate) fn remember(&mut self) {
+        if matches!(self.ghost, Ghost::Wanted | Ghost::Coming) && self.born.is_none() {
+            self.born = Some(Box::new(self.person.clone()));
+        }
+    }
+
     pub(crate) fn ended(&self) -> bool {
         matches!(self.body, Body::Ended(_))
     }
@@ -112,6 +122,8 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     entries: HashMap<Pid, Entry>,
+    /// Children of those that are not entered (yet).
+    strays: HashMap<Pid, BTreeSet<Pid>>,
 }
 
 impl Table {
@@ -123,31 +135,47 @@ impl Table {
         self.entries.get_mut(&pid)
     }
 
-    /// Puts an entry in, and with its parent.
-    pub(crate) fn insert(&mut self, entry: Entry) {
+    /// Puts an entry in, with its parent and its children.
+    pub(crate) fn insert(&mut self, mut entry: Entry) {
         let (pid, ppid) = (entry.person.pid, entry.person.ppid);
-        if let Some(parent) = self.entries.get_mut(&ppid) {
-            parent.children.insert(pid);
-        }
+        entry.children.extend(self.strays.remove(&pid).unwrap_or_default());
         self.entries.insert(pid, entry);
+        self.join(ppid, pid);
     }
 
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Entry> {
         let entry = self.entries.remove(&pid)?;
-        if let Some(parent) = self.entries.get_mut(&entry.person.ppid) {
-            parent.children.remove(&pid);
-        }
+        self.leave(entry.person.ppid, pid);
         Some(entry)
     }
 
     pub(crate) fn set_parent(&mut self, pid: Pid, ppid: Pid) {
         let Some(entry) = self.entries.get_mut(&pid) else { return };
         let old = std::mem::replace(&mut entry.person.ppid, ppid);
-        if let Some(parent) = self.entries.get_mut(&old) {
-            parent.children.remove(&pid);
+        self.leave(old, pid);
+        self.join(ppid, pid);
+    }
+
+    fn join(&mut self, ppid: Pid, pid: Pid) {
+        match self.entries.get_mut(&ppid) {
+            Some(parent) => {
+                parent.children.insert(pid);
+            }
+            None if ppid == Pid::INIT => {}
+            None => {
+                self.strays.entry(ppid).or_default().insert(pid);
+            }
         }
+    }
+
+    fn leave(&mut self, ppid: Pid, pid: Pid) {
         if let Some(parent) = self.entries.get_mut(&ppid) {
-            parent.children.insert(pid);
+            parent.children.remove(&pid);
+        } else if let Some(strays) = self.strays.get_mut(&ppid) {
+            strays.remove(&pid);
+            if strays.is_empty() {
+                self.strays.remove(&ppid);
+            }
         }
     }
 

@@ -71,7 +71,6 @@ fn read_causes<C>(
             break;
         }
     }
-    drop(ahead);
     d.decode_with(context)
 }
 

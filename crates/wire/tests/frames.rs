@@ -1,7 +1,8 @@
-//! Every message comes back from its bytes as it was; the kept samples are read as they were meant; and no bytes whatever make a reader
-//! panic or take more memory than agreed.
+//! Every message comes back from its bytes as it was; the kept samples are read as they were meant; and no bytes
+//! whatever make a reader panic or take more memory than agreed.
 //!
-//! Samples are one frame each, `samples/{valid,invalid}/TYPE-what.bin`. They are never changed: bytes that an older shoal wrote must be read for ever.
+//! Samples are one frame each, `samples/{valid,invalid}/TYPE-what.bin`. They are never changed: bytes that an older
+//! shoal wrote must be read for ever.
 //! `cargo test -p wire --test frames -- --ignored` writes those that are missing, after a message was added.
 
 mod messages;
@@ -198,7 +199,8 @@ fn patience() -> Duration {
     Duration::from_secs(set.unwrap_or(3))
 }
 
-/// The address space of this process at its largest, in KiB (VmPeak, proc_pid_status(5)): it counts memory that was asked for, used or not.
+/// The address space of this process at its largest, in KiB (VmPeak, proc_pid_status(5)): it counts memory that was
+/// asked for, used or not.
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("proc is mounted");
     let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:")).expect("has the line");

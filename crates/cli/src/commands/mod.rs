@@ -1,6 +1,7 @@
 //! The commands: what each is called, and which exit status its own failure has.
 
 mod check;
+mod fault;
 mod front;
 mod key;
 mod node;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Where(whereis::Where),
     Sandbox(sandbox::Sandbox),
     Run(run::RunArgs),
+    Fault(fault::Fault),
 }
 
 impl Command {
@@ -46,6 +48,7 @@ impl Command {
             Command::Where(command) => command.run(),
             Command::Sandbox(command) => command.run(),
             Command::Run(command) => Ok(ExitCode::from(command.execute(hold))),
+            Command::Fault(command) => command.run(),
         }
     }
 

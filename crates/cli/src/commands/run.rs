@@ -28,7 +28,7 @@ pub(crate) struct RunArgs {
     #[arg(short = 'p', long = "prefix")]
     prefix: bool,
     /// The program and its arguments
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
 
@@ -49,5 +49,33 @@ impl RunArgs {
         let asked = Run { target: self.target(), terminal: self.terminal, prefix: self.prefix, argv: self.program };
         eprintln!("shoal: {}", run(&asked, &socket_path(), hold));
         FAILED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, Command, FromArgMatches};
+    use vocab::NodeId;
+
+    fn parse(words: &[&str]) -> Result<RunArgs, clap::Error> {
+        let command = RunArgs::augment_args(Command::new("run").no_binary_name(true));
+        RunArgs::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
+
+    #[test]
+    fn options_end_at_the_program() {
+        let run = parse(&["-n", "0-2,7", "-p", "ls", "-a", "-n", "--", "x"]).expect("good");
+        assert_eq!(run.target(), Target::Nodes([0, 1, 2, 7].map(NodeId).to_vec()));
+        assert!(run.prefix && !run.all && !run.terminal);
+        assert_eq!(run.program, ["ls", "-a", "-n", "--", "x"]);
+        assert_eq!(parse(&["-t", "--", "-x"]).expect("good").program, ["-x"]);
+    }
+
+    #[test]
+    fn contradictions_and_nothing_to_run_are_refused() {
+        for bad in [&["-a", "-n", "0", "x"][..], &["-N", "0", "x"], &["-n", "3-1", "x"], &["-z", "x"], &["-p"]] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
     }
 }

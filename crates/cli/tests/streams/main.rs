@@ -38,18 +38,18 @@ fn main() -> ExitCode {
 
 /// Stands in for the hold: no daemon holds us here, so the answer on the socket says the end.
 fn hold(_: OwnedFd, relay: &'static Relay) -> ! {
-    relay.before_end();
     loop {
-        match outcome() {
-            Some(Exit::Code(code)) => std::process::exit(i32::from(code)),
-            Some(Exit::Killed { sig, .. }) => {
-                let _ = kern::signal::suffer(sig);
-            }
-            Some(Exit::NodeLost) => {
-                let _ = kern::signal::suffer(vocab::Sig::KILL);
-            }
-            None => std::thread::sleep(Duration::from_micros(50)),
-        }
+        let Some(exit) = outcome() else {
+            std::thread::sleep(Duration::from_micros(50));
+            continue;
+        };
+        relay.before_end();
+        let sig = match exit {
+            Exit::Code(code) => std::process::exit(i32::from(code)),
+            Exit::Killed { sig, .. } => sig,
+            Exit::NodeLost => vocab::Sig::KILL,
+        };
+        let _ = kern::signal::suffer(sig);
     }
 }
 

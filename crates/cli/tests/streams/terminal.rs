@@ -39,13 +39,12 @@ impl Screen {
         sys::write(self.master.as_fd(), text.as_bytes()).expect("typed");
     }
 
-    /// Waits until `text` has been shown behind what was waited for before.
-    fn expect(&mut self, text: &str) {
+    /// Waits until `text` has been shown behind what was waited for before; what was shown until then.
+    fn expect(&mut self, text: &str) -> String {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             if let Some(at) = self.seen.find(text) {
-                self.seen.drain(..at + text.len());
-                return;
+                return self.seen.drain(..at + text.len()).collect();
             }
             assert!(Instant::now() < deadline, "{text:?} does not come, only {:?}", self.seen);
             self.look(100);
@@ -114,12 +113,13 @@ fn background_read() {
     let node = std::thread::spawn(move || daemon.serve());
     screen.expect("begun");
     // It is stopped when the cat on the node reads, not before; bash says so at the next prompt.
-    while !screen.seen.contains("Stopped") {
-        screen.type_in("\n");
-        screen.look(50);
-    }
-    screen.expect("Stopped");
+    let stopped = (1..200).any(|n| {
+        screen.type_in(&format!("jobs; echo mark$(({n}+0)).\n"));
+        screen.expect(&format!("mark{n}.\r\n")).contains("Stopped")
+    });
+    assert!(stopped);
     screen.type_in("fg\n");
+    screen.expect("fg\r\n");
     screen.expect("cat\r\n");
     screen.type_in("a line\n");
     screen.expect("a line\r\na line\r\n");

@@ -69,7 +69,10 @@ pub struct Run {
 pub fn run(run: &Run, socket: &Path, hold: Hold) -> Fault {
     match start(run, socket) {
         Ok(file) => hold(file, &RELAY),
-        Err(fault) => fault,
+        Err(fault) => {
+            RELAY.before_stop();
+            fault
+        }
     }
 }
 

@@ -29,12 +29,12 @@ impl Control {
     }
 }
 
-/// Sends once, without SIGPIPE, with `descriptors` attached to the first byte; `None` when a nonblocking socket takes nothing now.
-/// May send less than all `bytes`; the descriptors have gone then and must not be sent again.
+/// Sends once, without SIGPIPE, with `descriptors` attached to the first byte; `None` when a nonblocking socket takes
+/// nothing now. May send less than all `bytes`; the descriptors have gone then and must not be sent again.
 ///
 /// # Errors
-/// `Refused` for no byte (a stream would drop the descriptors) or too many descriptors; `Gone` when the other end is closed; `Sys` as sendmsg(2):
-/// ETOOMANYREFS when too many are under way.
+/// `Refused` for no byte (a stream would drop the descriptors) or too many descriptors; `Gone` when the other end is
+/// closed; `Sys` as sendmsg(2): ETOOMANYREFS when too many are under way.
 pub fn send_with(fd: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<Option<usize>> {
     if bytes.is_empty() || descriptors.len() > MOST_DESCRIPTORS {
         return Err(Fault::refused("descriptors go with at least one byte, and at most 253 at once"));
@@ -60,12 +60,12 @@ pub fn send_with(fd: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>
     }
 }
 
-/// Receives once, with the descriptors that come along; `None` when a nonblocking socket has nothing now. On a stream one call
-/// never takes descriptors of two sendings.
+/// Receives once, with the descriptors that come along; `None` when a nonblocking socket has nothing now. On a stream
+/// one call never takes descriptors of two sendings.
 ///
 /// # Errors
-/// `Refused` when descriptors were cut off (MSG_CTRUNC: more than 253, or the table of descriptors is full; those that came are closed); `Gone` for a
-/// connection that was reset; `Sys` as recvmsg(2).
+/// `Refused` when descriptors were cut off (MSG_CTRUNC: more than 253, or the table of descriptors is full; those that
+/// came are closed); `Gone` for a connection that was reset; `Sys` as recvmsg(2).
 pub fn receive_with(fd: BorrowedFd<'_>, into: &mut [u8]) -> Result<Option<Received>> {
     let mut control = Control::new();
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
@@ -106,8 +106,8 @@ fn attach(message: &mut libc::msghdr, control: &mut Control, descriptors: &[RawF
     message.msg_control = control.0.as_mut_ptr().cast();
     // SAFETY: arithmetic only.
     message.msg_controllen = unsafe { libc::CMSG_SPACE(bytes as u32) } as usize;
-    // SAFETY: `control` is aligned, zeroed, and long enough for MOST_DESCRIPTORS, which the caller has checked; so there is a first
-    // header, and `bytes` bytes of data behind it.
+    // SAFETY: `control` is aligned, zeroed, and long enough for MOST_DESCRIPTORS, which the caller has checked; so
+    // there is a first header, and `bytes` bytes of data behind it.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(message);
         (*header).cmsg_level = libc::SOL_SOCKET;
@@ -129,8 +129,8 @@ fn detach(message: &libc::msghdr) -> Vec<OwnedFd> {
             // SAFETY: arithmetic only.
             let head = unsafe { libc::CMSG_LEN(0) } as usize;
             for place in 0..length.saturating_sub(head) / size_of::<RawFd>() {
-                // SAFETY: the data behind the header has `length - head` bytes, ints one after the other; each names a descriptor that
-                // the kernel installed for this call only.
+                // SAFETY: the data behind the header has `length - head` bytes, ints one after the other; each names a
+                // descriptor that the kernel installed for this call only.
                 let fd = unsafe {
                     let raw = libc::CMSG_DATA(header).cast::<RawFd>().add(place).read_unaligned();
                     OwnedFd::from_raw_fd(raw)

@@ -7,7 +7,8 @@ use vocab::{Fault, Pid, Result};
 /// What SO_PEERCRED says (unix(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerCreds {
-    /// As seen from the PID namespace of the caller, [`Pid::NONE`] where it has no number there. The process may have ended since.
+    /// As seen from the PID namespace of the caller, [`Pid::NONE`] where it has no number there. The process may have
+    /// ended since.
     pub pid: Pid,
     /// Effective user id.
     pub uid: u32,
@@ -58,7 +59,8 @@ pub fn peer_groups(fd: BorrowedFd<'_>) -> Result<Vec<u32>> {
 /// A pidfd of the peer (SO_PEERPIDFD, Linux 6.5); `None` where the kernel has no such thing.
 ///
 /// # Errors
-/// `Gone` when the peer has been reaped (before Linux 6.16; a pidfd of a reaped process later); `Sys` as getsockopt(2): ENODATA.
+/// `Gone` when the peer has been reaped (before Linux 6.16; a pidfd of a reaped process later); `Sys` as getsockopt(2):
+/// ENODATA.
 pub fn peer_pidfd(fd: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
     // Not in the libc crate for every target: asm-generic/socket.h.
     const SO_PEERPIDFD: i32 = 77;

@@ -10,7 +10,8 @@ use vocab::{Fault, Kind, Result};
 /// Seconds without traffic after which a connection is probed, and between two probes; three lost probes end it.
 pub const KEEPALIVE_S: u32 = 5;
 
-/// Milliseconds that sent bytes may stay unacknowledged before the connection ends (TCP_USER_TIMEOUT), unless set otherwise.
+/// Milliseconds that sent bytes may stay unacknowledged before the connection ends (TCP_USER_TIMEOUT), unless set
+/// otherwise.
 pub const USER_TIMEOUT_MS: u32 = 20_000;
 
 /// Listens on `address`, nonblocking, with SO_REUSEADDR; port 0 takes a free one ([`local_address`] says which).
@@ -42,7 +43,8 @@ pub fn tcp_begin(address: SocketAddr) -> Result<OwnedFd> {
     }
 }
 
-/// The end of [`tcp_begin`]: true when the connection stands (it is tuned then, see [`tcp_tune`]), false while it is under way.
+/// The end of [`tcp_begin`]: true when the connection stands (it is tuned then, see [`tcp_tune`]), false while it is
+/// under way.
 ///
 /// # Errors
 /// `Sys` as connect(2): ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH.
@@ -61,7 +63,8 @@ pub fn tcp_finish(fd: BorrowedFd<'_>) -> Result<bool> {
     }
 }
 
-/// Connects and waits for it, at most until the monotonic moment `deadline_us`. The descriptor is nonblocking and tuned.
+/// Connects and waits for it, at most until the monotonic moment `deadline_us`. The descriptor is nonblocking and
+/// tuned.
 ///
 /// # Errors
 /// `Sys` as connect(2); `Gone` with ETIMEDOUT when the deadline passes.
@@ -78,8 +81,8 @@ pub fn tcp_connect(address: SocketAddr, deadline_us: u64) -> Result<OwnedFd> {
     Err(Fault { errno: libc::ETIMEDOUT, ..Fault::new(Kind::Gone, format!("connect to {address}")) })
 }
 
-/// What every connection of ours has: no delay of small writes, probes of a silent peer ([`KEEPALIVE_S`]), and an end of waiting for a peer
-/// that acknowledges nothing, after `user_timeout_ms` milliseconds.
+/// What every connection of ours has: no delay of small writes, probes of a silent peer ([`KEEPALIVE_S`]), and an end
+/// of waiting for a peer that acknowledges nothing, after `user_timeout_ms` milliseconds.
 ///
 /// # Errors
 /// `Sys` as setsockopt(2): EOPNOTSUPP on what is no TCP socket.
@@ -93,7 +96,8 @@ pub fn tcp_tune(fd: BorrowedFd<'_>, user_timeout_ms: u32) -> Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, number(user_timeout_ms))
 }
 
-/// Takes `cubic` instead of the machine's congestion control, for bulk over fast networks (bbr's pacing costs a quarter of the rate on loopback).
+/// Takes `cubic` instead of the machine's congestion control, for bulk over fast networks (bbr's pacing costs a quarter
+/// of the rate on loopback).
 ///
 /// # Errors
 /// `Sys` as setsockopt(2): ENOENT or EPERM where the kernel does not offer it.

@@ -33,11 +33,12 @@ pub fn socketpair(kind: Kind) -> Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Listens at `path`, nonblocking, with the permission bits `mode` (to connect one needs write permission). Nobody can connect before
-/// they are set. A socket that a dead daemon left there is replaced.
+/// Listens at `path`, nonblocking, with the permission bits `mode` (to connect one needs write permission). Nobody can
+/// connect before they are set. A socket that a dead daemon left there is replaced.
 ///
 /// # Errors
-/// `Sys` as bind(2): EADDRINUSE when somebody listens there, EACCES, ENOENT; `Refused` for a path longer than 107 bytes.
+/// `Sys` as bind(2): EADDRINUSE when somebody listens there, EACCES, ENOENT; `Refused` for a path longer than 107
+/// bytes.
 pub fn unix_listen(path: &Path, mode: u32) -> Result<OwnedFd> {
     let fd = socket(libc::SOCK_NONBLOCK)?;
     let address = address(path)?;
@@ -59,10 +60,12 @@ pub fn unix_listen(path: &Path, mode: u32) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Connects to the socket at `path`; the descriptor is nonblocking. Waits at most `timeout_us` microseconds for a place in the listener's queue.
+/// Connects to the socket at `path`; the descriptor is nonblocking. Waits at most `timeout_us` microseconds for a place
+/// in the listener's queue.
 ///
 /// # Errors
-/// `Gone` with ECONNREFUSED or ENOENT when nobody listens there, `Sys` as connect(2) otherwise: EACCES, EAGAIN when the time is over.
+/// `Gone` with ECONNREFUSED or ENOENT when nobody listens there, `Sys` as connect(2) otherwise: EACCES, EAGAIN when the
+/// time is over.
 pub fn unix_connect(path: &Path, timeout_us: u64) -> Result<OwnedFd> {
     let fd = socket(0)?;
     set_send_timeout(fd.as_fd(), timeout_us.max(1))?;

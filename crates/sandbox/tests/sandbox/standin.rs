@@ -10,7 +10,7 @@ fn setting(config: &str, name: &str) -> String {
 }
 
 /// `front|node --config FILE --ready-fd N`.
-pub fn run(role: &str, arguments: &[String]) -> i32 {
+pub(crate) fn run(role: &str, arguments: &[String]) -> i32 {
     let value = |flag: &str| {
         let at = arguments.iter().position(|word| word == flag).expect("the flag is there");
         &arguments[at + 1]

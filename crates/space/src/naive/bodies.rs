@@ -24,6 +24,9 @@ pub(super) struct Bodies {
     pub(super) known_ends: BTreeSet<i32>,
     pub(super) asked: BTreeSet<(NodeId, u64)>,
     pub(super) last: i32,
+    /// Families and jobs span nodes. No node sees then what another one does at the same moment, so nobody makes sessions or takes
+    /// orphans, where one global order would be needed to say what is right.
+    pub(super) spans: bool,
 }
 
 fn creds(uid: u32) -> Creds {
@@ -39,6 +42,7 @@ impl Bodies {
             known_ends: BTreeSet::new(),
             asked: BTreeSet::new(),
             last: 1000,
+            spans: false,
         }
     }
 
@@ -88,12 +92,12 @@ impl Bodies {
                 self.tell(node, BodyEvent::Credentials { pid: pid(n), creds });
             }
             6 | 7 => self.change_group(n, rng),
-            8 => {
+            8 if !self.spans => {
                 if self.tree.setsid(n).is_ok() {
                     self.tell(node, BodyEvent::Session { pid: pid(n) });
                 }
             }
-            9 => {
+            9 if !self.spans => {
                 let on = !self.tree.procs[&n].subreaper;
                 self.tree.at(n).subreaper = on;
                 self.tell(node, BodyEvent::Subreaper { pid: pid(n), on });
@@ -101,7 +105,7 @@ impl Bodies {
             10 => self.exit(n, Exit::Code(rng.below(256) as u8)),
             11 | 12 => self.wait(n, rng),
             13 => self.kill(n, rng),
-            14 => {
+            14 if self.spans => {
                 let to = nodes[rng.below(nodes.len())];
                 if to != node {
                     self.tree.at(n).blocked = true;
@@ -124,8 +128,13 @@ impl Bodies {
         whom.retain(|c| self.tree.alive(*c) && self.tree.procs[c].node == me.node && !self.tree.procs[c].blocked);
         whom.push(n);
         let whom = whom[rng.below(whom.len())];
-        let mut groups: Vec<i32> =
-            self.tree.procs.values().filter(|p| p.node == me.node && p.sid == me.sid).map(|p| p.pgid).collect();
+        let mut groups: Vec<i32> = self
+            .tree
+            .procs
+            .values()
+            .filter(|p| p.node == me.node && p.sid == me.sid && !p.blocked)
+            .map(|p| p.pgid)
+            .collect();
         groups.push(whom);
         let pgid = groups[rng.below(groups.len())];
         if self.tree.procs[&whom].pgid != pgid
@@ -232,11 +241,13 @@ impl Bodies {
     /// Everything on it is dead, and what it had to tell is lost.
     pub(super) fn lose(&mut self, node: NodeId) {
         for event in self.told.remove(&node).unwrap_or_default() {
-            if let Event::Body { event: BodyEvent::Exited { pid, .. }, .. } = event {
-                self.tree.exits.insert(pid.0, Exit::NodeLost);
-                if let Some(zombie) = self.tree.procs.get_mut(&pid.0) {
-                    zombie.state = State::Zombie(Exit::NodeLost);
-                }
+            let (Event::Body { event: BodyEvent::Exited { pid, .. }, .. } | Event::NotStarted { pid, .. }) = event
+            else {
+                continue;
+            };
+            self.tree.exits.insert(pid.0, Exit::NodeLost);
+            if let Some(zombie) = self.tree.procs.get_mut(&pid.0) {
+                zombie.state = State::Zombie(Exit::NodeLost);
             }
         }
         self.inbox.remove(&node);

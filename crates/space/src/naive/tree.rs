@@ -157,14 +157,13 @@ impl Tree {
                 like.state = body.state;
             }
             if !groups {
-                like.pgid = body.pgid;
+                (like.pgid, like.sid) = (body.pgid, body.sid);
             }
             if matches!(body.state, State::Zombie(_)) {
                 like.subreaper = body.subreaper;
                 if !groups && matches!(like.state, State::Zombie(_)) {
                     // Killed before it could follow.
                     (like.state, like.name, like.uid) = (body.state, body.name, body.uid);
-                    like.sid = body.sid;
                 }
             }
             if like != *body {

@@ -1,0 +1,178 @@
+//! Scenes that the naive model does not play: several copies, restarts, kill of all, a storm of forks.
+
+use space::{BodyEvent, Command, Effect, Event, KillTarget, Person, Space, Usage};
+use vocab::{Creds, Exit, Ids, NodeId, Pid, Sig, SigInfo};
+
+const N0: NodeId = NodeId(0);
+const N1: NodeId = NodeId(1);
+
+fn person(pid: i32, ppid: i32, pgid: i32, uid: u32) -> Person {
+    let creds = Creds { uid: Ids::all(uid), gid: Ids::all(uid), groups: vec![] };
+    Person { pid: Pid(pid), ppid: Pid(ppid), pgid: Pid(pgid), sid: Pid(100), creds, name: b"prog".to_vec() }
+}
+
+fn step(space: &mut Space, event: Event) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    space.step(event, &mut effects);
+    space.audit().expect("the invariants hold");
+    effects.retain(|e| !matches!(e, Effect::Transition(_)));
+    effects
+}
+
+fn body(space: &mut Space, node: NodeId, event: BodyEvent) -> Vec<Effect> {
+    step(space, Event::Body { node, event })
+}
+
+fn exited(pid: i32, exit: Exit) -> BodyEvent {
+    BodyEvent::Exited { pid: Pid(pid), exit, usage: Usage::default() }
+}
+
+fn ghost(pid: i32, command: Command) -> Effect {
+    Effect::Ghost { pid: Pid(pid), command }
+}
+
+/// Two nodes, and `uids.len()` programs of the shell 100, on nodes 0 and 1 in turn, with PIDs from 200.
+fn running(uids: &[u32]) -> Space {
+    let mut space = Space::new();
+    step(&mut space, Event::NodeUp { node: N0 });
+    step(&mut space, Event::NodeUp { node: N1 });
+    for (i, uid) in uids.iter().enumerate() {
+        let pid = 200 + i as i32;
+        let to = NodeId(i as i32 % 2);
+        let kin = vec![person(100, 1, 100, 0)];
+        step(&mut space, Event::Run { person: person(pid, 100, pid, *uid), at: NodeId::FRONT, to, kin });
+        step(&mut space, Event::Held { pid: Pid(pid) });
+        body(&mut space, to, BodyEvent::Started { pid: Pid(pid) });
+    }
+    space
+}
+
+#[test]
+fn several_copies_end_as_the_worst_of_them() {
+    let mut space = running(&[]);
+    let many = Event::RunMany { parent: person(300, 100, 300, 7), to: vec![N0, N1], kin: vec![person(100, 1, 100, 0)] };
+    step(&mut space, many);
+    let clone = ghost(300, Command::Clone { pid: Pid::NONE, orphan: false });
+    assert_eq!(step(&mut space, Event::Held { pid: Pid(300) }), [clone.clone(), clone]);
+    for (pid, node) in [(301, N0), (302, N1)] {
+        let effects = step(&mut space, Event::Done { pid: Pid(300), result: Ok(pid) });
+        assert!(matches!(&effects[..], [Effect::Start { node: n, copy, kin, .. }]
+            if *n == node && *copy == (pid - 301) as u32 && kin.len() == 2));
+        step(&mut space, Event::Held { pid: Pid(pid) });
+        body(&mut space, node, BodyEvent::Started { pid: Pid(pid) });
+    }
+    let term = SigInfo::kill(Sig::TERM, Pid(100), 0);
+    assert_eq!(step(&mut space, Event::Signalled { pid: Pid(300), info: term }).len(), 2);
+    let first = body(&mut space, N0, exited(301, Exit::Code(3)));
+    assert!(first.contains(&ghost(301, Command::Exit(3))));
+    let killed = Exit::Killed { sig: Sig::TERM, core: false };
+    let last = body(&mut space, N1, exited(302, killed));
+    assert!(last.contains(&ghost(300, Command::Die { sig: Sig::TERM, core: false })));
+    for pid in [301, 302, 300] {
+        step(&mut space, Event::Gone { pid: Pid(pid) });
+    }
+    assert_eq!((space.len(), space.open_steps()), (1, 0));
+}
+
+#[test]
+fn a_copy_that_could_not_be_cloned_is_told() {
+    let mut space = running(&[]);
+    step(&mut space, Event::RunMany { parent: person(300, 100, 300, 7), to: vec![N0], kin: vec![] });
+    step(&mut space, Event::Held { pid: Pid(300) });
+    let effects = step(&mut space, Event::Done { pid: Pid(300), result: Err(11) });
+    let expected = Effect::NotCloned { parent: Pid(300), copy: 0, errno: 11 };
+    assert_eq!(effects, [expected, ghost(300, Command::Exit(126))]);
+}
+
+#[test]
+fn kill_of_all_goes_by_permission() {
+    let mut space = running(&[7, 8, 7]);
+    let ask = |sender, sig| Event::KillAsked {
+        node: N0,
+        id: 1,
+        sender: Pid(sender),
+        target: KillTarget::All,
+        sig,
+        queued: None,
+    };
+    let effects = step(&mut space, ask(200, 15));
+    let info = SigInfo::kill(Sig::TERM, Pid(200), 7);
+    let signal = Effect::Signal { node: N0, target: Pid(202), info, thread: None };
+    assert_eq!(effects, [signal, Effect::KillDone { node: N0, id: 1, errno: 0 }]);
+    assert_eq!(step(&mut space, ask(201, 0)), [Effect::KillDone { node: N0, id: 1, errno: 1 }]);
+    assert_eq!(step(&mut running(&[7]), ask(200, 15)), [Effect::KillDone { node: N0, id: 1, errno: 3 }]);
+    assert_eq!(step(&mut space, ask(200, 65)), [Effect::KillDone { node: N0, id: 1, errno: 22 }]);
+}
+
+#[test]
+fn a_setuid_program_is_safe_before_its_ghost_has_followed() {
+    let mut space = running(&[7]);
+    let creds = person(0, 0, 0, 0).creds;
+    body(&mut space, N0, BodyEvent::Credentials { pid: Pid(200), creds });
+    let from =
+        |code, pid, sig| Event::Signalled { pid: Pid(200), info: SigInfo { code, ..SigInfo::kill(sig, Pid(pid), 7) } };
+    assert_eq!(step(&mut space, from(SigInfo::SI_USER, 999, Sig::TERM)), []);
+    assert_eq!(step(&mut space, from(SigInfo::SI_USER, 100, Sig::CONT)).len(), 1, "same session");
+    assert_eq!(step(&mut space, from(SigInfo::SI_KERNEL, 0, Sig::INT)).len(), 1, "the terminal");
+    assert_eq!(step(&mut space, from(1, 201, Sig::CHLD)), [], "a ghost's own child");
+}
+
+#[test]
+fn after_a_restart_both_sides_find_together() {
+    let mut space = Space::new();
+    for pid in [200, 201, 202] {
+        let ppid = if pid == 200 { 100 } else { 200 };
+        step(&mut space, Event::GhostFound { person: person(pid, ppid, 200, 7), stopped: false });
+    }
+    // 201 has another group by now, 202 has ended, 203 is new, 204 belongs to nobody.
+    let bodies =
+        vec![person(204, 999, 204, 7), person(203, 201, 201, 7), person(201, 200, 201, 7), person(200, 100, 200, 7)];
+    let natives = vec![person(100, 1, 100, 0)];
+    let effects = step(&mut space, Event::NodeBack { node: N0, bodies, stand_ins: vec![Pid(100)], natives });
+    assert!(effects.contains(&ghost(201, Command::Setpgid(Pid(201)))));
+    assert!(effects.contains(&ghost(201, Command::Clone { pid: Pid(203), orphan: false })));
+    assert!(effects
+        .iter()
+        .any(|e| matches!(e, Effect::Signal { target: Pid(204), info, .. } if info.sig == Sig::KILL)));
+    let effects = step(&mut space, Event::Settled);
+    assert_eq!(effects.iter().filter(|e| matches!(e, Effect::Ghost { pid: Pid(202), .. })).count(), 1);
+    assert_eq!(space.bodies(N0), 3);
+    let ended = step(&mut space, Event::NativeEnded { pid: Pid(100), exit: None });
+    assert!(matches!(ended[..], [Effect::EndStandIn { node: N0, pid: Pid(100), .. }]));
+}
+
+#[test]
+fn what_comes_and_goes_before_its_ghost_is_begun_leaves_no_trace() {
+    let mut space = running(&[]);
+    step(&mut space, Event::Run { person: person(200, 100, 200, 7), at: NodeId::FRONT, to: N0, kin: vec![] });
+    body(&mut space, N0, BodyEvent::Started { pid: Pid(200) });
+    body(&mut space, N0, BodyEvent::Forked { parent: Pid(200), child: Pid(201) });
+    body(&mut space, N0, exited(201, Exit::Code(0)));
+    body(&mut space, N0, BodyEvent::Reaped { pid: Pid(201) });
+    assert_eq!(step(&mut space, Event::Held { pid: Pid(200) }), []);
+    assert_eq!((space.len(), space.open_steps()), (1, 0));
+}
+
+#[test]
+fn fifteen_thousand_come_and_go_quickly() {
+    let mut space = running(&[7]);
+    let mut effects = Vec::new();
+    let mut tell = |event| space.step(event, &mut effects);
+    let body = |event| Event::Body { node: N0, event };
+    let begin = std::time::Instant::now();
+    for pid in (1000..16_000).map(Pid) {
+        tell(body(BodyEvent::Forked { parent: Pid(200), child: pid }));
+        tell(Event::Done { pid: Pid(200), result: Ok(pid.0) });
+        tell(Event::Held { pid });
+    }
+    for pid in (1000..16_000).map(Pid) {
+        tell(body(exited(pid.0, Exit::Code(0))));
+        tell(body(BodyEvent::Reaped { pid }));
+        tell(Event::Gone { pid });
+        tell(Event::Done { pid: Pid(200), result: Ok(0) });
+    }
+    let took = begin.elapsed();
+    println!("15,000 came and went in {took:?}");
+    assert_eq!((space.len(), space.open_steps()), (2, 0));
+    assert!(took.as_secs() < 2, "{took:?}");
+}

@@ -1,0 +1,164 @@
+//! What is wrong is told in one line or dropped; nothing hangs, nothing leaks.
+
+use super::scene::{holds, wait_for, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::Res;
+use std::fs;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("bad_commands", bad_commands),
+    ("bad_bytes_on_the_port", bad_bytes_on_the_port),
+    ("bad_bytes_on_the_socket", bad_bytes_on_the_socket),
+    ("bad_rounds_leak_nothing", bad_rounds_leak_nothing),
+];
+
+/// Says `bytes` (a Python expression) to the front end's port, and keeps the connection if `stay` says so.
+fn to_port(bytes: &str) -> String {
+    format!(
+        "import socket\nc = socket.create_connection((\"10.77.0.1\", 7706)); c.settimeout(20)\n\
+         try:\n c.sendall({bytes})\n while c.recv(65536): pass\nexcept (ConnectionError, BrokenPipeError): pass\n\
+         except socket.timeout: print(\"hung\")\nprint(\"dropped\")"
+    )
+}
+
+/// The same to every unix socket of the daemons, `stay` seconds long.
+fn to_sockets(bytes: &str) -> String {
+    format!(
+        "import glob, os, socket, stat\n\
+         for f in glob.glob(\"/run/shoal/**\", recursive=True):\n\
+         \x20if not stat.S_ISSOCK(os.lstat(f).st_mode): continue\n\
+         \x20try:\n\
+         \x20 c = socket.socket(socket.AF_UNIX); c.settimeout(20); c.connect(f); c.sendall({bytes})\n\
+         \x20 while c.recv(65536): pass\n\
+         \x20except (ConnectionError, BrokenPipeError): pass\n\
+         \x20except socket.timeout: print(\"hung\", f)\n\
+         print(\"dropped\")"
+    )
+}
+
+fn python(program: &str) -> String {
+    format!("python3 -c '{program}'")
+}
+
+fn bad_commands(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bad_commands", 2)?;
+    let told = |script: &str, code: i32, word: &str| -> Res {
+        let line = s.fails(script, code)?;
+        holds(&format!("{script}: {line:?} says {word:?}"), line.contains(word))
+    };
+    told("shoal run -n 7 true", 125, "7")?;
+    told("shoal run -n 0-9 true", 125, "9")?;
+    told("shoal run -n 0 /no/such/program", 127, "/no/such/program")?;
+    told("shoal run -n 0 no-such-program", 127, "no-such-program")?;
+    told("shoal run -n 0 /etc/passwd", 126, "/etc/passwd")?;
+    told("shoal run -n 0 /", 126, "/")?;
+    told("mkdir /run/gone; cd /run/gone; shoal run -n 0 true", 125, "/run/gone")?;
+    for wrong in ["shoal run -n x true", "shoal run -n 3-1 true", "shoal run", "shoal nonsense", "shoal run -N 0 true"]
+    {
+        let outcome = s.sh(wrong)?;
+        holds(&format!("{wrong}: {}", outcome.text()), outcome.code() != Some(0) && !outcome.err.is_empty())?;
+    }
+    s.kill(s.daemon("n1")?)?;
+    s.until("shoal nodes | grep -q down || shoal nodes | grep -q lost")?;
+    told("shoal run -n 1 true", 125, "1")?;
+    s.prints("shoal run -n 0 echo well", "well")?;
+    Ok(End::Passed)
+}
+
+fn bad_bytes_on_the_port(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bad_bytes_on_the_port", 2)?;
+    let going = s.start("shoal run -n 0 sleep 1010; echo $?");
+    s.until("shoal ps | grep -q 'sleep 1010'")?;
+    for bytes in [
+        "b\"GET / HTTP/1.0\\r\\n\\r\\n\" * 100",
+        "bytes(65536)",
+        "b\"\\xff\" * 65536",
+        "b\"C\" + b\"\\x40\\x00\\x00\\x00\" + bytes(1000)",
+        "b\"C\" + b\"\\x00\\x00\\x00\\x40\" + bytes(1000)",
+        "b\"C\" + bytes(65536)",
+        "b\"S\" + bytes(16) + bytes(65536)",
+        "__import__(\"os\").urandom(1 << 20)",
+        "b\"C\" + __import__(\"os\").urandom(1 << 20)",
+    ] {
+        let lines = s.logs().lines().count();
+        s.prints(&python(&to_port(bytes)), "dropped")?;
+        wait_for(&format!("a line in the log about {bytes}"), || s.logs().lines().count() > lines)?;
+    }
+    // Half a message and then nothing: it is dropped in time, and meanwhile everything goes on.
+    let half: Vec<_> = ["b\"C\"", "b\"\"", "b\"S1234\""].map(|b| s.start(&python(&to_port(b)))).into();
+    s.prints("shoal run -n 0 echo well", "well")?;
+    s.prints("shoal nodes | grep -c up", "2")?;
+    for one in half {
+        let outcome = one.end()?;
+        holds(&format!("half a message is dropped: {}", outcome.text()), outcome.out == "dropped\n")?;
+    }
+    holds("the program lives", going.is_going())?;
+    s.ok("pkill -KILL -f '^(shoal run -n 0 )?sleep 1010'")?;
+    going.end().map(|_| End::Passed)
+}
+
+fn bad_bytes_on_the_socket(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bad_bytes_on_the_socket", 2)?;
+    for bytes in [
+        "b\"\\xff\" * 65536",
+        "b\"\\x40\\x00\\x00\\x00\" + bytes(1000)",
+        "b\"\\x00\\x00\\x00\\x40\" + bytes(1000)",
+        "bytes(4)",
+        "__import__(\"os\").urandom(1 << 20)",
+    ] {
+        let script = python(&to_sockets(bytes));
+        s.prints(&script, "dropped")?;
+    }
+    // A local client may stay as long as it likes; nobody else notices.
+    let half = s.start(&python("import glob, socket, stat, os, time\nl = []\nfor f in glob.glob(\"/run/shoal/**\", recursive=True):\n if stat.S_ISSOCK(os.lstat(f).st_mode):\n  c = socket.socket(socket.AF_UNIX); c.connect(f); c.send(b\"\\0\\0\"); l.append(c)\nprint(len(l), flush=True); time.sleep(8)"));
+    for _ in 0..20 {
+        s.prints("shoal run -n 0 echo well", "well")?;
+    }
+    let outcome = half.end()?;
+    holds(&format!("there is a socket: {}", outcome.text()), outcome.out.trim() != "0")?;
+    Ok(End::Passed)
+}
+
+/// Descriptors, resident KiB of a process.
+fn weight(pid: i32) -> (usize, u64) {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().split(' ').next()?.parse().ok());
+    (fds, rss.unwrap_or(0))
+}
+
+/// 1000 rounds of what is wrong, with what is right between them.
+fn bad_rounds_leak_nothing(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bad_rounds_leak_nothing", 2)?;
+    let rounds = |count: u32| {
+        let program = format!(
+            "import socket, os, subprocess\nfor i in range({count}):\n\
+             \x20c = socket.create_connection((\"10.77.0.1\", 7706)); c.settimeout(20)\n\
+             \x20try:\n  c.sendall((b\"C\", b\"S\", b\"X\", b\"\")[i % 4] + os.urandom(i % 3000))\n  i % 8 or c.shutdown(socket.SHUT_WR)\n\
+             \x20except OSError: pass\n\
+             \x20c.close()\n\
+             \x20i % 10 or subprocess.run([\"shoal\", \"run\", \"-n\", \"0\", \"/no/such\"], stderr=subprocess.DEVNULL)\n\
+             \x20i % 10 or subprocess.run([\"shoal\", \"run\", \"-n\", \"1\", \"true\"], check=True)\n\
+             print(\"end\")"
+        );
+        s.prints(&python(&program), "end")
+    };
+    rounds(100)?;
+    let daemons = [s.daemon("front")?, s.daemon("n0")?, s.daemon("n1")?];
+    let settle = || std::thread::sleep(std::time::Duration::from_secs(1));
+    settle();
+    let before: Vec<(usize, u64)> = daemons.map(weight).into();
+    let processes = s.all().len();
+    for _ in 0..4 {
+        rounds(250)?;
+    }
+    wait_for("no more processes than before", || s.all().len() <= processes)?;
+    wait_for("no more descriptors than before", || daemons.iter().zip(&before).all(|(pid, b)| weight(*pid).0 <= b.0))
+        .map_err(|e| format!("{e}: before {before:?}, now {:?}", daemons.map(weight)))?;
+    for (pid, before) in daemons.iter().zip(&before) {
+        let now = weight(*pid);
+        holds(&format!("memory before {before:?}, after 1000 rounds {now:?}"), now.1 <= before.1 + 2048)?;
+    }
+    Ok(End::Passed)
+}

@@ -1,0 +1,137 @@
+//! The commands as a user types them.
+
+use super::scene::{holds, same, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::{Doing, Res};
+use serde_json::Value;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("run_is_the_program", run_is_the_program),
+    ("run_finds_nodes", run_finds_nodes),
+    ("run_many", run_many),
+    ("run_many_ends", run_many_ends),
+    ("run_on_a_node", run_on_a_node),
+    ("run_streams", run_streams),
+    ("nodes_ps_where", nodes_ps_where),
+    ("all_descendants_show", all_descendants_show),
+];
+
+/// PID, status, directory and arguments.
+fn run_is_the_program(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "run_is_the_program", 2)?;
+    s.prints("shoal run -n 1 hostname", "n1")?;
+    s.prints("shoal run -n 0 -- sh -c 'exit 7'; echo $?", "7")?;
+    s.prints("shoal run -n 0 -- sh -c 'kill -9 $$'; echo $?", "137")?;
+    s.prints("shoal run -n 0 -- sh -c 'kill -TERM $$'; echo $?", "143")?;
+    s.prints("cd /usr/lib; shoal run -n 0 pwd", "/usr/lib")?;
+    s.prints("shoal run -n 0 printf '<%s>' a 'b c' '' -n", "<a><b c><><-n>")?;
+    s.prints("A='x  y' shoal run -n 0 sh -c 'echo \"$A\"'", "x  y")?;
+    s.prints("sh -c 'echo $$; exec shoal run -n 0 sh -c \"echo \\$\\$\"' | uniq | wc -l", "1")?;
+    s.prints("sh -c 'echo $$; shoal run -n 0 sh -c \"echo \\$PPID\"; :' | uniq | wc -l", "1")?;
+    Ok(End::Passed)
+}
+
+/// Where it runs when nothing, a number or all is said.
+fn run_finds_nodes(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "run_finds_nodes", 4)?;
+    s.prints("for i in 1 2 3 4; do shoal run hostname; done | sort -u | wc -l", "4")?;
+    s.prints("shoal run -N 3 hostname | sort -u | wc -l", "3")?;
+    s.prints("shoal run -N 8 hostname | sort | uniq -c | awk '{print $1}' | sort -u", "2")?;
+    s.prints("shoal run -a hostname | sort | tr '\\n' ' '", "n0 n1 n2 n3")?;
+    s.prints("shoal run -n 0-1,3 hostname | sort | tr '\\n' ' '", "n0 n1 n3")?;
+    Ok(End::Passed)
+}
+
+/// Several nodes at once: the relay is the parent, lines can be told apart.
+fn run_many(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "run_many", 4)?;
+    let lines =
+        s.ok("shoal run -a -p -- sh -c 'for i in $(seq 100); do echo line $i; done' | sort | uniq -c | wc -l")?;
+    same("400 lines, none torn, each with its node", lines.as_str(), "400")?;
+    s.prints("shoal run -a -- sh -c 'echo $PPID' | sort -u | wc -l", "1")?;
+    s.prints("shoal run -n 0-3 -- sh -c 'echo $$' | sort -u | wc -l", "4")?;
+    s.prints("echo text | shoal run -a cat | sort | uniq -c | awk '{print $1, $2}'", "4 text")?;
+    Ok(End::Passed)
+}
+
+/// The status of several: the highest code; a signal to the relay reaches all.
+fn run_many_ends(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "run_many_ends", 3)?;
+    s.prints("shoal run -a true; echo $?", "0")?;
+    let code = s.ok("shoal run -a -- sh -c 'test $(hostname) != n1'; echo $?")?;
+    holds(&format!("one copy that fails makes the whole fail ({code})"), code != "0")?;
+    let going = s.start("shoal run -a sleep 1001 & pid=$!; wait $pid; echo $?");
+    super::scene::wait_for("three bodies", || s.count("sleep 1001") >= 3)?;
+    s.ok("pkill -TERM -f '^shoal run -a sleep 1001'")?;
+    let outcome = going.end()?;
+    holds(&format!("the relay is gone ({})", outcome.text()), outcome.out.trim() != "0" && !outcome.late)?;
+    super::scene::wait_for("no body left", || s.count("sleep 1001") == 0)?;
+    Ok(End::Passed)
+}
+
+/// `shoal run` within what `shoal run` started.
+fn run_on_a_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "run_on_a_node", 3)?;
+    s.prints("shoal run -n 0 shoal run -n 1 hostname", "n1")?;
+    s.prints("shoal run -n 0 shoal run -n 1 shoal run -n 2 hostname", "n2")?;
+    s.prints("shoal run -n 0 shoal run -n 0 hostname", "n0")?;
+    s.prints("shoal run -n 0 -- sh -c 'shoal run -n 1 sh -c \"exit 9\"; echo $?'", "9")?;
+    s.prints("echo abc | shoal run -n 0 shoal run -n 1 tr a-z A-Z", "ABC")?;
+    s.prints("shoal run -n 0 -- sh -c 'shoal run -n 1 seq 5 | shoal run -n 2 tail -1'", "5")?;
+    Ok(End::Passed)
+}
+
+/// Bytes, end of file and the broken pipe.
+fn run_streams(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "run_streams", 2)?;
+    s.prints("head -c 50000000 /dev/zero | shoal run -n 0 wc -c", "50000000")?;
+    s.prints("shoal run -n 0 head -c 50000000 /dev/zero | wc -c", "50000000")?;
+    s.prints("shoal run -n 0 yes | head -3 | tr '\\n' ' '", "y y y")?;
+    s.prints("yes | shoal run -n 0 head -3 | tr '\\n' ' '", "y y y")?;
+    s.prints("shoal run -n 0 sh -c 'echo out; echo err >&2' 2>/dev/null", "out")?;
+    s.prints("shoal run -n 0 sh -c 'echo out; echo err >&2' 2>&1 >/dev/null", "err")?;
+    s.prints("shoal run -n 0 cat < /dev/null | wc -c", "0")?;
+    s.prints("shoal run -n 0 yes | head -1; echo ${PIPESTATUS[0]}", "y\n141")?;
+    let sum = "head -c 20000000 /dev/urandom > /tmp/streams.$$; a=$(md5sum < /tmp/streams.$$); \
+               b=$(shoal run -n 0 cat < /tmp/streams.$$ | shoal run -n 1 cat | md5sum); rm /tmp/streams.$$; \
+               test \"$a\" = \"$b\" && echo same";
+    s.prints(sum, "same")?;
+    Ok(End::Passed)
+}
+
+fn nodes_ps_where(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "nodes_ps_where", 3)?;
+    let nodes: Value = serde_json::from_str(&s.ok("shoal nodes --json")?).doing("read nodes --json")?;
+    same("nodes", nodes.as_array().map(Vec::len), Some(3))?;
+    holds("all are up", nodes.as_array().is_some_and(|list| list.iter().all(|n| n["state"] == "up")))?;
+    holds("nodes has a heading and 3 lines", s.ok("shoal nodes")?.lines().count() == 4)?;
+    let going = s.start("shoal run -n 2 sleep 1002 & echo $!; wait $!");
+    s.until("shoal ps | grep -q 'sleep 1002'")?;
+    let list: Value = serde_json::from_str(&s.ok("shoal ps --json")?).doing("read ps --json")?;
+    let row = list.as_array().into_iter().flatten().find(|row| row["command"] == "sleep 1002");
+    let row = row.ok_or("ps --json has no sleep")?;
+    same("its node", row["node"].as_i64(), Some(2))?;
+    let pid = row["pid"].as_i64().ok_or("a PID is a number")?;
+    let place: Value = serde_json::from_str(&s.ok(&format!("shoal where --json {pid}"))?).doing("read where --json")?;
+    same("where", place["node"].as_i64(), Some(2))?;
+    s.prints(&format!("shoal run -n 0 kill -TERM {pid}; echo $?"), "0")?;
+    let outcome = going.end()?;
+    same("PID and status", (outcome.out.trim(), outcome.code()), (pid.to_string().as_str(), Some(143)))?;
+    s.fails("shoal where 4194303", 1)?;
+    Ok(End::Passed)
+}
+
+/// What a program on a node forks is in the front end's ps, at the right place of the tree.
+fn all_descendants_show(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "all_descendants_show", 2)?;
+    let going = s.start("shoal run -n 0 -- sh -c 'sleep 1003 & sleep 1003 & (exec sleep 1003) & wait'; echo $?");
+    s.until("test $(ps -eo comm | grep -c '^sleep$') = 3")?;
+    let tree = s.ok("ps -eo pid,ppid,comm | awk '$3 == \"sleep\" {print $2}' | sort -u | wc -l")?;
+    same("one parent for the three", tree.as_str(), "1")?;
+    s.ok("pkill -x -KILL sleep")?;
+    let outcome = going.end()?;
+    same("the shell ends by itself", outcome.out.trim(), "0")?;
+    super::scene::wait_for("no body is left", || s.count("sleep 1003") == 0)?;
+    Ok(End::Passed)
+}

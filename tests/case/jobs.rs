@@ -1,0 +1,154 @@
+//! Job control of an interactive bash on the front end, with jobs on nodes. Where a text is to be awaited that is also
+//! typed, it is typed with quotes in it (`u''p`), so that the echo is not taken for the answer.
+
+use super::scene::Sandbox;
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::proto::Step;
+use crate::lab::Res;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("job_ctrl_c", job_ctrl_c),
+    ("job_ctrl_z", job_ctrl_z),
+    ("job_kill", job_kill),
+    ("job_tty_input", job_tty_input),
+    ("job_tty_output", job_tty_output),
+    ("job_pipeline", job_pipeline),
+    ("job_terminal", job_terminal),
+    ("job_terminal_inside", job_terminal_inside),
+];
+
+fn key(text: &str) -> Step {
+    Step::Type(text.into())
+}
+
+fn see(text: &str) -> Step {
+    Step::Await(text.into())
+}
+
+/// A line typed at the prompt, and what is then to come.
+fn line(text: &str, answer: &str) -> [Step; 2] {
+    [key(&format!("{text}\n")), see(answer)]
+}
+
+/// A dialogue in a sandbox of its own, from the first prompt to `exit`.
+fn play(place: &Place, name: &str, turns: Vec<Step>) -> Res<End> {
+    let s = Sandbox::new(place, name, 2)?;
+    let mut steps = vec![see("%% ")];
+    steps.extend(turns);
+    steps.push(key("\nexit 0\n"));
+    s.talk(steps)?;
+    Ok(End::Passed)
+}
+
+/// The same, and the next prompt.
+fn short(text: &str, answer: &str) -> [Step; 3] {
+    [key(&format!("{text}\n")), see(answer), see("%% ")]
+}
+
+/// Says `up`, and `cont` whenever it is continued: by then it has the terminal if it is to have it. (Not bash: it ignores
+/// SIGQUIT. The sleeps are short since perl may take a signal just before one.)
+const UP: &str = "shoal run -n 0 perl -e '$SIG{CONT} = sub { print STDERR \"cont\\n\" }; print STDERR \"u\", \"p\\n\"; sleep 1 while 1'";
+
+fn job_ctrl_c(place: &Place) -> Res<End> {
+    let mut turns = Vec::new();
+    for (key_text, status) in [("\x03", "st=130\r"), ("\x1c", "st=131\r")] {
+        turns.extend(line(UP, "up\r"));
+        turns.extend([key(key_text), see("%% ")]);
+        turns.extend(short("echo st=$?", status));
+    }
+    play(place, "job_ctrl_c", turns)
+}
+
+fn job_ctrl_z(place: &Place) -> Res<End> {
+    let mut turns = Vec::new();
+    turns.extend(line(UP, "up\r"));
+    turns.extend([key("\x1a"), see("Stopped"), see("%% ")]);
+    turns.extend(short("echo st=$?", "st=148\r"));
+    turns.extend(short("jobs", "Stopped"));
+    turns.extend(line("bg", "cont\r"));
+    turns.extend(short("jobs", "Running"));
+    turns.extend(short("kill -STOP %1; until jobs %1 | grep -q Stopped; do sleep 0.05; done", "\n"));
+    turns.extend(line("fg", "cont\r"));
+    turns.extend([key("\x1a"), see("Stopped"), see("%% ")]);
+    turns.extend(line("fg", "cont\r"));
+    turns.extend([key("\x03"), see("%% ")]);
+    turns.extend(short("echo st=$?", "st=130\r"));
+    turns.extend(line("jobs; echo non''e", "none\r"));
+    play(place, "job_ctrl_z", turns)
+}
+
+fn job_kill(place: &Place) -> Res<End> {
+    let mut turns = Vec::new();
+    for (signal, status) in [("TERM", "st=143\r"), ("KILL", "st=137\r"), ("INT", "st=130\r")] {
+        turns.extend(line(&format!("{UP} &"), "up\r"));
+        turns.extend(short(&format!("kill -{signal} %1; wait %1; echo st=$?"), status));
+    }
+    turns.extend(line(&format!("{UP} &"), "up\r"));
+    turns.extend(line("kill -STOP %1; until jobs %1 | grep -q Stopped; do sleep 0.05; done; echo s''een", "seen\r"));
+    turns.extend(line("kill -TERM %1; kill -CONT %1; wait %1; echo st=$?", "st=143\r"));
+    play(place, "job_kill", turns)
+}
+
+/// `jobs -l`, when the job has stopped.
+const STOPPED: &str = "until jobs %1 | grep -q Stopped; do sleep 0.05; done; jobs -l";
+
+fn job_tty_input(place: &Place) -> Res<End> {
+    let mut turns = Vec::new();
+    turns.extend(line("shoal run -n 0 cat &", "%% "));
+    turns.extend(short(STOPPED, "Stopped (tty input)"));
+    turns.extend(line("fg", "run -n 0 cat"));
+    turns.extend([key("hello\n"), see("hello"), see("hello"), key("\x04"), see("%% ")]);
+    turns.extend(short("echo st=$?", "st=0\r"));
+    // One that never reads goes on in the background.
+    turns.extend(line("shoal run -n 0 sh -c 'echo qui\"\"et' & wait $!; echo st=$?", "quiet\r"));
+    turns.push(see("st=0\r"));
+    play(place, "job_tty_input", turns)
+}
+
+fn job_tty_output(place: &Place) -> Res<End> {
+    let mut turns = Vec::new();
+    turns.extend(line("stty tostop", "%% "));
+    turns.extend(line("shoal run -n 0 echo te''xt &", "%% "));
+    turns.extend(short(STOPPED, "Stopped (tty output)"));
+    turns.extend(line("fg", "text\r"));
+    turns.extend(line("stty -tostop; echo st=$?", "st=0\r"));
+    play(place, "job_tty_output", turns)
+}
+
+fn job_pipeline(place: &Place) -> Res<End> {
+    let mut turns = Vec::new();
+    turns.extend(short("shoal run -n 0 seq 1000 | shoal run -n 1 tail -1", "1000\r"));
+    turns.extend(line(&format!("{UP} | shoal run -n 1 cat"), "up\r"));
+    turns.extend([key("\x1a"), see("Stopped"), see("%% ")]);
+    turns.extend(line("fg", "cont\r"));
+    turns.extend([key("\x03"), see("%% ")]);
+    turns.extend(line("echo st=$?", "st=130\r"));
+    play(place, "job_pipeline", turns)
+}
+
+/// `-t`: a terminal on the node, of the caller's size.
+fn job_terminal(place: &Place) -> Res<End> {
+    let mut turns = Vec::new();
+    turns.extend(line("shoal run -n 0 -t sh -c 'tty; stty size'; echo st=$?", "/dev/pts/"));
+    turns.extend([see("24 100"), see("st=0")]);
+    turns.extend(line("shoal run -n 0 sh -c 'tty; exit 3'; echo st=$?", "not a tty"));
+    turns.push(see("st=3"));
+    play(place, "job_terminal", turns)
+}
+
+/// Job control of a bash on a node, through `-t`.
+fn job_terminal_inside(place: &Place) -> Res<End> {
+    let mut turns = Vec::new();
+    turns.extend(line("PS1='in%% ' shoal run -n 0 -t bash --norc --noprofile --noediting -i", "in%% "));
+    turns.extend(line("hostname", "n0\r"));
+    turns.extend(line("sh -c 'echo u\"\"p; exec sleep 1000'", "up\r"));
+    turns.extend([key("\x1a"), see("Stopped"), see("in%% ")]);
+    turns.extend(line("echo st=$?", "st=148"));
+    turns.extend(line("fg", "sleep 1000"));
+    turns.extend([key("\x03"), see("in%% ")]);
+    turns.extend(line("echo st=$?", "st=130"));
+    turns.extend(line("exit 5", "%% "));
+    turns.extend(line("echo st=$?", "st=5"));
+    play(place, "job_terminal_inside", turns)
+}

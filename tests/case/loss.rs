@@ -1,0 +1,176 @@
+//! Parts are lost: the daemon of a node, a node, its link, the front end's daemon. The agreed time is 5 s.
+
+use super::scene::{holds, same, wait_for, wait_within, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::Res;
+use std::time::Duration;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("lost_node_daemon", lost_node_daemon),
+    ("lost_node", lost_node),
+    ("lost_link_cut", lost_link_cut),
+    ("lost_link_silent", lost_link_silent),
+    ("lost_node_with_kin", lost_node_with_kin),
+    ("short_silence_loses_nothing", short_silence_loses_nothing),
+    ("front_restarts", front_restarts),
+    ("front_restarts_during_output", front_restarts_during_output),
+    ("front_restarts_with_an_exit_between", front_restarts_with_an_exit_between),
+    ("front_gone", front_gone),
+];
+
+/// The agreed time, one second for a loaded machine, and what the front end waits longer than the node.
+const AGREED: Duration = Duration::from_secs(8);
+
+/// Programs on n0 that are to end, and one on n1 that is not to notice.
+fn lose(place: &Place, name: &str, cut: fn(&Sandbox) -> Res, heal: fn(&Sandbox) -> Res) -> Res<End> {
+    let s = Sandbox::new(place, name, 2)?;
+    let lost = s.start("shoal run -n 0 -- sh -c 'sleep 1020 & sleep 1020'; echo $?");
+    let other = s.start("shoal run -n 1 -- sh -c 'read x; echo $x; exec sleep 1021' <<< lives; echo $?");
+    wait_for("the programs are there", || s.count("sleep 1020") == 2 && s.count("sleep 1021") == 1)?;
+    cut(&s)?;
+    wait_within(AGREED, "the bodies are dead", &mut || s.count("sleep 1020") == 0)?;
+    wait_within(AGREED, "the command ends", &mut || !lost.is_going())?;
+    same("as if killed", lost.end()?.out.trim(), "137")?;
+    s.until("! ps -e | grep -q defunct; ! shoal ps | grep -q 'sleep 1020'")?;
+    s.until("! shoal nodes | grep '^ *n\\?0 ' | grep -qw up")?;
+    holds("the other node's program lives", other.is_going() && s.count("sleep 1021") == 1)?;
+    s.prints("shoal run -n 1 echo well", "well")?;
+    heal(&s)?;
+    s.until("shoal run -n 0 true 2>/dev/null")?;
+    s.prints("shoal run -n 0 hostname", "n0")?;
+    s.ok("pkill -TERM -f '^(shoal run -n 1 .*)?sleep 1021'")?;
+    same("the other ends when it is told to", other.end()?.out.trim(), "lives\n143")?;
+    Ok(End::Passed)
+}
+
+fn lost_node_daemon(place: &Place) -> Res<End> {
+    lose(place, "lost_node_daemon", |s| s.kill(s.daemon("n0")?), |s| s.restart("n0"))
+}
+
+/// All processes of the node at once; it cannot come back in a sandbox.
+fn lost_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "lost_node", 2)?;
+    let lost = s.start("shoal run -n 0 sleep 1022; echo $?");
+    let other = s.start("shoal run -n 1 sleep 1023; echo $?");
+    wait_for("the programs are there", || s.count("sleep 1022") == 1 && s.count("sleep 1023") == 1)?;
+    s.kill(s.machine("n0")?)?;
+    wait_within(AGREED, "the command ends", &mut || !lost.is_going())?;
+    same("as if killed", lost.end()?.out.trim(), "137")?;
+    holds("the other lives", other.is_going() && s.count("sleep 1023") == 1)?;
+    s.fails("shoal run -n 0 true", 125)?;
+    s.prints("shoal run hostname", "n1")?;
+    s.ok("pkill -TERM -f '^(shoal run -n 1 )?sleep 1023'")?;
+    same("the other", other.end()?.out.trim(), "143")?;
+    Ok(End::Passed)
+}
+
+fn lost_link_cut(place: &Place) -> Res<End> {
+    let cut = |s: &Sandbox| s.network("n0", &["ip", "link", "set", "eth0", "down"]);
+    lose(place, "lost_link_cut", cut, |s| s.network("n0", &["ip", "link", "set", "eth0", "up"]))
+}
+
+/// The cable is in, nothing comes through: the node's port leaves the bridge.
+fn lost_link_silent(place: &Place) -> Res<End> {
+    lose(
+        place,
+        "lost_link_silent",
+        |s| s.network("sandbox", &["ip", "link", "set", "n0", "nomaster"]),
+        |s| s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"]),
+    )
+}
+
+/// A parent on n1 whose child on n0 is lost: wait tells it, as of a kill. A child whose parent is lost is an orphan.
+fn lost_node_with_kin(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "lost_node_with_kin", 3)?;
+    let waits = s.start("shoal run -n 1 -- sh -c 'shoal run -n 0 sleep 1024; echo child $?; exit 4'; echo $?");
+    let orphan =
+        s.start("shoal run -n 0 -- sh -c 'shoal run -n 2 sh -c \"sleep 7; echo orphan\" & wait'; echo $?; sleep 9");
+    wait_for("the child is there", || s.count("sleep 1024") == 1 && s.count("sleep 7") == 1)?;
+    s.kill(s.daemon("n0")?)?;
+    wait_within(AGREED, "the parent is told", &mut || !waits.is_going())?;
+    same("the parent's tale", waits.end()?.out.trim(), "child 137\n4")?;
+    let outcome = orphan.end()?;
+    let lines: Vec<&str> = outcome.out.lines().collect();
+    holds(&format!("the parent was lost: {}", outcome.text()), lines.first() == Some(&"137"))?;
+    Ok(End::Passed)
+}
+
+/// Shorter than the agreed time.
+fn short_silence_loses_nothing(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "short_silence_loses_nothing", 2)?;
+    let going = s.start("shoal run -n 0 -- sh -c 'for i in $(seq 60); do echo $i; sleep 0.1; done' | md5sum");
+    wait_for("it has begun", || s.count("sleep 0.1") == 1)?;
+    s.network("sandbox", &["ip", "link", "set", "n0", "nomaster"])?;
+    std::thread::sleep(Duration::from_millis(1500));
+    s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"])?;
+    same("the output", going.end()?.out.trim(), s.ok("seq 60 | md5sum")?.as_str())?;
+    Ok(End::Passed)
+}
+
+fn kill_front_and_restart(s: &Sandbox) -> Res {
+    s.kill(s.daemon("front")?)?;
+    s.restart("front")
+}
+
+fn front_restarts(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "front_restarts", 2)?;
+    let going = s.start("shoal run -n 0 -- sh -c 'trap \"exit 3\" TERM; sleep 1025 & wait'; echo $?");
+    wait_for("the program is there", || s.count("sleep 1025") == 1)?;
+    for _ in 0..3 {
+        kill_front_and_restart(&s)?;
+        s.until("test $(shoal nodes | grep -cw up) = 2")?;
+        holds("the program lives", going.is_going() && s.count("sleep 1025") == 1)?;
+        s.prints("shoal run -n 1 hostname", "n1")?;
+    }
+    s.prints("ps -eo comm | grep -c '^sleep$'", "1")?;
+    s.ok("pkill -TERM -f '^(shoal run -n 0 -- )?sh -c trap'")?;
+    same("a signal finds it after the restart", going.end()?.out.trim(), "3")?;
+    wait_for("its child goes", || {
+        let _ = s.ok("pkill -KILL -x sleep");
+        s.count("sleep 1025") == 0
+    })?;
+    Ok(End::Passed)
+}
+
+/// Nothing lost, nothing doubled.
+fn front_restarts_during_output(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "front_restarts_during_output", 2)?;
+    let going = s.start("shoal run -n 0 -- sh -c 'for i in $(seq 300); do seq $i; sleep 0.02; done' | md5sum");
+    let through = s.start("seq 3000000 | shoal run -n 1 -- sh -c 'sleep 1; cat' | md5sum");
+    wait_for("it has begun", || s.count("sleep 0.02") == 1)?;
+    kill_front_and_restart(&s)?;
+    s.until("test $(shoal nodes | grep -cw up) = 2")?;
+    same("output", going.end()?.out.trim(), s.ok("for i in $(seq 300); do seq $i; done | md5sum")?.as_str())?;
+    same("input and output", through.end()?.out.trim(), s.ok("seq 3000000 | md5sum")?.as_str())?;
+    Ok(End::Passed)
+}
+
+/// What happens while the daemon is away is told when it is back: a body's end, a SIGKILL to a ghost.
+fn front_restarts_with_an_exit_between(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "front_restarts_with_an_exit_between", 2)?;
+    let ends = s.start("shoal run -n 0 -- sh -c 'sleep 1026; exit 6'; echo $?");
+    let killed = s.start("exec shoal run -n 1 sleep 1027");
+    wait_for("the programs are there", || s.count("sleep 1026") == 1 && s.count("sleep 1027") == 1)?;
+    let body = s.all().into_iter().find(|p| crate::lab::procs::command_line(p) == "sleep 1026");
+    s.kill(s.daemon("front")?)?;
+    s.kill(body.ok_or("the body is there")?.pid)?;
+    s.ok("pkill -KILL -f '^(shoal run -n 1 )?sleep 1027'")?;
+    s.restart("front")?;
+    same("an exit in the gap", ends.end()?.out.trim(), "6")?;
+    same("a SIGKILL in the gap", killed.end()?.signal(), Some(9))?;
+    wait_for("its body is dead", || s.count("sleep 1027") == 0)?;
+    Ok(End::Passed)
+}
+
+/// Not restarted: the nodes kill, and the commands end.
+fn front_gone(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "front_gone", 2)?;
+    let going = s.start("shoal run -n 0 sleep 1028; echo $?");
+    wait_for("the program is there", || s.count("sleep 1028") == 1)?;
+    s.kill(s.daemon("front")?)?;
+    wait_within(AGREED, "the body is dead", &mut || s.count("sleep 1028") == 0)?;
+    wait_within(Duration::from_secs(60), "the command ends", &mut || !going.is_going())?;
+    same("as if killed", going.end()?.out.trim(), "137")?;
+    Ok(End::Passed)
+}

@@ -1,0 +1,85 @@
+//! Ordinary users: what they start is theirs, what others started is not.
+
+use super::scene::{holds, same, wait_for, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::Res;
+
+pub(crate) const SCENES: &[Scene] =
+    &[("user_runs", user_runs), ("user_kills", user_kills), ("user_cannot_use_our_files", user_cannot_use_our_files)];
+
+/// Before a command: as this user, in two further groups.
+const ANN: &str = "setpriv --reuid 61001 --regid 61001 --groups 61001,61005";
+const BOB: &str = "setpriv --reuid 61002 --regid 61002 --clear-groups";
+
+fn user_runs(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_runs", 2)?;
+    s.prints(&format!("{ANN} shoal run -n 0 id -u"), "61001")?;
+    s.prints(&format!("{ANN} shoal run -n 0 id -G"), "61001 61005")?;
+    s.prints(&format!("{BOB} shoal run -n 0 id -G"), "61002")?;
+    s.prints(&format!("{ANN} shoal run -n 0 cat /etc/shadow 2>/dev/null; echo $?"), "1")?;
+    s.prints(&format!("{ANN} shoal run -n 0 sh -c 'grep CapEff /proc/self/status'"), "CapEff:\t0000000000000000")?;
+    s.prints(&format!("{ANN} shoal run -n 0 shoal run -n 1 id -u"), "61001")?;
+    let going = s.start(&format!("{ANN} shoal run -n 0 sh -c 'sleep 1004 & sleep 1004; wait'; echo $?"));
+    s.until("test $(ps -eo uid,comm | grep -c '^ *61001 sleep') = 2")?;
+    s.ok(&format!("{ANN} pkill -u 61001 -x sleep"))?;
+    going.end()?;
+    wait_for("no body is left", || s.count("sleep 1004") == 0)?;
+    Ok(End::Passed)
+}
+
+fn user_kills(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_kills", 2)?;
+    let ann = s.start(&format!("{ANN} shoal run -n 0 sleep 1005; echo $?"));
+    let root = s.start("shoal run -n 0 sleep 1006; echo $?");
+    s.until("test $(ps -eo comm | grep -c '^sleep$') = 2 || test $(shoal ps | grep -c 'sleep 100[56]') = 2")?;
+    let pid = |number: i32| {
+        s.ok(&format!("shoal ps --json | python3 -c 'import json, sys; print([p[\"pid\"] for p in json.load(sys.stdin) if p[\"command\"] == \"sleep {number}\"][0])'"))
+    };
+    let (of_ann, of_root) = (pid(1005)?, pid(1006)?);
+    for from in ["", "shoal run -n 0 ", "shoal run -n 1 "] {
+        for target in [&of_ann, &of_root] {
+            let err = s.sh(&format!("{BOB} {from}bash -c 'kill -KILL {target}'"))?.err;
+            holds(&format!("{from}kill by another user is refused: {err}"), err.contains("not permitted"))?;
+        }
+        let err = s.sh(&format!("{ANN} {from}bash -c 'kill -KILL {of_root}'"))?.err;
+        holds(&format!("{from}kill of root's is refused: {err}"), err.contains("not permitted"))?;
+    }
+    holds("both live", ann.is_going() && root.is_going())?;
+    s.ok(&format!("{ANN} shoal run -n 1 bash -c 'kill -TERM {of_ann}'"))?;
+    same("ann's own kill", ann.end()?.out.trim(), "143")?;
+    s.ok(&format!("kill -KILL {of_root}"))?;
+    same("root's kill", root.end()?.out.trim(), "137")?;
+    Ok(End::Passed)
+}
+
+/// The hold files and sockets: opening them, reading and writing, gives an ordinary user nothing and hangs nobody.
+fn user_cannot_use_our_files(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_cannot_use_our_files", 2)?;
+    let going = s.start("shoal run -n 0 sleep 1007; echo $?");
+    s.until("shoal ps | grep -q 'sleep 1007'")?;
+    let files = "awk '$3 ~ /^fuse/ {print $2}' /proc/mounts | while read dir; do find $dir -maxdepth 3; done";
+    let tries = format!(
+        "export -n PS1; {files} > /run/files; chmod 644 /run/files; \
+         {BOB} bash -c 'while read f; do timeout 5 cat \"$f\"; test $? = 124 && echo hung \"$f\"; \
+         timeout 5 bash -c \"echo x > \\\"$f\\\"\"; test $? = 124 && echo hung \"$f\"; done < /run/files' 2>/dev/null; echo end"
+    );
+    s.prints(&tries, "end")?;
+    s.prints(
+        &format!("{BOB} bash -c 'for f in /run/shoal/key /run/shoal/*.key; do cat $f; done' 2>/dev/null; echo end"),
+        "end",
+    )?;
+    let sockets = "import glob, os, socket, stat\n\
+        for f in glob.glob(\"/run/shoal/**\", recursive=True):\n\
+        \x20if stat.S_ISSOCK(os.lstat(f).st_mode):\n\
+        \x20 try:\n\
+        \x20  c = socket.socket(socket.AF_UNIX); c.settimeout(5); c.connect(f); c.send(b\"\\xff\" * 4096); c.recv(4096)\n\
+        \x20 except OSError as e: pass\n\
+        print(\"end\")";
+    s.prints(&format!("{BOB} python3 -c '{sockets}'"), "end")?;
+    holds("the program lives", going.is_going())?;
+    s.prints("shoal run -n 0 echo well", "well")?;
+    s.ok("pkill -KILL -f '^(shoal run -n 0 )?sleep 1007'")?;
+    going.end()?;
+    Ok(End::Passed)
+}
