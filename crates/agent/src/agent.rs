@@ -93,8 +93,8 @@ pub(crate) struct Agent {
     pub(crate) lost_grace_us: u64,
     /// Monotonic.
     pub(crate) next_beat_us: u64,
-    /// The link's descriptor and interest as epoll has them.
-    pub(crate) polled_link: Option<(i32, kern::epoll::Interest)>,
+    /// The connection and the interest as epoll has them.
+    pub(crate) polled_link: Option<(u64, kern::epoll::Interest)>,
     pub(crate) channel_port: u16,
 
     pub(crate) leases: Leases,

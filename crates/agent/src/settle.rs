@@ -47,6 +47,9 @@ impl Agent {
     }
 
     fn settle_leaving(&mut self, pid: Pid) {
+        if !self.bodies.has(pid) {
+            return self.settle_stand_in(pid);
+        }
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
             return;
         }
@@ -60,6 +63,14 @@ impl Agent {
             Ok(stat) if stat.ended() => self.zombie(&stat),
             // The record comes before the end; or the other threads live on.
             Ok(_) => self.handle(pid, Interest::READ),
+        }
+    }
+
+    /// A stand-in ends: as soon as it has, its children are another's, though its own parent here may not be able to wait yet.
+    fn settle_stand_in(&mut self, pid: Pid) {
+        match self.proc.stat(pid) {
+            Ok(stat) if !stat.ended() && self.stands.has(pid) => self.handle(pid, Interest::READ),
+            _ => self.orphans(pid),
         }
     }
 
@@ -105,7 +116,10 @@ impl Agent {
     /// A handle is ready: the body has ended, or its parent has waited.
     pub(crate) fn handle_ready(&mut self, pid: Pid, hangup: bool) {
         match self.bodies.get(pid).map(|body| body.life) {
-            None => drop(self.handles.remove(&pid)),
+            None => {
+                self.handles.remove(&pid);
+                self.leaving.insert(pid);
+            }
             Some(Life::Ended) if hangup => self.reaped(pid),
             Some(Life::Ended) => {}
             Some(_) => {
