@@ -16,7 +16,7 @@ pub struct Setup {
     pub stack_size: u64,
     /// Group to join, 0 to lead a new one, -1 to leave it; not used with `session`.
     pub pgid: i64,
-    /// 1: make a session, with descriptor 0 as its terminal.
+    /// 1: make a session, with descriptor 0 as its terminal; 2: one without a terminal; 0: none.
     pub session: u64,
     /// The process that has the descriptors for 0, 1, 2 (the agent), and their numbers there.
     pub owner: u64,
@@ -136,7 +136,7 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
             must(Stage::Group, call(libc::SYS_setpgid, [0, s.pgid as u64, 0, 0, 0, 0]))?;
         }
         descriptors(s).map_err(|errno| (errno, Stage::Descriptors))?;
-        if s.session != 0 {
+        if s.session == 1 {
             must(Stage::Terminal, call(libc::SYS_ioctl, [0, libc::TIOCSCTTY, 0, 0, 0, 0]))?;
         }
         for i in 0..s.limit_count {
