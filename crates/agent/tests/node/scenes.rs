@@ -7,6 +7,15 @@ use wire::node::{KillTarget, ToFront, ToNode};
 
 type Scene = fn();
 
+fn bench() {
+    let mut front = Front::new("bench");
+    front.shell(5001, "/tmp/forkloop /tmp/forkloop.out 10000");
+    while !matches!(front.told.last(), Some(BodyEvent::Reaped { pid: Pid(5001) })) {
+        front.serve(50);
+    }
+    println!("events {}", front.told.len());
+}
+
 pub(crate) const ALL: &[(&str, Scene)] = &[
     ("a_program_starts_ends_and_is_reaped", a_program_starts_ends_and_is_reaped),
     ("what_cannot_be_run_is_told_as_a_shell_would", what_cannot_be_run_is_told_as_a_shell_would),
@@ -20,6 +29,7 @@ pub(crate) const ALL: &[(&str, Scene)] = &[
     ("a_handle_on_somebody_elsewhere_is_a_stand_in", a_handle_on_somebody_elsewhere),
     ("questions_go_to_the_front_end_and_answers_come_back", questions_go_to_the_front_end),
     ("an_agent_that_hangs_is_killed_in_time", an_agent_that_hangs_is_killed),
+    ("bench", bench),
     ("when_beats_stop_everything_dies_and_the_node_joins_again", when_beats_stop_everything_dies),
 ];
 
