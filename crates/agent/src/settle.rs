@@ -150,6 +150,12 @@ impl Agent {
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
             return;
         }
+        // What ended before it is told before it.
+        for child in self.bodies.children(pid) {
+            if self.leaving.remove(&child) {
+                self.settle_leaving(child);
+            }
+        }
         self.bodies.set_life(pid, Life::Ended);
         self.events.push(BodyEvent::Exited { pid, exit, usage });
         self.orphans(pid);
