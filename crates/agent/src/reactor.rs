@@ -40,7 +40,7 @@ impl Agent {
             Some(Token::Ghosts) => self.serve_ghosts()?,
             Some(Token::Gate) => self.serve_gate(),
             Some(Token::Children) => {
-                while self.children.next()?.is_some() {}
+                while self.children.take()?.is_some() {}
                 self.watch();
                 self.reap();
             }

@@ -67,7 +67,7 @@ impl Agent {
             return;
         }
         match self.proc.stat(pid) {
-            // Waited for already, so nobody needs its status any more.
+            // Waited for already by a parent that is here too, so nobody needs its status any more.
             Err(_) if !self.waited_by_us(pid) => {
                 self.ended(pid, Exit::Code(0), Usage::default());
                 self.reaped(pid);
