@@ -7,6 +7,7 @@ use crate::events::Events;
 use crate::fence::Fence;
 use crate::gate::Waiting;
 use crate::leases::Leases;
+use crate::pace::Pace;
 use crate::spawn::Starts;
 use crate::stands::Stands;
 use crate::streams::Streams;
@@ -101,6 +102,7 @@ pub(crate) struct Agent {
     pub(crate) fence: Fence,
     pub(crate) records: Records,
     pub(crate) scratch: Vec<Record>,
+    pub(crate) pace: Pace,
 
     pub(crate) bodies: Bodies,
     pub(crate) events: Events,

@@ -21,11 +21,24 @@ pub(crate) fn usage(from: kern::wait::Usage) -> Usage {
 }
 
 impl Agent {
+    /// Is there something to tell, and no batch under way?
+    pub(crate) fn has_news(&self) -> bool {
+        self.uplink.up() && self.events.idle() && (self.events.ready() || !self.leaving.is_empty())
+    }
+
+    /// Sends the next batch when it is time.
+    pub(crate) fn tell_in_time(&mut self) {
+        if self.has_news() && self.pace.may_tell(monotonic_us()) {
+            self.tell();
+        }
+    }
+
     /// Sends the next batch, if none is under way and there is something to tell.
     pub(crate) fn tell(&mut self) {
-        if !self.uplink.up() || !(self.events.ready() || self.events.idle() && !self.leaving.is_empty()) {
+        if !self.has_news() {
             return;
         }
+        self.pace.told(monotonic_us());
         self.settle();
         if let Some((batch, events)) = self.events.take() {
             self.uplink.send(&ToFront::Events { batch, events });
@@ -54,7 +67,7 @@ impl Agent {
             return;
         }
         match self.proc.stat(pid) {
-            // Waited for already, so nobody needs its status any more.
+            // Waited for already by a parent that is here too, so nobody needs its status any more.
             Err(_) if !self.waited_by_us(pid) => {
                 self.ended(pid, Exit::Code(0), Usage::default());
                 self.reaped(pid);
@@ -137,6 +150,12 @@ impl Agent {
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
             return;
         }
+        // What ended before it is told before it.
+        for child in self.bodies.children(pid) {
+            if self.leaving.remove(&child) {
+                self.settle_leaving(child);
+            }
+        }
         self.bodies.set_life(pid, Life::Ended);
         self.events.push(BodyEvent::Exited { pid, exit, usage });
         self.orphans(pid);
@@ -179,15 +198,22 @@ impl Agent {
         match change {
             Change::Ended(exit) => {
                 if self.bodies.has(pid) {
+                    self.pace.hurry();
                     self.ended(pid, exit, used);
                     self.reaped(pid);
                 } else {
                     self.stand_in_reaped(pid);
                 }
             }
-            Change::Stopped(sig) if self.bodies.has(pid) => self.events.push(BodyEvent::Stopped { pid, sig }),
-            Change::Continued if self.bodies.has(pid) => self.events.push(BodyEvent::Continued { pid }),
-            Change::Stopped(_) | Change::Continued => {}
+            _ if !self.bodies.has(pid) => {}
+            Change::Stopped(sig) => {
+                self.pace.hurry();
+                self.events.push(BodyEvent::Stopped { pid, sig });
+            }
+            Change::Continued => {
+                self.pace.hurry();
+                self.events.push(BodyEvent::Continued { pid });
+            }
         }
     }
 
