@@ -7,6 +7,7 @@ use crate::events::Events;
 use crate::fence::Fence;
 use crate::gate::Waiting;
 use crate::leases::Leases;
+use crate::pace::Pace;
 use crate::spawn::Starts;
 use crate::stands::Stands;
 use crate::streams::Streams;
@@ -93,14 +94,15 @@ pub(crate) struct Agent {
     pub(crate) lost_grace_us: u64,
     /// Monotonic.
     pub(crate) next_beat_us: u64,
-    /// The link's descriptor and interest as epoll has them.
-    pub(crate) polled_link: Option<(i32, kern::epoll::Interest)>,
+    /// The connection and the interest as epoll has them.
+    pub(crate) polled_link: Option<(u64, kern::epoll::Interest)>,
     pub(crate) channel_port: u16,
 
     pub(crate) leases: Leases,
     pub(crate) fence: Fence,
     pub(crate) records: Records,
     pub(crate) scratch: Vec<Record>,
+    pub(crate) pace: Pace,
 
     pub(crate) bodies: Bodies,
     pub(crate) events: Events,

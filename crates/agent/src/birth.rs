@@ -147,6 +147,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
         leases,
         fence: Default::default(),
         scratch: Vec::new(),
+        pace: Default::default(),
         bodies: Default::default(),
         events: Default::default(),
         checks: Default::default(),

@@ -3,7 +3,7 @@
 use crate::agent::{Agent, Token};
 use kern::clock::{boottime_us, monotonic_us};
 use link::beat::NodeLife;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use tracing::{info, warn};
 use vocab::{NodeId, Pid, Result};
 use wire::event::Person;
@@ -84,7 +84,10 @@ impl Agent {
         // The Hello counts as a beat. What was promised before holds until the new time is over.
         self.life = NodeLife::new(self.uplink.hello_us(), lost_after_us);
         self.next_beat_us = monotonic_us();
-        if self.leases.replace(leases) && self.fence.is_up() {
+        if let Some(first) = self.leases.replace(leases) {
+            self.move_cursor(first);
+        }
+        if self.fence.is_up() {
             self.turn_leases();
         }
         self.events.begin_again();
@@ -126,7 +129,7 @@ impl Agent {
 
     /// Keeps epoll's idea of the link's descriptor right.
     pub(crate) fn poll_link(&mut self) -> Result<()> {
-        let wanted = self.uplink.waits_for().map(|(fd, interest)| (fd.as_raw_fd(), interest));
+        let wanted = self.uplink.waits_for().map(|(_, interest)| (self.uplink.connection(), interest));
         if wanted == self.polled_link {
             return Ok(());
         }

@@ -166,8 +166,8 @@ impl Planner<'_> {
         (member, member == NURSERY || person.ppid == Pid::INIT)
     }
 
-    /// A stand-in in session `sid`; the leader's is made if there is none. [`NURSERY`] for the session of init, and when the
-    /// leader is a body, so that its number is taken.
+    /// A stand-in in session `sid`; the leader's is made if there is none. [`NURSERY`] for the session of init, and when
+    /// only bodies are in it: its number is taken then, and nobody but they could have a child there.
     fn member(&mut self, sid: Pid) -> Pid {
         if sid.0 <= 1 {
             return NURSERY;
@@ -179,7 +179,7 @@ impl Planner<'_> {
         members.sort_unstable();
         match members.iter().find(|pid| **pid == sid).or(members.first()) {
             Some(member) => *member,
-            None if self.bodies.has(sid) => NURSERY,
+            None if self.bodies.needs(sid) => NURSERY,
             None => {
                 let (person, why) = self.leader(sid, sid);
                 self.make(Make { maker: NURSERY, sibling: true, person, why, place: Place::Session });
@@ -203,6 +203,9 @@ impl Planner<'_> {
     fn join(&mut self, pgid: Pid, sid: Pid, from: Pid) -> Place {
         if pgid.0 <= 1 || self.place_of(from).0 == pgid {
             return Place::Stay;
+        }
+        if self.place_of(from).1 != sid {
+            return Place::Lead; // no group can be joined from another session (setpgid(2), EPERM)
         }
         let in_group = |person: &Person| person.pgid == pgid && person.sid == sid;
         let exists = self.made.values().any(|place| *place == (pgid, sid))
@@ -311,6 +314,16 @@ mod tests {
         let mut bodies = Bodies::default();
         bodies.add(person(100, 1, 100, 100));
         assert!(plan(&person(200, 100, 200, 100), false, &[], &Stands::default(), &bodies).is_err());
+    }
+
+    #[test]
+    fn a_session_of_bodies_alone_cannot_be_joined() {
+        let mut bodies = Bodies::default();
+        bodies.add(person(2_000_000, 1, 150, 100));
+        let kin = [person(180, 1, 150, 100)];
+        let plan = plan(&person(200, 180, 150, 100), false, &kin, &Stands::default(), &bodies).expect("a plan");
+        assert_eq!(makes(&plan), [(180, 0, true, Place::Lead)]);
+        assert_eq!(plan.place, Place::Lead);
     }
 
     #[test]

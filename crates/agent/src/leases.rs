@@ -46,14 +46,22 @@ impl Leases {
         self.all.iter().any(|lease| lease.has(pid))
     }
 
-    /// Takes over what a Welcome says, in place of all before. `true` when something is new.
-    pub(crate) fn replace(&mut self, leases: Vec<Lease>) -> bool {
-        let new = leases.iter().any(|lease| !self.all.contains(lease));
+    /// Takes over what a Welcome says, in place of all before. Where the cursor has to go, when the range that it is in is
+    /// no longer ours.
+    pub(crate) fn replace(&mut self, leases: Vec<Lease>) -> Option<Pid> {
         let at = self.all.get(self.current).copied();
         self.all = leases;
-        self.current = at.and_then(|at| self.all.iter().position(|l| *l == at)).unwrap_or(0);
-        self.asked &= !new;
-        new
+        self.asked = false;
+        match at.and_then(|at| self.all.iter().position(|lease| *lease == at)) {
+            Some(current) => {
+                self.current = current;
+                None
+            }
+            None => {
+                self.current = 0;
+                self.start()
+            }
+        }
     }
 
     /// Another lease has come.
@@ -145,11 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reconnect_with_the_same_leases_changes_nothing() {
+    fn a_reconnect_with_the_same_leases_changes_nothing_and_with_others_moves_the_cursor() {
         let mut leases = Leases::default();
-        assert!(leases.replace(vec![lease(1000, 1999), lease(3000, 3999)]));
+        assert_eq!(leases.replace(vec![lease(1000, 1999), lease(3000, 3999)]), Some(Pid(1000)));
         assert_eq!(leases.given(Pid(1990)), Step::Move(Pid(3000)));
-        assert!(!leases.replace(vec![lease(1000, 1999), lease(3000, 3999)]));
+        assert_eq!(leases.replace(vec![lease(1000, 1999), lease(3000, 3999)]), None);
         assert_eq!(leases.given(Pid(3500)), Step::Ask);
+        assert_eq!(leases.replace(vec![lease(7000, 7999)]), Some(Pid(7000)));
     }
 }

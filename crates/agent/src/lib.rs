@@ -19,6 +19,7 @@ mod gate;
 mod kin;
 mod leases;
 mod outer;
+mod pace;
 mod ps;
 mod reactor;
 mod settle;

@@ -2,7 +2,7 @@
 
 use crate::agent::{Agent, Token};
 use kern::clock::{boottime_us, monotonic_us};
-use kern::epoll::Ready;
+use kern::epoll::{Interest, Ready};
 use vocab::{Fault, Result};
 
 /// Stand-ins that were answered and are not back are looked after this often, in microseconds.
@@ -28,7 +28,7 @@ impl Agent {
                 self.serve(one)?;
             }
             self.due()?;
-            self.tell();
+            self.tell_in_time();
             self.uplink.flush();
         }
     }
@@ -36,11 +36,11 @@ impl Agent {
     fn serve(&mut self, ready: &Ready) -> Result<()> {
         match Token::of(ready.token) {
             Some(Token::Link) => self.serve_link(),
-            Some(Token::Records) => self.watch(),
+            Some(Token::Records) => self.pace_records()?,
             Some(Token::Ghosts) => self.serve_ghosts()?,
             Some(Token::Gate) => self.serve_gate(),
             Some(Token::Children) => {
-                while self.children.next()?.is_some() {}
+                while self.children.take()?.is_some() {}
                 self.watch();
                 self.reap();
             }
@@ -60,6 +60,9 @@ impl Agent {
         }
         self.look_again();
         let now = monotonic_us();
+        if self.pace.resumes(now) {
+            self.poll_records(Interest::READ)?;
+        }
         if self.uplink.due_us().is_some_and(|due| due <= now) {
             self.serve_link();
         }
@@ -71,6 +74,18 @@ impl Agent {
         Ok(())
     }
 
+    /// Records have woken us. In a storm they need not: every turn of the loop reads them.
+    fn pace_records(&mut self) -> Result<()> {
+        if self.pace.woken(monotonic_us()) {
+            self.poll_records(Interest::empty())?;
+        }
+        Ok(())
+    }
+
+    fn poll_records(&self, interest: Interest) -> Result<()> {
+        self.records.fds().try_for_each(|fd| self.poller.modify(fd, Token::Records.number(), interest))
+    }
+
     fn timeout_us(&self) -> u64 {
         let now = monotonic_us();
         let moments = [
@@ -80,6 +95,8 @@ impl Agent {
             self.asks.due_us(),
             self.let_go_at(),
             self.ghosts.late().then_some(now + LOOK_AFTER_US),
+            self.pace.resume_us(),
+            self.has_news().then(|| self.pace.tell_us()),
         ];
         let next = moments.into_iter().flatten().min().unwrap_or(u64::MAX);
         let life = self.life.expires_at().saturating_sub(boottime_us());

@@ -21,11 +21,24 @@ pub(crate) fn usage(from: kern::wait::Usage) -> Usage {
 }
 
 impl Agent {
+    /// Is there something to tell, and no batch under way?
+    pub(crate) fn has_news(&self) -> bool {
+        self.uplink.up() && self.events.idle() && (self.events.ready() || !self.leaving.is_empty())
+    }
+
+    /// Sends the next batch when it is time.
+    pub(crate) fn tell_in_time(&mut self) {
+        if self.has_news() && self.pace.may_tell(monotonic_us()) {
+            self.tell();
+        }
+    }
+
     /// Sends the next batch, if none is under way and there is something to tell.
     pub(crate) fn tell(&mut self) {
-        if !self.uplink.up() || !(self.events.ready() || self.events.idle() && !self.leaving.is_empty()) {
+        if !self.has_news() {
             return;
         }
+        self.pace.told(monotonic_us());
         self.settle();
         if let Some((batch, events)) = self.events.take() {
             self.uplink.send(&ToFront::Events { batch, events });
@@ -47,11 +60,14 @@ impl Agent {
     }
 
     fn settle_leaving(&mut self, pid: Pid) {
+        if !self.bodies.has(pid) {
+            return self.settle_stand_in(pid);
+        }
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
             return;
         }
         match self.proc.stat(pid) {
-            // Waited for already, so nobody needs its status any more.
+            // Waited for already by a parent that is here too, so nobody needs its status any more.
             Err(_) if !self.waited_by_us(pid) => {
                 self.ended(pid, Exit::Code(0), Usage::default());
                 self.reaped(pid);
@@ -60,6 +76,14 @@ impl Agent {
             Ok(stat) if stat.ended() => self.zombie(&stat),
             // The record comes before the end; or the other threads live on.
             Ok(_) => self.handle(pid, Interest::READ),
+        }
+    }
+
+    /// A stand-in ends: as soon as it has, its children are another's, though its own parent here may not be able to wait yet.
+    fn settle_stand_in(&mut self, pid: Pid) {
+        match self.proc.stat(pid) {
+            Ok(stat) if !stat.ended() && self.stands.has(pid) => self.handle(pid, Interest::READ),
+            _ => self.orphans(pid),
         }
     }
 
@@ -105,7 +129,10 @@ impl Agent {
     /// A handle is ready: the body has ended, or its parent has waited.
     pub(crate) fn handle_ready(&mut self, pid: Pid, hangup: bool) {
         match self.bodies.get(pid).map(|body| body.life) {
-            None => drop(self.handles.remove(&pid)),
+            None => {
+                self.handles.remove(&pid);
+                self.leaving.insert(pid);
+            }
             Some(Life::Ended) if hangup => self.reaped(pid),
             Some(Life::Ended) => {}
             Some(_) => {
@@ -122,6 +149,12 @@ impl Agent {
     pub(crate) fn ended(&mut self, pid: Pid, exit: Exit, usage: Usage) {
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
             return;
+        }
+        // What ended before it is told before it.
+        for child in self.bodies.children(pid) {
+            if self.leaving.remove(&child) {
+                self.settle_leaving(child);
+            }
         }
         self.bodies.set_life(pid, Life::Ended);
         self.events.push(BodyEvent::Exited { pid, exit, usage });
@@ -165,15 +198,22 @@ impl Agent {
         match change {
             Change::Ended(exit) => {
                 if self.bodies.has(pid) {
+                    self.pace.hurry();
                     self.ended(pid, exit, used);
                     self.reaped(pid);
                 } else {
                     self.stand_in_reaped(pid);
                 }
             }
-            Change::Stopped(sig) if self.bodies.has(pid) => self.events.push(BodyEvent::Stopped { pid, sig }),
-            Change::Continued if self.bodies.has(pid) => self.events.push(BodyEvent::Continued { pid }),
-            Change::Stopped(_) | Change::Continued => {}
+            _ if !self.bodies.has(pid) => {}
+            Change::Stopped(sig) => {
+                self.pace.hurry();
+                self.events.push(BodyEvent::Stopped { pid, sig });
+            }
+            Change::Continued => {
+                self.pace.hurry();
+                self.events.push(BodyEvent::Continued { pid });
+            }
         }
     }
 

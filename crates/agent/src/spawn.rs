@@ -304,6 +304,7 @@ impl Agent {
         }
         self.bodies.add(person);
         self.starts.programs.insert(pid, id);
+        self.pace.hurry();
         self.events.push(BodyEvent::Started { pid });
     }
 

@@ -77,7 +77,8 @@ impl Agent {
     /// Something that was no command of ours kills it. The real one decides; nobody else's end is waited for.
     fn dying(&mut self, pid: Pid) {
         if pid == self.nursery {
-            error!("the first stand-in dies, and no other can be made: this agent ends");
+            let status = self.proc.stat(pid).map_or(0, |stat| stat.exit_status);
+            error!(status, "the first stand-in dies, and no other can be made: this agent ends");
             std::process::exit(1);
         }
         self.held(pid, Held::Dying);
@@ -155,7 +156,7 @@ impl Agent {
         let Some(stand) = self.stands.get_mut(pid) else { return };
         stand.ending = true;
         match stand.held {
-            Held::Dying => return self.release(pid),
+            Held::Dying => self.release(pid),
             // A stop that is pending must not keep it from what it is told; SIGCONT takes it back (prepare_signal).
             Held::Caught => {
                 let killed = matches!(exit, Exit::NodeLost | Exit::Killed { sig: Sig::KILL, .. });

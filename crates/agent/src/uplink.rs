@@ -32,6 +32,8 @@ pub(crate) struct Uplink {
     state: State,
     /// Attempts that failed in a row.
     failed: u32,
+    /// Counts connections: the number of a descriptor may come again.
+    dialled: u64,
     /// When to dial (Down), or to give up (not yet welcomed); monotonic.
     due_us: u64,
     /// Boot time at which the Hello of this connection was sent, 0 before.
@@ -44,7 +46,7 @@ pub(crate) struct Uplink {
 impl Uplink {
     pub(crate) fn new(front: String, key: [u8; 32]) -> Uplink {
         let state = State::Down;
-        Uplink { front, key, state, failed: 0, due_us: 0, hello_us: 0, welcomed: false, peer: None }
+        Uplink { front, key, state, failed: 0, dialled: 0, due_us: 0, hello_us: 0, welcomed: false, peer: None }
     }
 
     /// Has the front end welcomed this connection?
@@ -64,6 +66,11 @@ impl Uplink {
     /// When [`Uplink::step`] is to be called at the latest, whatever the descriptor says.
     pub(crate) fn due_us(&self) -> Option<u64> {
         (!self.welcomed).then_some(self.due_us)
+    }
+
+    /// Another one for each connection.
+    pub(crate) fn connection(&self) -> u64 {
+        self.dialled
     }
 
     /// What to wait for.
@@ -103,18 +110,17 @@ impl Uplink {
     }
 
     fn try_step(&mut self, hello: &mut dyn FnMut() -> ToFront, come: &mut Vec<ToNode>) -> Result<()> {
-        let mut late = monotonic_us() >= self.due_us;
         if let State::Down = self.state {
-            if !late {
+            if monotonic_us() < self.due_us {
                 return Ok(());
             }
-            late = false;
             self.due_us = monotonic_us() + PATIENCE_US;
+            self.dialled += 1;
             self.state = State::Dialling(kern::sock::tcp_begin(self.address()?)?);
         }
         if let State::Dialling(fd) = &self.state {
             if !kern::sock::tcp_finish(fd.as_fd())? {
-                return self.in_time(late);
+                return self.in_time();
             }
             self.connected()?;
         }
@@ -130,11 +136,11 @@ impl Uplink {
         }
         link.flush()?;
         more?;
-        self.in_time(late && !self.welcomed)
+        self.in_time()
     }
 
-    fn in_time(&self, late: bool) -> Result<()> {
-        match late {
+    fn in_time(&self) -> Result<()> {
+        match !self.welcomed && monotonic_us() >= self.due_us {
             true => Err(Fault::gone(format!(
                 "join the front end at {}: no answer in {} s",
                 self.front,

@@ -110,7 +110,12 @@ impl Agent {
     }
 
     fn thread_exited(&mut self, pid: Pid, tid: Pid) {
-        let Some(life) = self.bodies.get(pid).map(|body| body.life) else { return };
+        let Some(life) = self.bodies.get(pid).map(|body| body.life) else {
+            if tid == pid && self.stands.has(pid) {
+                self.leaving.insert(pid); // its children get another parent
+            }
+            return;
+        };
         if tid == pid && life == Life::Live {
             self.bodies.set_life(pid, Life::Leaving);
         }

@@ -102,7 +102,7 @@ impl Front {
         loop {
             self.poller.wait(&mut ready, Some(self.patience_us()))?;
             for one in &ready {
-                if one.token == SIGNALS && self.signals.next()?.is_some() {
+                if one.token == SIGNALS && self.signals.take()?.is_some() {
                     info!("front end ends");
                     let _ = kern::mount::detach(&self.config.run_dir.join("ghosts"));
                     return Ok(());

@@ -375,6 +375,13 @@ impl Ghosts {
             return;
         };
         let Some(ghost) = self.ghosts.get_mut(&who) else { return };
+        // A clone that fails late (a number in use) closes the child's copy of the descriptors in the
+        // cloner's name. linux: copy_process, bad_fork_cleanup_files.
+        let clones = matches!(ghost.working, Some((_, Command::Clone { .. } | Command::Spawn(_), _)));
+        if clones && !exiting(who) {
+            self.device.done(unique);
+            return;
+        }
         self.uniques.remove(&ghost.unique);
         ghost.step(who, Input::Flushes);
         ghost.unique = unique;
@@ -478,6 +485,11 @@ impl Ghost {
             }
         }
     }
+}
+
+fn exiting(pid: Pid) -> bool {
+    let stat = kern::proc::Proc::open("/proc").ok().and_then(|proc| proc.stat(pid).ok());
+    stat.is_none_or(|stat| stat.exiting())
 }
 
 mod libc_errno {

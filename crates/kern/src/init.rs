@@ -29,7 +29,7 @@ impl SignalFd {
     }
 
     /// The next signal that has come; `None` when there is none now.
-    pub fn next(&self) -> Result<Option<Sig>> {
+    pub fn take(&self) -> Result<Option<Sig>> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         match sys::read(self.fd.as_fd(), &mut info) {
             Ok(_) => Ok(Sig::new(info[0])), // ssi_signo: 32 bits, little endian, at most 64

@@ -22,6 +22,8 @@ pub struct Stat {
     pub ppid: Pid,
     pub pgid: Pid,
     pub sid: Pid,
+    /// The kernel's flags of the task (PF_*, linux/sched.h).
+    pub flags: u32,
     /// User and system time in clock ticks (100 a second).
     pub user_ticks: u64,
     pub system_ticks: u64,
@@ -37,6 +39,11 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Is it past the point of no return of exit(2)? (PF_EXITING)
+    pub fn exiting(&self) -> bool {
+        self.flags & 4 != 0
+    }
+
     /// Has the whole process ended? A leader that has exited before its threads is a zombie too, and has not.
     pub fn ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X') && self.threads <= 1
@@ -294,6 +301,7 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
         ppid: Pid(number(get(4))?),
         pgid: Pid(number(get(5))?),
         sid: Pid(number(get(6))?),
+        flags: number(get(9))?,
         user_ticks: number(get(14))?,
         system_ticks: number(get(15))?,
         nice: number(get(19))?,
@@ -371,7 +379,7 @@ mod tests {
         let status = proc.status(me).expect("I live");
         assert_eq!(status.tgid, me);
         assert_eq!(proc.stat(me).expect("I live").ppid, status.ppid);
-        assert!(!proc.stat(me).expect("I live").ended());
+        assert!(!proc.stat(me).expect("I live").ended() && !proc.stat(me).expect("I live").exiting());
         assert!(proc.pids().expect("a list").contains(&me));
         assert!(proc.tasks(me).expect("mine").contains(&me));
         assert!(!proc.cmdline(me, 64).expect("mine").is_empty());

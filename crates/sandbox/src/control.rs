@@ -3,6 +3,7 @@
 
 use crate::layout::{Host, SHARED_DIR};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -155,6 +156,8 @@ fn reply(stream: &mut UnixStream, done: &Result<()>) {
         Err(fault) => format!("{fault}\n"),
     };
     let _ = stream.write_all(text.as_bytes());
+    // A machine that was forked meanwhile has a copy, so closing it here would not end it.
+    let _ = stream.shutdown(Shutdown::Both);
 }
 
 /// Asks the sandbox in which this process is (on its front end, as root) to break or mend a part of itself.

@@ -85,8 +85,8 @@ pub(crate) fn end_processes(path: &Path) -> Result<()> {
     let patience = Instant::now() + PATIENCE;
     while path.exists() {
         // Before the kill: a process that ends soon has no mounts to show.
-        let seen = cgroup::processes(path).into_iter().flat_map(mount::fuse_connections);
-        let inside: BTreeSet<u32> = seen.filter(|connection| !outside.contains(connection)).collect();
+        let inside = fuse_connections(path).into_iter().filter(|connection| !outside.contains(connection));
+        let inside: BTreeSet<u32> = inside.collect();
         cgroup::kill(path)?;
         // One that is gone by now has nobody waiting.
         inside.into_iter().for_each(|connection| drop(mount::abort_fuse(connection)));
@@ -95,4 +95,17 @@ pub(crate) fn end_processes(path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Those that the processes in the cgroups see. Of the many in one mount namespace one is asked.
+fn fuse_connections(path: &Path) -> BTreeSet<u32> {
+    let mut namespaces = BTreeSet::new();
+    let mut found = BTreeSet::new();
+    for pid in cgroup::processes(path) {
+        let namespace = std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+        if namespace.is_none_or(|namespace| namespaces.insert(namespace)) {
+            found.extend(mount::fuse_connections(pid));
+        }
+    }
+    found
 }

@@ -125,7 +125,7 @@ impl Life {
                 self.daemon_ready()?;
             }
             if came[1] {
-                while self.signals.next()?.is_some() {}
+                while self.signals.take()?.is_some() {}
                 self.reap()?;
             }
             if came[0] {

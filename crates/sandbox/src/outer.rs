@@ -135,7 +135,7 @@ impl Caller {
     }
 
     fn take_signals(&mut self) -> Result<()> {
-        while let Some(sig) = self.signals.next()? {
+        while let Some(sig) = self.signals.take()? {
             match (&self.relay, sig) {
                 (Some(relay), Sig::WINCH) => relay.resize()?,
                 (Some(relay), Sig::CONT) => relay.enter().and_then(|()| relay.resize())?,

@@ -76,7 +76,11 @@ impl Front {
             assert!(monotonic_us() < deadline, "the node does not say Hello");
             self.serve(100);
         }
-        let leases = vec![self.lease()];
+        // A node that has leases keeps them; a fresh one gets new ones.
+        let leases = match &self.hello {
+            Some(ToFront::Hello { leases, .. }) if !leases.is_empty() => leases.clone(),
+            _ => vec![self.lease()],
+        };
         self.send(&ToNode::Welcome {
             number: NodeId(0),
             leases,

@@ -16,7 +16,7 @@ pub struct Setup {
     pub stack_size: u64,
     /// Group to join, 0 to lead a new one, -1 to leave it; not used with `session`.
     pub pgid: i64,
-    /// 1: make a session, with descriptor 0 as its terminal; 2: one without a terminal; 0: none.
+    /// 1: make a session, with descriptor 0 as its terminal; 2: make a session without one; 0: stay in it.
     pub session: u64,
     /// The process that has the descriptors for 0, 1, 2 (the agent), and their numbers there.
     pub owner: u64,
