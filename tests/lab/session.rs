@@ -101,6 +101,9 @@ impl Session {
         loop {
             match receive(&mut worker.from).inspect_err(|_| self.keep(title, &mut kept))? {
                 Some(Report::Done(mut outcome)) => {
+                    if outcome.stuck {
+                        self.keep(title, &mut kept);
+                    }
                     if let Some(dir) = kept {
                         outcome.err += &format!("\nevidence: {}", dir.display());
                     }
