@@ -59,6 +59,7 @@ pub(super) unsafe fn act(slot: *mut Slot) {
 }
 
 /// A child stand-in in the slot that the daemon names; it starts with all signals blocked and its hold empty.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
     // SAFETY: the daemon gives each slot to one stand-in at a time, and again only after that one's exit gate.
     unsafe {
@@ -90,12 +91,14 @@ unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
 }
 
 /// The relay of this stand-in, if it has one.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn relay(slot: *mut Slot) -> Option<&'static Relay> {
     // SAFETY: 0 or the address of a static.
     unsafe { ((*slot).relay as *const Relay).as_ref() }
 }
 
 /// Waits until the relay threads have written out all output.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn drain(slot: *mut Slot) {
     // SAFETY: the slot is the caller's own.
     if let Some(relay) = unsafe { relay(slot) } {
@@ -103,6 +106,8 @@ unsafe fn drain(slot: *mut Slot) {
     }
 }
 
+/// Ends with `code` when all output is out.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn exit(slot: *mut Slot, code: u64) -> i64 {
     // SAFETY: ends this process.
     unsafe {
@@ -112,6 +117,7 @@ unsafe fn exit(slot: *mut Slot, code: u64) -> i64 {
 }
 
 /// Dies of `sig` without a core: its own limit is 0 and it is not dumpable.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn die(slot: *mut Slot, sig: u64) -> i64 {
     // SAFETY: the limit is read from a live struct; the rest takes numbers.
     unsafe {
@@ -128,6 +134,7 @@ unsafe fn die(slot: *mut Slot, sig: u64) -> i64 {
 }
 
 /// Stops by `sig` and comes back after SIGCONT; in an orphaned group the kernel ignores all but SIGSTOP.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
     // SAFETY: the slot is the caller's own.
     let relay = unsafe { relay(slot) };
@@ -146,6 +153,7 @@ unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
     0
 }
 
+// SAFETY: (of a call) only a stand-in may do this to itself.
 unsafe fn send_self(sig: u64) {
     // SAFETY: calls that take numbers.
     unsafe {
@@ -156,6 +164,7 @@ unsafe fn send_self(sig: u64) {
 }
 
 /// Takes on ids and keeps the capabilities that it had in its permitted set.
+// SAFETY: (of a call) only a stand-in may do this to itself.
 unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
     // SAFETY: capget and capset with live structs of version 3, the rest takes numbers.
     unsafe {
@@ -175,6 +184,7 @@ unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
     }
 }
 
+// SAFETY: (of a call) only a stand-in may do this to itself.
 unsafe fn capabilities(set: u64) -> i64 {
     let (low, high) = (set as u32, (set >> 32) as u32);
     let caps = [[low, low, 0], [high, high, 0]];
@@ -184,6 +194,7 @@ unsafe fn capabilities(set: u64) -> i64 {
 }
 
 /// wait4 with usage: status, user and system microseconds, largest resident KiB in `out`.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn wait(slot: *mut Slot, [pid, options, ..]: [u64; 6]) -> i64 {
     let mut status = 0i32;
     let mut usage = [0i64; 18];
@@ -196,6 +207,7 @@ unsafe fn wait(slot: *mut Slot, [pid, options, ..]: [u64; 6]) -> i64 {
     }
 }
 
+// SAFETY: (of a call) only a stand-in may do this to itself.
 unsafe fn queue([pid, sig, code, value, ..]: [u64; 6]) -> i64 {
     // SAFETY: the siginfo is live and has the kernel's 128 bytes.
     unsafe {

@@ -50,6 +50,7 @@ pub(super) static REGION: [std::sync::atomic::AtomicU64; 3] = [const { std::sync
 /// Takes one signal: notes its siginfo in the slot and blocks all others until it is handed over.
 ///
 /// In a relay thread (its stack is no slot) the signal is sent on to the main thread, which holds.
+// SAFETY: (of a call) only the kernel calls it, as a SA_SIGINFO handler (sigaction(2)).
 pub(super) unsafe extern "C" fn on_signal(sig: i32, info: *const RawInfo, context: *mut u64) {
     use std::sync::atomic::Ordering::Relaxed;
     let here = (&raw const sig) as u64;
@@ -108,6 +109,7 @@ pub(super) extern "C" fn run(slot: u64) -> ! {
 }
 
 /// Holds until there is a command; false when it was a signal instead.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn hold_once(slot: *mut Slot) -> bool {
     static NOTHING: u32 = 0;
     // SAFETY: as in `run`.
