@@ -1,18 +1,21 @@
 //! What a stand-in does when told: one function for each command that is more than one call.
 
 use super::raw::{self, CloneArgs};
-use super::run::{block, disposition, on_signal, run};
+use super::taking::{block, disposition, on_signal};
 use super::{setup, slot_state, Op, Slot, SLOT};
 use crate::relay::Relay;
 
 const ENOSYS: i64 = -38;
 const ALL: u64 = !0;
 
-/// Does the command in the slot's hold and leaves the result there.
+/// The loop in which a stand-in lives, given its slot.
+type Life = extern "C" fn(u64) -> !;
+
+/// Does the command in the slot's hold and leaves the result there. A child that it makes lives in `life`.
 ///
 /// # Safety
 /// Only from the loop of the stand-in whose slot it is.
-pub(super) unsafe fn act(slot: *mut Slot) {
+pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
     // SAFETY: the slot is the caller's own; the daemon's arguments are numbers, or addresses that it made for this purpose.
     unsafe {
         let hold = &raw mut (*slot).hold;
@@ -21,7 +24,7 @@ pub(super) unsafe fn act(slot: *mut Slot) {
         let simple = |number: i64, args: [u64; 6]| raw::call(number, args);
         let op = (*hold).op;
         let ret = match op {
-            n if n == Op::Clone as u32 => clone(slot, a),
+            n if n == Op::Clone as u32 => clone(slot, a, life),
             n if n == Op::Exit as u32 => exit(slot, a[0]),
             n if n == Op::Die as u32 => die(slot, a[0]),
             n if n == Op::Stop as u32 => stop(slot, a[0]),
@@ -60,7 +63,7 @@ pub(super) unsafe fn act(slot: *mut Slot) {
 
 /// A child stand-in in the slot that the daemon names; it starts with all signals blocked and its hold empty.
 // SAFETY: (of a call) `slot` is the calling stand-in's own.
-unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
+unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6], life: Life) -> i64 {
     // SAFETY: the daemon gives each slot to one stand-in at a time, and again only after that one's exit gate.
     unsafe {
         let start = (*slot).base + index * SLOT as u64;
@@ -86,7 +89,7 @@ unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
             set_tid_size: u64::from(pid != 0),
             ..CloneArgs::default()
         };
-        raw::clone(&args, run, child as u64)
+        raw::clone(&args, life, child as u64)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod here;
 pub mod raw;
 mod run;
 pub mod setup;
+mod taking;
 
 use vocab::{Pid, Sig, SigInfo};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

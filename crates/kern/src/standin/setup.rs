@@ -4,7 +4,7 @@
 //! only pointed to. The child still has the stand-in's capabilities, which exec takes away.
 
 use super::raw::{self, CloneArgs};
-use super::run::{block, disposition};
+use super::taking::{block, disposition};
 
 /// Everything the child does before exec, made by the agent and kept alive until the command is done.
 #[repr(C)]
