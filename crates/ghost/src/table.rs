@@ -184,7 +184,7 @@ impl Ghosts {
     /// `Gone` when the mount is gone: no stand-in is held any more.
     pub fn read(&mut self, most: usize, happened: &mut Vec<Happened>) -> Result<bool> {
         for _ in 0..most {
-            match self.device.next()? {
+            match self.device.next_request()? {
                 None => return Ok(false),
                 Some(Request::Nothing) => {}
                 Some(Request::Open { unique, pid, .. }) => self.opened(unique, pid),

@@ -12,6 +12,7 @@ mod late;
 mod lines;
 mod output;
 mod program;
+mod queue;
 
 use channels::Channels;
 use hub::Hub;

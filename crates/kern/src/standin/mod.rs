@@ -10,6 +10,7 @@ pub mod here;
 pub mod raw;
 mod run;
 pub mod setup;
+mod taking;
 
 use vocab::{Pid, Sig, SigInfo};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -142,4 +143,4 @@ pub fn slot_state(start: u64) -> *mut Slot {
     (start + SLOT as u64 - size_of::<Slot>() as u64) as *mut Slot
 }
 
-const _: () = assert!(size_of::<Hold>() < 1 << 14 && size_of::<Slot>() % 16 == 0);
+const _: () = assert!(size_of::<Hold>() < 1 << 14 && size_of::<Slot>() & 15 == 0);
