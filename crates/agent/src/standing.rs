@@ -146,6 +146,7 @@ impl Agent {
                 self.made(pid, outcome);
             }
             Command::Spawn(address) => self.spawned(pid, address, outcome.ret),
+            Command::Exec(address) => self.becomes_later(pid, address),
             command if outcome.ret < 0 => warn!(%pid, ?command, errno = -outcome.ret, "a stand-in could not"),
             _ => {}
         }
