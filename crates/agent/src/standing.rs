@@ -204,7 +204,9 @@ impl Agent {
     /// A process of this node is from now on the stand-in of its program on another.
     pub(crate) fn become_stand_in(&mut self, pid: Pid) {
         let Some(body) = self.bodies.remove(pid) else {
-            warn!(%pid, "is to become a stand-in, and is not here");
+            if !self.stands.has(pid) {
+                warn!(%pid, "is to become a stand-in, and is not here");
+            }
             return;
         };
         if let Some(fd) = self.handles.remove(&pid) {
