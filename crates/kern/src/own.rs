@@ -68,6 +68,23 @@ pub fn fork() -> Result<bool> {
     checked(unsafe { libc::fork() }.into(), || "fork".into()).map(|pid| pid == 0)
 }
 
+/// The errno of a program that is not there.
+pub use libc::ENOENT;
+
+/// Becomes the program `argv[0]`, looked up along PATH (execvp(3)), with this process's mask and environment, and SIGPIPE as whoever started
+/// us had it. (The standard library's exec empties the mask.) Returns only the errno of a failure.
+pub fn exec(argv: &[std::ffi::CString]) -> i32 {
+    if !crate::signal::inherited_ignored().has(vocab::Sig::PIPE) {
+        let _ = crate::signal::set_default(vocab::Sig::PIPE);
+    }
+    let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|a| a.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let Some(file) = argv.first() else { return libc::EINVAL };
+    // SAFETY: a live string, and a NULL-terminated list of live strings.
+    unsafe { libc::execvp(file.as_ptr(), pointers.as_ptr()) };
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
