@@ -1,7 +1,7 @@
 //! What a stand-in does when told: one function for each command that is more than one call.
 
 use super::raw::{self, CloneArgs};
-use super::run::{block, disposition, on_signal, run};
+use super::run::{self, block, disposition, on_signal};
 use super::{setup, slot_state, Op, Slot, SLOT};
 use crate::relay::Relay;
 
@@ -72,6 +72,8 @@ unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
         (*child).base = (*slot).base;
         (*child).length = (*slot).length;
         (*child).name = (*slot).hold.name;
+        (*child).index = index as u32;
+        run::top((*slot).base).fetch_max(index as u32, std::sync::atomic::Ordering::SeqCst);
         let tid = pid as i32;
         let parent = flags & libc::CLONE_PARENT as u64 != 0;
         let args = CloneArgs {
@@ -85,7 +87,7 @@ unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
             set_tid_size: u64::from(pid != 0),
             ..CloneArgs::default()
         };
-        raw::clone(&args, run, child as u64)
+        raw::clone(&args, run::run, child as u64)
     }
 }
 
@@ -108,6 +110,21 @@ unsafe fn exit(slot: *mut Slot, code: u64) -> i64 {
     unsafe {
         drain(slot);
         raw::call(libc::SYS_exit_group, [code, 0, 0, 0, 0, 0])
+    }
+}
+
+/// Nobody will tell this stand-in any more how its program ended: the nodes have killed that, so it ends as killed. Its relay has
+/// nothing to wait for.
+pub(super) unsafe fn abandoned(slot: *mut Slot) -> ! {
+    // SAFETY: ends this process.
+    unsafe {
+        if let Some(relay) = relay(slot) {
+            relay.before_stop();
+        }
+        send_self(libc::SIGKILL as u64);
+        loop {
+            raw::call(libc::SYS_exit_group, [128 + libc::SIGKILL as u64, 0, 0, 0, 0, 0]);
+        }
     }
 }
 

@@ -13,8 +13,6 @@ struct KernelAction {
 
 const SA_RESTORER: u64 = 0x0400_0000;
 const EINTR: i64 = -4;
-/// Exit code of a stand-in whose daemon is gone for good.
-const EXIT_ABANDONED: u64 = 98;
 const ALL: u64 = !0;
 
 /// Blocks all signals of the calling thread, or none.
@@ -38,6 +36,15 @@ pub(super) fn take_all_signals() {
             disposition(sig, on_signal as *const () as u64);
         }
     }
+}
+
+/// The highest slot ever used in the address space whose slots begin at `base`.
+///
+/// # Safety
+/// `base` is that of a live family: its slot 0 is never given back.
+pub(super) unsafe fn top(base: u64) -> &'static std::sync::atomic::AtomicU32 {
+    // SAFETY: by the caller's promise; every access to it is this one.
+    unsafe { std::sync::atomic::AtomicU32::from_ptr(&raw mut (*super::slot_state(base)).top) }
 }
 
 fn slot_of(stack: u64) -> *mut Slot {
@@ -119,6 +126,9 @@ unsafe fn hold_once(slot: *mut Slot) -> bool {
             (*hold).seq = (&raw const (*slot).seq).read_volatile();
             (*hold).info = (&raw const (*slot).info).read_volatile();
         }
+        (*hold).slots = ((*slot).length / SLOT as u64) as u32;
+        (*hold).slot = (*slot).index;
+        (*hold).top = top((*slot).base).load(std::sync::atomic::Ordering::SeqCst);
         let guard = if handing != 0 { &raw const NOTHING } else { &raw const (*slot).taken };
         let ret = raw::hold((*slot).fd, hold, guard);
         block(ALL);
@@ -126,12 +136,11 @@ unsafe fn hold_once(slot: *mut Slot) -> bool {
             return false;
         }
         if ret < 0 {
-            raw::call(libc::SYS_exit_group, [EXIT_ABANDONED, 0, 0, 0, 0, 0]);
+            act::abandoned(slot);
         }
         if handing != 0 {
             (&raw mut (*slot).taken).write_volatile(0);
         }
-        (*hold).slots = 0;
         (*hold).op != Op::Ack as u32
     }
 }
