@@ -214,7 +214,8 @@ impl Ghosts {
             }
             self.late.pop_front();
             let Some(ghost) = self.ghosts.get(&pid) else { continue };
-            if ghost.state != State::Away || ghost.away_since_us != since {
+            let told = matches!(ghost.working, Some((_, Command::Stop(_), _)));
+            if ghost.state != State::Away || ghost.away_since_us != since || told {
                 continue;
             }
             if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {

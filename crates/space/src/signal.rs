@@ -84,7 +84,9 @@ impl Space {
 
     /// The space itself wants it dead.
     pub(crate) fn kill_body(&mut self, pid: Pid) {
-        if let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body() && !e.killed) {
+        if let Some(entry) =
+            self.table.get_mut(pid).filter(|e| (e.has_body() || e.body == Body::Unclaimed) && !e.killed)
+        {
             entry.killed = true;
             self.deliver(pid, our_kill());
         }
