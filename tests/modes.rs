@@ -160,5 +160,5 @@ impl Host {
 }
 
 fn passed(outcome: &Outcome) -> bool {
-    outcome.code() == Some(0) && outcome.out == "ok\n" && !outcome.late && outcome.left.is_empty()
+    outcome.code() == Some(0) && outcome.out == "ok\n" && !outcome.late && !outcome.stuck && outcome.left.is_empty()
 }

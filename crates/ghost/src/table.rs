@@ -187,13 +187,18 @@ impl Ghosts {
         self.forget(pid, happened);
     }
 
+    /// One that was told to become a program has done so, or has ended: its number is no stand-in's any more.
+    pub fn left(&mut self, pid: Pid) {
+        self.forget(pid, &mut Vec::new());
+    }
+
     /// Reads what the kernel has for us, at most `most` requests; more may wait when it returns true.
     ///
     /// # Errors
     /// `Gone` when the mount is gone: no stand-in is held any more.
     pub fn read(&mut self, most: usize, happened: &mut Vec<Happened>) -> Result<bool> {
         for _ in 0..most {
-            match self.device.next()? {
+            match self.device.next_request()? {
                 None => return Ok(false),
                 Some(Request::Nothing) => {}
                 Some(Request::Open { unique, pid, .. }) => self.opened(unique, pid),
@@ -393,7 +398,9 @@ impl Ghosts {
         // A clone that fails late (a number in use) closes the child's copy of the descriptors in the
         // cloner's name. linux: copy_process, bad_fork_cleanup_files.
         let clones = matches!(ghost.working, Some((_, Command::Clone { .. } | Command::Spawn(_), _)));
-        if clones && !exiting(who) {
+        // One that becomes a program closes the file before it execs; its slot is in use until `left`.
+        let becomes = matches!(ghost.working, Some((_, Command::Exec(_), _)));
+        if becomes || clones && !exiting(who) {
             self.device.done(unique);
             return;
         }

@@ -15,7 +15,7 @@ impl Space {
         }
         self.become_ghost(person, NodeId::FRONT, Body::Unclaimed);
         if let Some(entry) = self.table.get_mut(pid) {
-            entry.ghost = entry.ghost.next(crate::ghost::Turn::Held);
+            entry.ghost = entry.ghost.next(crate::life::Turn::Held);
             entry.asleep = stopped;
         }
     }
@@ -48,7 +48,7 @@ impl Space {
                 self.forked(node, person.ppid, pid);
                 let fits = person.sid == pid || self.table.get(pid).is_some_and(|e| e.person.sid == person.sid);
                 if self.table.get(pid).is_some() && !fits {
-                    self.not_cloned(pid, crate::kill::EPERM);
+                    self.not_cloned(pid, crate::errno::EPERM);
                 }
             }
             Some(entry) if entry.body == Body::Unclaimed => {

@@ -1,7 +1,7 @@
 //! `shoal run`: a process becomes the ghost of what it starts.
 
 use crate::effect::Effect;
-use crate::ghost::Ghost;
+use crate::life::Ghost;
 use crate::person::Person;
 use crate::signal::{our_kill, our_signal};
 use crate::space::Space;

@@ -10,7 +10,10 @@ use vocab::{Pid, Sig};
 impl Space {
     pub(crate) fn stopped(&mut self, pid: Pid, sig: Sig) {
         let Some(entry) = self.table.get_mut(pid) else { return };
-        if entry.body == Body::Stopped(sig) && !entry.stop_pending {
+        // A continue between two stops can go unseen on the node (wait4 tells the newest change only): a ghost that the user has
+        // continued meanwhile stops again.
+        let stops = entry.asleep || entry.stops > 0 || entry.queue.iter().any(|s| s.act.what() == Some(What::Stop));
+        if entry.body == Body::Stopped(sig) && !entry.stop_pending && stops {
             return;
         }
         entry.body = Body::Stopped(sig);

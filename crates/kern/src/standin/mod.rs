@@ -10,6 +10,7 @@ pub mod here;
 pub mod raw;
 mod run;
 pub mod setup;
+mod taking;
 
 use vocab::{Pid, Sig, SigInfo};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -119,6 +120,9 @@ pub enum Op {
     DeathSignal = 19,
     /// setgroups: address of the list (same address space only), its length.
     Groups = 20,
+    /// Become a program: the address of a [`setup::Setup`]. Comes back only with EAGAIN, when a signal was taken that has to be
+    /// handed over first; a failure ends the process with [`setup::Setup::errno`] set.
+    Exec = 21,
 }
 
 /// The state of one stand-in, at the upper end of its slot.
@@ -150,4 +154,4 @@ pub fn slot_state(start: u64) -> *mut Slot {
     (start + SLOT as u64 - size_of::<Slot>() as u64) as *mut Slot
 }
 
-const _: () = assert!(size_of::<Hold>() < 1 << 14 && size_of::<Slot>() % 16 == 0);
+const _: () = assert!(size_of::<Hold>() < 1 << 14 && size_of::<Slot>() & 15 == 0);
