@@ -199,6 +199,11 @@ impl Agent {
             self.asks.questions.remove(&id);
         }
         if let Answer::Granted { hold, copies } = &mut answer {
+            // It opens the hold file as soon as it has this, which may be before the front end's own word of it comes.
+            let peer = self.asks.clients.get(&number).and_then(|client| peer_credentials(client.link.fd()).ok());
+            if let (Some(peer), true) = (peer, copies.iter().all(|copy| copy.node != self.number)) {
+                self.become_stand_in(peer.pid);
+            }
             // The front end does not know where this node keeps its hold file.
             hold.clone_from(&self.hold);
             for (copy, one) in copies.iter().enumerate() {

@@ -197,7 +197,7 @@ impl Agent {
     pub(crate) fn changed(&mut self, pid: Pid, change: Change, used: Usage) {
         match change {
             Change::Ended(exit) => {
-                if self.bodies.has(pid) {
+                if self.bodies.has(pid) || self.ended_in_place(pid) {
                     self.pace.hurry();
                     self.ended(pid, exit, used);
                     self.reaped(pid);

@@ -146,6 +146,7 @@ impl Agent {
                 self.made(pid, outcome);
             }
             Command::Spawn(address) => self.spawned(pid, address, outcome.ret),
+            Command::Exec(address) => self.becomes_later(pid, address),
             command if outcome.ret < 0 => warn!(%pid, ?command, errno = -outcome.ret, "a stand-in could not"),
             _ => {}
         }
@@ -203,7 +204,9 @@ impl Agent {
     /// A process of this node is from now on the stand-in of its program on another.
     pub(crate) fn become_stand_in(&mut self, pid: Pid) {
         let Some(body) = self.bodies.remove(pid) else {
-            warn!(%pid, "is to become a stand-in, and is not here");
+            if !self.stands.has(pid) {
+                warn!(%pid, "is to become a stand-in, and is not here");
+            }
             return;
         };
         if let Some(fd) = self.handles.remove(&pid) {

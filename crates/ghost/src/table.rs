@@ -178,6 +178,11 @@ impl Ghosts {
         self.forget(pid, happened);
     }
 
+    /// One that was told to become a program has done so, or has ended: its number is no stand-in's any more.
+    pub fn left(&mut self, pid: Pid) {
+        self.forget(pid, &mut Vec::new());
+    }
+
     /// Reads what the kernel has for us, at most `most` requests; more may wait when it returns true.
     ///
     /// # Errors
@@ -378,7 +383,9 @@ impl Ghosts {
         // A clone that fails late (a number in use) closes the child's copy of the descriptors in the
         // cloner's name. linux: copy_process, bad_fork_cleanup_files.
         let clones = matches!(ghost.working, Some((_, Command::Clone { .. } | Command::Spawn(_), _)));
-        if clones && !exiting(who) {
+        // One that becomes a program closes the file before it execs; its slot is in use until `left`.
+        let becomes = matches!(ghost.working, Some((_, Command::Exec(_), _)));
+        if becomes || clones && !exiting(who) {
             self.device.done(unique);
             return;
         }

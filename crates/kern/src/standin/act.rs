@@ -6,6 +6,7 @@ use super::{setup, slot_state, Op, Slot, SLOT};
 use crate::relay::Relay;
 
 const ENOSYS: i64 = -38;
+const EAGAIN: i64 = -11;
 const ALL: u64 = !0;
 
 /// The loop in which a stand-in lives, given its slot.
@@ -40,6 +41,10 @@ pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
             n if n == Op::Tgkill as u32 => simple(libc::SYS_tgkill, a),
             n if n == Op::Capabilities as u32 => capabilities(a[0]),
             n if n == Op::Spawn as u32 => setup::spawn(a[0] as *mut setup::Setup),
+            n if n == Op::Exec as u32 => match (&raw const (*slot).taken).read_volatile() {
+                0 => setup::become_program(a[0] as *mut setup::Setup),
+                _ => EAGAIN,
+            },
             n if n == Op::Children as u32 => {
                 disposition(libc::SIGCHLD as u64, if a[0] != 0 { on_signal as *const () as u64 } else { 0 })
             }

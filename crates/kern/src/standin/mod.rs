@@ -116,6 +116,9 @@ pub enum Op {
     DeathSignal = 19,
     /// setgroups: address of the list (same address space only), its length.
     Groups = 20,
+    /// Become a program: the address of a [`setup::Setup`]. Comes back only with EAGAIN, when a signal was taken that has to be
+    /// handed over first; a failure ends the process with [`setup::Setup::errno`] set.
+    Exec = 21,
 }
 
 /// The state of one stand-in, at the upper end of its slot.

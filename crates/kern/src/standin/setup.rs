@@ -47,6 +47,12 @@ pub struct Setup {
     pub stage: u64,
 }
 
+/// [`Setup::errno`] as the process that shares this memory has left it.
+pub fn failed(setup: &Setup) -> i32 {
+    // SAFETY: a live word.
+    unsafe { (&raw const setup.errno).read_volatile() as i32 }
+}
+
 /// What failed, for the message.
 #[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,8 +116,16 @@ pub(super) unsafe fn spawn(setup: *mut Setup) -> i64 {
 }
 
 extern "C" fn child(setup: u64) -> ! {
-    let setup = setup as *mut Setup;
     // SAFETY: the stand-in waits in vfork, so `setup` is this child's alone.
+    unsafe { become_program(setup as *mut Setup) }
+}
+
+/// The calling stand-in, or child of one, prepares itself and execs; when that fails it exits with [`Setup::errno`] set.
+///
+/// # Safety
+/// `setup` and all it points to are live until the exec is done, and nobody else uses them.
+pub(super) unsafe fn become_program(setup: *mut Setup) -> ! {
+    // SAFETY: by the caller's promise.
     unsafe {
         let (errno, stage) = match prepare(setup) {
             Ok(()) => (exec(setup), Stage::Exec),
@@ -139,6 +153,8 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         } else if s.pgid >= 0 {
             must(Stage::Group, call(libc::SYS_setpgid, [0, s.pgid as u64, 0, 0, 0, 0]))?;
         }
+        // A stand-in shares the working directory and umask of all of them (CLONE_FS), and exec would leave it so.
+        call(libc::SYS_unshare, [libc::CLONE_FS as u64, 0, 0, 0, 0, 0]);
         descriptors(s).map_err(|errno| (errno, Stage::Descriptors))?;
         if s.session == 1 {
             must(Stage::Terminal, call(libc::SYS_ioctl, [0, libc::TIOCSCTTY, 0, 0, 0, 0]))?;
