@@ -58,7 +58,7 @@ pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
             n if n == Op::DeathSignal as u32 => {
                 simple(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as u64, a[0], 0, 0, 0, 0])
             }
-            n if n == Op::Groups as u32 => simple(libc::SYS_setgroups, [a[1], a[0], 0, 0, 0, 0]),
+            n if n == Op::Groups as u32 => groups(a),
             _ => ENOSYS,
         };
         (*hold).done = (*hold).tag;
@@ -189,24 +189,60 @@ unsafe fn send_self(sig: u64) {
     }
 }
 
-/// Takes on ids and keeps the capabilities that it had in its permitted set.
+/// Takes on ids. The capabilities stay permitted; in effect are all of them for root, and for others the one that a
+/// clone with a chosen PID needs: what a stand-in does in its body's name (kill above all) is the kernel's to allow or not.
 // SAFETY: (of a call) only a stand-in may do this to itself.
 unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
-    // SAFETY: capget and capset with live structs of version 3, the rest takes numbers.
+    // SAFETY: calls that take numbers.
     unsafe {
-        let mut caps = [[0u32; 3]; 2];
-        let head = [0x2008_0522u32, 0];
-        raw::call(libc::SYS_capget, [(&raw const head) as u64, (&raw mut caps) as u64, 0, 0, 0, 0]);
+        raise();
         raw::call(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 1, 0, 0, 0, 0]);
         let mut ret = raw::call(libc::SYS_setresgid, [rgid, egid, sgid, 0, 0, 0]);
         if ret == 0 {
             ret = raw::call(libc::SYS_setresuid, [ruid, euid, suid, 0, 0, 0]);
         }
-        caps[0][0] = caps[0][1];
-        caps[1][0] = caps[1][1];
-        raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0]);
+        lower();
         raw::call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
         ret
+    }
+}
+
+/// setgroups, which the ids of the body may not allow.
+// SAFETY: (of a call) only a stand-in may do this to itself, with a live list.
+unsafe fn groups([list, count, ..]: [u64; 6]) -> i64 {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        raise();
+        let ret = raw::call(libc::SYS_setgroups, [count, list, 0, 0, 0, 0]);
+        lower();
+        ret
+    }
+}
+
+const CAP_CHECKPOINT_RESTORE: u32 = 40;
+
+/// All permitted capabilities take effect.
+pub(super) fn raise() {
+    change_effective(|permitted| permitted);
+}
+
+/// For root all permitted capabilities are in effect, for others what a clone with a chosen PID needs.
+fn lower() {
+    // SAFETY: geteuid takes nothing.
+    let root = unsafe { raw::call(libc::SYS_geteuid, [0; 6]) } == 0;
+    let kept = if root { [!0, !0] } else { [0, 1 << (CAP_CHECKPOINT_RESTORE - 32)] };
+    change_effective(|permitted| [permitted[0] & kept[0], permitted[1] & kept[1]]);
+}
+
+fn change_effective(which: impl Fn([u32; 2]) -> [u32; 2]) {
+    // Two of struct __user_cap_data_struct: effective, permitted, inheritable.
+    let mut caps = [[0u32; 3]; 2];
+    let head = [0x2008_0522u32, 0];
+    // SAFETY: capget and capset with live structs of version 3.
+    unsafe {
+        raw::call(libc::SYS_capget, [(&raw const head) as u64, (&raw mut caps) as u64, 0, 0, 0, 0]);
+        [caps[0][0], caps[1][0]] = which([caps[0][1], caps[1][1]]);
+        raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0]);
     }
 }
 
