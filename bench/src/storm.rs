@@ -9,7 +9,7 @@ use vocab::{Fault, Result};
 
 /// Between two counts: a count of 15,000 takes a few milliseconds, and shall not be most of what the machine does.
 const PAUSE: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(12);
 
 /// Prints milliseconds until all were seen, bytes for each, then waits for a line and prints milliseconds until all were gone.
 /// A number that could not be had is `nan`, and what was seen instead goes to standard error.
