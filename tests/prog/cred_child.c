@@ -6,7 +6,8 @@ static uid_t uid_of(pid_t pid)
 {
     char path[40];
     struct stat st;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    /* the directory, as ps does: the files inside belong to root where the process is not dumpable */
+    snprintf(path, sizeof path, "/proc/%d", (int)pid);
     check(stat(path, &st) == 0);
     return st.st_uid;
 }

@@ -155,7 +155,7 @@ impl Agent {
                 self.asks.next_question += 1;
                 let id = self.asks.next_question;
                 self.asks.questions.insert(id, number);
-                self.tell(); // the front end must know the caller before its question
+                self.tell_all(caller.pid); // the front end must know the caller before its question
                 self.uplink.send(&ToFront::Ask { id, caller, ask });
             }
             Err(fault) => self.answer_client(number, &Answer::Failed(fault)),
@@ -199,6 +199,11 @@ impl Agent {
             self.asks.questions.remove(&id);
         }
         if let Answer::Granted { hold, copies } = &mut answer {
+            // It opens the hold file as soon as it has this, which may be before the front end's own word of it comes.
+            let peer = self.asks.clients.get(&number).and_then(|client| peer_credentials(client.link.fd()).ok());
+            if let (Some(peer), true) = (peer, copies.iter().all(|copy| copy.node != self.number)) {
+                self.become_stand_in(peer.pid);
+            }
             // The front end does not know where this node keeps its hold file.
             hold.clone_from(&self.hold);
             for (copy, one) in copies.iter().enumerate() {

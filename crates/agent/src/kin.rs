@@ -39,7 +39,7 @@ pub(crate) enum Place {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
     pub(crate) makes: Vec<Make>,
-    /// The stand-in that clones the program.
+    /// The stand-in that clones the program; its own, when that is to become it.
     pub(crate) parent: Pid,
     /// Where the program puts itself.
     pub(crate) place: Place,
@@ -67,6 +67,9 @@ pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Sta
     }
     let leads_session = terminal || person.sid == person.pid;
     let session = if leads_session { Pid::INIT } else { person.sid };
+    if stands.get(person.pid).is_some_and(|stand| !stand.ending) {
+        return Ok(planner.in_place(person, terminal));
+    }
     let parent = match planner.known(person.ppid) {
         true => {
             planner.need(person.ppid, 8);
@@ -94,6 +97,20 @@ pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> 
 }
 
 impl Planner<'_> {
+    /// It stands here already, as leader of a group whose other members came first: its stand-in becomes the program.
+    fn in_place(mut self, person: &Person, terminal: bool) -> Plan {
+        let pid = person.pid;
+        let at = self.place_of(pid);
+        let place = match () {
+            () if at.1 == pid && !terminal => Place::Stay,
+            () if terminal || person.sid == pid => Place::Session,
+            () if at.0 == person.pgid => Place::Stay,
+            () if person.pgid == pid => Place::Lead,
+            () => self.join(person.pgid, person.sid, pid),
+        };
+        Plan { makes: self.makes, parent: pid, place }
+    }
+
     fn person(&self, pid: Pid) -> Option<&Person> {
         self.kin.iter().find(|person| person.pid == pid)
     }
@@ -211,6 +228,11 @@ impl Planner<'_> {
         let exists = self.made.values().any(|place| *place == (pgid, sid))
             || self.stands.iter().any(|stand| in_group(&stand.person) && !stand.ending)
             || self.bodies.iter().any(|body| in_group(&body.person));
+        if !exists && self.person(pgid).is_some_and(|leader| leader.pgid == pgid && leader.sid == sid) {
+            // As a child of its own parent if that can be: its program may come to this node too, and the stand-in become it.
+            self.need(pgid, 8);
+        }
+        let exists = exists || self.made.get(&pgid) == Some(&(pgid, sid));
         if !exists && !self.here(pgid) {
             let (person, why) = self.leader(pgid, sid);
             let member = self.member(sid);
@@ -261,6 +283,17 @@ mod tests {
     }
 
     #[test]
+    fn a_leader_that_comes_after_its_members_is_its_parents_child_and_becomes_its_program() {
+        let kin = [person(100, 1, 100, 100), person(200, 100, 200, 100)];
+        let plan = fresh(&person(201, 100, 200, 100), &kin);
+        assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (200, 100, false, Place::Lead)]);
+        let mut stands = Stands::default();
+        kin.iter().for_each(|one| stands.add(one.clone(), Why::Kin, Pid(100)));
+        let plan = super::plan(&kin[1], false, &kin[..1], &stands, &Bodies::default()).expect("a plan");
+        assert_eq!((makes(&plan), plan.parent, plan.place), (vec![], Pid(200), Place::Stay));
+    }
+
+    #[test]
     fn a_shell_that_stands_already_is_used_again() {
         let mut stands = Stands::default();
         stands.add(person(100, 1, 100, 100), Why::Kin, Pid(1));
@@ -280,7 +313,7 @@ mod tests {
     fn a_pipeline_joins_the_group_of_its_leader() {
         let kin = [person(100, 1, 100, 100), person(190, 100, 190, 100)];
         let plan = fresh(&person(200, 100, 190, 100), &kin);
-        assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (190, 100, true, Place::Lead)]);
+        assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (190, 100, false, Place::Lead)]);
         assert_eq!((plan.parent, plan.place), (Pid(100), Place::Join(Pid(190))));
     }
 

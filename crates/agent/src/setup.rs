@@ -127,6 +127,12 @@ impl Prepared {
         &raw mut *self.setup as u64
     }
 
+    /// Why it failed, 0 when it did not.
+    pub(crate) fn errno(&self) -> i32 {
+        // Written by another process that shares this memory.
+        kern::standin::setup::failed(&self.setup)
+    }
+
     /// What was being done when it failed.
     pub(crate) fn stage(&self) -> &'static str {
         kern::standin::setup::Stage::doing(self.setup.stage)

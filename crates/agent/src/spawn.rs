@@ -64,6 +64,8 @@ struct Spawning {
     prepared: Prepared,
     ends: ChildEnds,
     started: bool,
+    /// `parent` is its parent all the same: its own stand-in execs.
+    in_place: bool,
 }
 
 /// All starts under way, and the streams of programs that run.
@@ -83,6 +85,16 @@ impl Starts {
             || self.queue.iter().any(|work| work.pid() == pid)
     }
 
+    fn follows_another(&self, work: &Work) -> bool {
+        let Work::Program { person, .. } = work else { return self.is_starting(work.pid()) };
+        [person.ppid, person.pgid, person.sid].into_iter().any(|pid| pid != person.pid && self.is_starting(pid))
+    }
+
+    /// Is its stand-in to become the program itself?
+    fn in_place(&self, pid: Pid) -> bool {
+        self.spawning.get(&pid).is_some_and(|spawning| spawning.in_place)
+    }
+
     /// Has it been handed to its parent's stand-in, and not exec'd as far as we know?
     pub(crate) fn is_starting(&self, pid: Pid) -> bool {
         self.spawning.get(&pid).is_some_and(|spawning| !spawning.started)
@@ -90,7 +102,8 @@ impl Starts {
 
     /// Does a start need this stand-in?
     pub(crate) fn needs(&self, pid: Pid) -> bool {
-        self.making.is_some() || self.spawning.values().any(|s| s.parent == pid || s.person.pgid == pid)
+        self.making.is_some()
+            || self.spawning.values().any(|s| s.parent == pid || s.person.pgid == pid || s.person.pid == pid)
     }
 }
 
@@ -147,7 +160,9 @@ impl Agent {
     /// Goes on with the oldest start that waits, if none is being made.
     fn next_start(&mut self) {
         while self.starts.making.is_none() {
-            let Some(work) = self.starts.queue.pop_front() else { return };
+            // Its parent, or the leader of its group, is about to be a body: then it is planned with that.
+            let waits = self.starts.queue.front().is_some_and(|work| self.starts.follows_another(work));
+            let Some(work) = (if waits { None } else { self.starts.queue.pop_front() }) else { return };
             let planned = match &work {
                 Work::Program { person, kin, ends, .. } => {
                     kin::plan(person, ends.terminal, kin, &self.stands, &self.bodies)
@@ -278,10 +293,15 @@ impl Agent {
                 match Prepared::new(person.pid, &person.creds, &program, place, session, stdio) {
                     Ok(mut prepared) => {
                         debug!(pid = %person.pid, %parent, ?place, "start: spawning");
-                        let address = prepared.address();
-                        let spawning = Spawning { person, parent, prepared, ends, started: false };
-                        self.starts.spawning.insert(spawning.person.pid, spawning);
-                        self.ghosts.command(parent, Command::Spawn(address));
+                        let (address, pid, in_place) = (prepared.address(), person.pid, parent == person.pid);
+                        let native = self.stands.get(pid).filter(|_| in_place).map(|stand| stand.native_parent);
+                        let parent = native.unwrap_or(parent);
+                        let spawning = Spawning { person, parent, prepared, ends, started: false, in_place };
+                        self.starts.spawning.insert(pid, spawning);
+                        match in_place {
+                            true => self.ghosts.command(pid, Command::Exec(address)),
+                            false => self.ghosts.command(parent, Command::Spawn(address)),
+                        }
                     }
                     Err(fault) => {
                         self.streams.close(ends.id);
@@ -302,10 +322,51 @@ impl Agent {
         if spawning.ends.terminal {
             (person.pgid, person.sid) = (pid, pid);
         }
+        if spawning.in_place {
+            self.starts.spawning.remove(&pid);
+            self.stands.remove(pid);
+            self.idle.remove(&pid);
+            self.ghosts.left(pid);
+        }
         self.bodies.add(person);
         self.starts.programs.insert(pid, id);
         self.pace.hurry();
         self.events.push(BodyEvent::Started { pid });
+        self.next_start();
+    }
+
+    /// A stand-in that is to become a program has taken a signal, which must be handed over first.
+    pub(crate) fn becomes_later(&mut self, pid: Pid, address: u64) {
+        if self.starts.in_place(pid) {
+            self.ghosts.command(pid, Command::Exec(address));
+        }
+    }
+
+    /// A stand-in has been waited for. If it was to become a program, the exec has failed; or it has ended at once, which is told by
+    /// `true`: then it was a body.
+    pub(crate) fn ended_in_place(&mut self, pid: Pid) -> bool {
+        let Some(spawning) = self.starts.spawning.get(&pid).filter(|spawning| spawning.in_place) else { return false };
+        match spawning.prepared.errno() {
+            0 => {
+                self.started(pid);
+                true
+            }
+            errno => {
+                self.ghosts.left(pid);
+                if let Some(spawning) = self.starts.spawning.remove(&pid) {
+                    self.could_not(spawning, errno);
+                }
+                false
+            }
+        }
+    }
+
+    fn could_not(&mut self, spawning: Spawning, errno: i32) {
+        self.streams.close(spawning.ends.id);
+        let program = String::from_utf8_lossy(&spawning.person.name).into_owned();
+        let doing = format!("{} for {program}", spawning.prepared.stage());
+        self.not_started(spawning.person.pid, Fault::sys(errno, doing));
+        self.next_start();
     }
 
     /// The parent's stand-in is back from cloning a program.
@@ -328,10 +389,7 @@ impl Agent {
             }
             return;
         }
-        self.streams.close(spawning.ends.id);
-        let program = String::from_utf8_lossy(&spawning.person.name).into_owned();
-        let doing = format!("{} for {program}", spawning.prepared.stage());
-        self.not_started(pid, Fault::sys(-ret as i32, doing));
+        self.could_not(spawning, -ret as i32);
     }
 
     /// A body has ended; if it is a program that was started here, its output is sent to the end.

@@ -3,12 +3,13 @@
 use crate::agent::Agent;
 use crate::deliver::plain;
 use crate::stands::{Held, Why};
-use ghost::{Command, Happened, Outcome};
+use ghost::{Command, Happened, Name, Outcome};
 use kern::clock::monotonic_us;
 use kern::wait::{Change, Usage};
 use std::os::fd::AsFd;
 use tracing::{debug, error, warn};
 use vocab::{Exit, Pid, Sig, SigInfo};
+use wire::event::Person;
 use wire::node::ToFront;
 
 /// How long a stand-in stays when nobody needs it any more: the next program of the same shell finds it there.
@@ -146,6 +147,7 @@ impl Agent {
                 self.made(pid, outcome);
             }
             Command::Spawn(address) => self.spawned(pid, address, outcome.ret),
+            Command::Exec(address) => self.becomes_later(pid, address),
             command if outcome.ret < 0 => warn!(%pid, ?command, errno = -outcome.ret, "a stand-in could not"),
             _ => {}
         }
@@ -203,7 +205,9 @@ impl Agent {
     /// A process of this node is from now on the stand-in of its program on another.
     pub(crate) fn become_stand_in(&mut self, pid: Pid) {
         let Some(body) = self.bodies.remove(pid) else {
-            warn!(%pid, "is to become a stand-in, and is not here");
+            if !self.stands.has(pid) {
+                warn!(%pid, "is to become a stand-in, and is not here");
+            }
             return;
         };
         if let Some(fd) = self.handles.remove(&pid) {
@@ -212,6 +216,32 @@ impl Agent {
         let parent = body.person.ppid;
         self.stands.add(body.person, Why::Runner, parent);
         self.ghosts.expect(pid);
+    }
+
+    /// The body of a process that stands here has changed: so does its stand-in.
+    pub(crate) fn stand_in_is(&mut self, person: Person) {
+        let pid = person.pid;
+        let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else { return };
+        let own_memory = stand.why == Why::Runner;
+        let before = std::mem::replace(&mut stand.person, person.clone());
+        if person.sid != before.sid && person.sid == pid {
+            self.ghosts.command(pid, Command::Setsid);
+        } else if person.pgid != before.pgid {
+            // Of a group that is not here it could only be the leader, so it stays where it is (setpgid(2), EPERM).
+            self.ghosts.command(pid, Command::Setpgid { pid: Pid::NONE, pgid: person.pgid });
+        }
+        if person.creds != before.creds {
+            let creds = person.creds;
+            if !own_memory {
+                let groups: Box<[u32]> = creds.groups.into();
+                self.ghosts.command(pid, Command::Groups { list: groups.as_ptr() as u64, count: groups.len() as u64 });
+                stand.groups.push(groups);
+            }
+            self.ghosts.command(pid, Command::Ids { uid: creds.uid, gid: creds.gid });
+        }
+        if person.name != before.name {
+            self.ghosts.command(pid, Command::Name(Name::new(&person.name)));
+        }
     }
 
     /// Lets stand-ins go that nobody has needed for a while.

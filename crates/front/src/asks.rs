@@ -102,6 +102,10 @@ impl Front {
                 (node, address.ok_or_else(|| Fault::gone(format!("node {node} is down")))?)
             }
         };
+        if !many && to[0] == at {
+            self.answer(asker, Answer::Here, true);
+            return Ok(());
+        }
         if many && !at.is_front() {
             return Err(Fault::refused("run on several nodes at once: only from the front end"));
         }

@@ -79,6 +79,9 @@ pub enum Command {
     Capabilities(u64),
     /// Start a program: the address of a [`kern::standin::setup::Setup`] in the shared memory.
     Spawn(u64),
+    /// Become a program: the address of a [`kern::standin::setup::Setup`] in the shared memory. Its outcome is told only when it
+    /// is EAGAIN: to be given again. Otherwise it is a stand-in until [`crate::Ghosts::left`] says that it is none any more.
+    Exec(u64),
     /// Hand over SIGCHLD from now on, or no more.
     Children(bool),
     Subreaper(bool),
@@ -137,6 +140,7 @@ impl Command {
             Command::Tgkill { pid, tid, sig } => (Op::Tgkill, [p(pid), p(tid), sig.into(), 0, 0, 0]),
             Command::Capabilities(set) => (Op::Capabilities, one(set as i64)),
             Command::Spawn(setup) => (Op::Spawn, one(setup as i64)),
+            Command::Exec(setup) => (Op::Exec, one(setup as i64)),
             Command::Children(on) => (Op::Children, one(on.into())),
             Command::Subreaper(on) => (Op::Subreaper, one(on.into())),
             Command::Close { first, last } => (Op::Close, two(n(first), n(last))),

@@ -39,13 +39,14 @@ pub fn umask() -> Result<u32> {
         .ok_or_else(|| Fault::bug("/proc/self/status says no umask"))
 }
 
-/// Gives the calling thread a descriptor table of its own, with 0, 1, 2 and `keep` in it: what the other threads close is
-/// closed, and what this one opens from now on the others do not have, nor do processes that they fork.
+/// Gives the calling thread a descriptor table of its own, with 2 and `keep` in it, and with `terminal` 0 and 1 too: what the other
+/// threads close is closed, and what this one opens from now on the others do not have, nor do processes that they fork.
 ///
 /// All other descriptors mean nothing in this thread any more: it must not use, nor drop, an owner of one.
-pub fn unshare_descriptors(keep: BorrowedFd<'_>) -> Result<()> {
+pub fn unshare_descriptors(keep: BorrowedFd<'_>, terminal: bool) -> Result<()> {
     let keep = keep.as_raw_fd() as u32;
-    for (first, last) in [(3, keep.saturating_sub(1)), (3.max(keep + 1), u32::MAX)] {
+    let standard = if terminal { (3, 2) } else { (0, 1) };
+    for (first, last) in [standard, (3, keep.saturating_sub(1)), (3.max(keep + 1), u32::MAX)] {
         if first > last {
             continue;
         }
@@ -59,6 +60,19 @@ pub fn unshare_descriptors(keep: BorrowedFd<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Closes descriptor 0 of the calling thread's table, so that whoever writes to it gets EPIPE; /dev/null keeps its number taken.
+pub fn close_input() -> Result<()> {
+    let null = crate::sys::cstring("/dev/null")?;
+    // SAFETY: open with a live string, then numbers only.
+    unsafe {
+        let fd =
+            checked(libc::open(null.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC).into(), || "open /dev/null".into())?;
+        checked(libc::dup3(fd as i32, 0, libc::O_CLOEXEC).into(), || "close standard input".into())?;
+        libc::close(fd as i32);
+    }
+    Ok(())
+}
+
 /// Forks: true in the child, in which only the calling thread goes on (fork(2)).
 ///
 /// A lock that another thread holds now stays held in the child for ever. So hold every lock that the child will take
@@ -66,6 +80,23 @@ pub fn unshare_descriptors(keep: BorrowedFd<'_>) -> Result<()> {
 pub fn fork() -> Result<bool> {
     // SAFETY: takes nothing; what the child may do is the caller's duty, as said above, and cannot break memory safety.
     checked(unsafe { libc::fork() }.into(), || "fork".into()).map(|pid| pid == 0)
+}
+
+/// The errno of a program that is not there.
+pub use libc::ENOENT;
+
+/// Becomes the program `argv[0]`, looked up along PATH (execvp(3)), with this process's mask and environment, and SIGPIPE as whoever started
+/// us had it. (The standard library's exec empties the mask.) Returns only the errno of a failure.
+pub fn exec(argv: &[std::ffi::CString]) -> i32 {
+    if !crate::signal::inherited_ignored().has(vocab::Sig::PIPE) {
+        let _ = crate::signal::set_default(vocab::Sig::PIPE);
+    }
+    let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|a| a.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let Some(file) = argv.first() else { return libc::EINVAL };
+    // SAFETY: a live string, and a NULL-terminated list of live strings.
+    unsafe { libc::execvp(file.as_ptr(), pointers.as_ptr()) };
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Where processes stand for bodies that are elsewhere.
 
 use crate::effect::Effect;
-use crate::kill::ESRCH;
+use crate::errno::ESRCH;
 use crate::person::Kin;
 use crate::space::Space;
 use vocab::{NodeId, Pid};
@@ -24,6 +24,14 @@ impl Space {
             kin.push(Kin { person: entry.person.clone(), node: entry.place });
         }
         kin
+    }
+
+    /// `pid` is another than it was: its stand-ins follow.
+    pub(crate) fn stand_ins_follow(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get(pid) else { return };
+        for node in entry.stands.iter().filter(|node| **node != entry.place) {
+            self.out.push(Effect::StandInIs { node: *node, person: entry.person.clone() });
+        }
     }
 
     pub(crate) fn stand_in_gone(&mut self, node: NodeId, pid: Pid) {

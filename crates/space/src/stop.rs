@@ -10,7 +10,10 @@ use vocab::{Pid, Sig};
 impl Space {
     pub(crate) fn stopped(&mut self, pid: Pid, sig: Sig) {
         let Some(entry) = self.table.get_mut(pid) else { return };
-        if entry.body == Body::Stopped(sig) && !entry.stop_pending {
+        // A continue between two stops can go unseen on the node (wait4 tells the newest change only): a ghost that the user has
+        // continued meanwhile stops again.
+        let stops = entry.asleep || entry.stops > 0 || entry.queue.iter().any(|s| s.act.what() == Some(What::Stop));
+        if entry.body == Body::Stopped(sig) && !entry.stop_pending && stops {
             return;
         }
         entry.body = Body::Stopped(sig);
@@ -109,7 +112,12 @@ impl Space {
                 self.discard_stop(pid);
                 self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
             }
-            Body::Stopped(_) | Body::Unclaimed | Body::Native => self.sleep(pid),
+            Body::Unclaimed => {
+                entry.stop_pending = true;
+                entry.early.push(our_signal(Sig::STOP));
+                self.sleep(pid);
+            }
+            Body::Stopped(_) | Body::Native => self.sleep(pid),
         }
     }
 }

@@ -78,6 +78,9 @@ pub enum Answer {
         #[n(1)]
         exit: Exit,
     },
+    /// To `Run` on a node, for that same node: the caller needs no stand-in, it is to exec the program itself.
+    #[n(8)]
+    Here,
 }
 
 /// One copy of the program that `Run` starts.

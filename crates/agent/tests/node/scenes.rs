@@ -15,6 +15,8 @@ pub(crate) const ALL: &[(&str, Scene)] = &[
     ("a_kill_of_somebody_elsewhere_is_asked", a_kill_of_somebody_elsewhere_is_asked),
     ("sessions_groups_and_users_are_told", sessions_groups_and_users_are_told),
     ("a_stand_in_passes_signals_on_and_goes_when_nobody_needs_it", a_stand_in_passes_signals_on),
+    ("a_group_leader_may_come_after_its_members", a_group_leader_may_come_after_its_members),
+    ("a_stand_in_follows_its_body", a_stand_in_follows_its_body),
     ("a_new_link_within_the_time_loses_nothing", a_new_link_within_the_time_loses_nothing),
     ("leases_follow_each_other_and_are_gone_through_again", leases_follow_each_other),
     ("a_handle_on_somebody_elsewhere_is_a_stand_in", a_handle_on_somebody_elsewhere),
@@ -156,6 +158,58 @@ fn a_stand_in_passes_signals_on() {
         ToFront::StandInGone { pid: Pid(5000) } => Some(()),
         _ => None,
     });
+}
+
+fn a_stand_in_follows_its_body() {
+    let mut front = Front::new("follows");
+    let shell = person(5000, 1, 5000, 5000, b"bash");
+    let make = person(4990, 5000, 4990, 5000, b"make");
+    let script = "want() { for i in 1 2 3 4 5 6 7 8 9; do $1 && return; sleep 0.2; done; exit $2; }
+        group() { read a b c d e f g </proc/$PPID/stat; [ $b.$e.$f = '(gmake).4990.4990' ]; }
+        user() { grep -q '^Uid:.1234.1234.1234' /proc/$PPID/status && grep -q '^Groups:.77 78' /proc/$PPID/status; }
+        want group 3; want user 4; exit 0";
+    front.start_as(person(5001, 4990, 5001, 5000, b"shoal"), &["sh", "-c", script], &[shell, make]);
+    front.event("Started", |e| *e == BodyEvent::Started { pid: Pid(5001) });
+    let mut now = person(4990, 5000, 4990, 4990, b"gmake");
+    now.creds = vocab::Creds { uid: vocab::Ids::all(1234), gid: vocab::Ids::all(77), groups: vec![77, 78] };
+    // Not a group leader any more before it can lead a session (setsid(2)).
+    front.send(&ToNode::StandInIs { person: person(4990, 5000, 5000, 5000, b"make") });
+    front.send(&ToNode::StandInIs { person: now });
+    assert_eq!(front.exit(5001), Exit::Code(0));
+}
+
+/// As in `shoal run a | shoal run b` when b's start is here first.
+fn a_group_leader_may_come_after_its_members() {
+    let mut front = Front::new("pipeline");
+    let shell = person(5000, 1, 5000, 5000, b"bash");
+    let started = |front: &mut Front, pid| front.event("Started", |e| *e == BodyEvent::Started { pid: Pid(pid) });
+    let member = |pid, group| (person(pid, 5000, group, 5000, b"shoal"), person(group, 5000, group, 5000, b"shoal"));
+    let (second, first) = member(5002, 5001);
+    front.start_as(second, &["sleep", "1000"], &[shell.clone(), first.clone()]);
+    started(&mut front, 5002);
+    let script = "read pid name state ppid pgrp sid rest </proc/self/stat; trap 'exit 4' USR1
+        [ $pid.$ppid.$pgrp.$sid = 5001.5000.5001.5000 ] && while :; do sleep 0.01; done";
+    front.start_as(first, &["sh", "-c", script], std::slice::from_ref(&shell));
+    started(&mut front, 5001);
+    front.child(5001);
+    signal(&mut front, 5001, SigInfo::kill(Sig::USR1, Pid(5000), 0));
+    assert_eq!(front.exit(5001), Exit::Code(4));
+    front.event("Reaped", |e| *e == BodyEvent::Reaped { pid: Pid(5001) });
+    // And a leader that cannot be run; its stand-in is gone after that.
+    let (second, first) = member(5004, 5003);
+    front.start_as(second, &["sleep", "1000"], &[shell.clone(), first.clone()]);
+    started(&mut front, 5004);
+    front.start_as(first, &["/no/such"], std::slice::from_ref(&shell));
+    let status = front.hear("NotStarted", |said| match said {
+        ToFront::NotStarted { pid: Pid(5003), status, .. } => Some(*status),
+        _ => None,
+    });
+    assert_eq!(status, 127);
+    for pid in [5002, 5004] {
+        signal(&mut front, pid, SigInfo::kill(Sig::TERM, Pid(5000), 0));
+        assert_eq!(front.exit(pid), Exit::Killed { sig: Sig::TERM, core: false });
+    }
+    assert!(!front.told.iter().any(|e| e.pid().0 == 5003), "{:?}", front.told);
 }
 
 fn a_new_link_within_the_time_loses_nothing() {

@@ -12,10 +12,12 @@ mod late;
 mod lines;
 mod output;
 mod program;
+mod queue;
 
 use channels::Channels;
 use hub::Hub;
 use input::Reader;
+use kern::own::ENOENT;
 use kern::relay::{Relay, RELAY};
 use kern::{own, pty, signal};
 use lines::Lines;
@@ -87,6 +89,7 @@ fn start(run: &Run, socket: &Path) -> Result<OwnedFd> {
     asking.ask(&Ask::Run { target: run.target.clone(), program })?;
     let (hold, copies) = match asking.answer()? {
         (Answer::Granted { hold, copies }, _) => (hold, copies),
+        (Answer::Here, _) => return Err(exec_here(&run.argv)),
         (Answer::Failed(fault), _) => return Err(fault),
         (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
     };
@@ -94,12 +97,26 @@ fn start(run: &Run, socket: &Path) -> Result<OwnedFd> {
     signal::block_all()?;
     let channels = relay(run, asking, copies)?;
     // A table of its own for the main thread: a process that a relay thread forks has no copy of the hold file, whose
-    // closing would look like our end (fuse_flush comes with every close). The bell is for the signal handler.
-    own::unshare_descriptors(channels.hub.as_fd())?;
+    // closing would look like our end (fuse_flush comes with every close), and a stream that the program closes is closed.
+    // The bell is for the signal handler.
+    own::unshare_descriptors(channels.hub.as_fd(), run.terminal)?;
     // The main thread has no descriptor of these channels to close.
     std::mem::forget(channels);
     let file = OpenOptions::new().read(true).write(true).open(&hold);
     file.map(OwnedFd::from).map_err(|e| Fault::io(&e, format!("open {hold}")))
+}
+
+/// The program is to run where the caller is: it becomes it in the ordinary way. Returns only a failure.
+fn exec_here(argv: &[OsString]) -> Fault {
+    let Some(file) = argv.first() else { return Fault::refused("no program is named") };
+    let doing = format!("execute {}", file.to_string_lossy());
+    let strings = argv.iter().map(|a| kern::sys::cstring(a.as_encoded_bytes())).collect::<Result<Vec<_>>>();
+    let fault = match strings {
+        Ok(strings) => Fault::sys(own::exec(&strings), doing),
+        Err(fault) => return fault,
+    };
+    eprintln!("shoal: {fault}");
+    std::process::exit(if fault.errno == ENOENT { 127 } else { 126 })
 }
 
 fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<Arc<Channels>> {

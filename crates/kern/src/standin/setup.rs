@@ -4,7 +4,7 @@
 //! only pointed to. The child still has the stand-in's capabilities, which exec takes away.
 
 use super::raw::{self, CloneArgs};
-use super::run::{block, disposition};
+use super::taking::{block, disposition};
 
 /// Everything the child does before exec, made by the agent and kept alive until the command is done.
 #[repr(C)]
@@ -45,6 +45,12 @@ pub struct Setup {
     /// Result: the errno, and the [`Stage`] at which it failed.
     pub errno: i64,
     pub stage: u64,
+}
+
+/// [`Setup::errno`] as the process that shares this memory has left it.
+pub fn failed(setup: &Setup) -> i32 {
+    // SAFETY: a live word.
+    unsafe { (&raw const setup.errno).read_volatile() as i32 }
 }
 
 /// What failed, for the message.
@@ -110,8 +116,16 @@ pub(super) unsafe fn spawn(setup: *mut Setup) -> i64 {
 }
 
 extern "C" fn child(setup: u64) -> ! {
-    let setup = setup as *mut Setup;
     // SAFETY: the stand-in waits in vfork, so `setup` is this child's alone.
+    unsafe { become_program(setup as *mut Setup) }
+}
+
+/// The calling stand-in, or child of one, prepares itself and execs; when that fails it exits with [`Setup::errno`] set.
+///
+/// # Safety
+/// `setup` and all it points to are live until the exec is done, and nobody else uses them.
+pub(super) unsafe fn become_program(setup: *mut Setup) -> ! {
+    // SAFETY: by the caller's promise.
     unsafe {
         let (errno, stage) = match prepare(setup) {
             Ok(()) => (exec(setup), Stage::Exec),
@@ -121,9 +135,13 @@ extern "C" fn child(setup: u64) -> ! {
         (&raw mut (*setup).errno).write_volatile(if errno < 0 { -errno } else { libc::EIO.into() });
         raw::call(libc::SYS_exit_group, [127, 0, 0, 0, 0, 0]);
     }
-    loop {}
+    // exit_group does not return.
+    loop {
+        std::hint::spin_loop();
+    }
 }
 
+// SAFETY: (of a call) `setup` and all it points to are live, and nobody else uses them meanwhile.
 unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
     // SAFETY: all addresses in `setup` are the agent's and live.
     unsafe {
@@ -135,6 +153,8 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         } else if s.pgid >= 0 {
             must(Stage::Group, call(libc::SYS_setpgid, [0, s.pgid as u64, 0, 0, 0, 0]))?;
         }
+        // A stand-in shares the working directory and umask of all of them (CLONE_FS), and exec would leave it so.
+        call(libc::SYS_unshare, [libc::CLONE_FS as u64, 0, 0, 0, 0, 0]);
         descriptors(s).map_err(|errno| (errno, Stage::Descriptors))?;
         if s.session == 1 {
             must(Stage::Terminal, call(libc::SYS_ioctl, [0, libc::TIOCSCTTY, 0, 0, 0, 0]))?;
@@ -167,6 +187,7 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
 }
 
 /// Takes the agent's descriptors over as 0, 1, 2 and closes everything else.
+// SAFETY: (of a call) only the child of [`spawn`], whose descriptors are all replaced.
 unsafe fn descriptors(s: &Setup) -> Result<(), i64> {
     // SAFETY: calls that take numbers.
     unsafe {
@@ -186,6 +207,7 @@ unsafe fn descriptors(s: &Setup) -> Result<(), i64> {
 }
 
 /// Tries each path as execvp(3) does; returns only the errno worth telling.
+// SAFETY: (of a call) `setup` and all it points to are live, and nobody else uses them meanwhile.
 unsafe fn exec(setup: *mut Setup) -> i64 {
     // SAFETY: NULL-terminated lists of the agent's.
     unsafe {

@@ -193,6 +193,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Nodes => vec(node_row(), 0..4).prop_map(Answer::Nodes),
         Ps => vec(proc_row(), 0..4).prop_map(Answer::Ps),
         Where => (pid(), node()).prop_map(|(pid, node)| Answer::Where { pid, node }),
+        Here => Just(Answer::Here),
         Granted => (".{0,20}", copies).prop_map(|(hold, copies)| Answer::Granted { hold, copies }),
         Channel => any::<u32>().prop_map(|copy| Answer::Channel { copy }),
         NotStarted => not_started.prop_map(|(copy, fault, status)| Answer::NotStarted { copy, fault, status }),
@@ -296,6 +297,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         StandIn => kin().prop_map(|kin| T::StandIn { kin }),
         NoStandIn => (pid(), any::<i32>()).prop_map(|(pid, errno)| T::NoStandIn { pid, errno }),
         BecomeStandIn => (pid(), creds()).prop_map(|(pid, creds)| T::BecomeStandIn { pid, creds }),
+        StandInIs => person().prop_map(|person| T::StandInIs { person }),
     }
 }
 
