@@ -7,9 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vocab::{Fault, Result};
 
-/// Between two counts: a count of 15,000 takes a few milliseconds, and shall not be most of what the machine does.
+/// At least so long between two counts. A count takes time in proportion to what is counted; the pause is at least four times that, so
+/// that counting is not most of what the machine does.
 const PAUSE: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(12);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Prints milliseconds until all were seen, bytes for each, then waits for a line and prints milliseconds until all were gone.
 /// A number that could not be had is `nan`, and what was seen instead goes to standard error.
@@ -60,6 +61,7 @@ fn start_run(program: &str, forks: usize, charged: &Charged) -> Result<Child> {
 /// Milliseconds from `start` until the number of processes is as wanted.
 fn until(start: Instant, mut wanted: impl FnMut(usize) -> bool) -> Result<f64> {
     loop {
+        let began = start.elapsed();
         let now = count()?;
         let took = start.elapsed();
         if wanted(now) {
@@ -69,7 +71,7 @@ fn until(start: Instant, mut wanted: impl FnMut(usize) -> bool) -> Result<f64> {
             eprintln!("bench: {now} processes are there after {PATIENCE:?}");
             return Ok(f64::NAN);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(PAUSE.max((took - began) * 4));
     }
 }
 
