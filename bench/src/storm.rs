@@ -1,13 +1,13 @@
 //! One program on every node that forks many more: until all are seen, what they weigh, and until all are gone after Ctrl-C.
 
 use crate::memory::Charged;
-use rustix::process::{kill_process_group, Pid, Signal};
-use std::os::unix::process::CommandExt;
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vocab::{Fault, Result};
 
-/// Between two counts: a count of 15,000 takes a few milliseconds, and shall not be most of what the machine does.
+/// At least so long between two counts. A count takes time in proportion to what is counted; the pause is at least four times that, so
+/// that counting is not most of what the machine does.
 const PAUSE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -26,12 +26,13 @@ pub(crate) fn storm(nodes: usize, forks: usize, program: &str) -> Result<bool> {
     println!("{}", ps()?.saturating_sub(others));
     let mut line = String::new();
     let _ = std::io::stdin().read_line(&mut line);
-    let group = i32::try_from(run.id()).ok().and_then(Pid::from_raw).ok_or_else(|| Fault::bug("a PID out of range"))?;
+    let keyboard = run.stdin.as_mut().ok_or_else(|| Fault::bug("no pipe to script(1)"))?;
     let start = Instant::now();
-    kill_process_group(group, Signal::INT).map_err(|e| Fault::sys(e.raw_os_error(), "kill(2) the group"))?;
+    keyboard.write_all(b"\x03").map_err(|e| Fault::io(&e, "type Ctrl-C"))?;
     let gone = until_gone(start, others, &mut run)?;
     println!("{gone}");
-    run.kill().map_err(|e| Fault::io(&e, "kill shoal run"))?;
+    // Where it is there still; it is our own child.
+    let _ = run.kill();
     let _ = run.wait();
     Ok(true)
 }
@@ -44,22 +45,21 @@ fn until_gone(start: Instant, others: usize, run: &mut Child) -> Result<f64> {
     })
 }
 
-/// `shoal run` in a group of its own, as a shell starts a job, charged to `charged`.
+/// `shoal run` on a terminal of its own (script(1)), so that Ctrl-C is the kernel's; charged to `charged`.
 fn start_run(program: &str, forks: usize, charged: &Charged) -> Result<Child> {
-    let door = charged.door();
-    Command::new("/bin/sh")
-        .args(["-c", "echo $$ >\"$0\" && exec shoal run -a \"$1\" many \"$2\""])
-        .arg(door)
-        .args([program, &forks.to_string()])
-        .stdin(Stdio::null())
-        .process_group(0)
+    let command = format!("echo $$ >{} && exec shoal run -a {program} many {forks}", charged.door().display());
+    Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
         .spawn()
-        .map_err(|e| Fault::io(&e, "start shoal run"))
+        .map_err(|e| Fault::io(&e, "start script(1)"))
 }
 
 /// Milliseconds from `start` until the number of processes is as wanted.
 fn until(start: Instant, mut wanted: impl FnMut(usize) -> bool) -> Result<f64> {
     loop {
+        let began = start.elapsed();
         let now = count()?;
         let took = start.elapsed();
         if wanted(now) {
@@ -69,7 +69,7 @@ fn until(start: Instant, mut wanted: impl FnMut(usize) -> bool) -> Result<f64> {
             eprintln!("bench: {now} processes are there after {PATIENCE:?}");
             return Ok(f64::NAN);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(PAUSE.max((took - began) * 4));
     }
 }
 

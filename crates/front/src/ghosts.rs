@@ -13,8 +13,6 @@ use wire::ask::{Answer, ProcRow};
 #[derive(Debug, Default)]
 struct Ledger {
     entries: VecDeque<Entry>,
-    /// A Wake came while a Stop was not done.
-    wake: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +41,8 @@ enum Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     ledgers: HashMap<Pid, Ledger>,
+    /// Whose Wake came while a Stop was not done.
+    waking: HashSet<Pid>,
     /// Intermediate processes, and whose they are.
     intermediates: HashMap<Pid, Pid>,
     listings: HashMap<u64, Listing>,
@@ -61,7 +61,7 @@ struct Listing {
 impl Reports {
     /// Is anybody to be woken who has yet to stop?
     pub(crate) fn waking(&self) -> bool {
-        self.ledgers.values().any(|l| l.wake) || !self.listings.is_empty()
+        !self.waking.is_empty() || !self.listings.is_empty()
     }
 
     pub(crate) fn ps_begin(&mut self, asker: Asker, nodes: &[NodeId], deadline_us: u64) -> u64 {
@@ -119,6 +119,7 @@ impl Front {
             Happened::Dying { pid } => self.events.push_back(Event::Dying { pid }),
             Happened::Gone { pid } => {
                 self.reports.ledgers.remove(&pid);
+                self.reports.waking.remove(&pid);
                 if self.reports.intermediates.remove(&pid).is_none() {
                     self.events.push_back(Event::Gone { pid });
                 }
@@ -159,7 +160,11 @@ impl Front {
     /// The body runs again, and so shall its ghost.
     pub(crate) fn wake_ghost(&mut self, pid: Pid) {
         let ledger = self.reports.ledgers.entry(pid).or_default();
-        ledger.wake = ledger.entries.contains(&Entry::Stop);
+        if ledger.entries.contains(&Entry::Stop) {
+            self.reports.waking.insert(pid);
+        } else {
+            self.reports.waking.remove(&pid);
+        }
         self.send_cont(pid);
     }
 
@@ -176,7 +181,7 @@ impl Front {
         for one in happened {
             self.on_ghost(one);
         }
-        let waking: Vec<Pid> = self.reports.ledgers.iter().filter(|(_, l)| l.wake).map(|(pid, _)| *pid).collect();
+        let waking: Vec<Pid> = self.reports.waking.iter().copied().collect();
         for pid in waking {
             if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
                 self.send_cont(pid);
@@ -210,7 +215,7 @@ impl Front {
             Some(entry) => match (*entry, result) {
                 (Entry::Stop, _) => {
                     *entry = Entry::Finished(result);
-                    ledger.wake = false;
+                    self.reports.waking.remove(&pid);
                 }
                 (Entry::Orphan { pid: child }, Ok(through)) => {
                     *entry = Entry::Intermediate { pid: child, through: Pid(through) };

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod early;
 mod family;
 mod life;
 mod recover;

@@ -1,6 +1,7 @@
 //! All stand-ins of this machine: who holds, what waits for whom, and what came of it.
 
 use crate::command::{ack, Command, Name};
+use crate::early::Early;
 use crate::family::Family;
 use crate::life::{next, Input, State};
 use crate::recover::exiting;
@@ -47,11 +48,11 @@ pub(crate) struct Ghost {
     unique: u64,
     /// Signals up to this count have been taken.
     seq: u32,
-    working: Option<(u32, Command, Option<u32>)>,
+    pub(crate) working: Option<(u32, Command, Option<u32>)>,
     queue: VecDeque<Command>,
     /// Was told to end.
     ending: bool,
-    family: u64,
+    pub(crate) family: u64,
     slot: Option<u32>,
     away_since_us: u64,
 }
@@ -72,6 +73,7 @@ pub struct Ghosts {
     next_family: u64,
     next_tag: u32,
     late: VecDeque<(u64, Pid)>,
+    pub(crate) early: Vec<Early>,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
     /// While [`Ghosts::recover`] runs.
@@ -109,6 +111,7 @@ impl Ghosts {
             next_family: u64::from(start) << 32 | 1,
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
             late: VecDeque::new(),
+            early: Vec::new(),
             own_open: None,
             recovering: false,
         }
@@ -314,6 +317,7 @@ impl Ghosts {
         }
         let family = self.families.entry(fh).or_insert_with(|| Family::new(1));
         family.told(hold.slots, hold.top);
+        let maker = if self.ghosts.contains_key(&pid) { None } else { self.nameless_maker(fh) };
         let ghost = self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(fh, None));
         let first = ghost.state == State::Coming;
         if !ghost.step(pid, Input::Holds) {
@@ -324,8 +328,10 @@ impl Ghosts {
         ghost.family = fh;
         ghost.slot = Some(hold.slot);
         self.uniques.insert(unique, pid);
-        if first {
-            happened.push(Happened::Held { pid });
+        match maker {
+            Some(maker) if first => self.early.push(Early { pid, maker }),
+            None if first => happened.push(Happened::Held { pid }),
+            _ => {}
         }
         self.note_done(pid, hold, happened);
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
@@ -358,6 +364,7 @@ impl Ghosts {
             }
         }
         happened.push(Happened::Done { pid, outcome: Outcome { command, ret: hold.ret, out: hold.out } });
+        self.told(pid, &command, hold.ret, happened);
     }
 
     fn interrupted(&mut self, unique: u64, happened: &mut Vec<Happened>) {
@@ -433,6 +440,7 @@ impl Ghosts {
             if let Some((_, _, slot @ Some(_))) = ghost.working {
                 self.give_back(ghost.family, slot);
             }
+            self.maker_gone(pid, happened);
             happened.push(Happened::Gone { pid });
         }
     }
