@@ -160,7 +160,7 @@ unsafe fn send_self(sig: u64) {
     }
 }
 
-/// Takes on ids and keeps the capabilities that it had in its permitted set.
+/// Takes on ids and keeps the capabilities that it had in its permitted set; those of a user may not signal others'.
 unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
     // SAFETY: capget and capset with live structs of version 3, the rest takes numbers.
     unsafe {
@@ -172,7 +172,9 @@ unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
         if ret == 0 {
             ret = raw::call(libc::SYS_setresuid, [ruid, euid, suid, 0, 0, 0]);
         }
-        caps[0][0] = caps[0][1];
+        // What it signals in the name of a user is for the kernel to judge as that user's.
+        const CAP_KILL: u32 = 1 << 5;
+        caps[0][0] = if euid == 0 { caps[0][1] } else { caps[0][1] & !CAP_KILL };
         caps[1][0] = caps[1][1];
         raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0]);
         raw::call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
