@@ -38,10 +38,27 @@ impl Agent {
         self.watch();
         self.look(pid, What::Group);
         self.look(pid, What::Creds);
+        self.waited_for(pid);
         self.settle();
         if let Some((batch, events)) = self.events.take_now() {
             self.pace.told(monotonic_us());
             self.uplink.send(&ToFront::Events { batch, events });
+        }
+    }
+
+    /// Children of `parent` that it has waited for, without that we have been woken for it.
+    fn waited_for(&mut self, parent: Pid) {
+        for pid in self.bodies.children(parent) {
+            let ended = self.bodies.get(pid).is_some_and(|body| body.life == Life::Ended);
+            if ended && self.proc.stat(pid).is_err() {
+                self.reaped(pid);
+            }
+        }
+        let runners = self.stands.iter().filter(|stand| stand.person.ppid == parent);
+        for pid in runners.map(|stand| stand.person.pid).collect::<Vec<_>>() {
+            if self.is_ending_runner(pid) && self.proc.stat(pid).is_err() {
+                self.runner_reaped(pid);
+            }
         }
     }
 

@@ -72,6 +72,9 @@ impl Agent {
     fn signalled(&mut self, pid: Pid, info: &SigInfo) {
         let known = self.stands.get(pid).is_some_and(|stand| stand.why != Why::Husk && !stand.ending);
         if known && info.pid != Pid::INIT {
+            if self.bodies.has(info.pid) {
+                self.tell_all(info.pid); // who it is now
+            }
             self.uplink.send(&ToFront::Signal { target: pid, info: *info });
         }
     }
