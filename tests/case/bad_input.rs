@@ -48,7 +48,7 @@ fn bad_commands(place: &Place) -> Res<End> {
         holds(&format!("{script}: {line:?} says {word:?}"), line.contains(word))
     };
     told("shoal run -n 7 true", 125, "7")?;
-    told("shoal run -n 0-9 true", 125, "9")?;
+    told("shoal run -n 0-9 true", 125, "n2")?;
     told("shoal run -n 0 /no/such/program", 127, "/no/such/program")?;
     told("shoal run -n 0 no-such-program", 127, "no-such-program")?;
     told("shoal run -n 0 /etc/passwd", 126, "/etc/passwd")?;

@@ -13,6 +13,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("job_kill", job_kill),
     ("job_tty_input", job_tty_input),
     ("job_tty_output", job_tty_output),
+    ("job_type_ahead", job_type_ahead),
     ("job_pipeline", job_pipeline),
     ("job_terminal", job_terminal),
     ("job_terminal_inside", job_terminal_inside),
@@ -111,9 +112,17 @@ fn job_tty_output(place: &Place) -> Res<End> {
     turns.extend(line("stty tostop", "%% "));
     turns.extend(line("shoal run -n 0 echo te''xt &", "%% "));
     turns.extend(short(STOPPED, "Stopped (tty output)"));
-    turns.extend(line("fg", "text\r"));
+    turns.extend(short("fg", "text\r"));
     turns.extend(line("stty -tostop; echo st=$?", "st=0\r"));
     play(place, "job_tty_output", turns)
+}
+
+/// What is typed while a program runs that does not read is for the shell, as at home.
+fn job_type_ahead(place: &Place) -> Res<End> {
+    let mut turns = Vec::new();
+    turns.extend(line("shoal run -n 0 sh -c 'echo u\"\"p; sleep 1'", "up\r"));
+    turns.extend(line("echo ty''ped", "typed\r"));
+    play(place, "job_type_ahead", turns)
 }
 
 fn job_pipeline(place: &Place) -> Res<End> {
@@ -140,13 +149,13 @@ fn job_terminal(place: &Place) -> Res<End> {
 /// Job control of a bash on a node, through `-t`.
 fn job_terminal_inside(place: &Place) -> Res<End> {
     let mut turns = Vec::new();
-    turns.extend(line("PS1='in%% ' shoal run -n 0 -t bash --norc --noprofile --noediting -i", "in%% "));
+    turns.extend(line("PS1='in> ' shoal run -n 0 -t bash --norc --noprofile --noediting -i", "in> "));
     turns.extend(line("hostname", "n0\r"));
     turns.extend(line("sh -c 'echo u\"\"p; exec sleep 1000'", "up\r"));
-    turns.extend([key("\x1a"), see("Stopped"), see("in%% ")]);
+    turns.extend([key("\x1a"), see("Stopped"), see("in> ")]);
     turns.extend(line("echo st=$?", "st=148"));
     turns.extend(line("fg", "sleep 1000"));
-    turns.extend([key("\x03"), see("in%% ")]);
+    turns.extend([key("\x03"), see("in> ")]);
     turns.extend(line("echo st=$?", "st=130"));
     turns.extend(line("exit 5", "%% "));
     turns.extend(line("echo st=$?", "st=5"));

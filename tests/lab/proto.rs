@@ -58,6 +58,8 @@ pub(crate) struct Outcome {
     pub(crate) left: Vec<String>,
     /// The dialogue went another way: what was awaited and did not come.
     pub(crate) missed: Option<String>,
+    /// The worker cannot get rid of what it started, or could not start it, and has ended.
+    pub(crate) stuck: bool,
 }
 
 impl Outcome {

@@ -86,12 +86,9 @@ impl Session {
         let mut worker = self.take()?;
         let done = self.converse(&mut worker, title, job);
         match &done {
-            Ok(outcome) if !outcome.late => self.give(worker),
-            Ok(_) => {
-                self.broken.store(true, Ordering::Relaxed);
-                self.give(worker);
-            }
-            Err(_) => self.broken.store(true, Ordering::Relaxed),
+            Ok(outcome) if !outcome.late && !outcome.stuck => self.give(worker),
+            // What it left may disturb others: no further jobs here.
+            Ok(_) | Err(_) => self.broken.store(true, Ordering::Relaxed),
         }
         done.map_err(|fault| format!("{fault}\n{}", tail(&self.log)))
     }
@@ -104,6 +101,9 @@ impl Session {
         loop {
             match receive(&mut worker.from).inspect_err(|_| self.keep(title, &mut kept))? {
                 Some(Report::Done(mut outcome)) => {
+                    if outcome.stuck {
+                        self.keep(title, &mut kept);
+                    }
                     if let Some(dir) = kept {
                         outcome.err += &format!("\nevidence: {}", dir.display());
                     }

@@ -71,8 +71,13 @@ pub(crate) fn worker(args: &[String]) -> Res {
             send(&mut stream, &Report::Late)?;
             receive::<Order>(&mut from)?.map(|_| ()).ok_or("the runner has gone".into())
         };
-        let done = run(&job, late).unwrap_or_else(|e| Outcome { status: 127 << 8, err: e, ..Outcome::default() });
-        send(&mut stream, &Report::Done(done))?;
+        match run(&job, late) {
+            Ok(done) => send(&mut stream, &Report::Done(done))?,
+            Err(err) => {
+                let done = Outcome { status: 127 << 8, err, stuck: true, ..Outcome::default() };
+                return send(&mut stream, &Report::Done(done));
+            }
+        }
     }
     Ok(())
 }

@@ -5,26 +5,24 @@ int main(int argc, char **argv)
 {
     begin(argc, argv);
     if (role("orphan")) {
-        pid_t before = atoi(arg(1));
-        check(getppid() == before);
-        dprintf(1, "%d\n", getpid());
+        pid_t before = atoi(arg(1)), teller = atoi(arg(2));
         until(getppid() != before);
-        say(1, 'o');
-        return hear(0) == -1 ? 0 : 1;
+        check(kill(teller, SIGUSR1) == 0);
+        pause_forever();
     }
     if (role("child")) {
-        pid_t orphan = spawn_child("orphan", text(getpid()));
-        dprintf(1, "%d\n", orphan);
+        dprintf(1, "%d\n", spawn_child("orphan", text(getpid()), arg(1)));
         return hear(0) == 'g' ? 28 : 1;
     }
-    struct piped child = spawn_piped("child");
-    pid_t a = atoi(hear_line(child.out)), b = atoi(hear_line(child.out));
-    check(a == b && a > 1 && stat_field(a, 1) == child.pid);
+    block(SIGUSR1);
+    struct piped child = spawn_piped("child", text(getpid()));
+    pid_t orphan = atoi(hear_line(child.out));
+    until(stat_field(orphan, 1) == child.pid);
     say(child.in, 'g');
     check(exited(wait_status(child.pid), 28));
-    check(hear(child.out) == 'o' && kill(a, 0) == 0);
-    check(stat_field(a, 1) != child.pid && stat_field(a, 1) != getpid());
-    close(child.in);
-    until(kill(a, 0) == -1 && errno == ESRCH);
+    check(take(SIGUSR1).si_pid == orphan);
+    check(stat_field(orphan, 1) != child.pid && stat_field(orphan, 1) != getpid());
+    check(kill(orphan, SIGTERM) == 0);
+    until(kill(orphan, 0) == -1 && errno == ESRCH);
     return ok();
 }

@@ -6,20 +6,20 @@ int main(int argc, char **argv)
     begin(argc, argv);
     if (role("orphan")) {
         until(getppid() == atoi(arg(1)));
-        say(1, 'o');
-        return hear(0) == -1 ? 30 : 1;
+        check(kill(getppid(), SIGUSR1) == 0);
+        pause_forever();
     }
     if (role("child")) {
         dprintf(1, "%d\n", spawn_child("orphan", arg(1)));
         return 29;
     }
+    block(SIGUSR1);
     check(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
     struct piped child = spawn_piped("child", text(getpid()));
     pid_t orphan = atoi(hear_line(child.out));
     check(exited(wait_status(child.pid), 29));
-    check(hear(child.out) == 'o' && stat_field(orphan, 1) == getpid());
-    close(child.in);
-    check(exited(wait_status(orphan), 30));
+    check(take(SIGUSR1).si_pid == orphan && stat_field(orphan, 1) == getpid());
+    check(kill(orphan, SIGTERM) == 0 && killed(wait_status(orphan), SIGTERM));
     check(wait(NULL) == -1 && errno == ECHILD);
     return ok();
 }

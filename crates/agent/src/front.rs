@@ -122,7 +122,7 @@ impl Agent {
 
     /// Lets the outer process know until when this agent may live; without it there is nothing to live for.
     pub(crate) fn tell_outer(&mut self) {
-        let message = crate::outer::Message { expires_us: self.life.expires_at(), number: self.number };
+        let message = crate::message::Message { expires_us: self.life.expires_at(), number: self.number };
         if kern::sys::write(self.outer.as_fd(), &message.bytes()).is_err() {
             std::process::exit(1);
         }

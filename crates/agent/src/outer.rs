@@ -5,6 +5,7 @@
 
 use crate::birth;
 use crate::config::NodeConfig;
+use crate::message::{Message, MESSAGE};
 use kern::cgroup;
 use kern::clock::boottime_us;
 use kern::init::SignalFd;
@@ -14,31 +15,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
 use vocab::{Fault, NodeId, Pid, Result, Sig};
-
-/// What the agent says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Message {
-    /// Boot time, microseconds.
-    pub(crate) expires_us: u64,
-    pub(crate) number: NodeId,
-}
-
-const MESSAGE: usize = 12;
-
-impl Message {
-    pub(crate) fn bytes(&self) -> [u8; MESSAGE] {
-        let mut bytes = [0; MESSAGE];
-        bytes[..8].copy_from_slice(&self.expires_us.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.number.0.to_le_bytes());
-        bytes
-    }
-
-    fn from(bytes: &[u8; MESSAGE]) -> Message {
-        let (expires, number) = bytes.split_at(8);
-        let expires_us = expires.try_into().map_or(0, u64::from_le_bytes);
-        Message { expires_us, number: NodeId(number.try_into().map_or(0, i32::from_le_bytes)) }
-    }
-}
 
 /// Milliseconds before an agent that ended is started again, by how often it did not even join in a row.
 const PAUSES_MS: [i32; 5] = [0, 100, 400, 1_600, 3_000];

@@ -197,7 +197,7 @@ impl Device {
     ///
     /// # Errors
     /// `Gone` when the mount has gone.
-    pub fn next(&mut self) -> Result<Option<Request>> {
+    pub fn next_request(&mut self) -> Result<Option<Request>> {
         let length = loop {
             // SAFETY: the buffer is live and writable for its whole length.
             let ret = unsafe { libc::read(self.fd.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len()) };

@@ -39,13 +39,14 @@ pub fn umask() -> Result<u32> {
         .ok_or_else(|| Fault::bug("/proc/self/status says no umask"))
 }
 
-/// Gives the calling thread a descriptor table of its own, with 0, 1, 2 and `keep` in it: what the other threads close is
-/// closed, and what this one opens from now on the others do not have, nor do processes that they fork.
+/// Gives the calling thread a descriptor table of its own, with 2 and `keep` in it, and with `terminal` 0 and 1 too: what the other
+/// threads close is closed, and what this one opens from now on the others do not have, nor do processes that they fork.
 ///
 /// All other descriptors mean nothing in this thread any more: it must not use, nor drop, an owner of one.
-pub fn unshare_descriptors(keep: BorrowedFd<'_>) -> Result<()> {
+pub fn unshare_descriptors(keep: BorrowedFd<'_>, terminal: bool) -> Result<()> {
     let keep = keep.as_raw_fd() as u32;
-    for (first, last) in [(3, keep.saturating_sub(1)), (3.max(keep + 1), u32::MAX)] {
+    let standard = if terminal { (3, 2) } else { (0, 1) };
+    for (first, last) in [standard, (3, keep.saturating_sub(1)), (3.max(keep + 1), u32::MAX)] {
         if first > last {
             continue;
         }
@@ -55,6 +56,19 @@ pub fn unshare_descriptors(keep: BorrowedFd<'_>) -> Result<()> {
         // the other threads' descriptors stay.
         let ret = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
         checked(ret, || "unshare the descriptor table".into())?;
+    }
+    Ok(())
+}
+
+/// Closes descriptor 0 of the calling thread's table, so that whoever writes to it gets EPIPE; /dev/null keeps its number taken.
+pub fn close_input() -> Result<()> {
+    let null = crate::sys::cstring("/dev/null")?;
+    // SAFETY: open with a live string, then numbers only.
+    unsafe {
+        let fd =
+            checked(libc::open(null.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC).into(), || "open /dev/null".into())?;
+        checked(libc::dup3(fd as i32, 0, libc::O_CLOEXEC).into(), || "close standard input".into())?;
+        libc::close(fd as i32);
     }
     Ok(())
 }

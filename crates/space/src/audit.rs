@@ -1,6 +1,6 @@
 //! What must hold between any two events.
 
-use crate::ghost::Ghost;
+use crate::life::Ghost;
 use crate::space::Space;
 use crate::table::{Body, End, Entry};
 use vocab::{NodeId, Pid};

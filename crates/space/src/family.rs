@@ -1,7 +1,7 @@
 //! Parents and children: fork, exit, who takes orphans. And what a process is called and may do.
 
 use crate::effect::{Command, Effect};
-use crate::ghost::Ghost;
+use crate::life::Ghost;
 use crate::person::Usage;
 use crate::space::Space;
 use crate::step::{Act, Mark, Step, StepId, What};
@@ -43,13 +43,13 @@ impl Space {
             return self.not_cloned(pid, 0);
         }
         let Some(cloner) = self.cloner_for(entry) else {
-            return self.not_cloned(pid, crate::kill::ESRCH);
+            return self.not_cloned(pid, crate::errno::ESRCH);
         };
         let own_session = entry.person.sid == pid;
         let person = entry.born.as_deref().unwrap_or(&entry.person).clone();
         let group = self.table.get(cloner).map(|c| c.person.pgid);
         let Some(id) = self.push(cloner, Act::Command(Command::Clone { pid, orphan: true }), Mark::default()) else {
-            return self.not_cloned(pid, crate::kill::ESRCH);
+            return self.not_cloned(pid, crate::errno::ESRCH);
         };
         let mut first = vec![Act::Command(Command::Name(person.name)), Act::Command(Command::Ids(person.creds))];
         if !own_session && group != Some(person.pgid) {
@@ -229,9 +229,11 @@ impl Space {
                 What::Clone { child, .. } if self.table.get(child).is_some_and(|e| e.clone == Some(id)) => {
                     self.clone_otherwise(child);
                 }
-                What::Copy(copy) => self.copied(pid, copy, Err(crate::kill::ESRCH)),
+                What::Copy(copy) => self.copied(pid, copy, Err(crate::errno::ESRCH)),
                 What::Reap(child) => self.wait_otherwise(child),
-                What::Kill(Some((node, id))) => self.out.push(Effect::KillDone { node, id, errno: crate::kill::ESRCH }),
+                What::Kill(Some((node, id))) => {
+                    self.out.push(Effect::KillDone { node, id, errno: crate::errno::ESRCH })
+                }
                 _ => {}
             }
         }

@@ -1,18 +1,13 @@
 //! kill(2) and its like by a body for something that is not on its node.
 
 use crate::effect::{Command, Effect};
+use crate::errno::{EINVAL, EPERM, ESRCH};
 use crate::person::KillTarget;
 use crate::signal::may_signal;
 use crate::space::Space;
 use crate::step::{Act, Mark};
 use crate::table::{Body, Entry};
 use vocab::{NodeId, Pid, Sig, SigInfo};
-
-// errno(3), x86-64.
-pub(crate) const EPERM: i32 = 1;
-pub(crate) const ESRCH: i32 = 3;
-pub(crate) const EEXIST: i32 = 17;
-pub(crate) const EINVAL: i32 = 22;
 
 impl Space {
     pub(crate) fn kill_asked(

@@ -7,11 +7,13 @@
 
 mod audit;
 mod effect;
+mod errno;
 mod event;
 mod family;
 mod ghost;
 mod group;
 mod kill;
+mod life;
 mod many;
 mod node;
 mod person;

@@ -2,24 +2,13 @@
 //! as the copy that ended worst.
 
 use crate::effect::{Command, Effect};
-use crate::ghost::Ghost;
+use crate::life::Ghost;
 use crate::person::Person;
 use crate::signal::our_kill;
 use crate::space::Space;
 use crate::step::{Act, Mark};
-use crate::table::{Body, Entry};
+use crate::table::{Body, Entry, Many};
 use vocab::{Exit, NodeId, Pid, SigInfo};
-
-/// The copies of one program.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Many {
-    /// Where each copy goes.
-    to: Vec<NodeId>,
-    /// Copies that have not ended.
-    left: usize,
-    worst: Exit,
-    killed: bool,
-}
 
 impl Space {
     pub(crate) fn run_many(&mut self, parent: Person, to: Vec<NodeId>, kin: Vec<Person>) {

@@ -1,7 +1,7 @@
 //! Where processes stand for bodies that are elsewhere.
 
 use crate::effect::Effect;
-use crate::kill::ESRCH;
+use crate::errno::ESRCH;
 use crate::person::Kin;
 use crate::space::Space;
 use vocab::{NodeId, Pid};

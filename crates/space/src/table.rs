@@ -1,11 +1,21 @@
 //! Who exists, where, and in what state.
 
-use crate::ghost::Ghost;
-use crate::many::Many;
+use crate::life::Ghost;
 use crate::person::Person;
 use crate::step::{Given, Step, StepId};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use vocab::{Exit, NodeId, Pid, Sig, SigInfo};
+
+/// The copies of one program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Many {
+    /// Where each copy goes.
+    pub(crate) to: Vec<NodeId>,
+    /// Copies that have not ended.
+    pub(crate) left: usize,
+    pub(crate) worst: Exit,
+    pub(crate) killed: bool,
+}
 
 /// The state of the process itself.
 #[derive(Clone, PartialEq, Eq, Debug)]

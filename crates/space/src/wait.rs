@@ -1,7 +1,7 @@
 //! Waiting: when a zombie's ghost is waited for, and when a process is forgotten.
 
 use crate::effect::Command;
-use crate::ghost::Ghost;
+use crate::life::Ghost;
 use crate::space::Space;
 use crate::step::{Act, Mark, What};
 use crate::table::{Body, End};

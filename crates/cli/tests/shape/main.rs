@@ -69,10 +69,13 @@ fn modules_of_a_crate_form_no_circle() {
 }
 
 /// The modules that a file names in its paths. A module and its own submodules are one family: naming each other
-/// makes no circle.
+/// makes no circle. So are a type and the files that only add methods to it: a file with an `impl T` block for a type
+/// of another module does not depend on that module, it is a part of it (docs/shape.md).
 fn uses<'a>(file: &Source, modules: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     let kin = |a: &str, b: &str| a.is_empty() || a == b || b.starts_with(&format!("{a}::"));
+    let extends: BTreeSet<&str> = file.extends().iter().filter_map(|path| deepest(path, modules)).collect();
     let named = file.paths().into_iter().filter_map(|path| deepest(&path, modules));
+    let named = named.filter(|other| !extends.contains(other));
     named.filter(|other| !kin(other, &file.module) && !kin(&file.module, other)).collect()
 }
 

@@ -116,6 +116,15 @@ impl Source {
         paths
     }
 
+    /// The paths of the types of other modules that the file adds methods to: those of its `impl T {` blocks that it
+    /// has from elsewhere. The implementation of a trait is none.
+    pub(crate) fn extends(&self) -> Vec<String> {
+        let code = self.code();
+        let types: Vec<&str> = code.lines().filter_map(extended).collect();
+        let paths = self.paths().into_iter();
+        paths.filter(|path| path.rsplit_once("::").is_some_and(|(_, name)| types.contains(&name))).collect()
+    }
+
     /// How a path to another module can begin here, and what that means.
     fn prefixes(&self) -> Vec<(String, String)> {
         let parent = self.module.rsplit_once("::").map_or("", |(outer, _)| outer);
@@ -161,6 +170,14 @@ impl Source {
             })
             .collect()
     }
+}
+
+/// The type whose methods a line begins: `impl T {` or `impl<P> T<P> {`.
+fn extended(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("impl")?;
+    let rest = if rest.starts_with('<') { rest.split_once("> ")?.1 } else { rest.strip_prefix(' ')? };
+    let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    (rest.ends_with('{') && !rest.contains(" for ")).then_some(name)
 }
 
 /// Takes a use tree or a path apart.
@@ -269,4 +286,5 @@ fn source_is_read_as_meant() {
         Source { path: PathBuf::new(), module: "m".into(), text: text.into(), product: without_tests(text).into() };
     assert_eq!(source.paths(), ["a", "b::self", "b::c::D"]);
     assert_eq!(source.functions(), [("f".to_string(), 3, 3)]);
+    assert_eq!(["impl<'a> A<'a> {", "impl B {", "impl C for D {"].map(extended), [Some("A"), Some("B"), None]);
 }

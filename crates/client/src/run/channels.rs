@@ -1,6 +1,6 @@
 //! The channels of all copies, as the relay's threads share them: what may be sent, what is owed, what is over.
 
-use super::output::{Item, Queue};
+use super::queue::{Item, Queue};
 use kern::epoll::{Interest, Poller, Ready, Waker};
 use kern::own;
 use link::secure::Secure;

@@ -45,7 +45,7 @@ impl<'c> Reader<'c> {
             self.channels.reader.drain();
             self.look_around(stdin);
             let got = match self.channels.allowed() {
-                Allowed::Over => return,
+                Allowed::Over => return self.close(),
                 Allowed::Wait => self.wait(None),
                 Allowed::Read(most) if self.quiet == Some(false) => self.wait(Some((stdin, most))),
                 Allowed::Read(most) if self.channels.is_wanted() => self.read_in_background(stdin, most),
@@ -55,6 +55,15 @@ impl<'c> Reader<'c> {
                 Got::Bytes(n) => self.channels.input(self.buffer[..n].to_vec()),
                 Got::End => return self.channels.input(Vec::new()),
                 Got::Nothing => {}
+            }
+        }
+    }
+
+    /// No program reads any more: whoever writes to a pipe must learn it, as from a program that has closed its input.
+    fn close(&self) {
+        if !self.terminal {
+            if let Err(fault) = kern::own::close_input() {
+                tracing::warn!(%fault, "the writer of our input is not told that nobody reads it");
             }
         }
     }

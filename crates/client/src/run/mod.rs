@@ -12,6 +12,7 @@ mod late;
 mod lines;
 mod output;
 mod program;
+mod queue;
 
 use channels::Channels;
 use hub::Hub;
@@ -96,8 +97,9 @@ fn start(run: &Run, socket: &Path) -> Result<OwnedFd> {
     signal::block_all()?;
     let channels = relay(run, asking, copies)?;
     // A table of its own for the main thread: a process that a relay thread forks has no copy of the hold file, whose
-    // closing would look like our end (fuse_flush comes with every close). The bell is for the signal handler.
-    own::unshare_descriptors(channels.hub.as_fd())?;
+    // closing would look like our end (fuse_flush comes with every close), and a stream that the program closes is closed.
+    // The bell is for the signal handler.
+    own::unshare_descriptors(channels.hub.as_fd(), run.terminal)?;
     // The main thread has no descriptor of these channels to close.
     std::mem::forget(channels);
     let file = OpenOptions::new().read(true).write(true).open(&hold);

@@ -2,56 +2,16 @@
 
 use super::channels::Channels;
 use super::lines::Lines;
+use super::queue::Item;
 use kern::poll::{poll, Ready, EAGAIN, EINTR};
 use kern::relay::RELAY;
 use kern::{signal, sys};
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use vocab::{Sig, SigSet};
 use wire::stream::Stream;
 
 /// Longest wait for the stop that a terminal's stop signal announced, in milliseconds.
 pub(crate) const STOP_MS: u32 = 3000;
-
-/// What the writer of one stream is to do, in order.
-#[derive(Debug)]
-pub(crate) enum Item {
-    /// Bytes of a copy: write them, then say that they are consumed.
-    Data { copy: usize, bytes: Vec<u8> },
-    /// A line of our own.
-    Note(String),
-    /// No more of this copy: write the line it has begun.
-    Flush { copy: usize },
-    /// Say when everything before this has been written.
-    Mark,
-}
-
-/// What is to be written to one stream.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    items: Mutex<VecDeque<Item>>,
-    filled: Condvar,
-}
-
-impl Queue {
-    pub(crate) fn push(&self, item: Item) {
-        self.lock().push_back(item);
-        self.filled.notify_one();
-    }
-
-    fn take(&self) -> VecDeque<Item> {
-        let mut items = self.lock();
-        while items.is_empty() {
-            items = self.filled.wait(items).unwrap_or_else(PoisonError::into_inner);
-        }
-        std::mem::take(&mut *items)
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, VecDeque<Item>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Nobody reads what we write.
 struct Unread;

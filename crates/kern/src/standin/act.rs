@@ -1,7 +1,7 @@
 //! What a stand-in does when told: one function for each command that is more than one call.
 
 use super::raw::{self, CloneArgs};
-use super::run::{block, disposition, on_signal, run};
+use super::taking::{block, disposition, on_signal, top};
 use super::{setup, slot_state, Op, Slot, SLOT};
 use crate::relay::Relay;
 
@@ -9,11 +9,14 @@ const ENOSYS: i64 = -38;
 const EAGAIN: i64 = -11;
 const ALL: u64 = !0;
 
-/// Does the command in the slot's hold and leaves the result there.
+/// The loop in which a stand-in lives, given its slot.
+type Life = extern "C" fn(u64) -> !;
+
+/// Does the command in the slot's hold and leaves the result there. A child that it makes lives in `life`.
 ///
 /// # Safety
 /// Only from the loop of the stand-in whose slot it is.
-pub(super) unsafe fn act(slot: *mut Slot) {
+pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
     // SAFETY: the slot is the caller's own; the daemon's arguments are numbers, or addresses that it made for this purpose.
     unsafe {
         let hold = &raw mut (*slot).hold;
@@ -22,7 +25,7 @@ pub(super) unsafe fn act(slot: *mut Slot) {
         let simple = |number: i64, args: [u64; 6]| raw::call(number, args);
         let op = (*hold).op;
         let ret = match op {
-            n if n == Op::Clone as u32 => clone(slot, a),
+            n if n == Op::Clone as u32 => clone(slot, a, life),
             n if n == Op::Exit as u32 => exit(slot, a[0]),
             n if n == Op::Die as u32 => die(slot, a[0]),
             n if n == Op::Stop as u32 => stop(slot, a[0]),
@@ -64,7 +67,8 @@ pub(super) unsafe fn act(slot: *mut Slot) {
 }
 
 /// A child stand-in in the slot that the daemon names; it starts with all signals blocked and its hold empty.
-unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
+unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6], life: Life) -> i64 {
     // SAFETY: the daemon gives each slot to one stand-in at a time, and again only after that one's exit gate.
     unsafe {
         let start = (*slot).base + index * SLOT as u64;
@@ -77,6 +81,8 @@ unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
         (*child).base = (*slot).base;
         (*child).length = (*slot).length;
         (*child).name = (*slot).hold.name;
+        (*child).index = index as u32;
+        top((*slot).base).fetch_max(index as u32, std::sync::atomic::Ordering::SeqCst);
         let tid = pid as i32;
         let parent = flags & libc::CLONE_PARENT as u64 != 0;
         let args = CloneArgs {
@@ -90,17 +96,19 @@ unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6]) -> i64 {
             set_tid_size: u64::from(pid != 0),
             ..CloneArgs::default()
         };
-        raw::clone(&args, run, child as u64)
+        raw::clone(&args, life, child as u64)
     }
 }
 
 /// The relay of this stand-in, if it has one.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn relay(slot: *mut Slot) -> Option<&'static Relay> {
     // SAFETY: 0 or the address of a static.
     unsafe { ((*slot).relay as *const Relay).as_ref() }
 }
 
 /// Waits until the relay threads have written out all output.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn drain(slot: *mut Slot) {
     // SAFETY: the slot is the caller's own.
     if let Some(relay) = unsafe { relay(slot) } {
@@ -108,6 +116,8 @@ unsafe fn drain(slot: *mut Slot) {
     }
 }
 
+/// Ends with `code` when all output is out.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn exit(slot: *mut Slot, code: u64) -> i64 {
     // SAFETY: ends this process.
     unsafe {
@@ -116,7 +126,24 @@ unsafe fn exit(slot: *mut Slot, code: u64) -> i64 {
     }
 }
 
+/// Nobody will tell this stand-in any more how its program ended: the nodes have killed that, so it ends as killed. Its relay has
+/// nothing to wait for.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
+pub(super) unsafe fn abandoned(slot: *mut Slot) -> ! {
+    // SAFETY: ends this process.
+    unsafe {
+        if let Some(relay) = relay(slot) {
+            relay.before_stop();
+        }
+        send_self(libc::SIGKILL as u64);
+        loop {
+            raw::call(libc::SYS_exit_group, [128 + libc::SIGKILL as u64, 0, 0, 0, 0, 0]);
+        }
+    }
+}
+
 /// Dies of `sig` without a core: its own limit is 0 and it is not dumpable.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn die(slot: *mut Slot, sig: u64) -> i64 {
     // SAFETY: the limit is read from a live struct; the rest takes numbers.
     unsafe {
@@ -133,6 +160,7 @@ unsafe fn die(slot: *mut Slot, sig: u64) -> i64 {
 }
 
 /// Stops by `sig` and comes back after SIGCONT; in an orphaned group the kernel ignores all but SIGSTOP.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
     // SAFETY: the slot is the caller's own.
     let relay = unsafe { relay(slot) };
@@ -151,6 +179,7 @@ unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
     0
 }
 
+// SAFETY: (of a call) only a stand-in may do this to itself.
 unsafe fn send_self(sig: u64) {
     // SAFETY: calls that take numbers.
     unsafe {
@@ -161,6 +190,7 @@ unsafe fn send_self(sig: u64) {
 }
 
 /// Takes on ids and keeps the capabilities that it had in its permitted set; those of a user may not signal others'.
+// SAFETY: (of a call) only a stand-in may do this to itself.
 unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
     // SAFETY: capget and capset with live structs of version 3, the rest takes numbers.
     unsafe {
@@ -182,6 +212,7 @@ unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
     }
 }
 
+// SAFETY: (of a call) only a stand-in may do this to itself.
 unsafe fn capabilities(set: u64) -> i64 {
     let (low, high) = (set as u32, (set >> 32) as u32);
     let caps = [[low, low, 0], [high, high, 0]];
@@ -191,6 +222,7 @@ unsafe fn capabilities(set: u64) -> i64 {
 }
 
 /// wait4 with usage: status, user and system microseconds, largest resident KiB in `out`.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn wait(slot: *mut Slot, [pid, options, ..]: [u64; 6]) -> i64 {
     let mut status = 0i32;
     let mut usage = [0i64; 18];
@@ -203,6 +235,7 @@ unsafe fn wait(slot: *mut Slot, [pid, options, ..]: [u64; 6]) -> i64 {
     }
 }
 
+// SAFETY: (of a call) only a stand-in may do this to itself.
 unsafe fn queue([pid, sig, code, value, ..]: [u64; 6]) -> i64 {
     // SAFETY: the siginfo is live and has the kernel's 128 bytes.
     unsafe {

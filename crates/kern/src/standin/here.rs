@@ -1,6 +1,6 @@
 //! The calling process becomes a stand-in, or makes room for stand-ins in its own address space.
 
-use super::{raw, run, slot_state, Slot, SLOT};
+use super::{raw, run, slot_state, taking, Slot, SLOT};
 use crate::relay::Relay;
 use crate::sys;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -47,7 +47,7 @@ impl Slots {
         (self.base + u64::from(index) * SLOT as u64, SLOT as u64)
     }
 
-    fn prepare(self, index: u32, fd: i32, relay: u64, hello: u32) -> (u64, *mut Slot) {
+    fn prepare(self, index: u32, fd: i32, relay: u64) -> (u64, *mut Slot) {
         let slot = slot_state(self.base + u64::from(index) * SLOT as u64);
         // SAFETY: the slot lies in our own mapping and nothing uses it yet.
         unsafe {
@@ -56,7 +56,7 @@ impl Slots {
             (*slot).base = self.base;
             (*slot).length = u64::from(self.count) * SLOT as u64;
             (*slot).relay = relay;
-            (*slot).hold.slots = hello;
+            (*slot).index = index;
         }
         (slot as u64 & !15, slot)
     }
@@ -64,9 +64,9 @@ impl Slots {
 
 /// Notes where the slots are and which thread holds, for the signal handler.
 fn note_region(slots: Slots, main: u64) {
-    run::REGION[0].store(slots.base, Ordering::Relaxed);
-    run::REGION[1].store(slots.base + u64::from(slots.count) * SLOT as u64, Ordering::Relaxed);
-    run::REGION[2].store(main, Ordering::Relaxed);
+    taking::REGION[0].store(slots.base, Ordering::Relaxed);
+    taking::REGION[1].store(slots.base + u64::from(slots.count) * SLOT as u64, Ordering::Relaxed);
+    taking::REGION[2].store(main, Ordering::Relaxed);
 }
 
 /// The calling process becomes a stand-in; it ends only as the daemon tells it.
@@ -78,12 +78,12 @@ fn note_region(slots: Slots, main: u64) {
 /// Only when the address space has no room for the slots.
 pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::Infallible> {
     let slots = Slots::reserve(65_536, 64)?;
-    run::block(!0);
+    taking::block(!0);
     // SAFETY: prctl with numbers; a stand-in's memory is not for its user to read (GHOSTS.md, "Safety").
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
     note_region(slots, u64::from(std::process::id()));
-    run::take_all_signals();
-    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), relay as *const Relay as u64, slots.count);
+    taking::take_all_signals();
+    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), relay as *const Relay as u64);
     std::mem::forget(file);
     // SAFETY: the stack is the unused lower part of slot 0; this thread never comes back.
     unsafe { raw::enter(stack, run::run, slot as u64) }
@@ -97,7 +97,7 @@ pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::I
 /// # Errors
 /// `Sys` from clone3(2): EEXIST when `pid` is taken.
 pub fn make_first(slots: Slots, file: &OwnedFd, pid: vocab::Pid, name: &[u8; 16]) -> Result<vocab::Pid> {
-    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), 0, 0);
+    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), 0);
     note_region(slots, 0);
     let mut before = 0u64;
     let all = !0u64;
@@ -122,7 +122,7 @@ pub fn make_first(slots: Slots, file: &OwnedFd, pid: vocab::Pid, name: &[u8; 16]
     };
     // SAFETY: slot 0 is unused; `first` is code of the stand-in kind.
     let ret = unsafe { raw::clone(&args, first, slot as u64) };
-    run::block(before);
+    taking::block(before);
     if ret < 0 {
         return Err(vocab::Fault::sys(-ret as i32, format!("make the first stand-in as {pid}")));
     }
@@ -140,6 +140,6 @@ extern "C" fn first(slot: u64) -> ! {
         raw::call(libc::SYS_close_range, [0, fd - 1, 0, 0, 0, 0]);
         raw::call(libc::SYS_close_range, [fd + 1, u32::MAX.into(), 0, 0, 0, 0]);
     }
-    run::take_all_signals();
+    taking::take_all_signals();
     run::run(slot)
 }

@@ -10,6 +10,7 @@ pub mod here;
 pub mod raw;
 mod run;
 pub mod setup;
+mod taking;
 
 use vocab::{Pid, Sig, SigInfo};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -29,8 +30,12 @@ pub struct Hold {
     pub signals: u32,
     /// In: the tag of the last command done, 0 before the first.
     pub done: u32,
-    /// In: how many slots the address space has, 0 but in the first hold of [`here::hold_here`].
+    /// In: how many slots the address space has.
     pub slots: u32,
+    /// In: the stand-in's own slot.
+    pub slot: u32,
+    /// In: the highest slot that was ever used in this address space, so that a daemon that starts anew gives none twice.
+    pub top: u32,
     /// In: what that command returned: a number or `-errno`.
     pub ret: i64,
     /// In: what else it returned ([`Op::Wait`]: status, user and system microseconds, largest resident KiB).
@@ -130,6 +135,10 @@ pub struct Slot {
     pub info: RawInfo,
     /// Descriptor of the hold file.
     pub fd: i32,
+    /// Which slot this is.
+    pub index: u32,
+    /// In slot 0: the highest slot ever used, changed atomically by whoever clones.
+    pub top: u32,
     /// Where the slots begin, and how many bytes they are.
     pub base: u64,
     pub length: u64,
@@ -145,4 +154,4 @@ pub fn slot_state(start: u64) -> *mut Slot {
     (start + SLOT as u64 - size_of::<Slot>() as u64) as *mut Slot
 }
 
-const _: () = assert!(size_of::<Hold>() < 1 << 14 && size_of::<Slot>() % 16 == 0);
+const _: () = assert!(size_of::<Hold>() < 1 << 14 && size_of::<Slot>() & 15 == 0);

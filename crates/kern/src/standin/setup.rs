@@ -4,7 +4,7 @@
 //! only pointed to. The child still has the stand-in's capabilities, which exec takes away.
 
 use super::raw::{self, CloneArgs};
-use super::run::{block, disposition};
+use super::taking::{block, disposition};
 
 /// Everything the child does before exec, made by the agent and kept alive until the command is done.
 #[repr(C)]
@@ -135,9 +135,13 @@ pub(super) unsafe fn become_program(setup: *mut Setup) -> ! {
         (&raw mut (*setup).errno).write_volatile(if errno < 0 { -errno } else { libc::EIO.into() });
         raw::call(libc::SYS_exit_group, [127, 0, 0, 0, 0, 0]);
     }
-    loop {}
+    // exit_group does not return.
+    loop {
+        std::hint::spin_loop();
+    }
 }
 
+// SAFETY: (of a call) `setup` and all it points to are live, and nobody else uses them meanwhile.
 unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
     // SAFETY: all addresses in `setup` are the agent's and live.
     unsafe {
@@ -183,6 +187,7 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
 }
 
 /// Takes the agent's descriptors over as 0, 1, 2 and closes everything else.
+// SAFETY: (of a call) only the child of [`spawn`], whose descriptors are all replaced.
 unsafe fn descriptors(s: &Setup) -> Result<(), i64> {
     // SAFETY: calls that take numbers.
     unsafe {
@@ -202,6 +207,7 @@ unsafe fn descriptors(s: &Setup) -> Result<(), i64> {
 }
 
 /// Tries each path as execvp(3) does; returns only the errno worth telling.
+// SAFETY: (of a call) `setup` and all it points to are live, and nobody else uses them meanwhile.
 unsafe fn exec(setup: *mut Setup) -> i64 {
     // SAFETY: NULL-terminated lists of the agent's.
     unsafe {

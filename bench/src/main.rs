@@ -1,0 +1,39 @@
+//! Measures shoal against bare Linux, in the same run: `./x bench NAME`; bench/NAME.md says how to read it.
+#![forbid(unsafe_code)]
+
+mod inside;
+mod memory;
+mod place;
+mod space;
+mod storm;
+mod table;
+
+use std::process::ExitCode;
+use vocab::{Fault, Result};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match measure(&words) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(fault) => {
+            eprintln!("bench: {fault}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// `Ok(false)` when a bar was missed.
+fn measure(words: &[&str]) -> Result<bool> {
+    match words {
+        ["space"] => space::measure(),
+        ["inside", "run", count] => inside::run_many_times(number(count)?),
+        ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
+        _ => Err(Fault::refused("which? there is: space")),
+    }
+}
+
+fn number(word: &str) -> Result<usize> {
+    word.parse().map_err(|_| Fault::refused(format!("{word} is no number")))
+}

@@ -1,0 +1,169 @@
+//! `./x bench space`: the measures of one process space.
+
+use crate::place::{parse, shoal, Place, Program};
+use crate::table::{head, median, print, print_failed, Bar, Line};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use vocab::{Fault, Result};
+
+/// Pairs of a bare run and one on a node.
+const PAIRS: usize = 9;
+const NODES: usize = 100;
+const FORKS: usize = 149;
+/// Over which idle processes are watched.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Prints all lines; false when a bar was missed.
+///
+/// # Errors
+/// Where nothing can be measured at all: no compiler, no sandbox.
+pub(crate) fn measure() -> Result<bool> {
+    let program = Program::compile()?;
+    head();
+    let mut met = few(&program.path())?;
+    met &= opening(4, 1.5)?;
+    met &= opening(NODES, 8.0)?;
+    met &= many(&program.path())?;
+    Ok(met)
+}
+
+fn few(program: &Path) -> Result<bool> {
+    let mut place = Place::open(2)?;
+    let program = program.display();
+    let mut met = true;
+    for (name, mode, count, bar) in [
+        ("fork, exit, wait on a node", "fork", 400, 1.10),
+        ("fork, exec, exit, wait on a node", "exec", 200, 1.10),
+        ("thread creation on a node", "thread", 1500, 1.10),
+    ] {
+        met &= pairs(&mut place, name, &format!("{program} {mode} {count}"), bar);
+    }
+    met &= pairs(&mut place, "kill and answer on one node", &format!("{program} ping 1500 {program} answer"), 1.5);
+    met &= round_trips(&mut place, &program.to_string());
+    met &= commands(&mut place);
+    place.close()?;
+    Ok(met)
+}
+
+fn pairs(place: &mut Place, name: &str, command: &str, bar: f64) -> bool {
+    let (mut on_node, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        match bare_number(command).and_then(|b| Ok((b, place.number(&format!("shoal run -n 0 {command}"))?))) {
+            Ok((b, n)) => {
+                bare.push(b / 1e3);
+                on_node.push(n / 1e3);
+            }
+            Err(fault) => return print_failed(name, &fault.to_string()),
+        }
+    }
+    print(&Line { name, figure: median(on_node), local: Some(median(bare)), unit: "us", bar: Bar::Ratio(bar) })
+}
+
+/// Outside of any sandbox.
+fn bare_number(command: &str) -> Result<f64> {
+    let words: Vec<&str> = command.split(' ').collect();
+    let out = Command::new(words[0]).args(&words[1..]).output().map_err(|e| Fault::io(&e, command.to_owned()))?;
+    parse(&String::from_utf8_lossy(&out.stdout))
+}
+
+fn round_trips(place: &mut Place, program: &str) -> bool {
+    let name = "signal front end to body and back";
+    let (mut far, mut near) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        let both = bare_number(&format!("{program} ping 300 {program} answer"))
+            .and_then(|n| Ok((n, place.number(&format!("{program} ping 300 shoal run -n 0 {program} answer"))?)));
+        match both {
+            Ok((n, f)) => {
+                near.push(n / 1e3);
+                far.push(f / 1e3);
+            }
+            Err(fault) => return print_failed(name, &fault.to_string()),
+        }
+    }
+    print(&Line { name, figure: median(far), local: Some(median(near)), unit: "us", bar: Bar::Figure(150.0) })
+}
+
+fn commands(place: &mut Place) -> bool {
+    let name = "shoal run -n 0 true, the whole command";
+    let Ok(own) = std::env::current_exe() else { return print_failed(name, "where is this program?") };
+    let local = median((0..200).map(|_| timed("true", &[]).unwrap_or(f64::NAN)).collect());
+    match place.number(&format!("{} inside run 200", own.display())) {
+        Ok(ns) => {
+            let (figure, local) = (ns / 1e6, Some(local * 1e3));
+            print(&Line { name, figure, local, unit: "ms", bar: Bar::Figure(6.0) })
+        }
+        Err(fault) => print_failed(name, &fault.to_string()),
+    }
+}
+
+/// Seconds that a command takes.
+fn timed(command: &str, arguments: &[&str]) -> Result<f64> {
+    let start = Instant::now();
+    let status = Command::new(command).args(arguments).stdin(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(start.elapsed().as_secs_f64()),
+        Ok(status) => Err(Fault::refused(format!("{command}: {status}"))),
+        Err(e) => Err(Fault::io(&e, command.to_owned())),
+    }
+}
+
+fn opening(nodes: usize, bar: f64) -> Result<bool> {
+    let name = format!("shoal sandbox -n {nodes} -- true");
+    let shoal = shoal()?;
+    let took = timed(&shoal.display().to_string(), &["sandbox", "-n", &nodes.to_string(), "--", "true"])?;
+    Ok(print(&Line { name: &name, figure: took, local: None, unit: "s", bar: Bar::Figure(bar) }))
+}
+
+fn many(program: &Path) -> Result<bool> {
+    let mut place = Place::open(NODES)?;
+    let own = std::env::current_exe().map_err(|e| Fault::io(&e, "find this program"))?;
+    place.say(&format!("{} inside storm {NODES} {FORKS} {}", own.display(), program.display()))?;
+    let total = NODES * (FORKS + 1);
+    let shown = parse(&place.line()?)? / 1e3;
+    let weight = parse(&place.line()?)? / 1024.0;
+    let listed = parse(&place.line()?)?;
+    let mut met = shown_line(&format!("{total} processes, until all are seen"), shown);
+    if listed < total as f64 {
+        met &= print_failed("all are in ps -e", &format!("only {listed}"));
+    }
+    let name = "memory for each of them on the front end";
+    met &= print(&Line { name, figure: weight, local: None, unit: "KB", bar: Bar::Figure(30.0) });
+    let before = cpu_ms(place.pid())?;
+    std::thread::sleep(IDLE);
+    let figure = (cpu_ms(place.pid())? - before) / IDLE.as_secs_f64() / 10.0;
+    let name = "their idle cost, in percent of a processor";
+    met &= print(&Line { name, figure, local: None, unit: "%", bar: Bar::Figure(1.0) });
+    place.say("")?;
+    met &= shown_line("Ctrl-C, until all are gone", parse(&place.line()?)? / 1e3);
+    place.close()?;
+    Ok(met)
+}
+
+fn shown_line(name: &str, figure: f64) -> bool {
+    print(&Line { name, figure, local: None, unit: "s", bar: Bar::Figure(2.0) })
+}
+
+/// Milliseconds of processor time used so far by all shoal processes below `root`, which runs them from one file.
+fn cpu_ms(root: u32) -> Result<f64> {
+    let shoal = shoal()?;
+    let entries = std::fs::read_dir("/proc").map_err(|e| Fault::io(&e, "read /proc"))?;
+    let mut ticks = 0;
+    for entry in entries.flatten() {
+        let dir = entry.path();
+        if std::fs::read_link(dir.join("exe")).is_ok_and(|exe| exe == shoal) {
+            ticks += cpu_ticks(&dir).unwrap_or(0);
+        }
+    }
+    if ticks == 0 {
+        return Err(Fault::gone(format!("no process of the sandbox {root} is there")));
+    }
+    Ok(ticks as f64 * 1000.0 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// utime and stime, proc_pid_stat(5).
+fn cpu_ticks(dir: &Path) -> Option<u64> {
+    let stat = std::fs::read_to_string(dir.join("stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+}

@@ -1,0 +1,44 @@
+//! What is on its way from the copies to our own standard output and error.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What the writer of one stream is to do, in order.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// Bytes of a copy: write them, then say that they are consumed.
+    Data { copy: usize, bytes: Vec<u8> },
+    /// A line of our own.
+    Note(String),
+    /// No more of this copy: write the line it has begun.
+    Flush { copy: usize },
+    /// Say when everything before this has been written.
+    Mark,
+}
+
+/// What is to be written to one stream.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    items: Mutex<VecDeque<Item>>,
+    filled: Condvar,
+}
+
+impl Queue {
+    pub(crate) fn push(&self, item: Item) {
+        self.lock().push_back(item);
+        self.filled.notify_one();
+    }
+
+    /// All that is there, at least one.
+    pub(crate) fn take(&self) -> VecDeque<Item> {
+        let mut items = self.lock();
+        while items.is_empty() {
+            items = self.filled.wait(items).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut *items)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, VecDeque<Item>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,96 @@
+//! How a stand-in takes signals: its mask, its dispositions, its handler.
+
+use super::{raw, RawInfo, Slot, SLOT};
+
+/// `struct sigaction` as the kernel has it (not libc's).
+#[repr(C)]
+struct KernelAction {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+const SA_RESTORER: u64 = 0x0400_0000;
+const ALL: u64 = !0;
+
+/// Blocks all signals of the calling thread, or none.
+pub(super) fn block(mask: u64) {
+    // SAFETY: SIG_SETMASK from a live 8-byte word.
+    unsafe { raw::call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, (&raw const mask) as u64, 0, 8, 0, 0]) };
+}
+
+/// Sets the disposition of `sig` for this process: 0 default, 1 ignore, or a handler's address.
+pub(super) fn disposition(sig: u64, handler: u64) -> i64 {
+    let flags = if handler > 1 { libc::SA_SIGINFO as u64 | SA_RESTORER } else { SA_RESTORER };
+    let action = KernelAction { handler, flags, restorer: raw::restorer(), mask: ALL };
+    // SAFETY: the kernel reads the action from a live struct; a handler is `on_signal`, which fits SA_SIGINFO.
+    unsafe { raw::call(libc::SYS_rt_sigaction, [sig, (&raw const action) as u64, 0, 8, 0, 0]) }
+}
+
+/// Lets [`on_signal`] take every signal that can be taken, but SIGCHLD, whose default is to be dropped.
+pub(super) fn take_all_signals() {
+    for sig in 1..=64u64 {
+        if !matches!(sig as i32, libc::SIGKILL | libc::SIGSTOP | libc::SIGCHLD) {
+            disposition(sig, on_signal as *const () as u64);
+        }
+    }
+}
+
+/// The highest slot ever used in the address space whose slots begin at `base`.
+///
+/// # Safety
+/// `base` is that of a live family: its slot 0 is never given back.
+pub(super) unsafe fn top(base: u64) -> &'static std::sync::atomic::AtomicU32 {
+    // SAFETY: by the caller's promise; every access to it is this one.
+    unsafe { std::sync::atomic::AtomicU32::from_ptr(&raw mut (*super::slot_state(base)).top) }
+}
+
+fn slot_of(stack: u64) -> *mut Slot {
+    super::slot_state(stack & !(SLOT as u64 - 1))
+}
+
+/// The slots of this address space, so that the handler can tell a relay thread's stack from a slot: begin, end, main thread.
+pub(super) static REGION: [std::sync::atomic::AtomicU64; 3] = [const { std::sync::atomic::AtomicU64::new(0) }; 3];
+
+/// Takes one signal: notes its siginfo in the slot and blocks all others until it is handed over.
+///
+/// In a relay thread (its stack is no slot) the signal is sent on to the main thread, which holds.
+// SAFETY: (of a call) only the kernel calls it, as a SA_SIGINFO handler (sigaction(2)).
+pub(super) unsafe extern "C" fn on_signal(sig: i32, info: *const RawInfo, context: *mut u64) {
+    use std::sync::atomic::Ordering::Relaxed;
+    let here = (&raw const sig) as u64;
+    if here < REGION[0].load(Relaxed) || here >= REGION[1].load(Relaxed) {
+        let main = REGION[2].load(Relaxed);
+        crate::relay::RELAY.on_signal(sig);
+        // SAFETY: tgkill takes numbers.
+        unsafe { raw::call(libc::SYS_tgkill, [main, main, sig as u64, 0, 0, 0]) };
+        return;
+    }
+    let slot = slot_of(here);
+    // SAFETY: the kernel gave us its siginfo (128 bytes) and its ucontext, and the slot is this stand-in's own.
+    unsafe {
+        if (*info).code > 0
+            && (*info).code != 0x80
+            && matches!(sig, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE)
+        {
+            disposition(sig as u64, 0);
+            return;
+        }
+        if let Some(relay) = ((*slot).relay as *const crate::relay::Relay).as_ref() {
+            relay.on_signal(sig);
+        }
+        (&raw mut (*slot).info).write_volatile(*info);
+        (&raw mut (*slot).seq).write_volatile((*slot).seq.wrapping_add(1));
+        (&raw mut (*slot).taken).write_volatile(1);
+        // struct ucontext (asm/ucontext.h): flags, link, stack (3 words), sigcontext (32 words), sigmask.
+        const RIP: usize = 5 + 16;
+        const SIGMASK: usize = 5 + 32;
+        context.add(SIGMASK).write(ALL);
+        let (first, last, abort) = raw::hold_window();
+        let at = context.add(RIP).read();
+        if first <= at && at <= last {
+            context.add(RIP).write(abort);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+/* A FUSE server with a file of its own mount open cannot end: the kernel flushes the file (close_files) and waits for
+ * the answer before it lets go of the server's device, so that not even SIGKILL ends it until the connection is aborted. */
+#include "prog.h"
+#include <linux/fuse.h>
+#include <sys/mount.h>
+
+static struct fuse_in_header *next_request(int device, char *buffer, size_t size)
+{
+    ssize_t n;
+    do
+        n = read(device, buffer, size);
+    while (n < 0 && (errno == EINTR || errno == ENOENT));
+    check(n >= (ssize_t)sizeof(struct fuse_in_header));
+    return (struct fuse_in_header *)buffer;
+}
+
+static void answer(int device, uint64_t unique, const void *body, uint32_t length)
+{
+    char out[512];
+    struct fuse_out_header head = {.len = sizeof head + length, .unique = unique};
+    memcpy(out, &head, sizeof head);
+    memcpy(out + sizeof head, body, length);
+    check(write(device, out, head.len) == (ssize_t)head.len);
+}
+
+/* Mounts a file system that is one regular file on `at`; its device. */
+static int mount_on(const char *at)
+{
+    int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    check(device >= 0);
+    char options[80];
+    snprintf(options, sizeof options, "fd=%d,rootmode=100000,user_id=0,group_id=0", device);
+    check(mount("odd", at, "fuse", MS_NOSUID | MS_NODEV, options) == 0);
+    return device;
+}
+
+/* Answers what comes until the file has been opened. */
+static void serve_open(int device)
+{
+    static char buffer[1 << 16];
+    for (;;) {
+        struct fuse_in_header *head = next_request(device, buffer, sizeof buffer);
+        if (head->opcode == FUSE_INIT) {
+            struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 4096};
+            answer(device, head->unique, &init, sizeof init);
+        } else if (head->opcode == FUSE_GETATTR) {
+            struct fuse_attr_out attr = {.attr = {.ino = 1, .mode = S_IFREG | 0600, .nlink = 1}};
+            answer(device, head->unique, &attr, sizeof attr);
+        } else if (head->opcode == FUSE_OPEN) {
+            struct fuse_open_out opened = {.fh = 1};
+            answer(device, head->unique, &opened, sizeof opened);
+            return;
+        } else {
+            check(!"an expected request");
+        }
+    }
+}
+
+static void *open_own(void *path)
+{
+    check(open(path, O_RDONLY | O_CLOEXEC) >= 0);
+    return NULL;
+}
+
+static void serve(const char *at, int ready)
+{
+    pthread_t opener;
+    int device = mount_on(at);
+    check(pthread_create(&opener, NULL, open_own, (void *)at) == 0);
+    serve_open(device);
+    check(pthread_join(opener, NULL) == 0);
+    say(ready, 'r');
+    pause_forever();
+}
+
+/* The number of a connection is the minor number of the file system's device. */
+static void abort_connection(unsigned number)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", number);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        check(mount("fusectl", "/sys/fs/fuse/connections", "fusectl", 0, NULL) == 0);
+        fd = open(path, O_WRONLY | O_CLOEXEC);
+    }
+    check(fd >= 0 && write(fd, "1", 1) == 1);
+    close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    begin(argc, argv);
+    int ready[2];
+    char at[] = "/tmp/odd_flush_self.XXXXXX";
+    /* The mount is in a namespace of our own and needs no unmounting. */
+    check(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    int file = mkstemp(at);
+    check(file >= 0 && pipe(ready) == 0);
+    pid_t server = fork_child();
+    if (server == 0)
+        serve(at, ready[1]);
+    close(ready[1]);
+    int heard = hear(ready[0]);
+    /* statx does not ask the server: what the open has brought is enough. */
+    struct statx st = {0};
+    int told = statx(AT_FDCWD, at, AT_STATX_DONT_SYNC, 0, &st);
+    check(kill(server, SIGKILL) == 0);
+    struct timespec bit = {.tv_nsec = 300 * 1000 * 1000};
+    nanosleep(&bit, NULL);
+    int status;
+    pid_t early = waitpid(server, &status, WNOHANG);
+    abort_connection(st.stx_dev_minor);
+    check(heard == 'r' && told == 0);
+    check(early == 0);
+    check(killed(wait_status(server), SIGKILL));
+    umount2(at, MNT_DETACH);
+    unlink(at);
+    return ok();
+}
