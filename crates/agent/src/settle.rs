@@ -38,10 +38,27 @@ impl Agent {
         self.watch();
         self.look(pid, What::Group);
         self.look(pid, What::Creds);
+        self.waited_for(pid);
         self.settle();
         if let Some((batch, events)) = self.events.take_now() {
             self.pace.told(monotonic_us());
             self.uplink.send(&ToFront::Events { batch, events });
+        }
+    }
+
+    /// Children of `parent` that it has waited for, without that we have been woken for it.
+    fn waited_for(&mut self, parent: Pid) {
+        for pid in self.bodies.children(parent) {
+            let ended = self.bodies.get(pid).is_some_and(|body| body.life == Life::Ended);
+            if ended && self.proc.stat(pid).is_err() {
+                self.reaped(pid);
+            }
+        }
+        let runners = self.stands.iter().filter(|stand| stand.person.ppid == parent);
+        for pid in runners.map(|stand| stand.person.pid).collect::<Vec<_>>() {
+            if self.is_ending_runner(pid) && self.proc.stat(pid).is_err() {
+                self.runner_reaped(pid);
+            }
         }
     }
 
@@ -94,9 +111,23 @@ impl Agent {
     /// A stand-in ends: as soon as it has, its children are another's, though its own parent here may not be able to wait yet.
     fn settle_stand_in(&mut self, pid: Pid) {
         match self.proc.stat(pid) {
+            Ok(_) if self.is_ending_runner(pid) => {
+                self.orphans(pid);
+                self.handle(pid, Interest::empty());
+            }
+            Err(_) if self.is_ending_runner(pid) => self.runner_reaped(pid),
             Ok(stat) if !stat.ended() && self.stands.has(pid) => self.handle(pid, Interest::READ),
             _ => self.orphans(pid),
         }
+    }
+
+    /// The parent of a `shoal run`, a body of this node, has waited for it: the program on the other node is waited for.
+    fn runner_reaped(&mut self, pid: Pid) {
+        if let Some(fd) = self.handles.remove(&pid) {
+            let _ = self.poller.remove(fd.as_fd());
+        }
+        self.stand_in_reaped(pid);
+        self.events.push(BodyEvent::Reaped { pid });
     }
 
     /// Will its end reach us by wait4, ours or a stand-in's? Then nothing else tells of it.
@@ -117,7 +148,7 @@ impl Agent {
     }
 
     /// Waits for the end of a body, or (with no interest) for its parent to wait.
-    fn handle(&mut self, pid: Pid, interest: Interest) {
+    pub(crate) fn handle(&mut self, pid: Pid, interest: Interest) {
         let token = Token::Body(pid).number();
         let polled = match self.handles.get(&pid) {
             Some(fd) => self.poller.modify(fd.as_fd(), token, interest),
@@ -141,6 +172,11 @@ impl Agent {
     /// A handle is ready: the body has ended, or its parent has waited.
     pub(crate) fn handle_ready(&mut self, pid: Pid, hangup: bool) {
         match self.bodies.get(pid).map(|body| body.life) {
+            None if self.is_ending_runner(pid) => {
+                if hangup {
+                    self.runner_reaped(pid);
+                }
+            }
             None => {
                 self.handles.remove(&pid);
                 self.leaving.insert(pid);

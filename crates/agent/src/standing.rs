@@ -5,6 +5,7 @@ use crate::deliver::plain;
 use crate::stands::{Held, Why};
 use ghost::{Command, Happened, Name, Outcome};
 use kern::clock::monotonic_us;
+use kern::epoll::Interest;
 use kern::wait::{Change, Usage};
 use std::os::fd::AsFd;
 use tracing::{debug, error, warn};
@@ -71,6 +72,9 @@ impl Agent {
     fn signalled(&mut self, pid: Pid, info: &SigInfo) {
         let known = self.stands.get(pid).is_some_and(|stand| stand.why != Why::Husk && !stand.ending);
         if known && info.pid != Pid::INIT {
+            if self.bodies.has(info.pid) {
+                self.tell_all(info.pid); // who it is now
+            }
             self.uplink.send(&ToFront::Signal { target: pid, info: *info });
         }
     }
@@ -110,11 +114,17 @@ impl Agent {
         let (parent, why) = (stand.native_parent, stand.why);
         debug!(%pid, told, "stand-in gone");
         if why == Why::Runner {
-            // Its parent is a body, which waits for it by itself.
-            self.stands.remove(pid);
+            // Its parent is a body, which waits for it by itself; nobody else sees that it has.
+            self.leaving.remove(&pid);
+            self.handle(pid, Interest::empty());
         } else if self.stands.has(parent) {
             self.child_changed(parent);
         }
+    }
+
+    /// Has `pid`, a `shoal run` whose program has ended, been told to end itself?
+    pub(crate) fn is_ending_runner(&self, pid: Pid) -> bool {
+        self.stands.get(pid).is_some_and(|stand| stand.ending && stand.why == Why::Runner)
     }
 
     /// A stand-in's process has been waited for by its parent here.

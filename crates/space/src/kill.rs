@@ -28,7 +28,10 @@ impl Space {
                     KillTarget::Process(pid) => self.kill_process(node, id, sender, pid, info),
                     KillTarget::Thread { pid, tid } => self.kill_thread(node, id, sender, pid, tid, info),
                     KillTarget::Group(pgid) => {
-                        let rest = |e: &Entry| e.person.pgid == pgid && e.place != node && !e.stands.contains(&node);
+                        // One that its parent has waited for is a zombie here only until its ghost is.
+                        let rest = |e: &Entry| {
+                            e.person.pgid == pgid && e.place != node && !e.stands.contains(&node) && !e.reaped
+                        };
                         Some(self.kill_each(sender, self.table.which(rest), Some(pgid), info))
                     }
                     KillTarget::All => {
