@@ -22,16 +22,16 @@ fn restart_with_a_stopped_program(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "restart_with_a_stopped_program", 2)?;
     let stopped = s.start("shoal run -n 0 sleep 1031; echo $?");
     wait_for("the program is there", || s.count("sleep 1031") == 1)?;
-    let state = |letter: &str| format!("ps -eo stat,comm | grep '^{letter}.* sleep$'");
-    s.ok("pkill -STOP -x sleep")?;
+    let state = |letter: &str| format!("ps -eo stat,args | grep -q '^{letter}.* sleep 1031$'");
+    s.ok("pkill -STOP -f '^(shoal run -n 0 )?sleep 103[15]$'")?;
     s.until(&state("T"))?;
     s.ok(KILL)?;
     s.ok(START)?;
     s.ok(&state("T"))?;
     holds("it has not ended", stopped.is_going())?;
-    s.ok("pkill -CONT -x sleep")?;
+    s.ok("pkill -CONT -f '^(shoal run -n 0 )?sleep 103[15]$'")?;
     s.until(&state("S"))?;
-    s.ok("pkill -TERM -x sleep")?;
+    s.ok("pkill -TERM -f '^(shoal run -n 0 )?sleep 103[15]$'")?;
     same("its end", stopped.end()?.out.trim(), "143")?;
     Ok(End::Passed)
 }
@@ -43,9 +43,8 @@ fn restart_after_signals(place: &Place) -> Res<End> {
     let stops = s.start("exec shoal run -n 1 sleep 1033");
     let dies = s.start("exec shoal run -n 0 sleep 1034");
     wait_for("the programs are there", || (1032..=1034).all(|n| s.count(&format!("sleep {n}")) == 1))?;
-    s.until("test $(ps -eo args | grep -c '^[s]hoal run\\|^[s]leep\\|^[b]ash -c trap') -ge 3")?;
     s.ok(KILL)?;
-    s.ok("pkill -TERM -f 'run -n 0 -- bash' && pkill -STOP -f 'sleep 1033$' && pkill -KILL -f 'sleep 1034$'")?;
+    s.ok("pkill -TERM -f '^(shoal run -n 0 -- )?bash -c trap' && pkill -STOP -f '^(shoal run -n 1 )?sleep 1033$' && pkill -KILL -f '^(shoal run -n 0 )?sleep 1034$'")?;
     s.ok(START)?;
     let handled = handles.end()?;
     same("the handler", (handled.out.trim(), handled.code()), ("got", Some(3)))?;
@@ -54,9 +53,9 @@ fn restart_after_signals(place: &Place) -> Res<End> {
         s.all().into_iter().any(|p| crate::lab::procs::command_line(&p) == "sleep 1033" && p.state == 'T')
     };
     wait_for("the body is stopped", || body(&s))?;
-    s.ok("pkill -CONT -f 'sleep 1033$'")?;
+    s.ok("pkill -CONT -f '^(shoal run -n 1 )?sleep 1033$'")?;
     wait_for("the body runs", || !body(&s))?;
-    s.ok("pkill -TERM -f 'sleep 1033$'")?;
+    s.ok("pkill -TERM -f '^(shoal run -n 1 )?sleep 1033$'")?;
     same("the one that was stopped", stops.end()?.signal(), Some(15))?;
     s.ok("pkill -KILL -x sleep; true")?;
     Ok(End::Passed)
@@ -88,8 +87,8 @@ fn no_restart_ends_stopped_programs_too(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "no_restart_ends_stopped_programs_too", 2)?;
     let stopped = s.start("shoal run -n 0 sleep 1035; echo $?");
     wait_for("the program is there", || s.count("sleep 1035") == 1)?;
-    s.ok("pkill -STOP -x sleep")?;
-    s.until("ps -eo stat,comm | grep -q '^T.* sleep$'")?;
+    s.ok("pkill -STOP -f '^(shoal run -n 0 )?sleep 103[15]$'")?;
+    s.until("ps -eo stat,args | grep -q '^T.* sleep 1035$'")?;
     s.ok(KILL)?;
     wait_within(Duration::from_secs(10), "the command ends", &mut || !stopped.is_going())?;
     same("as if killed", stopped.end()?.out.trim(), "137")?;
