@@ -43,6 +43,13 @@ pub(crate) const ALL: &[Mode] = &[
     Mode { name: "loaded", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 2 },
 ];
 
+impl Mode {
+    /// The programs `odd_…` show what this machine's kernel does, whoever runs them: once is enough.
+    pub(crate) fn takes(&self, program: &str) -> bool {
+        self.name == "bare" || !program.starts_with("odd_")
+    }
+}
+
 pub(crate) fn find(name: &str) -> Option<&'static Mode> {
     ALL.iter().find(|mode| mode.name == name)
 }

@@ -75,7 +75,8 @@ fn outer(args: Vec<String>) -> Res<ExitCode> {
     let mut hosts = Vec::new();
     for mode in modes::ALL.iter().filter(|mode| wanted(mode.name)) {
         let host = Arc::new(modes::Host::new(*mode, place.clone(), skips.clone(), options.repeat));
-        let of_mode: Vec<Trial> = place.programs.iter().map(|program| host.trial(program)).collect();
+        let programs = place.programs.iter().filter(|program| mode.takes(program));
+        let of_mode: Vec<Trial> = programs.map(|program| host.trial(program)).collect();
         host.expect(of_mode.iter().filter(|trial| !options.mimic.is_filtered_out(trial)).count());
         trials.extend(of_mode);
         hosts.push(host);
