@@ -6,6 +6,7 @@
 
 mod command;
 mod family;
+mod late;
 mod life;
 mod recover;
 mod table;
