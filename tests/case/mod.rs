@@ -9,6 +9,7 @@ mod jobs;
 mod loss;
 mod real;
 mod residue;
+mod restart;
 mod scene;
 mod users;
 
@@ -28,8 +29,16 @@ pub(crate) type Scene = (&'static str, fn(&Place) -> Res<End>);
 
 /// Every scene.
 fn all() -> Vec<Scene> {
-    let all =
-        [commands::SCENES, jobs::SCENES, users::SCENES, bad_input::SCENES, loss::SCENES, real::SCENES, residue::SCENES];
+    let all = [
+        commands::SCENES,
+        jobs::SCENES,
+        users::SCENES,
+        bad_input::SCENES,
+        loss::SCENES,
+        restart::SCENES,
+        real::SCENES,
+        residue::SCENES,
+    ];
     all.concat()
 }
 

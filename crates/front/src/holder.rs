@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use vocab::{Fault, Result};
+use vocab::{Fault, Pid, Result, Sig};
 
 /// How long either side waits for the other's one byte.
 const PATIENCE_MS: i32 = 5_000;
@@ -76,10 +76,25 @@ pub fn hold(run_dir: &Path, patience: Duration) -> Result<()> {
     let listener = unix_listen(&socket(run_dir), 0o600)?;
     send_with(daemon.as_fd(), b"R", &[])?;
     serve(&device, &listener, daemon, patience);
+    // One that is stopped would not notice that the device is closed.
+    let proc = kern::proc::Proc::open("/proc")?;
+    for pid in users(&proc, &mount_point(run_dir).join("hold"))? {
+        let _ = kern::pidfd::open(pid).and_then(|fd| kern::pidfd::kill(fd.as_fd(), Sig::KILL));
+    }
     // Both only fail where it is done already.
     let _ = std::fs::remove_file(socket(run_dir));
     let _ = kern::mount::detach(&mount_point(run_dir));
     Ok(())
+}
+
+/// All processes but this one that have `file` open.
+pub(crate) fn users(proc: &kern::proc::Proc, file: &Path) -> Result<Vec<Pid>> {
+    let me = std::process::id() as i32;
+    let uses = |pid: &Pid| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
+        open.into_iter().flatten().flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == file))
+    };
+    Ok(proc.pids()?.into_iter().filter(|pid| pid.0 != me && uses(pid)).collect())
 }
 
 /// The connection must be seen to end, so that no second descriptor of it may stay.

@@ -15,7 +15,7 @@ impl Front {
     /// Finds the stand-ins of a daemon before this one. Before any node or client is heard.
     pub(crate) fn recover(&mut self) -> Result<()> {
         let mut happened = Vec::new();
-        let found = self.holders()?;
+        let found = crate::holder::users(&self.proc, &self.hold_file())?;
         let stopped = self.ghosts.recover(&found, monotonic_us() + FIND_US, &mut happened)?;
         let mut all: BTreeSet<Pid> = stopped.clone();
         all.extend(happened.iter().filter_map(|one| match one {
@@ -37,17 +37,6 @@ impl Front {
         info!(ghosts = all.len(), stopped = stopped.len(), "takes over");
         self.settle();
         Ok(())
-    }
-
-    /// All processes that have the hold file open.
-    fn holders(&self) -> Result<Vec<Pid>> {
-        let file = self.hold_file();
-        let me = std::process::id() as i32;
-        let holds = |pid: &Pid| {
-            let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
-            open.into_iter().flatten().flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == file))
-        };
-        Ok(self.proc.pids()?.into_iter().filter(|pid| pid.0 != me && holds(pid)).collect())
     }
 
     /// The time in which nodes could come back is over: what no node has claimed has ended.

@@ -7,6 +7,7 @@
 mod command;
 mod early;
 mod family;
+mod late;
 mod life;
 mod recover;
 mod table;

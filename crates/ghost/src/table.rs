@@ -54,14 +54,11 @@ pub(crate) struct Ghost {
     ending: bool,
     pub(crate) family: u64,
     slot: Option<u32>,
-    away_since_us: u64,
+    pub(crate) away_since_us: u64,
 }
 
 /// A request that the kernel sends again (FUSE_UNIQUE_RESEND, linux/fuse.h).
 const RESENT: u64 = 1 << 63;
-
-/// A stand-in that was answered and is not back after this many microseconds may have stopped without telling.
-const LATE_US: u64 = 5_000;
 
 /// The stand-ins on this machine and the FUSE mount that holds them.
 pub struct Ghosts {
@@ -72,7 +69,7 @@ pub struct Ghosts {
     expected: HashSet<Pid>,
     next_family: u64,
     next_tag: u32,
-    late: VecDeque<(u64, Pid)>,
+    pub(crate) late: VecDeque<(u64, Pid)>,
     pub(crate) early: Vec<Early>,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
@@ -211,30 +208,6 @@ impl Ghosts {
             }
         }
         Ok(true)
-    }
-
-    /// Looks after stand-ins that were answered and have not come back; to be called every few milliseconds while
-    /// [`Ghosts::late`] says so.
-    pub fn look_after(&mut self, now_us: u64, happened: &mut Vec<Happened>) {
-        while let Some(&(since, pid)) = self.late.front() {
-            if now_us < since + LATE_US {
-                return;
-            }
-            self.late.pop_front();
-            let Some(ghost) = self.ghosts.get(&pid) else { continue };
-            let told = matches!(ghost.working, Some((_, Command::Stop(_), _)));
-            if ghost.state != State::Away || ghost.away_since_us != since || told {
-                continue;
-            }
-            if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
-                happened.push(Happened::StoppedItself { pid });
-            }
-        }
-    }
-
-    /// Is anybody away whom [`Ghosts::look_after`] should look for?
-    pub fn late(&self) -> bool {
-        !self.late.is_empty()
     }
 
     /// Makes the first stand-in of this process's own address space, with `slots` for it and those it makes.

@@ -75,6 +75,15 @@ impl Space {
         self.follow(person);
     }
 
+    /// The end of a body that was waited for on its node while the front daemon was away, so that the node did not count it any more
+    /// when it came back.
+    pub(crate) fn claim_ended(&mut self, node: NodeId, pid: Pid) {
+        if let Some(entry) = self.table.get_mut(pid).filter(|e| e.body == Body::Unclaimed) {
+            entry.place = node;
+            entry.body = Body::Running;
+        }
+    }
+
     /// Brings the ghost to where the body is by now.
     fn follow(&mut self, person: Person) {
         let pid = person.pid;

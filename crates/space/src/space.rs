@@ -106,6 +106,9 @@ impl Space {
             return self.reaped(node, pid);
         }
         let pid = event.pid();
+        if matches!(event, BodyEvent::Exited { .. }) {
+            self.claim_ended(node, pid);
+        }
         // A node may still tell of a process whose program is elsewhere by now, or of one that was given up.
         if !self.table.get(pid).is_some_and(|e| e.place == node && e.has_body()) {
             return;

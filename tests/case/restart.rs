@@ -1,0 +1,98 @@
+//! The front end's daemon is killed and started again while programs run: nothing is lost, nothing comes twice.
+
+use super::scene::{holds, same, wait_for, wait_within, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::Res;
+use std::time::Duration;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("restart_with_a_stopped_program", restart_with_a_stopped_program),
+    ("restart_after_signals", restart_after_signals),
+    ("restart_ten_times_under_load", restart_ten_times_under_load),
+    ("no_restart_ends_stopped_programs_too", no_restart_ends_stopped_programs_too),
+];
+
+/// The front end's side of a daemon's death and of its return with both nodes.
+const KILL: &str = "shoal fault front kill-daemon";
+const START: &str = "shoal fault front start-daemon && for i in $(seq 100); do \
+                     test $(shoal nodes | grep -cw up) = 2 && exit 0; sleep 0.1; done; exit 1";
+
+fn restart_with_a_stopped_program(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_with_a_stopped_program", 2)?;
+    let stopped = s.start("shoal run -n 0 sleep 1031; echo $?");
+    wait_for("the program is there", || s.count("sleep 1031") == 1)?;
+    let state = |letter: &str| format!("ps -eo stat,args | grep -q '^{letter}.* sleep 1031$'");
+    s.ok("pkill -STOP -f '^(shoal run -n 0 )?sleep 103[15]$'")?;
+    s.until(&state("T"))?;
+    s.ok(KILL)?;
+    s.ok(START)?;
+    s.ok(&state("T"))?;
+    holds("it has not ended", stopped.is_going())?;
+    s.ok("pkill -CONT -f '^(shoal run -n 0 )?sleep 103[15]$'")?;
+    s.until(&state("S"))?;
+    s.ok("pkill -TERM -f '^(shoal run -n 0 )?sleep 103[15]$'")?;
+    same("its end", stopped.end()?.out.trim(), "143")?;
+    Ok(End::Passed)
+}
+
+/// SIGTERM, SIGSTOP and SIGKILL to stand-ins while nobody serves them.
+fn restart_after_signals(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_after_signals", 2)?;
+    let handles = s.start("exec shoal run -n 0 -- bash -c 'trap \"echo got; exit 3\" TERM; sleep 1032 & wait'");
+    let stops = s.start("exec shoal run -n 1 sleep 1033");
+    let dies = s.start("exec shoal run -n 0 sleep 1034");
+    wait_for("the programs are there", || (1032..=1034).all(|n| s.count(&format!("sleep {n}")) == 1))?;
+    s.ok(KILL)?;
+    s.ok("pkill -TERM -f '^(shoal run -n 0 -- )?bash -c trap' && pkill -STOP -f '^(shoal run -n 1 )?sleep 1033$' && pkill -KILL -f '^(shoal run -n 0 )?sleep 1034$'")?;
+    s.ok(START)?;
+    let handled = handles.end()?;
+    same("the handler", (handled.out.trim(), handled.code()), ("got", Some(3)))?;
+    same("killed", dies.end()?.signal(), Some(9))?;
+    let body = |s: &Sandbox| {
+        s.all().into_iter().any(|p| crate::lab::procs::command_line(&p) == "sleep 1033" && p.state == 'T')
+    };
+    wait_for("the body is stopped", || body(&s))?;
+    s.ok("pkill -CONT -f '^(shoal run -n 1 )?sleep 1033$'")?;
+    wait_for("the body runs", || !body(&s))?;
+    s.ok("pkill -TERM -f '^(shoal run -n 1 )?sleep 1033$'")?;
+    same("the one that was stopped", stops.end()?.signal(), Some(15))?;
+    s.ok("pkill -KILL -x sleep; true")?;
+    Ok(End::Passed)
+}
+
+fn restart_ten_times_under_load(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_ten_times_under_load", 2)?;
+    let lines = s.start("shoal run -n 0 -- sh -c 'for i in $(seq 400); do echo $i; sleep 0.02; done; exit 7'; echo $?");
+    let forks = s.start(
+        "shoal run -n 1 -- sh -c 'i=0; while [ $i -lt 400 ]; do i=$((i+1)); (exit 3); sh -c \"exit 4\"; \
+         test $? = 4 || echo bad; sleep 0.01; done; exit 5'; echo $?",
+    );
+    let bytes = s.start("seq 2000000 | shoal run -n 1 -- sh -c 'sleep 2; cat' | md5sum; echo ${PIPESTATUS[1]}");
+    wait_for("it has begun", || s.count("sleep 0.02") == 1)?;
+    for round in 0..10 {
+        s.ok(KILL)?;
+        s.ok(START)?;
+        s.prints(&format!("shoal run -n {} echo round {round}", round % 2), &format!("round {round}"))?;
+    }
+    let expected: String = (1..=400).map(|n| format!("{n}\n")).collect();
+    same("every line once, in order", lines.end()?.out, expected + "7\n")?;
+    same("children and their statuses", forks.end()?.out.trim(), "5")?;
+    same("input and output", bytes.end()?.out.trim(), format!("{}\n0", s.ok("seq 2000000 | md5sum")?).as_str())?;
+    s.until("! ps -e | grep -q defunct; test -z \"$(shoal ps | tail -n +2)\"")?;
+    Ok(End::Passed)
+}
+
+fn no_restart_ends_stopped_programs_too(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "no_restart_ends_stopped_programs_too", 2)?;
+    let stopped = s.start("shoal run -n 0 sleep 1035; echo $?");
+    wait_for("the program is there", || s.count("sleep 1035") == 1)?;
+    s.ok("pkill -STOP -f '^(shoal run -n 0 )?sleep 103[15]$'")?;
+    s.until("ps -eo stat,args | grep -q '^T.* sleep 1035$'")?;
+    s.ok(KILL)?;
+    wait_within(Duration::from_secs(10), "the command ends", &mut || !stopped.is_going())?;
+    same("as if killed", stopped.end()?.out.trim(), "137")?;
+    s.ok(START)?;
+    s.prints("shoal run -n 1 echo well", "well")?;
+    Ok(End::Passed)
+}
