@@ -96,7 +96,8 @@ impl Program {
         std::fs::create_dir_all(&dir).map_err(|e| Fault::io(&e, format!("make {}", dir.display())))?;
         let program = Program { dir };
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/prog/space.c");
-        let done = Command::new("cc").args(["-O2", "-static", "-pthread", "-o"]).arg(program.path()).arg(source).status();
+        let done =
+            Command::new("cc").args(["-O2", "-static", "-pthread", "-o"]).arg(program.path()).arg(source).status();
         match done {
             Ok(status) if status.success() => Ok(program),
             Ok(status) => Err(Fault::refused(format!("cc: {status}"))),

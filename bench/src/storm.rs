@@ -76,7 +76,8 @@ fn until(start: Instant, mut wanted: impl FnMut(usize) -> bool) -> Result<f64> {
 /// The processes in /proc.
 fn count() -> Result<usize> {
     let entries = std::fs::read_dir("/proc").map_err(|e| Fault::io(&e, "read /proc"))?;
-    let numbers = entries.flatten().filter(|e| e.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
+    let numbers =
+        entries.flatten().filter(|e| e.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
     Ok(numbers.count())
 }
 
