@@ -155,7 +155,7 @@ impl Agent {
                 self.asks.next_question += 1;
                 let id = self.asks.next_question;
                 self.asks.questions.insert(id, number);
-                self.tell(); // the front end must know the caller before its question
+                self.tell_all(caller.pid); // the front end must know the caller before its question
                 self.uplink.send(&ToFront::Ask { id, caller, ask });
             }
             Err(fault) => self.answer_client(number, &Answer::Failed(fault)),

@@ -59,6 +59,21 @@ impl Events {
         Some((self.batches, batch))
     }
 
+    /// As [`Events::take`], also while a batch is under way: both are then held to be under way until this one is acknowledged.
+    pub(crate) fn take_now(&mut self) -> Option<(u64, Vec<BodyEvent>)> {
+        let before = self.under_way.take();
+        let taken = self.take();
+        match (before, &taken) {
+            (Some((_, mut events)), Some((number, fresh))) => {
+                events.extend(fresh.iter().cloned());
+                self.under_way = Some((*number, events));
+            }
+            (before @ Some(_), None) => self.under_way = before,
+            _ => {}
+        }
+        taken
+    }
+
     /// The front end has taken this batch in.
     pub(crate) fn done(&mut self, batch: u64) {
         if self.under_way.as_ref().is_some_and(|(number, _)| *number == batch) {
@@ -215,6 +230,21 @@ mod tests {
         queue.done(first);
         let (second, events) = queue.take().expect("something to tell");
         assert_eq!((second, events), (first + 1, vec![exit(2)]));
+    }
+
+    #[test]
+    fn what_must_be_known_at_once_does_not_wait_for_the_batch_before_it() {
+        let mut queue = Events::default();
+        queue.push(exit(5));
+        let (first, _) = queue.take().expect("something to tell");
+        assert!(queue.take_now().is_none());
+        queue.push(exit(6));
+        let (second, events) = queue.take_now().expect("something to tell");
+        assert_eq!((second, events), (first + 1, vec![exit(6)]));
+        queue.done(first);
+        assert!(!queue.idle());
+        queue.begin_again();
+        assert_eq!(queue.take().expect("both again").1, [exit(5), exit(6)]);
     }
 
     #[test]

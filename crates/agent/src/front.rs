@@ -71,6 +71,7 @@ impl Agent {
             }
             ToNode::StandIn { kin } => self.stand_in(kin),
             ToNode::NoStandIn { pid, errno } => self.handle_answered(pid, errno),
+            ToNode::StandInIs { person } => self.stand_in_is(person),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
         }
     }

@@ -141,7 +141,7 @@ impl Agent {
             _ => None,
         };
         self.waiting.kills.insert(id, (notice.id, group));
-        self.tell(); // what the sender did before must be known there when it is judged
+        self.tell_all(sender); // what the sender did before must be known there when it is judged
         self.uplink.send(&ToFront::Kill { id, sender, target, sig, queued });
     }
 

@@ -33,6 +33,18 @@ impl Agent {
         }
     }
 
+    /// Sends what there is to tell, though a batch be under way: what follows must find it known. Of `pid` also what no record tells.
+    pub(crate) fn tell_all(&mut self, pid: Pid) {
+        self.watch();
+        self.look(pid, What::Group);
+        self.look(pid, What::Creds);
+        self.settle();
+        if let Some((batch, events)) = self.events.take_now() {
+            self.pace.told(monotonic_us());
+            self.uplink.send(&ToFront::Events { batch, events });
+        }
+    }
+
     /// Sends the next batch, if none is under way and there is something to tell.
     pub(crate) fn tell(&mut self) {
         if !self.has_news() {

@@ -3,12 +3,13 @@
 use crate::agent::Agent;
 use crate::deliver::plain;
 use crate::stands::{Held, Why};
-use ghost::{Command, Happened, Outcome};
+use ghost::{Command, Happened, Name, Outcome};
 use kern::clock::monotonic_us;
 use kern::wait::{Change, Usage};
 use std::os::fd::AsFd;
 use tracing::{debug, error, warn};
 use vocab::{Exit, Pid, Sig, SigInfo};
+use wire::event::Person;
 use wire::node::ToFront;
 
 /// How long a stand-in stays when nobody needs it any more: the next program of the same shell finds it there.
@@ -215,6 +216,32 @@ impl Agent {
         let parent = body.person.ppid;
         self.stands.add(body.person, Why::Runner, parent);
         self.ghosts.expect(pid);
+    }
+
+    /// The body of a process that stands here has changed: so does its stand-in.
+    pub(crate) fn stand_in_is(&mut self, person: Person) {
+        let pid = person.pid;
+        let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else { return };
+        let own_memory = stand.why == Why::Runner;
+        let before = std::mem::replace(&mut stand.person, person.clone());
+        if person.sid != before.sid && person.sid == pid {
+            self.ghosts.command(pid, Command::Setsid);
+        } else if person.pgid != before.pgid {
+            // Of a group that is not here it could only be the leader, so it stays where it is (setpgid(2), EPERM).
+            self.ghosts.command(pid, Command::Setpgid { pid: Pid::NONE, pgid: person.pgid });
+        }
+        if person.creds != before.creds {
+            let creds = person.creds;
+            if !own_memory {
+                let groups: Box<[u32]> = creds.groups.into();
+                self.ghosts.command(pid, Command::Groups { list: groups.as_ptr() as u64, count: groups.len() as u64 });
+                stand.groups.push(groups);
+            }
+            self.ghosts.command(pid, Command::Ids { uid: creds.uid, gid: creds.gid });
+        }
+        if person.name != before.name {
+            self.ghosts.command(pid, Command::Name(Name::new(&person.name)));
+        }
     }
 
     /// Lets stand-ins go that nobody has needed for a while.

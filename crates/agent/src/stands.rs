@@ -38,6 +38,8 @@ pub(crate) struct Stand {
     pub(crate) held: Held,
     /// It was told to end.
     pub(crate) ending: bool,
+    /// What it reads its supplementary groups from when it is told to change them; kept as long as it may.
+    pub(crate) groups: Vec<Box<[u32]>>,
 }
 
 /// The table of stand-ins.
@@ -61,7 +63,8 @@ impl Stands {
 
     pub(crate) fn add(&mut self, person: Person, why: Why, native_parent: Pid) {
         let pid = person.pid;
-        self.table.insert(pid, Stand { person, why, native_parent, held: Held::Free, ending: false });
+        self.table
+            .insert(pid, Stand { person, why, native_parent, held: Held::Free, ending: false, groups: Vec::new() });
     }
 
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Stand> {

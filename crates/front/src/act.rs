@@ -47,6 +47,7 @@ impl Front {
     fn tell_node(&mut self, effect: Effect) {
         let (node, message) = match effect {
             Effect::BecomeStandIn { node, pid, creds } => (node, ToNode::BecomeStandIn { pid, creds }),
+            Effect::StandInIs { node, person } => (node, ToNode::StandInIs { person: to_wire(person) }),
             Effect::StandIn { node, kin } => (node, ToNode::StandIn { kin: kin_to_wire(kin) }),
             Effect::NoStandIn { node, pid, errno } => (node, ToNode::NoStandIn { pid, errno }),
             Effect::EndStandIn { node, pid, exit, usage } => {

@@ -13,6 +13,7 @@ pub(crate) const LISTENER: Token = 0;
 pub(crate) const LOCAL: Token = 1;
 pub(crate) const GHOSTS: Token = 2;
 pub(crate) const SIGNALS: Token = 3;
+pub(crate) const HOLDER: Token = 4;
 /// Connections have this number and those above it.
 pub(crate) const FIRST_CONNECTION: Token = 16;
 

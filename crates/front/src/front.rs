@@ -1,9 +1,10 @@
 //! The daemon's one loop.
 
 use crate::config::FrontConfig;
-use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, LISTENER, LOCAL, SIGNALS};
+use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, HOLDER, LISTENER, LOCAL, SIGNALS};
 use crate::cursor::{Cursor, LOOK_US};
 use crate::ghosts::Reports;
+use crate::holder;
 use crate::leases::Leases;
 use crate::places::Nodes;
 use crate::runs::Runs;
@@ -46,6 +47,10 @@ pub(crate) struct Front {
     pub(crate) dirty: HashSet<Token>,
     pub(crate) next_token: Token,
     pub(crate) natives: HashMap<Pid, Token>,
+    /// The connection to the process that keeps the device if this one ends; `None` where none could be started.
+    holder: Option<OwnedFd>,
+    /// After a restart: when the time for nodes to come back is over.
+    pub(crate) settle_at_us: Option<u64>,
     cursor: Cursor,
     look_at_us: u64,
 }
@@ -53,24 +58,24 @@ pub(crate) struct Front {
 impl Front {
     pub(crate) fn new(mut config: FrontConfig) -> Result<Front> {
         let proc = Proc::open("/proc")?;
-        let dir = config.run_dir.join("ghosts");
-        std::fs::create_dir_all(&dir).map_err(|e| Fault::io(&e, format!("make {}", dir.display())))?;
         let signals = SignalFd::new(&[Sig::TERM, Sig::INT])?;
         let cursor = Cursor::new(&proc, config.front_top)?;
         let listener = sock::tcp_listen(config.listen)?;
         let local = sock::unix_listen(&config.run_dir.join("shoal.sock"), 0o666)?;
-        let ghosts = Ghosts::mount(&dir)?;
+        let (ghosts, holder, again) = stand_ins(&config)?;
         let poller = Poller::new()?;
         poller.add(listener.as_fd(), LISTENER, Interest::READ)?;
         poller.add(local.as_fd(), LOCAL, Interest::READ)?;
         poller.add(ghosts.fd(), GHOSTS, Interest::READ)?;
         poller.add(signals.as_fd(), SIGNALS, Interest::READ)?;
-        if let Some(fd) = config.ready_fd.take() {
-            kern::sys::write(fd.as_fd(), b"\n").map_err(|errno| Fault::sys(errno, "say that the daemon is ready"))?;
+        if let Some(holder) = &holder {
+            poller.add(holder.as_fd(), HOLDER, Interest::READ)?;
         }
-        info!(listen = %config.listen, "front end ready");
-        Ok(Front {
-            leases: Leases::new(config.front_top, config.lease_size, config.max_nodes),
+        let ready_fd = config.ready_fd.take();
+        let mut leases = Leases::new(config.front_top, config.lease_size, config.max_nodes);
+        leases.keep(config.run_dir.join("leases"), again);
+        let mut front = Front {
+            leases,
             config,
             proc,
             poller,
@@ -87,9 +92,33 @@ impl Front {
             dirty: HashSet::new(),
             next_token: FIRST_CONNECTION,
             natives: HashMap::new(),
+            holder,
+            settle_at_us: None,
             cursor,
             look_at_us: 0,
-        })
+        };
+        if again {
+            front.recover()?;
+        }
+        if let Some(fd) = ready_fd {
+            kern::sys::write(fd.as_fd(), b"\n").map_err(|errno| Fault::sys(errno, "say that the daemon is ready"))?;
+        }
+        info!(listen = %front.config.listen, again, "front end ready");
+        Ok(front)
+    }
+
+    /// The holder has ended: another one takes its place.
+    fn replace_holder(&mut self) {
+        if let Some(holder) = self.holder.take() {
+            let _ = self.poller.remove(holder.as_fd());
+        }
+        warn!("the holder has ended");
+        let started = holder::start(&self.config.run_dir, self.ghosts.device(), self.config.lost_after);
+        let watched = started.and_then(|fd| self.poller.add(fd.as_fd(), HOLDER, Interest::READ).map(|()| fd));
+        match watched {
+            Ok(fd) => self.holder = Some(fd),
+            Err(fault) => warn!("a restart would end all programs: {fault}"),
+        }
     }
 
     /// The path that stand-ins open.
@@ -104,7 +133,9 @@ impl Front {
             for one in &ready {
                 if one.token == SIGNALS && self.signals.take()?.is_some() {
                     info!("front end ends");
-                    let _ = kern::mount::detach(&self.config.run_dir.join("ghosts"));
+                    if self.holder.is_none() {
+                        let _ = kern::mount::detach(&holder::mount_point(&self.config.run_dir));
+                    }
                     return Ok(());
                 }
                 self.on_ready(one)?;
@@ -122,6 +153,7 @@ impl Front {
             LOCAL => self.take_clients(),
             GHOSTS => self.read_ghosts(GHOST_BATCH)?,
             SIGNALS => {}
+            HOLDER => self.replace_holder(),
             token => self.on_connection(token),
         }
         Ok(())
@@ -143,6 +175,7 @@ impl Front {
     fn patience_us(&self) -> u64 {
         let now = monotonic_us();
         let mut until = self.look_at_us;
+        until = until.min(self.settle_at_us.unwrap_or(until));
         until = until.min(self.nodes.next_deadline_us().unwrap_or(until));
         for connection in self.connections.values() {
             until = until.min(connection.deadline_us().unwrap_or(until));
@@ -161,6 +194,7 @@ impl Front {
         }
         self.look_after_ghosts(now);
         self.look_after_nodes(now);
+        self.settle_in_time(now);
         let late: Vec<Token> = self
             .connections
             .iter()
@@ -219,5 +253,24 @@ impl Front {
 
     pub(crate) fn local(&self) -> &OwnedFd {
         &self.local
+    }
+}
+
+/// The stand-ins of a daemon before this one (the last value says so), or a new mount with a holder of its own.
+fn stand_ins(config: &FrontConfig) -> Result<(Ghosts, Option<OwnedFd>, bool)> {
+    if let Some((device, holder)) = holder::take(&config.run_dir)? {
+        return Ok((Ghosts::adopt(device), Some(holder), true));
+    }
+    let dir = holder::mount_point(&config.run_dir);
+    // What a daemon without a holder has left there cannot be used any more, nor looked at.
+    while kern::mount::detach(&dir).is_ok() {}
+    std::fs::create_dir_all(&dir).map_err(|e| Fault::io(&e, format!("make {}", dir.display())))?;
+    let ghosts = Ghosts::mount(&dir)?;
+    match holder::start(&config.run_dir, ghosts.device(), config.lost_after) {
+        Ok(holder) => Ok((ghosts, Some(holder), false)),
+        Err(fault) => {
+            warn!("a restart would end all programs: {fault}");
+            Ok((ghosts, None, false))
+        }
     }
 }

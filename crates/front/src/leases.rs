@@ -1,6 +1,7 @@
 //! Which ranges of PIDs are given to which node (DESIGN 4.1).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use vocab::{NodeId, Pid};
 use wire::node::Lease;
 
@@ -14,6 +15,8 @@ pub(crate) struct Leases {
     /// Free ranges by their first number; one that came back goes to the end.
     free: VecDeque<i32>,
     given: BTreeMap<i32, NodeId>,
+    /// Where it is written who has what, so that a restart gives nobody another one's range before that one is back.
+    kept: Option<PathBuf>,
 }
 
 impl Leases {
@@ -23,13 +26,45 @@ impl Leases {
         let fits = room / (2 * nodes.max(1) as i32);
         let size = size.min(fits).max(256);
         let free = (0..room / size).map(|i| first.0 + i * size).collect();
-        Leases { size, free, given: BTreeMap::new() }
+        Leases { size, free, given: BTreeMap::new(), kept: None }
+    }
+
+    /// Keeps who has what in the file `path` from now on; takes over first what a daemon before this one has left there (`again`).
+    pub(crate) fn keep(&mut self, path: PathBuf, again: bool) {
+        let text = if again { std::fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
+        for line in text.lines() {
+            let Some((first, node)) = line.split_once(' ') else { continue };
+            let (Ok(first), Ok(node)) = (first.parse(), node.parse()) else { continue };
+            self.claim(NodeId(node), self.lease(first));
+        }
+        self.kept = Some(path);
+        self.write();
+    }
+
+    /// Does this node have a range?
+    pub(crate) fn has(&self, node: NodeId) -> bool {
+        self.given.values().any(|n| *n == node)
+    }
+
+    /// The nodes that have ranges.
+    pub(crate) fn owners(&self) -> BTreeSet<NodeId> {
+        self.given.values().copied().collect()
+    }
+
+    fn write(&self) {
+        let Some(path) = &self.kept else { return };
+        let text: String = self.given.iter().map(|(first, node)| format!("{first} {}\n", node.0)).collect();
+        let new = path.with_extension("new");
+        if let Err(e) = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)) {
+            tracing::warn!("keep {}: {e}", path.display());
+        }
     }
 
     /// The next free range for `node`; `None` when all are given.
     pub(crate) fn give(&mut self, node: NodeId) -> Option<Lease> {
         let first = self.free.pop_front()?;
         self.given.insert(first, node);
+        self.write();
         Some(self.lease(first))
     }
 
@@ -42,6 +77,7 @@ impl Leases {
             Some(at) if self.lease(lease.first.0) == lease => {
                 self.free.remove(at);
                 self.given.insert(lease.first.0, node);
+                self.write();
                 true
             }
             _ => false,
@@ -55,6 +91,7 @@ impl Leases {
             self.given.remove(&first);
             self.free.push_back(first);
         }
+        self.write();
     }
 
     fn lease(&self, first: i32) -> Lease {

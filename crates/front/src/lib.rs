@@ -11,11 +11,13 @@ mod connection;
 mod cursor;
 mod front;
 mod ghosts;
+pub mod holder;
 mod leases;
 mod links;
 mod messages;
 mod persons;
 mod places;
+mod recover;
 mod runs;
 
 pub use config::FrontConfig;

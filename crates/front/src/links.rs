@@ -144,7 +144,7 @@ impl Front {
             let theirs = hello.version;
             return Err(Fault::refused(format!("the node speaks version {theirs}, the front end version {VERSION}")));
         }
-        let number = hello.number.unwrap_or_else(|| self.nodes.free_number());
+        let number = hello.number.unwrap_or_else(|| self.nodes.free_number(|n| self.leases.has(n)));
         match self.nodes.get(number) {
             _ if number.0 < 0 => Err(Fault::refused(format!("{} is no node number", number.0))),
             Some(node) if node.state == State::Up && node.link.is_some() => {
@@ -161,6 +161,9 @@ impl Front {
         if !back && before == Some(State::Silent) {
             // It has started afresh: what was on it is dead, whatever its time.
             self.node_lost(number);
+        } else if !back && before.is_none() {
+            // Likewise, before the daemon itself was started again.
+            self.leases.take_back(number);
         }
         let lost_after_us = self.config.lost_after.as_micros() as u64;
         let beat_us = (lost_after_us / BEATS).max(1000);
@@ -180,7 +183,7 @@ impl Front {
             channel_port: hello.channel_port,
             load: hello.load,
             watch: FrontWatch::new(monotonic_us(), beat_us, lost_after_us),
-            bodies: 0,
+            bodies: hello.bodies.len() as u32,
             pending: 0,
         };
         node.change(number, Change::Joined);

@@ -93,9 +93,10 @@ impl Nodes {
         self.nodes.iter().map(|(number, node)| (*number, node))
     }
 
-    /// The lowest number that no node has, or that only a lost one has.
-    pub(crate) fn free_number(&self) -> NodeId {
-        let taken = |n: i32| self.nodes.get(&NodeId(n)).is_some_and(|node| node.state != State::Down);
+    /// The lowest number that no node has (`owned`: it has leases), or that only a lost one has.
+    pub(crate) fn free_number(&self, owned: impl Fn(NodeId) -> bool) -> NodeId {
+        let taken =
+            |n: i32| owned(NodeId(n)) || self.nodes.get(&NodeId(n)).is_some_and(|node| node.state != State::Down);
         NodeId((0..).find(|n| !taken(*n)).unwrap_or(0))
     }
 

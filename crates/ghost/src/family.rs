@@ -16,9 +16,10 @@ impl Family {
         Family { free: Vec::new(), fresh: 1, count }
     }
 
-    /// Says how many slots there are, once the first member has told.
-    pub(crate) fn resize(&mut self, count: u32) {
+    /// A member tells how many slots there are, and the highest that was ever used: a daemon before this one may have given those.
+    pub(crate) fn told(&mut self, count: u32, top: u32) {
         self.count = self.count.max(count);
+        self.fresh = self.fresh.max(top.saturating_add(1));
     }
 
     /// `None` when all are taken.
@@ -42,6 +43,15 @@ impl Family {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_daemon_before_has_given_is_not_given_again() {
+        let mut family = Family::new(1);
+        family.told(6, 3);
+        assert_eq!(std::iter::from_fn(|| family.take()).collect::<Vec<_>>(), [4, 5]);
+        family.give_back(2);
+        assert_eq!(family.take(), Some(2));
+    }
 
     #[test]
     fn no_slot_is_given_to_two() {

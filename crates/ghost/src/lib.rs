@@ -7,6 +7,7 @@
 mod command;
 mod family;
 mod life;
+mod recover;
 mod table;
 
 pub use command::{Command, Name};

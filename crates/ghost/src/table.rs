@@ -3,6 +3,7 @@
 use crate::command::{ack, Command, Name};
 use crate::family::Family;
 use crate::life::{next, Input, State};
+use crate::recover::exiting;
 use kern::fuse::{Device, Request};
 use kern::standin::{here::Slots, Hold};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -40,8 +41,8 @@ pub struct Outcome {
     pub out: [i64; 4],
 }
 
-struct Ghost {
-    state: State,
+pub(crate) struct Ghost {
+    pub(crate) state: State,
     /// The request that waits for our answer, in Held, Caught and Dying.
     unique: u64,
     /// Signals up to this count have been taken.
@@ -55,13 +56,16 @@ struct Ghost {
     away_since_us: u64,
 }
 
+/// A request that the kernel sends again (FUSE_UNIQUE_RESEND, linux/fuse.h).
+const RESENT: u64 = 1 << 63;
+
 /// A stand-in that was answered and is not back after this many microseconds may have stopped without telling.
 const LATE_US: u64 = 5_000;
 
 /// The stand-ins on this machine and the FUSE mount that holds them.
 pub struct Ghosts {
-    device: Device,
-    ghosts: HashMap<Pid, Ghost>,
+    pub(crate) device: Device,
+    pub(crate) ghosts: HashMap<Pid, Ghost>,
     families: HashMap<u64, Family>,
     uniques: HashMap<u64, Pid>,
     expected: HashSet<Pid>,
@@ -70,6 +74,8 @@ pub struct Ghosts {
     late: VecDeque<(u64, Pid)>,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
+    /// While [`Ghosts::recover`] runs.
+    pub(crate) recovering: bool,
 }
 
 impl Ghosts {
@@ -81,12 +87,14 @@ impl Ghosts {
         Ok(Ghosts::with(Device::mount(at)?))
     }
 
-    /// Takes over a mount from a holder, and asks for every hold that is outstanding: each stand-in will be told as
-    /// [`Happened::Held`].
-    pub fn adopt(device: OwnedFd) -> Result<Ghosts> {
-        let device = Device::adopt(device);
-        device.resend()?;
-        Ok(Ghosts::with(device))
+    /// Takes over a mount from a holder; [`Ghosts::recover`] comes next.
+    pub fn adopt(device: OwnedFd) -> Ghosts {
+        Ghosts::with(Device::adopt(device))
+    }
+
+    /// The device, for the holder.
+    pub fn device(&self) -> BorrowedFd<'_> {
+        self.device.fd()
     }
 
     fn with(device: Device) -> Ghosts {
@@ -102,6 +110,7 @@ impl Ghosts {
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
             late: VecDeque::new(),
             own_open: None,
+            recovering: false,
         }
     }
 
@@ -210,7 +219,8 @@ impl Ghosts {
             }
             self.late.pop_front();
             let Some(ghost) = self.ghosts.get(&pid) else { continue };
-            if ghost.state != State::Away || ghost.away_since_us != since {
+            let told = matches!(ghost.working, Some((_, Command::Stop(_), _)));
+            if ghost.state != State::Away || ghost.away_since_us != since || told {
                 continue;
             }
             if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
@@ -298,8 +308,12 @@ impl Ghosts {
     }
 
     fn holds(&mut self, unique: u64, pid: Pid, fh: u64, hold: &Hold, happened: &mut Vec<Happened>) {
+        if unique & RESENT != 0 {
+            // What it handed over is as old as the request: it is to come again.
+            return self.device.fail(unique, libc_errno::EINTR);
+        }
         let family = self.families.entry(fh).or_insert_with(|| Family::new(1));
-        family.resize(hold.slots);
+        family.told(hold.slots, hold.top);
         let ghost = self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(fh, None));
         let first = ghost.state == State::Coming;
         if !ghost.step(pid, Input::Holds) {
@@ -308,6 +322,7 @@ impl Ghosts {
         self.uniques.remove(&ghost.unique);
         ghost.unique = unique;
         ghost.family = fh;
+        ghost.slot = Some(hold.slot);
         self.uniques.insert(unique, pid);
         if first {
             happened.push(Happened::Held { pid });
@@ -374,7 +389,7 @@ impl Ghosts {
     }
 
     fn flushes(&mut self, unique: u64, pid: Pid, fh: u64, happened: &mut Vec<Happened>) {
-        let Some(who) = self.whose_flush(pid, fh) else {
+        let Some(who) = self.whose_flush(pid, fh).or_else(|| self.dying_unknown(pid)) else {
             // Somebody who has the file by inheritance and is no stand-in: a program just before its exec.
             self.device.done(unique);
             return;
@@ -405,8 +420,9 @@ impl Ghosts {
         if self.ghosts.contains_key(&pid) {
             return Some(pid);
         }
-        let first = self.ghosts.iter().find(|(_, g)| g.family == fh && g.slot == Some(0)).map(|(pid, _)| *pid)?;
-        std::path::Path::new(&format!("/proc/{first}/task/{pid}")).exists().then_some(first)
+        let may = |g: &Ghost| g.family == 0 || (g.family == fh && g.slot == Some(0));
+        let mut firsts = self.ghosts.iter().filter(|(_, g)| may(g)).map(|(pid, _)| *pid);
+        firsts.find(|first| Path::new(&format!("/proc/{first}/task/{pid}")).exists())
     }
 
     fn forget(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
@@ -465,7 +481,7 @@ impl Ghosts {
 }
 
 impl Ghost {
-    fn coming(family: u64, slot: Option<u32>) -> Ghost {
+    pub(crate) fn coming(family: u64, slot: Option<u32>) -> Ghost {
         Ghost {
             state: State::Coming,
             unique: 0,
@@ -492,11 +508,6 @@ impl Ghost {
             }
         }
     }
-}
-
-fn exiting(pid: Pid) -> bool {
-    let stat = kern::proc::Proc::open("/proc").ok().and_then(|proc| proc.stat(pid).ok());
-    stat.is_none_or(|stat| stat.exiting())
 }
 
 mod libc_errno {

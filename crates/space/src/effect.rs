@@ -57,6 +57,11 @@ pub enum Effect {
         pid: Pid,
         errno: i32,
     },
+    /// The body has changed group, session, credentials or name: so shall its stand-in on `node`.
+    StandInIs {
+        node: NodeId,
+        person: Person,
+    },
     /// The body ended: its stand-in on `node` ends likewise.
     EndStandIn {
         node: NodeId,

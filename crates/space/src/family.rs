@@ -193,6 +193,7 @@ impl Space {
             entry.remember();
             entry.person.name.clone_from(&name);
             self.push(pid, Act::Command(Command::Name(name)), Mark::default());
+            self.stand_ins_follow(pid);
         }
     }
 
@@ -207,6 +208,7 @@ impl Space {
         if let Some(entry) = self.table.get_mut(pid) {
             entry.ids = id;
         }
+        self.stand_ins_follow(pid);
     }
 
     /// Nothing but the end will be carried out by this ghost any more.

@@ -18,5 +18,6 @@ impl Space {
         let mark =
             Mark { leaves: Some(old), makes: own.then_some(pgid), joins: (!own).then_some(pgid), ..Mark::default() };
         self.push(pid, Act::Command(Command::Setpgid(pgid)), mark);
+        self.stand_ins_follow(pid);
     }
 }

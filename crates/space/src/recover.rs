@@ -5,7 +5,7 @@ use crate::space::Space;
 use crate::step::{Act, What};
 use crate::table::{Body, Entry};
 use std::collections::{BTreeSet, HashMap};
-use vocab::{Exit, NodeId, Pid};
+use vocab::{Exit, NodeId, Pid, Sig};
 
 impl Space {
     pub(crate) fn ghost_found(&mut self, person: Person, stopped: bool) {
@@ -53,14 +53,19 @@ impl Space {
             }
             Some(entry) if entry.body == Body::Unclaimed => {
                 entry.place = node;
-                entry.body = Body::Running;
+                // A ghost stops by itself only as its body has; the end of that is told, if it has ended.
+                let stopped = entry.asleep && !entry.stop_pending;
+                entry.body = if stopped { Body::Stopped(Sig::STOP) } else { Body::Running };
+                let early = std::mem::take(&mut entry.early);
                 entry.stands.remove(&node);
                 let ppid = entry.person.ppid;
                 let asked = self.table.get(ppid).is_none_or(|p| p.body == Body::Native);
                 if let Some(entry) = self.table.get_mut(pid) {
                     entry.asked = asked;
                 }
-                self.wake(pid);
+                for info in early {
+                    self.deliver(pid, info);
+                }
             }
             Some(entry) if entry.place == node && entry.body == Body::Starting => self.started(pid),
             Some(entry) if entry.place == node && entry.has_body() => {}

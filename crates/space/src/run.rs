@@ -18,6 +18,7 @@ impl Space {
         if at.is_front() {
             self.become_ghost(person, to, Body::Starting);
         } else {
+            self.catch_up(at, &person);
             let Some(entry) = self.table.get_mut(pid).filter(|e| e.place == at && e.has_body()) else {
                 return self.log(pid, at, "run by nobody", 0);
             };
@@ -35,6 +36,22 @@ impl Space {
             }
         }
         self.start(pid, to, 0);
+    }
+
+    /// The node has just read who asks: its word on that may be ahead of its events, and a program must never start with more rights
+    /// than its caller has.
+    fn catch_up(&mut self, at: NodeId, person: &Person) {
+        let pid = person.pid;
+        let known = self.table.get(pid).filter(|e| e.place == at && e.has_body()).map(|e| e.person.clone());
+        let Some(known) = known else { return };
+        if known.creds != person.creds {
+            self.credentials(pid, person.creds.clone());
+        }
+        if person.sid == pid && known.sid != pid {
+            self.session(pid);
+        } else if person.pgid != known.pgid {
+            self.group(pid, person.pgid);
+        }
     }
 
     /// The process `person.pid` of the front end will hold. It may have been kin before.

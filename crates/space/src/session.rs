@@ -17,5 +17,6 @@ impl Space {
         entry.person.sid = pid;
         let mark = Mark { leaves: Some(old), makes: Some(pid), ..Mark::default() };
         self.push(pid, Act::Command(Command::Setsid), mark);
+        self.stand_ins_follow(pid);
     }
 }

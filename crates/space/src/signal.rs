@@ -61,13 +61,13 @@ impl Space {
     pub(crate) fn deliver(&mut self, pid: Pid, info: SigInfo) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         match entry.body {
-            Body::Starting => entry.early.push(info),
+            Body::Starting | Body::Unclaimed => entry.early.push(info),
             Body::Running | Body::Stopped(_) => {
                 self.out.push(Effect::Signal { node: entry.place, target: pid, info, thread: None });
             }
             Body::Native => self.out.push(Effect::SignalNative { target: pid, info }),
             Body::Many(_) => self.many_signalled(pid, info),
-            Body::Unclaimed | Body::Ended(_) => {}
+            Body::Ended(_) => {}
         }
     }
 
@@ -84,7 +84,9 @@ impl Space {
 
     /// The space itself wants it dead.
     pub(crate) fn kill_body(&mut self, pid: Pid) {
-        if let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body() && !e.killed) {
+        if let Some(entry) =
+            self.table.get_mut(pid).filter(|e| (e.has_body() || e.body == Body::Unclaimed) && !e.killed)
+        {
             entry.killed = true;
             self.deliver(pid, our_kill());
         }

@@ -26,6 +26,14 @@ impl Space {
         kin
     }
 
+    /// `pid` is another than it was: its stand-ins follow.
+    pub(crate) fn stand_ins_follow(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get(pid) else { return };
+        for node in entry.stands.iter().filter(|node| **node != entry.place) {
+            self.out.push(Effect::StandInIs { node: *node, person: entry.person.clone() });
+        }
+    }
+
     pub(crate) fn stand_in_gone(&mut self, node: NodeId, pid: Pid) {
         if let Some(entry) = self.table.get_mut(pid) {
             entry.stands.remove(&node);

@@ -112,7 +112,12 @@ impl Space {
                 self.discard_stop(pid);
                 self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
             }
-            Body::Stopped(_) | Body::Unclaimed | Body::Native => self.sleep(pid),
+            Body::Unclaimed => {
+                entry.stop_pending = true;
+                entry.early.push(our_signal(Sig::STOP));
+                self.sleep(pid);
+            }
+            Body::Stopped(_) | Body::Native => self.sleep(pid),
         }
     }
 }

@@ -315,6 +315,12 @@ pub enum ToNode {
         #[n(1)]
         creds: Creds,
     },
+    /// The body of a process that stands on this node has changed group, session, credentials or name: so shall its stand-in.
+    #[n(16)]
+    StandInIs {
+        #[n(0)]
+        person: Person,
+    },
 }
 
 /// How the node that runs a program reaches the relay of the one who started it.

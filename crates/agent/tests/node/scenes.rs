@@ -16,6 +16,7 @@ pub(crate) const ALL: &[(&str, Scene)] = &[
     ("sessions_groups_and_users_are_told", sessions_groups_and_users_are_told),
     ("a_stand_in_passes_signals_on_and_goes_when_nobody_needs_it", a_stand_in_passes_signals_on),
     ("a_group_leader_may_come_after_its_members", a_group_leader_may_come_after_its_members),
+    ("a_stand_in_follows_its_body", a_stand_in_follows_its_body),
     ("a_new_link_within_the_time_loses_nothing", a_new_link_within_the_time_loses_nothing),
     ("leases_follow_each_other_and_are_gone_through_again", leases_follow_each_other),
     ("a_handle_on_somebody_elsewhere_is_a_stand_in", a_handle_on_somebody_elsewhere),
@@ -157,6 +158,24 @@ fn a_stand_in_passes_signals_on() {
         ToFront::StandInGone { pid: Pid(5000) } => Some(()),
         _ => None,
     });
+}
+
+fn a_stand_in_follows_its_body() {
+    let mut front = Front::new("follows");
+    let shell = person(5000, 1, 5000, 5000, b"bash");
+    let make = person(4990, 5000, 4990, 5000, b"make");
+    let script = "want() { for i in 1 2 3 4 5 6 7 8 9; do $1 && return; sleep 0.2; done; exit $2; }
+        group() { read a b c d e f g </proc/$PPID/stat; [ $b.$e.$f = '(gmake).4990.4990' ]; }
+        user() { grep -q '^Uid:.1234.1234.1234' /proc/$PPID/status && grep -q '^Groups:.77 78' /proc/$PPID/status; }
+        want group 3; want user 4; exit 0";
+    front.start_as(person(5001, 4990, 5001, 5000, b"shoal"), &["sh", "-c", script], &[shell, make]);
+    front.event("Started", |e| *e == BodyEvent::Started { pid: Pid(5001) });
+    let mut now = person(4990, 5000, 4990, 4990, b"gmake");
+    now.creds = vocab::Creds { uid: vocab::Ids::all(1234), gid: vocab::Ids::all(77), groups: vec![77, 78] };
+    // Not a group leader any more before it can lead a session (setsid(2)).
+    front.send(&ToNode::StandInIs { person: person(4990, 5000, 5000, 5000, b"make") });
+    front.send(&ToNode::StandInIs { person: now });
+    assert_eq!(front.exit(5001), Exit::Code(0));
 }
 
 /// As in `shoal run a | shoal run b` when b's start is here first.

@@ -3,6 +3,7 @@
 mod check;
 mod fault;
 mod front;
+mod holder;
 mod key;
 mod node;
 mod nodes;
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Sandbox(sandbox::Sandbox),
     Run(run::RunArgs),
     Fault(fault::Fault),
+    #[command(hide = true)]
+    Holder(holder::Holder),
 }
 
 impl Command {
@@ -49,6 +52,7 @@ impl Command {
             Command::Sandbox(command) => command.run(),
             Command::Run(command) => Ok(ExitCode::from(command.execute(hold))),
             Command::Fault(command) => command.run(),
+            Command::Holder(command) => command.run(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a stand-in does when told: one function for each command that is more than one call.
 
 use super::raw::{self, CloneArgs};
-use super::taking::{block, disposition, on_signal};
+use super::taking::{block, disposition, on_signal, top};
 use super::{setup, slot_state, Op, Slot, SLOT};
 use crate::relay::Relay;
 
@@ -81,6 +81,8 @@ unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6], life: Life) 
         (*child).base = (*slot).base;
         (*child).length = (*slot).length;
         (*child).name = (*slot).hold.name;
+        (*child).index = index as u32;
+        top((*slot).base).fetch_max(index as u32, std::sync::atomic::Ordering::SeqCst);
         let tid = pid as i32;
         let parent = flags & libc::CLONE_PARENT as u64 != 0;
         let args = CloneArgs {
@@ -121,6 +123,22 @@ unsafe fn exit(slot: *mut Slot, code: u64) -> i64 {
     unsafe {
         drain(slot);
         raw::call(libc::SYS_exit_group, [code, 0, 0, 0, 0, 0])
+    }
+}
+
+/// Nobody will tell this stand-in any more how its program ended: the nodes have killed that, so it ends as killed. Its relay has
+/// nothing to wait for.
+// SAFETY: (of a call) `slot` is the calling stand-in's own.
+pub(super) unsafe fn abandoned(slot: *mut Slot) -> ! {
+    // SAFETY: ends this process.
+    unsafe {
+        if let Some(relay) = relay(slot) {
+            relay.before_stop();
+        }
+        send_self(libc::SIGKILL as u64);
+        loop {
+            raw::call(libc::SYS_exit_group, [128 + libc::SIGKILL as u64, 0, 0, 0, 0, 0]);
+        }
     }
 }
 

@@ -47,7 +47,7 @@ impl Slots {
         (self.base + u64::from(index) * SLOT as u64, SLOT as u64)
     }
 
-    fn prepare(self, index: u32, fd: i32, relay: u64, hello: u32) -> (u64, *mut Slot) {
+    fn prepare(self, index: u32, fd: i32, relay: u64) -> (u64, *mut Slot) {
         let slot = slot_state(self.base + u64::from(index) * SLOT as u64);
         // SAFETY: the slot lies in our own mapping and nothing uses it yet.
         unsafe {
@@ -56,7 +56,7 @@ impl Slots {
             (*slot).base = self.base;
             (*slot).length = u64::from(self.count) * SLOT as u64;
             (*slot).relay = relay;
-            (*slot).hold.slots = hello;
+            (*slot).index = index;
         }
         (slot as u64 & !15, slot)
     }
@@ -83,7 +83,7 @@ pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::I
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
     note_region(slots, u64::from(std::process::id()));
     taking::take_all_signals();
-    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), relay as *const Relay as u64, slots.count);
+    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), relay as *const Relay as u64);
     std::mem::forget(file);
     // SAFETY: the stack is the unused lower part of slot 0; this thread never comes back.
     unsafe { raw::enter(stack, run::run, slot as u64) }
@@ -97,7 +97,7 @@ pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::I
 /// # Errors
 /// `Sys` from clone3(2): EEXIST when `pid` is taken.
 pub fn make_first(slots: Slots, file: &OwnedFd, pid: vocab::Pid, name: &[u8; 16]) -> Result<vocab::Pid> {
-    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), 0, 0);
+    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), 0);
     note_region(slots, 0);
     let mut before = 0u64;
     let all = !0u64;

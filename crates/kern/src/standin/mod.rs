@@ -30,8 +30,12 @@ pub struct Hold {
     pub signals: u32,
     /// In: the tag of the last command done, 0 before the first.
     pub done: u32,
-    /// In: how many slots the address space has, 0 but in the first hold of [`here::hold_here`].
+    /// In: how many slots the address space has.
     pub slots: u32,
+    /// In: the stand-in's own slot.
+    pub slot: u32,
+    /// In: the highest slot that was ever used in this address space, so that a daemon that starts anew gives none twice.
+    pub top: u32,
     /// In: what that command returned: a number or `-errno`.
     pub ret: i64,
     /// In: what else it returned ([`Op::Wait`]: status, user and system microseconds, largest resident KiB).
@@ -131,6 +135,10 @@ pub struct Slot {
     pub info: RawInfo,
     /// Descriptor of the hold file.
     pub fd: i32,
+    /// Which slot this is.
+    pub index: u32,
+    /// In slot 0: the highest slot ever used, changed atomically by whoever clones.
+    pub top: u32,
     /// Where the slots begin, and how many bytes they are.
     pub base: u64,
     pub length: u64,

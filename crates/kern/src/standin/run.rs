@@ -1,11 +1,10 @@
 //! The loop of a stand-in: hand over, hold, do as told.
 
-use super::taking::block;
-use super::{act, raw, Hold, Op, Slot};
+use super::taking::{block, top};
+use super::{act, raw, Hold, Op, Slot, SLOT};
+use std::sync::atomic::Ordering;
 
 const EINTR: i64 = -4;
-/// Exit code of a stand-in whose daemon is gone for good.
-const EXIT_ABANDONED: u64 = 98;
 const ALL: u64 = !0;
 
 /// The life of a stand-in. All signals are blocked when it starts.
@@ -40,6 +39,9 @@ unsafe fn hold_once(slot: *mut Slot) -> bool {
             (*hold).seq = (&raw const (*slot).seq).read_volatile();
             (*hold).info = (&raw const (*slot).info).read_volatile();
         }
+        (*hold).slots = ((*slot).length / SLOT as u64) as u32;
+        (*hold).slot = (*slot).index;
+        (*hold).top = top((*slot).base).load(Ordering::SeqCst);
         let guard = if handing != 0 { &raw const NOTHING } else { &raw const (*slot).taken };
         let ret = raw::hold((*slot).fd, hold, guard);
         block(ALL);
@@ -47,12 +49,11 @@ unsafe fn hold_once(slot: *mut Slot) -> bool {
             return false;
         }
         if ret < 0 {
-            raw::call(libc::SYS_exit_group, [EXIT_ABANDONED, 0, 0, 0, 0, 0]);
+            act::abandoned(slot);
         }
         if handing != 0 {
             (&raw mut (*slot).taken).write_volatile(0);
         }
-        (*hold).slots = 0;
         (*hold).op != Op::Ack as u32
     }
 }

@@ -37,6 +37,15 @@ pub(super) fn take_all_signals() {
     }
 }
 
+/// The highest slot ever used in the address space whose slots begin at `base`.
+///
+/// # Safety
+/// `base` is that of a live family: its slot 0 is never given back.
+pub(super) unsafe fn top(base: u64) -> &'static std::sync::atomic::AtomicU32 {
+    // SAFETY: by the caller's promise; every access to it is this one.
+    unsafe { std::sync::atomic::AtomicU32::from_ptr(&raw mut (*super::slot_state(base)).top) }
+}
+
 fn slot_of(stack: u64) -> *mut Slot {
     super::slot_state(stack & !(SLOT as u64 - 1))
 }

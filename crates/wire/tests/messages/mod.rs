@@ -297,6 +297,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         StandIn => kin().prop_map(|kin| T::StandIn { kin }),
         NoStandIn => (pid(), any::<i32>()).prop_map(|(pid, errno)| T::NoStandIn { pid, errno }),
         BecomeStandIn => (pid(), creds()).prop_map(|(pid, creds)| T::BecomeStandIn { pid, creds }),
+        StandInIs => person().prop_map(|person| T::StandInIs { person }),
     }
 }
 

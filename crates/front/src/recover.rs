@@ -1,0 +1,67 @@
+//! What a daemon finds that follows another one: the stand-ins, whose bodies their nodes will claim, each as it comes back.
+
+use crate::front::Front;
+use ghost::Happened;
+use kern::clock::monotonic_us;
+use space::Event;
+use std::collections::BTreeSet;
+use tracing::{info, warn};
+use vocab::{Pid, Result};
+
+/// Stand-ins that neither hold nor are stopped are waited for so long, in microseconds: one command, of which none blocks.
+const FIND_US: u64 = 2_000_000;
+
+impl Front {
+    /// Finds the stand-ins of a daemon before this one. Before any node or client is heard.
+    pub(crate) fn recover(&mut self) -> Result<()> {
+        let mut happened = Vec::new();
+        let found = self.holders()?;
+        let stopped = self.ghosts.recover(&found, monotonic_us() + FIND_US, &mut happened)?;
+        let mut all: BTreeSet<Pid> = stopped.clone();
+        all.extend(happened.iter().filter_map(|one| match one {
+            Happened::Held { pid } | Happened::Dying { pid } => Some(*pid),
+            _ => None,
+        }));
+        for pid in &all {
+            match crate::persons::read(&self.proc, *pid) {
+                Ok(person) => self.events.push_back(Event::GhostFound { person, stopped: stopped.contains(pid) }),
+                Err(fault) => warn!("{fault}"),
+            }
+        }
+        for one in happened {
+            if !matches!(one, Happened::Held { .. }) {
+                self.on_ghost(one);
+            }
+        }
+        self.settle_at_us = Some(monotonic_us() + self.config.lost_after.as_micros() as u64);
+        info!(ghosts = all.len(), stopped = stopped.len(), "takes over");
+        self.settle();
+        Ok(())
+    }
+
+    /// All processes that have the hold file open.
+    fn holders(&self) -> Result<Vec<Pid>> {
+        let file = self.hold_file();
+        let me = std::process::id() as i32;
+        let holds = |pid: &Pid| {
+            let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
+            open.into_iter().flatten().flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == file))
+        };
+        Ok(self.proc.pids()?.into_iter().filter(|pid| pid.0 != me && holds(pid)).collect())
+    }
+
+    /// The time in which nodes could come back is over: what no node has claimed has ended.
+    pub(crate) fn settle_in_time(&mut self, now: u64) {
+        if self.settle_at_us.is_none_or(|at| now < at) {
+            return;
+        }
+        self.settle_at_us = None;
+        for node in self.leases.owners() {
+            if self.nodes.get(node).is_none() {
+                self.leases.take_back(node);
+            }
+        }
+        self.events.push_back(Event::Settled);
+        info!("settled");
+    }
+}
