@@ -14,6 +14,7 @@ mod scene;
 mod users;
 
 use crate::lab::place::Place;
+use crate::lab::skip::Skip;
 use crate::lab::Res;
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
@@ -47,18 +48,22 @@ pub(crate) fn names() -> impl Iterator<Item = String> {
     all().into_iter().map(|(name, _)| name.to_string())
 }
 
-/// All scenes as tests.
-pub(crate) fn trials(place: &Arc<Place>, repeat: u32) -> Vec<Trial> {
-    all().into_iter().map(|(name, scene)| trial(name, scene, place.clone(), repeat)).collect()
+/// All scenes as tests; `skips` may have entries of mode `case`.
+pub(crate) fn trials(place: &Arc<Place>, repeat: u32, skips: &[Skip]) -> Vec<Trial> {
+    let skip = |name: &str| skips.iter().find(|skip| skip.mode == "case" && skip.program == name).cloned();
+    all().into_iter().map(|(name, scene)| trial(name, scene, place.clone(), repeat, skip(name))).collect()
 }
 
-fn trial(name: &str, scene: fn(&Place) -> Res<End>, place: Arc<Place>, repeat: u32) -> Trial {
+fn trial(name: &str, scene: fn(&Place) -> Res<End>, place: Arc<Place>, repeat: u32, skip: Option<Skip>) -> Trial {
     Trial::ignorable_test(format!("case::{name}"), move || {
         for round in 1..=repeat {
-            match scene(&place) {
-                Ok(End::Passed) => {}
-                Ok(End::Missing(what)) => return Ok(Completion::ignored_with(what)),
-                Err(fault) => return Err(Failed::from(format!("{fault}\n(round {round} of {repeat})"))),
+            match (scene(&place), &skip) {
+                (Ok(End::Passed), _) => {}
+                (Ok(End::Missing(what)), _) => return Ok(Completion::ignored_with(what)),
+                (Err(_), Some(skip)) => {
+                    return Ok(Completion::ignored_with(format!("{} ({})", skip.reason, skip.date)))
+                }
+                (Err(fault), None) => return Err(Failed::from(format!("{fault}\n(round {round} of {repeat})"))),
             }
         }
         Ok(Completion::Completed)

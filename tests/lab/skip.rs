@@ -1,4 +1,4 @@
-//! `skip.toml`: which program is known to fail in which mode, why, and since when.
+//! `skip.toml`: which program is known to fail in which mode (scenes: mode `case`), why, and since when.
 
 use super::{Doing, Res};
 use serde::Deserialize;
@@ -22,15 +22,16 @@ struct List {
 }
 
 /// Reads the list; an entry for a program or mode that is not there, or without a reason or date, is an error.
-pub(crate) fn read(path: &Path, programs: &[String], modes: &[&str]) -> Res<Vec<Skip>> {
+pub(crate) fn read(path: &Path, programs: &[String], modes: &[&str], scenes: &[String]) -> Res<Vec<Skip>> {
     let text = std::fs::read_to_string(path).doing(format!("read {}", path.display()))?;
     let list: List = toml::from_str(&text).doing(format!("understand {}", path.display()))?;
     for skip in &list.skip {
         let what = format!("skip.toml: {} in mode {}", skip.program, skip.mode);
-        if !programs.contains(&skip.program) {
-            return Err(format!("{what}: there is no such program"));
+        let of_case = skip.mode == "case";
+        if !(if of_case { scenes } else { programs }).contains(&skip.program) {
+            return Err(format!("{what}: there is no such program or scene"));
         }
-        if !modes.contains(&skip.mode.as_str()) {
+        if !of_case && !modes.contains(&skip.mode.as_str()) {
             return Err(format!("{what}: there is no such mode"));
         }
         if skip.reason.trim().is_empty() || skip.date.len() != 10 {

@@ -120,7 +120,7 @@ mod tests {
             let (ready, told) = std::sync::mpsc::channel();
             let keeper = keeper.as_fd();
             scope.spawn(move || {
-                unshare_descriptors(keeper).expect("close_range");
+                unshare_descriptors(keeper, false).expect("close_range");
                 ready.send(crate::sys::write(keeper, b"x")).expect("sent");
                 let _ = wait.recv();
             });
