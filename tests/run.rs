@@ -1,7 +1,7 @@
 //! All tests that need more than one crate: the programs of `prog/` in every mode, and the scenes of `case/`.
 //!
 //! `cargo test -p tests -- [--mode MODE]… [--repeat K] [FILTER] [options of cargo test]`. Names are `MODE::PROGRAM` and
-//! `case::SCENE`. MODE is one of [`modes::ALL`] or `case`; without it all of them.
+//! `case::SCENE`. MODE is one of [`modes::ALL`] or `case`, or `all`; without it those of [`modes::SETTLED`].
 #![forbid(unsafe_code)]
 
 mod case;
@@ -67,7 +67,12 @@ fn options(args: Vec<String>) -> Res<Options> {
 
 fn outer(args: Vec<String>) -> Res<ExitCode> {
     let options = options(args)?;
-    let wanted = |mode: &str| options.modes.is_empty() || options.modes.iter().any(|m| m == mode);
+    let modes = match (options.modes.is_empty(), std::env::var("SHOAL_TEST_MODES")) {
+        (false, _) => options.modes.clone(),
+        (true, Ok(named)) => named.split_whitespace().map(str::to_string).collect(),
+        (true, Err(_)) => modes::SETTLED.iter().map(|mode| mode.to_string()).collect(),
+    };
+    let wanted = |mode: &str| modes.iter().any(|m| m == mode || m == "all");
     let place = Arc::new(Place::make()?);
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("skip.toml");
     let skips = skip::read(&list, &place.programs, &modes::names(), &case::names().collect::<Vec<_>>())?;

@@ -4,7 +4,11 @@ use ghost::{Command, Ghosts, Happened, Name};
 use std::time::{Duration, Instant};
 use vocab::{Pid, Sig};
 
+/// The signal handler knows one region of slots in a process (as every daemon and every `shoal run` has), so one stand at a time.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 struct Stand {
+    _alone: std::sync::MutexGuard<'static, ()>,
     ghosts: Ghosts,
     first: Pid,
     dir: std::path::PathBuf,
@@ -13,6 +17,7 @@ struct Stand {
 
 impl Stand {
     fn new(name: &str) -> Stand {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let dir = std::env::temp_dir().join(format!("shoal-hold-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a scratch directory");
         let mut ghosts = Ghosts::mount(&dir).expect("FUSE, as root");
@@ -20,7 +25,7 @@ impl Stand {
         let name = Name::new(b"shoal:first");
         let mut seen = Vec::new();
         let first = ghosts.make_first(&dir.join("hold"), slots, Pid::NONE, name, &mut seen).expect("open and clone");
-        let mut stand = Stand { ghosts, first, dir, seen };
+        let mut stand = Stand { _alone: alone, ghosts, first, dir, seen };
         stand.until(|h| matches!(h, Happened::Held { pid } if *pid == first));
         stand
     }

@@ -2,7 +2,7 @@
 
 use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition, on_signal, top};
-use super::{setup, slot_state, Op, Slot, SLOT};
+use super::{caps, setup, slot_state, Op, Slot, SLOT};
 use crate::relay::Relay;
 
 const ENOSYS: i64 = -38;
@@ -195,13 +195,13 @@ unsafe fn send_self(sig: u64) {
 unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
     // SAFETY: calls that take numbers.
     unsafe {
-        raise();
+        caps::raise();
         raw::call(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 1, 0, 0, 0, 0]);
         let mut ret = raw::call(libc::SYS_setresgid, [rgid, egid, sgid, 0, 0, 0]);
         if ret == 0 {
             ret = raw::call(libc::SYS_setresuid, [ruid, euid, suid, 0, 0, 0]);
         }
-        lower();
+        caps::lower();
         raw::call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
         ret
     }
@@ -212,37 +212,10 @@ unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
 unsafe fn groups([list, count, ..]: [u64; 6]) -> i64 {
     // SAFETY: by the caller's promise.
     unsafe {
-        raise();
+        caps::raise();
         let ret = raw::call(libc::SYS_setgroups, [count, list, 0, 0, 0, 0]);
-        lower();
+        caps::lower();
         ret
-    }
-}
-
-const CAP_CHECKPOINT_RESTORE: u32 = 40;
-
-/// All permitted capabilities take effect.
-pub(super) fn raise() {
-    change_effective(|permitted| permitted);
-}
-
-/// For root all permitted capabilities are in effect, for others what a clone with a chosen PID needs.
-fn lower() {
-    // SAFETY: geteuid takes nothing.
-    let root = unsafe { raw::call(libc::SYS_geteuid, [0; 6]) } == 0;
-    let kept = if root { [!0, !0] } else { [0, 1 << (CAP_CHECKPOINT_RESTORE - 32)] };
-    change_effective(|permitted| [permitted[0] & kept[0], permitted[1] & kept[1]]);
-}
-
-fn change_effective(which: impl Fn([u32; 2]) -> [u32; 2]) {
-    // Two of struct __user_cap_data_struct: effective, permitted, inheritable.
-    let mut caps = [[0u32; 3]; 2];
-    let head = [0x2008_0522u32, 0];
-    // SAFETY: capget and capset with live structs of version 3.
-    unsafe {
-        raw::call(libc::SYS_capget, [(&raw const head) as u64, (&raw mut caps) as u64, 0, 0, 0, 0]);
-        [caps[0][0], caps[1][0]] = which([caps[0][1], caps[1][1]]);
-        raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0]);
     }
 }
 

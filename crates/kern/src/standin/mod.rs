@@ -6,6 +6,7 @@
 //! calls go through [`raw`], and each stand-in has a slot of its own for its stack and its state.
 
 pub mod act;
+mod caps;
 pub mod here;
 pub mod raw;
 mod run;

@@ -145,7 +145,7 @@ pub(super) unsafe fn become_program(setup: *mut Setup) -> ! {
 unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
     // SAFETY: all addresses in `setup` are the agent's and live.
     unsafe {
-        super::act::raise();
+        super::caps::raise();
         let s = &*setup;
         let must = |stage: Stage, ret: i64| if ret < 0 { Err((ret, stage)) } else { Ok(ret) };
         let call = |number: i64, args: [u64; 6]| raw::call(number, args);
