@@ -20,14 +20,24 @@ const DELAYS_US: [u64; 10] = [0, 20, 50, 100, 200, 500, 1_000, 4_000, 15_000, 40
 /// What is to be looked at again, and when.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
-    /// By process and what: when next, and how often it was looked at.
-    table: BTreeMap<(Pid, What), (u64, usize)>,
+    table: BTreeMap<(Pid, What), Look>,
+}
+
+#[derive(Debug)]
+struct Look {
+    /// When next.
+    at_us: u64,
+    /// How often, since the newest call.
+    looks: usize,
+    /// Calls of which no change has been seen.
+    calls: u32,
 }
 
 impl Checks {
     /// Looks from now on; anew when it is looked at already, since another call has come.
     pub(crate) fn add(&mut self, pid: Pid, what: What, now_us: u64) {
-        self.table.insert((pid, what), (now_us, 0));
+        let look = self.table.entry((pid, what)).or_insert(Look { at_us: now_us, looks: 0, calls: 0 });
+        *look = Look { at_us: now_us, looks: 0, calls: look.calls + 1 };
     }
 
     pub(crate) fn of(&self, pid: Pid) -> Vec<What> {
@@ -37,15 +47,15 @@ impl Checks {
     /// What is to be looked at now.
     pub(crate) fn due(&mut self, now_us: u64) -> Vec<(Pid, What)> {
         let mut due = Vec::new();
-        self.table.retain(|key, (at, looks)| {
-            if *at > now_us {
+        self.table.retain(|key, look| {
+            if look.at_us > now_us {
                 return true;
             }
             due.push(*key);
-            *looks += 1;
-            match DELAYS_US.get(*looks) {
+            look.looks += 1;
+            match DELAYS_US.get(look.looks) {
                 Some(delay) => {
-                    *at = now_us + delay;
+                    look.at_us = now_us + delay;
                     true
                 }
                 None => false,
@@ -54,13 +64,24 @@ impl Checks {
         due
     }
 
-    /// It has changed, or the process is gone.
+    /// It has changed. A second call that came before the first one's change was seen is still looked for.
     pub(crate) fn settled(&mut self, pid: Pid, what: What) {
+        if let Some(look) = self.table.get_mut(&(pid, what)) {
+            look.calls -= 1;
+            look.looks = 0;
+            if look.calls == 0 {
+                self.table.remove(&(pid, what));
+            }
+        }
+    }
+
+    /// There is nothing to look at any more.
+    pub(crate) fn drop(&mut self, pid: Pid, what: What) {
         self.table.remove(&(pid, what));
     }
 
     pub(crate) fn next_us(&self) -> Option<u64> {
-        self.table.values().map(|(at, _)| *at).min()
+        self.table.values().map(|look| look.at_us).min()
     }
 }
 
@@ -91,5 +112,16 @@ mod tests {
         checks.settled(Pid(7), What::Group);
         assert_eq!(checks.of(Pid(7)), [What::Creds]);
         assert_eq!(checks.of(Pid(8)), []);
+    }
+
+    #[test]
+    fn a_second_call_is_looked_for_when_the_first_has_settled() {
+        let mut checks = Checks::default();
+        checks.add(Pid(7), What::Creds, 0);
+        checks.add(Pid(7), What::Creds, 5);
+        checks.settled(Pid(7), What::Creds);
+        assert_eq!(checks.of(Pid(7)), [What::Creds]);
+        checks.settled(Pid(7), What::Creds);
+        assert_eq!(checks.of(Pid(7)), []);
     }
 }

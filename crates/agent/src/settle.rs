@@ -230,7 +230,7 @@ impl Agent {
             let _ = self.poller.remove(fd.as_fd());
         }
         for what in [What::Group, What::Creds, What::State] {
-            self.checks.settled(pid, what);
+            self.checks.drop(pid, what);
         }
     }
 
