@@ -131,6 +131,8 @@ impl Agent {
     pub(crate) fn stand_in_reaped(&mut self, pid: Pid) {
         if self.stands.remove(pid).is_some() {
             self.orphans(pid);
+            // A program of ours that called `shoal run` for another node has its streams here until now.
+            self.program_ended(pid);
         }
     }
 
