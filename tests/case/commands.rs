@@ -37,7 +37,7 @@ fn run_finds_nodes(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "run_finds_nodes", 4)?;
     s.prints("for i in 1 2 3 4; do shoal run hostname; done | sort -u | wc -l", "4")?;
     s.prints("shoal run -N 3 hostname | sort -u | wc -l", "3")?;
-    s.prints("shoal run -N 8 hostname | sort | uniq -c | awk '{print $1}' | sort -u", "2")?;
+    s.prints("shoal run -N 8 hostname | sort | uniq -c | awk '{print $2, $1}' | tr '\\n' ' '", "n0 2 n1 2 n2 2 n3 2")?;
     s.prints("shoal run -a hostname | sort | tr '\\n' ' '", "n0 n1 n2 n3")?;
     s.prints("shoal run -n 0-1,3 hostname | sort | tr '\\n' ' '", "n0 n1 n3")?;
     Ok(End::Passed)

@@ -2,7 +2,6 @@
 
 use crate::agent::Agent;
 use kern::proc::Proc;
-use std::collections::{HashMap, HashSet};
 use tracing::warn;
 use vocab::Pid;
 use wire::ask::ProcRow;
@@ -59,54 +58,4 @@ pub(crate) fn load(proc: &Proc) -> Load {
         warn!(%fault, "no load");
         Load::default()
     })
-}
-
-/// `pid` and all that descend from it, by the caller's /proc.
-pub(crate) fn descendants(pid: Pid) -> Vec<Pid> {
-    let Ok(proc) = Proc::open("/proc") else { return vec![pid] };
-    let pids = proc.pids().unwrap_or_default();
-    let parents: HashMap<Pid, Pid> =
-        pids.iter().filter_map(|pid| proc.stat(*pid).ok().map(|stat| (*pid, stat.ppid))).collect();
-    let mut found = HashSet::from([pid]);
-    loop {
-        let more: Vec<Pid> = parents
-            .iter()
-            .filter(|(p, parent)| found.contains(parent) && !found.contains(p))
-            .map(|(p, _)| *p)
-            .collect();
-        if more.is_empty() {
-            return found.into_iter().collect();
-        }
-        found.extend(more);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_grandchild_descends() {
-        let child = child_of(std::process::Command::new("sh").args(["-c", "sleep 100 & echo; wait"]));
-        assert!(descendants(Pid(std::process::id() as i32)).len() >= 3);
-        assert_eq!(descendants(Pid(child.0.id() as i32)).len(), 2);
-    }
-
-    struct Ended(std::process::Child);
-
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            for pid in descendants(Pid(self.0.id() as i32)) {
-                let _ = crate::deliver::plain(pid, vocab::Sig::KILL);
-            }
-            let _ = self.0.wait();
-        }
-    }
-
-    fn child_of(command: &mut std::process::Command) -> Ended {
-        use std::io::Read;
-        let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("sh");
-        child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("a line");
-        Ended(child)
-    }
 }

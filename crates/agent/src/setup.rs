@@ -1,7 +1,7 @@
 //! A program with its surroundings in the form that the setup stage in its new process reads (`kern::standin::setup`): plain
 //! numbers and addresses, all kept alive here.
 
-use kern::standin::setup::Setup;
+use kern::standin::setup::{Setup, Stage};
 use std::ffi::CString;
 use vocab::{Creds, Pid, Result};
 use wire::run::Program;
@@ -17,6 +17,9 @@ const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 /// Everything that [`Setup`] points to. It must not move or go before the command is done; moving this value moves none of it.
 pub(crate) struct Prepared {
     setup: Box<Setup>,
+    /// As the user named it, and where it is to run.
+    file: String,
+    cwd: String,
     _strings: Vec<CString>,
     _words: Vec<Box<[u64]>>,
     _groups: Box<[u32]>,
@@ -119,7 +122,9 @@ impl Prepared {
             stage: 0,
         };
         let (strings, words) = (arena.strings, arena.words);
-        Ok(Prepared { setup: Box::new(setup), _strings: strings, _words: words, _groups: groups, _stack: stack })
+        let [file, cwd] = [&program.file, &program.cwd].map(|path| String::from_utf8_lossy(path).into_owned());
+        let setup = Box::new(setup);
+        Ok(Prepared { setup, file, cwd, _strings: strings, _words: words, _groups: groups, _stack: stack })
     }
 
     /// For [`ghost::Command::Spawn`].
@@ -133,9 +138,19 @@ impl Prepared {
         kern::standin::setup::failed(&self.setup)
     }
 
+    /// It came as far as exec.
+    pub(crate) fn was_executed(&self) -> bool {
+        self.setup.stage == Stage::Exec as u64
+    }
+
     /// What was being done when it failed.
-    pub(crate) fn stage(&self) -> &'static str {
-        kern::standin::setup::Stage::doing(self.setup.stage)
+    pub(crate) fn doing(&self) -> String {
+        let doing = Stage::doing(self.setup.stage);
+        match self.setup.stage == Stage::Directory as u64 {
+            true => format!("{doing} {}", self.cwd),
+            false if self.was_executed() => format!("{doing} {}", self.file),
+            false => format!("{doing} for {}", self.file),
+        }
     }
 }
 

@@ -113,7 +113,7 @@ impl Agent {
         let pid = person.pid;
         let free = match self.bodies.has(pid) || self.starts.has(pid) {
             true => Err(Fault::refused(format!("start {pid}: the number is in use on this node"))),
-            false => self.open_streams(pid, &program, channel),
+            false => self.open_streams(&program, channel),
         };
         match free {
             Ok(ends) => {
@@ -125,7 +125,7 @@ impl Agent {
         }
     }
 
-    fn open_streams(&self, pid: Pid, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
+    fn open_streams(&self, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
         let peer = self.uplink.peer().ok_or_else(|| Fault::gone("open the channel: no link"))?;
         let address = match channel.address.as_str() {
             "" => peer,
@@ -134,8 +134,7 @@ impl Agent {
         let wrong = |_| Fault::wire("a channel's token or key has a wrong length");
         let token = channel.token.as_slice().try_into().map_err(wrong)?;
         let key = channel.key.as_slice().try_into().map_err(wrong)?;
-        let readers = Box::new(move || crate::ps::descendants(pid));
-        self.streams.open(Open { to: To::Dial { address, token }, key, stdio: program.stdio.clone(), readers })
+        self.streams.open(Open { to: To::Dial { address, token }, key, stdio: program.stdio.clone() })
     }
 
     /// Lets a process stand here.
@@ -185,10 +184,7 @@ impl Agent {
 
     fn work_failed(&mut self, work: Work, fault: Fault) {
         match work {
-            Work::Program { person, ends, .. } => {
-                self.streams.close(ends.id);
-                self.not_started(person.pid, fault);
-            }
+            Work::Program { person, .. } => self.not_started(person.pid, fault),
             Work::Handle { person } => {
                 warn!(%fault, "no stand-in for a handle");
                 let errno = if fault.root_errno() != 0 { fault.root_errno() } else { ESRCH };
@@ -197,8 +193,13 @@ impl Agent {
         }
     }
 
+    /// Not for want of the program: the failure is ours.
     fn not_started(&mut self, pid: Pid, fault: Fault) {
-        let status = if fault.root_errno() == ENOENT { 127 } else { 126 };
+        self.no_program(pid, fault, 125);
+    }
+
+    /// `status`: as env(1) says it.
+    fn no_program(&mut self, pid: Pid, fault: Fault, status: u8) {
         info!(%pid, %fault, "start: failed");
         self.uplink.send(&ToFront::NotStarted { pid, fault: fault.on(self.number), status });
     }
@@ -303,10 +304,7 @@ impl Agent {
                             false => self.ghosts.command(parent, Command::Spawn(address)),
                         }
                     }
-                    Err(fault) => {
-                        self.streams.close(ends.id);
-                        self.not_started(person.pid, fault);
-                    }
+                    Err(fault) => self.not_started(person.pid, fault),
                 }
             }
         }
@@ -362,10 +360,12 @@ impl Agent {
     }
 
     fn could_not(&mut self, spawning: Spawning, errno: i32) {
-        self.streams.close(spawning.ends.id);
-        let program = String::from_utf8_lossy(&spawning.person.name).into_owned();
-        let doing = format!("{} for {program}", spawning.prepared.stage());
-        self.not_started(spawning.person.pid, Fault::sys(errno, doing));
+        let status = match errno {
+            _ if !spawning.prepared.was_executed() => 125,
+            ENOENT => 127,
+            _ => 126,
+        };
+        self.no_program(spawning.person.pid, Fault::sys(errno, spawning.prepared.doing()), status);
         self.next_start();
     }
 

@@ -69,9 +69,10 @@ impl Relay {
         self.ring();
     }
 
-    /// For the handler, in any thread: SIGWINCH is the relay's business too.
+    /// For the handler, in any thread: SIGWINCH is the relay's business too, and SIGCONT, with which a shell puts a job that runs
+    /// in the background into the foreground.
     pub fn on_signal(&self, sig: i32) {
-        if sig == libc::SIGWINCH {
+        if matches!(sig, libc::SIGWINCH | libc::SIGCONT) {
             self.ring();
         }
     }

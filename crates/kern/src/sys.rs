@@ -39,6 +39,18 @@ pub fn read(fd: BorrowedFd<'_>, into: &mut [u8]) -> std::result::Result<usize, i
     check(unsafe { libc::read(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) } as i64).map(|n| n as usize)
 }
 
+/// Reads what is there of a pipe or socket whatever mode its description has, which others share (RWF_NOWAIT, preadv2(2)): EAGAIN
+/// when there is nothing. Before Linux 6.4 pipes did not know of it; there this is [`read`], and waits if somebody else was faster.
+pub fn read_now(fd: BorrowedFd<'_>, into: &mut [u8]) -> std::result::Result<usize, i32> {
+    let piece = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // SAFETY: one iovec, which describes a live, writable slice; -1: the file's own position.
+    let ret = unsafe { libc::preadv2(fd.as_raw_fd(), &piece, 1, -1, libc::RWF_NOWAIT) };
+    match check(ret as i64) {
+        Err(libc::EOPNOTSUPP) => read(fd, into),
+        got => got.map(|n| n as usize),
+    }
+}
+
 /// Writes once; may write less than all.
 pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> std::result::Result<usize, i32> {
     // SAFETY: the pointer and the length are those of a live slice.

@@ -57,13 +57,16 @@ pub enum Chunk {
     /// From the node: the program has ended, and all that it had written by then came before this.
     #[n(5)]
     Ended,
-    /// From the node: a process blocks in reading its standard input (only said while the relay has [`Chunk::Quiet`]).
+    /// From the node: a process wants input. The answer to [`Chunk::Quiet`], which is over with it.
     #[n(6)]
     Wanted,
-    /// From the relay: it does not read its own input ahead (a terminal in the background); say when it is wanted.
+    /// From the relay: it does not read its own input ahead; say, once, when a process blocks in reading its standard input.
     #[n(7)]
     Quiet {
         #[n(0)]
         on: bool,
+        /// Waiting for it by poll(2), select(2) or epoll(7) counts too.
+        #[n(1)]
+        polls: bool,
     },
 }

@@ -4,7 +4,7 @@ use super::dial::{deadline, Line};
 use super::ends::{Ends, OurEnds};
 use super::input::{Input, Wrote};
 use super::output::{Output, Read};
-use super::reader::{self, Readers};
+use super::reader;
 use super::watch::Watch;
 use super::To;
 use kern::epoll::{Interest, Poller};
@@ -59,14 +59,13 @@ pub(super) struct Channel {
     ended: bool,
     told: bool,
     /// The relay wants to hear once when its input is wanted.
-    pub(super) quiet: bool,
+    asked: Option<reader::Waits>,
     file: Option<reader::Input>,
-    readers: Readers,
     watches: [Watch; 4],
 }
 
 impl Channel {
-    pub(super) fn new(number: u64, to: To, key: [u8; 32], ends: OurEnds, readers: Readers) -> Result<Channel> {
+    pub(super) fn new(number: u64, to: To, key: [u8; 32], ends: OurEnds) -> Result<Channel> {
         let (input, outputs, terminal) = match ends.kind {
             Ends::Pipes { input, outputs: [output, errors] } => {
                 let outputs = [output, errors].map(|fd| Output::new(Some(Arc::new(fd)), false));
@@ -89,9 +88,8 @@ impl Channel {
             owed: 0,
             ended: false,
             told: false,
-            quiet: false,
+            asked: None,
             file: ends.file,
-            readers,
             watches: Default::default(),
         })
     }
@@ -150,8 +148,9 @@ impl Channel {
                 Some(master) => pty::set_window(master.as_fd(), window.rows, window.columns),
                 None => Ok(()),
             },
-            Chunk::Quiet { on } => {
-                self.quiet = on;
+            Chunk::Quiet { on, polls } => {
+                let waits = if polls { reader::Waits::Any } else { reader::Waits::Read };
+                self.asked = on.then_some(waits);
                 Ok(())
             }
             other => Err(Fault::wire(format!("{other:?} has no business on its way to a node"))),
@@ -241,6 +240,10 @@ impl Channel {
             }
             if self.ended && !self.told && self.outputs.iter().all(Output::is_drained) {
                 self.told = true;
+                // Nobody may have been told yet that the program's input has no reader left.
+                if self.terminal.is_none() && self.input.is_unread() {
+                    self.input_broken()?;
+                }
                 tracing::debug!(streams = self.number, "open -> ended");
                 self.tell(&Chunk::Ended)?;
             }
@@ -274,11 +277,16 @@ impl Channel {
         Ok(())
     }
 
-    /// Tells the relay, once, when a process blocks in reading the program's input.
+    /// Does the relay wait to hear that input is wanted?
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.is_some() && self.input.fd().is_some()
+    }
+
+    /// Tells the relay, once, when a process waits for the program's input.
     pub(super) fn look_for_readers(&mut self) -> Result<()> {
-        let starved = !self.input.has_waiting();
-        if self.quiet && starved && self.file.is_some_and(|file| file.is_read_by(&(self.readers)())) {
-            self.quiet = false;
+        let (Some(waits), Some(file)) = (self.asked, self.file) else { return Ok(()) };
+        if !self.input.has_waiting() && file.is_awaited(waits) {
+            self.asked = None;
             self.tell(&Chunk::Wanted)?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The program's standard input: bytes that wait for it, and the end of them.
 
-use kern::poll::{EAGAIN, EINTR};
+use kern::poll::{poll, Ready, EAGAIN, EINTR};
 use kern::sys;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -46,6 +46,12 @@ impl Input {
 
     pub(super) fn has_waiting(&self) -> bool {
         self.fd.is_some() && !self.waiting.is_empty()
+    }
+
+    /// Nobody has the pipe open for reading.
+    pub(super) fn is_unread(&self) -> bool {
+        let over = |fd: &Arc<OwnedFd>| poll(&[(fd.as_fd(), Ready::OVER)], 0).is_ok_and(|ready| ready[0].over);
+        self.fd.as_ref().is_some_and(over)
     }
 
     pub(super) fn push(&mut self, bytes: Vec<u8>) {

@@ -11,7 +11,6 @@ mod relay;
 mod watch;
 
 pub use ends::ChildEnds;
-pub use reader::Readers;
 
 use ends::OurEnds;
 use kern::epoll::Waker;
@@ -43,8 +42,6 @@ pub struct Open {
     /// The key of the channel's handshake.
     pub key: [u8; 32],
     pub stdio: Stdio,
-    /// Which processes may read the program's standard input, asked while the relay wants to know ([`wire::stream::Chunk::Quiet`]).
-    pub readers: Readers,
 }
 
 /// The thread's other end.
@@ -56,9 +53,8 @@ pub struct Streams {
 }
 
 enum Job {
-    Open { id: u64, to: To, key: [u8; 32], ends: OurEnds, readers: Readers },
+    Open { id: u64, to: To, key: [u8; 32], ends: OurEnds },
     Ended(u64),
-    Close(u64),
 }
 
 impl Streams {
@@ -76,25 +72,21 @@ impl Streams {
     }
 
     /// Makes descriptors 0, 1 and 2 of a program, and begins to relay them. The caller closes its copies as soon as the program has them:
-    /// as long as they are open here, the program's input has a reader and its output a writer.
+    /// as long as they are open here, the program's input has a reader and its output a writer. Of a program that cannot be started they are all that
+    /// is closed: the relay, which is told why by another way, closes the channel when it has heard that.
     ///
     /// # Errors
     /// `Sys` when no descriptors are to be had. That the relay cannot be reached is no error here: the program gets EOF and EPIPE.
     pub fn open(&self, open: Open) -> Result<ChildEnds> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (ends, ours) = ends::make(StreamsId(id), &open.stdio)?;
-        self.tell(Job::Open { id, to: open.to, key: open.key, ends: ours, readers: open.readers });
+        self.tell(Job::Open { id, to: open.to, key: open.key, ends: ours });
         Ok(ends)
     }
 
     /// The program has ended: what it has written is sent, then the end. What its descendants write is still relayed.
     pub fn ended(&self, id: StreamsId) {
         self.tell(Job::Ended(id.0));
-    }
-
-    /// The program was never started, or nobody is to have its streams any more.
-    pub fn close(&self, id: StreamsId) {
-        self.tell(Job::Close(id.0));
     }
 
     fn tell(&self, job: Job) {

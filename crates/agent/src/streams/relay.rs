@@ -13,8 +13,12 @@ use vocab::{Fault, Result};
 /// The poller's token of the waker; others are numbers of channels with a [`Slot`].
 const WAKER: u64 = u64::MAX;
 
-/// Microseconds between two looks for processes that wait for input nobody reads ahead.
-const LOOK_US: u64 = 100_000;
+/// Microseconds between two looks for processes that wait for input that nobody reads ahead: soon after a question, since who has just
+/// read may want more, then ever less often, and never so often that looking takes more than a hundredth of the time, but for a busy machine on which a look is long.
+const LOOK_LEAST_US: u64 = 1_000;
+const LOOK_MOST_US: u64 = 100_000;
+const LOOK_SHARE: u64 = 100;
+const LOOK_LAST_US: u64 = 500_000;
 
 /// See the module.
 pub(super) struct Relay {
@@ -24,8 +28,9 @@ pub(super) struct Relay {
     channels: HashMap<u64, Channel>,
     /// Those that have a deadline, and those whose relay wants to hear of readers.
     shaking: HashSet<u64>,
-    quiet: HashSet<u64>,
+    asked: HashSet<u64>,
     next_look: u64,
+    look_gap: u64,
 }
 
 impl Relay {
@@ -38,8 +43,9 @@ impl Relay {
             jobs,
             channels: HashMap::new(),
             shaking: HashSet::new(),
-            quiet: HashSet::new(),
+            asked: HashSet::new(),
             next_look: 0,
+            look_gap: LOOK_LEAST_US,
         })
     }
 
@@ -69,7 +75,7 @@ impl Relay {
     /// Microseconds until something is due.
     fn timeout(&self) -> Option<u64> {
         let deadlines = self.shaking.iter().filter_map(|n| self.channels.get(n)?.deadline);
-        let look = (!self.quiet.is_empty()).then_some(self.next_look);
+        let look = (!self.asked.is_empty()).then_some(self.next_look);
         deadlines.chain(look).min().map(|at| at.saturating_sub(monotonic_us()))
     }
 
@@ -77,15 +83,14 @@ impl Relay {
     fn work(&mut self) -> bool {
         loop {
             match self.jobs.try_recv() {
-                Ok(Job::Open { id, to, key, ends, readers }) => {
-                    let channel = Channel::new(id, to, key, ends, readers);
+                Ok(Job::Open { id, to, key, ends }) => {
+                    let channel = Channel::new(id, to, key, ends);
                     self.keep(id, channel);
                 }
                 Ok(Job::Ended(id)) => self.with(id, |mut channel| {
                     channel.ended();
                     Ok(channel)
                 }),
-                Ok(Job::Close(id)) => self.drop_channel(id),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -103,11 +108,13 @@ impl Relay {
         for id in self.shaking.iter().copied().filter(late).collect::<Vec<_>>() {
             self.with(id, |_| Err(Fault::gone("wait for the relay's handshake")));
         }
-        if !self.quiet.is_empty() && now >= self.next_look {
-            for id in self.quiet.iter().copied().collect::<Vec<_>>() {
+        if !self.asked.is_empty() && now >= self.next_look {
+            for id in self.asked.iter().copied().collect::<Vec<_>>() {
                 self.with(id, |mut channel| channel.look_for_readers().map(|()| channel));
             }
-            self.next_look = monotonic_us() + LOOK_US;
+            let end = monotonic_us();
+            self.next_look = end + self.look_gap.max((end - now) * LOOK_SHARE).min(LOOK_LAST_US);
+            self.look_gap = (2 * self.look_gap).min(LOOK_MOST_US);
         }
     }
 
@@ -124,13 +131,10 @@ impl Relay {
         match settled {
             Ok(channel) => {
                 let _ = if channel.deadline.is_some() { self.shaking.insert(id) } else { self.shaking.remove(&id) };
-                if !channel.quiet {
-                    self.quiet.remove(&id);
-                } else if self.quiet.is_empty() {
-                    self.next_look = monotonic_us();
-                }
-                if channel.quiet {
-                    self.quiet.insert(id);
+                if !channel.is_asked() {
+                    self.asked.remove(&id);
+                } else if self.asked.insert(id) {
+                    (self.next_look, self.look_gap) = (monotonic_us(), LOOK_LEAST_US);
                 }
                 self.channels.insert(id, channel);
             }
@@ -144,6 +148,6 @@ impl Relay {
     fn drop_channel(&mut self, id: u64) {
         self.channels.remove(&id);
         self.shaking.remove(&id);
-        self.quiet.remove(&id);
+        self.asked.remove(&id);
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
-use vocab::{Exit, Fault, NodeId, Pid};
+use vocab::{Exit, Fault, NodeId};
 use wire::ask::{Answer, Ask, Copy};
 use wire::frame;
 use wire::run::Program;
@@ -88,16 +88,15 @@ impl Client {
     }
 
     /// The streams of a copy, without a program.
-    pub(crate) fn open(&self, copy: usize, readers: Vec<Pid>) -> ChildEnds {
+    pub(crate) fn open(&self, copy: usize) -> ChildEnds {
         let address = sock::local_address(self.ports.as_fd()).expect("address");
         let to = To::Dial { address, token: [copy as u8; 16] };
-        let readers = move || if readers.is_empty() { everybody() } else { readers.clone() };
-        let open = Open { to, key: self.keys[copy], stdio: self.program.stdio.clone(), readers: Box::new(readers) };
+        let open = Open { to, key: self.keys[copy], stdio: self.program.stdio.clone() };
         self.streams.open(open).expect("streams")
     }
 
     pub(crate) fn start(&self, copy: usize) -> Body {
-        let ends = self.open(copy, Vec::new());
+        let ends = self.open(copy);
         let id = ends.id;
         let words: Vec<&OsStr> = self.program.argv.iter().map(|a| OsStr::from_bytes(a)).collect();
         let mut command = match ends.terminal {
@@ -143,12 +142,6 @@ impl Client {
     pub(crate) fn not_started(&self, copy: usize, fault: Fault, status: u8) {
         self.say(&Answer::NotStarted { copy: copy as u32, fault, status }, None);
     }
-}
-
-/// Every process of this machine.
-fn everybody() -> Vec<Pid> {
-    let names = std::fs::read_dir("/proc").expect("/proc").flatten();
-    names.filter_map(|name| name.file_name().to_str()?.parse().ok().map(Pid)).collect()
 }
 
 fn duplicate(fd: &OwnedFd) -> OwnedFd {

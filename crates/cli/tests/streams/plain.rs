@@ -24,6 +24,8 @@ pub(crate) fn add(trials: &mut Vec<Trial>) {
     trials.push(trial("input_goes_to_every_copy", broadcast));
     trials.push(trial("ended_comes_behind_all_output", ended_behind_output));
     trials.push(trial("descendants_write_after_the_end", late_output));
+    trials.push(trial("descendants_read_after_the_end", late_input));
+    trials.push(trial("descendants_that_do_not_read_leave_the_input", late_input_left));
     trials.push(trial("no_descriptor_is_left_after_1000_rounds", thousand_rounds));
 }
 
@@ -199,4 +201,53 @@ fn late_output() {
     assert!(output.starts_with(b"early\n"), "{:?}", String::from_utf8_lossy(&output[..40]));
     let rest = &output[output.len() - 1_000_011..];
     assert!(rest.starts_with(b"late\nlater\n"), "{:?}", String::from_utf8_lossy(&output[..80]));
+}
+
+/// A pipe to type into, and the end that a process gets as its input.
+fn pipe() -> (std::os::fd::OwnedFd, std::fs::File) {
+    let (read, write) = kern::sys::pipe().expect("pipe");
+    (read, write.into())
+}
+
+/// Runs `script` in a shell whose descriptors 0 and 3 are a pipe, and waits until the shell has ended.
+fn outlived(script: &str) -> (std::fs::File, std::os::fd::OwnedFd, std::process::ChildStdout) {
+    let streams = streams();
+    let daemon = Daemon::new(streams.clone());
+    let (input, write) = pipe();
+    let other = input.try_clone().expect("dup");
+    let mut command = shoal_run(&daemon, "", &["sh", "-c", &format!("exec 3<&0; {script}")]);
+    let mut run = command.stdin(Stdio::from(input)).stdout(Stdio::piped()).spawn().expect("start");
+    daemon.serve();
+    assert_eq!(run.wait().expect("its end").code(), Some(5));
+    // The thread of streams lives on with the channel.
+    std::mem::forget(streams);
+    (write, other, run.stdout.take().expect("piped"))
+}
+
+fn late_input() {
+    let (mut input, other, output) = outlived("(read a; read b; echo $a-$b; cat) <&3 & exit 5");
+    drop(other);
+    let mut output = BufReader::new(output);
+    let mut line = String::new();
+    input.write_all(b"one\n").expect("its input");
+    input.write_all(b"two\n").expect("its input");
+    output.read_line(&mut line).expect("its answer");
+    assert_eq!(line, "one-two\n");
+    // Also the end of it, and more than is under way at once.
+    let writer = std::thread::spawn(move || input.write_all(&[b'x'; 500_000]));
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).expect("its output");
+    assert_eq!(rest.len(), 500_000);
+    writer.join().expect("the writer").expect("its input");
+}
+
+fn late_input_left() {
+    let (mut input, other, mut output) = outlived("sleep 1 <&3 & exit 5");
+    input.write_all(b"for the next one\n").expect("room");
+    drop(input);
+    // The end of output comes when the relay of the descendant has ended, and it has taken nothing until then.
+    output.read_to_end(&mut Vec::new()).expect("its output");
+    let mut left = String::new();
+    std::fs::File::from(other).read_to_string(&mut left).expect("the pipe");
+    assert_eq!(left, "for the next one\n");
 }

@@ -1,15 +1,17 @@
 //! The channels of all copies, as the relay's threads share them: what may be sent, what is owed, what is over.
 
+use super::copy::Copy;
+use super::giving::Input;
 use super::queue::{Item, Queue};
 use kern::epoll::{Interest, Poller, Ready, Waker};
 use kern::own;
-use link::secure::Secure;
+use link::Secure;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vocab::{Fault, NodeId, Result};
 use wire::run::Window;
-use wire::stream::{Chunk, Stream, CREDIT, PIECE};
+use wire::stream::{Chunk, Stream, CREDIT};
 
 /// Consumed bytes are told to the node in portions of this size.
 const PORTION: u32 = CREDIT / 4;
@@ -18,89 +20,9 @@ const PORTION: u32 = CREDIT / 4;
 const HUB: u64 = u64::MAX;
 const DAEMON: u64 = u64::MAX - 1;
 
-/// One copy of the program.
-pub(crate) struct Copy {
-    pub(crate) node: NodeId,
-    pub(crate) key: [u8; 32],
-    pub(crate) channel: Option<Secure>,
-    /// The program's end is known, with all that was written before it; or nothing more can come.
-    pub(crate) over: bool,
-    /// The program still takes input, as far as we know.
-    input: bool,
-    /// Input that may still be sent.
-    credit: u32,
-    /// Output and errors: consumed, and not yet told.
-    owed: [u32; 2],
-    /// Output and errors: how much may still come.
-    due: [u32; 2],
-    /// Output and errors: the end has come.
-    closed: [bool; 2],
-    /// Not all could be written at once: the poller waits until it can.
-    writing: bool,
-    /// Not all that has been received has been taken. The poller knows nothing of that, so it is said here, and goes with the copy.
-    in_hand: bool,
-}
-
-impl Copy {
-    fn new(node: NodeId, key: [u8; 32]) -> Copy {
-        Copy {
-            node,
-            key,
-            channel: None,
-            over: false,
-            input: true,
-            credit: CREDIT,
-            owed: [0; 2],
-            due: [CREDIT; 2],
-            closed: [false; 2],
-            writing: false,
-            in_hand: false,
-        }
-    }
-
-    /// Has the poller wait for what the channel waits for.
-    fn watch(&mut self, poller: &Poller, number: usize) {
-        let Some(channel) = &self.channel else { return };
-        if channel.wants_write() != self.writing {
-            self.writing = channel.wants_write();
-            let interest = Interest::reading_and(self.writing);
-            if let Err(fault) = poller.modify(channel.fd(), number as u64, interest) {
-                tracing::warn!(%fault, node = %self.node, "a channel is not waited for");
-            }
-        }
-    }
-
-    fn takes_input(&self) -> bool {
-        self.input && !self.over
-    }
-
-    fn is_ready_for_input(&self) -> bool {
-        self.channel.is_some()
-    }
-}
-
-/// What the reader of standard input may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Allowed {
-    /// Read at most so many bytes.
-    Read(usize),
-    /// Nothing now.
-    Wait,
-    /// Nothing any more: no copy takes input.
-    Over,
-}
-
-#[derive(Debug, Default)]
-struct Input {
-    /// A copy wants to read while we are quiet.
-    wanted: bool,
-    quiet: bool,
-    ended: bool,
-}
-
 pub(crate) struct State {
     pub(crate) copies: Vec<Copy>,
-    input: Input,
+    pub(super) input: Input,
     /// Every copy is over, and what came after that is left where it is until all before it has been written.
     paused: bool,
     /// Waits for the channels (the copy's number is the token) and for what else the hub listens to.
@@ -109,7 +31,7 @@ pub(crate) struct State {
 
 impl State {
     /// Sends to the copies that `which` picks; a failure is found again, and dealt with, by who reads the channel.
-    fn tell(&mut self, chunk: &Chunk, mut which: impl FnMut(usize, &mut Copy) -> bool) {
+    pub(super) fn tell(&mut self, chunk: &Chunk, mut which: impl FnMut(usize, &mut Copy) -> bool) {
         for (number, copy) in self.copies.iter_mut().enumerate() {
             if which(number, copy) {
                 if let Some(channel) = &mut copy.channel {
@@ -144,6 +66,8 @@ impl State {
 /// Shared by the relay's threads.
 pub(crate) struct Channels {
     state: Mutex<State>,
+    /// See [`Channels::reading`].
+    pub(super) reading: Mutex<()>,
     poller: Arc<Poller>,
     queues: [Queue; 2],
     /// Marks that the writers have not reached: two for each copy.
@@ -155,13 +79,16 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    pub(crate) fn new(copies: Vec<(NodeId, [u8; 32])>) -> Result<Channels> {
-        Channels::of(copies.into_iter().map(|(node, key)| Copy::new(node, key)).collect())
+    /// `terminal`: our input is one.
+    pub(crate) fn new(copies: Vec<(NodeId, [u8; 32])>, terminal: bool) -> Result<Channels> {
+        let outlives = copies.len() == 1 && !terminal;
+        let copies = copies.into_iter().map(|(node, key)| Copy::new(node, key)).collect();
+        Channels::of(copies, Input::new(outlives))
     }
 
-    /// The channels that are left when the programs have ended: their descendants write, and get no input.
-    fn late(copies: Vec<Copy>) -> Result<Channels> {
-        let channels = Channels::of(copies)?;
+    /// The channels that are left when the programs have ended, for their descendants.
+    fn late(copies: Vec<Copy>, input: Input) -> Result<Channels> {
+        let channels = Channels::of(copies, input)?;
         let mut state = channels.lock();
         for (number, copy) in state.copies.iter_mut().enumerate() {
             if let Some(channel) = &copy.channel {
@@ -169,18 +96,22 @@ impl Channels {
                 channels.poller.add(channel.fd(), number as u64, Interest::reading_and(copy.writing))?;
             }
         }
-        state.tell(&Chunk::End { stream: Stream::In }, |_, _| true);
+        state.input.outlived = input.outlives;
+        if !input.outlives {
+            state.tell(&Chunk::End { stream: Stream::In }, |_, _| true);
+        }
         drop(state);
         Ok(channels)
     }
 
-    fn of(copies: Vec<Copy>) -> Result<Channels> {
+    fn of(copies: Vec<Copy>, input: Input) -> Result<Channels> {
         let poller = Arc::new(Poller::new()?);
         let hub = Waker::new()?;
         poller.add(hub.as_fd(), HUB, Interest::READ)?;
         Ok(Channels {
             marks: AtomicUsize::new(2 * copies.len()),
-            state: Mutex::new(State { copies, input: Input::default(), paused: false, poller: poller.clone() }),
+            state: Mutex::new(State { copies, input, paused: false, poller: poller.clone() }),
+            reading: Mutex::default(),
             poller,
             queues: Default::default(),
             hub,
@@ -230,49 +161,6 @@ impl Channels {
         });
     }
 
-    // From the reader of standard input.
-
-    pub(crate) fn allowed(&self) -> Allowed {
-        let state = self.lock();
-        let mut takers = state.copies.iter().filter(|c| c.takes_input()).peekable();
-        if takers.peek().is_none() {
-            return Allowed::Over;
-        }
-        let room = takers.map(|c| if c.is_ready_for_input() { c.credit as usize } else { 0 }).min().unwrap_or(0);
-        match room {
-            0 => Allowed::Wait,
-            n => Allowed::Read(n.min(PIECE)),
-        }
-    }
-
-    /// Input for every copy; no bytes: the end of it.
-    pub(crate) fn input(&self, bytes: Vec<u8>) {
-        let mut state = self.lock();
-        let used = bytes.len() as u32;
-        let ended = bytes.is_empty();
-        let chunk = match ended {
-            true => Chunk::End { stream: Stream::In },
-            false => Chunk::Data { stream: Stream::In, bytes },
-        };
-        state.input.ended |= ended;
-        state.tell(&chunk, |_, copy| {
-            copy.credit = copy.credit.saturating_sub(used);
-            copy.takes_input()
-        });
-    }
-
-    /// Says whether input is read only when it is wanted; saying it again asks again.
-    pub(crate) fn quiet(&self, on: bool) {
-        let mut state = self.lock();
-        state.input.quiet = on;
-        state.input.wanted = false;
-        state.tell(&Chunk::Quiet { on }, |_, copy| copy.takes_input());
-    }
-
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.lock().input.wanted
-    }
-
     // From the hub.
 
     /// Waits for the daemon's answers too.
@@ -295,21 +183,20 @@ impl Channels {
     /// A channel has been connected: what was said before goes to it too.
     pub(crate) fn connected(&self, number: usize, fd: OwnedFd) -> Result<()> {
         let mut state = self.lock();
-        let (quiet, ended) = (state.input.quiet, state.input.ended);
+        let so_far = state.input.so_far();
         let copy = state.copies.get_mut(number).ok_or_else(|| Fault::wire("a channel for a copy that is not ours"))?;
-        if copy.channel.is_some() || copy.over {
+        if copy.channel.is_some() {
             return Err(Fault::wire("a second channel for one copy"));
+        }
+        if copy.over {
+            // It was not started, and that was told first.
+            return Ok(());
         }
         self.poller.add(fd.as_fd(), number as u64, Interest::READ)?;
         copy.channel = Some(Secure::channel_taker(fd, &copy.key)?);
         copy.watch(&self.poller, number);
         self.reader.wake();
-        if quiet {
-            state.tell(&Chunk::Quiet { on: true }, |n, _| n == number);
-        }
-        if ended {
-            state.tell(&Chunk::End { stream: Stream::In }, |n, _| n == number);
-        }
+        so_far.for_each(|chunk| state.tell(&chunk, |n, _| n == number));
         Ok(())
     }
 
@@ -376,7 +263,7 @@ impl Channels {
                 self.reader.wake();
             }
             Chunk::Wanted => {
-                state.input.wanted = true;
+                state.want();
                 self.reader.wake();
             }
             Chunk::Ended => self.over(state, number),
@@ -449,10 +336,9 @@ impl Channels {
     /// Closes the channels on which nothing is left to come. True: there are others.
     pub(crate) fn close_finished(&self) -> bool {
         let mut state = self.lock();
-        for copy in &mut state.copies {
-            if copy.over && copy.closed == [true; 2] {
-                copy.channel = None;
-            }
+        let input = state.input;
+        for copy in state.copies.iter_mut().filter(|copy| input.is_finished(copy)) {
+            copy.channel = None;
         }
         state.copies.iter().any(|c| c.channel.is_some())
     }
@@ -462,12 +348,13 @@ impl Channels {
     /// Forks. The child gets channels of its own, on which it goes on; the parent (`None`) has none any more.
     /// All marks have been reached, so no writer has anything in hand.
     pub(crate) fn hand_over(&self) -> Result<Option<Channels>> {
+        let _reading = self.reading();
         let mut state = self.lock();
         let queues = self.queues.each_ref().map(Queue::lock);
         let child = own::fork()?;
         drop(queues);
-        let copies = std::mem::take(&mut state.copies);
-        child.then(|| Channels::late(copies)).transpose()
+        let (copies, input) = (std::mem::take(&mut state.copies), state.input);
+        child.then(|| Channels::late(copies, input)).transpose()
     }
 }
 

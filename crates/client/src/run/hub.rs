@@ -63,17 +63,17 @@ impl Hub {
         }
     }
 
-    /// The programs have ended, and descendants of theirs still have their output open: a process of its own relays that,
-    /// as the descendants themselves would write on after a local program's end.
+    /// The programs have ended, and descendants of theirs still have their streams open: a process of its own relays on,
+    /// as the descendants themselves would write and read after a local program's end.
     fn hand_over(&mut self) {
         match self.channels.hand_over() {
             Ok(None) => {}
             Ok(Some(channels)) => {
                 self.asking = None;
-                late::relay(&channels, std::mem::take(&mut self.late_lines));
+                late::relay(channels, std::mem::take(&mut self.late_lines));
                 std::process::exit(0);
             }
-            Err(fault) => tracing::warn!(%fault, "output of descendants is cut off"),
+            Err(fault) => tracing::warn!(%fault, "the streams of descendants are cut off"),
         }
     }
 

@@ -1,36 +1,45 @@
-//! Reading our own standard input for the programs, as the terminal's job control allows it.
+//! Reading our own standard input for the programs: ahead where it is theirs alone, else when one of them wants it.
 
-use super::channels::{Allowed, Channels};
+use super::channels::Channels;
+use super::giving::{Allowed, Wanting};
 use super::output::stop;
-use super::program::input_is_terminal;
 use kern::poll::{poll, Ready, EAGAIN, EINTR};
 use kern::relay::RELAY;
 use kern::{pty, signal, sys};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
 use vocab::{Sig, SigSet};
 use wire::stream::PIECE;
 
-/// The reader. A terminal is read ahead only while we are in its foreground. In the background it is read when a
-/// program asks, and then the kernel does to us what it would have done to the program: SIGTTIN, or EIO.
+/// Whose our standard input is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// The programs' alone while they run: a pipe, a file.
+    Ours,
+    /// Programs have ended, and it is for others too by now. What their descendants want of it they get.
+    Left,
+    /// A terminal: what is typed and not read is for the next reader.
+    Terminal,
+    /// A terminal whose every key is for the program's own terminal.
+    Keys,
+}
+
+/// The reader. From a terminal in the background it reads when a program reads, and then the kernel does to us what it
+/// would have done to the program: SIGTTIN, or EIO.
 pub(crate) struct Reader<'c> {
     channels: &'c Channels,
-    terminal: bool,
-    /// Are we quiet, as the nodes were last told? They begin with not.
-    quiet: Option<bool>,
+    source: Source,
+    /// A pipe or socket: others may take what we have been told of.
+    shared: bool,
+    background: bool,
     buffer: Vec<u8>,
 }
 
-/// What a read brought.
-enum Got {
-    Bytes(usize),
-    End,
-    /// Look around again.
-    Nothing,
-}
-
 impl<'c> Reader<'c> {
-    pub(crate) fn new(channels: &'c Channels) -> Reader<'c> {
-        Reader { channels, terminal: input_is_terminal(), quiet: Some(false), buffer: vec![0; PIECE] }
+    pub(crate) fn new(channels: &'c Channels, source: Source) -> Reader<'c> {
+        let kind = std::fs::metadata("/proc/self/fd/0").map(|meta| meta.file_type());
+        let shared = kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket());
+        Reader { channels, source, shared, background: false, buffer: vec![0; PIECE] }
     }
 
     /// Reads until the end of the input, or until no program takes any.
@@ -43,88 +52,135 @@ impl<'c> Reader<'c> {
         let stdin = stdin.as_fd();
         loop {
             self.channels.reader.drain();
-            self.look_around(stdin);
-            let got = match self.channels.allowed() {
+            let ahead = self.look_around(stdin);
+            let going_on = match self.channels.allowed() {
                 Allowed::Over => return self.close(),
                 Allowed::Wait => self.wait(None),
-                Allowed::Read(most) if self.quiet == Some(false) => self.wait(Some((stdin, most))),
-                Allowed::Read(most) if self.channels.is_wanted() => self.read_in_background(stdin, most),
-                Allowed::Read(_) => self.wait(None),
+                Allowed::Read(_) if ahead => self.read_ahead(stdin),
+                Allowed::Read(most) if self.channels.take_wanted(self.wanting()) => self.read_wanted(stdin, most),
+                Allowed::Read(_) => self.ask(stdin),
             };
-            match got {
-                Got::Bytes(n) => self.channels.input(self.buffer[..n].to_vec()),
-                Got::End => return self.channels.input(Vec::new()),
-                Got::Nothing => {}
+            if !going_on {
+                return;
             }
         }
     }
 
     /// No program reads any more: whoever writes to a pipe must learn it, as from a program that has closed its input.
     fn close(&self) {
-        if !self.terminal {
+        if self.source == Source::Ours {
             if let Err(fault) = kern::own::close_input() {
                 tracing::warn!(%fault, "the writer of our input is not told that nobody reads it");
             }
         }
     }
 
-    /// Are we in the foreground? The programs' nodes must know when that changes.
-    fn look_around(&mut self, stdin: BorrowedFd<'_>) {
-        if !self.terminal {
-            return;
-        }
-        let background = !pty::in_foreground(stdin);
-        if !background {
+    /// Whether input is to be read ahead now.
+    fn look_around(&mut self, stdin: BorrowedFd<'_>) -> bool {
+        self.background = self.is_terminal() && !pty::in_foreground(stdin);
+        if self.is_terminal() && !self.background {
             RELAY.make_raw();
         }
-        if self.quiet != Some(background) {
-            self.quiet = Some(background);
-            self.channels.quiet(background);
-        }
-    }
-
-    /// Waits until something is to be done; reads when that is input.
-    fn wait(&mut self, input: Option<(BorrowedFd<'_>, usize)>) -> Got {
-        let bell = (self.channels.reader.as_fd(), Ready::READ);
-        let Some((stdin, most)) = input else {
-            let _ = poll(&[bell], -1);
-            return Got::Nothing;
+        let ahead = match self.source {
+            Source::Ours => true,
+            Source::Keys => !self.background,
+            Source::Terminal | Source::Left => false,
         };
-        let Ok(ready) = poll(&[bell, (stdin, Ready::READ)], -1) else { return Got::Nothing };
-        let readable = ready[1].readable || ready[1].over;
-        // The terminal may have been taken from us while we waited; then this input is not ours.
-        let ours = !self.terminal || pty::in_foreground(stdin);
-        match readable && ours && matches!(self.channels.allowed(), Allowed::Read(_)) {
-            true => self.read(stdin, most),
-            false => Got::Nothing,
+        if ahead {
+            self.channels.ask_no_more();
+        }
+        ahead
+    }
+
+    fn is_terminal(&self) -> bool {
+        matches!(self.source, Source::Terminal | Source::Keys)
+    }
+
+    /// Asks the programs whether they want input, as soon as there is some; in the background at once, since there a wish alone has
+    /// its consequence.
+    fn ask(&self, stdin: BorrowedFd<'_>) -> bool {
+        if self.channels.asked() == Some(self.wanting()) {
+            return self.wait(None);
+        }
+        if !self.background {
+            self.wait(Some(stdin));
+            let now = poll(&[(stdin, Ready::READ)], 0).map_or(Ready::default(), |ready| ready[0]);
+            match now {
+                // The end can be passed on without taking it from anybody.
+                Ready { readable: false, over: true, .. } if !self.is_terminal() => return self.give(Ok(0)),
+                Ready { readable: false, over: false, .. } => return true,
+                _ => {}
+            }
+        }
+        self.channels.ask(self.wanting());
+        true
+    }
+
+    fn wanting(&self) -> Wanting {
+        if self.background {
+            Wanting::Reads
+        } else {
+            Wanting::Waits
         }
     }
 
-    fn read_in_background(&mut self, stdin: BorrowedFd<'_>, most: usize) -> Got {
+    /// Waits until something is to be done, or `input` is there.
+    fn wait(&self, input: Option<BorrowedFd<'_>>) -> bool {
+        let bell = Some((self.channels.reader.as_fd(), Ready::READ));
+        let input = input.map(|stdin| (stdin, Ready::READ));
+        let both: Vec<_> = bell.into_iter().chain(input).collect();
+        // Interrupted, it is the same as woken.
+        let _ = poll(&both, -1);
+        true
+    }
+
+    fn read_ahead(&mut self, stdin: BorrowedFd<'_>) -> bool {
+        self.wait(Some(stdin));
+        let channels = self.channels;
+        let _reading = channels.reading();
+        // The terminal may have been taken from us while we waited; then this input is not ours.
+        let ours = !self.is_terminal() || pty::in_foreground(stdin);
+        match channels.allowed() {
+            Allowed::Read(most) if ours && is_readable(stdin) => {
+                let got = match self.shared {
+                    true => sys::read_now(stdin, &mut self.buffer[..most]),
+                    false => sys::read(stdin, &mut self.buffer[..most]),
+                };
+                self.give(got)
+            }
+            _ => true,
+        }
+    }
+
+    /// Reads for a program that waits: it may have to wait on here.
+    fn read_wanted(&mut self, stdin: BorrowedFd<'_>, most: usize) -> bool {
         let round = RELAY.round();
         match sys::read(stdin, &mut self.buffer[..most]) {
             Err(EINTR) => {
                 stop(Sig::TTIN, round);
-                // Whatever we are now, the node is told again, and asked again where it is to be.
-                self.quiet = None;
-                Got::Nothing
+                true
             }
-            other => self.result(other),
+            other => self.give(other),
         }
     }
 
-    fn read(&mut self, stdin: BorrowedFd<'_>, most: usize) -> Got {
-        let got = sys::read(stdin, &mut self.buffer[..most]);
-        self.result(got)
-    }
-
-    fn result(&self, got: Result<usize, i32>) -> Got {
+    /// Passes on what was read; false at the end of it.
+    fn give(&self, got: Result<usize, i32>) -> bool {
         match got {
-            Ok(0) => Got::End,
-            Ok(n) => Got::Bytes(n),
-            Err(EAGAIN | EINTR) => Got::Nothing,
+            Err(EAGAIN | EINTR) => true,
+            Ok(n) if n > 0 => {
+                self.channels.input(self.buffer[..n].to_vec());
+                true
+            }
             // EIO: a group that nobody can continue, or a terminal that is gone. A pipe can only say that it has ended.
-            Err(_) => Got::End,
+            _ => {
+                self.channels.input(Vec::new());
+                false
+            }
         }
     }
+}
+
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    poll(&[(fd, Ready::READ)], 0).is_ok_and(|ready| ready[0].readable || ready[0].over)
 }

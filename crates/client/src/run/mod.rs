@@ -6,6 +6,8 @@
 
 mod asking;
 mod channels;
+mod copy;
+mod giving;
 mod hub;
 mod input;
 mod late;
@@ -16,7 +18,7 @@ mod queue;
 
 use channels::Channels;
 use hub::Hub;
-use input::Reader;
+use input::{Reader, Source};
 use kern::own::ENOENT;
 use kern::relay::{Relay, RELAY};
 use kern::{own, pty, signal};
@@ -122,7 +124,12 @@ fn exec_here(argv: &[OsString]) -> Fault {
 fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<Arc<Channels>> {
     let copies = copies.into_iter().map(|c| Ok((c.node, key(&c.key)?))).collect::<Result<Vec<_>>>()?;
     let nodes: Vec<NodeId> = copies.iter().map(|(node, _)| *node).collect();
-    let channels = Arc::new(Channels::new(copies)?);
+    let source = match (program::input_is_terminal(), run.terminal) {
+        (false, _) => Source::Ours,
+        (true, false) => Source::Terminal,
+        (true, true) => Source::Keys,
+    };
+    let channels = Arc::new(Channels::new(copies, source != Source::Ours)?);
     RELAY.set_bell(channels.hub.as_fd());
     if run.terminal {
         if let Ok(found) = pty::Modes::of(std::io::stdin().as_fd()) {
@@ -138,7 +145,7 @@ fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<Arc<Channels>> 
         spawn(&format!("{stream:?}"), move || Writer::new(&channels, stream, lines).run())?;
     }
     let reader = channels.clone();
-    spawn("In", move || Reader::new(&reader).run())?;
+    spawn("In", move || Reader::new(&reader, source).run())?;
     Ok(channels)
 }
 

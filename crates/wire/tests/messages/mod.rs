@@ -310,6 +310,6 @@ pub(crate) fn chunks() -> Variants<Chunk> {
         Window => window().prop_map(Chunk::Window),
         Ended => Just(Chunk::Ended),
         Wanted => Just(Chunk::Wanted),
-        Quiet => any::<bool>().prop_map(|on| Chunk::Quiet { on }),
+        Quiet => any::<(bool, bool)>().prop_map(|(on, polls)| Chunk::Quiet { on, polls }),
     }
 }

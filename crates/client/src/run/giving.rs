@@ -1,0 +1,155 @@
+//! Giving input to the copies: when our own standard input may be read, and what follows from that.
+
+use super::channels::{Channels, State};
+use super::copy::Copy;
+use std::sync::{MutexGuard, PoisonError};
+use wire::stream::{Chunk, Stream, PIECE};
+
+/// What the reader of standard input may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Allowed {
+    /// Read at most so many bytes.
+    Read(usize),
+    /// Nothing now.
+    Wait,
+    /// Nothing any more: no copy takes input.
+    Over,
+}
+
+/// Which processes on a node want input that is not read ahead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wanting {
+    /// Those that block in reading: as the kernel's job control sees it, for which poll(2) is no reading.
+    Reads,
+    /// Those that wait for input in any way.
+    Waits,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Input {
+    /// A copy wants what it was asked for.
+    wanted: bool,
+    asked: Option<Wanting>,
+    ended: bool,
+    /// The descendants of an ended program go on to get input: there is one copy, and our input is no terminal, which is the job's alone.
+    pub(super) outlives: bool,
+    /// They do so now.
+    pub(super) outlived: bool,
+}
+
+impl Input {
+    pub(super) fn new(outlives: bool) -> Input {
+        Input { outlives, ..Input::default() }
+    }
+
+    fn question(self) -> Chunk {
+        Chunk::Quiet { on: self.asked.is_some(), polls: self.asked == Some(Wanting::Waits) }
+    }
+
+    /// This copy takes input, as far as we know.
+    fn is_for(self, copy: &Copy) -> bool {
+        copy.input && !self.ended && (self.outlived || !copy.over)
+    }
+
+    /// Nothing is left to do for this copy but to close its channel.
+    pub(super) fn is_finished(self, copy: &Copy) -> bool {
+        copy.over && copy.closed == [true; 2] && !self.is_left_to(copy)
+    }
+
+    /// The copy's descendants get input from now on, or as soon as there is a process to give it.
+    fn is_left_to(self, copy: &Copy) -> bool {
+        copy.over && copy.input && !self.ended && self.outlives
+    }
+
+    /// What a channel must be told that comes late.
+    pub(super) fn so_far(self) -> impl Iterator<Item = Chunk> {
+        let question = self.asked.map(|_| self.question());
+        question.into_iter().chain(self.ended.then_some(Chunk::End { stream: Stream::In }))
+    }
+}
+
+impl State {
+    /// Asks every copy whether it wants input, or (`None`) takes that back.
+    fn ask(&mut self, asked: Option<Wanting>) {
+        self.input.asked = asked;
+        self.input.wanted = false;
+        let input = self.input;
+        self.tell(&input.question(), |_, copy| input.is_for(copy));
+    }
+
+    /// A copy wants input.
+    pub(super) fn want(&mut self) {
+        self.input.wanted = self.input.asked.is_some();
+    }
+}
+
+impl Channels {
+    /// Whoever reads our input holds this until the bytes are given: the process may not be doubled meanwhile.
+    pub(crate) fn reading(&self) -> MutexGuard<'_, ()> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn allowed(&self) -> Allowed {
+        let state = self.lock();
+        let mut takers = state.copies.iter().filter(|copy| state.input.is_for(copy)).peekable();
+        if takers.peek().is_none() {
+            let left = state.copies.iter().any(|copy| state.input.is_left_to(copy));
+            return if left { Allowed::Wait } else { Allowed::Over };
+        }
+        let room = takers.map(|c| if c.channel.is_some() { c.credit as usize } else { 0 }).min().unwrap_or(0);
+        match room {
+            0 => Allowed::Wait,
+            n => Allowed::Read(n.min(PIECE)),
+        }
+    }
+
+    /// Input for every copy; no bytes: the end of it.
+    pub(crate) fn input(&self, bytes: Vec<u8>) {
+        let mut state = self.lock();
+        let used = bytes.len() as u32;
+        let ended = bytes.is_empty();
+        let chunk = match ended {
+            true => Chunk::End { stream: Stream::In },
+            false => Chunk::Data { stream: Stream::In, bytes },
+        };
+        let input = state.input;
+        state.tell(&chunk, |_, copy| {
+            copy.credit = copy.credit.saturating_sub(used);
+            input.is_for(copy)
+        });
+        state.input.ended |= ended;
+        drop(state);
+        if ended {
+            // A channel may have waited for nothing else.
+            self.hub.wake();
+        }
+    }
+
+    /// Input is not read ahead: the copies are asked whether they want it. The first that does ends the question.
+    pub(crate) fn ask(&self, wanting: Wanting) {
+        self.lock().ask(Some(wanting));
+    }
+
+    /// Input is read ahead.
+    pub(crate) fn ask_no_more(&self) {
+        let mut state = self.lock();
+        if state.input.asked.is_some() {
+            state.ask(None);
+        }
+    }
+
+    /// What the copies were last asked.
+    pub(crate) fn asked(&self) -> Option<Wanting> {
+        self.lock().input.asked
+    }
+
+    /// Whether input is wanted in this way; says so once.
+    pub(crate) fn take_wanted(&self, wanting: Wanting) -> bool {
+        let input = &mut self.lock().input;
+        let wanted = input.wanted && input.asked == Some(wanting);
+        if wanted {
+            (input.wanted, input.asked) = (false, None);
+        }
+        wanted
+    }
+}
