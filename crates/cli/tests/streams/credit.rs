@@ -21,6 +21,7 @@ pub(crate) fn add(trials: &mut Vec<Trial>) {
     trials.push(trial("a_relay_that_takes_nothing_gets_its_credit_and_no_more", lazy_relay));
     trials.push(trial("a_channel_that_breaks_ends_both_sides", broken_channel));
     trials.push(trial("a_relay_that_is_not_there", unreachable_relay));
+    trials.push(trial("ends_that_come_in_one_piece_with_the_programs_end", ends_in_one_piece));
 }
 
 fn socket_pair() -> (OwnedFd, OwnedFd) {
@@ -70,6 +71,33 @@ fn greedy_node() {
     run.stderr.take().expect("piped").read_to_string(&mut text).expect("its errors");
     assert!(text.contains("sent more than it may"), "{text}");
     run.wait().expect("its end");
+}
+
+/// The relay has taken everything from the socket when the program's end stops it: what is behind that is in its own
+/// memory, and no poller tells of it.
+fn ends_in_one_piece() {
+    let daemon = Daemon::new(Arc::new(Streams::start().expect("streams")));
+    let mut command = shoal_run(&daemon, "", &["x"]);
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
+    let client = daemon.accept(1);
+    let (relay, node) = socket_pair();
+    client.say(&Answer::Channel { copy: 0 }, Some(relay.as_fd()));
+    drop(relay);
+    let mut node = Secure::channel_dialler(node, &[1; 32]).expect("a channel");
+    assert!(drive(&mut node, |node| node.established()));
+    let text = |text: &[u8]| Chunk::Data { stream: Stream::Out, bytes: text.to_vec() };
+    let end = |stream| Chunk::End { stream };
+    for chunk in [text(b"early "), Chunk::Ended, text(b"late"), end(Stream::Out), end(Stream::Err)] {
+        node.send(&chunk).expect("queued");
+    }
+    node.flush().expect("one record");
+    client.say(&Answer::Ended { copy: 0, exit: vocab::Exit::Code(4) }, None);
+    assert_eq!(run.wait().expect("its end").code(), Some(4));
+    let ended = drive(&mut node, |_| false);
+    assert!(!ended, "the relay of late output has left");
+    let mut output = Vec::new();
+    run.stdout.take().expect("piped").read_to_end(&mut output).expect("its output");
+    assert_eq!(output, b"early late");
 }
 
 /// Streams of a program that is not there, and the relay's side of their channel.

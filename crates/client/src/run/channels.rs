@@ -37,6 +37,8 @@ pub(crate) struct Copy {
     closed: [bool; 2],
     /// Not all could be written at once: the poller waits until it can.
     writing: bool,
+    /// Not all that has been received has been taken. The poller knows nothing of that, so it is said here, and goes with the copy.
+    in_hand: bool,
 }
 
 impl Copy {
@@ -52,6 +54,7 @@ impl Copy {
             due: [CREDIT; 2],
             closed: [false; 2],
             writing: false,
+            in_hand: false,
         }
     }
 
@@ -123,6 +126,11 @@ impl State {
 }
 
 impl State {
+    fn with_something_in_hand(&self) -> Vec<usize> {
+        let some = |copy: &Copy| copy.in_hand && copy.channel.is_some() && !self.paused;
+        self.copies.iter().enumerate().filter(|(_, copy)| some(copy)).map(|(number, _)| number).collect()
+    }
+
     fn pause(&mut self) {
         self.paused = true;
         for channel in self.copies.iter().filter_map(|c| c.channel.as_ref()) {
@@ -272,18 +280,16 @@ impl Channels {
         self.poller.add(daemon, DAEMON, Interest::READ)
     }
 
-    /// Waits until there is something to do (`more`: only looks), and deals with what the channels brought.
-    /// True: some have more.
-    pub(crate) fn wait(&self, ready: &mut Vec<Ready>, more: bool) -> Result<bool> {
-        self.poller.wait(ready, more.then_some(0))?;
+    /// Waits until there is something to do, and deals with what the channels brought.
+    pub(crate) fn wait(&self, ready: &mut Vec<Ready>) -> Result<()> {
+        let in_hand = self.lock().with_something_in_hand();
+        self.poller.wait(ready, (!in_hand.is_empty()).then_some(0))?;
         if self.hub.drain() {
             self.reader.wake();
         }
-        let mut more = false;
-        for channel in ready.iter().filter(|r| r.token < DAEMON) {
-            more |= self.receive(channel.token as usize);
-        }
-        Ok(more)
+        let told = ready.iter().map(|r| r.token).filter(|token| *token < DAEMON).map(|token| token as usize);
+        in_hand.iter().copied().chain(told.filter(|number| !in_hand.contains(number))).for_each(|n| self.receive(n));
+        Ok(())
     }
 
     /// A channel has been connected: what was said before goes to it too.
@@ -307,34 +313,30 @@ impl Channels {
         Ok(())
     }
 
-    /// Deals with what has come over the channel of copy `number`; true: there is more.
-    fn receive(&self, number: usize) -> bool {
+    /// Deals with what has come over the channel of copy `number`.
+    fn receive(&self, number: usize) {
         let mut state = self.lock();
         if state.paused {
-            return false;
+            return;
         }
         let received = match state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
             Some(channel) => channel.receive(),
-            None => return false,
+            None => return,
         };
         // Whole messages that came before an end or a failure still count.
         let taken = self.take_all(&mut state, number);
-        let flushed = match state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
+        let paused = state.paused;
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        let flushed = match &mut copy.channel {
             Some(channel) => channel.flush(),
             None => Ok(()),
         };
-        match received.and_then(|more| taken.and(flushed).map(|()| more)) {
-            Ok(_) if state.paused => false,
-            Ok(more) => {
-                if let Some(copy) = state.copies.get_mut(number) {
-                    copy.watch(&self.poller, number);
-                }
-                more
-            }
-            Err(fault) => {
-                self.broke(&mut state, number, &fault);
-                false
-            }
+        // A flush that fails takes in the peer's last words, and the channel tells the failure again.
+        copy.in_hand = paused || flushed.is_err() || received.as_ref().is_ok_and(|more| *more);
+        match taken.and(if paused { Ok(false) } else { received }) {
+            Ok(_) if paused => {}
+            Ok(_) => copy.watch(&self.poller, number),
+            Err(fault) => self.broke(&mut state, number, &fault),
         }
     }
 

@@ -45,11 +45,11 @@ impl Hub {
         if let Some(asking) = &self.asking {
             self.channels.listen(asking.as_fd())?;
         }
-        let (mut ready, mut more) = (Vec::new(), false);
+        let mut ready = Vec::new();
         // What came together with the first answer is there already.
         self.hear_daemon();
         loop {
-            more = self.channels.wait(&mut ready, more)?;
+            self.channels.wait(&mut ready)?;
             self.hear_daemon();
             self.tell_window();
             let unfinished = self.channels.close_finished();

@@ -17,12 +17,8 @@ pub(super) fn relay(channels: &Channels, lines: [Option<Lines>; 2]) {
     }
     let [output, errors] = lines;
     let mut writers = [Writer::new(channels, Stream::Out, output), Writer::new(channels, Stream::Err, errors)];
-    let (mut ready, mut more) = (Vec::new(), true);
-    while channels.close_finished() {
-        match channels.wait(&mut ready, more) {
-            Ok(now) => more = now,
-            Err(_) => return,
-        }
+    let mut ready = Vec::new();
+    while channels.close_finished() && channels.wait(&mut ready).is_ok() {
         writers.iter_mut().for_each(Writer::catch_up);
     }
 }
