@@ -1,49 +1,61 @@
 //! How often the agent wakes for records and tells the front end: at once when it is quiet, every millisecond in a storm of forks. So a fork
 //! costs no wake-up each, and short lives have time to cancel out.
 
-/// Microseconds between wakes, and between batches, in a storm.
+/// Microseconds between looks at the records, and between batches, in a storm.
 const STORM_US: u64 = 1_000;
 /// Wakes closer together than this, so many in a row, are a storm.
-const CLOSE_US: u64 = 300;
+const CLOSE_US: u64 = 2_000;
 const MANY: u32 = 4;
+/// After so many looks in a row that found nothing it is over.
+const CALM: u32 = 4;
 
 /// The state of both.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     last_wake_us: u64,
     close: u32,
-    /// Records do not wake until then.
-    resume_us: Option<u64>,
+    /// It is a storm: when to look next.
+    look_us: Option<u64>,
+    /// Were there records since the last look?
+    some: bool,
+    calm: u32,
     next_tell_us: u64,
     hurry: bool,
 }
 
 impl Pace {
-    /// Records have woken the loop. `true`: it is a storm, and they shall not do so until [`Pace::resume_us`].
+    /// Records have woken the loop. `true`: from now on it is a storm, and they are to be looked at when [`Pace::look_us`] says.
     pub(crate) fn woken(&mut self, now_us: u64) -> bool {
         let close = now_us.saturating_sub(self.last_wake_us) < CLOSE_US;
         self.last_wake_us = now_us;
         self.close = if close { self.close + 1 } else { 0 };
-        let storm = self.close >= MANY;
-        if storm {
-            self.resume_us = Some(now_us + STORM_US);
+        let begins = self.close >= MANY && self.look_us.is_none();
+        if begins {
+            self.look_us = Some(now_us + STORM_US);
+            self.calm = 0;
         }
-        storm
+        begins
     }
 
-    pub(crate) fn resume_us(&self) -> Option<u64> {
-        self.resume_us
+    /// There were records.
+    pub(crate) fn recorded(&mut self) {
+        self.some = true;
     }
 
-    /// Shall records wake again, from now on? If they do so at once, the storm goes on.
-    pub(crate) fn resumes(&mut self, now_us: u64) -> bool {
-        let due = self.resume_us.is_some_and(|at| at <= now_us);
-        if due {
-            self.resume_us = None;
-            self.last_wake_us = now_us;
-            self.close = MANY - 1;
+    pub(crate) fn look_us(&self) -> Option<u64> {
+        self.look_us
+    }
+
+    /// They have been looked at. `true`: the storm is over, and they shall wake again.
+    pub(crate) fn looked(&mut self, now_us: u64) -> bool {
+        if self.look_us.is_none_or(|at| at > now_us) {
+            return false;
         }
-        due
+        self.calm = if std::mem::take(&mut self.some) { 0 } else { self.calm + 1 };
+        let over = self.calm >= CALM;
+        self.look_us = (!over).then_some(now_us + STORM_US);
+        self.close = 0;
+        over
     }
 
     /// Somebody waits for what will be told: `shoal run` for its program, a shell for its job.
@@ -74,16 +86,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_storm_wakes_every_millisecond_and_quiet_ends_it() {
+    fn in_a_storm_it_looks_every_millisecond_and_calm_ends_it() {
         let mut pace = Pace::default();
         assert!(!pace.woken(10_000));
         assert!((1..MANY.into()).all(|n| !pace.woken(10_000 + n * 20)));
         assert!(pace.woken(10_100));
-        assert_eq!(pace.resume_us(), Some(11_100));
-        assert!(!pace.resumes(11_000) && pace.resumes(11_100) && !pace.resumes(11_200));
-        assert!(pace.woken(11_150), "it goes on at once");
-        assert!(pace.resumes(12_150));
-        assert!(!pace.woken(20_000) && !pace.woken(20_100));
+        assert!(!pace.woken(10_110), "it has begun already");
+        assert_eq!(pace.look_us(), Some(11_100));
+        pace.recorded();
+        assert!(!pace.looked(11_000) && !pace.looked(11_100));
+        assert_eq!(pace.look_us(), Some(12_100));
+        let mut now = 11_100;
+        for _ in 1..CALM {
+            now += STORM_US;
+            assert!(!pace.looked(now));
+        }
+        assert!(pace.looked(now + STORM_US));
+        assert_eq!(pace.look_us(), None);
+        assert!(!pace.woken(50_000) && !pace.woken(60_000));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::agent::{Agent, Token};
 use kern::clock::{boottime_us, monotonic_us};
-use kern::epoll::{Interest, Ready};
+use kern::epoll::Ready;
 use vocab::{Fault, Result};
 
 /// Stand-ins that were answered and are not back are looked after this often, in microseconds.
@@ -60,8 +60,9 @@ impl Agent {
         }
         self.look_again();
         let now = monotonic_us();
-        if self.pace.resumes(now) {
-            self.poll_records(Interest::READ)?;
+        if self.pace.looked(now) {
+            self.records.bell(true)?;
+            self.watch(); // what came while it was off
         }
         if self.uplink.due_us().is_some_and(|due| due <= now) {
             self.serve_link();
@@ -77,13 +78,9 @@ impl Agent {
     /// Records have woken us. In a storm they need not: every turn of the loop reads them.
     fn pace_records(&mut self) -> Result<()> {
         if self.pace.woken(monotonic_us()) {
-            self.poll_records(Interest::empty())?;
+            self.records.bell(false)?;
         }
         Ok(())
-    }
-
-    fn poll_records(&self, interest: Interest) -> Result<()> {
-        self.records.fds().try_for_each(|fd| self.poller.modify(fd, Token::Records.number(), interest))
     }
 
     fn timeout_us(&self) -> u64 {
@@ -95,7 +92,7 @@ impl Agent {
             self.asks.due_us(),
             self.let_go_at(),
             self.ghosts.late().then_some(now + LOOK_AFTER_US),
-            self.pace.resume_us(),
+            self.pace.look_us(),
             self.has_news().then(|| self.pace.tell_us()),
         ];
         let next = moments.into_iter().flatten().min().unwrap_or(u64::MAX);

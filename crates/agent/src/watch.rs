@@ -16,7 +16,9 @@ impl Agent {
     pub(crate) fn watch(&mut self) {
         let mut records = std::mem::take(&mut self.scratch);
         records.clear();
-        self.records.drain(&mut records);
+        if self.records.drain(&mut records) > 0 {
+            self.pace.recorded();
+        }
         for record in &records {
             self.record(record);
         }

@@ -29,16 +29,24 @@ pub enum What {
     Lost { count: u64 },
 }
 
-/// The rings of all processors.
+/// The rings of all processors, and the bells that say at once that there is something in them.
+///
+/// A record that wakes raises an interrupt on its own processor (linux: `perf_output_wakeup`, irq_work), which costs its task 8 us on a virtual
+/// machine even when nobody polls (docs/decisions/records-without-wakes.md). So a ring wakes only when much is unread, and a
+/// second event on each processor, the bell, wakes for every record and can be switched off.
 #[derive(Debug)]
 pub struct Records {
     rings: Vec<Ring>,
+    bells: Vec<Bell>,
 }
 
 /// Pages per ring that lost nothing in 40,000 forks with a stalled reader (GHOSTS.md, "Events").
 pub const PAGES: usize = 256;
 
 const PAGE: usize = 4096;
+
+/// Unread bytes of a ring that wake the reader without a bell: about forty tasks that were made and have ended.
+const ALARM: u32 = 4096;
 
 const RECORD_LOST: u32 = 2;
 const RECORD_COMM: u32 = 3;
@@ -89,13 +97,31 @@ impl Records {
     /// # Errors
     /// `Sys`: EACCES or EPERM without CAP_PERFMON, EINVAL for a directory that is not of the v2 tree.
     pub fn open(cgroup: Option<BorrowedFd<'_>>, pages: usize) -> Result<Records> {
-        let rings = online()?.into_iter().map(|cpu| Ring::open(cgroup, cpu, pages)).collect::<Result<_>>()?;
-        Ok(Records { rings })
+        let processors = online()?;
+        let rings = processors.iter().map(|cpu| Ring::open(cgroup, *cpu, pages)).collect::<Result<_>>()?;
+        let bells = processors.iter().map(|cpu| Bell::open(cgroup, *cpu)).collect::<Result<_>>()?;
+        Ok(Records { rings, bells })
     }
 
-    /// The descriptors to poll: readable when there are records.
+    /// The descriptors to poll: readable when there are records, unless the bell is off and they are few.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.rings.iter().map(|ring| ring.fd.as_fd())
+        self.rings.iter().map(|ring| ring.fd.as_fd()).chain(self.bells.iter().map(|bell| bell.fd.as_fd()))
+    }
+
+    /// Switches the bell on or off. With it off a record costs its task a tenth of a microsecond instead of eight, and the reader has to look
+    /// by itself; after switching it on, too, for what came before.
+    ///
+    /// # Errors
+    /// `Sys` from ioctl(2), which perf_event_open(2) does not foresee here.
+    pub fn bell(&self, on: bool) -> Result<()> {
+        const ENABLE: libc::Ioctl = 0x2400;
+        const DISABLE: libc::Ioctl = 0x2401;
+        for bell in &self.bells {
+            // SAFETY: takes numbers only.
+            let ret = unsafe { libc::ioctl(bell.fd.as_raw_fd(), if on { ENABLE } else { DISABLE }, 0) };
+            sys::checked(ret.into(), || "switch the bell of task records".into())?;
+        }
+        Ok(())
     }
 
     /// Appends all records there are, in the order of their time, and returns how many.
@@ -122,52 +148,94 @@ impl Records {
 #[derive(Debug)]
 struct Ring {
     fd: OwnedFd,
-    base: std::ptr::NonNull<u8>,
+    map: Map,
     /// Bytes of the data area, a power of two.
     size: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and is used through `&mut self` only.
-unsafe impl Send for Ring {}
+/// Its records are written nowhere but over each other: only its waking counts.
+#[derive(Debug)]
+struct Bell {
+    fd: OwnedFd,
+    _map: Map,
+}
+
+impl Bell {
+    fn open(cgroup: Option<BorrowedFd<'_>>, cpu: i32) -> Result<Bell> {
+        let fd = event(cgroup, cpu, 1)?;
+        // Read-only: the kernel writes on when it is full, and wakes.
+        let map = Map::new(&fd, 2, libc::PROT_READ)?;
+        Ok(Bell { fd, _map: map })
+    }
+}
+
+/// The software event that records tasks, waking whoever polls it when `alarm` bytes have come.
+fn event(cgroup: Option<BorrowedFd<'_>>, cpu: i32, alarm: u32) -> Result<OwnedFd> {
+    const PID_CGROUP: u64 = 4;
+    const CLOEXEC: u64 = 8;
+    let attr = Attr {
+        kind: TYPE_SOFTWARE,
+        size: size_of::<Attr>() as u32,
+        config: SW_DUMMY,
+        sample_type: SAMPLE_TIME,
+        // Woken by bytes, not by events: wakeup_events = 1 never wakes for records that are no samples.
+        flags: FLAG_EXCLUDE_KERNEL
+            | FLAG_COMM
+            | FLAG_TASK
+            | FLAG_WATERMARK
+            | FLAG_SAMPLE_ID_ALL
+            | FLAG_COMM_EXEC
+            | FLAG_USE_CLOCKID,
+        wakeup_watermark: alarm,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Attr::default()
+    };
+    let (pid, flags) = cgroup.map_or((-1, CLOEXEC), |dir| (dir.as_raw_fd(), CLOEXEC | PID_CGROUP));
+    // SAFETY: `attr` is a perf_event_attr of the size it says; the rest are numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &attr, pid, cpu, -1, flags) };
+    sys::own(fd, || format!("open task records of CPU {cpu}"))
+}
+
+/// The memory that an event writes to: a page of counters, then data.
+#[derive(Debug)]
+struct Map {
+    base: std::ptr::NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone; a ring uses it through `&mut self` only.
+unsafe impl Send for Map {}
+
+impl Map {
+    fn new(fd: &OwnedFd, pages: usize, protection: i32) -> Result<Map> {
+        let length = pages * PAGE;
+        // SAFETY: a new mapping of our own descriptor, at an address the kernel chooses.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        sys::checked(base as i64, || format!("map {pages} pages of task records"))?;
+        let base = std::ptr::NonNull::new(base.cast()).ok_or_else(|| Fault::bug("mmap returned null"))?;
+        Ok(Map { base, length })
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `new` made, with the same length; nothing refers to it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
 
 impl Ring {
     fn open(cgroup: Option<BorrowedFd<'_>>, cpu: i32, pages: usize) -> Result<Ring> {
-        const PID_CGROUP: u64 = 4;
-        const CLOEXEC: u64 = 8;
-        let attr = Attr {
-            kind: TYPE_SOFTWARE,
-            size: size_of::<Attr>() as u32,
-            config: SW_DUMMY,
-            sample_type: SAMPLE_TIME,
-            // Woken by bytes, not by events: wakeup_events = 1 never wakes for records that are no samples.
-            flags: FLAG_EXCLUDE_KERNEL
-                | FLAG_COMM
-                | FLAG_TASK
-                | FLAG_WATERMARK
-                | FLAG_SAMPLE_ID_ALL
-                | FLAG_COMM_EXEC
-                | FLAG_USE_CLOCKID,
-            wakeup_watermark: 1,
-            clockid: libc::CLOCK_MONOTONIC,
-            ..Attr::default()
-        };
-        let (pid, flags) = cgroup.map_or((-1, CLOEXEC), |dir| (dir.as_raw_fd(), CLOEXEC | PID_CGROUP));
-        // SAFETY: `attr` is a perf_event_attr of the size it says; the rest are numbers.
-        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &attr, pid, cpu, -1, flags) };
-        let fd = sys::own(fd, || format!("open task records of CPU {cpu}"))?;
-        let length = (pages + 1) * PAGE;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of our own descriptor, at an address the kernel chooses.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
-        sys::checked(base as i64, || format!("map {pages} pages of task records of CPU {cpu}"))?;
-        let base = std::ptr::NonNull::new(base.cast()).ok_or_else(|| Fault::bug("mmap returned null"))?;
-        Ok(Ring { fd, base, size: pages * PAGE })
+        let size = pages * PAGE;
+        let fd = event(cgroup, cpu, ALARM.min(size as u32 / 2))?;
+        let map = Map::new(&fd, pages + 1, libc::PROT_READ | libc::PROT_WRITE)?;
+        Ok(Ring { fd, map, size })
     }
 
     /// data_head at 1024 and data_tail at 1032 of struct perf_event_mmap_page.
     fn counter(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: within the first page of the live mapping, aligned to 8, shared with the kernel by atomics only.
-        unsafe { self.base.add(offset).cast::<AtomicU64>().as_ref() }
+        unsafe { self.map.base.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
     fn read(&mut self, into: &mut Vec<Record>) {
@@ -192,16 +260,9 @@ impl Ring {
         for (i, byte) in bytes.iter_mut().take(size).enumerate() {
             let at = (position as usize + i) & (self.size - 1);
             // SAFETY: below `size`, so inside the data area; the kernel does not write between tail and head.
-            *byte = unsafe { self.base.add(PAGE + at).read() };
+            *byte = unsafe { self.map.base.add(PAGE + at).read() };
         }
         bytes
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping that `open` made, with the same length; nothing refers to it any more.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.size + PAGE) };
     }
 }
 
