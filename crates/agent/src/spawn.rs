@@ -3,8 +3,8 @@
 //! | state of a start | next |
 //! |---|---|
 //! | queued | its turn: planned |
-//! | making | every stand-in made: spawning; one failed: not started |
-//! | spawning | exec'd: a body; failed: not started |
+//! | making | every stand-in made: spawning; one failed: not started; one that it needs ended: queued |
+//! | spawning | exec'd: a body; failed, or the parent's stand-in was killed: not started |
 
 use crate::agent::Agent;
 use crate::kin::{self, Make, Place, NURSERY, STEP_PARENT};
@@ -43,6 +43,17 @@ struct Making {
     parent: Pid,
     place: Place,
     phase: Phase,
+}
+
+impl Making {
+    /// Does it wait for what this stand-in was told last?
+    fn waits_for(&self, who: Pid) -> bool {
+        match &self.phase {
+            Phase::Idle => false,
+            Phase::Cloning(make) => make.maker == who,
+            Phase::Dressing { pid, .. } => *pid == who,
+        }
+    }
 }
 
 enum Phase {
@@ -98,6 +109,16 @@ impl Starts {
     /// Has it been handed to its parent's stand-in, and not exec'd as far as we know?
     pub(crate) fn is_starting(&self, pid: Pid) -> bool {
         self.spawning.get(&pid).is_some_and(|spawning| !spawning.started)
+    }
+
+    /// A process elsewhere has ended: nothing is to be made for it any more.
+    pub(crate) fn forget_kin(&mut self, pid: Pid) {
+        let making = self.making.iter_mut().map(|making| &mut making.work);
+        for work in self.queue.iter_mut().chain(making) {
+            if let Work::Program { kin, .. } = work {
+                kin.retain(|person| person.pid != pid);
+            }
+        }
     }
 
     /// Does a start need this stand-in?
@@ -158,7 +179,7 @@ impl Agent {
     }
 
     /// Goes on with the oldest start that waits, if none is being made.
-    fn next_start(&mut self) {
+    pub(crate) fn next_start(&mut self) {
         while self.starts.making.is_none() {
             // Its parent, or the leader of its group, is about to be a body: then it is planned with that.
             let waits = self.starts.queue.front().is_some_and(|work| self.starts.follows_another(work));
@@ -173,6 +194,11 @@ impl Agent {
                 }
             };
             match planned {
+                // The number of one that has ended is free once its parent here has waited for it.
+                Ok((makes, ..)) if makes.iter().any(|make| self.stands.leaves(make.person.pid)) => {
+                    self.starts.queue.push_front(work);
+                    return;
+                }
                 Ok((makes, parent, place)) => {
                     let makes = makes.into();
                     self.starts.making = Some(Making { work, makes, parent, place, phase: Phase::Idle });
@@ -206,7 +232,13 @@ impl Agent {
     /// Makes the next stand-in of the start that is being made, or hands over the program.
     fn make_next(&mut self) {
         let Some(making) = &mut self.starts.making else { return };
-        let Some(make) = making.makes.pop_front() else { return self.all_made() };
+        let next = making.makes.pop_front();
+        let by = next.as_ref().map_or(making.parent, |make| make.maker);
+        let handle = next.is_none() && matches!(making.work, Work::Handle { .. });
+        if by != NURSERY && !handle && self.stands.get(by).is_none_or(|stand| stand.ending) {
+            return self.plan_again();
+        }
+        let Some(make) = next else { return self.all_made() };
         let maker = if make.maker == NURSERY { self.nursery } else { make.maker };
         let pid = if make.person.pid == STEP_PARENT { Pid::NONE } else { make.person.pid };
         let command = Command::Clone { pid, sibling: make.sibling, name: Name::new(&make.person.name) };
@@ -217,6 +249,35 @@ impl Agent {
         }
         making.phase = Phase::Cloning(make);
         self.ghosts.command(maker, command);
+    }
+
+    /// What was planned cannot be made, because somebody has ended that it needs.
+    fn plan_again(&mut self) {
+        let Some(making) = self.starts.making.take() else { return };
+        if let Phase::Cloning(make) = making.phase {
+            if self.proc.stat(make.person.pid).is_err() {
+                self.stands.remove(make.person.pid);
+            }
+        }
+        self.starts.queue.push_front(making.work);
+        self.next_start();
+    }
+
+    /// A stand-in has ended, and will not report what it was told.
+    pub(crate) fn maker_gone(&mut self, pid: Pid) {
+        if self.starts.making.as_ref().is_some_and(|making| making.waits_for(pid)) {
+            self.plan_again();
+        }
+        let lost = |(child, s): (&Pid, &Spawning)| (s.parent == pid && !s.in_place && !s.started).then_some(*child);
+        let lost: Vec<Pid> = self.starts.spawning.iter().filter_map(lost).collect();
+        for child in lost {
+            // One that it has cloned goes on without it.
+            if self.proc.stat(child).is_err() {
+                if let Some(spawning) = self.starts.spawning.remove(&child) {
+                    self.could_not(spawning, ESRCH);
+                }
+            }
+        }
     }
 
     /// A stand-in has done a command that makes or dresses one.
