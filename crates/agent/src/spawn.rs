@@ -22,16 +22,28 @@ use wire::run::Program;
 
 /// What is to be made.
 enum Work {
-    /// A program, with its ends of the standard streams.
-    Program { person: Person, program: Box<Program>, kin: Vec<Person>, ends: ChildEnds },
+    Program(Box<Start>),
     /// A stand-in that somebody wants a handle on.
-    Handle { person: Person },
+    Handle {
+        person: Person,
+    },
+}
+
+/// A program that is to be started, with its ends of the standard streams.
+struct Start {
+    person: Person,
+    program: Program,
+    kin: Vec<Person>,
+    ends: ChildEnds,
+    /// How often its group has gone before it could join.
+    misses: u32,
 }
 
 impl Work {
     fn pid(&self) -> Pid {
         match self {
-            Work::Program { person, .. } | Work::Handle { person } => person.pid,
+            Work::Program(start) => start.person.pid,
+            Work::Handle { person } => person.pid,
         }
     }
 }
@@ -70,10 +82,9 @@ enum Phase {
 
 /// The program has been handed to its parent's stand-in.
 struct Spawning {
-    person: Person,
+    start: Box<Start>,
     parent: Pid,
     prepared: Prepared,
-    ends: ChildEnds,
     started: bool,
     /// `parent` is its parent all the same: its own stand-in execs.
     in_place: bool,
@@ -97,7 +108,8 @@ impl Starts {
     }
 
     fn follows_another(&self, work: &Work) -> bool {
-        let Work::Program { person, .. } = work else { return self.is_starting(work.pid()) };
+        let Work::Program(start) = work else { return self.is_starting(work.pid()) };
+        let person = &start.person;
         [person.ppid, person.pgid, person.sid].into_iter().any(|pid| pid != person.pid && self.is_starting(pid))
     }
 
@@ -115,8 +127,8 @@ impl Starts {
     pub(crate) fn forget_kin(&mut self, pid: Pid) {
         let making = self.making.iter_mut().map(|making| &mut making.work);
         for work in self.queue.iter_mut().chain(making) {
-            if let Work::Program { kin, .. } = work {
-                kin.retain(|person| person.pid != pid);
+            if let Work::Program(start) = work {
+                start.kin.retain(|person| person.pid != pid);
             }
         }
     }
@@ -124,7 +136,10 @@ impl Starts {
     /// Does a start need this stand-in?
     pub(crate) fn needs(&self, pid: Pid) -> bool {
         self.making.is_some()
-            || self.spawning.values().any(|s| s.parent == pid || s.person.pgid == pid || s.person.pid == pid)
+            || self
+                .spawning
+                .values()
+                .any(|s| s.parent == pid || [s.start.person.pgid, s.start.person.pid].contains(&pid))
     }
 }
 
@@ -139,7 +154,8 @@ impl Agent {
         match free {
             Ok(ends) => {
                 let kin = kin.into_iter().map(|kin| kin.person).collect();
-                self.starts.queue.push_back(Work::Program { person, program: Box::new(program), kin, ends });
+                let start = Start { person, program, kin, ends, misses: 0 };
+                self.starts.queue.push_back(Work::Program(Box::new(start)));
                 self.next_start();
             }
             Err(fault) => self.not_started(pid, fault),
@@ -185,7 +201,8 @@ impl Agent {
             let waits = self.starts.queue.front().is_some_and(|work| self.starts.follows_another(work));
             let Some(work) = (if waits { None } else { self.starts.queue.pop_front() }) else { return };
             let planned = match &work {
-                Work::Program { person, kin, ends, .. } => {
+                Work::Program(start) => {
+                    let Start { person, kin, ends, .. } = &**start;
                     kin::plan(person, ends.terminal, kin, &self.stands, &self.bodies)
                         .map(|plan| (plan.makes, plan.parent, plan.place))
                 }
@@ -211,9 +228,9 @@ impl Agent {
 
     fn work_failed(&mut self, work: Work, fault: Fault) {
         match work {
-            Work::Program { person, ends, .. } => {
-                self.streams.close(ends.id);
-                self.not_started(person.pid, fault);
+            Work::Program(start) => {
+                self.streams.close(start.ends.id);
+                self.not_started(start.person.pid, fault);
             }
             Work::Handle { person } => {
                 warn!(%fault, "no stand-in for a handle");
@@ -344,20 +361,21 @@ impl Agent {
         let Some(Making { work, parent, place, .. }) = self.starts.making.take() else { return };
         match work {
             Work::Handle { person } => self.stood_in(person.pid, 0),
-            Work::Program { person, program, ends, .. } => {
+            Work::Program(start) => {
+                let Start { person, program, ends, .. } = &*start;
                 let stdio = [&ends.stdin, &ends.stdout, &ends.stderr].map(AsRawFd::as_raw_fd);
                 let session = match (place, ends.terminal) {
                     (Place::Session, true) => 1,
                     (Place::Session, false) => 2,
                     _ => 0,
                 };
-                match Prepared::new(person.pid, &person.creds, &program, place, session, stdio) {
+                match Prepared::new(person.pid, &person.creds, program, place, session, stdio) {
                     Ok(mut prepared) => {
                         debug!(pid = %person.pid, %parent, ?place, "start: spawning");
                         let (address, pid, in_place) = (prepared.address(), person.pid, parent == person.pid);
                         let native = self.stands.get(pid).filter(|_| in_place).map(|stand| stand.native_parent);
                         let parent = native.unwrap_or(parent);
-                        let spawning = Spawning { person, parent, prepared, ends, started: false, in_place };
+                        let spawning = Spawning { start, parent, prepared, started: false, in_place };
                         self.starts.spawning.insert(pid, spawning);
                         match in_place {
                             true => self.ghosts.command(pid, Command::Exec(address)),
@@ -378,9 +396,10 @@ impl Agent {
     pub(crate) fn started(&mut self, pid: Pid) {
         let Some(spawning) = self.starts.spawning.get_mut(&pid).filter(|spawning| !spawning.started) else { return };
         spawning.started = true;
-        let (mut person, id) = (spawning.person.clone(), spawning.ends.id);
+        let Start { person, ends, .. } = &*spawning.start;
+        let (mut person, id) = (person.clone(), ends.id);
         person.ppid = spawning.parent;
-        if spawning.ends.terminal {
+        if ends.terminal {
             (person.pgid, person.sid) = (pid, pid);
         }
         if spawning.in_place {
@@ -423,10 +442,17 @@ impl Agent {
     }
 
     fn could_not(&mut self, spawning: Spawning, errno: i32) {
-        self.streams.close(spawning.ends.id);
-        let program = String::from_utf8_lossy(&spawning.person.name).into_owned();
-        let doing = format!("{} for {program}", spawning.prepared.stage());
-        self.not_started(spawning.person.pid, Fault::sys(errno, doing));
+        let Spawning { mut start, prepared, in_place, .. } = spawning;
+        if !in_place && prepared.lost_group() && start.misses < MOST_MISSES {
+            // The last member of its group has ended since that was planned.
+            start.misses += 1;
+            self.starts.queue.push_front(Work::Program(start));
+            return self.next_start();
+        }
+        self.streams.close(start.ends.id);
+        let program = String::from_utf8_lossy(&start.person.name).into_owned();
+        let doing = format!("{} for {program}", prepared.stage());
+        self.not_started(start.person.pid, Fault::sys(errno, doing));
         self.next_start();
     }
 
@@ -469,6 +495,9 @@ fn native_parent(stands: &crate::stands::Stands, maker: Pid, nursery: Pid, sibli
         true => stands.get(maker).map_or(Pid::INIT, |stand| stand.native_parent),
     }
 }
+
+/// A group that goes this often between plan and start is a refusal of something else.
+const MOST_MISSES: u32 = 8;
 
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
