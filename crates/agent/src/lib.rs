@@ -18,6 +18,7 @@ mod front;
 mod gate;
 mod kin;
 mod leases;
+mod making;
 mod message;
 mod outer;
 mod pace;

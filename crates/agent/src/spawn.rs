@@ -7,11 +7,12 @@
 //! | spawning | exec'd: a body; failed, or the parent's stand-in was killed: not started |
 
 use crate::agent::Agent;
-use crate::kin::{self, Make, Place, NURSERY, STEP_PARENT};
+use crate::kin::{self, Place};
+use crate::making::{Making, Phase};
 use crate::setup::Prepared;
 use crate::stands::Why;
 use crate::streams::{ChildEnds, Open, StreamsId, To};
-use ghost::{Command, Name, Outcome};
+use ghost::Command;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::AsRawFd;
 use tracing::{debug, info, warn};
@@ -21,7 +22,7 @@ use wire::node::{ChannelTo, Kin, ToFront};
 use wire::run::Program;
 
 /// What is to be made.
-enum Work {
+pub(crate) enum Work {
     Program(Box<Start>),
     /// A stand-in that somebody wants a handle on.
     Handle {
@@ -30,7 +31,7 @@ enum Work {
 }
 
 /// A program that is to be started, with its ends of the standard streams.
-struct Start {
+pub(crate) struct Start {
     person: Person,
     program: Program,
     kin: Vec<Person>,
@@ -40,7 +41,7 @@ struct Start {
 }
 
 impl Work {
-    fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         match self {
             Work::Program(start) => start.person.pid,
             Work::Handle { person } => person.pid,
@@ -48,54 +49,22 @@ impl Work {
     }
 }
 
-/// The work whose stand-ins are being made.
-struct Making {
-    work: Work,
-    makes: VecDeque<Make>,
-    parent: Pid,
-    place: Place,
-    phase: Phase,
-}
-
-impl Making {
-    /// Does it wait for what this stand-in was told last?
-    fn waits_for(&self, who: Pid) -> bool {
-        match &self.phase {
-            Phase::Idle => false,
-            Phase::Cloning(make) => make.maker == who,
-            Phase::Dressing { pid, .. } => *pid == who,
-        }
-    }
-}
-
-enum Phase {
-    Idle,
-    /// This stand-in is being cloned.
-    Cloning(Make),
-    /// It has been told what it is, and has this many commands left; the list is what it reads its groups from.
-    Dressing {
-        pid: Pid,
-        left: u32,
-        _groups: Box<[u32]>,
-    },
-}
-
 /// The program has been handed to its parent's stand-in.
-struct Spawning {
+pub(crate) struct Spawning {
     start: Box<Start>,
-    parent: Pid,
+    pub(crate) parent: Pid,
     prepared: Prepared,
-    started: bool,
+    pub(crate) started: bool,
     /// `parent` is its parent all the same: its own stand-in execs.
-    in_place: bool,
+    pub(crate) in_place: bool,
 }
 
 /// All starts under way, and the streams of programs that run.
 #[derive(Default)]
 pub(crate) struct Starts {
-    queue: VecDeque<Work>,
-    making: Option<Making>,
-    spawning: HashMap<Pid, Spawning>,
+    pub(crate) queue: VecDeque<Work>,
+    pub(crate) making: Option<Making>,
+    pub(crate) spawning: HashMap<Pid, Spawning>,
     programs: HashMap<Pid, StreamsId>,
 }
 
@@ -226,7 +195,7 @@ impl Agent {
         }
     }
 
-    fn work_failed(&mut self, work: Work, fault: Fault) {
+    pub(crate) fn work_failed(&mut self, work: Work, fault: Fault) {
         match work {
             Work::Program(start) => {
                 self.streams.close(start.ends.id);
@@ -246,118 +215,8 @@ impl Agent {
         self.uplink.send(&ToFront::NotStarted { pid, fault: fault.on(self.number), status });
     }
 
-    /// Makes the next stand-in of the start that is being made, or hands over the program.
-    fn make_next(&mut self) {
-        let Some(making) = &mut self.starts.making else { return };
-        let next = making.makes.pop_front();
-        let by = next.as_ref().map_or(making.parent, |make| make.maker);
-        let handle = next.is_none() && matches!(making.work, Work::Handle { .. });
-        if by != NURSERY && !handle && self.stands.get(by).is_none_or(|stand| stand.ending) {
-            return self.plan_again();
-        }
-        let Some(make) = next else { return self.all_made() };
-        let maker = if make.maker == NURSERY { self.nursery } else { make.maker };
-        let pid = if make.person.pid == STEP_PARENT { Pid::NONE } else { make.person.pid };
-        let command = Command::Clone { pid, sibling: make.sibling, name: Name::new(&make.person.name) };
-        // Known from now on, so that its fork is not taken for a body's.
-        if pid != Pid::NONE {
-            let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
-            self.stands.add(make.person.clone(), make.why, parent);
-        }
-        making.phase = Phase::Cloning(make);
-        self.ghosts.command(maker, command);
-    }
-
-    /// What was planned cannot be made, because somebody has ended that it needs.
-    fn plan_again(&mut self) {
-        let Some(making) = self.starts.making.take() else { return };
-        if let Phase::Cloning(make) = making.phase {
-            if self.proc.stat(make.person.pid).is_err() {
-                self.stands.remove(make.person.pid);
-            }
-        }
-        self.starts.queue.push_front(making.work);
-        self.next_start();
-    }
-
-    /// A stand-in has ended, and will not report what it was told.
-    pub(crate) fn maker_gone(&mut self, pid: Pid) {
-        if self.starts.making.as_ref().is_some_and(|making| making.waits_for(pid)) {
-            self.plan_again();
-        }
-        let lost = |(child, s): (&Pid, &Spawning)| (s.parent == pid && !s.in_place && !s.started).then_some(*child);
-        let lost: Vec<Pid> = self.starts.spawning.iter().filter_map(lost).collect();
-        for child in lost {
-            // One that it has cloned goes on without it.
-            if self.proc.stat(child).is_err() {
-                if let Some(spawning) = self.starts.spawning.remove(&child) {
-                    self.could_not(spawning, ESRCH);
-                }
-            }
-        }
-    }
-
-    /// A stand-in has done a command that makes or dresses one.
-    pub(crate) fn made(&mut self, pid: Pid, outcome: &Outcome) {
-        let Some(making) = &mut self.starts.making else { return };
-        match std::mem::replace(&mut making.phase, Phase::Idle) {
-            Phase::Cloning(make) if matches!(outcome.command, Command::Clone { .. }) => {
-                self.cloned(pid, make, outcome.ret)
-            }
-            Phase::Dressing { pid: who, left, _groups } if who == pid => {
-                if outcome.ret < 0 {
-                    warn!(%pid, command = ?outcome.command, errno = -outcome.ret, "a stand-in is not what it should be");
-                }
-                match left {
-                    0 | 1 => self.make_next(),
-                    left => making.phase = Phase::Dressing { pid, left: left - 1, _groups },
-                }
-            }
-            phase => making.phase = phase,
-        }
-    }
-
-    fn cloned(&mut self, maker: Pid, make: Make, ret: i64) {
-        if ret <= 0 {
-            self.stands.remove(make.person.pid);
-            let fault = Fault::sys(-ret as i32, format!("make a stand-in for {}", make.person.pid));
-            if let Some(making) = self.starts.making.take() {
-                self.work_failed(making.work, fault);
-            }
-            return self.next_start();
-        }
-        let pid = Pid(ret as i32);
-        if make.person.pid == STEP_PARENT {
-            let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
-            self.stands.add(Person { pid, ..make.person.clone() }, make.why, parent);
-        }
-        let groups: Box<[u32]> = make.person.creds.groups.clone().into();
-        let (list, count) = (groups.as_ptr() as u64, groups.len() as u64);
-        let place = match make.place {
-            Place::Stay => None,
-            Place::Session => Some(Command::Setsid),
-            Place::Lead => Some(Command::Setpgid { pid: Pid::NONE, pgid: Pid::NONE }),
-            Place::Join(pgid) => Some(Command::Setpgid { pid: Pid::NONE, pgid }),
-        };
-        // Only what `made` counts: group or session, and the ids.
-        let left = u32::from(place.is_some()) + 1;
-        if let Some(command) = place {
-            self.ghosts.command(pid, command);
-        }
-        self.ghosts.command(pid, Command::Children(true));
-        self.ghosts.command(pid, Command::Groups { list, count });
-        let creds = &make.person.creds;
-        self.ghosts.command(pid, Command::Ids { uid: creds.uid, gid: creds.gid });
-        if let Some(making) = &mut self.starts.making {
-            if making.parent == STEP_PARENT {
-                making.parent = pid;
-            }
-            making.phase = Phase::Dressing { pid, left, _groups: groups };
-        }
-    }
-
     /// Every stand-in is there: the program, or the handle.
-    fn all_made(&mut self) {
+    pub(crate) fn all_made(&mut self) {
         let Some(Making { work, parent, place, .. }) = self.starts.making.take() else { return };
         match work {
             Work::Handle { person } => self.stood_in(person.pid, 0),
@@ -441,7 +300,7 @@ impl Agent {
         }
     }
 
-    fn could_not(&mut self, spawning: Spawning, errno: i32) {
+    pub(crate) fn could_not(&mut self, spawning: Spawning, errno: i32) {
         let Spawning { mut start, prepared, in_place, .. } = spawning;
         if !in_place && prepared.lost_group() && start.misses < MOST_MISSES {
             // The last member of its group has ended since that was planned.
@@ -487,17 +346,8 @@ impl Agent {
     }
 }
 
-/// Whose child a new stand-in is on this node.
-fn native_parent(stands: &crate::stands::Stands, maker: Pid, nursery: Pid, sibling: bool) -> Pid {
-    match sibling {
-        false => maker,
-        true if maker == nursery => Pid::INIT,
-        true => stands.get(maker).map_or(Pid::INIT, |stand| stand.native_parent),
-    }
-}
-
 /// A group that goes this often between plan and start is a refusal of something else.
 const MOST_MISSES: u32 = 8;
 
 const ENOENT: i32 = 2;
-const ESRCH: i32 = 3;
+pub(crate) const ESRCH: i32 = 3;
