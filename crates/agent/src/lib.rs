@@ -29,6 +29,7 @@ mod setup;
 mod spawn;
 mod standing;
 mod stands;
+mod starts;
 pub mod streams;
 mod uplink;
 mod watch;

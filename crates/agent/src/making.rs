@@ -3,44 +3,11 @@
 
 use crate::agent::Agent;
 use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
-use crate::spawn::{Spawning, Work, ESRCH};
+use crate::starts::{Phase, Spawning, Work};
 use ghost::{Command, Name, Outcome};
-use std::collections::VecDeque;
 use tracing::warn;
 use vocab::{Fault, Pid};
 use wire::event::Person;
-
-/// The work whose stand-ins are being made.
-pub(crate) struct Making {
-    pub(crate) work: Work,
-    pub(crate) makes: VecDeque<Make>,
-    pub(crate) parent: Pid,
-    pub(crate) place: Place,
-    pub(crate) phase: Phase,
-}
-
-impl Making {
-    /// Does it wait for what this stand-in was told last?
-    pub(crate) fn waits_for(&self, who: Pid) -> bool {
-        match &self.phase {
-            Phase::Idle => false,
-            Phase::Cloning(make) => make.maker == who,
-            Phase::Dressing { pid, .. } => *pid == who,
-        }
-    }
-}
-
-pub(crate) enum Phase {
-    Idle,
-    /// This stand-in is being cloned.
-    Cloning(Make),
-    /// It has been told what it is, and has this many commands left; the list is what it reads its groups from.
-    Dressing {
-        pid: Pid,
-        left: u32,
-        _groups: Box<[u32]>,
-    },
-}
 
 impl Agent {
     /// Makes the next stand-in of the start that is being made, or hands over the program.
@@ -162,3 +129,5 @@ fn native_parent(stands: &crate::stands::Stands, maker: Pid, nursery: Pid, sibli
         true => stands.get(maker).map_or(Pid::INIT, |stand| stand.native_parent),
     }
 }
+
+const ESRCH: i32 = 3;

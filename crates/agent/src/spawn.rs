@@ -1,116 +1,18 @@
 //! Starting programs: the stand-ins they need are made one after the other, then the parent's stand-in clones the program.
-//!
-//! | state of a start | next |
-//! |---|---|
-//! | queued | its turn: planned |
-//! | making | every stand-in made: spawning; one failed: not started; one that it needs ended: queued |
-//! | spawning | exec'd: a body; failed, or the parent's stand-in was killed: not started |
 
 use crate::agent::Agent;
 use crate::kin::{self, Place};
-use crate::making::{Making, Phase};
 use crate::setup::Prepared;
 use crate::stands::Why;
-use crate::streams::{ChildEnds, Open, StreamsId, To};
+use crate::starts::{Making, Phase, Spawning, Start, Work};
+use crate::streams::{ChildEnds, Open, To};
 use ghost::Command;
-use std::collections::{HashMap, VecDeque};
 use std::os::fd::AsRawFd;
 use tracing::{debug, info, warn};
 use vocab::{Fault, Pid, Result};
 use wire::event::{BodyEvent, Person};
 use wire::node::{ChannelTo, Kin, ToFront};
 use wire::run::Program;
-
-/// What is to be made.
-pub(crate) enum Work {
-    Program(Box<Start>),
-    /// A stand-in that somebody wants a handle on.
-    Handle {
-        person: Person,
-    },
-}
-
-/// A program that is to be started, with its ends of the standard streams.
-pub(crate) struct Start {
-    person: Person,
-    program: Program,
-    kin: Vec<Person>,
-    ends: ChildEnds,
-    /// How often its group has gone before it could join.
-    misses: u32,
-}
-
-impl Work {
-    pub(crate) fn pid(&self) -> Pid {
-        match self {
-            Work::Program(start) => start.person.pid,
-            Work::Handle { person } => person.pid,
-        }
-    }
-}
-
-/// The program has been handed to its parent's stand-in.
-pub(crate) struct Spawning {
-    start: Box<Start>,
-    pub(crate) parent: Pid,
-    prepared: Prepared,
-    pub(crate) started: bool,
-    /// `parent` is its parent all the same: its own stand-in execs.
-    pub(crate) in_place: bool,
-}
-
-/// All starts under way, and the streams of programs that run.
-#[derive(Default)]
-pub(crate) struct Starts {
-    pub(crate) queue: VecDeque<Work>,
-    pub(crate) making: Option<Making>,
-    pub(crate) spawning: HashMap<Pid, Spawning>,
-    programs: HashMap<Pid, StreamsId>,
-}
-
-impl Starts {
-    /// Is a program under this number on its way?
-    pub(crate) fn has(&self, pid: Pid) -> bool {
-        self.spawning.contains_key(&pid)
-            || self.making.as_ref().is_some_and(|making| making.work.pid() == pid)
-            || self.queue.iter().any(|work| work.pid() == pid)
-    }
-
-    fn follows_another(&self, work: &Work) -> bool {
-        let Work::Program(start) = work else { return self.is_starting(work.pid()) };
-        let person = &start.person;
-        [person.ppid, person.pgid, person.sid].into_iter().any(|pid| pid != person.pid && self.is_starting(pid))
-    }
-
-    /// Is its stand-in to become the program itself?
-    fn in_place(&self, pid: Pid) -> bool {
-        self.spawning.get(&pid).is_some_and(|spawning| spawning.in_place)
-    }
-
-    /// Has it been handed to its parent's stand-in, and not exec'd as far as we know?
-    pub(crate) fn is_starting(&self, pid: Pid) -> bool {
-        self.spawning.get(&pid).is_some_and(|spawning| !spawning.started)
-    }
-
-    /// A process elsewhere has ended: nothing is to be made for it any more.
-    pub(crate) fn forget_kin(&mut self, pid: Pid) {
-        let making = self.making.iter_mut().map(|making| &mut making.work);
-        for work in self.queue.iter_mut().chain(making) {
-            if let Work::Program(start) = work {
-                start.kin.retain(|person| person.pid != pid);
-            }
-        }
-    }
-
-    /// Does a start need this stand-in?
-    pub(crate) fn needs(&self, pid: Pid) -> bool {
-        self.making.is_some()
-            || self
-                .spawning
-                .values()
-                .any(|s| s.parent == pid || [s.start.person.pgid, s.start.person.pid].contains(&pid))
-    }
-}
 
 impl Agent {
     /// Starts a program, or tells the front end why not.
