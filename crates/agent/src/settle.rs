@@ -123,9 +123,7 @@ impl Agent {
 
     /// The parent of a `shoal run`, a body of this node, has waited for it: the program on the other node is waited for.
     fn runner_reaped(&mut self, pid: Pid) {
-        if let Some(fd) = self.handles.remove(&pid) {
-            let _ = self.poller.remove(fd.as_fd());
-        }
+        self.drop_handle(pid);
         self.stand_in_reaped(pid);
         self.events.push(BodyEvent::Reaped { pid });
     }
@@ -177,19 +175,21 @@ impl Agent {
                     self.runner_reaped(pid);
                 }
             }
-            None => {
-                self.handles.remove(&pid);
-                self.leaving.insert(pid);
-            }
             Some(Life::Ended) if hangup => self.reaped(pid),
             Some(Life::Ended) => {}
-            Some(_) => {
+            // The look, with the next batch, decides what to wait for next. Until then it must not be polled: the hangup of one that was
+            // waited for cannot be masked.
+            _ => {
                 self.leaving.insert(pid);
-                // Told once is enough: the look decides what to wait for next.
-                if let Some(fd) = self.handles.get(&pid) {
-                    let _ = self.poller.modify(fd.as_fd(), Token::Body(pid).number(), Interest::empty());
-                }
+                self.drop_handle(pid);
             }
+        }
+    }
+
+    fn drop_handle(&mut self, pid: Pid) {
+        if let Some(fd) = self.handles.remove(&pid) {
+            // A copy of it may be in a child on its way to exec, so closing alone is not enough.
+            let _ = self.poller.remove(fd.as_fd());
         }
     }
 
@@ -225,10 +225,7 @@ impl Agent {
             self.events.push(BodyEvent::Reaped { pid });
         }
         self.leaving.remove(&pid);
-        if let Some(fd) = self.handles.remove(&pid) {
-            // A copy of it may be in a child on its way to exec, so closing alone is not enough.
-            let _ = self.poller.remove(fd.as_fd());
-        }
+        self.drop_handle(pid);
         for what in [What::Group, What::Creds, What::State] {
             self.checks.drop(pid, what);
         }

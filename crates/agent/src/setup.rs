@@ -11,6 +11,8 @@ use crate::kin::Place;
 /// Bytes of stack for the setup stage.
 const STACK: usize = 64 * 1024;
 
+const EPERM: i32 = 1;
+
 /// Where a file without a slash is looked for when the environment has no PATH (execvp(3)).
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 
@@ -136,6 +138,11 @@ impl Prepared {
     pub(crate) fn errno(&self) -> i32 {
         // Written by another process that shares this memory.
         kern::standin::setup::failed(&self.setup)
+    }
+
+    /// Was there no such group any more when the program was to join it (setpgid(2), EPERM)?
+    pub(crate) fn lost_group(&self) -> bool {
+        self.setup.stage == Stage::Group as u64 && self.errno() == EPERM
     }
 
     /// It came as far as exec.
