@@ -17,6 +17,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("job_pipeline", job_pipeline),
     ("job_terminal", job_terminal),
     ("job_terminal_inside", job_terminal_inside),
+    ("job_whose_parent_is_gone", job_whose_parent_is_gone),
 ];
 
 fn key(text: &str) -> Step {
@@ -160,4 +161,14 @@ fn job_terminal_inside(place: &Place) -> Res<End> {
     turns.extend(line("exit 5", "%% "));
     turns.extend(line("echo st=$?", "st=5"));
     play(place, "job_terminal_inside", turns)
+}
+
+/// Its parent, leader of its session, ends while the stand-ins for it are being made: nothing may wait for those.
+fn job_whose_parent_is_gone(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "job_whose_parent_is_gone", 1)?;
+    s.prints(
+        "for i in $(seq 200); do setsid sh -c 'shoal run -n 0 -- echo x & exit 0'; done | cat | wc -l; shoal run -n 0 -- echo well",
+        "200\nwell",
+    )?;
+    Ok(End::Passed)
 }

@@ -1,7 +1,7 @@
 //! A program with its surroundings in the form that the setup stage in its new process reads (`kern::standin::setup`): plain
 //! numbers and addresses, all kept alive here.
 
-use kern::standin::setup::Setup;
+use kern::standin::setup::{Setup, Stage};
 use std::ffi::CString;
 use vocab::{Creds, Pid, Result};
 use wire::run::Program;
@@ -10,6 +10,8 @@ use crate::kin::Place;
 
 /// Bytes of stack for the setup stage.
 const STACK: usize = 64 * 1024;
+
+const EPERM: i32 = 1;
 
 /// Where a file without a slash is looked for when the environment has no PATH (execvp(3)).
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
@@ -133,9 +135,14 @@ impl Prepared {
         kern::standin::setup::failed(&self.setup)
     }
 
+    /// Was there no such group any more when the program was to join it (setpgid(2), EPERM)?
+    pub(crate) fn lost_group(&self) -> bool {
+        self.setup.stage == Stage::Group as u64 && self.errno() == EPERM
+    }
+
     /// What was being done when it failed.
     pub(crate) fn stage(&self) -> &'static str {
-        kern::standin::setup::Stage::doing(self.setup.stage)
+        Stage::doing(self.setup.stage)
     }
 }
 

@@ -1,111 +1,18 @@
 //! Starting programs: the stand-ins they need are made one after the other, then the parent's stand-in clones the program.
-//!
-//! | state of a start | next |
-//! |---|---|
-//! | queued | its turn: planned |
-//! | making | every stand-in made: spawning; one failed: not started |
-//! | spawning | exec'd: a body; failed: not started |
 
 use crate::agent::Agent;
-use crate::kin::{self, Make, Place, NURSERY, STEP_PARENT};
+use crate::kin::{self, Place};
 use crate::setup::Prepared;
 use crate::stands::Why;
-use crate::streams::{ChildEnds, Open, StreamsId, To};
-use ghost::{Command, Name, Outcome};
-use std::collections::{HashMap, VecDeque};
+use crate::starts::{Making, Phase, Spawning, Start, Work};
+use crate::streams::{ChildEnds, Open, To};
+use ghost::Command;
 use std::os::fd::AsRawFd;
 use tracing::{debug, info, warn};
 use vocab::{Fault, Pid, Result};
 use wire::event::{BodyEvent, Person};
 use wire::node::{ChannelTo, Kin, ToFront};
 use wire::run::Program;
-
-/// What is to be made.
-enum Work {
-    /// A program, with its ends of the standard streams.
-    Program { person: Person, program: Box<Program>, kin: Vec<Person>, ends: ChildEnds },
-    /// A stand-in that somebody wants a handle on.
-    Handle { person: Person },
-}
-
-impl Work {
-    fn pid(&self) -> Pid {
-        match self {
-            Work::Program { person, .. } | Work::Handle { person } => person.pid,
-        }
-    }
-}
-
-/// The work whose stand-ins are being made.
-struct Making {
-    work: Work,
-    makes: VecDeque<Make>,
-    parent: Pid,
-    place: Place,
-    phase: Phase,
-}
-
-enum Phase {
-    Idle,
-    /// This stand-in is being cloned.
-    Cloning(Make),
-    /// It has been told what it is, and has this many commands left; the list is what it reads its groups from.
-    Dressing {
-        pid: Pid,
-        left: u32,
-        _groups: Box<[u32]>,
-    },
-}
-
-/// The program has been handed to its parent's stand-in.
-struct Spawning {
-    person: Person,
-    parent: Pid,
-    prepared: Prepared,
-    ends: ChildEnds,
-    started: bool,
-    /// `parent` is its parent all the same: its own stand-in execs.
-    in_place: bool,
-}
-
-/// All starts under way, and the streams of programs that run.
-#[derive(Default)]
-pub(crate) struct Starts {
-    queue: VecDeque<Work>,
-    making: Option<Making>,
-    spawning: HashMap<Pid, Spawning>,
-    programs: HashMap<Pid, StreamsId>,
-}
-
-impl Starts {
-    /// Is a program under this number on its way?
-    pub(crate) fn has(&self, pid: Pid) -> bool {
-        self.spawning.contains_key(&pid)
-            || self.making.as_ref().is_some_and(|making| making.work.pid() == pid)
-            || self.queue.iter().any(|work| work.pid() == pid)
-    }
-
-    fn follows_another(&self, work: &Work) -> bool {
-        let Work::Program { person, .. } = work else { return self.is_starting(work.pid()) };
-        [person.ppid, person.pgid, person.sid].into_iter().any(|pid| pid != person.pid && self.is_starting(pid))
-    }
-
-    /// Is its stand-in to become the program itself?
-    fn in_place(&self, pid: Pid) -> bool {
-        self.spawning.get(&pid).is_some_and(|spawning| spawning.in_place)
-    }
-
-    /// Has it been handed to its parent's stand-in, and not exec'd as far as we know?
-    pub(crate) fn is_starting(&self, pid: Pid) -> bool {
-        self.spawning.get(&pid).is_some_and(|spawning| !spawning.started)
-    }
-
-    /// Does a start need this stand-in?
-    pub(crate) fn needs(&self, pid: Pid) -> bool {
-        self.making.is_some()
-            || self.spawning.values().any(|s| s.parent == pid || s.person.pgid == pid || s.person.pid == pid)
-    }
-}
 
 impl Agent {
     /// Starts a program, or tells the front end why not.
@@ -118,7 +25,8 @@ impl Agent {
         match free {
             Ok(ends) => {
                 let kin = kin.into_iter().map(|kin| kin.person).collect();
-                self.starts.queue.push_back(Work::Program { person, program: Box::new(program), kin, ends });
+                let start = Start { person, program, kin, ends, misses: 0 };
+                self.starts.queue.push_back(Work::Program(Box::new(start)));
                 self.next_start();
             }
             Err(fault) => self.not_started(pid, fault),
@@ -158,13 +66,14 @@ impl Agent {
     }
 
     /// Goes on with the oldest start that waits, if none is being made.
-    fn next_start(&mut self) {
+    pub(crate) fn next_start(&mut self) {
         while self.starts.making.is_none() {
             // Its parent, or the leader of its group, is about to be a body: then it is planned with that.
             let waits = self.starts.queue.front().is_some_and(|work| self.starts.follows_another(work));
             let Some(work) = (if waits { None } else { self.starts.queue.pop_front() }) else { return };
             let planned = match &work {
-                Work::Program { person, kin, ends, .. } => {
+                Work::Program(start) => {
+                    let Start { person, kin, ends, .. } = &**start;
                     kin::plan(person, ends.terminal, kin, &self.stands, &self.bodies)
                         .map(|plan| (plan.makes, plan.parent, plan.place))
                 }
@@ -173,6 +82,11 @@ impl Agent {
                 }
             };
             match planned {
+                // The number of one that has ended is free once its parent here has waited for it.
+                Ok((makes, ..)) if makes.iter().any(|make| self.stands.leaves(make.person.pid)) => {
+                    self.starts.queue.push_front(work);
+                    return;
+                }
                 Ok((makes, parent, place)) => {
                     let makes = makes.into();
                     self.starts.making = Some(Making { work, makes, parent, place, phase: Phase::Idle });
@@ -183,11 +97,11 @@ impl Agent {
         }
     }
 
-    fn work_failed(&mut self, work: Work, fault: Fault) {
+    pub(crate) fn work_failed(&mut self, work: Work, fault: Fault) {
         match work {
-            Work::Program { person, ends, .. } => {
-                self.streams.close(ends.id);
-                self.not_started(person.pid, fault);
+            Work::Program(start) => {
+                self.streams.close(start.ends.id);
+                self.not_started(start.person.pid, fault);
             }
             Work::Handle { person } => {
                 warn!(%fault, "no stand-in for a handle");
@@ -203,100 +117,26 @@ impl Agent {
         self.uplink.send(&ToFront::NotStarted { pid, fault: fault.on(self.number), status });
     }
 
-    /// Makes the next stand-in of the start that is being made, or hands over the program.
-    fn make_next(&mut self) {
-        let Some(making) = &mut self.starts.making else { return };
-        let Some(make) = making.makes.pop_front() else { return self.all_made() };
-        let maker = if make.maker == NURSERY { self.nursery } else { make.maker };
-        let pid = if make.person.pid == STEP_PARENT { Pid::NONE } else { make.person.pid };
-        let command = Command::Clone { pid, sibling: make.sibling, name: Name::new(&make.person.name) };
-        // Known from now on, so that its fork is not taken for a body's.
-        if pid != Pid::NONE {
-            let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
-            self.stands.add(make.person.clone(), make.why, parent);
-        }
-        making.phase = Phase::Cloning(make);
-        self.ghosts.command(maker, command);
-    }
-
-    /// A stand-in has done a command that makes or dresses one.
-    pub(crate) fn made(&mut self, pid: Pid, outcome: &Outcome) {
-        let Some(making) = &mut self.starts.making else { return };
-        match std::mem::replace(&mut making.phase, Phase::Idle) {
-            Phase::Cloning(make) if matches!(outcome.command, Command::Clone { .. }) => {
-                self.cloned(pid, make, outcome.ret)
-            }
-            Phase::Dressing { pid: who, left, _groups } if who == pid => {
-                if outcome.ret < 0 {
-                    warn!(%pid, command = ?outcome.command, errno = -outcome.ret, "a stand-in is not what it should be");
-                }
-                match left {
-                    0 | 1 => self.make_next(),
-                    left => making.phase = Phase::Dressing { pid, left: left - 1, _groups },
-                }
-            }
-            phase => making.phase = phase,
-        }
-    }
-
-    fn cloned(&mut self, maker: Pid, make: Make, ret: i64) {
-        if ret <= 0 {
-            self.stands.remove(make.person.pid);
-            let fault = Fault::sys(-ret as i32, format!("make a stand-in for {}", make.person.pid));
-            if let Some(making) = self.starts.making.take() {
-                self.work_failed(making.work, fault);
-            }
-            return self.next_start();
-        }
-        let pid = Pid(ret as i32);
-        if make.person.pid == STEP_PARENT {
-            let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
-            self.stands.add(Person { pid, ..make.person.clone() }, make.why, parent);
-        }
-        let groups: Box<[u32]> = make.person.creds.groups.clone().into();
-        let (list, count) = (groups.as_ptr() as u64, groups.len() as u64);
-        let place = match make.place {
-            Place::Stay => None,
-            Place::Session => Some(Command::Setsid),
-            Place::Lead => Some(Command::Setpgid { pid: Pid::NONE, pgid: Pid::NONE }),
-            Place::Join(pgid) => Some(Command::Setpgid { pid: Pid::NONE, pgid }),
-        };
-        // Only what `made` counts: group or session, and the ids.
-        let left = u32::from(place.is_some()) + 1;
-        if let Some(command) = place {
-            self.ghosts.command(pid, command);
-        }
-        self.ghosts.command(pid, Command::Children(true));
-        self.ghosts.command(pid, Command::Groups { list, count });
-        let creds = &make.person.creds;
-        self.ghosts.command(pid, Command::Ids { uid: creds.uid, gid: creds.gid });
-        if let Some(making) = &mut self.starts.making {
-            if making.parent == STEP_PARENT {
-                making.parent = pid;
-            }
-            making.phase = Phase::Dressing { pid, left, _groups: groups };
-        }
-    }
-
     /// Every stand-in is there: the program, or the handle.
-    fn all_made(&mut self) {
+    pub(crate) fn all_made(&mut self) {
         let Some(Making { work, parent, place, .. }) = self.starts.making.take() else { return };
         match work {
             Work::Handle { person } => self.stood_in(person.pid, 0),
-            Work::Program { person, program, ends, .. } => {
+            Work::Program(start) => {
+                let Start { person, program, ends, .. } = &*start;
                 let stdio = [&ends.stdin, &ends.stdout, &ends.stderr].map(AsRawFd::as_raw_fd);
                 let session = match (place, ends.terminal) {
                     (Place::Session, true) => 1,
                     (Place::Session, false) => 2,
                     _ => 0,
                 };
-                match Prepared::new(person.pid, &person.creds, &program, place, session, stdio) {
+                match Prepared::new(person.pid, &person.creds, program, place, session, stdio) {
                     Ok(mut prepared) => {
                         debug!(pid = %person.pid, %parent, ?place, "start: spawning");
                         let (address, pid, in_place) = (prepared.address(), person.pid, parent == person.pid);
                         let native = self.stands.get(pid).filter(|_| in_place).map(|stand| stand.native_parent);
                         let parent = native.unwrap_or(parent);
-                        let spawning = Spawning { person, parent, prepared, ends, started: false, in_place };
+                        let spawning = Spawning { start, parent, prepared, started: false, in_place };
                         self.starts.spawning.insert(pid, spawning);
                         match in_place {
                             true => self.ghosts.command(pid, Command::Exec(address)),
@@ -317,9 +157,10 @@ impl Agent {
     pub(crate) fn started(&mut self, pid: Pid) {
         let Some(spawning) = self.starts.spawning.get_mut(&pid).filter(|spawning| !spawning.started) else { return };
         spawning.started = true;
-        let (mut person, id) = (spawning.person.clone(), spawning.ends.id);
+        let Start { person, ends, .. } = &*spawning.start;
+        let (mut person, id) = (person.clone(), ends.id);
         person.ppid = spawning.parent;
-        if spawning.ends.terminal {
+        if ends.terminal {
             (person.pgid, person.sid) = (pid, pid);
         }
         if spawning.in_place {
@@ -361,11 +202,18 @@ impl Agent {
         }
     }
 
-    fn could_not(&mut self, spawning: Spawning, errno: i32) {
-        self.streams.close(spawning.ends.id);
-        let program = String::from_utf8_lossy(&spawning.person.name).into_owned();
-        let doing = format!("{} for {program}", spawning.prepared.stage());
-        self.not_started(spawning.person.pid, Fault::sys(errno, doing));
+    pub(crate) fn could_not(&mut self, spawning: Spawning, errno: i32) {
+        let Spawning { mut start, prepared, in_place, .. } = spawning;
+        if !in_place && prepared.lost_group() && start.misses < MOST_MISSES {
+            // The last member of its group has ended since that was planned.
+            start.misses += 1;
+            self.starts.queue.push_front(Work::Program(start));
+            return self.next_start();
+        }
+        self.streams.close(start.ends.id);
+        let program = String::from_utf8_lossy(&start.person.name).into_owned();
+        let doing = format!("{} for {program}", prepared.stage());
+        self.not_started(start.person.pid, Fault::sys(errno, doing));
         self.next_start();
     }
 
@@ -400,14 +248,8 @@ impl Agent {
     }
 }
 
-/// Whose child a new stand-in is on this node.
-fn native_parent(stands: &crate::stands::Stands, maker: Pid, nursery: Pid, sibling: bool) -> Pid {
-    match sibling {
-        false => maker,
-        true if maker == nursery => Pid::INIT,
-        true => stands.get(maker).map_or(Pid::INIT, |stand| stand.native_parent),
-    }
-}
+/// A group that goes this often between plan and start is a refusal of something else.
+const MOST_MISSES: u32 = 8;
 
 const ENOENT: i32 = 2;
-const ESRCH: i32 = 3;
+pub(crate) const ESRCH: i32 = 3;

@@ -113,6 +113,7 @@ impl Agent {
         stand.ending = true;
         let (parent, why) = (stand.native_parent, stand.why);
         debug!(%pid, told, "stand-in gone");
+        self.maker_gone(pid);
         if why == Why::Runner {
             // Its parent is a body, which waits for it by itself; nobody else sees that it has.
             self.leaving.remove(&pid);
@@ -133,6 +134,7 @@ impl Agent {
             self.orphans(pid);
             // A program of ours that called `shoal run` for another node has its streams here until now.
             self.program_ended(pid);
+            self.next_start();
         }
     }
 
@@ -167,6 +169,7 @@ impl Agent {
 
     /// The body of a process that stands here ended.
     pub(crate) fn end_stand_in(&mut self, pid: Pid, exit: Exit) {
+        self.starts.forget_kin(pid);
         let Some(stand) = self.stands.get_mut(pid) else { return };
         stand.ending = true;
         match stand.held {

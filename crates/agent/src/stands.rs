@@ -53,6 +53,11 @@ impl Stands {
         self.table.contains_key(&pid)
     }
 
+    /// Has it ended, and will be waited for in a moment? (The parent of a `shoal run` is a body, which waits when it likes.)
+    pub(crate) fn leaves(&self, pid: Pid) -> bool {
+        self.get(pid).is_some_and(|stand| stand.ending && stand.why != Why::Runner)
+    }
+
     pub(crate) fn get(&self, pid: Pid) -> Option<&Stand> {
         self.table.get(&pid)
     }

@@ -6,6 +6,7 @@ use crate::person::Usage;
 use crate::space::Space;
 use crate::step::{Act, Mark, Step, StepId, What};
 use crate::table::{Body, End, Entry};
+use std::collections::BTreeSet;
 use vocab::{Creds, Exit, NodeId, Pid};
 
 impl Space {
@@ -48,7 +49,11 @@ impl Space {
         let own_session = entry.person.sid == pid;
         let person = entry.born.as_deref().unwrap_or(&entry.person).clone();
         let group = self.table.get(cloner).map(|c| c.person.pgid);
-        let Some(id) = self.push(cloner, Act::Command(Command::Clone { pid, orphan: true }), Mark::default()) else {
+        // Who takes it is decided when it is cloned: its ancestors must be by then what they were.
+        let behind = self.held_up_by(pid);
+        let after = self.steps.subreapers(|of| !behind.contains(&of) && self.is_ancestor(of, pid));
+        let mark = Mark { after, orphaned: true, ..Mark::default() };
+        let Some(id) = self.push(cloner, Act::Command(Command::Clone { pid, orphan: true }), mark) else {
             return self.not_cloned(pid, crate::errno::ESRCH);
         };
         let mut first = vec![Act::Command(Command::Name(person.name)), Act::Command(Command::Ids(person.creds))];
@@ -75,6 +80,7 @@ impl Space {
         let dead = |p: &&Entry| p.kill_pending || !p.ghost.will_obey();
         let heir = self.table.get(person.ppid).filter(dead).map_or(person.ppid, |p| p.person.ppid);
         let taker = self.taker(heir);
+        let behind = self.held_up_by(person.pid);
         let fits = |e: &Entry| {
             // One that is still to come might be a child of this very one.
             e.ghost == Ghost::Held
@@ -84,11 +90,43 @@ impl Space {
                 && e.person.creds.uid == person.creds.uid
                 && (person.sid == person.pid || e.person.sid == person.sid)
                 && self.taker(e.person.pid) == taker
+                && !behind.contains(&e.person.pid)
         };
         if let Some(near) = self.table.get(heir).filter(|e| fits(e)) {
             return Some(near.person.pid);
         }
         self.table.which(fits).first().copied()
+    }
+
+    /// Ghosts with commands that may wait, through others or not, until `pid` has done something. `pid` must not wait for them.
+    fn held_up_by(&self, pid: Pid) -> BTreeSet<Pid> {
+        let mut found = BTreeSet::from([pid]);
+        let mut from = vec![pid];
+        while let Some(entry) = from.pop().and_then(|pid| self.table.get(pid)) {
+            for step in &entry.queue {
+                let child = match step.act {
+                    Act::Command(Command::Clone { pid, .. }) => Some(pid),
+                    _ => None,
+                };
+                for later in self.steps.held_up(step.id).chain(child) {
+                    if found.insert(later) {
+                        from.push(later);
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn is_ancestor(&self, of: Pid, pid: Pid) -> bool {
+        let mut at = pid;
+        while let Some(entry) = self.table.get(at) {
+            at = entry.person.ppid;
+            if at == of {
+                return true;
+            }
+        }
+        false
     }
 
     /// Who takes the orphans of a process whose parent is `from` (linux: `find_new_reaper`, kernel/exit.c).
@@ -166,7 +204,11 @@ impl Space {
                 entry.orphaned_by.retain(|id| steps.is_open(*id));
                 entry.orphaned_by.push(id);
             }
-            self.bury(child);
+            if self.unawaited(child) {
+                self.wait_otherwise(child);
+            } else {
+                self.bury(child);
+            }
         }
     }
 
@@ -223,6 +265,8 @@ impl Space {
             }
         }
         entry.stops = 0;
+        // What is left, the end, may be due now.
+        self.ready.push(pid);
         for (id, what) in lost {
             self.steps.finish(id, &mut self.ready);
             match what {

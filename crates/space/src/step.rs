@@ -83,6 +83,8 @@ pub(crate) struct Mark {
     pub(crate) subreaper: bool,
     /// Makes orphans.
     pub(crate) orphans: bool,
+    /// Makes a ghost as an orphan: later changes of who takes orphans wait for it, it waits for none that it does not name.
+    pub(crate) orphaned: bool,
     /// Waits for these too, as far as they are open.
     pub(crate) after: Vec<StepId>,
 }
@@ -165,7 +167,7 @@ impl Steps {
         if mark.subreaper {
             self.subreapers.insert(id);
         }
-        if mark.orphans {
+        if mark.orphans || mark.orphaned {
             self.orphans.insert(id);
         }
     }
@@ -180,6 +182,17 @@ impl Steps {
     /// May it be given now?
     pub(crate) fn free(&self, id: StepId) -> bool {
         self.open.get(&id).is_none_or(|open| open.waits == 0)
+    }
+
+    /// The ghosts of which a step waits for this one.
+    pub(crate) fn held_up(&self, id: StepId) -> impl Iterator<Item = Pid> + '_ {
+        let blocks = self.open.get(&id).map(|open| &open.blocks[..]).unwrap_or_default();
+        blocks.iter().filter_map(|later| self.open.get(later)).map(|open| open.pid)
+    }
+
+    /// The open changes of who takes orphans, by ghosts that `which` says.
+    pub(crate) fn subreapers(&self, which: impl Fn(Pid) -> bool) -> Vec<StepId> {
+        self.subreapers.iter().copied().filter(|id| self.open.get(id).is_some_and(|open| which(open.pid))).collect()
     }
 
     pub(crate) fn is_open(&self, id: StepId) -> bool {

@@ -18,18 +18,13 @@ impl Space {
         }
         entry.body = Body::Stopped(sig);
         let pending = std::mem::take(&mut entry.stop_pending);
-        let idle = entry.given.is_empty() && entry.queue.is_empty();
         for node in entry.stands.clone() {
             self.out.push(Effect::StopStandIn { node, pid, sig });
         }
-        if pending && idle {
-            self.sleep(pid);
-        } else {
-            if pending {
-                self.discard_stop(pid);
-            }
-            self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
+        if pending {
+            self.discard_stop(pid);
         }
+        self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
         let place = self.table.get(pid).map_or(vocab::NodeId::FRONT, |e| e.place);
         self.log(pid, place, "stopped by signal", i32::from(sig.number()));
     }
@@ -107,7 +102,9 @@ impl Space {
                 self.signal_copies(pid, our_signal(Sig::STOP));
             }
             Body::Ended(_) => self.discard_stop(pid),
-            Body::Stopped(sig) if !(entry.given.is_empty() && entry.queue.is_empty()) => {
+            Body::Stopped(sig) => {
+                // A SIGCONT may be on its way to the body.
+                self.deliver(pid, our_signal(Sig::STOP));
                 self.drop_stops(pid);
                 self.discard_stop(pid);
                 self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
@@ -117,7 +114,7 @@ impl Space {
                 entry.early.push(our_signal(Sig::STOP));
                 self.sleep(pid);
             }
-            Body::Stopped(_) | Body::Native => self.sleep(pid),
+            Body::Native => self.sleep(pid),
         }
     }
 }

@@ -71,6 +71,8 @@ pub(crate) struct Entry {
     pub(crate) stops: u32,
     /// The parent has waited for the body.
     pub(crate) reaped: bool,
+    /// The Reap by which its ghost is waited for.
+    pub(crate) wait: Option<StepId>,
     /// Commands not yet given, in order.
     pub(crate) queue: VecDeque<Step>,
     /// Commands given and not yet reported, in order.
@@ -102,6 +104,7 @@ impl Entry {
             asleep: false,
             stops: 0,
             reaped: false,
+            wait: None,
             queue: VecDeque::new(),
             given: VecDeque::new(),
             end: End::No,

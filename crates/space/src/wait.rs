@@ -4,7 +4,7 @@ use crate::effect::Command;
 use crate::life::Ghost;
 use crate::space::Space;
 use crate::step::{Act, Mark, What};
-use crate::table::{Body, End};
+use crate::table::{Body, End, Entry};
 use vocab::{NodeId, Pid};
 
 impl Space {
@@ -31,7 +31,15 @@ impl Space {
             after.push(id);
         }
         let mark = Mark { leaves: Some(entry.person.pgid), after, ..Mark::default() };
-        self.push(ppid, Act::Command(Command::Reap(pid)), mark);
+        let wait = self.push(ppid, Act::Command(Command::Reap(pid)), mark);
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.wait = wait;
+        }
+    }
+
+    /// The body was waited for, but no ghost is going to wait for its ghost: the one that was has been killed.
+    pub(crate) fn unawaited(&self, pid: Pid) -> bool {
+        self.table.get(pid).is_some_and(|e| e.reaped && !e.wait.is_some_and(|id| self.steps.is_open(id)))
     }
 
     /// Who was to wait for `pid` will not: the one who has taken it does.
@@ -69,11 +77,9 @@ impl Space {
         if !entry.ended() || !entry.children.is_empty() {
             return;
         }
-        let zombie = entry.ghost == Ghost::Gone
-            && self
-                .table
-                .get(entry.person.ppid)
-                .is_some_and(|p| p.ghost.will_obey() && !matches!(p.body, Body::Many(_)));
+        // A parent waits for it, or leaves it to who takes it; natives see to that themselves.
+        let by_us = |p: &Entry| !matches!(p.body, Body::Native | Body::Many(_));
+        let zombie = entry.ghost == Ghost::Gone && self.table.get(entry.person.ppid).is_some_and(by_us);
         if matches!(entry.ghost, Ghost::Gone | Ghost::Absent) && !zombie {
             self.forget(pid);
         }

@@ -1,7 +1,7 @@
 //! Scenes that the naive model does not play: several copies, restarts, kill of all, a storm of forks.
 
 use space::{BodyEvent, Command, Effect, Event, KillTarget, Person, Space, Usage};
-use vocab::{Creds, Exit, Ids, NodeId, Pid, Sig, SigInfo};
+use vocab::{Creds, Exit, Ids, NodeId, Pid, Sig, SigInfo, SigSet};
 
 const N0: NodeId = NodeId(0);
 const N1: NodeId = NodeId(1);
@@ -175,4 +175,19 @@ fn fifteen_thousand_come_and_go_quickly() {
     println!("15,000 came and went in {took:?}");
     assert_eq!((space.len(), space.open_steps()), (2, 0));
     assert!(took.as_secs() < 2, "{took:?}");
+}
+
+#[test]
+fn a_stop_right_after_a_continue_reaches_the_body_too() {
+    let mut space = running(&[0]);
+    body(&mut space, N0, BodyEvent::Stopped { pid: Pid(200), sig: Sig::TSTP });
+    let cont = SigInfo::kill(Sig::CONT, Pid(100), 0);
+    step(&mut space, Event::Signalled { pid: Pid(200), info: cont });
+    // The node has not told yet that the body goes on.
+    let effects = step(&mut space, Event::Pending { pid: Pid(200), set: SigSet(Sig::STOP.bit()) });
+    let sent = |e: &Effect| matches!(e, Effect::Signal { target: Pid(200), info, .. } if info.sig == Sig::STOP);
+    assert!(effects.iter().any(sent), "{effects:?}");
+    body(&mut space, N0, BodyEvent::Continued { pid: Pid(200) });
+    let effects = body(&mut space, N0, BodyEvent::Stopped { pid: Pid(200), sig: Sig::STOP });
+    assert!(space.get(Pid(200)).is_some_and(|v| v.stopped == Some(Sig::STOP)), "{effects:?}");
 }

@@ -128,13 +128,14 @@ impl Bodies {
         whom.retain(|c| self.tree.alive(*c) && self.tree.procs[c].node == me.node && !self.tree.procs[c].blocked);
         whom.push(n);
         let whom = whom[rng.below(whom.len())];
-        let mut groups: Vec<i32> = self
-            .tree
-            .procs
-            .values()
-            .filter(|p| p.node == me.node && p.sid == me.sid && !p.blocked)
-            .map(|p| p.pgid)
-            .collect();
+        // Not one that only a zombie of a parent elsewhere keeps: that parent's end, and with it the zombie's, may be told first.
+        let keeps = |n: i32| {
+            let p = &self.tree.procs[&n];
+            let reaper = self.tree.procs.get(&p.ppid);
+            self.tree.alive(n) || reaper.is_some_and(|r| r.node == me.node && !r.blocked)
+        };
+        let members = self.tree.procs.iter().filter(|(_, p)| p.node == me.node && p.sid == me.sid && !p.blocked);
+        let mut groups: Vec<i32> = members.filter(|(n, _)| keeps(**n)).map(|(_, p)| p.pgid).collect();
         groups.push(whom);
         let pgid = groups[rng.below(groups.len())];
         if self.tree.procs[&whom].pgid != pgid

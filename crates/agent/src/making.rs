@@ -1,0 +1,133 @@
+//! Making the stand-ins that a start needs, one after the other: each is cloned by the one that the plan names, then told
+//! its group or session and whose it is.
+
+use crate::agent::Agent;
+use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
+use crate::starts::{Phase, Spawning, Work};
+use ghost::{Command, Name, Outcome};
+use tracing::warn;
+use vocab::{Fault, Pid};
+use wire::event::Person;
+
+impl Agent {
+    /// Makes the next stand-in of the start that is being made, or hands over the program.
+    pub(crate) fn make_next(&mut self) {
+        let Some(making) = &mut self.starts.making else { return };
+        let next = making.makes.pop_front();
+        let by = next.as_ref().map_or(making.parent, |make| make.maker);
+        let handle = next.is_none() && matches!(making.work, Work::Handle { .. });
+        if by != NURSERY && !handle && self.stands.get(by).is_none_or(|stand| stand.ending) {
+            return self.plan_again();
+        }
+        let Some(make) = next else { return self.all_made() };
+        let maker = if make.maker == NURSERY { self.nursery } else { make.maker };
+        let pid = if make.person.pid == STEP_PARENT { Pid::NONE } else { make.person.pid };
+        let command = Command::Clone { pid, sibling: make.sibling, name: Name::new(&make.person.name) };
+        // Known from now on, so that its fork is not taken for a body's.
+        if pid != Pid::NONE {
+            let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
+            self.stands.add(make.person.clone(), make.why, parent);
+        }
+        making.phase = Phase::Cloning(make);
+        self.ghosts.command(maker, command);
+    }
+
+    /// What was planned cannot be made, because somebody has ended that it needs.
+    fn plan_again(&mut self) {
+        let Some(making) = self.starts.making.take() else { return };
+        if let Phase::Cloning(make) = making.phase {
+            if self.proc.stat(make.person.pid).is_err() {
+                self.stands.remove(make.person.pid);
+            }
+        }
+        self.starts.queue.push_front(making.work);
+        self.next_start();
+    }
+
+    /// A stand-in has ended, and will not report what it was told.
+    pub(crate) fn maker_gone(&mut self, pid: Pid) {
+        if self.starts.making.as_ref().is_some_and(|making| making.waits_for(pid)) {
+            self.plan_again();
+        }
+        let lost = |(child, s): (&Pid, &Spawning)| (s.parent == pid && !s.in_place && !s.started).then_some(*child);
+        let lost: Vec<Pid> = self.starts.spawning.iter().filter_map(lost).collect();
+        for child in lost {
+            // One that it has cloned goes on without it.
+            if self.proc.stat(child).is_err() {
+                if let Some(spawning) = self.starts.spawning.remove(&child) {
+                    self.could_not(spawning, ESRCH);
+                }
+            }
+        }
+    }
+
+    /// A stand-in has done a command that makes or dresses one.
+    pub(crate) fn made(&mut self, pid: Pid, outcome: &Outcome) {
+        let Some(making) = &mut self.starts.making else { return };
+        match std::mem::replace(&mut making.phase, Phase::Idle) {
+            Phase::Cloning(make) if matches!(outcome.command, Command::Clone { .. }) => {
+                self.cloned(pid, make, outcome.ret)
+            }
+            Phase::Dressing { pid: who, left, _groups } if who == pid => {
+                if outcome.ret < 0 {
+                    warn!(%pid, command = ?outcome.command, errno = -outcome.ret, "a stand-in is not what it should be");
+                }
+                match left {
+                    0 | 1 => self.make_next(),
+                    left => making.phase = Phase::Dressing { pid, left: left - 1, _groups },
+                }
+            }
+            phase => making.phase = phase,
+        }
+    }
+
+    fn cloned(&mut self, maker: Pid, make: Make, ret: i64) {
+        if ret <= 0 {
+            self.stands.remove(make.person.pid);
+            let fault = Fault::sys(-ret as i32, format!("make a stand-in for {}", make.person.pid));
+            if let Some(making) = self.starts.making.take() {
+                self.work_failed(making.work, fault);
+            }
+            return self.next_start();
+        }
+        let pid = Pid(ret as i32);
+        if make.person.pid == STEP_PARENT {
+            let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
+            self.stands.add(Person { pid, ..make.person.clone() }, make.why, parent);
+        }
+        let groups: Box<[u32]> = make.person.creds.groups.clone().into();
+        let (list, count) = (groups.as_ptr() as u64, groups.len() as u64);
+        let place = match make.place {
+            Place::Stay => None,
+            Place::Session => Some(Command::Setsid),
+            Place::Lead => Some(Command::Setpgid { pid: Pid::NONE, pgid: Pid::NONE }),
+            Place::Join(pgid) => Some(Command::Setpgid { pid: Pid::NONE, pgid }),
+        };
+        // Only what `made` counts: group or session, and the ids.
+        let left = u32::from(place.is_some()) + 1;
+        if let Some(command) = place {
+            self.ghosts.command(pid, command);
+        }
+        self.ghosts.command(pid, Command::Children(true));
+        self.ghosts.command(pid, Command::Groups { list, count });
+        let creds = &make.person.creds;
+        self.ghosts.command(pid, Command::Ids { uid: creds.uid, gid: creds.gid });
+        if let Some(making) = &mut self.starts.making {
+            if making.parent == STEP_PARENT {
+                making.parent = pid;
+            }
+            making.phase = Phase::Dressing { pid, left, _groups: groups };
+        }
+    }
+}
+
+/// Whose child a new stand-in is on this node.
+fn native_parent(stands: &crate::stands::Stands, maker: Pid, nursery: Pid, sibling: bool) -> Pid {
+    match sibling {
+        false => maker,
+        true if maker == nursery => Pid::INIT,
+        true => stands.get(maker).map_or(Pid::INIT, |stand| stand.native_parent),
+    }
+}
+
+const ESRCH: i32 = 3;

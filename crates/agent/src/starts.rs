@@ -1,0 +1,138 @@
+//! Programs on their way.
+//!
+//! | state of a start | next |
+//! |---|---|
+//! | queued | its turn: planned |
+//! | making | every stand-in made: spawning; one failed: not started; one that it needs ended: queued |
+//! | spawning | exec'd: a body; failed, or the parent's stand-in was killed: not started |
+
+use crate::kin::{Make, Place};
+use crate::setup::Prepared;
+use crate::streams::{ChildEnds, StreamsId};
+use std::collections::{HashMap, VecDeque};
+use vocab::Pid;
+use wire::event::Person;
+use wire::run::Program;
+
+/// What is to be made.
+pub(crate) enum Work {
+    Program(Box<Start>),
+    /// A stand-in that somebody wants a handle on.
+    Handle {
+        person: Person,
+    },
+}
+
+/// A program that is to be started, with its ends of the standard streams.
+pub(crate) struct Start {
+    pub(crate) person: Person,
+    pub(crate) program: Program,
+    pub(crate) kin: Vec<Person>,
+    pub(crate) ends: ChildEnds,
+    /// How often its group has gone before it could join.
+    pub(crate) misses: u32,
+}
+
+impl Work {
+    pub(crate) fn pid(&self) -> Pid {
+        match self {
+            Work::Program(start) => start.person.pid,
+            Work::Handle { person } => person.pid,
+        }
+    }
+}
+
+/// The work whose stand-ins are being made.
+pub(crate) struct Making {
+    pub(crate) work: Work,
+    pub(crate) makes: VecDeque<Make>,
+    pub(crate) parent: Pid,
+    pub(crate) place: Place,
+    pub(crate) phase: Phase,
+}
+
+impl Making {
+    /// Does it wait for what this stand-in was told last?
+    pub(crate) fn waits_for(&self, who: Pid) -> bool {
+        match &self.phase {
+            Phase::Idle => false,
+            Phase::Cloning(make) => make.maker == who,
+            Phase::Dressing { pid, .. } => *pid == who,
+        }
+    }
+}
+
+pub(crate) enum Phase {
+    Idle,
+    /// This stand-in is being cloned.
+    Cloning(Make),
+    /// It has been told what it is, and has this many commands left; the list is what it reads its groups from.
+    Dressing {
+        pid: Pid,
+        left: u32,
+        _groups: Box<[u32]>,
+    },
+}
+
+/// The program has been handed to its parent's stand-in.
+pub(crate) struct Spawning {
+    pub(crate) start: Box<Start>,
+    pub(crate) parent: Pid,
+    pub(crate) prepared: Prepared,
+    pub(crate) started: bool,
+    /// `parent` is its parent all the same: its own stand-in execs.
+    pub(crate) in_place: bool,
+}
+
+/// All starts under way, and the streams of programs that run.
+#[derive(Default)]
+pub(crate) struct Starts {
+    pub(crate) queue: VecDeque<Work>,
+    pub(crate) making: Option<Making>,
+    pub(crate) spawning: HashMap<Pid, Spawning>,
+    pub(crate) programs: HashMap<Pid, StreamsId>,
+}
+
+impl Starts {
+    /// Is a program under this number on its way?
+    pub(crate) fn has(&self, pid: Pid) -> bool {
+        self.spawning.contains_key(&pid)
+            || self.making.as_ref().is_some_and(|making| making.work.pid() == pid)
+            || self.queue.iter().any(|work| work.pid() == pid)
+    }
+
+    pub(crate) fn follows_another(&self, work: &Work) -> bool {
+        let Work::Program(start) = work else { return self.is_starting(work.pid()) };
+        let person = &start.person;
+        [person.ppid, person.pgid, person.sid].into_iter().any(|pid| pid != person.pid && self.is_starting(pid))
+    }
+
+    /// Is its stand-in to become the program itself?
+    pub(crate) fn in_place(&self, pid: Pid) -> bool {
+        self.spawning.get(&pid).is_some_and(|spawning| spawning.in_place)
+    }
+
+    /// Has it been handed to its parent's stand-in, and not exec'd as far as we know?
+    pub(crate) fn is_starting(&self, pid: Pid) -> bool {
+        self.spawning.get(&pid).is_some_and(|spawning| !spawning.started)
+    }
+
+    /// A process elsewhere has ended: nothing is to be made for it any more.
+    pub(crate) fn forget_kin(&mut self, pid: Pid) {
+        let making = self.making.iter_mut().map(|making| &mut making.work);
+        for work in self.queue.iter_mut().chain(making) {
+            if let Work::Program(start) = work {
+                start.kin.retain(|person| person.pid != pid);
+            }
+        }
+    }
+
+    /// Does a start need this stand-in?
+    pub(crate) fn needs(&self, pid: Pid) -> bool {
+        self.making.is_some()
+            || self
+                .spawning
+                .values()
+                .any(|s| s.parent == pid || [s.start.person.pgid, s.start.person.pid].contains(&pid))
+    }
+}
