@@ -91,5 +91,5 @@ fn queue(pid: Pid, thread: bool, info: &SigInfo) -> Result<(), i32> {
 }
 
 pub(crate) fn plain(pid: Pid, sig: Sig) -> Result<(), i32> {
-    pidfd::kill(pidfd::open(pid)?.as_fd(), sig)
+    kern::signal::send(pid, sig)
 }

@@ -6,8 +6,8 @@ const STORM_US: u64 = 1_000;
 /// Wakes closer together than this, so many in a row, are a storm.
 const CLOSE_US: u64 = 2_000;
 const MANY: u32 = 4;
-/// After so many looks in a row that found nothing it is over.
-const CALM: u32 = 4;
+/// After so many looks in a row that found nothing it is over: switching the wakes off and on costs about as much as ten of them.
+const CALM: u32 = 10;
 
 /// The state of both.
 #[derive(Debug, Default)]
@@ -46,11 +46,13 @@ impl Pace {
         self.look_us
     }
 
+    /// It is time to look.
+    pub(crate) fn look_due(&self, now_us: u64) -> bool {
+        self.look_us.is_some_and(|at| at <= now_us)
+    }
+
     /// They have been looked at. `true`: the storm is over, and they shall wake again.
     pub(crate) fn looked(&mut self, now_us: u64) -> bool {
-        if self.look_us.is_none_or(|at| at > now_us) {
-            return false;
-        }
         self.calm = if std::mem::take(&mut self.some) { 0 } else { self.calm + 1 };
         let over = self.calm >= CALM;
         self.look_us = (!over).then_some(now_us + STORM_US);
@@ -94,7 +96,8 @@ mod tests {
         assert!(!pace.woken(10_110), "it has begun already");
         assert_eq!(pace.look_us(), Some(11_100));
         pace.recorded();
-        assert!(!pace.looked(11_000) && !pace.looked(11_100));
+        assert!(!pace.look_due(11_000) && pace.look_due(11_100));
+        assert!(!pace.looked(11_100));
         assert_eq!(pace.look_us(), Some(12_100));
         let mut now = 11_100;
         for _ in 1..CALM {

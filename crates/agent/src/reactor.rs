@@ -2,7 +2,8 @@
 
 use crate::agent::{Agent, Token};
 use kern::clock::{boottime_us, monotonic_us};
-use kern::epoll::Ready;
+use kern::epoll::{Interest, Ready};
+use std::os::fd::AsFd;
 use vocab::{Fault, Result};
 
 /// Stand-ins that were answered and are not back are looked after this often, in microseconds.
@@ -39,11 +40,7 @@ impl Agent {
             Some(Token::Records) => self.pace_records()?,
             Some(Token::Ghosts) => self.serve_ghosts()?,
             Some(Token::Gate) => self.serve_gate(),
-            Some(Token::Children) => {
-                while self.children.take()?.is_some() {}
-                self.watch();
-                self.reap();
-            }
+            Some(Token::Children) => self.serve_children()?,
             Some(Token::Local) => self.take_clients(),
             Some(Token::Channels) => self.take_greetings(),
             Some(Token::Client(number)) => self.serve_client(number),
@@ -60,10 +57,7 @@ impl Agent {
         }
         self.look_again();
         let now = monotonic_us();
-        if self.pace.looked(now) {
-            self.records.bell(true)?;
-            self.watch(); // what came while it was off
-        }
+        self.look_in_storm(now)?;
         if self.uplink.due_us().is_some_and(|due| due <= now) {
             self.serve_link();
         }
@@ -75,10 +69,35 @@ impl Agent {
         Ok(())
     }
 
-    /// Records have woken us. In a storm they need not: every turn of the loop reads them.
+    /// Records have woken us. In a storm neither they nor the ends of children need to.
     fn pace_records(&mut self) -> Result<()> {
         if self.pace.woken(monotonic_us()) {
             self.records.bell(false)?;
+            self.poller.remove(self.children.as_fd())?;
+        }
+        Ok(())
+    }
+
+    /// In a storm: what else would wake us is looked at when it is time. (Every turn of the loop reads the records.)
+    fn look_in_storm(&mut self, now: u64) -> Result<()> {
+        if !self.pace.look_due(now) {
+            return Ok(());
+        }
+        if self.pace.looked(now) {
+            self.records.bell(true)?;
+            self.poller.add(self.children.as_fd(), Token::Children.number(), Interest::READ)?;
+        }
+        self.serve_children()
+    }
+
+    fn serve_children(&mut self) -> Result<()> {
+        let mut some = false;
+        while self.children.take()?.is_some() {
+            some = true;
+        }
+        self.watch();
+        if some {
+            self.reap();
         }
         Ok(())
     }

@@ -210,12 +210,12 @@ impl Agent {
         self.program_ended(pid);
     }
 
-    /// Its children have got another parent by now.
+    /// Its children have got another parent by now: all the same one (linux: `forget_original_parent`), so one of them tells for all.
     pub(crate) fn orphans(&mut self, pid: Pid) {
-        for child in self.bodies.children(pid) {
-            if let Ok(stat) = self.proc.stat(child) {
-                self.compare(&stat);
-            }
+        let children = self.bodies.children(pid);
+        let Some(stat) = children.iter().find_map(|child| self.proc.stat(*child).ok()) else { return };
+        for child in children {
+            self.apply_parent(child, stat.ppid);
         }
     }
 

@@ -211,7 +211,7 @@ impl Agent {
         self.apply_group(pid, stat.pgid, stat.sid);
     }
 
-    fn apply_parent(&mut self, pid: Pid, ppid: Pid) {
+    pub(crate) fn apply_parent(&mut self, pid: Pid, ppid: Pid) {
         let Some(before) = self.bodies.person(pid).map(|person| person.ppid) else { return };
         if before == ppid || !self.bodies.set_parent(pid, ppid) {
             return;

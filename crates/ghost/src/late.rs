@@ -6,13 +6,16 @@ use crate::table::{Ghosts, Happened};
 
 /// A stand-in that was answered and is not back after this many microseconds may have stopped without telling.
 const LATE_US: u64 = 5_000;
+/// So many are looked at in one go. When thousands are late the machine is busy, and most of them are back by the time it is their turn.
+const LOOKS: usize = 32;
 
 impl Ghosts {
     /// Looks after stand-ins that were answered and have not come back; to be called every few milliseconds while
     /// [`Ghosts::late`] says so.
     pub fn look_after(&mut self, now_us: u64, happened: &mut Vec<Happened>) {
+        let mut looks = 0;
         while let Some(&(since, pid)) = self.late.front() {
-            if now_us < since + LATE_US {
+            if now_us < since + LATE_US || looks == LOOKS {
                 return;
             }
             self.late.pop_front();
@@ -21,6 +24,7 @@ impl Ghosts {
             if ghost.state != State::Away || ghost.away_since_us != since || told {
                 continue;
             }
+            looks += 1;
             if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
                 happened.push(Happened::StoppedItself { pid });
             }

@@ -1,5 +1,8 @@
 //! Which signals wait for a process, and whether it is stopped: what a daemon must know of an interrupted stand-in.
 
+use crate::proc;
+use std::io::Write;
+use std::os::fd::AsFd;
 use vocab::{Pid, SigSet};
 
 /// From `/proc/PID/status` (proc(5)).
@@ -12,8 +15,24 @@ pub struct Pending {
 }
 
 /// `None` when there is no such process.
+///
+/// A daemon asks this of every stand-in that is signalled, so it is one open, one read and one close.
 pub fn read(pid: Pid) -> Option<Pending> {
-    let text = std::fs::read(format!("/proc/{pid}/status")).ok()?;
+    let mut path = [0u8; 64];
+    write!(&mut path[..63], "/proc/{pid}/status").ok()?;
+    let mut buffer = [0u8; 4096];
+    let length = {
+        let fd = proc::open_at(libc::AT_FDCWD, &path).ok()?;
+        proc::read_on(fd.as_fd(), &mut buffer).ok()?
+    };
+    match length < buffer.len() {
+        true => parse(&buffer[..length]),
+        // Many supplementary groups.
+        false => parse(&std::fs::read(format!("/proc/{pid}/status")).ok()?),
+    }
+}
+
+fn parse(text: &[u8]) -> Option<Pending> {
     let mut pending = Pending { signals: SigSet(0), state: b'?' };
     for line in text.split(|b| *b == b'\n') {
         if let Some(rest) = line.strip_prefix(b"State:\t") {

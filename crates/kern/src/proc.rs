@@ -129,7 +129,7 @@ impl Proc {
     /// ENOENT or ESRCH when there is no such process (any more).
     pub fn stat(&self, pid: Pid) -> std::result::Result<Stat, i32> {
         let mut buffer = [0u8; 1024];
-        let text = self.read_into(pid, "stat", &mut buffer)?;
+        let text = self.read_record(pid, "stat", &mut buffer)?;
         parse_stat(text).ok_or(libc::EIO)
     }
 
@@ -139,7 +139,7 @@ impl Proc {
         // Supplementary groups can be 65536 of up to 11 bytes each; everybody else fits 4 KiB.
         let mut buffer = vec![0u8; 4096];
         loop {
-            let length = self.read_into(pid, "status", &mut buffer)?.len();
+            let length = self.read_record(pid, "status", &mut buffer)?.len();
             if length < buffer.len() {
                 return parse_status(&buffer[..length]).ok_or(libc::EIO);
             }
@@ -163,10 +163,14 @@ impl Proc {
     /// # Errors
     /// As [`Proc::stat`], or the file's own.
     pub fn read_into<'b>(&self, pid: Pid, file: &str, buffer: &'b mut [u8]) -> std::result::Result<&'b [u8], i32> {
-        let mut path = [0u8; 64];
-        let mut rest = &mut path[..63];
-        write!(rest, "{pid}/{file}").map_err(|_| libc::ENAMETOOLONG)?;
-        self.read_path(&path, buffer)
+        self.read_path(&path_of(pid, file)?, buffer)
+    }
+
+    /// A file that is one record, stat or status: one read has all of it that fits (linux: `single_open`, `seq_read_iter`).
+    fn read_record<'b>(&self, pid: Pid, file: &str, buffer: &'b mut [u8]) -> std::result::Result<&'b [u8], i32> {
+        let fd = open_at(self.dir.as_raw_fd(), &path_of(pid, file)?)?;
+        let used = read_on(fd.as_fd(), buffer)?;
+        Ok(&buffer[..used])
     }
 
     /// The processes, in the order of their numbers.
@@ -223,20 +227,39 @@ impl Proc {
     }
 
     fn read_path<'b>(&self, path: &[u8], buffer: &'b mut [u8]) -> std::result::Result<&'b [u8], i32> {
-        let path = CStr::from_bytes_until_nul(path).map_err(|_| libc::EINVAL)?;
-        // SAFETY: the path is a live C string.
-        let fd = unsafe { libc::openat(self.dir.as_raw_fd(), path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-        let fd = sys::own(fd.into(), String::new).map_err(|fault| fault.errno)?;
+        let fd = open_at(self.dir.as_raw_fd(), path)?;
         let mut used = 0;
         while used < buffer.len() {
-            match sys::read(fd.as_fd(), &mut buffer[used..]) {
-                Ok(0) => break,
-                Ok(n) => used += n,
-                Err(libc::EINTR) => {}
-                Err(errno) => return Err(errno),
+            match read_on(fd.as_fd(), &mut buffer[used..])? {
+                0 => break,
+                n => used += n,
             }
         }
         Ok(&buffer[..used])
+    }
+}
+
+/// `PID/FILE`, ended by a NUL.
+fn path_of(pid: Pid, file: &str) -> std::result::Result<[u8; 64], i32> {
+    let mut path = [0u8; 64];
+    let mut rest = &mut path[..63];
+    write!(rest, "{pid}/{file}").map_err(|_| libc::ENAMETOOLONG)?;
+    Ok(path)
+}
+
+pub(crate) fn open_at(dir: i32, path: &[u8]) -> std::result::Result<OwnedFd, i32> {
+    let path = CStr::from_bytes_until_nul(path).map_err(|_| libc::EINVAL)?;
+    // SAFETY: the path is a live C string.
+    let fd = unsafe { libc::openat(dir, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    sys::own(fd.into(), String::new).map_err(|fault| fault.errno)
+}
+
+pub(crate) fn read_on(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> std::result::Result<usize, i32> {
+    loop {
+        match sys::read(fd, buffer) {
+            Err(libc::EINTR) => {}
+            done => return done,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::sys::{check, checked};
 use std::sync::atomic::{AtomicBool, Ordering};
-use vocab::{Result, Sig, SigSet};
+use vocab::{Pid, Result, Sig, SigSet};
 
 /// Bytes of a kernel signal set.
 const SET: usize = 8;
@@ -87,6 +87,18 @@ pub fn set_default(sig: Sig) -> Result<()> {
     // SAFETY: `action` has the kernel's layout and is only read; SIG_DFL needs no restorer.
     let ret = unsafe { libc::syscall(libc::SYS_rt_sigaction, i32::from(sig.number()), &action, 0usize, SET) };
     checked(ret, || format!("set {sig} to its default")).map(drop)
+}
+
+/// kill(2) to the one process `pid`.
+///
+/// # Errors
+/// The errno: ESRCH for no such process, or for a number that means several.
+pub fn send(pid: Pid, sig: Sig) -> std::result::Result<(), i32> {
+    if pid.0 <= 0 {
+        return Err(libc::ESRCH);
+    }
+    // SAFETY: takes two numbers.
+    check(unsafe { libc::kill(pid.0, i32::from(sig.number())) }.into()).map(drop)
 }
 
 /// Does to the own process what `sig` does by default: stops it, or ends it without a core.
