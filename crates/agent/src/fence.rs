@@ -4,17 +4,20 @@
 //! The kernel has no lower bound for a wrap (per-namespace `pid_max` wraps to 300), so the bodies are put under a limit of tasks
 //! (cgroups(7), the pids controller) that they are above already: fork, vfork and clone fail with EAGAIN, as at any other limit.
 
+use kern::cgroup::{self, Claim};
 use kern::proc::Proc;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
 use tracing::{error, info};
 use vocab::{Fault, Kind, Pid, Result};
+
+/// What the names of our groups begin with.
+const PREFIX: &str = cgroup::FENCE;
 
 /// The limit, made when it is first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Fence {
-    group: Option<PathBuf>,
+    group: Option<Claim>,
     up: bool,
 }
 
@@ -29,10 +32,10 @@ impl Fence {
     /// `Unsupported` without a pids controller.
     pub(crate) fn raise(&mut self, proc: &Proc, spared: impl Fn(Pid) -> bool) -> Result<()> {
         let group = match &self.group {
-            Some(group) => group.clone(),
-            None => self.group.insert(make()?).clone(),
+            Some(group) => group.path(),
+            None => self.group.insert(make()?).path(),
         };
-        write(&group, "pids.max", "0")?;
+        write(group, "pids.max", "0")?;
         if !self.up {
             error!("leases: every number is used; forks fail until one is free");
         }
@@ -56,7 +59,7 @@ impl Fence {
     /// Forks may go on.
     pub(crate) fn lower(&mut self) -> Result<()> {
         if let (Some(group), true) = (&self.group, self.up) {
-            write(group, "pids.max", "max")?;
+            write(group.path(), "pids.max", "max")?;
             info!("leases: numbers are free again");
         }
         self.up = false;
@@ -70,56 +73,28 @@ fn write(group: &std::path::Path, file: &str, text: &str) -> Result<()> {
 }
 
 /// A group of the pids controller, below the caller's own.
-fn make() -> Result<PathBuf> {
-    let groups = fs::read_to_string("/proc/self/cgroup").map_err(|e| Fault::io(&e, "read /proc/self/cgroup"))?;
-    let mounts = fs::read_to_string("/proc/self/mounts").map_err(|e| Fault::io(&e, "read /proc/self/mounts"))?;
-    let missing = || Fault::new(Kind::Unsupported, "limit the number of tasks: no pids controller");
-    let (root, own) = place(&groups, &mounts).ok_or_else(missing)?;
-    let parent = PathBuf::from(format!("{root}{own}"));
-    let path = parent.join(format!("shoal-fence.{:016x}", u64::from_ne_bytes(link::random::<8>()?)));
-    kern::cgroup::make(&path)?;
-    if path.join("pids.max").exists() {
-        return Ok(path);
+fn make() -> Result<Claim> {
+    let parent = cgroup::pids_own()?;
+    cgroup::sweep(&parent, PREFIX)?;
+    let claim = cgroup::claim(&parent.join(format!("{PREFIX}{:016x}", u64::from_ne_bytes(link::random::<8>()?))))?;
+    if claim.path().join("pids.max").exists() {
+        return Ok(claim);
     }
-    kern::cgroup::remove(&path)?;
-    Err(missing())
+    cgroup::remove(claim.path())?;
+    Err(Fault::new(Kind::Unsupported, "limit the number of tasks: no pids controller"))
 }
 
-/// Mount point and own group of the version 1 pids controller, or of the version 2 tree.
-fn place(groups: &str, mounts: &str) -> Option<(String, String)> {
-    let mount = |wanted: &dyn Fn(&str, &str) -> bool| {
-        mounts.lines().find_map(|line| {
-            let words: Vec<&str> = line.split(' ').collect();
-            let [_, place, kind, options, ..] = words[..] else { return None };
-            wanted(kind, options).then(|| place.to_owned())
-        })
-    };
-    let group = |wanted: &dyn Fn(&str) -> bool| {
-        groups.lines().find_map(|line| {
-            let mut words = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (words.next()?, words.next()?);
-            wanted(controllers).then(|| path.trim_end_matches('/').to_owned())
-        })
-    };
-    let has_pids = |list: &str| list.split(',').any(|word| word == "pids");
-    let first = mount(&|kind, options| kind == "cgroup" && has_pids(options)).zip(group(&has_pids));
-    first.or_else(|| mount(&|kind, _| kind == "cgroup2").zip(group(&str::is_empty)))
+/// Removes the limits of agents that have ended.
+pub(crate) fn sweep() {
+    // Without a pids controller there are none.
+    if let Ok(parent) = cgroup::pids_own() {
+        let _ = cgroup::sweep(&parent, PREFIX);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_controller_is_found_in_both_versions() {
-        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/pids cgroup rw,relatime,pids 0 0\n\
-                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        let groups = "8:pids:/a\n0::/b\n";
-        assert_eq!(place(groups, mounts), Some(("/sys/fs/cgroup/pids".into(), "/a".into())));
-        let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        assert_eq!(place("0::/\n", mounts), Some(("/sys/fs/cgroup".into(), String::new())));
-        assert_eq!(place("", mounts), None);
-    }
 
     #[test]
     fn behind_the_fence_forks_fail_with_eagain_and_after_it_they_work() {
@@ -135,7 +110,7 @@ mod tests {
         let proc = Proc::open("/proc").expect("procfs");
         let me = Pid(shell.id() as i32);
         let mut fence = Fence { group: Some(make().expect("a pids controller")), up: false };
-        let group = fence.group.clone().expect("made");
+        let group = fence.group.as_ref().expect("made").path().to_owned();
         write(&group, "cgroup.procs", &me.to_string()).expect("my child");
         writeln!(ask, "1").expect("it reads");
         assert_eq!(answers.next().expect("a line").expect("text"), "yes");
@@ -151,6 +126,6 @@ mod tests {
         assert_eq!(answers.next().expect("a line").expect("text"), "yes");
         drop(ask);
         shell.wait().expect("my child");
-        kern::cgroup::remove(&group).expect("empty");
+        cgroup::remove(&group).expect("empty");
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::birth;
 use crate::config::NodeConfig;
+use crate::fence;
 use crate::message::{Message, MESSAGE};
 use kern::cgroup;
 use kern::clock::boottime_us;
@@ -70,6 +71,7 @@ fn claim() -> Result<cgroup::Claim> {
 }
 
 fn leave(path: &Path) {
+    fence::sweep();
     let left = match path.parent() {
         Some(parent) => cgroup::enter(parent, Pid::NONE),
         None => Ok(()),

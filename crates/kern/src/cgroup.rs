@@ -29,6 +29,42 @@ fn v2_of(mounts: &str) -> Option<PathBuf> {
     })
 }
 
+/// What the names of groups begin with that limit the tasks of a node (and are nobody's when their claim is not held).
+pub const FENCE: &str = "shoal-fence.";
+
+/// The caller's own group in the tree of the pids controller, of version 1 or 2.
+///
+/// # Errors
+/// `Unsupported` where there is none.
+pub fn pids_own() -> Result<PathBuf> {
+    let read = |path: &str| fs::read_to_string(path).map_err(|e| Fault::io(&e, format!("read {path}")));
+    let (groups, mounts) = (read("/proc/self/cgroup")?, read("/proc/self/mounts")?);
+    let missing = || Fault::new(Kind::Unsupported, "find the caller's group of tasks: no pids controller");
+    let (root, own) = place(&groups, &mounts).ok_or_else(missing)?;
+    Ok(PathBuf::from(format!("{root}{own}")))
+}
+
+/// Mount point and own group of the version 1 pids controller, or of the version 2 tree.
+fn place(groups: &str, mounts: &str) -> Option<(String, String)> {
+    let mount = |wanted: &dyn Fn(&str, &str) -> bool| {
+        mounts.lines().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [_, place, kind, options, ..] = words[..] else { return None };
+            wanted(kind, options).then(|| place.to_owned())
+        })
+    };
+    let group = |wanted: &dyn Fn(&str) -> bool| {
+        groups.lines().find_map(|line| {
+            let mut words = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (words.next()?, words.next()?);
+            wanted(controllers).then(|| path.trim_end_matches('/').to_owned())
+        })
+    };
+    let has_pids = |list: &str| list.split(',').any(|word| word == "pids");
+    let first = mount(&|kind, options| kind == "cgroup" && has_pids(options)).zip(group(&has_pids));
+    first.or_else(|| mount(&|kind, _| kind == "cgroup2").zip(group(&str::is_empty)))
+}
+
 /// Makes the group `path`; one that is there already is taken as it is.
 pub fn make(path: &Path) -> Result<()> {
     match fs::create_dir(path) {
@@ -174,6 +210,17 @@ fn try_lock(path: &Path) -> Result<Option<File>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_controller_is_found_in_both_versions() {
+        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/pids cgroup rw,relatime,pids 0 0\n\
+                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let groups = "8:pids:/a\n0::/b\n";
+        assert_eq!(place(groups, mounts), Some(("/sys/fs/cgroup/pids".into(), "/a".into())));
+        let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        assert_eq!(place("0::/\n", mounts), Some(("/sys/fs/cgroup".into(), String::new())));
+        assert_eq!(place("", mounts), None);
+    }
 
     #[test]
     fn the_tree_is_found_beside_version_1_too() {

@@ -72,6 +72,9 @@ fn watch(ended: OwnedFd, claim: &Claim, terminal: Option<&(File, Modes)>) -> Res
 /// Kills what is still in the sandbox's cgroups and removes them.
 pub(crate) fn clean(path: &Path) -> Result<()> {
     end_processes(path)?;
+    if let Ok(tasks) = cgroup::pids_own() {
+        cgroup::sweep(&tasks, cgroup::FENCE)?;
+    }
     cgroup::remove(path)
 }
 
