@@ -139,7 +139,7 @@ impl Agent {
     }
 
     fn child_changed(&mut self, pid: Pid) {
-        if self.stands.get(pid).is_some_and(|stand| !stand.ending && stand.why != Why::Runner) {
+        if self.stands.get(pid).is_some_and(|stand| !stand.ending) {
             self.ghosts.command(pid, WAIT);
         }
     }
@@ -160,7 +160,8 @@ impl Agent {
             Command::Clone { .. } | Command::Setsid | Command::Setpgid { .. } | Command::Ids { .. } => {
                 self.made(pid, outcome);
             }
-            Command::Spawn(address) => self.spawned(pid, address, outcome.ret),
+            Command::Map { child, .. } => self.mapped(pid, child, outcome.ret),
+            Command::Spawn(address) => self.spawned(pid, address, outcome),
             Command::Exec(address) => self.becomes_later(pid, address),
             command if outcome.ret < 0 => warn!(%pid, ?command, errno = -outcome.ret, "a stand-in could not"),
             _ => {}
@@ -229,7 +230,7 @@ impl Agent {
             let _ = self.poller.remove(fd.as_fd());
         }
         let parent = body.person.ppid;
-        self.stands.add(body.person, Why::Runner, parent);
+        self.stands.add(body.person, Why::Runner, None, parent);
         self.ghosts.expect(pid);
     }
 
@@ -237,7 +238,7 @@ impl Agent {
     pub(crate) fn stand_in_is(&mut self, person: Person) {
         let pid = person.pid;
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else { return };
-        let own_memory = stand.why == Why::Runner;
+        let apart = stand.apart;
         let before = std::mem::replace(&mut stand.person, person.clone());
         if person.sid != before.sid && person.sid == pid {
             self.ghosts.command(pid, Command::Setsid);
@@ -247,7 +248,7 @@ impl Agent {
         }
         if person.creds != before.creds {
             let creds = person.creds;
-            if !own_memory {
+            if !apart {
                 let groups: Box<[u32]> = creds.groups.into();
                 self.ghosts.command(pid, Command::Groups { list: groups.as_ptr() as u64, count: groups.len() as u64 });
                 stand.groups.push(groups);
@@ -290,6 +291,6 @@ impl Agent {
     }
 
     fn needs(&self, pid: Pid) -> bool {
-        self.bodies.needs(pid) || self.starts.needs(pid)
+        self.bodies.needs(pid) || self.starts.needs(pid) || self.stands.runner_needs(pid)
     }
 }

@@ -38,7 +38,8 @@ pub struct Outcome {
     pub command: Command,
     /// What the call returned, or `-errno`.
     pub ret: i64,
-    /// For [`Command::Wait`]: status, user and system microseconds, largest resident KiB.
+    /// For [`Command::Wait`]: status, user and system microseconds, largest resident KiB. For [`Command::Spawn`]: the
+    /// [`kern::standin::setup::Stage`] at which it failed.
     pub out: [i64; 4],
 }
 
@@ -147,7 +148,7 @@ impl Ghosts {
         self.ghosts.keys().copied()
     }
 
-    /// Queues a command; it is given when the stand-in next holds. One for a PID that is not here is dropped with a log line.
+    /// Queues a command; it is given when the stand-in next holds. One for a PID that is neither here nor expected is dropped with a log line.
     pub fn command(&mut self, pid: Pid, command: Command) {
         if let Command::Clone { pid: child, .. } = command {
             let Some(family) = self.ghosts.get(&pid).map(|g| g.family) else {
@@ -157,6 +158,9 @@ impl Ghosts {
             if child != Pid::NONE {
                 self.ghosts.entry(child).or_insert_with(|| Ghost::coming(family, None));
             }
+        }
+        if self.expected.contains(&pid) {
+            self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
         }
         let Some(ghost) = self.ghosts.get_mut(&pid) else {
             warn!(%pid, ?command, "no such stand-in");
