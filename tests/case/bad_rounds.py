@@ -56,7 +56,8 @@ KINDS = [
     # A handshake of the right length, made with no key.
     lambda i: to_ports(i, b"C\x00\x30" + os.urandom(48)),
     lambda i: to_ports(i, b"C" + os.urandom(i % 3000)),
-    lambda i: to_ports(i, b"S" + os.urandom(16 + i % 3000)),
+    # Of a channel nobody knows yet: it may still be asked for, so it is kept for a while.
+    lambda i: to_ports(i, b"S" + os.urandom(16 + i % 3000), stays=True),
     lambda i: to_ports(i, b"S" + os.urandom(i % 16), stays=True),
     lambda i: to_ports(i, b"C\x00", stays=True),
     lambda i: say(LOCAL, GIGABYTE + bytes(i % 3000)),
