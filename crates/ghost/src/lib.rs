@@ -9,6 +9,7 @@ mod early;
 mod family;
 mod late;
 mod life;
+mod open;
 mod recover;
 mod table;
 

@@ -7,7 +7,7 @@ use crate::life::{next, Input, State};
 use crate::recover::exiting;
 use kern::fuse::{Device, Request};
 use kern::standin::{here::Slots, Hold};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use tracing::{debug, trace, warn};
@@ -49,7 +49,7 @@ pub(crate) struct Ghost {
     /// Signals up to this count have been taken.
     seq: u32,
     pub(crate) working: Option<(u32, Command, Option<u32>)>,
-    queue: VecDeque<Command>,
+    pub(crate) queue: VecDeque<Command>,
     /// Was told to end.
     ending: bool,
     pub(crate) family: u64,
@@ -64,15 +64,16 @@ const RESENT: u64 = 1 << 63;
 pub struct Ghosts {
     pub(crate) device: Device,
     pub(crate) ghosts: HashMap<Pid, Ghost>,
-    families: HashMap<u64, Family>,
+    pub(crate) families: HashMap<u64, Family>,
     uniques: HashMap<u64, Pid>,
-    expected: HashSet<Pid>,
-    next_family: u64,
+    /// Who may open the hold file, and what it will be told then.
+    pub(crate) expected: HashMap<Pid, VecDeque<Command>>,
+    pub(crate) next_family: u64,
     next_tag: u32,
     pub(crate) late: VecDeque<(u64, Pid)>,
     pub(crate) early: Vec<Early>,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
-    own_open: Option<u64>,
+    pub(crate) own_open: Option<u64>,
     /// While [`Ghosts::recover`] runs.
     pub(crate) recovering: bool,
 }
@@ -104,7 +105,7 @@ impl Ghosts {
             ghosts: HashMap::new(),
             families: HashMap::new(),
             uniques: HashMap::new(),
-            expected: HashSet::new(),
+            expected: HashMap::new(),
             next_family: u64::from(start) << 32 | 1,
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
             late: VecDeque::new(),
@@ -117,16 +118,6 @@ impl Ghosts {
     /// Readable when [`Ghosts::read`] has something to do.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.device.fd()
-    }
-
-    /// Lets process `pid` open the hold file.
-    pub fn expect(&mut self, pid: Pid) {
-        self.expected.insert(pid);
-    }
-
-    /// Forgets that `pid` was expected.
-    pub fn unexpect(&mut self, pid: Pid) {
-        self.expected.remove(&pid);
     }
 
     /// Is there a stand-in `pid` on this machine, or one coming?
@@ -147,7 +138,7 @@ impl Ghosts {
         self.ghosts.keys().copied()
     }
 
-    /// Queues a command; it is given when the stand-in next holds. One for a PID that is not here is dropped with a log line.
+    /// Queues a command; it is given when the stand-in next holds. One for a PID that is neither here nor expected is dropped with a log line.
     pub fn command(&mut self, pid: Pid, command: Command) {
         if let Command::Clone { pid: child, .. } = command {
             let Some(family) = self.ghosts.get(&pid).map(|g| g.family) else {
@@ -159,7 +150,10 @@ impl Ghosts {
             }
         }
         let Some(ghost) = self.ghosts.get_mut(&pid) else {
-            warn!(%pid, ?command, "no such stand-in");
+            match self.expected.get_mut(&pid) {
+                Some(queue) => queue.push_back(command),
+                None => warn!(%pid, ?command, "no such stand-in"),
+            }
             return;
         };
         ghost.queue.push_back(command);
@@ -264,29 +258,10 @@ impl Ghosts {
         worker.join().map_err(|_| Fault::bug("a thread that opens or closes the hold file panicked"))
     }
 
-    fn opened(&mut self, unique: u64, pid: Pid) {
-        if self.own_open == Some(0) && Path::new(&format!("/proc/self/task/{pid}")).exists() {
-            self.own_open = Some(self.next_family);
-            self.device.opened(unique, self.next_family);
-            self.next_family += 1;
-            return;
-        }
-        if !self.expected.remove(&pid) {
-            warn!(%pid, "refused to open the hold file: not expected");
-            self.device.fail(unique, libc_errno::EACCES);
-            return;
-        }
-        let family = self.next_family;
-        self.next_family += 1;
-        self.families.insert(family, Family::new(1));
-        self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(family, Some(0))).family = family;
-        self.device.opened(unique, family);
-    }
-
     fn holds(&mut self, unique: u64, pid: Pid, fh: u64, hold: &Hold, happened: &mut Vec<Happened>) {
         if unique & RESENT != 0 {
             // What it handed over is as old as the request: it is to come again.
-            return self.device.fail(unique, libc_errno::EINTR);
+            return self.device.fail(unique, EINTR);
         }
         let family = self.families.entry(fh).or_insert_with(|| Family::new(1));
         family.told(hold.slots, hold.top);
@@ -364,7 +339,7 @@ impl Ghosts {
             // Forgotten before it is answered: the same number may come again as soon as the kernel has the answer.
             self.uniques.remove(&unique);
             self.went_away(pid);
-            self.device.fail(unique, libc_errno::EINTR);
+            self.device.fail(unique, EINTR);
         }
     }
 
@@ -491,7 +466,4 @@ impl Ghost {
     }
 }
 
-mod libc_errno {
-    pub(super) const EINTR: i32 = 4;
-    pub(super) const EACCES: i32 = 13;
-}
+const EINTR: i32 = 4;
