@@ -42,6 +42,13 @@ impl Agent {
     }
 
     fn notice(&mut self, notice: &Notice) {
+        // A program on its way takes over its standard streams (`kern::standin::setup`).
+        if let Call::PidfdOpen { pid: pid @ ..0, .. } = notice.call {
+            if let Some(fd) = self.stdio_of(notice.tid, pid.unsigned_abs() as usize - 1) {
+                self.gate.give(notice.id, fd);
+                return;
+            }
+        }
         let Some(caller) = self.process_of(notice.tid) else {
             self.gate.proceed(notice.id);
             return;

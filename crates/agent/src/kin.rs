@@ -288,7 +288,7 @@ mod tests {
         let plan = fresh(&person(201, 100, 200, 100), &kin);
         assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (200, 100, false, Place::Lead)]);
         let mut stands = Stands::default();
-        kin.iter().for_each(|one| stands.add(one.clone(), Why::Kin, Pid(100)));
+        kin.iter().for_each(|one| stands.add(one.clone(), Why::Kin, None, Pid(100)));
         let plan = super::plan(&kin[1], false, &kin[..1], &stands, &Bodies::default()).expect("a plan");
         assert_eq!((makes(&plan), plan.parent, plan.place), (vec![], Pid(200), Place::Stay));
     }
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_shell_that_stands_already_is_used_again() {
         let mut stands = Stands::default();
-        stands.add(person(100, 1, 100, 100), Why::Kin, Pid(1));
+        stands.add(person(100, 1, 100, 100), Why::Kin, None, Pid(1));
         let plan = plan(&person(201, 100, 201, 100), false, &[], &stands, &Bodies::default()).expect("a plan");
         assert_eq!((makes(&plan), plan.parent), (vec![], Pid(100)));
     }

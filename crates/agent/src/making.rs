@@ -26,7 +26,7 @@ impl Agent {
         // Known from now on, so that its fork is not taken for a body's.
         if pid != Pid::NONE {
             let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
-            self.stands.add(make.person.clone(), make.why, parent);
+            self.stands.add(make.person.clone(), make.why, Some(maker), parent);
         }
         making.phase = Phase::Cloning(make);
         self.ghosts.command(maker, command);
@@ -93,7 +93,7 @@ impl Agent {
         let pid = Pid(ret as i32);
         if make.person.pid == STEP_PARENT {
             let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
-            self.stands.add(Person { pid, ..make.person.clone() }, make.why, parent);
+            self.stands.add(Person { pid, ..make.person.clone() }, make.why, Some(maker), parent);
         }
         let groups: Box<[u32]> = make.person.creds.groups.clone().into();
         let (list, count) = (groups.as_ptr() as u64, groups.len() as u64);
@@ -109,7 +109,9 @@ impl Agent {
             self.ghosts.command(pid, command);
         }
         self.ghosts.command(pid, Command::Children(true));
-        self.ghosts.command(pid, Command::Groups { list, count });
+        if self.stands.get(pid).is_some_and(|stand| !stand.apart) {
+            self.ghosts.command(pid, Command::Groups { list, count });
+        }
         let creds = &make.person.creds;
         self.ghosts.command(pid, Command::Ids { uid: creds.uid, gid: creds.gid });
         if let Some(making) = &mut self.starts.making {

@@ -1,12 +1,14 @@
-//! A program with its surroundings in the form that the setup stage in its new process reads (`kern::standin::setup`): plain
-//! numbers and addresses, all kept alive here.
-
-use kern::standin::setup::{Setup, Stage};
-use std::ffi::CString;
-use vocab::{Creds, Pid, Result};
-use wire::run::Program;
+//! A program with its surroundings in the form that the setup stage in its new process reads (`kern::standin::setup`): one piece of
+//! memory with numbers and addresses within itself, for any place.
 
 use crate::kin::Place;
+use kern::standin::setup::{failed, Setup, Stage, FROM_THE_GATE, GROUPS_STAY};
+use std::fs::OpenOptions;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+use vocab::{Creds, Fault, Pid, Result};
+use wire::run::Program;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of stack for the setup stage.
 const STACK: usize = 64 * 1024;
@@ -16,49 +18,82 @@ const EPERM: i32 = 1;
 /// Where a file without a slash is looked for when the environment has no PATH (execvp(3)).
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 
-/// Everything that [`Setup`] points to. It must not move or go before the command is done; moving this value moves none of it.
+/// A [`Setup`] and all it points to, in one piece of memory: the agent's own, or a copy in a stand-in that does not share it.
+/// It must not go before the command is done; moving this value moves none of it.
 pub(crate) struct Prepared {
-    setup: Box<Setup>,
+    image: Box<[u128]>,
+    /// Where the image has addresses within itself.
+    addresses: Vec<usize>,
+    /// Where the image begins for whoever reads it, once it has been placed.
+    base: u64,
+    /// How it ended, where that cannot be seen from here.
+    told: Option<(i32, u64)>,
     /// As the user named it, and where it is to run.
     file: String,
     cwd: String,
-    _strings: Vec<CString>,
-    _words: Vec<Box<[u64]>>,
-    _groups: Box<[u32]>,
-    _stack: Vec<u128>,
 }
 
+/// The image while it grows. Places in it are numbered from its beginning.
 struct Arena {
-    strings: Vec<CString>,
-    words: Vec<Box<[u64]>>,
+    bytes: Vec<u8>,
+    addresses: Vec<usize>,
 }
 
 impl Arena {
+    fn new() -> Arena {
+        let addresses = [offset_of!(Setup, stack), offset_of!(Setup, groups), offset_of!(Setup, limits)];
+        let more = [offset_of!(Setup, cwd), offset_of!(Setup, paths), offset_of!(Setup, argv)];
+        let rest = [offset_of!(Setup, envp), offset_of!(Setup, shell_argv)];
+        let addresses = addresses.into_iter().chain(more).chain(rest).collect();
+        Arena { bytes: vec![0; size_of::<Setup>()], addresses }
+    }
+
+    /// Takes the next place that is a multiple of `to`.
+    fn align(&mut self, to: usize) -> u64 {
+        self.bytes.resize(self.bytes.len().next_multiple_of(to), 0);
+        self.bytes.len() as u64
+    }
+
     fn string(&mut self, text: &[u8]) -> Result<u64> {
         let text = kern::sys::cstring(text)?;
-        let address = text.as_ptr() as u64;
-        self.strings.push(text);
-        Ok(address)
+        let place = self.bytes.len() as u64;
+        self.bytes.extend_from_slice(text.as_bytes_with_nul());
+        Ok(place)
     }
 
-    fn words(&mut self, words: Vec<u64>) -> u64 {
-        let mut words = words.into_boxed_slice();
-        let address = words.as_mut_ptr() as u64;
-        self.words.push(words);
-        address
+    fn words(&mut self, words: &[u64]) -> u64 {
+        let place = self.align(size_of::<u64>());
+        self.bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        place
     }
 
-    /// A list of strings as exec wants it: addresses, then a null.
-    fn list<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) -> Result<Vec<u64>> {
-        let mut list = texts.map(|text| self.string(text)).collect::<Result<Vec<_>>>()?;
-        list.push(0);
-        Ok(list)
+    /// A list as exec wants it: addresses, then a null. `places` with 0 stay 0.
+    fn list(&mut self, places: &[u64]) -> u64 {
+        let list = self.words(places);
+        let addresses = places.iter().enumerate().filter(|(_, place)| **place != 0);
+        self.addresses.extend(addresses.map(|(i, _)| list as usize + i * size_of::<u64>()));
+        self.words(&[0]);
+        list
+    }
+
+    fn strings<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) -> Result<Vec<u64>> {
+        texts.map(|text| self.string(text)).collect()
+    }
+
+    /// The image, with `setup` at its beginning, and where it has addresses.
+    fn finish(mut self, mut setup: Setup) -> (Box<[u128]>, Vec<usize>) {
+        setup.stack = self.align(16);
+        self.bytes.resize(self.bytes.len() + STACK, 0);
+        self.bytes[..size_of::<Setup>()].copy_from_slice(setup.as_bytes());
+        let mut image = vec![0u128; self.bytes.len() / 16].into_boxed_slice();
+        image.as_mut_bytes().copy_from_slice(&self.bytes);
+        (image, self.addresses)
     }
 }
 
 impl Prepared {
-    /// Puts it together. `stdio` are descriptors of this process; `session` is 1 for a new session with descriptor 0 as its terminal, 2 for
-    /// one without a terminal, 0 for none.
+    /// Puts it together, to be placed. `stdio` are descriptors of this process; `session` is 1 for a new session with descriptor 0 as its
+    /// terminal, 2 for one without a terminal, 0 for none.
     ///
     /// # Errors
     /// `Refused` for a string with a NUL inside.
@@ -70,25 +105,21 @@ impl Prepared {
         session: u64,
         stdio: [i32; 3],
     ) -> Result<Prepared> {
-        let mut arena = Arena { strings: Vec::new(), words: Vec::new() };
-        let mut stack = vec![0u128; STACK / 16];
-        let mut groups: Box<[u32]> = creds.groups.clone().into();
-        let mut limits = Vec::new();
-        for limit in &program.limits {
-            limits.extend([u64::from(limit.resource), limit.soft, limit.hard]);
-        }
-        let argv = arena.list(program.argv.iter().map(|text| text.as_slice()))?;
+        let mut arena = Arena::new();
+        let limits: Vec<u64> =
+            program.limits.iter().flat_map(|limit| [limit.resource.into(), limit.soft, limit.hard]).collect();
+        let argv = arena.strings(program.argv.iter().map(|text| text.as_slice()))?;
+        // `/bin/sh`, a place for the path, the arguments.
         let mut shell = vec![arena.string(b"/bin/sh")?, 0];
         shell.extend(argv.iter().skip(1));
-        if argv.len() == 1 {
-            shell.push(0);
-        }
-        let envp = arena.list(program.env.iter().map(|text| text.as_slice()))?;
+        let envp = arena.strings(program.env.iter().map(|text| text.as_slice()))?;
         let paths = candidates(program);
-        let paths = arena.list(paths.iter().map(Vec::as_slice))?;
+        let paths = arena.strings(paths.iter().map(Vec::as_slice))?;
+        let groups = arena.align(size_of::<u32>());
+        arena.bytes.extend(creds.groups.iter().flat_map(|group| group.to_ne_bytes()));
         let setup = Setup {
             pid: pid.0 as u64,
-            stack: stack.as_mut_ptr() as u64,
+            stack: 0,
             stack_size: STACK as u64,
             pgid: match place {
                 Place::Lead => 0,
@@ -107,53 +138,104 @@ impl Prepared {
                 creds.gid.saved,
             ]
             .map(u64::from),
-            groups: groups.as_mut_ptr() as u64,
-            group_count: groups.len() as u64,
+            groups,
+            group_count: creds.groups.len() as u64,
             limit_count: program.limits.len() as u64,
-            limits: arena.words(limits),
+            limits: arena.words(&limits),
             umask: program.umask.into(),
             nice: program.nice.into(),
             cwd: arena.string(&program.cwd)?,
-            paths: arena.words(paths),
-            argv: arena.words(argv),
-            envp: arena.words(envp),
-            shell_argv: arena.words(shell),
+            paths: arena.list(&paths),
+            argv: arena.list(&argv),
+            envp: arena.list(&envp),
+            shell_argv: arena.list(&shell),
             ignored: program.ignored,
             blocked: program.blocked,
             errno: 0,
             stage: 0,
         };
-        let (strings, words) = (arena.strings, arena.words);
         let [file, cwd] = [&program.file, &program.cwd].map(|path| String::from_utf8_lossy(path).into_owned());
-        let setup = Box::new(setup);
-        Ok(Prepared { setup, file, cwd, _strings: strings, _words: words, _groups: groups, _stack: stack })
+        let (image, addresses) = arena.finish(setup);
+        Ok(Prepared { image, addresses, base: 0, told: None, file, cwd })
     }
 
-    /// For [`ghost::Command::Spawn`].
-    pub(crate) fn address(&mut self) -> u64 {
-        &raw mut *self.setup as u64
+    /// How many bytes it takes elsewhere.
+    pub(crate) fn size(&self) -> u64 {
+        size_of_val(&*self.image) as u64
+    }
+
+    /// For a stand-in that shares the agent's memory. Returns the address for [`ghost::Command::Spawn`] and [`ghost::Command::Exec`].
+    pub(crate) fn place_here(&mut self) -> u64 {
+        let base = self.image.as_mut_ptr() as u64;
+        self.relocate(base);
+        base
+    }
+
+    /// For a `shoal run` on this node, which has memory of its own: at `base` there, [`Prepared::size`] bytes. `groups_stay` when its
+    /// supplementary groups are the program's.
+    ///
+    /// # Errors
+    /// `Sys` when it is gone.
+    pub(crate) fn place_in(&mut self, pid: Pid, base: u64, groups_stay: bool) -> Result<()> {
+        if let Ok((setup, _)) = Setup::mut_from_prefix(self.image.as_mut_bytes()) {
+            setup.owner = FROM_THE_GATE;
+            if groups_stay {
+                setup.group_count = GROUPS_STAY;
+            }
+        }
+        self.relocate(base);
+        let path = format!("/proc/{pid}/mem");
+        let wrong = |error: std::io::Error| Fault::io(&error, format!("write what a program starts with to {path}"));
+        let memory = OpenOptions::new().write(true).open(&path).map_err(wrong)?;
+        memory.write_all_at(&self.image.as_bytes()[..self.image.len() * 16 - STACK], base).map_err(wrong)
+    }
+
+    fn relocate(&mut self, base: u64) {
+        let by = base.wrapping_sub(self.base);
+        let bytes = self.image.as_mut_bytes();
+        for place in &self.addresses {
+            if let Some((word, _)) = bytes[*place..].split_first_chunk_mut() {
+                *word = u64::from_ne_bytes(*word).wrapping_add(by).to_ne_bytes();
+            }
+        }
+        self.base = base;
+    }
+
+    /// Where it was placed.
+    pub(crate) fn address(&self) -> u64 {
+        self.base
+    }
+
+    /// A stand-in with memory of its own says how it went.
+    pub(crate) fn ended(&mut self, errno: i32, stage: u64) {
+        self.told = Some((errno, stage));
     }
 
     /// Why it failed, 0 when it did not.
     pub(crate) fn errno(&self) -> i32 {
         // Written by another process that shares this memory.
-        kern::standin::setup::failed(&self.setup)
+        self.told.map_or_else(|| failed(&self.image).0, |told| told.0)
+    }
+
+    fn stage(&self) -> u64 {
+        self.told.map_or_else(|| failed(&self.image).1, |told| told.1)
     }
 
     /// Was there no such group any more when the program was to join it (setpgid(2), EPERM)?
     pub(crate) fn lost_group(&self) -> bool {
-        self.setup.stage == Stage::Group as u64 && self.errno() == EPERM
+        self.stage() == Stage::Group as u64 && self.errno() == EPERM
     }
 
     /// It came as far as exec.
     pub(crate) fn was_executed(&self) -> bool {
-        self.setup.stage == Stage::Exec as u64
+        self.stage() == Stage::Exec as u64
     }
 
     /// What was being done when it failed.
     pub(crate) fn doing(&self) -> String {
-        let doing = Stage::doing(self.setup.stage);
-        match self.setup.stage == Stage::Directory as u64 {
+        let stage = self.stage();
+        let doing = Stage::doing(stage);
+        match stage == Stage::Directory as u64 {
             true => format!("{doing} {}", self.cwd),
             false if self.was_executed() => format!("{doing} {}", self.file),
             false => format!("{doing} for {}", self.file),

@@ -6,8 +6,8 @@ use crate::setup::Prepared;
 use crate::stands::Why;
 use crate::starts::{Making, Phase, Spawning, Start, Work};
 use crate::streams::{ChildEnds, Open, To};
-use ghost::Command;
-use std::os::fd::AsRawFd;
+use ghost::{Command, Outcome};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tracing::{debug, info, warn};
 use vocab::{Fault, Pid, Result};
 use wire::event::{BodyEvent, Person};
@@ -134,15 +134,18 @@ impl Agent {
                 match Prepared::new(person.pid, &person.creds, program, place, session, stdio) {
                     Ok(mut prepared) => {
                         debug!(pid = %person.pid, %parent, ?place, "start: spawning");
-                        let (address, pid, in_place) = (prepared.address(), person.pid, parent == person.pid);
+                        let (pid, in_place) = (person.pid, parent == person.pid);
+                        let apart = self.stands.get(parent).is_some_and(|stand| stand.apart);
+                        let (by, command) = match (apart, in_place) {
+                            (true, _) => (parent, Command::Map { bytes: prepared.size(), child: pid }),
+                            (false, true) => (pid, Command::Exec(prepared.place_here())),
+                            (false, false) => (parent, Command::Spawn(prepared.place_here())),
+                        };
                         let native = self.stands.get(pid).filter(|_| in_place).map(|stand| stand.native_parent);
                         let parent = native.unwrap_or(parent);
-                        let spawning = Spawning { start, parent, prepared, started: false, in_place };
+                        let spawning = Spawning { start, parent, prepared, apart, started: false, in_place };
                         self.starts.spawning.insert(pid, spawning);
-                        match in_place {
-                            true => self.ghosts.command(pid, Command::Exec(address)),
-                            false => self.ghosts.command(parent, Command::Spawn(address)),
-                        }
+                        self.ghosts.command(by, command);
                     }
                     Err(fault) => self.not_started(person.pid, fault),
                 }
@@ -217,11 +220,46 @@ impl Agent {
         self.next_start();
     }
 
+    /// `parent`, which does not share our memory, has room for what the start of `child` needs.
+    pub(crate) fn mapped(&mut self, parent: Pid, child: Pid, ret: i64) {
+        let groups = self.proc.status(parent).map(|status| status.creds.groups);
+        let Some(spawning) = self.starts.spawning.get_mut(&child) else { return };
+        let stay = groups.is_ok_and(|groups| groups == spawning.start.person.creds.groups);
+        let placed = match ret {
+            ..0 => Err(Fault::sys(-ret as i32, "make room for what the program starts with")),
+            address => spawning.prepared.place_in(parent, address as u64, stay),
+        };
+        match placed {
+            Ok(()) => {
+                // A `shoal run` has had no children that anybody was to hear of.
+                self.ghosts.command(parent, Command::Children(true));
+                self.ghosts.command(parent, Command::Spawn(ret as u64));
+            }
+            Err(fault) => {
+                if let Some(spawning) = self.starts.spawning.remove(&child) {
+                    self.work_failed(Work::Program(spawning.start), fault);
+                }
+                self.next_start();
+            }
+        }
+    }
+
+    /// The child of a stand-in that does not share our memory asks at the gate for what shall be its descriptor `number` (0 to 2).
+    pub(crate) fn stdio_of(&self, child: Pid, number: usize) -> Option<BorrowedFd<'_>> {
+        let spawning = self.starts.spawning.get(&child).filter(|spawning| spawning.apart && !spawning.started)?;
+        let ends = &spawning.start.ends;
+        [ends.stdin.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd()].get(number).copied()
+    }
+
     /// The parent's stand-in is back from cloning a program.
-    pub(crate) fn spawned(&mut self, parent: Pid, address: u64, ret: i64) {
-        let mut spawning = self.starts.spawning.iter_mut();
-        let found = spawning.find_map(|(pid, s)| (s.prepared.address() == address).then_some(*pid));
-        let Some(pid) = found else { return };
+    pub(crate) fn spawned(&mut self, parent: Pid, address: u64, outcome: &Outcome) {
+        let ret = outcome.ret;
+        let is = |s: &Spawning| s.prepared.address() == address && s.parent == parent && !s.in_place;
+        let Some(pid) = self.starts.spawning.iter().find_map(|(pid, s)| is(s).then_some(*pid)) else { return };
+        if let Some(spawning) = self.starts.spawning.get_mut(&pid).filter(|spawning| spawning.apart) {
+            spawning.prepared.ended(if ret < 0 { -ret as i32 } else { 0 }, outcome.out[0] as u64);
+            self.ghosts.command(parent, Command::Unmap { address, bytes: spawning.prepared.size() });
+        }
         if ret > 0 {
             self.watch();
             self.started(pid);

@@ -143,7 +143,7 @@ impl Agent {
     }
 
     fn child_changed(&mut self, pid: Pid) {
-        if self.stands.get(pid).is_some_and(|stand| !stand.ending && stand.why != Why::Runner) {
+        if self.stands.get(pid).is_some_and(|stand| !stand.ending) {
             self.ghosts.command(pid, WAIT);
         }
     }
@@ -169,7 +169,8 @@ impl Agent {
                 self.changed_itself(pid, outcome);
             }
             Command::Clone { .. } => self.made(pid, outcome),
-            Command::Spawn(address) => self.spawned(pid, address, outcome.ret),
+            Command::Map { child, .. } => self.mapped(pid, child, outcome.ret),
+            Command::Spawn(address) => self.spawned(pid, address, outcome),
             Command::Exec(address) => self.becomes_later(pid, address),
             Command::Kill { target, .. } | Command::Tgkill { pid: target, .. } => self.sent(pid, target),
             command if outcome.ret < 0 => warn!(%pid, ?command, errno = -outcome.ret, "a stand-in could not"),
@@ -247,7 +248,7 @@ impl Agent {
             self.leaving.insert(pid);
         }
         let parent = body.person.ppid;
-        self.stands.add(body.person, Why::Runner, parent);
+        self.stands.add(body.person, Why::Runner, None, parent);
         self.ghosts.expect(pid);
     }
 
@@ -274,7 +275,7 @@ impl Agent {
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else {
             return self.uplink.send(&ToFront::StandInFollowed { pid });
         };
-        let own_memory = stand.why == Why::Runner;
+        let apart = stand.apart;
         let before = std::mem::replace(&mut stand.person, person.clone());
         let mut commands = Vec::new();
         if person.sid != before.sid && person.sid == pid {
@@ -285,7 +286,7 @@ impl Agent {
         }
         if person.creds != before.creds {
             let creds = person.creds;
-            if !own_memory {
+            if !apart {
                 let groups: Box<[u32]> = creds.groups.into();
                 commands.push(Command::Groups { list: groups.as_ptr() as u64, count: groups.len() as u64 });
                 stand.groups.push(groups);
@@ -353,6 +354,6 @@ impl Agent {
     }
 
     fn needs(&self, pid: Pid) -> bool {
-        self.bodies.needs(pid) || self.starts.needs(pid)
+        self.bodies.needs(pid) || self.starts.needs(pid) || self.stands.runner_needs(pid)
     }
 }

@@ -33,6 +33,8 @@ pub(crate) enum Held {
 pub(crate) struct Stand {
     pub(crate) person: Person,
     pub(crate) why: Why,
+    /// Its memory is not the agent's: it is a `shoal run`, or was made by one.
+    pub(crate) apart: bool,
     /// Its parent on this node, which has to wait for it.
     pub(crate) native_parent: Pid,
     pub(crate) held: Held,
@@ -70,15 +72,24 @@ impl Stands {
         self.table.get_mut(&pid)
     }
 
-    pub(crate) fn add(&mut self, person: Person, why: Why, native_parent: Pid) {
+    /// `maker` has cloned it, if a stand-in has.
+    pub(crate) fn add(&mut self, person: Person, why: Why, maker: Option<Pid>, native_parent: Pid) {
         let pid = person.pid;
+        let apart = why == Why::Runner || maker.and_then(|maker| self.get(maker)).is_some_and(|stand| stand.apart);
         let (ending, stopped) = (false, false);
         let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
-        self.table.insert(pid, Stand { person, why, native_parent, held, ending, stopped, follows, groups });
+        let stand = Stand { person, why, apart, native_parent, held, ending, stopped, follows, groups };
+        self.table.insert(pid, stand);
     }
 
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Stand> {
         self.table.remove(&pid)
+    }
+
+    /// Is it parent or leader of a `shoal run` on this node?
+    pub(crate) fn runner_needs(&self, pid: Pid) -> bool {
+        let kin = |person: &Person| [person.ppid, person.pgid, person.sid].contains(&pid);
+        self.iter().any(|stand| stand.why == Why::Runner && stand.person.pid != pid && kin(&stand.person))
     }
 
     /// In the order of their numbers.

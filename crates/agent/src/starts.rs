@@ -79,6 +79,8 @@ pub(crate) struct Spawning {
     pub(crate) start: Box<Start>,
     pub(crate) parent: Pid,
     pub(crate) prepared: Prepared,
+    /// `parent` does not share our memory.
+    pub(crate) apart: bool,
     pub(crate) started: bool,
     /// `parent` is its parent all the same: its own stand-in execs.
     pub(crate) in_place: bool,

@@ -77,7 +77,7 @@ pub enum Command {
         sig: u8,
     },
     Capabilities(u64),
-    /// Start a program: the address of a [`kern::standin::setup::Setup`] in the shared memory.
+    /// Start a program: the address of a [`kern::standin::setup::Setup`] in the stand-in's memory.
     Spawn(u64),
     /// Become a program: the address of a [`kern::standin::setup::Setup`] in the shared memory. Its outcome is told only when it
     /// is EAGAIN: to be given again. Otherwise it is a stand-in until [`crate::Ghosts::left`] says that it is none any more.
@@ -100,6 +100,15 @@ pub enum Command {
     Groups {
         list: u64,
         count: u64,
+    },
+    /// Fresh memory, for what the start of `child` needs.
+    Map {
+        bytes: u64,
+        child: Pid,
+    },
+    Unmap {
+        address: u64,
+        bytes: u64,
     },
 }
 
@@ -146,6 +155,8 @@ impl Command {
             Command::Close { first, last } => (Op::Close, two(n(first), n(last))),
             Command::Filter { program, flags } => (Op::Filter, two(program as i64, flags as i64)),
             Command::DeathSignal(sig) => (Op::DeathSignal, one(sig.into())),
+            Command::Map { bytes, .. } => (Op::Map, one(bytes as i64)),
+            Command::Unmap { address, bytes } => (Op::Unmap, two(address as i64, bytes as i64)),
             Command::Groups { list, count } => (Op::Groups, two(list as i64, count as i64)),
         };
         hold.op = op as u32;

@@ -38,7 +38,8 @@ pub struct Outcome {
     pub command: Command,
     /// What the call returned, or `-errno`.
     pub ret: i64,
-    /// For [`Command::Wait`]: status, user and system microseconds, largest resident KiB.
+    /// For [`Command::Wait`]: status, user and system microseconds, largest resident KiB. For [`Command::Spawn`]: the
+    /// [`kern::standin::setup::Stage`] at which it failed.
     pub out: [i64; 4],
 }
 
@@ -148,6 +149,9 @@ impl Ghosts {
             if child != Pid::NONE {
                 self.ghosts.entry(child).or_insert_with(|| Ghost::coming(family, None));
             }
+        }
+        if self.expected.contains(&pid) {
+            self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
         }
         let Some(ghost) = self.ghosts.get_mut(&pid) else {
             match self.expected.get_mut(&pid) {

@@ -92,6 +92,8 @@ const FLAG_WAIT_KILLABLE_RECV: u64 = 1 << 5;
 const NOTIF_RECV: u64 = 0xc050_2100;
 const NOTIF_SEND: u64 = 0xc018_2101;
 const NOTIF_ID_VALID: u64 = 0x4008_2102;
+const NOTIF_ADDFD: u64 = 0x4018_2103;
+const ADDFD_FLAG_SEND: u32 = 1 << 1;
 const NOTIF_SET_FLAGS: u64 = 0x4008_2104;
 const FD_SYNC_WAKE_UP: u64 = 1;
 const RESPONSE_CONTINUE: u32 = 1;
@@ -116,6 +118,16 @@ struct Response {
     value: i64,
     error: i32,
     flags: u32,
+}
+
+/// struct seccomp_notif_addfd.
+#[repr(C)]
+struct AddFd {
+    id: u64,
+    flags: u32,
+    source: u32,
+    number: u32,
+    number_flags: u32,
 }
 
 /// Flags for whoever installs the program by another way than [`install`] (seccomp(2), SECCOMP_SET_MODE_FILTER).
@@ -185,6 +197,14 @@ impl Listener {
     /// Lets the call return 0 (for an `errno` of 0) or fail. `false` when the caller is gone.
     pub fn answer(&self, id: u64, errno: i32) -> bool {
         self.respond(Response { id, value: 0, error: -errno, flags: 0 })
+    }
+
+    /// Lets the call return a new descriptor of the caller's that is a copy of `fd`. `false` when the caller is gone.
+    pub fn give(&self, id: u64, fd: BorrowedFd<'_>) -> bool {
+        let source = fd.as_raw_fd() as u32;
+        let add = AddFd { id, flags: ADDFD_FLAG_SEND, source, number: 0, number_flags: 0 };
+        // SAFETY: `add` is a seccomp_notif_addfd of the size that the request number says.
+        unsafe { libc::ioctl(self.fd.as_raw_fd(), NOTIF_ADDFD, &add) >= 0 }
     }
 
     fn respond(&self, response: Response) -> bool {

@@ -305,7 +305,10 @@ impl Space {
     }
 
     pub(crate) fn not_started(&mut self, node: NodeId, pid: Pid, status: u8) {
-        if self.table.get(pid).is_some_and(|e| e.place == node && e.body == Body::Starting) {
+        let starting = |e: &&mut Entry| e.place == node && e.body == Body::Starting;
+        if let Some(entry) = self.table.get_mut(pid).filter(starting) {
+            // It may have stood there, and was to become the program.
+            entry.stands.insert(node);
             self.exited(pid, Exit::Code(status), Usage::default());
         }
     }

@@ -40,7 +40,17 @@ pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
             n if n == Op::Queue as u32 => queue(a),
             n if n == Op::Tgkill as u32 => simple(libc::SYS_tgkill, a),
             n if n == Op::Capabilities as u32 => capabilities(a[0]),
-            n if n == Op::Spawn as u32 => setup::spawn(a[0] as *mut setup::Setup),
+            n if n == Op::Spawn as u32 => {
+                let ret = setup::spawn(a[0] as *mut setup::Setup);
+                (*hold).out[0] = (&raw const (*(a[0] as *const setup::Setup)).stage).read_volatile() as i64;
+                ret
+            }
+            n if n == Op::Map as u32 => {
+                let access = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+                let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+                simple(libc::SYS_mmap, [0, a[0], access, kind, u64::MAX, 0])
+            }
+            n if n == Op::Unmap as u32 => simple(libc::SYS_munmap, [a[0], a[1], 0, 0, 0, 0]),
             n if n == Op::Exec as u32 => match (&raw const (*slot).taken).read_volatile() {
                 0 => setup::become_program(a[0] as *mut setup::Setup),
                 _ => EAGAIN,

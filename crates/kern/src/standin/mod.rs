@@ -39,7 +39,8 @@ pub struct Hold {
     pub top: u32,
     /// In: what that command returned: a number or `-errno`.
     pub ret: i64,
-    /// In: what else it returned ([`Op::Wait`]: status, user and system microseconds, largest resident KiB).
+    /// In: what else it returned ([`Op::Wait`]: status, user and system microseconds, largest resident KiB; [`Op::Spawn`]: the
+    /// [`setup::Stage`] at which it failed).
     pub out: [i64; 4],
     /// In: the kernel's siginfo, its first bytes.
     pub info: RawInfo,
@@ -107,7 +108,7 @@ pub enum Op {
     Tgkill = 12,
     /// Effective and permitted capabilities: low and high word.
     Capabilities = 13,
-    /// Start a program as child: the address of a [`setup::Setup`]. Returns its PID.
+    /// Start a program as child: the address of a [`setup::Setup`] in the stand-in's memory. Returns its PID.
     Spawn = 14,
     /// 1: hand over SIGCHLD like other signals; 0: let the kernel drop it.
     Children = 15,
@@ -124,6 +125,10 @@ pub enum Op {
     /// Become a program: the address of a [`setup::Setup`]. Comes back only with EAGAIN, when a signal was taken that has to be
     /// handed over first; a failure ends the process with [`setup::Setup::errno`] set.
     Exec = 21,
+    /// mmap of fresh memory of this many bytes. Returns its address.
+    Map = 22,
+    /// munmap: address, bytes.
+    Unmap = 23,
 }
 
 /// The state of one stand-in, at the upper end of its slot.

@@ -1,13 +1,22 @@
 //! From a stand-in's clone to the exec of a program: what `shoal run`'s program takes along is put on here.
 //!
 //! Runs in a child that shares the stand-in's memory (CLONE_VFORK), so everything is prepared by the agent and
-//! only pointed to. The child still has the stand-in's capabilities, which exec takes away.
+//! only pointed to. The child still has the stand-in's capabilities, which exec takes away. A stand-in with a memory of its own (a
+//! `shoal run` on a node) is given a copy, and its child gets the descriptors at the gate.
 
 use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// [`Setup::owner`]: the descriptors come from the gate, as answers to pidfd_open of the PIDs -1, -2, -3.
+pub const FROM_THE_GATE: u64 = 0;
+
+/// [`Setup::group_count`]: the supplementary groups are right already, and setting them may not be allowed.
+pub const GROUPS_STAY: u64 = u64::MAX;
 
 /// Everything the child does before exec, made by the agent and kept alive until the command is done.
 #[repr(C)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Setup {
     /// The program's PID.
     pub pid: u64,
@@ -18,12 +27,12 @@ pub struct Setup {
     pub pgid: i64,
     /// 1: make a session, with descriptor 0 as its terminal; 2: make a session without one; 0: stay in it.
     pub session: u64,
-    /// The process that has the descriptors for 0, 1, 2 (the agent), and their numbers there.
+    /// The process that has the descriptors for 0, 1, 2 (the agent), and their numbers there; or [`FROM_THE_GATE`].
     pub owner: u64,
     pub stdio: [u64; 3],
     /// Real, effective, saved uid; real, effective, saved gid.
     pub ids: [u64; 6],
-    /// Supplementary groups: address and count.
+    /// Supplementary groups: address and count, or [`GROUPS_STAY`].
     pub groups: u64,
     pub group_count: u64,
     /// Triples (resource, soft, hard): address and count of triples.
@@ -47,10 +56,15 @@ pub struct Setup {
     pub stage: u64,
 }
 
-/// [`Setup::errno`] as the process that shares this memory has left it.
-pub fn failed(setup: &Setup) -> i32 {
-    // SAFETY: a live word.
-    unsafe { (&raw const setup.errno).read_volatile() as i32 }
+/// [`Setup::errno`] and [`Setup::stage`] of the setup that `image` begins with, as the process that shares this memory has left
+/// them; 0 and 0 when it is too short.
+pub fn failed(image: &[u128]) -> (i32, u64) {
+    if size_of_val(image) < size_of::<Setup>() {
+        return (0, 0);
+    }
+    let setup = image.as_ptr() as *const Setup;
+    // SAFETY: live words: the image is long enough, and aligned more than it has to be.
+    unsafe { ((&raw const (*setup).errno).read_volatile() as i32, (&raw const (*setup).stage).read_volatile()) }
 }
 
 /// What failed, for the message.
@@ -168,7 +182,9 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         }
         call(libc::SYS_setpriority, [libc::PRIO_PROCESS as u64, 0, s.nice as u64, 0, 0, 0]);
         call(libc::SYS_umask, [s.umask, 0, 0, 0, 0, 0]);
-        must(Stage::Ids, call(libc::SYS_setgroups, [s.group_count, s.groups, 0, 0, 0, 0]))?;
+        if s.group_count != GROUPS_STAY {
+            must(Stage::Ids, call(libc::SYS_setgroups, [s.group_count, s.groups, 0, 0, 0, 0]))?;
+        }
         must(Stage::Ids, call(libc::SYS_setresgid, [s.ids[3], s.ids[4], s.ids[5], 0, 0, 0]))?;
         must(Stage::Ids, call(libc::SYS_setresuid, [s.ids[0], s.ids[1], s.ids[2], 0, 0, 0]))?;
         // The stand-in's capabilities must not help a user into a directory, nor stay after a failed exec.
@@ -193,10 +209,14 @@ unsafe fn descriptors(s: &Setup) -> Result<(), i64> {
     // SAFETY: calls that take numbers.
     unsafe {
         let must = |ret: i64| if ret < 0 { Err(ret) } else { Ok(ret as u64) };
-        let owner = must(raw::call(libc::SYS_pidfd_open, [s.owner, 0, 0, 0, 0, 0]))?;
+        let open = |pid: u64| must(raw::call(libc::SYS_pidfd_open, [pid, 0, 0, 0, 0, 0]));
+        let owner = if s.owner == FROM_THE_GATE { 0 } else { open(s.owner)? };
         let mut got = [0u64; 3];
-        for (to, from) in got.iter_mut().zip(s.stdio) {
-            let fd = must(raw::call(libc::SYS_pidfd_getfd, [owner, from, 0, 0, 0, 0]))?;
+        for (i, (to, from)) in got.iter_mut().zip(s.stdio).enumerate() {
+            let fd = match s.owner {
+                FROM_THE_GATE => open(-(i as i64 + 1) as u64)?,
+                _ => must(raw::call(libc::SYS_pidfd_getfd, [owner, from, 0, 0, 0, 0]))?,
+            };
             // Above 0, 1 and 2, so that the dup2 below overwrites none of the others.
             *to = must(raw::call(libc::SYS_fcntl, [fd, libc::F_DUPFD as u64, 3, 0, 0, 0]))?;
         }
