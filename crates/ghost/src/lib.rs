@@ -9,7 +9,6 @@ mod early;
 mod family;
 mod late;
 mod life;
-mod open;
 mod recover;
 mod table;
 

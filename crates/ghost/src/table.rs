@@ -7,7 +7,7 @@ use crate::life::{next, Input, State};
 use crate::recover::exiting;
 use kern::fuse::{Device, Request};
 use kern::standin::{here::Slots, Hold};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use tracing::{debug, trace, warn};
@@ -50,7 +50,7 @@ pub(crate) struct Ghost {
     /// Signals up to this count have been taken.
     seq: u32,
     pub(crate) working: Option<(u32, Command, Option<u32>)>,
-    pub(crate) queue: VecDeque<Command>,
+    queue: VecDeque<Command>,
     /// Was told to end.
     ending: bool,
     pub(crate) family: u64,
@@ -65,16 +65,15 @@ const RESENT: u64 = 1 << 63;
 pub struct Ghosts {
     pub(crate) device: Device,
     pub(crate) ghosts: HashMap<Pid, Ghost>,
-    pub(crate) families: HashMap<u64, Family>,
+    families: HashMap<u64, Family>,
     uniques: HashMap<u64, Pid>,
-    /// Who may open the hold file, and what it will be told then.
-    pub(crate) expected: HashMap<Pid, VecDeque<Command>>,
-    pub(crate) next_family: u64,
+    expected: HashSet<Pid>,
+    next_family: u64,
     next_tag: u32,
     pub(crate) late: VecDeque<(u64, Pid)>,
     pub(crate) early: Vec<Early>,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
-    pub(crate) own_open: Option<u64>,
+    own_open: Option<u64>,
     /// While [`Ghosts::recover`] runs.
     pub(crate) recovering: bool,
 }
@@ -106,7 +105,7 @@ impl Ghosts {
             ghosts: HashMap::new(),
             families: HashMap::new(),
             uniques: HashMap::new(),
-            expected: HashMap::new(),
+            expected: HashSet::new(),
             next_family: u64::from(start) << 32 | 1,
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
             late: VecDeque::new(),
@@ -119,6 +118,16 @@ impl Ghosts {
     /// Readable when [`Ghosts::read`] has something to do.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.device.fd()
+    }
+
+    /// Lets process `pid` open the hold file.
+    pub fn expect(&mut self, pid: Pid) {
+        self.expected.insert(pid);
+    }
+
+    /// Forgets that `pid` was expected.
+    pub fn unexpect(&mut self, pid: Pid) {
+        self.expected.remove(&pid);
     }
 
     /// Is there a stand-in `pid` on this machine, or one coming?
@@ -154,10 +163,7 @@ impl Ghosts {
             self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
         }
         let Some(ghost) = self.ghosts.get_mut(&pid) else {
-            match self.expected.get_mut(&pid) {
-                Some(queue) => queue.push_back(command),
-                None => warn!(%pid, ?command, "no such stand-in"),
-            }
+            warn!(%pid, ?command, "no such stand-in");
             return;
         };
         ghost.queue.push_back(command);
@@ -262,10 +268,29 @@ impl Ghosts {
         worker.join().map_err(|_| Fault::bug("a thread that opens or closes the hold file panicked"))
     }
 
+    fn opened(&mut self, unique: u64, pid: Pid) {
+        if self.own_open == Some(0) && Path::new(&format!("/proc/self/task/{pid}")).exists() {
+            self.own_open = Some(self.next_family);
+            self.device.opened(unique, self.next_family);
+            self.next_family += 1;
+            return;
+        }
+        if !self.expected.remove(&pid) {
+            warn!(%pid, "refused to open the hold file: not expected");
+            self.device.fail(unique, libc_errno::EACCES);
+            return;
+        }
+        let family = self.next_family;
+        self.next_family += 1;
+        self.families.insert(family, Family::new(1));
+        self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(family, Some(0))).family = family;
+        self.device.opened(unique, family);
+    }
+
     fn holds(&mut self, unique: u64, pid: Pid, fh: u64, hold: &Hold, happened: &mut Vec<Happened>) {
         if unique & RESENT != 0 {
             // What it handed over is as old as the request: it is to come again.
-            return self.device.fail(unique, EINTR);
+            return self.device.fail(unique, libc_errno::EINTR);
         }
         let family = self.families.entry(fh).or_insert_with(|| Family::new(1));
         family.told(hold.slots, hold.top);
@@ -343,7 +368,7 @@ impl Ghosts {
             // Forgotten before it is answered: the same number may come again as soon as the kernel has the answer.
             self.uniques.remove(&unique);
             self.went_away(pid);
-            self.device.fail(unique, EINTR);
+            self.device.fail(unique, libc_errno::EINTR);
         }
     }
 
@@ -470,4 +495,7 @@ impl Ghost {
     }
 }
 
-const EINTR: i32 = 4;
+mod libc_errno {
+    pub(super) const EINTR: i32 = 4;
+    pub(super) const EACCES: i32 = 13;
+}
