@@ -6,6 +6,7 @@
 
 mod command;
 mod early;
+mod exit;
 mod family;
 mod late;
 mod life;

@@ -4,7 +4,6 @@ use crate::command::{ack, Command, Name};
 use crate::early::Early;
 use crate::family::Family;
 use crate::life::{next, Input, State};
-use crate::recover::exiting;
 use kern::fuse::{Device, Request};
 use kern::standin::{here::Slots, Hold};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -46,15 +45,15 @@ pub struct Outcome {
 pub(crate) struct Ghost {
     pub(crate) state: State,
     /// The request that waits for our answer, in Held, Caught and Dying.
-    unique: u64,
+    pub(crate) unique: u64,
     /// Signals up to this count have been taken.
     seq: u32,
     pub(crate) working: Option<(u32, Command, Option<u32>)>,
     queue: VecDeque<Command>,
     /// Was told to end.
-    ending: bool,
+    pub(crate) ending: bool,
     pub(crate) family: u64,
-    slot: Option<u32>,
+    pub(crate) slot: Option<u32>,
     pub(crate) away_since_us: u64,
 }
 
@@ -66,7 +65,7 @@ pub struct Ghosts {
     pub(crate) device: Device,
     pub(crate) ghosts: HashMap<Pid, Ghost>,
     families: HashMap<u64, Family>,
-    uniques: HashMap<u64, Pid>,
+    pub(crate) uniques: HashMap<u64, Pid>,
     expected: HashSet<Pid>,
     next_family: u64,
     next_tag: u32,
@@ -177,18 +176,6 @@ impl Ghosts {
         if self.ghosts.get(&pid).is_some_and(|g| g.state == State::Caught) {
             self.answer_eintr(pid);
         }
-    }
-
-    /// Lets a dying stand-in end.
-    pub fn release(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
-        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
-        if ghost.state != State::Dying {
-            return;
-        }
-        ghost.step(pid, Input::Released);
-        let unique = ghost.unique;
-        self.device.done(unique);
-        self.forget(pid, happened);
     }
 
     /// One that was told to become a program has done so, or has ended: its number is no stand-in's any more.
@@ -372,44 +359,7 @@ impl Ghosts {
         }
     }
 
-    fn flushes(&mut self, unique: u64, pid: Pid, fh: u64, happened: &mut Vec<Happened>) {
-        let Some(who) = self.whose_flush(pid, fh).or_else(|| self.dying_unknown(pid)) else {
-            // Somebody who has the file by inheritance and is no stand-in: a program just before its exec.
-            self.device.done(unique);
-            return;
-        };
-        let Some(ghost) = self.ghosts.get_mut(&who) else { return };
-        // A clone that fails late (a number in use) closes the child's copy of the descriptors in the
-        // cloner's name. linux: copy_process, bad_fork_cleanup_files.
-        let clones = matches!(ghost.working, Some((_, Command::Clone { .. } | Command::Spawn(_), _)));
-        // One that becomes a program closes the file before it execs; its slot is in use until `left`.
-        let becomes = matches!(ghost.working, Some((_, Command::Exec(_), _)));
-        if becomes || clones && !exiting(who) {
-            self.device.done(unique);
-            return;
-        }
-        self.uniques.remove(&ghost.unique);
-        ghost.step(who, Input::Flushes);
-        ghost.unique = unique;
-        if ghost.ending {
-            self.device.done(unique);
-            self.forget(who, happened);
-        } else {
-            happened.push(Happened::Dying { pid: who });
-        }
-    }
-
-    /// The last thread to exit closes the file, and the request has its TID: look for the process it belongs to.
-    fn whose_flush(&self, pid: Pid, fh: u64) -> Option<Pid> {
-        if self.ghosts.contains_key(&pid) {
-            return Some(pid);
-        }
-        let may = |g: &Ghost| g.family == 0 || (g.family == fh && g.slot == Some(0));
-        let mut firsts = self.ghosts.iter().filter(|(_, g)| may(g)).map(|(pid, _)| *pid);
-        firsts.find(|first| Path::new(&format!("/proc/{first}/task/{pid}")).exists())
-    }
-
-    fn forget(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
+    pub(crate) fn forget(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
         if let Some(ghost) = self.ghosts.remove(&pid) {
             debug!(%pid, "stand-in gone");
             self.uniques.remove(&ghost.unique);
@@ -480,7 +430,7 @@ impl Ghost {
         }
     }
 
-    fn step(&mut self, pid: Pid, input: Input) -> bool {
+    pub(crate) fn step(&mut self, pid: Pid, input: Input) -> bool {
         match next(self.state, input) {
             Some(state) => {
                 trace!(%pid, "{input:?}: {:?}->{state:?}", self.state);

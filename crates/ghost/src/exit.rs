@@ -1,0 +1,60 @@
+//! The exit gate: a dying stand-in closes its hold file and waits for the answer to that FLUSH (GHOSTS.md, "The hold").
+
+use crate::command::Command;
+use crate::life::{Input, State};
+use crate::recover::exiting;
+use crate::table::{Ghost, Ghosts, Happened};
+use std::path::Path;
+use vocab::Pid;
+
+impl Ghosts {
+    /// Lets a dying stand-in end.
+    pub fn release(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
+        if ghost.state != State::Dying {
+            return;
+        }
+        ghost.step(pid, Input::Released);
+        let unique = ghost.unique;
+        self.device.done(unique);
+        self.forget(pid, happened);
+    }
+
+    /// A FLUSH: the request by which a process closes the hold file, also when it ends.
+    pub(crate) fn flushes(&mut self, unique: u64, pid: Pid, fh: u64, happened: &mut Vec<Happened>) {
+        let Some(who) = self.whose_flush(pid, fh).or_else(|| self.dying_unknown(pid)) else {
+            // Somebody who has the file by inheritance and is no stand-in: a program just before its exec.
+            self.device.done(unique);
+            return;
+        };
+        let Some(ghost) = self.ghosts.get_mut(&who) else { return };
+        // A clone that fails late (a number in use) closes the child's copy of the descriptors in the
+        // cloner's name. linux: copy_process, bad_fork_cleanup_files.
+        let clones = matches!(ghost.working, Some((_, Command::Clone { .. } | Command::Spawn(_), _)));
+        // One that becomes a program closes the file before it execs; its slot is in use until `left`.
+        let becomes = matches!(ghost.working, Some((_, Command::Exec(_), _)));
+        if becomes || clones && !exiting(who) {
+            self.device.done(unique);
+            return;
+        }
+        self.uniques.remove(&ghost.unique);
+        ghost.step(who, Input::Flushes);
+        ghost.unique = unique;
+        if ghost.ending {
+            self.device.done(unique);
+            self.forget(who, happened);
+        } else {
+            happened.push(Happened::Dying { pid: who });
+        }
+    }
+
+    /// The last thread to exit closes the file, and the request has its TID: look for the process it belongs to.
+    fn whose_flush(&self, pid: Pid, fh: u64) -> Option<Pid> {
+        if self.ghosts.contains_key(&pid) {
+            return Some(pid);
+        }
+        let may = |g: &Ghost| g.family == 0 || (g.family == fh && g.slot == Some(0));
+        let mut firsts = self.ghosts.iter().filter(|(_, g)| may(g)).map(|(pid, _)| *pid);
+        firsts.find(|first| Path::new(&format!("/proc/{first}/task/{pid}")).exists())
+    }
+}
