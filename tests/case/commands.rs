@@ -79,6 +79,15 @@ fn run_on_a_node(place: &Place) -> Res<End> {
     s.prints("shoal run -n 0 -- sh -c 'shoal run -n 1 sh -c \"exit 9\"; echo $?'", "9")?;
     s.prints("echo abc | shoal run -n 0 shoal run -n 1 tr a-z A-Z", "ABC")?;
     s.prints("shoal run -n 0 -- sh -c 'shoal run -n 1 seq 5 | shoal run -n 2 tail -1'", "5")?;
+    s.prints("shoal run -n 0 -- sh -c 'shoal run -n 1 -- sh -c \"shoal run -n 0 hostname; true\"'", "n0")?;
+    s.prints("shoal run -n 0 -- sh -c 'shoal run -n 0-2 hostname' | sort | xargs", "n0 n1 n2")?;
+    s.prints("shoal run -n 0 -- sh -c 'shoal run -a -p echo x' | sort | xargs", "n0: x n1: x n2: x")?;
+    s.prints("shoal run -n 0 -- sh -c 'shoal run -N 2 true; echo x | shoal run -n 0,1 cat' | xargs", "x x")?;
+    s.prints(
+        "shoal run -n 0 -- sh -c 'shoal run -n 0,1 -- sh -c \"test \\$(hostname) = n0 || exit 9\"'; echo $?",
+        "9",
+    )?;
+    s.prints("shoal run -n 0 -- sh -c 'shoal run -n 1,2 -- sh -c \"kill -TERM \\$\\$\"'; echo $?", "143")?;
     Ok(End::Passed)
 }
 

@@ -30,9 +30,19 @@ impl SignalFd {
 
     /// The next signal that has come; `None` when there is none now.
     pub fn take(&self) -> Result<Option<Sig>> {
+        Ok(self.take_from()?.map(|(sig, _)| sig))
+    }
+
+    /// The next signal that has come, and whether a process has sent it (and not the kernel, or the terminal).
+    pub fn take_from(&self) -> Result<Option<(Sig, bool)>> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+        let code = std::mem::offset_of!(libc::signalfd_siginfo, ssi_code);
         match sys::read(self.fd.as_fd(), &mut info) {
-            Ok(_) => Ok(Sig::new(info[0])), // ssi_signo: 32 bits, little endian, at most 64
+            // ssi_signo: 32 bits, little endian, at most 64. SI_USER and what else comes from processes is not above 0.
+            Ok(_) => {
+                let code = i32::from_ne_bytes([info[code], info[code + 1], info[code + 2], info[code + 3]]);
+                Ok(Sig::new(info[0]).map(|sig| (sig, code <= 0)))
+            }
             Err(libc::EAGAIN) => Ok(None),
             Err(errno) => Err(Fault::sys(errno, "read a signal descriptor")),
         }

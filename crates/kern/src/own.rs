@@ -1,8 +1,8 @@
 //! What a process has of its own and keeps across exec: limits, niceness, umask.
 
 use crate::sys::checked;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use vocab::{Fault, Result};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use vocab::{Fault, Pid, Result, Sig};
 
 /// A resource limit: (resource, soft, hard), `u64::MAX` being RLIM_INFINITY (getrlimit(2)).
 pub type Limit = (u32, u64, u64);
@@ -73,13 +73,30 @@ pub fn close_input() -> Result<()> {
     Ok(())
 }
 
-/// Forks: true in the child, in which only the calling thread goes on (fork(2)).
+/// Forks: the child's PID, or `None` in the child, in which only the calling thread goes on (fork(2)).
 ///
 /// A lock that another thread holds now stays held in the child for ever. So hold every lock that the child will take
 /// yourself; the C library does so for its allocator. The standard library's streams are such locks too.
-pub fn fork() -> Result<bool> {
+pub fn fork() -> Result<Option<Pid>> {
     // SAFETY: takes nothing; what the child may do is the caller's duty, as said above, and cannot break memory safety.
-    checked(unsafe { libc::fork() }.into(), || "fork".into()).map(|pid| pid == 0)
+    checked(unsafe { libc::fork() }.into(), || "fork".into()).map(|pid| (pid != 0).then_some(Pid(pid as i32)))
+}
+
+/// The process gets `sig` when its parent ends (PR_SET_PDEATHSIG).
+pub fn die_with_parent(sig: Sig) -> Result<()> {
+    // SAFETY: numbers only.
+    let ret = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::c_ulong::from(sig.number())) };
+    checked(ret.into(), || "ask for a signal at the parent's end".into()).map(drop)
+}
+
+/// Makes these the standard input, output and errors.
+pub fn take_standard(streams: [OwnedFd; 3]) -> Result<()> {
+    for (number, stream) in streams.iter().enumerate() {
+        // SAFETY: numbers only; nobody owns descriptors 0 to 2 as a value.
+        let ret = unsafe { libc::dup2(stream.as_raw_fd(), number as i32) };
+        checked(ret.into(), || format!("take a pipe as descriptor {number}"))?;
+    }
+    Ok(())
 }
 
 /// The errno of a program that is not there.

@@ -81,6 +81,9 @@ pub enum Answer {
     /// To `Run` on a node, for that same node: the caller needs no stand-in, it is to exec the program itself.
     #[n(8)]
     Here,
+    /// To `Run` for several nodes, called on a node: the caller is to start a child for each of these, in this order.
+    #[n(9)]
+    Each(#[n(0)] Vec<NodeId>),
 }
 
 /// One copy of the program that `Run` starts.

@@ -351,7 +351,7 @@ impl Channels {
         let _reading = self.reading();
         let mut state = self.lock();
         let queues = self.queues.each_ref().map(Queue::lock);
-        let child = own::fork()?;
+        let child = own::fork()?.is_none();
         drop(queues);
         let (copies, input) = (std::mem::take(&mut state.copies), state.input);
         child.then(|| Channels::late(copies, input)).transpose()

@@ -7,6 +7,7 @@
 mod asking;
 mod channels;
 mod copy;
+mod each;
 mod giving;
 mod hub;
 mod input;
@@ -71,7 +72,7 @@ pub struct Run {
 /// # Errors
 /// Whatever kept us from asking the daemon or from holding, or the daemon's own refusal.
 pub fn run(run: &Run, socket: &Path, hold: Hold) -> Fault {
-    match start(run, socket) {
+    match start(run, socket, hold) {
         Ok(file) => hold(file, &RELAY),
         Err(fault) => {
             RELAY.before_stop();
@@ -85,13 +86,17 @@ pub fn outcome() -> Option<Exit> {
     Exit::from_status(hub::OUTCOME.load(Ordering::SeqCst))
 }
 
-fn start(run: &Run, socket: &Path) -> Result<OwnedFd> {
+fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
     let program = collect(&run.argv, run.terminal)?;
     let mut asking = Asking::connect(socket)?;
     asking.ask(&Ask::Run { target: run.target.clone(), program })?;
     let (hold, copies) = match asking.answer()? {
         (Answer::Granted { hold, copies }, _) => (hold, copies),
         (Answer::Here, _) => return Err(exec_here(&run.argv)),
+        (Answer::Each(nodes), _) => {
+            drop(asking);
+            return Err(each::run_each(run, &nodes, socket, hold));
+        }
         (Answer::Failed(fault), _) => return Err(fault),
         (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
     };
@@ -119,6 +124,14 @@ fn exec_here(argv: &[OsString]) -> Fault {
     };
     eprintln!("shoal: {fault}");
     std::process::exit(if fault.errno == ENOENT { 127 } else { 126 })
+}
+
+/// Ends the process as a program has ended.
+fn exit_as(exit: Exit) -> ! {
+    if let Exit::Killed { sig, .. } = exit {
+        let _ = signal::suffer(sig);
+    }
+    std::process::exit(exit.shell_number())
 }
 
 fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<Arc<Channels>> {

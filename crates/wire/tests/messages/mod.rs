@@ -194,6 +194,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Ps => vec(proc_row(), 0..4).prop_map(Answer::Ps),
         Where => (pid(), node()).prop_map(|(pid, node)| Answer::Where { pid, node }),
         Here => Just(Answer::Here),
+        Each => vec(node(), 0..4).prop_map(Answer::Each),
         Granted => (".{0,20}", copies).prop_map(|(hold, copies)| Answer::Granted { hold, copies }),
         Channel => any::<u32>().prop_map(|copy| Answer::Channel { copy }),
         NotStarted => not_started.prop_map(|(copy, fault, status)| Answer::NotStarted { copy, fault, status }),
