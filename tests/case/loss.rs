@@ -100,7 +100,7 @@ fn lost_node_with_kin(place: &Place) -> Res<End> {
 fn short_silence_loses_nothing(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "short_silence_loses_nothing", 2)?;
     let going = s.start("shoal run -n 0 -- sh -c 'for i in $(seq 60); do echo $i; sleep 0.1; done' | md5sum");
-    wait_for("it has begun", || s.count("sleep 0.1") == 1)?;
+    wait_for("it has begun", || s.count("sh -c for i in $(seq 60); do echo $i; sleep 0.1; done") == 1)?;
     s.network("sandbox", &["ip", "link", "set", "n0", "nomaster"])?;
     std::thread::sleep(Duration::from_millis(1500));
     s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"])?;
@@ -138,7 +138,7 @@ fn front_restarts_during_output(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "front_restarts_during_output", 2)?;
     let going = s.start("shoal run -n 0 -- sh -c 'for i in $(seq 300); do seq $i; sleep 0.02; done' | md5sum");
     let through = s.start("seq 3000000 | shoal run -n 1 -- sh -c 'sleep 1; cat' | md5sum");
-    wait_for("it has begun", || s.count("sleep 0.02") == 1)?;
+    wait_for("it has begun", || s.count("sh -c for i in $(seq 300); do seq $i; sleep 0.02; done") == 1)?;
     kill_front_and_restart(&s)?;
     s.until("test $(shoal nodes | grep -cw up) = 2")?;
     same("output", going.end()?.out.trim(), s.ok("for i in $(seq 300); do seq $i; done | md5sum")?.as_str())?;

@@ -69,7 +69,7 @@ fn restart_ten_times_under_load(place: &Place) -> Res<End> {
          test $? = 4 || echo bad; sleep 0.01; done; exit 5'; echo $?",
     );
     let bytes = s.start("seq 2000000 | shoal run -n 1 -- sh -c 'sleep 2; cat' | md5sum; echo ${PIPESTATUS[1]}");
-    wait_for("it has begun", || s.count("sleep 0.02") == 1)?;
+    wait_for("it has begun", || s.count("sh -c for i in $(seq 400); do echo $i; sleep 0.02; done; exit 7") == 1)?;
     for round in 0..10 {
         s.ok(KILL)?;
         s.ok(START)?;

@@ -5,8 +5,12 @@ use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::Res;
 
-pub(crate) const SCENES: &[Scene] =
-    &[("user_runs", user_runs), ("user_kills", user_kills), ("user_cannot_use_our_files", user_cannot_use_our_files)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("user_runs", user_runs),
+    ("user_kills", user_kills),
+    ("user_cannot_use_our_files", user_cannot_use_our_files),
+    ("user_cannot_look_into_a_stand_in", user_cannot_look_into_a_stand_in),
+];
 
 /// Before a command: as this user, in two further groups.
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --groups 61001,61005";
@@ -79,5 +83,22 @@ fn user_cannot_use_our_files(place: &Place) -> Res<End> {
     s.prints("shoal run -n 0 echo well", "well")?;
     s.ok("pkill -KILL -f '^(shoal run -n 0 )?sleep 1007'")?;
     going.end()?;
+    Ok(End::Passed)
+}
+
+/// A stand-in on a node is its user's process with the agent's memory: nothing of that may be seen or changed.
+fn user_cannot_look_into_a_stand_in(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_cannot_look_into_a_stand_in", 1)?;
+    let look = "stat -c %u /proc/$PPID; for f in mem maps environ auxv smaps pagemap; do head -c 1 /proc/$PPID/$f && echo read $f; done; \
+                for f in cwd root exe fd/0 ns/pid; do readlink /proc/$PPID/$f && echo read $f; done; ls /proc/$PPID/fd && echo listed; \
+                echo x > /proc/$PPID/mem && echo wrote; echo x > /proc/$PPID/comm && echo named";
+    // ptrace(PTRACE_ATTACH), ptrace(PTRACE_SEIZE), process_vm_readv, pidfd_getfd.
+    let call = "my $p = getppid; my $fd = syscall(434, $p, 0); my $b = q(x) x 8; my $l = pack(q(PQ), $b, 8); my $r = pack(q(QQ), 65536, 8); \
+                for ([101, 16, $p, 0, 0], [101, 0x4206, $p, 0, 0], [310, $p, $l, 1, $r, 1, 0], [438, $fd, 0, 0]) \
+                { my ($n, @a) = @$_; my $got = syscall($n, @a); print qq(did $n: $got, $!\\n) if $got != -1 || $! != 1 }";
+    let looked = format!("{ANN} bash -c \"shoal run -n 0 -- sh -c '{}' 2>/dev/null; true\"", look.replace('$', "\\$"));
+    s.prints(&looked, "61001")?;
+    let called = format!("{ANN} bash -c \"shoal run -n 0 -- perl -e '{}'; echo done\"", call.replace('$', "\\$"));
+    s.prints(&called, "done")?;
     Ok(End::Passed)
 }

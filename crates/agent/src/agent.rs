@@ -3,11 +3,13 @@
 use crate::asks::Asks;
 use crate::bodies::Bodies;
 use crate::checks::Checks;
+use crate::deliver::Sending;
 use crate::events::Events;
 use crate::fence::Fence;
 use crate::gate::Waiting;
 use crate::leases::Leases;
 use crate::pace::Pace;
+use crate::showing::Showing;
 use crate::stands::Stands;
 use crate::starts::Starts;
 use crate::streams::Streams;
@@ -38,6 +40,8 @@ pub(crate) enum Token {
     Client(u32),
     Greeting(u32),
     Body(Pid),
+    /// Output waits until what happened before it is shown.
+    Order,
 }
 
 const KIND: u32 = 32;
@@ -55,6 +59,7 @@ impl Token {
             Token::Client(n) => (7, n),
             Token::Greeting(n) => (8, n),
             Token::Body(pid) => (9, pid.0 as u32),
+            Token::Order => (10, 0),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -72,6 +77,7 @@ impl Token {
             7 => Token::Client(rest),
             8 => Token::Greeting(rest),
             9 => Token::Body(Pid(rest as i32)),
+            10 => Token::Order,
             _ => return None,
         })
     }
@@ -106,6 +112,7 @@ pub(crate) struct Agent {
 
     pub(crate) bodies: Bodies,
     pub(crate) events: Events,
+    pub(crate) showing: Showing,
     pub(crate) checks: Checks,
     /// Bodies told of as stopped, whose parent here waits for them itself.
     pub(crate) stopped: BTreeSet<Pid>,
@@ -124,6 +131,9 @@ pub(crate) struct Agent {
     pub(crate) idle: HashMap<Pid, u64>,
     pub(crate) starts: Starts,
 
+    /// By target.
+    pub(crate) sending: HashMap<Pid, Sending>,
+
     pub(crate) gate: Listener,
     pub(crate) waiting: Waiting,
 
@@ -137,7 +147,9 @@ mod tests {
 
     #[test]
     fn tokens_come_back() {
-        for token in [Token::Link, Token::Client(7), Token::Greeting(u32::MAX), Token::Body(Pid(4_194_303))] {
+        for token in
+            [Token::Link, Token::Order, Token::Client(7), Token::Greeting(u32::MAX), Token::Body(Pid(4_194_303))]
+        {
             assert_eq!(Token::of(token.number()), Some(token));
         }
         assert_eq!(Token::of(99 << KIND), None);

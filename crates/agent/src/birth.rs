@@ -8,6 +8,8 @@ use crate::asks::Asks;
 use crate::config::NodeConfig;
 use crate::front::{hello, Known};
 use crate::leases::Leases;
+use crate::order::Order;
+use crate::showing::Showing;
 use crate::streams::Streams;
 use crate::uplink::Uplink;
 use ghost::{Command, Ghosts, Happened, Name};
@@ -24,6 +26,7 @@ use link::beat::NodeLife;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use tracing::{error, info, warn};
 use vocab::{Fault, NodeId, Pid, Result, Sig};
 use wire::node::{Lease, ToNode};
@@ -131,6 +134,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
     let hold = place.join("hold");
     let mut ghosts = Ghosts::mount(&place)?;
     let (nursery, gate) = nursery(&mut ghosts, &hold, leases.all())?;
+    let order = Arc::new(Order::new(records.unread())?);
     let lost_grace_us = config.lost_grace.as_micros() as u64;
     let agent = Agent {
         number: welcome.number,
@@ -150,6 +154,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
         pace: Default::default(),
         bodies: Default::default(),
         events: Default::default(),
+        showing: Showing::new(order.clone()),
         checks: Default::default(),
         stopped: Default::default(),
         fresh: Vec::new(),
@@ -160,9 +165,10 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
         stands: Default::default(),
         idle: Default::default(),
         starts: Default::default(),
+        sending: Default::default(),
         waiting: Default::default(),
         asks,
-        streams: Streams::start()?,
+        streams: Streams::ordered(order)?,
         poller,
         children,
         records,
@@ -182,6 +188,7 @@ impl Agent {
             self.poller.add(fd, Token::Records.number(), Interest::READ)?;
         }
         self.poller.add(self.ghosts.fd(), Token::Ghosts.number(), Interest::READ)?;
+        self.poller.add(self.showing.order.bell(), Token::Order.number(), Interest::READ)?;
         self.poller.add(self.gate.fd(), Token::Gate.number(), Interest::READ)?;
         self.poller.add(self.children.as_fd(), Token::Children.number(), Interest::READ)
     }

@@ -44,6 +44,15 @@ impl Checks {
         self.table.range((pid, What::Group)..=(pid, What::State)).map(|((_, what), _)| *what).collect()
     }
 
+    /// All that is being looked at.
+    pub(crate) fn all(&self) -> Vec<(Pid, What)> {
+        self.table.keys().copied().collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
     /// What is to be looked at now.
     pub(crate) fn due(&mut self, now_us: u64) -> Vec<(Pid, What)> {
         let mut due = Vec::new();

@@ -5,16 +5,30 @@ use crate::checks::What;
 use ghost::Command;
 use kern::clock::monotonic_us;
 use kern::{pidfd, send_as};
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use tracing::debug;
 use vocab::{Pid, Sig, SigInfo};
 use wire::event::BodyEvent;
+
+/// A signal that a stand-in of its sender is sending. Others for the same process wait, so that all come in their order.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    sender: Pid,
+    info: SigInfo,
+    thread: Option<Pid>,
+    later: VecDeque<(SigInfo, Option<Pid>)>,
+}
 
 impl Agent {
     /// Gives `info` to body `target`, or to its thread `thread`. The front end has checked permission.
     pub(crate) fn deliver(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>) {
         if !self.bodies.has(target) && !self.starts.has(target) {
             debug!(%target, sig = %info.sig, "signal for a body that is gone");
+            return;
+        }
+        if let (Some(sending), true) = (self.sending.get_mut(&target), info.sig != Sig::KILL) {
+            sending.later.push_back((*info, thread));
             return;
         }
         let sent = match info.code {
@@ -37,12 +51,13 @@ impl Agent {
         if sender.0 <= 1 {
             return plain(target, info.sig);
         }
-        if self.stands.get(sender).is_some_and(|stand| !stand.ending) {
+        if info.sig != Sig::KILL && self.stands.get(sender).is_some_and(|stand| !stand.ending && !stand.stopped) {
             let sig = info.sig.number();
             let command = match thread {
                 None => Command::Kill { target, sig },
                 Some(tid) => Command::Tgkill { pid: target, tid, sig },
             };
+            self.sending.insert(target, Sending { sender, info: *info, thread, later: VecDeque::new() });
             self.ghosts.command(sender, command);
             return Ok(());
         }
@@ -57,6 +72,38 @@ impl Agent {
                 queue(thread.unwrap_or(target), thread.is_some(), &info)
             }
             sent => sent,
+        }
+    }
+
+    /// A stand-in has sent what it was told to.
+    pub(crate) fn sent(&mut self, sender: Pid, target: Pid) {
+        if self.sending.get(&target).is_some_and(|sending| sending.sender == sender) {
+            self.send_later(target);
+        }
+    }
+
+    /// A stand-in that is gone, or stops, will not send what it was told to.
+    pub(crate) fn sends_no_more(&mut self, sender: Pid) {
+        let its = |(target, sending): (&Pid, &Sending)| (sending.sender == sender).then_some(*target);
+        for target in self.sending.iter().filter_map(its).collect::<Vec<_>>() {
+            if let Some(Sending { info, thread, .. }) = self.sending.get(&target) {
+                let info = SigInfo { code: SigInfo::SI_QUEUE, ..*info };
+                if let Err(errno) = queue(thread.unwrap_or(target), thread.is_some(), &info) {
+                    debug!(%target, sig = %info.sig, errno, "signal not delivered");
+                }
+            }
+            self.send_later(target);
+        }
+    }
+
+    /// What came for `target` meanwhile.
+    fn send_later(&mut self, target: Pid) {
+        let mut later = self.sending.remove(&target).map_or(VecDeque::new(), |sending| sending.later);
+        while let Some((info, thread)) = later.pop_front() {
+            self.deliver(target, &info, thread);
+            if let Some(sending) = self.sending.get_mut(&target) {
+                sending.later.append(&mut later);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is to be told to the front end: in order, one batch under way at a time, and what has cancelled out left out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use vocab::Pid;
 use wire::event::BodyEvent;
 
@@ -13,10 +13,16 @@ pub(crate) struct Events {
     waiting: Vec<BodyEvent>,
     under_way: Option<(u64, Vec<BodyEvent>)>,
     batches: u64,
+    /// Events, so far, that change what can be seen of a process, and how many of them the front end shows.
+    changes: u64,
+    shown: u64,
+    /// Batches that are not shown yet, and how many changes are when they are.
+    unshown: VecDeque<(u64, u64)>,
 }
 
 impl Events {
     pub(crate) fn push(&mut self, event: BodyEvent) {
+        self.changes += u64::from(!matches!(event, BodyEvent::Named { .. } | BodyEvent::Started { .. }));
         self.waiting.push(event);
     }
 
@@ -28,6 +34,31 @@ impl Events {
     /// Is no batch under way?
     pub(crate) fn idle(&self) -> bool {
         self.under_way.is_none()
+    }
+
+    /// How many changes there were.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// How many of them are shown on the front end.
+    pub(crate) fn shown(&self) -> u64 {
+        self.shown
+    }
+
+    /// The front end shows what this batch and those before it have told.
+    pub(crate) fn are_shown(&mut self, batch: u64) {
+        while let Some((_, changes)) = self.unshown.pop_front_if(|(number, _)| *number <= batch) {
+            self.shown = changes;
+        }
+    }
+
+    /// Every change there was is in the batches that are told, or has cancelled out.
+    fn all_told(&mut self) {
+        match self.unshown.back_mut() {
+            Some((_, changes)) => *changes = self.changes,
+            None => self.shown = self.changes,
+        }
     }
 
     /// The parent of a fork that is not told yet was another one than the forker. `false` when it has been told.
@@ -50,11 +81,16 @@ impl Events {
         }
         cancel(&mut self.waiting);
         if self.waiting.is_empty() {
+            self.all_told();
             return None;
         }
         let rest = self.waiting.split_off(self.waiting.len().min(MOST));
         let batch = std::mem::replace(&mut self.waiting, rest);
         self.batches += 1;
+        self.unshown.push_back((self.batches, self.unshown.back().map_or(self.shown, |(_, changes)| *changes)));
+        if self.waiting.is_empty() {
+            self.all_told();
+        }
         self.under_way = Some((self.batches, batch.clone()));
         Some((self.batches, batch))
     }
@@ -97,6 +133,10 @@ impl Events {
             )
         });
         self.waiting = all;
+        self.unshown.clear();
+        if self.waiting.is_empty() {
+            self.all_told();
+        }
     }
 }
 
@@ -245,6 +285,29 @@ mod tests {
         assert!(!queue.idle());
         queue.begin_again();
         assert_eq!(queue.take().expect("both again").1, [exit(5), exit(6)]);
+    }
+
+    #[test]
+    fn a_change_is_shown_with_its_batch_or_when_it_has_cancelled_out() {
+        let mut queue = Events::default();
+        queue.push(named(1, b"x"));
+        assert_eq!((queue.changes(), queue.shown()), (0, 0));
+        queue.push(fork(1, 2));
+        let (first, _) = queue.take().expect("something to tell");
+        queue.push(fork(1, 3));
+        queue.push(exit(3));
+        queue.push(reaped(3));
+        assert_eq!((queue.changes(), queue.shown()), (4, 0));
+        assert!(queue.take_now().is_none());
+        queue.are_shown(first);
+        assert_eq!(queue.shown(), 4);
+        queue.push(exit(2));
+        queue.take_now().expect("something to tell");
+        queue.begin_again();
+        let (again, _) = queue.take().expect("told again");
+        assert_eq!(queue.shown(), 4);
+        queue.are_shown(again);
+        assert_eq!(queue.shown(), queue.changes());
     }
 
     #[test]

@@ -68,6 +68,7 @@ impl Agent {
             Call::SetSid => self.changes(notice, caller, What::Group),
             Call::SetIds => self.changes(notice, caller, What::Creds),
             Call::Subreaper { on } => {
+                self.showing.order.set_shown(false);
                 self.gate.proceed(notice.id);
                 if self.bodies.has(caller) {
                     self.events.push(BodyEvent::Subreaper { pid: caller, on });
@@ -99,6 +100,7 @@ impl Agent {
     }
 
     fn changes(&mut self, notice: &Notice, pid: Pid, what: What) {
+        self.showing.order.set_shown(false);
         if self.gate.proceed(notice.id) && self.bodies.has(pid) {
             self.checks.add(pid, what, monotonic_us());
         }

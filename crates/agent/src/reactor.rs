@@ -30,6 +30,7 @@ impl Agent {
             }
             self.due()?;
             self.tell_in_time();
+            self.let_output_go();
             self.uplink.flush();
         }
     }
@@ -41,6 +42,7 @@ impl Agent {
             Some(Token::Ghosts) => self.serve_ghosts()?,
             Some(Token::Gate) => self.serve_gate(),
             Some(Token::Children) => self.serve_children()?,
+            Some(Token::Order) => self.showing.order.answer_bell(),
             Some(Token::Local) => self.take_clients(),
             Some(Token::Channels) => self.take_greetings(),
             Some(Token::Client(number)) => self.serve_client(number),

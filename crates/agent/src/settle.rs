@@ -40,10 +40,7 @@ impl Agent {
         self.look(pid, What::Creds);
         self.waited_for(pid);
         self.settle();
-        if let Some((batch, events)) = self.events.take_now() {
-            self.pace.told(monotonic_us());
-            self.uplink.send(&ToFront::Events { batch, events });
-        }
+        self.tell_now();
     }
 
     /// Children of `parent` that it has waited for, without that we have been woken for it.
@@ -75,7 +72,7 @@ impl Agent {
     }
 
     /// Compares what has happened since the last batch with /proc.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for pid in std::mem::take(&mut self.leaving) {
             self.settle_leaving(pid);
         }
@@ -110,7 +107,11 @@ impl Agent {
 
     /// A stand-in ends: as soon as it has, its children are another's, though its own parent here may not be able to wait yet.
     fn settle_stand_in(&mut self, pid: Pid) {
-        match self.proc.stat(pid) {
+        let stat = self.proc.stat(pid);
+        if stat.as_ref().map_or(true, |stat| stat.ended()) && self.runner_lost(pid) {
+            warn!(%pid, "a shoal run has ended before its program");
+        }
+        match stat {
             Ok(_) if self.is_ending_runner(pid) => {
                 self.orphans(pid);
                 self.handle(pid, Interest::empty());

@@ -1,6 +1,7 @@
 //! What happens to stand-ins, and what the front end tells of those they stand for.
 
 use crate::agent::Agent;
+use crate::bodies::Life;
 use crate::deliver::plain;
 use crate::stands::{Held, Why};
 use ghost::{Command, Happened, Name, Outcome};
@@ -87,6 +88,7 @@ impl Agent {
             std::process::exit(1);
         }
         self.held(pid, Held::Dying);
+        self.sends_no_more(pid);
         match self.stands.get(pid) {
             Some(stand) if !stand.ending && stand.why != Why::Husk => {
                 self.signalled(pid, &SigInfo::kill(Sig::KILL, Pid::NONE, 0));
@@ -108,6 +110,7 @@ impl Agent {
     /// Its process ends now; whoever is its parent here has to wait for it.
     fn gone(&mut self, pid: Pid) {
         self.idle.remove(&pid);
+        self.sends_no_more(pid);
         let Some(stand) = self.stands.get_mut(pid) else { return };
         let told = stand.ending && stand.why != Why::Husk;
         stand.ending = true;
@@ -131,6 +134,7 @@ impl Agent {
     /// A stand-in's process has been waited for by its parent here.
     pub(crate) fn stand_in_reaped(&mut self, pid: Pid) {
         if self.stands.remove(pid).is_some() {
+            self.ghosts.unexpect(pid);
             self.orphans(pid);
             // A program of ours that called `shoal run` for another node has its streams here until now.
             self.program_ended(pid);
@@ -157,12 +161,18 @@ impl Agent {
                 self.child_changed(pid);
             }
             Command::Wait { .. } => {}
-            Command::Clone { .. } | Command::Setsid | Command::Setpgid { .. } | Command::Ids { .. } => {
-                self.made(pid, outcome);
+            Command::Setsid
+            | Command::Setpgid { .. }
+            | Command::Ids { .. }
+            | Command::Groups { .. }
+            | Command::Name(_) => {
+                self.changed_itself(pid, outcome);
             }
+            Command::Clone { .. } => self.made(pid, outcome),
             Command::Map { child, .. } => self.mapped(pid, child, outcome.ret),
             Command::Spawn(address) => self.spawned(pid, address, outcome),
             Command::Exec(address) => self.becomes_later(pid, address),
+            Command::Kill { target, .. } | Command::Tgkill { pid: target, .. } => self.sent(pid, target),
             command if outcome.ret < 0 => warn!(%pid, ?command, errno = -outcome.ret, "a stand-in could not"),
             _ => {}
         }
@@ -199,6 +209,9 @@ impl Agent {
 
     /// The body of a process that stands here stopped.
     pub(crate) fn stop_stand_in(&mut self, pid: Pid, sig: Sig) {
+        if let Some(stand) = self.stands.get_mut(pid) {
+            stand.stopped = true;
+        }
         match self.stands.get(pid).map(|stand| stand.held) {
             Some(Held::Caught) => {
                 self.held(pid, Held::Free);
@@ -211,7 +224,8 @@ impl Agent {
 
     /// It runs again.
     pub(crate) fn continue_stand_in(&mut self, pid: Pid) {
-        if self.stands.has(pid) {
+        if let Some(stand) = self.stands.get_mut(pid) {
+            stand.stopped = false;
             if let Err(errno) = plain(pid, Sig::CONT) {
                 debug!(%pid, errno, "a stand-in cannot be continued");
             }
@@ -220,43 +234,92 @@ impl Agent {
 
     /// A process of this node is from now on the stand-in of its program on another.
     pub(crate) fn become_stand_in(&mut self, pid: Pid) {
-        let Some(body) = self.bodies.remove(pid) else {
-            if !self.stands.has(pid) {
-                warn!(%pid, "is to become a stand-in, and is not here");
-            }
-            return;
-        };
+        match self.bodies.get(pid).map(|body| body.life) {
+            None if self.stands.has(pid) => return,
+            // It was killed while it asked. Its end has been told, which counted for nothing: the program was to be elsewhere by then.
+            None | Some(Life::Ended) => return self.kill_program(pid),
+            Some(Life::Live | Life::Leaving) => {}
+        }
+        let Some(body) = self.bodies.remove(pid) else { return };
         if let Some(fd) = self.handles.remove(&pid) {
             let _ = self.poller.remove(fd.as_fd());
+        }
+        if body.life == Life::Leaving {
+            self.leaving.insert(pid);
         }
         let parent = body.person.ppid;
         self.stands.add(body.person, Why::Runner, None, parent);
         self.ghosts.expect(pid);
     }
 
-    /// The body of a process that stands here has changed: so does its stand-in.
+    /// The `shoal run` of this program is dead, and was not held.
+    fn kill_program(&mut self, pid: Pid) {
+        let info = SigInfo::kill(Sig::KILL, Pid::NONE, 0);
+        self.uplink.send(&ToFront::Signal { target: pid, info });
+    }
+
+    /// A `shoal run` that has ended, and nobody told it to. `true` when it was one.
+    pub(crate) fn runner_lost(&mut self, pid: Pid) -> bool {
+        let Some(stand) = self.stands.get_mut(pid).filter(|stand| stand.why == Why::Runner && !stand.ending) else {
+            return false;
+        };
+        stand.ending = true;
+        self.ghosts.unexpect(pid);
+        self.kill_program(pid);
+        true
+    }
+
+    /// The body of a process that stands here has changed: so does its stand-in, and then the front end is told that it has.
     pub(crate) fn stand_in_is(&mut self, person: Person) {
         let pid = person.pid;
-        let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else { return };
+        let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else {
+            return self.uplink.send(&ToFront::StandInFollowed { pid });
+        };
         let apart = stand.apart;
         let before = std::mem::replace(&mut stand.person, person.clone());
+        let mut commands = Vec::new();
         if person.sid != before.sid && person.sid == pid {
-            self.ghosts.command(pid, Command::Setsid);
+            commands.push(Command::Setsid);
         } else if person.pgid != before.pgid {
             // Of a group that is not here it could only be the leader, so it stays where it is (setpgid(2), EPERM).
-            self.ghosts.command(pid, Command::Setpgid { pid: Pid::NONE, pgid: person.pgid });
+            commands.push(Command::Setpgid { pid: Pid::NONE, pgid: person.pgid });
         }
         if person.creds != before.creds {
             let creds = person.creds;
             if !apart {
                 let groups: Box<[u32]> = creds.groups.into();
-                self.ghosts.command(pid, Command::Groups { list: groups.as_ptr() as u64, count: groups.len() as u64 });
+                commands.push(Command::Groups { list: groups.as_ptr() as u64, count: groups.len() as u64 });
                 stand.groups.push(groups);
             }
-            self.ghosts.command(pid, Command::Ids { uid: creds.uid, gid: creds.gid });
+            commands.push(Command::Ids { uid: creds.uid, gid: creds.gid });
         }
         if person.name != before.name {
-            self.ghosts.command(pid, Command::Name(Name::new(&person.name)));
+            commands.push(Command::Name(Name::new(&person.name)));
+        }
+        match commands.len() as u32 {
+            0 => self.uplink.send(&ToFront::StandInFollowed { pid }),
+            count => stand.follows.push_back(count),
+        }
+        for command in commands {
+            self.ghosts.command(pid, command);
+        }
+    }
+
+    /// A stand-in has done one of the commands of [`Agent::stand_in_is`], or of those with which it begins.
+    fn changed_itself(&mut self, pid: Pid, outcome: &Outcome) {
+        let stand = self.stands.get_mut(pid).filter(|_| !self.starts.dresses(pid));
+        let Some(left) = stand.and_then(|stand| stand.follows.front_mut()) else {
+            if !matches!(outcome.command, Command::Groups { .. } | Command::Name(_)) {
+                self.made(pid, outcome);
+            }
+            return;
+        };
+        *left -= 1;
+        if *left == 0 {
+            if let Some(stand) = self.stands.get_mut(pid) {
+                stand.follows.pop_front();
+            }
+            self.uplink.send(&ToFront::StandInFollowed { pid });
         }
     }
 

@@ -1,6 +1,6 @@
 //! Who stands on this node for a process that is elsewhere.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use vocab::Pid;
 use wire::event::Person;
 
@@ -40,6 +40,10 @@ pub(crate) struct Stand {
     pub(crate) held: Held,
     /// It was told to end.
     pub(crate) ending: bool,
+    /// Its body is stopped, and so is it.
+    pub(crate) stopped: bool,
+    /// Commands by which it becomes as its body is by now, in portions, oldest first: so many are still to be done.
+    pub(crate) follows: VecDeque<u32>,
     /// What it reads its supplementary groups from when it is told to change them; kept as long as it may.
     pub(crate) groups: Vec<Box<[u32]>>,
 }
@@ -72,8 +76,10 @@ impl Stands {
     pub(crate) fn add(&mut self, person: Person, why: Why, maker: Option<Pid>, native_parent: Pid) {
         let pid = person.pid;
         let apart = why == Why::Runner || maker.and_then(|maker| self.get(maker)).is_some_and(|stand| stand.apart);
-        let (held, ending, groups) = (Held::Free, false, Vec::new());
-        self.table.insert(pid, Stand { person, why, apart, native_parent, held, ending, groups });
+        let (ending, stopped) = (false, false);
+        let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
+        let stand = Stand { person, why, apart, native_parent, held, ending, stopped, follows, groups };
+        self.table.insert(pid, stand);
     }
 
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Stand> {

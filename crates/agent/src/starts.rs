@@ -109,6 +109,11 @@ impl Starts {
         [person.ppid, person.pgid, person.sid].into_iter().any(|pid| pid != person.pid && self.is_starting(pid))
     }
 
+    /// Is it a new stand-in that is being told what it is?
+    pub(crate) fn dresses(&self, pid: Pid) -> bool {
+        matches!(&self.making, Some(Making { phase: Phase::Dressing { pid: who, .. }, .. }) if *who == pid)
+    }
+
     /// Is its stand-in to become the program itself?
     pub(crate) fn in_place(&self, pid: Pid) -> bool {
         self.spawning.get(&pid).is_some_and(|spawning| spawning.in_place)

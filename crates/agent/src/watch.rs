@@ -16,6 +16,7 @@ impl Agent {
     pub(crate) fn watch(&mut self) {
         let mut records = std::mem::take(&mut self.scratch);
         records.clear();
+        self.showing.order.before_records();
         if self.records.drain(&mut records) > 0 {
             self.pace.recorded();
         }

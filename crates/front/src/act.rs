@@ -4,6 +4,7 @@ use crate::connection::Connection;
 use crate::front::Front;
 use crate::persons::{kin_to_wire, to_wire, usage_to_wire};
 use kern::pidfd;
+use kern::send_as::send_as;
 use space::{Effect, Event};
 use std::os::fd::AsFd;
 use tracing::{debug, info};
@@ -102,12 +103,21 @@ impl Front {
     }
 }
 
+/// As kill(2) of the sender, which may have ended by now or be on a node.
 fn signal_native(target: Pid, info: &SigInfo) {
-    let sent = pidfd::open(target).and_then(|fd| match info.code {
-        code if code < 0 && code != SigInfo::SI_TKILL => pidfd::queue(fd.as_fd(), info),
-        _ => pidfd::kill(fd.as_fd(), info.sig),
-    });
+    let queue = |info: &SigInfo| pidfd::open(target).and_then(|fd| pidfd::queue(fd.as_fd(), info));
+    let sent = match info.code {
+        SigInfo::SI_USER if info.pid.0 > 1 => match send_as(info.pid, info.uid, target, None, info.sig) {
+            // Its ghost is still there, as a zombie.
+            Err(EEXIST) => queue(&SigInfo { code: SigInfo::SI_QUEUE, ..*info }),
+            sent => sent,
+        },
+        code if code < 0 && code != SigInfo::SI_TKILL => queue(info),
+        _ => pidfd::open(target).and_then(|fd| pidfd::kill(fd.as_fd(), info.sig)),
+    };
     if let Err(errno) = sent {
         debug!(%target, errno, "signal");
     }
 }
+
+const EEXIST: i32 = 17;

@@ -6,6 +6,7 @@ use crate::cursor::{Cursor, LOOK_US};
 use crate::ghosts::Reports;
 use crate::holder;
 use crate::leases::Leases;
+use crate::messages::Batch;
 use crate::places::Nodes;
 use crate::runs::Runs;
 use ghost::Ghosts;
@@ -15,11 +16,11 @@ use kern::init::SignalFd;
 use kern::proc::Proc;
 use kern::sock;
 use space::{Event, Space};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use tracing::{info, warn};
-use vocab::{Fault, Pid, Result, Sig};
+use vocab::{Fault, NodeId, Pid, Result, Sig};
 
 /// Stand-ins' requests that are taken before other descriptors get their turn.
 const GHOST_BATCH: usize = 512;
@@ -40,6 +41,8 @@ pub(crate) struct Front {
     /// What the space has not been told yet.
     pub(crate) events: VecDeque<Event>,
     pub(crate) nodes: Nodes,
+    /// Batches of events that are taken in and cannot be seen yet.
+    pub(crate) showing: BTreeMap<NodeId, VecDeque<Batch>>,
     pub(crate) leases: Leases,
     pub(crate) runs: Runs,
     pub(crate) connections: HashMap<Token, Connection>,
@@ -87,6 +90,7 @@ impl Front {
             space: Space::new(),
             events: VecDeque::new(),
             nodes: Nodes::default(),
+            showing: BTreeMap::new(),
             runs: Runs::default(),
             connections: HashMap::new(),
             dirty: HashSet::new(),
@@ -143,6 +147,7 @@ impl Front {
             }
             self.on_time();
             self.settle();
+            self.tell_shown();
             self.flush();
         }
     }

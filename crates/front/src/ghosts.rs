@@ -41,8 +41,8 @@ enum Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     ledgers: HashMap<Pid, Ledger>,
-    /// Whose Wake came while a Stop was not done.
-    waking: HashSet<Pid>,
+    /// Whose Wake came while Stops were not done, and how many of those are left.
+    waking: HashMap<Pid, usize>,
     /// Intermediate processes, and whose they are.
     intermediates: HashMap<Pid, Pid>,
     listings: HashMap<u64, Listing>,
@@ -62,6 +62,15 @@ impl Reports {
     /// Is anybody to be woken who has yet to stop?
     pub(crate) fn waking(&self) -> bool {
         !self.waking.is_empty() || !self.listings.is_empty()
+    }
+
+    fn stop_done(&mut self, pid: Pid) {
+        if let Some(left) = self.waking.get_mut(&pid) {
+            *left -= 1;
+            if *left == 0 {
+                self.waking.remove(&pid);
+            }
+        }
     }
 
     pub(crate) fn ps_begin(&mut self, asker: Asker, nodes: &[NodeId], deadline_us: u64) -> u64 {
@@ -160,11 +169,10 @@ impl Front {
     /// The body runs again, and so shall its ghost.
     pub(crate) fn wake_ghost(&mut self, pid: Pid) {
         let ledger = self.reports.ledgers.entry(pid).or_default();
-        if ledger.entries.contains(&Entry::Stop) {
-            self.reports.waking.insert(pid);
-        } else {
-            self.reports.waking.remove(&pid);
-        }
+        match ledger.entries.iter().filter(|entry| **entry == Entry::Stop).count() {
+            0 => self.reports.waking.remove(&pid),
+            stops => self.reports.waking.insert(pid, stops),
+        };
         self.send_cont(pid);
     }
 
@@ -181,7 +189,7 @@ impl Front {
         for one in happened {
             self.on_ghost(one);
         }
-        let waking: Vec<Pid> = self.reports.waking.iter().copied().collect();
+        let waking: Vec<Pid> = self.reports.waking.keys().copied().collect();
         for pid in waking {
             if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
                 self.send_cont(pid);
@@ -215,7 +223,7 @@ impl Front {
             Some(entry) => match (*entry, result) {
                 (Entry::Stop, _) => {
                     *entry = Entry::Finished(result);
-                    self.reports.waking.remove(&pid);
+                    self.reports.stop_done(pid);
                 }
                 (Entry::Orphan { pid: child }, Ok(through)) => {
                     *entry = Entry::Intermediate { pid: child, through: Pid(through) };

@@ -186,6 +186,8 @@ impl Front {
             bodies: hello.bodies.len() as u32,
             pending: 0,
         };
+        // What it has told over a link before is told again or forgotten.
+        self.showing.remove(&number);
         node.change(number, Change::Joined);
         self.nodes.insert(number, node);
         if back {

@@ -6,11 +6,19 @@ use crate::places::Change;
 use crate::runs::Asker;
 use kern::clock::monotonic_us;
 use space::Event;
+use std::ops::RangeInclusive;
 use tracing::{debug, warn};
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, ProcRow};
 use wire::event::BodyEvent;
 use wire::node::{ToFront, ToNode};
+
+/// A batch of events, and the numbers of what the ghosts have to do for it.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    batch: u64,
+    steps: RangeInclusive<u64>,
+}
 
 impl Front {
     pub(crate) fn on_message(&mut self, node: NodeId, message: ToFront) -> Result<()> {
@@ -26,6 +34,7 @@ impl Front {
             }
             ToFront::Ask { id, caller, ask } => self.on_ask(Asker::Remote { node, id }, &caller, ask),
             ToFront::StandInGone { pid } => self.events.push_back(Event::StandInGone { node, pid }),
+            ToFront::StandInFollowed { pid } => self.events.push_back(Event::StandInFollowed { node, pid }),
             ToFront::LeaseWanted => match self.leases.give(node) {
                 Some(lease) => self.send(node, &ToNode::Lease(lease)),
                 None => warn!(%node, "no range of PIDs is left for it"),
@@ -59,11 +68,32 @@ impl Front {
                 }
             }
         }
+        self.settle();
+        let before = self.space.newest();
         for event in events {
             self.events.push_back(Event::Body { node: number, event: event_from_wire(event) });
         }
         self.settle();
         self.send(number, &ToNode::EventsDone { batch });
+        self.showing.entry(number).or_default().push_back(Batch { batch, steps: before + 1..=self.space.newest() });
+    }
+
+    /// Tells nodes which of their batches can be seen by now.
+    pub(crate) fn tell_shown(&mut self) {
+        let mut shown = Vec::new();
+        let space = &self.space;
+        self.showing.retain(|node, batches| {
+            let mut newest = None;
+            while let Some(first) = batches.front().filter(|first| space.shown(first.steps.clone())) {
+                newest = Some(first.batch);
+                batches.pop_front();
+            }
+            shown.extend(newest.map(|batch| (*node, batch)));
+            !batches.is_empty()
+        });
+        for (node, batch) in shown {
+            self.send(node, &ToNode::EventsShown { batch });
+        }
     }
 
     fn on_not_started(&mut self, node: NodeId, pid: Pid, fault: Fault, status: u8) {

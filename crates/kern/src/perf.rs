@@ -5,6 +5,7 @@ use crate::proc::Name;
 use crate::sys;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use vocab::{Fault, Pid, Result};
 
 /// One record. `time_ns` is of CLOCK_MONOTONIC.
@@ -124,6 +125,11 @@ impl Records {
         Ok(())
     }
 
+    /// For other threads: is there a record that [`Records::drain`] has not returned?
+    pub fn unread(&self) -> Unread {
+        Unread { maps: self.rings.iter().map(|ring| ring.map.clone()).collect() }
+    }
+
     /// Appends all records there are, in the order of their time, and returns how many.
     ///
     /// It reads until a round over all rings brings nothing new. So whatever happened before a record that is returned is
@@ -145,10 +151,36 @@ impl Records {
     }
 }
 
+/// Tells whether records wait; costs two loads for each processor.
+#[derive(Clone, Debug)]
+pub struct Unread {
+    maps: Vec<Arc<Map>>,
+}
+
+impl Unread {
+    /// Of nothing: for who has no records.
+    pub fn none() -> Unread {
+        Unread { maps: Vec::new() }
+    }
+
+    /// A fork's record counts from before fork has returned, an exit's from before the parent can wait (linux: `copy_process`, `do_exit`).
+    pub fn any(&self) -> bool {
+        // The tail first: the head can only have grown since, so what was there is not overlooked.
+        self.maps.iter().any(|map| {
+            let tail = map.counter(TAIL).load(Ordering::Acquire);
+            tail < map.counter(HEAD).load(Ordering::Acquire)
+        })
+    }
+}
+
+/// data_head and data_tail of struct perf_event_mmap_page.
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+
 #[derive(Debug)]
 struct Ring {
     fd: OwnedFd,
-    map: Map,
+    map: Arc<Map>,
     /// Bytes of the data area, a power of two.
     size: usize,
 }
@@ -203,8 +235,10 @@ struct Map {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone; a ring uses it through `&mut self` only.
+// SAFETY: the mapping belongs to this value alone; threads share its counters by atomics, and a ring reads its data through `&mut self` only.
 unsafe impl Send for Map {}
+// SAFETY: as above.
+unsafe impl Sync for Map {}
 
 impl Map {
     fn new(fd: &OwnedFd, pages: usize, protection: i32) -> Result<Map> {
@@ -214,6 +248,11 @@ impl Map {
         sys::checked(base as i64, || format!("map {pages} pages of task records"))?;
         let base = std::ptr::NonNull::new(base.cast()).ok_or_else(|| Fault::bug("mmap returned null"))?;
         Ok(Map { base, length })
+    }
+
+    fn counter(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: within the first page of the live mapping, aligned to 8, shared with the kernel by atomics only.
+        unsafe { self.base.add(offset).cast::<AtomicU64>().as_ref() }
     }
 }
 
@@ -228,19 +267,13 @@ impl Ring {
     fn open(cgroup: Option<BorrowedFd<'_>>, cpu: i32, pages: usize) -> Result<Ring> {
         let size = pages * PAGE;
         let fd = event(cgroup, cpu, ALARM.min(size as u32 / 2))?;
-        let map = Map::new(&fd, pages + 1, libc::PROT_READ | libc::PROT_WRITE)?;
+        let map = Arc::new(Map::new(&fd, pages + 1, libc::PROT_READ | libc::PROT_WRITE)?);
         Ok(Ring { fd, map, size })
     }
 
-    /// data_head at 1024 and data_tail at 1032 of struct perf_event_mmap_page.
-    fn counter(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: within the first page of the live mapping, aligned to 8, shared with the kernel by atomics only.
-        unsafe { self.map.base.add(offset).cast::<AtomicU64>().as_ref() }
-    }
-
     fn read(&mut self, into: &mut Vec<Record>) {
-        let head = self.counter(1024).load(Ordering::Acquire);
-        let mut tail = self.counter(1032).load(Ordering::Relaxed);
+        let head = self.map.counter(HEAD).load(Ordering::Acquire);
+        let mut tail = self.map.counter(TAIL).load(Ordering::Relaxed);
         while tail < head {
             let header = u64::from_ne_bytes(self.copy::<8>(tail, 8));
             let (kind, misc, size) = (header as u32, (header >> 32) as u16, (header >> 48) as usize);
@@ -251,7 +284,7 @@ impl Ring {
             into.extend(parse(kind, misc, &self.copy::<96>(tail, size)[..size.min(96)]));
             tail += size as u64;
         }
-        self.counter(1032).store(tail, Ordering::Release);
+        self.map.counter(TAIL).store(tail, Ordering::Release);
     }
 
     /// The first `size` bytes (at most `N`) at `position`, which may wrap.

@@ -197,4 +197,26 @@ mod tests {
             assert!(Order::parse(bad).is_err(), "{bad}");
         }
     }
+
+    /// What `take` reads of anybody: at most 100 bytes of text.
+    #[test]
+    fn no_line_makes_the_parser_panic_and_what_it_takes_is_an_order() {
+        let words: Vec<&str> =
+            ACTIONS.iter().map(|(word, ..)| *word).chain(["front", "n", "n0", " ", "-1", "é", "\t"]).collect();
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        let mut random = move |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as usize % below
+        };
+        for _ in 0..200_000 {
+            let line: String = (0..random(6)).map(|_| words[random(words.len())]).collect();
+            if let Ok(order) = Order::parse(&line) {
+                let (host, word) = line.trim().split_once(' ').expect("two words");
+                assert_eq!(order.host.name(), host, "{line:?}");
+                assert!(ACTIONS.iter().any(|(name, action, _)| *name == word && *action == order.action), "{line:?}");
+            }
+        }
+    }
 }

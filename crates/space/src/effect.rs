@@ -57,7 +57,8 @@ pub enum Effect {
         pid: Pid,
         errno: i32,
     },
-    /// The body has changed group, session, credentials or name: so shall its stand-in on `node`.
+    /// The body has changed group, session, credentials or name: so shall its stand-in on `node`. Answered by
+    /// [`Event::StandInFollowed`](crate::Event::StandInFollowed).
     StandInIs {
         node: NodeId,
         person: Person,

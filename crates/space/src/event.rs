@@ -50,6 +50,8 @@ pub enum Event {
     StandInSignalled { node: NodeId, target: Pid, info: SigInfo },
     /// The stand-in of `pid` on `node` is gone, with the last of its kin there.
     StandInGone { node: NodeId, pid: Pid },
+    /// The stand-in of `pid` on `node` is what the oldest [`Effect::StandInIs`](crate::Effect::StandInIs) not yet answered says.
+    StandInFollowed { node: NodeId, pid: Pid },
     /// Somebody on `node` wants a handle on `pid` (pidfd_open).
     StandInWanted { node: NodeId, pid: Pid },
     /// `sender` on `node` called kill or its like. For a group the node has itself signalled what is on it, stand-ins included, and

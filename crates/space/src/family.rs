@@ -2,12 +2,12 @@
 
 use crate::effect::{Command, Effect};
 use crate::life::Ghost;
-use crate::person::Usage;
+use crate::person::{KillTarget, Usage};
 use crate::space::Space;
 use crate::step::{Act, Mark, Step, StepId, What};
 use crate::table::{Body, End, Entry};
 use std::collections::BTreeSet;
-use vocab::{Creds, Exit, NodeId, Pid};
+use vocab::{Creds, Exit, NodeId, Pid, Sig, SigInfo};
 
 impl Space {
     pub(crate) fn forked(&mut self, node: NodeId, parent: Pid, child: Pid) {
@@ -147,9 +147,11 @@ impl Space {
         entry.early.clear();
         let stop_pending = std::mem::take(&mut entry.stop_pending);
         let (place, killed, asked, ppid) = (entry.place, entry.kill_pending, entry.asked, entry.person.ppid);
+        let reaped = std::mem::take(&mut entry.reaped_early);
         for node in std::mem::take(&mut entry.stands) {
             self.out.push(Effect::EndStandIn { node, pid, exit, usage });
         }
+        self.steps.follows_no_more(|who, _| who == pid);
         self.log(pid, place, "ended, wait status", exit.to_status());
         if asked {
             self.out.push(Effect::Ended { pid, exit });
@@ -164,6 +166,9 @@ impl Space {
         self.queue_end(pid);
         self.orphan_children(pid);
         self.copy_ended(ppid, exit, asked);
+        if let (true, Some(parent)) = (reaped, self.table.get(ppid)) {
+            self.reaped(parent.place, pid);
+        }
         self.bury(pid);
     }
 
@@ -173,7 +178,7 @@ impl Space {
         if entry.end != End::No || matches!(entry.ghost, Ghost::Absent | Ghost::Gone) {
             return;
         }
-        let (pgid, orphans) = (entry.person.pgid, !entry.children.is_empty());
+        let (pgid, orphans, lasts) = (entry.person.pgid, !entry.children.is_empty(), entry.asked);
         // With it go its zombies, which may be the last of their groups.
         let mut after = Vec::new();
         for child in &self.table.get(pid).map(|e| e.children.clone()).unwrap_or_default() {
@@ -181,7 +186,7 @@ impl Space {
                 self.steps.joins(zombie.person.pgid, &mut after);
             }
         }
-        let mark = Mark { leaves: Some(pgid), orphans, after, ..Mark::default() };
+        let mark = Mark { leaves: Some(pgid), orphans, after, lasts, ..Mark::default() };
         let id = self.steps.add(pid, mark);
         let Some(entry) = self.table.get_mut(pid) else { return };
         entry.end = End::Queued(id);
@@ -258,13 +263,18 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let mut lost: Vec<(StepId, What)> = entry.given.drain(..).map(|g| (g.id, g.what)).collect();
         let queue = std::mem::take(&mut entry.queue);
+        let mut unsent = Vec::new();
         for step in queue {
+            unsent.extend(unsent_kill(pid, entry.person.creds.uid.real, &step.act));
             match step.act.what() {
                 Some(what) => lost.push((step.id, what)),
                 None => entry.queue.push_back(step),
             }
         }
         entry.stops = 0;
+        for (target, info) in unsent {
+            self.deliver(target, info);
+        }
         // What is left, the end, may be due now.
         self.ready.push(pid);
         for (id, what) in lost {
@@ -302,4 +312,12 @@ impl Space {
             self.exited(pid, Exit::Code(status), Usage::default());
         }
     }
+}
+
+/// A kill that nobody waits for and that `pid` will not send any more: to whom, and what.
+fn unsent_kill(pid: Pid, uid: u32, act: &Act) -> Option<(Pid, SigInfo)> {
+    let Act::Kill { command: Command::Kill { target, sig, queued }, ask: None } = act else { return None };
+    let KillTarget::Process(target) = target else { return None };
+    let plain = Sig::new(*sig).map(|sig| SigInfo::kill(sig, pid, uid));
+    queued.or(plain).map(|info| (*target, info))
 }

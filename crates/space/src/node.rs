@@ -14,6 +14,7 @@ impl Space {
     pub(crate) fn node_lost(&mut self, node: NodeId) {
         self.nodes.remove(&node);
         self.log(Pid::NONE, node, "node lost", 0);
+        self.steps.follows_no_more(|_, at| at == node);
         for entry in self.table.values_mut() {
             entry.stands.remove(&node);
             entry.drop_asks(node);

@@ -4,7 +4,7 @@ use crate::effect::{Command, Effect};
 use crate::person::KillTarget;
 use crate::space::Space;
 use crate::step::{Act, Mark};
-use crate::table::{Body, Entry};
+use crate::table::{Body, End, Entry};
 use vocab::{Creds, Ids, NodeId, Pid, Sig, SigInfo};
 
 /// A signal that the kernel of the front end has let through without telling us the sender (SIGKILL, SIGSTOP), or our own.
@@ -94,12 +94,15 @@ impl Space {
 
     /// A stand-in on a node was signalled, and the node's kernel let it: the real one is.
     pub(crate) fn stand_in_signalled(&mut self, _node: NodeId, target: Pid, info: SigInfo) {
-        let Some(entry) = self.table.get(target) else { return };
+        let Some(entry) = self.table.get_mut(target) else { return };
         if of_child(&info) {
             return;
         }
-        let sender_obeys = self.table.get(info.pid).is_some_and(|s| s.ghost.will_obey());
-        if entry.body == Body::Native && sender_obeys {
+        entry.roused |= info.sig == Sig::CONT && matches!(entry.body, Body::Stopped(_));
+        // One that has ended meanwhile has no ghost any more that could.
+        let sender_obeys = self.table.get(info.pid).is_some_and(|s| s.ghost.will_obey() && s.end == End::No);
+        let native = self.table.get(target).is_some_and(|entry| entry.body == Body::Native);
+        if native && sender_obeys {
             // So that the receiver sees who sent it.
             let queued = (info.code == SigInfo::SI_QUEUE).then_some(info);
             let command = Command::Kill { target: KillTarget::Process(target), sig: info.sig.number(), queued };

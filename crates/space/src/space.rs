@@ -6,6 +6,7 @@ use crate::person::Person;
 use crate::step::{Act, Mark, Step, StepId, Steps};
 use crate::table::{Body, Entry, Table};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use vocab::{Exit, NodeId, Pid, Sig};
 
 /// All processes of one front end, on it and on its nodes.
@@ -71,6 +72,16 @@ impl Space {
         self.table.iter().filter(|(_, e)| e.place == node && e.has_body()).count()
     }
 
+    /// The number of the newest thing that a ghost or a stand-in is to do.
+    pub fn newest(&self) -> u64 {
+        self.steps.last()
+    }
+
+    /// Is everything done that was numbered so: can it be seen? What lasts (a stop, the end of a `shoal run`) is not waited for.
+    pub fn shown(&self, numbers: RangeInclusive<u64>) -> bool {
+        self.steps.done(numbers)
+    }
+
     fn take(&mut self, event: Event) {
         match event {
             Event::NodeUp { node } => self.node_up(node),
@@ -89,6 +100,7 @@ impl Space {
             Event::NativeEnded { pid, exit } => self.native_ended(pid, exit),
             Event::StandInSignalled { node, target, info } => self.stand_in_signalled(node, target, info),
             Event::StandInGone { node, pid } => self.stand_in_gone(node, pid),
+            Event::StandInFollowed { node, pid } => self.stand_in_followed(node, pid),
             Event::StandInWanted { node, pid } => self.stand_in_wanted(node, pid),
             Event::KillAsked { node, id, sender, target, sig, queued } => {
                 self.kill_asked(node, id, sender, target, sig, queued)
@@ -133,10 +145,10 @@ impl Space {
         let stop = matches!(act, Act::Command(Command::Stop(_)));
         let again = if stop { None } else { self.rouse(pid) };
         let entry = self.table.get_mut(pid).filter(|e| e.ghost.will_obey())?;
-        let id = self.steps.add(pid, mark);
+        let id = self.steps.add(pid, Mark { lasts: mark.lasts || stop, ..mark });
         entry.queue.push_back(Step { id, act });
         if let Some(sig) = again {
-            let id = self.steps.add(pid, Mark::default());
+            let id = self.steps.add(pid, Mark { lasts: true, ..Mark::default() });
             entry.queue.push_back(Step { id, act: Act::Command(Command::Stop(sig)) });
         }
         self.ready.push(pid);

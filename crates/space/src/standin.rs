@@ -31,10 +31,16 @@ impl Space {
         let Some(entry) = self.table.get(pid) else { return };
         for node in entry.stands.iter().filter(|node| **node != entry.place) {
             self.out.push(Effect::StandInIs { node: *node, person: entry.person.clone() });
+            self.steps.follow(pid, *node);
         }
     }
 
+    pub(crate) fn stand_in_followed(&mut self, node: NodeId, pid: Pid) {
+        self.steps.followed(pid, node);
+    }
+
     pub(crate) fn stand_in_gone(&mut self, node: NodeId, pid: Pid) {
+        self.steps.follows_no_more(|who, at| who == pid && at == node);
         if let Some(entry) = self.table.get_mut(pid) {
             entry.stands.remove(&node);
         }

@@ -5,7 +5,8 @@
 //! it before a session of that number; a subreaper's coming and going, and the ends that orphan children.
 
 use crate::effect::Command;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::RangeInclusive;
 use vocab::{NodeId, Pid};
 
 /// Steps are numbered in the order in which they were made.
@@ -87,6 +88,8 @@ pub(crate) struct Mark {
     pub(crate) orphaned: bool,
     /// Waits for these too, as far as they are open.
     pub(crate) after: Vec<StepId>,
+    /// Is carried out only when something else happens: a stop when it is over, the end of a `shoal run` when all output is out.
+    pub(crate) lasts: bool,
 }
 
 #[derive(Debug)]
@@ -108,7 +111,9 @@ struct Book {
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     last: StepId,
-    open: HashMap<StepId, Open>,
+    open: BTreeMap<StepId, Open>,
+    /// What stand-ins on nodes have still to become, numbered like steps; nothing waits for them but who wants to see them.
+    follows: BTreeMap<StepId, (Pid, NodeId)>,
     groups: HashMap<Pid, Book>,
     subreapers: BTreeSet<StepId>,
     orphans: BTreeSet<StepId>,
@@ -225,6 +230,37 @@ impl Steps {
         if book.makes.is_empty() && book.joins.is_empty() && book.leaves.is_empty() {
             self.groups.remove(&group);
         }
+    }
+
+    /// The newest step.
+    pub(crate) fn last(&self) -> StepId {
+        self.last
+    }
+
+    /// Are all of these carried out, but those that last?
+    pub(crate) fn done(&self, steps: RangeInclusive<StepId>) -> bool {
+        steps.is_empty()
+            || (self.follows.range(steps.clone()).next().is_none()
+                && self.open.range(steps).all(|(_, open)| open.mark.lasts))
+    }
+
+    /// The stand-in of `pid` on `node` is to become as its body is.
+    pub(crate) fn follow(&mut self, pid: Pid, node: NodeId) {
+        self.last += 1;
+        self.follows.insert(self.last, (pid, node));
+    }
+
+    /// It has, once.
+    pub(crate) fn followed(&mut self, pid: Pid, node: NodeId) {
+        let oldest = self.follows.iter().find(|(_, who)| **who == (pid, node)).map(|(id, _)| *id);
+        if let Some(id) = oldest {
+            self.follows.remove(&id);
+        }
+    }
+
+    /// Those stand-ins are gone.
+    pub(crate) fn follows_no_more(&mut self, gone: impl Fn(Pid, NodeId) -> bool) {
+        self.follows.retain(|_, (pid, node)| !gone(*pid, *node));
     }
 
     pub(crate) fn len(&self) -> usize {

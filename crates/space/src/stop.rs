@@ -10,9 +10,13 @@ use vocab::{Pid, Sig};
 impl Space {
     pub(crate) fn stopped(&mut self, pid: Pid, sig: Sig) {
         let Some(entry) = self.table.get_mut(pid) else { return };
-        // A continue between two stops can go unseen on the node (wait4 tells the newest change only): a ghost that the user has
+        // A continue between two stops can go unseen on the node (wait4 tells the newest change only): a ghost or a stand-in that was
         // continued meanwhile stops again.
         let stops = entry.asleep || entry.stops > 0 || entry.queue.iter().any(|s| s.act.what() == Some(What::Stop));
+        if entry.roused {
+            self.continued(pid);
+        }
+        let Some(entry) = self.table.get_mut(pid) else { return };
         if entry.body == Body::Stopped(sig) && !entry.stop_pending && stops {
             return;
         }
@@ -32,6 +36,7 @@ impl Space {
     pub(crate) fn continued(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         entry.body = Body::Running;
+        entry.roused = false;
         let place = entry.place;
         for node in entry.stands.clone() {
             self.out.push(Effect::ContinueStandIn { node, pid });

@@ -67,10 +67,14 @@ pub(crate) struct Entry {
     pub(crate) killed: bool,
     /// The ghost was stopped by SIGSTOP itself, not by a command.
     pub(crate) asleep: bool,
+    /// While it is stopped: one of its stand-ins was sent SIGCONT, so it runs on that node.
+    pub(crate) roused: bool,
     /// Stop commands given and not reported.
     pub(crate) stops: u32,
     /// The parent has waited for the body.
     pub(crate) reaped: bool,
+    /// The parent has waited for the stand-in on its node, which was killed, and the body has yet to follow.
+    pub(crate) reaped_early: bool,
     /// The Reap by which its ghost is waited for.
     pub(crate) wait: Option<StepId>,
     /// Commands not yet given, in order.
@@ -102,8 +106,10 @@ impl Entry {
             stop_pending: false,
             killed: false,
             asleep: false,
+            roused: false,
             stops: 0,
             reaped: false,
+            reaped_early: false,
             wait: None,
             queue: VecDeque::new(),
             given: VecDeque::new(),

@@ -10,13 +10,17 @@ use vocab::{NodeId, Pid};
 impl Space {
     /// The parent on `node` has waited. It counts where the parent's body is; a stand-in's waiting is the agent's own affair.
     pub(crate) fn reaped(&mut self, node: NodeId, pid: Pid) {
-        let Some(entry) = self.table.get(pid).filter(|e| e.ended() && !e.reaped) else { return };
+        let Some(entry) = self.table.get(pid).filter(|e| !e.reaped) else { return };
         let ppid = entry.person.ppid;
         if !self.table.get(ppid).is_some_and(|p| p.place == node && p.has_body()) {
             return;
         }
         if let Some(entry) = self.table.get_mut(pid) {
-            entry.reaped = true;
+            entry.reaped = entry.ended();
+            entry.reaped_early = !entry.reaped;
+            if entry.reaped_early {
+                return;
+            }
         }
         if self.elide(pid) {
             return;
@@ -30,7 +34,7 @@ impl Space {
         if let End::Queued(id) | End::Issued(id) = entry.end {
             after.push(id);
         }
-        let mark = Mark { leaves: Some(entry.person.pgid), after, ..Mark::default() };
+        let mark = Mark { leaves: Some(entry.person.pgid), after, lasts: entry.asked, ..Mark::default() };
         let wait = self.push(ppid, Act::Command(Command::Reap(pid)), mark);
         if let Some(entry) = self.table.get_mut(pid) {
             entry.wait = wait;

@@ -187,6 +187,12 @@ pub enum ToFront {
         #[n(0)]
         pid: Pid,
     },
+    /// The stand-in is what the oldest [`ToNode::StandInIs`] for it that was not answered says.
+    #[n(12)]
+    StandInFollowed {
+        #[n(0)]
+        pid: Pid,
+    },
 }
 
 /// From the front end to a node's agent.
@@ -320,6 +326,13 @@ pub enum ToNode {
     StandInIs {
         #[n(0)]
         person: Person,
+    },
+    /// Whatever the batches up to this one have told is to be seen on the front end (and where its processes stand for others); ends and
+    /// stops of programs that `shoal run` started are not waited for.
+    #[n(17)]
+    EventsShown {
+        #[n(0)]
+        batch: u64,
     },
 }
 

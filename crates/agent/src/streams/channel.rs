@@ -2,11 +2,13 @@
 
 use super::dial::{deadline, Line};
 use super::ends::{Ends, OurEnds};
+use super::held::Held;
 use super::input::{Input, Wrote};
 use super::output::{Output, Read};
 use super::reader;
 use super::watch::Watch;
 use super::To;
+use crate::order::Order;
 use kern::epoll::{Interest, Poller};
 use kern::pty;
 use link::Secure;
@@ -49,6 +51,7 @@ pub(super) struct Channel {
     line: Line,
     /// When the handshake must be done, until it is.
     pub(super) deadline: Option<u64>,
+    pub(super) held: Held,
     input: Input,
     outputs: [Output; 2],
     terminal: Option<Arc<OwnedFd>>,
@@ -65,7 +68,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(number: u64, to: To, key: [u8; 32], ends: OurEnds) -> Result<Channel> {
+    pub(super) fn new(number: u64, to: To, key: [u8; 32], ends: OurEnds, order: Arc<Order>) -> Result<Channel> {
         let (input, outputs, terminal) = match ends.kind {
             Ends::Pipes { input, outputs: [output, errors] } => {
                 let outputs = [output, errors].map(|fd| Output::new(Some(Arc::new(fd)), false));
@@ -81,6 +84,7 @@ impl Channel {
             number,
             line: Line::begin(to, key)?,
             deadline: Some(deadline()),
+            held: Held::new(order),
             input,
             outputs,
             terminal,
@@ -195,11 +199,11 @@ impl Channel {
                 break;
             }
             match self.outputs[i].read(Vec::new()) {
-                Read::Bytes(bytes) => self.queue(&Chunk::Data { stream: STREAMS[i], bytes })?,
+                Read::Bytes(bytes) => self.queue_output(Chunk::Data { stream: STREAMS[i], bytes })?,
                 Read::Nothing => break,
                 Read::End => {
                     self.close_output(i);
-                    self.queue(&Chunk::End { stream: STREAMS[i] })?;
+                    self.queue_output(Chunk::End { stream: STREAMS[i] })?;
                 }
             }
         }
@@ -210,7 +214,8 @@ impl Channel {
     fn output_unwanted(&mut self, i: usize) -> Result<()> {
         if self.outputs[i].fd().is_some() {
             self.close_output(i);
-            self.tell(&Chunk::End { stream: STREAMS[i] })?;
+            self.queue_output(Chunk::End { stream: STREAMS[i] })?;
+            self.flush()?;
         }
         Ok(())
     }
@@ -245,7 +250,10 @@ impl Channel {
                     self.input_broken()?;
                 }
                 tracing::debug!(streams = self.number, "open -> ended");
-                self.tell(&Chunk::Ended)?;
+                self.queue_output(Chunk::Ended)?;
+            }
+            while let Some(chunk) = self.held.take() {
+                self.queue(&chunk)?;
             }
         }
         self.flush()?;
@@ -295,6 +303,11 @@ impl Channel {
     fn tell(&mut self, chunk: &Chunk) -> Result<()> {
         self.queue(chunk)?;
         self.flush()
+    }
+
+    /// What comes from the program waits until all that it did before is shown.
+    fn queue_output(&mut self, chunk: Chunk) -> Result<()> {
+        self.held.pass(chunk).map_or(Ok(()), |chunk| self.queue(&chunk))
     }
 
     fn queue(&mut self, chunk: &Chunk) -> Result<()> {

@@ -4,6 +4,7 @@
 mod channel;
 mod dial;
 mod ends;
+mod held;
 mod input;
 mod output;
 mod reader;
@@ -12,8 +13,10 @@ mod watch;
 
 pub use ends::ChildEnds;
 
+use crate::order::Order;
 use ends::OurEnds;
 use kern::epoll::Waker;
+use kern::perf::Unread;
 use relay::Relay;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -58,14 +61,22 @@ enum Job {
 }
 
 impl Streams {
-    /// Starts the thread; it ends when this value is dropped, with all streams cut off.
+    /// Starts the thread for programs of which nothing else can be seen; see [`Streams::ordered`].
     ///
     /// # Errors
     /// `Sys` when there is no thread or descriptor to be had.
     pub fn start() -> Result<Streams> {
+        Streams::ordered(Arc::new(Order::new(Unread::none())?))
+    }
+
+    /// Starts the thread; it ends when this value is dropped, with all streams cut off. Output goes when `order` lets it.
+    ///
+    /// # Errors
+    /// `Sys` when there is no thread or descriptor to be had.
+    pub fn ordered(order: Arc<Order>) -> Result<Streams> {
         let (jobs, taken) = channel();
         let waker = Arc::new(Waker::new()?);
-        let relay = Relay::new(taken, waker.clone())?;
+        let relay = Relay::new(taken, waker.clone(), order)?;
         let thread = std::thread::Builder::new().name("streams".into()).spawn(move || relay.run());
         thread.map_err(|e| Fault::io(&e, "start the thread of streams"))?;
         Ok(Streams { jobs, waker, next: AtomicU64::new(0) })
@@ -87,6 +98,11 @@ impl Streams {
     /// The program has ended: what it has written is sent, then the end. What its descendants write is still relayed.
     pub fn ended(&self, id: StreamsId) {
         self.tell(Job::Ended(id.0));
+    }
+
+    /// Output that waits for the order may go.
+    pub(crate) fn granted(&self) {
+        self.waker.wake();
     }
 
     fn tell(&self, job: Job) {

@@ -2,6 +2,7 @@
 
 use super::channel::{Channel, Slot};
 use super::Job;
+use crate::order::Order;
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller, Ready, Waker};
 use std::collections::{HashMap, HashSet};
@@ -28,13 +29,16 @@ pub(super) struct Relay {
     channels: HashMap<u64, Channel>,
     /// Those that have a deadline, and those whose relay wants to hear of readers.
     shaking: HashSet<u64>,
+    /// Those with output that is held.
+    holding: HashSet<u64>,
     asked: HashSet<u64>,
     next_look: u64,
     look_gap: u64,
+    order: Arc<Order>,
 }
 
 impl Relay {
-    pub(super) fn new(jobs: Receiver<Job>, waker: Arc<Waker>) -> Result<Relay> {
+    pub(super) fn new(jobs: Receiver<Job>, waker: Arc<Waker>, order: Arc<Order>) -> Result<Relay> {
         let poller = Poller::new()?;
         poller.add(waker.as_fd(), WAKER, Interest::READ)?;
         Ok(Relay {
@@ -43,9 +47,11 @@ impl Relay {
             jobs,
             channels: HashMap::new(),
             shaking: HashSet::new(),
+            holding: HashSet::new(),
             asked: HashSet::new(),
             next_look: 0,
             look_gap: LOOK_LEAST_US,
+            order,
         })
     }
 
@@ -64,6 +70,7 @@ impl Relay {
                         if !self.work() {
                             return;
                         }
+                        self.let_go();
                     }
                     token => self.go_on(token, one),
                 }
@@ -75,6 +82,7 @@ impl Relay {
     /// Microseconds until something is due.
     fn timeout(&self) -> Option<u64> {
         let deadlines = self.shaking.iter().filter_map(|n| self.channels.get(n)?.deadline);
+        let deadlines = deadlines.chain(self.holding.iter().filter_map(|n| self.channels.get(n)?.held.until()));
         let look = (!self.asked.is_empty()).then_some(self.next_look);
         deadlines.chain(look).min().map(|at| at.saturating_sub(monotonic_us()))
     }
@@ -84,7 +92,7 @@ impl Relay {
         loop {
             match self.jobs.try_recv() {
                 Ok(Job::Open { id, to, key, ends }) => {
-                    let channel = Channel::new(id, to, key, ends);
+                    let channel = Channel::new(id, to, key, ends, self.order.clone());
                     self.keep(id, channel);
                 }
                 Ok(Job::Ended(id)) => self.with(id, |mut channel| {
@@ -102,8 +110,19 @@ impl Relay {
         self.with(id, |channel| channel.ready(slot, ready.hangup));
     }
 
+    /// Sends what may go of the output that is held.
+    fn let_go(&mut self) {
+        for id in self.holding.iter().copied().collect::<Vec<_>>() {
+            self.with(id, Ok);
+        }
+    }
+
     fn be_on_time(&mut self) {
         let now = monotonic_us();
+        let due = |id: &u64| self.channels.get(id).is_some_and(|c| c.held.until().is_some_and(|at| at <= now));
+        if self.holding.iter().any(due) {
+            self.let_go();
+        }
         let late = |id: &u64| self.channels.get(id).is_some_and(|c| c.deadline.is_some_and(|at| at <= now));
         for id in self.shaking.iter().copied().filter(late).collect::<Vec<_>>() {
             self.with(id, |_| Err(Fault::gone("wait for the relay's handshake")));
@@ -131,6 +150,7 @@ impl Relay {
         match settled {
             Ok(channel) => {
                 let _ = if channel.deadline.is_some() { self.shaking.insert(id) } else { self.shaking.remove(&id) };
+                let _ = if channel.held.until().is_some() { self.holding.insert(id) } else { self.holding.remove(&id) };
                 if !channel.is_asked() {
                     self.asked.remove(&id);
                 } else if self.asked.insert(id) {
@@ -148,6 +168,7 @@ impl Relay {
     fn drop_channel(&mut self, id: u64) {
         self.channels.remove(&id);
         self.shaking.remove(&id);
+        self.holding.remove(&id);
         self.asked.remove(&id);
     }
 }

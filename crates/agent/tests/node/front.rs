@@ -13,6 +13,9 @@ use wire::run::{Program, Stdio};
 
 pub(crate) const KEY: [u8; 32] = [7; 32];
 const PATIENCE_US: u64 = 10_000_000;
+
+/// Numbers in one lease: few, so that a scene that uses one up does so in time on a busy machine too.
+pub(crate) const LEASE: i32 = 1_024;
 const BEAT_US: u64 = 100_000;
 
 /// The front end, and the node daemon that it made.
@@ -91,9 +94,9 @@ impl Front {
     }
 
     pub(crate) fn lease(&mut self) -> Lease {
-        let first = 2_000_000 + self.leased * 16_384;
+        let first = 2_000_000 + self.leased * LEASE;
         self.leased += 1;
-        Lease { first: Pid(first), last: Pid(first + 16_383) }
+        Lease { first: Pid(first), last: Pid(first + LEASE - 1) }
     }
 
     pub(crate) fn send(&mut self, message: &ToNode) {
@@ -128,6 +131,7 @@ impl Front {
                 ToFront::Events { batch, events } => {
                     self.told.extend(events);
                     self.send(&ToNode::EventsDone { batch });
+                    self.send(&ToNode::EventsShown { batch });
                 }
                 ToFront::LeaseWanted => {
                     let lease = self.lease();

@@ -1,6 +1,6 @@
 //! What a node does, one scene each.
 
-use crate::front::{person, Front};
+use crate::front::{person, Front, LEASE};
 use vocab::{Exit, Pid, Sig, SigInfo};
 use wire::event::BodyEvent;
 use wire::node::{KillTarget, ToFront, ToNode};
@@ -256,23 +256,29 @@ fn when_beats_stop_everything_dies() {
 /// Forks until numbers of the second lease come, and no fork fails on the way.
 fn leases_follow_each_other() {
     let mut front = Front::new("leases");
-    front.start(5001, &["bash", "-c", "exec 2>&-; for i in {1..16000}; do (:); done; (exit 0) & wait $!; exit $?"]);
+    front.start(5001, &["bash", "-c", "exec 2>&-; for i in {1..1000}; do (:); done; (exit 0) & wait $!; exit $?"]);
     front.hear("LeaseWanted", |said| matches!(said, ToFront::LeaseWanted).then_some(()));
     assert_eq!(front.exit(5001), Exit::Code(0));
     front.shell(5002, "sleep 1000 & wait");
     let child = front.child(5002);
-    assert!(child.0 >= 2_016_384, "{child} is not of the second lease");
+    assert!(child.0 >= 2_000_000 + LEASE, "{child} is not of the second lease");
 }
 
 fn a_handle_on_somebody_elsewhere() {
     let mut front = Front::new("handle");
-    let script = "import os,sys,select\nsys.stderr=open('/dev/null','w')\nfd=os.pidfd_open(4000)\n\
+    let script = "import os,sys,select\nsys.stderr=open('/dev/null','w')\nfd=os.pidfd_open(4000)\nos.kill(4002,0)\n\
                   p=select.poll();p.register(fd,1)\nos._exit(5 if p.poll(9000) else 6)";
     front.start(5001, &["python3", "-c", script]);
     front.hear("StandInWanted", |said| matches!(said, ToFront::StandInWanted { pid: Pid(4000) }).then_some(()));
     let kin = wire::node::Kin { person: person(4000, 1, 4000, 4000, b"far"), node: vocab::NodeId(1) };
     front.send(&ToNode::StandIn { kin });
     front.hear("StandInDone", |said| matches!(said, ToFront::StandInDone { pid: Pid(4000), errno: 0 }).then_some(()));
+    // Only when it has its handle may the other one end.
+    let id = front.hear("Kill", |said| match said {
+        ToFront::Kill { id, target: KillTarget::Process(Pid(4002)), .. } => Some(*id),
+        _ => None,
+    });
+    front.send(&ToNode::KillDone { id, errno: 0 });
     front.send(&ToNode::Ended { pid: Pid(4000), exit: Exit::Code(1), usage: Default::default() });
     assert_eq!(front.exit(5001), Exit::Code(5));
     front

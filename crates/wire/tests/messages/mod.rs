@@ -261,6 +261,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         PsDone => (any::<u64>(), vec(proc_row(), 0..4)).prop_map(|(id, rows)| T::PsDone { id, rows }),
         StandInDone => (pid(), any::<i32>()).prop_map(|(pid, errno)| T::StandInDone { pid, errno }),
         StandInWanted => pid().prop_map(|pid| T::StandInWanted { pid }),
+        StandInFollowed => pid().prop_map(|pid| T::StandInFollowed { pid }),
     }
 }
 
@@ -299,6 +300,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         NoStandIn => (pid(), any::<i32>()).prop_map(|(pid, errno)| T::NoStandIn { pid, errno }),
         BecomeStandIn => (pid(), creds()).prop_map(|(pid, creds)| T::BecomeStandIn { pid, creds }),
         StandInIs => person().prop_map(|person| T::StandInIs { person }),
+        EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
     }
 }
 
