@@ -175,7 +175,8 @@ impl Planner<'_> {
     /// members have a parent in their session is no orphaned group, and must not look like one here.
     fn maker(&mut self, person: &Person) -> (Pid, bool) {
         let in_session = |planner: &Self, pid| planner.place_of(pid).1 == person.sid;
-        let can = self.made.contains_key(&person.ppid) || self.stands.has(person.ppid);
+        let stays = self.stands.get(person.ppid).is_some_and(|stand| !stand.ending);
+        let can = self.made.contains_key(&person.ppid) || stays;
         if can && in_session(self, person.ppid) {
             return (person.ppid, false);
         }

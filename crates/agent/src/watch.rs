@@ -230,6 +230,8 @@ impl Agent {
             Changed::Group => BodyEvent::Group { pid, pgid },
             Changed::Session => BodyEvent::Session { pid },
         };
+        // Rare, and somebody may look for it: a shell for its job, whoever was told by other ways.
+        self.pace.hurry();
         self.events.push(event);
         true
     }
@@ -237,6 +239,7 @@ impl Agent {
     pub(crate) fn apply_creds(&mut self, pid: Pid, creds: &vocab::Creds) -> bool {
         let changed = self.bodies.set_creds(pid, creds);
         if changed {
+            self.pace.hurry();
             self.events.push(BodyEvent::Credentials { pid, creds: creds.clone() });
         }
         changed
