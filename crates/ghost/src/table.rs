@@ -277,7 +277,7 @@ impl Ghosts {
         }
         if !self.expected.remove(&pid) {
             warn!(%pid, "refused to open the hold file: not expected");
-            self.device.fail(unique, libc_errno::EACCES);
+            self.device.fail(unique, EACCES);
             return;
         }
         let family = self.next_family;
@@ -290,7 +290,7 @@ impl Ghosts {
     fn holds(&mut self, unique: u64, pid: Pid, fh: u64, hold: &Hold, happened: &mut Vec<Happened>) {
         if unique & RESENT != 0 {
             // What it handed over is as old as the request: it is to come again.
-            return self.device.fail(unique, libc_errno::EINTR);
+            return self.device.fail(unique, EINTR);
         }
         let family = self.families.entry(fh).or_insert_with(|| Family::new(1));
         family.told(hold.slots, hold.top);
@@ -368,7 +368,7 @@ impl Ghosts {
             // Forgotten before it is answered: the same number may come again as soon as the kernel has the answer.
             self.uniques.remove(&unique);
             self.went_away(pid);
-            self.device.fail(unique, libc_errno::EINTR);
+            self.device.fail(unique, EINTR);
         }
     }
 
@@ -495,7 +495,5 @@ impl Ghost {
     }
 }
 
-mod libc_errno {
-    pub(super) const EINTR: i32 = 4;
-    pub(super) const EACCES: i32 = 13;
-}
+const EINTR: i32 = 4;
+const EACCES: i32 = 13;

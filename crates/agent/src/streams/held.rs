@@ -8,7 +8,8 @@ use tracing::warn;
 use wire::stream::Chunk;
 
 /// Microseconds after which it goes all the same: whatever shows the program on the front end is stuck, and its output must not be.
-const LONGEST_US: u64 = 1_000_000;
+/// As long as a front end that is merely busy may be silent without losing a node.
+const LONGEST_US: u64 = 5_000_000;
 
 /// The chunks of one channel, in their order.
 pub(super) struct Held {
