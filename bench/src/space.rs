@@ -2,6 +2,7 @@
 
 use crate::place::{parse, shoal, Place, Program};
 use crate::table::{head, median, print, print_failed, Bar, Line};
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -144,26 +145,29 @@ fn shown_line(name: &str, figure: f64) -> bool {
     print(&Line { name, figure, local: None, unit: "s", bar: Bar::Figure(2.0) })
 }
 
-/// Milliseconds of processor time used so far by all shoal processes below `root`, which runs them from one file.
+/// Milliseconds of processor time used so far by all shoal processes below `root`: daemons, agents (which run a copy), ghosts.
 fn cpu_ms(root: u32) -> Result<f64> {
-    let shoal = shoal()?;
     let entries = std::fs::read_dir("/proc").map_err(|e| Fault::io(&e, "read /proc"))?;
-    let mut ticks = 0;
-    for entry in entries.flatten() {
-        let dir = entry.path();
-        if std::fs::read_link(dir.join("exe")).is_ok_and(|exe| exe == shoal) {
-            ticks += cpu_ticks(&dir).unwrap_or(0);
-        }
-    }
+    let pids: Vec<u32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    let stats: HashMap<u32, Vec<String>> = pids.into_iter().filter_map(|pid| Some((pid, stat(pid)?))).collect();
+    let parent = |pid: u32| stats.get(&pid)?.get(1)?.parse::<u32>().ok();
+    let below = |pid: u32| std::iter::successors(Some(pid), |pid| parent(*pid)).any(|pid| pid == root);
+    let ours = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("shoal"));
+    let ticks: u64 =
+        stats.iter().filter(|(pid, _)| below(**pid) && ours(**pid)).filter_map(|(_, stat)| cpu_ticks(stat)).sum();
     if ticks == 0 {
         return Err(Fault::gone(format!("no process of the sandbox {root} is there")));
     }
     Ok(ticks as f64 * 1000.0 / rustix::param::clock_ticks_per_second() as f64)
 }
 
+/// The fields after the name.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
+}
+
 /// utime and stime, proc_pid_stat(5).
-fn cpu_ticks(dir: &Path) -> Option<u64> {
-    let stat = std::fs::read_to_string(dir.join("stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+fn cpu_ticks(stat: &[String]) -> Option<u64> {
+    Some(stat.get(11)?.parse::<u64>().ok()? + stat.get(12)?.parse::<u64>().ok()?)
 }

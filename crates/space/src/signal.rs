@@ -39,6 +39,11 @@ impl Space {
         if matches!(entry.body, Body::Many(_)) {
             return self.many_signalled(pid, info);
         }
+        if info.sig.stops() && matches!(entry.body, Body::Stopped(_)) && !entry.asleep && entry.stops == 0 {
+            // It runs though the body does not: the SIGCONT that has woken it was discarded by this one (linux: `prepare_signal`).
+            self.deliver(pid, our_signal(Sig::CONT));
+        }
+        let Some(entry) = self.table.get_mut(pid) else { return };
         if entry.ids.is_some_and(|id| self.steps.is_open(id)) && !self.may_still(pid, &info) {
             return self.log(pid, NodeId::FRONT, "not permitted any more: signal", i32::from(info.sig.number()));
         }
