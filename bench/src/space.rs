@@ -118,6 +118,7 @@ fn opening(nodes: usize, bar: f64) -> Result<bool> {
 
 fn many(program: &Path) -> Result<bool> {
     let mut place = Place::open(NODES)?;
+    let empty = idle(&place)?;
     let own = std::env::current_exe().map_err(|e| Fault::io(&e, "find this program"))?;
     place.say(&format!("{} inside storm {NODES} {FORKS} {}", own.display(), program.display()))?;
     let total = NODES * (FORKS + 1);
@@ -130,15 +131,20 @@ fn many(program: &Path) -> Result<bool> {
     }
     let name = "memory for each of them on the front end";
     met &= print(&Line { name, figure: weight, local: None, unit: "KB", bar: Bar::Figure(30.0) });
-    let before = cpu_ms(place.pid())?;
-    std::thread::sleep(IDLE);
-    let figure = (cpu_ms(place.pid())? - before) / IDLE.as_secs_f64() / 10.0;
-    let name = "their idle cost, in percent of a processor";
-    met &= print(&Line { name, figure, local: None, unit: "%", bar: Bar::Figure(1.0) });
+    let full = idle(&place)?;
+    let name = format!("idle: {full:.1} % of a processor, empty {empty:.1} %; theirs");
+    met &= print(&Line { name: &name, figure: (full - empty).max(0.0), local: None, unit: "%", bar: Bar::Figure(1.0) });
     place.say("")?;
     met &= shown_line("Ctrl-C, until all are gone", parse(&place.line()?)? / 1e3);
     place.close()?;
     Ok(met)
+}
+
+/// Percent of a processor that the space takes while nothing happens.
+fn idle(place: &Place) -> Result<f64> {
+    let before = cpu_ms(place.pid())?;
+    std::thread::sleep(IDLE);
+    Ok((cpu_ms(place.pid())? - before) / IDLE.as_secs_f64() / 10.0)
 }
 
 fn shown_line(name: &str, figure: f64) -> bool {
