@@ -103,7 +103,13 @@ impl Space {
         if of_child(&info) {
             return;
         }
-        entry.roused |= info.sig == Sig::CONT && matches!(entry.body, Body::Stopped(_));
+        let stopped = matches!(entry.body, Body::Stopped(_));
+        let discarded = info.sig.stops() && stopped && !entry.roused;
+        entry.roused |= stopped && (info.sig == Sig::CONT || discarded);
+        if discarded {
+            // As for a ghost: a stand-in that hands over a stop runs.
+            self.deliver(target, our_signal(Sig::CONT));
+        }
         // One that has ended meanwhile has no ghost any more that could.
         let sender_obeys = self.table.get(info.pid).is_some_and(|s| s.ghost.will_obey() && s.end == End::No);
         let native = self.table.get(target).is_some_and(|entry| entry.body == Body::Native);
