@@ -36,8 +36,9 @@ impl Agent {
     /// Sends what there is to tell, though a batch be under way: what follows must find it known. Of `pid` also what no record tells.
     pub(crate) fn tell_all(&mut self, pid: Pid) {
         self.watch();
-        self.look(pid, What::Group);
-        self.look(pid, What::Creds);
+        for what in self.checks.of(pid) {
+            self.look(pid, what);
+        }
         self.waited_for(pid);
         self.settle();
         self.tell_now();

@@ -52,11 +52,16 @@ impl Agent {
             return;
         }
         // What the forker had changed before, its child has inherited.
-        for what in self.checks.of(forker) {
-            self.look(forker, what);
+        let changing = self.checks.of(forker);
+        for what in &changing {
+            self.look(forker, *what);
         }
         match self.bodies.forked(forker, pid) {
             Some(()) => {
+                // Or it has changed only after the fork, of which we read late.
+                for what in changing.into_iter().filter(|what| *what != What::State) {
+                    self.checks.add(pid, what, kern::clock::monotonic_us());
+                }
                 self.events.push(BodyEvent::Forked { parent: forker, child: pid });
                 self.fresh.push(pid);
             }
