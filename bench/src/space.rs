@@ -118,6 +118,7 @@ fn opening(nodes: usize, bar: f64) -> Result<bool> {
 
 fn many(program: &Path) -> Result<bool> {
     let mut place = Place::open(NODES)?;
+    place.number("echo 0")?; // it is up
     let empty = idle(&place)?;
     let own = std::env::current_exe().map_err(|e| Fault::io(&e, "find this program"))?;
     place.say(&format!("{} inside storm {NODES} {FORKS} {}", own.display(), program.display()))?;

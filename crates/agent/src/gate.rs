@@ -163,7 +163,13 @@ impl Agent {
         };
     }
 
-    fn has_members(&self, group: Pid) -> bool {
+    fn has_members(&mut self, group: Pid) -> bool {
+        // Somebody may have joined it just now.
+        for (pid, what) in self.checks.all() {
+            if what == What::Group {
+                self.look(pid, what);
+            }
+        }
         self.bodies.iter().any(|body| body.person.pgid == group)
             || self.stands.iter().any(|stand| stand.person.pgid == group)
     }
