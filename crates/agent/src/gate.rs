@@ -94,9 +94,14 @@ impl Agent {
         self.gate.proceed(notice.id);
     }
 
+    /// Is what this node's kernel says of that number right?
     fn is_here(&self, pid: i32) -> bool {
         let pid = Pid(pid);
-        self.bodies.has(pid) || self.stands.has(pid) || self.proc.stat(pid).is_ok() && pid != Pid::INIT
+        // A number of our leases is taken here as long as its process lives anywhere; the filter knows only the first lease.
+        self.leases.has(pid)
+            || self.bodies.has(pid)
+            || self.stands.has(pid)
+            || self.proc.stat(pid).is_ok() && pid != Pid::INIT
     }
 
     fn changes(&mut self, notice: &Notice, pid: Pid, what: What) {
