@@ -12,6 +12,8 @@ use vocab::{Fault, Result};
 const PAIRS: usize = 9;
 const NODES: usize = 100;
 const FORKS: usize = 149;
+/// After which the space has nothing more to do about processes that were started.
+const CALM: Duration = Duration::from_secs(3);
 /// Over which idle processes are watched.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -132,6 +134,7 @@ fn many(program: &Path) -> Result<bool> {
     }
     let name = "memory for each of them on the front end";
     met &= print(&Line { name, figure: weight, local: None, unit: "KB", bar: Bar::Figure(30.0) });
+    std::thread::sleep(CALM);
     let full = idle(&place)?;
     let name = format!("idle: {full:.1} % of a processor, empty {empty:.1} %; theirs");
     met &= print(&Line { name: &name, figure: (full - empty).max(0.0), local: None, unit: "%", bar: Bar::Figure(1.0) });
