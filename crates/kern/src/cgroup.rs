@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vocab::{Fault, Kind, Pid, Result};
 
 /// Where the version 2 tree is mounted: on most machines `/sys/fs/cgroup`, beside version 1 often
@@ -28,6 +28,9 @@ fn v2_of(mounts: &str) -> Option<PathBuf> {
         (kind == "cgroup2").then(|| PathBuf::from(place))
     })
 }
+
+/// How long what was killed in a group may take to end before the group is left to the next sweep.
+const SWEEP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the names of groups begin with that limit the tasks of a node (and are nobody's when their claim is not held).
 pub const FENCE: &str = "shoal-fence.";
@@ -188,8 +191,9 @@ pub fn sweep(parent: &Path, prefix: &str) -> Result<()> {
         }
         let path = entry.path();
         if let Ok(Some(_lock)) = try_lock(&path) {
-            // Both may fail because another sweep was first.
+            // All may fail because another sweep was first.
             let _ = kill(&path);
+            let _ = wait_empty(&path, Instant::now() + SWEEP_PATIENCE);
             let _ = remove(&path);
         }
     }
