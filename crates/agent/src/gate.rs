@@ -4,6 +4,7 @@ use crate::agent::Agent;
 use crate::checks::What;
 use kern::clock::monotonic_us;
 use kern::seccomp::{Call, Notice};
+use kern::standin::setup::IMAGE;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,6 +12,9 @@ use tracing::warn;
 use vocab::{Pid, SigInfo};
 use wire::event::BodyEvent;
 use wire::node::{KillTarget, ToFront};
+
+/// Calls answered before other work gets its turn: callers may be faster than we are.
+const TURN: usize = 64;
 
 /// Calls that wait for the front end.
 #[derive(Debug, Default)]
@@ -23,9 +27,9 @@ pub(crate) struct Waiting {
 }
 
 impl Agent {
-    /// Answers all calls that wait at the gate.
+    /// Answers calls that wait at the gate; epoll tells of what is left.
     pub(crate) fn serve_gate(&mut self) {
-        loop {
+        for _ in 0..TURN {
             match self.gate.receive() {
                 Ok(Some(notice)) => {
                     // The caller's own fork must be known before what it does is told.
@@ -42,9 +46,13 @@ impl Agent {
     }
 
     fn notice(&mut self, notice: &Notice) {
-        // A program on its way takes over its standard streams (`kern::standin::setup`).
+        // A program on its way takes over its standard streams, its parent before that what it starts with (`kern::standin::setup`).
         if let Call::PidfdOpen { pid: pid @ ..0, .. } = notice.call {
-            if let Some(fd) = self.stdio_of(notice.tid, pid.unsigned_abs() as usize - 1) {
+            let given = match pid {
+                IMAGE => self.image_for(notice.tid),
+                pid => self.stdio_of(notice.tid, pid.unsigned_abs() as usize - 1),
+            };
+            if let Some(fd) = given {
                 self.gate.give(notice.id, fd);
                 return;
             }

@@ -3,10 +3,10 @@
 
 use crate::kin::Place;
 use kern::standin::setup::{failed, Setup, Stage, FROM_THE_GATE, GROUPS_STAY};
-use std::fs::OpenOptions;
+use kern::sys::memory_file;
 use std::mem::offset_of;
-use std::os::unix::fs::FileExt;
-use vocab::{Creds, Fault, Pid, Result};
+use std::os::fd::OwnedFd;
+use vocab::{Creds, Pid, Result};
 use wire::run::Program;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -171,12 +171,12 @@ impl Prepared {
         base
     }
 
-    /// For a `shoal run` on this node, which has memory of its own: at `base` there, [`Prepared::size`] bytes. `groups_stay` when its
-    /// supplementary groups are the program's.
+    /// For a `shoal run` on this node, which has memory of its own: at `base` there, [`Prepared::size`] bytes. It is to read them
+    /// from the file, whose size comes too. `groups_stay` when its supplementary groups are the program's.
     ///
     /// # Errors
-    /// `Sys` when it is gone.
-    pub(crate) fn place_in(&mut self, pid: Pid, base: u64, groups_stay: bool) -> Result<()> {
+    /// `Sys` when there is no memory.
+    pub(crate) fn place_at(&mut self, base: u64, groups_stay: bool) -> Result<(OwnedFd, u64)> {
         if let Ok((setup, _)) = Setup::mut_from_prefix(self.image.as_mut_bytes()) {
             setup.owner = FROM_THE_GATE;
             if groups_stay {
@@ -184,10 +184,8 @@ impl Prepared {
             }
         }
         self.relocate(base);
-        let path = format!("/proc/{pid}/mem");
-        let wrong = |error: std::io::Error| Fault::io(&error, format!("write what a program starts with to {path}"));
-        let memory = OpenOptions::new().write(true).open(&path).map_err(wrong)?;
-        memory.write_all_at(&self.image.as_bytes()[..self.image.len() * 16 - STACK], base).map_err(wrong)
+        let bytes = &self.image.as_bytes()[..self.image.len() * 16 - STACK];
+        Ok((memory_file(bytes)?, bytes.len() as u64))
     }
 
     fn relocate(&mut self, base: u64) {

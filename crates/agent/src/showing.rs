@@ -64,10 +64,21 @@ impl Agent {
             order.set_shown(true);
             return self.grant(order.asked());
         }
+        // Before and after: a look is made where there is room, and may find that it waits for nothing.
+        self.grant_shown();
         let asked = order.asked();
         if asked > self.showing.looked && self.showing.looks.len() < MOST {
             self.look_for_output(asked);
+            self.grant_shown();
         }
+        let nothing = self.events.shown() == self.events.changes()
+            && self.checks.is_empty()
+            && self.leaving.is_empty()
+            && self.handles.is_empty();
+        order.set_shown(nothing);
+    }
+
+    fn grant_shown(&mut self) {
         let mut newest = None;
         while let Some((asked, _)) = self.showing.looks.front().filter(|look| self.events.shown() >= look.1) {
             newest = Some(*asked);
@@ -76,11 +87,6 @@ impl Agent {
         if let Some(asked) = newest {
             self.grant(asked);
         }
-        let nothing = self.events.shown() == self.events.changes()
-            && self.checks.is_empty()
-            && self.leaving.is_empty()
-            && self.handles.is_empty();
-        order.set_shown(nothing);
     }
 
     fn grant(&self, asked: u64) {

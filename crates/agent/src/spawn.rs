@@ -143,7 +143,8 @@ impl Agent {
                         };
                         let native = self.stands.get(pid).filter(|_| in_place).map(|stand| stand.native_parent);
                         let parent = native.unwrap_or(parent);
-                        let spawning = Spawning { start, parent, prepared, apart, started: false, in_place };
+                        let spawning =
+                            Spawning { start, parent, prepared, apart, image: None, started: false, in_place };
                         self.starts.spawning.insert(pid, spawning);
                         self.ghosts.command(by, command);
                     }
@@ -227,21 +228,44 @@ impl Agent {
         let stay = groups.is_ok_and(|groups| groups == spawning.start.person.creds.groups);
         let placed = match ret {
             ..0 => Err(Fault::sys(-ret as i32, "make room for what the program starts with")),
-            address => spawning.prepared.place_in(parent, address as u64, stay),
+            address => spawning.prepared.place_at(address as u64, stay),
         };
         match placed {
-            Ok(()) => {
-                // A `shoal run` has had no children that anybody was to hear of.
-                self.ghosts.command(parent, Command::Children(true));
-                self.ghosts.command(parent, Command::Spawn(ret as u64));
+            Ok((image, bytes)) => {
+                self.starts.images += 1;
+                spawning.image = Some((self.starts.images, image));
+                self.ghosts.command(parent, Command::Fill { address: ret as u64, bytes, child });
             }
-            Err(fault) => {
-                if let Some(spawning) = self.starts.spawning.remove(&child) {
-                    self.work_failed(Work::Program(spawning.start), fault);
-                }
-                self.next_start();
-            }
+            Err(fault) => self.cannot_spawn(child, fault),
         }
+    }
+
+    /// `parent` has read what the start of `child` needs.
+    pub(crate) fn filled(&mut self, parent: Pid, child: Pid, wanted: u64, ret: i64) {
+        let Some(spawning) = self.starts.spawning.get_mut(&child) else { return };
+        spawning.image = None;
+        let address = spawning.prepared.address();
+        if ret < 0 || ret as u64 != wanted {
+            let errno = if ret < 0 { -ret as i32 } else { EIO };
+            return self.cannot_spawn(child, Fault::sys(errno, "read what the program starts with"));
+        }
+        // A `shoal run` has had no children that anybody was to hear of.
+        self.ghosts.command(parent, Command::Children(true));
+        self.ghosts.command(parent, Command::Spawn(address));
+    }
+
+    fn cannot_spawn(&mut self, child: Pid, fault: Fault) {
+        if let Some(spawning) = self.starts.spawning.remove(&child) {
+            self.work_failed(Work::Program(spawning.start), fault);
+        }
+        self.next_start();
+    }
+
+    /// The file that `parent` reads, while it is to.
+    pub(crate) fn image_for(&self, parent: Pid) -> Option<BorrowedFd<'_>> {
+        let its = |spawning: &&Spawning| spawning.apart && spawning.parent == parent;
+        let images = self.starts.spawning.values().filter(its).filter_map(|spawning| spawning.image.as_ref());
+        images.min_by_key(|(number, _)| *number).map(|(_, image)| image.as_fd())
     }
 
     /// The child of a stand-in that does not share our memory asks at the gate for what shall be its descriptor `number` (0 to 2).
@@ -290,4 +314,5 @@ impl Agent {
 const MOST_MISSES: u32 = 8;
 
 const ENOENT: i32 = 2;
-pub(crate) const ESRCH: i32 = 3;
+const EIO: i32 = 5;
+const ESRCH: i32 = 3;

@@ -170,6 +170,7 @@ impl Agent {
             }
             Command::Clone { .. } => self.made(pid, outcome),
             Command::Map { child, .. } => self.mapped(pid, child, outcome.ret),
+            Command::Fill { child, bytes, .. } => self.filled(pid, child, bytes, outcome.ret),
             Command::Spawn(address) => self.spawned(pid, address, outcome),
             Command::Exec(address) => self.becomes_later(pid, address),
             Command::Kill { target, .. } | Command::Tgkill { pid: target, .. } => self.sent(pid, target),

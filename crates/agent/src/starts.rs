@@ -10,6 +10,7 @@ use crate::kin::{Make, Place};
 use crate::setup::Prepared;
 use crate::streams::{ChildEnds, StreamsId};
 use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
 use vocab::Pid;
 use wire::event::Person;
 use wire::run::Program;
@@ -81,6 +82,8 @@ pub(crate) struct Spawning {
     pub(crate) prepared: Prepared,
     /// `parent` does not share our memory.
     pub(crate) apart: bool,
+    /// From what it is to read what the program starts with, and the number of that file.
+    pub(crate) image: Option<(u64, OwnedFd)>,
     pub(crate) started: bool,
     /// `parent` is its parent all the same: its own stand-in execs.
     pub(crate) in_place: bool,
@@ -92,6 +95,8 @@ pub(crate) struct Starts {
     pub(crate) queue: VecDeque<Work>,
     pub(crate) making: Option<Making>,
     pub(crate) spawning: HashMap<Pid, Spawning>,
+    /// The last number of [`Spawning::image`]: a parent reads its files in the order of their numbers.
+    pub(crate) images: u64,
     pub(crate) programs: HashMap<Pid, StreamsId>,
 }
 

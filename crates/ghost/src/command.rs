@@ -110,6 +110,12 @@ pub enum Command {
         address: u64,
         bytes: u64,
     },
+    /// Read what `child` starts with to `address`, from the file that the gate gives.
+    Fill {
+        address: u64,
+        bytes: u64,
+        child: Pid,
+    },
 }
 
 impl Command {
@@ -156,6 +162,7 @@ impl Command {
             Command::Filter { program, flags } => (Op::Filter, two(program as i64, flags as i64)),
             Command::DeathSignal(sig) => (Op::DeathSignal, one(sig.into())),
             Command::Map { bytes, .. } => (Op::Map, one(bytes as i64)),
+            Command::Fill { address, bytes, .. } => (Op::Fill, two(address as i64, bytes as i64)),
             Command::Unmap { address, bytes } => (Op::Unmap, two(address as i64, bytes as i64)),
             Command::Groups { list, count } => (Op::Groups, two(list as i64, count as i64)),
         };

@@ -67,6 +67,15 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
     checked(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }.into(), || "set O_NONBLOCK".into()).map(drop)
 }
 
+/// A file in memory with these bytes in it (memfd_create(2)).
+pub fn memory_file(bytes: &[u8]) -> Result<OwnedFd> {
+    // SAFETY: a live string and flags.
+    let fd = unsafe { libc::memfd_create(c"shoal".as_ptr(), libc::MFD_CLOEXEC) };
+    let mut file = std::fs::File::from(own(fd.into(), || "make a file in memory".into())?);
+    std::io::Write::write_all(&mut file, bytes).map_err(|e| Fault::io(&e, "fill a file in memory"))?;
+    Ok(file.into())
+}
+
 /// A pipe, both ends close-on-exec: (read, write).
 pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0i32; 2];

@@ -129,6 +129,8 @@ pub enum Op {
     Map = 22,
     /// munmap: address, bytes.
     Unmap = 23,
+    /// Reads what a program starts with from the file that the gate gives: address, bytes. Returns how many came.
+    Fill = 24,
 }
 
 /// The state of one stand-in, at the upper end of its slot.

@@ -11,6 +11,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// [`Setup::owner`]: the descriptors come from the gate, as answers to pidfd_open of the PIDs -1, -2, -3.
 pub const FROM_THE_GATE: u64 = 0;
 
+/// pidfd_open of this PID is answered at the gate with the file that [`super::Op::Fill`] reads.
+pub const IMAGE: i32 = -4;
+
 /// [`Setup::group_count`]: the supplementary groups are right already, and setting them may not be allowed.
 pub const GROUPS_STAY: u64 = u64::MAX;
 
