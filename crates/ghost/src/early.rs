@@ -24,6 +24,16 @@ impl Ghosts {
         makers.find(|(_, g)| g.family == family && g.working.as_ref().is_some_and(clones)).map(|(pid, _)| *pid)
     }
 
+    /// May a member of `family`, told to clone `asked`, have cloned `ret`? What a stand-in says is its user's word: it must not name
+    /// somebody else's.
+    pub(crate) fn may_have_cloned(&self, family: u64, asked: Pid, ret: i64) -> bool {
+        if asked != Pid::NONE {
+            return ret == i64::from(asked.0);
+        }
+        let known = |pid: Pid| self.ghosts.get(&pid).is_some_and(|ghost| ghost.family != family);
+        i32::try_from(ret).is_ok_and(|pid| !known(Pid(pid)))
+    }
+
     /// `maker` has told what came of its command.
     pub(crate) fn told(&mut self, maker: Pid, command: &Command, ret: i64, happened: &mut Vec<Happened>) {
         if !is_nameless(command) {

@@ -318,17 +318,22 @@ impl Ghosts {
         }
         ghost.working = None;
         let family = ghost.family;
+        let mut ret = hold.ret;
         if let (Command::Clone { pid: asked, .. }, Some(slot)) = (command, slot) {
-            if hold.ret > 0 {
-                let child = Pid(hold.ret as i32);
+            if ret > 0 && !self.may_have_cloned(family, asked, ret) {
+                warn!(%pid, %asked, ret, "says that it has cloned what it has not");
+                ret = -i64::from(EPERM);
+            }
+            if ret > 0 {
+                let child = Pid(ret as i32);
                 self.ghosts.entry(child).or_insert_with(|| Ghost::coming(family, None)).slot = Some(slot);
             } else {
                 self.ghosts.remove(&asked);
                 self.give_back(family, Some(slot));
             }
         }
-        happened.push(Happened::Done { pid, outcome: Outcome { command, ret: hold.ret, out: hold.out } });
-        self.told(pid, &command, hold.ret, happened);
+        happened.push(Happened::Done { pid, outcome: Outcome { command, ret, out: hold.out } });
+        self.told(pid, &command, ret, happened);
     }
 
     fn interrupted(&mut self, unique: u64, happened: &mut Vec<Happened>) {
@@ -445,5 +450,6 @@ impl Ghost {
     }
 }
 
+const EPERM: i32 = 1;
 const EINTR: i32 = 4;
 const EACCES: i32 = 13;
