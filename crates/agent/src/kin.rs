@@ -175,7 +175,7 @@ impl Planner<'_> {
     /// members have a parent in their session is no orphaned group, and must not look like one here.
     fn maker(&mut self, person: &Person) -> (Pid, bool) {
         let in_session = |planner: &Self, pid| planner.place_of(pid).1 == person.sid;
-        let stays = self.stands.get(person.ppid).is_some_and(|stand| !stand.ending);
+        let stays = self.stands.get(person.ppid).is_some_and(|stand| !stand.ending && !stand.stopped);
         let can = self.made.contains_key(&person.ppid) || stays;
         if can && in_session(self, person.ppid) {
             return (person.ppid, false);
@@ -191,7 +191,8 @@ impl Planner<'_> {
             return NURSERY;
         }
         let stands = self.stands;
-        let able = |pid: &Pid| stands.get(*pid).is_some_and(|stand| !stand.ending);
+        // One that is stopped does nothing before it is continued.
+        let able = |pid: &Pid| stands.get(*pid).is_some_and(|stand| !stand.ending && !stand.stopped);
         let candidates = self.made.keys().copied().chain(stands.pids().into_iter().filter(able));
         let mut members: Vec<Pid> = candidates.filter(|pid| self.place_of(*pid).1 == sid).collect();
         members.sort_unstable();

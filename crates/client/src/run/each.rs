@@ -87,7 +87,7 @@ fn relay(asked: &Run, nodes: &[NodeId], signals: &SignalFd, mut children: Vec<Ch
         }
         while let Some((sig, from_process)) = signals.take_from()? {
             match sig {
-                Sig::CHLD => ended(&mut left, &mut worst),
+                Sig::CHLD => ended(&mut children, &mut left, &mut worst),
                 sig if from_process => pass_on(sig, &children),
                 _ => {}
             }
@@ -115,10 +115,12 @@ fn carry(n: usize, stream: usize, from: &mut Option<OwnedFd>, gather: &mut Optio
     }
 }
 
-fn ended(left: &mut usize, worst: &mut Exit) {
+fn ended(children: &mut [Child], left: &mut usize, worst: &mut Exit) {
     while let Ok(Some(waited)) = wait::any() {
         if let wait::Change::Ended(exit) = waited.change {
             *left = left.saturating_sub(1);
+            // The number may be another process's from now on.
+            children.iter_mut().filter(|child| child.pid == waited.pid).for_each(|child| child.pid = Pid::NONE);
             if exit.shell_number() > worst.shell_number() {
                 *worst = exit;
             }
