@@ -2,40 +2,18 @@
  * MODE: none (no records), poll (a real-time reader polls them), silent (it waits in epoll without interest in them),
  * alone (nobody polls). CGROUP: a directory of the cgroup v2 tree that records are limited to, or -. See docs/decisions/records-without-wakes.md. */
 #define _GNU_SOURCE
+#include "measure.h"
 #include <fcntl.h>
 #include <linux/perf_event.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PAGES = 256, ROUNDS = 4000 };
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static long now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000L + t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	long x = *(const long *)a, y = *(const long *)b;
-	return (x > y) - (x < y);
-}
 
 static void once_fork(void)
 {
@@ -51,19 +29,6 @@ static void once_vfork(void)
 	if (pid == 0)
 		_exit(0);
 	waitpid(pid, NULL, 0);
-}
-
-static void *nothing(void *x)
-{
-	return x;
-}
-
-static void once_thread(void)
-{
-	pthread_t thread;
-	if (pthread_create(&thread, NULL, nothing, NULL))
-		fail("pthread_create");
-	pthread_join(thread, NULL);
 }
 
 static void measure(const char *name, void (*once)(void))

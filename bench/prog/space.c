@@ -1,32 +1,10 @@
 /* What the bench runs, bare and on a node: space MODE [ARGUMENT...]. Times are medians in nanoseconds, one number on a line. */
 #define _GNU_SOURCE
-#include <pthread.h>
+#include "measure.h"
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-static long now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000L + t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	long x = *(const long *)a, y = *(const long *)b;
-	return (x > y) - (x < y);
-}
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 static void once_fork(void)
 {
@@ -50,19 +28,6 @@ static void once_exec(void)
 		_exit(127);
 	}
 	waitpid(pid, NULL, 0);
-}
-
-static void *nothing(void *x)
-{
-	return x;
-}
-
-static void once_thread(void)
-{
-	pthread_t thread;
-	if (pthread_create(&thread, NULL, nothing, NULL))
-		fail("pthread_create");
-	pthread_join(thread, NULL);
 }
 
 static pid_t peer;

@@ -80,6 +80,13 @@ fn run_on_a_node(place: &Place) -> Res<End> {
     s.prints("echo abc | shoal run -n 0 shoal run -n 1 tr a-z A-Z", "ABC")?;
     s.prints("shoal run -n 0 -- sh -c 'shoal run -n 1 seq 5 | shoal run -n 2 tail -1'", "5")?;
     s.prints("shoal run -n 0 -- sh -c 'shoal run -n 1 -- sh -c \"shoal run -n 0 hostname; true\"'", "n0")?;
+    for home in [
+        "shoal run -n 0 shoal run -n 1 shoal run -n 0 true",
+        "shoal run -n 0 -- sh -c 'shoal run -n 1 shoal run -n 0 true'",
+    ] {
+        let line = s.fails(home, 125)?;
+        holds(&line, line.contains("it is a shoal run on this node itself"))?;
+    }
     s.prints("shoal run -n 0 -- sh -c 'shoal run -n 0-2 hostname' | sort | xargs", "n0 n1 n2")?;
     s.prints("shoal run -n 0 -- sh -c 'shoal run -a -p echo x' | sort | xargs", "n0: x n1: x n2: x")?;
     s.prints("shoal run -n 0 -- sh -c 'shoal run -N 2 true; echo x | shoal run -n 0,1 cat' | xargs", "x x")?;

@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::checks::What;
+use crate::errno::EEXIST;
 use ghost::Command;
 use kern::clock::monotonic_us;
 use kern::{pidfd, send_as};
@@ -129,8 +130,6 @@ impl Agent {
         changed
     }
 }
-
-const EEXIST: i32 = 17;
 
 fn queue(pid: Pid, thread: bool, info: &SigInfo) -> Result<(), i32> {
     let fd = if thread { pidfd::open_thread(pid)? } else { pidfd::open(pid)? };

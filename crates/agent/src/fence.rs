@@ -4,15 +4,12 @@
 //! The kernel has no lower bound for a wrap (per-namespace `pid_max` wraps to 300), so the bodies are put under a limit of tasks
 //! (cgroups(7), the pids controller) that they are above already: fork, vfork and clone fail with EAGAIN, as at any other limit.
 
-use kern::cgroup::{self, Claim};
+use kern::cgroup::{self, Claim, FENCE};
 use kern::proc::Proc;
 use std::collections::BTreeSet;
 use std::fs;
 use tracing::{error, info};
 use vocab::{Fault, Kind, Pid, Result};
-
-/// What the names of our groups begin with.
-const PREFIX: &str = cgroup::FENCE;
 
 /// The limit, made when it is first needed.
 #[derive(Debug, Default)]
@@ -75,8 +72,8 @@ fn write(group: &std::path::Path, file: &str, text: &str) -> Result<()> {
 /// A group of the pids controller, below the caller's own.
 fn make() -> Result<Claim> {
     let parent = cgroup::pids_own()?;
-    cgroup::sweep(&parent, PREFIX)?;
-    let claim = cgroup::claim(&parent.join(format!("{PREFIX}{:016x}", u64::from_ne_bytes(link::random::<8>()?))))?;
+    cgroup::sweep(&parent, FENCE)?;
+    let claim = cgroup::claim(&parent.join(format!("{FENCE}{:016x}", u64::from_ne_bytes(link::random::<8>()?))))?;
     if claim.path().join("pids.max").exists() {
         return Ok(claim);
     }
@@ -88,7 +85,7 @@ fn make() -> Result<Claim> {
 pub(crate) fn sweep() {
     // Without a pids controller there are none.
     if let Ok(parent) = cgroup::pids_own() {
-        let _ = cgroup::sweep(&parent, PREFIX);
+        let _ = cgroup::sweep(&parent, FENCE);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::checks::What;
+use crate::errno::{EFAULT, EINVAL, EPERM, ESRCH};
 use kern::clock::monotonic_us;
 use kern::seccomp::{Call, Notice};
 use kern::standin::setup::IMAGE;
@@ -249,8 +250,3 @@ impl Agent {
         }
     }
 }
-
-const EPERM: i32 = 1;
-const ESRCH: i32 = 3;
-const EFAULT: i32 = 14;
-const EINVAL: i32 = 22;

@@ -58,9 +58,13 @@ struct Planner<'a> {
 /// Plans the start of `person` with `kin` alive elsewhere. With `terminal` it gets a session of its own.
 ///
 /// # Errors
-/// `Refused` when its parent is a process of this node, which nobody can make have a child.
+/// `Refused` when it is a `shoal run` on this node itself, whose relay the program would take the place of, and when its parent is a
+/// process of this node, which nobody can make have a child.
 pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Stands, bodies: &Bodies) -> Result<Plan> {
     let mut planner = Planner { kin, stands, bodies, made: HashMap::new(), makes: Vec::new() };
+    if stands.get(person.pid).is_some_and(|stand| stand.why == Why::Runner) {
+        return Err(Fault::refused(format!("start {}: it is a shoal run on this node itself", person.pid)));
+    }
     if bodies.has(person.ppid) {
         let why = "its parent's body is on the same node";
         return Err(Fault::refused(format!("start {} as a child of {}: {why}", person.pid, person.ppid)));
@@ -349,6 +353,15 @@ mod tests {
         let mut bodies = Bodies::default();
         bodies.add(person(100, 1, 100, 100));
         assert!(plan(&person(200, 100, 200, 100), false, &[], &Stands::default(), &bodies).is_err());
+    }
+
+    #[test]
+    fn a_shoal_run_of_this_node_is_refused() {
+        let mut stands = Stands::default();
+        let (shell, runner) = (person(100, 1, 100, 100), person(200, 100, 200, 100));
+        stands.add(shell.clone(), Why::Kin, None, Pid::INIT);
+        stands.add(runner.clone(), Why::Runner, None, Pid(100));
+        assert!(plan(&runner, false, &[shell], &stands, &Bodies::default()).is_err());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod bodies;
 mod checks;
 pub mod config;
 mod deliver;
+mod errno;
 mod events;
 mod fence;
 mod front;

@@ -2,6 +2,7 @@
 //! its group or session and whose it is.
 
 use crate::agent::Agent;
+use crate::errno::ESRCH;
 use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
 use crate::starts::{Phase, Spawning, Work};
 use ghost::{Command, Name, Outcome};
@@ -131,5 +132,3 @@ fn native_parent(stands: &crate::stands::Stands, maker: Pid, nursery: Pid, sibli
         true => stands.get(maker).map_or(Pid::INIT, |stand| stand.native_parent),
     }
 }
-
-const ESRCH: i32 = 3;

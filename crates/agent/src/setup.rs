@@ -1,6 +1,7 @@
 //! A program with its surroundings in the form that the setup stage in its new process reads (`kern::standin::setup`): one piece of
 //! memory with numbers and addresses within itself, for any place.
 
+use crate::errno::EPERM;
 use crate::kin::Place;
 use kern::standin::setup::{failed, Setup, Stage, FROM_THE_GATE, GROUPS_STAY};
 use kern::sys::memory_file;
@@ -12,8 +13,6 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of stack for the setup stage.
 const STACK: usize = 64 * 1024;
-
-const EPERM: i32 = 1;
 
 /// Where a file without a slash is looked for when the environment has no PATH (execvp(3)).
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";

@@ -1,6 +1,7 @@
 //! Starting programs: the stand-ins they need are made one after the other, then the parent's stand-in clones the program.
 
 use crate::agent::Agent;
+use crate::errno::{EIO, ENOENT, ESRCH};
 use crate::kin::{self, Place};
 use crate::setup::Prepared;
 use crate::stands::Why;
@@ -136,10 +137,11 @@ impl Agent {
                         debug!(pid = %person.pid, %parent, ?place, "start: spawning");
                         let (pid, in_place) = (person.pid, parent == person.pid);
                         let apart = self.stands.get(parent).is_some_and(|stand| stand.apart);
-                        let (by, command) = match (apart, in_place) {
-                            (true, _) => (parent, Command::Map { bytes: prepared.size(), child: pid }),
-                            (false, true) => (pid, Command::Exec(prepared.place_here())),
-                            (false, false) => (parent, Command::Spawn(prepared.place_here())),
+                        let by = parent;
+                        let command = match (in_place, apart) {
+                            (true, _) => Command::Exec(prepared.place_here()),
+                            (false, true) => Command::Map { bytes: prepared.size(), child: pid },
+                            (false, false) => Command::Spawn(prepared.place_here()),
                         };
                         let native = self.stands.get(pid).filter(|_| in_place).map(|stand| stand.native_parent);
                         let parent = native.unwrap_or(parent);
@@ -312,7 +314,3 @@ impl Agent {
 
 /// A group that goes this often between plan and start is a refusal of something else.
 const MOST_MISSES: u32 = 8;
-
-const ENOENT: i32 = 2;
-const EIO: i32 = 5;
-const ESRCH: i32 = 3;

@@ -83,10 +83,17 @@ pub fn fork() -> Result<Option<Pid>> {
 }
 
 /// The process gets `sig` when its parent ends (PR_SET_PDEATHSIG).
-pub fn die_with_parent(sig: Sig) -> Result<()> {
+///
+/// # Errors
+/// `Gone` when `parent` has ended already, of which no signal tells.
+pub fn die_with_parent(sig: Sig, parent: Pid) -> Result<()> {
     // SAFETY: numbers only.
     let ret = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::c_ulong::from(sig.number())) };
-    checked(ret.into(), || "ask for a signal at the parent's end".into()).map(drop)
+    checked(ret.into(), || "ask for a signal at the parent's end".into())?;
+    match std::os::unix::process::parent_id() as i32 == parent.0 {
+        true => Ok(()),
+        false => Err(Fault::gone(format!("the parent, {parent}, has ended"))),
+    }
 }
 
 /// Makes these the standard input, output and errors.

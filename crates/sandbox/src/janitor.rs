@@ -72,10 +72,12 @@ fn watch(ended: OwnedFd, claim: &Claim, terminal: Option<&(File, Modes)>) -> Res
 /// Kills what is still in the sandbox's cgroups and removes them.
 pub(crate) fn clean(path: &Path) -> Result<()> {
     end_processes(path)?;
-    if let Ok(tasks) = cgroup::pids_own() {
-        cgroup::sweep(&tasks, cgroup::FENCE)?;
+    cgroup::remove(path)?;
+    match cgroup::pids_own() {
+        Ok(tasks) => cgroup::sweep(&tasks, cgroup::FENCE),
+        // Without a pids controller there is nothing of ours in it.
+        Err(_) => Ok(()),
     }
-    cgroup::remove(path)
 }
 
 /// Kills all processes in the cgroups and waits for their end.

@@ -37,6 +37,7 @@ fn start_all(asked: &Run, nodes: &[NodeId], socket: &Path, hold: Hold) -> Result
     let mask = signal::blocked()?;
     let signals = SignalFd::new(&[&PASSED_ON[..], &[Sig::CHLD]].concat())?;
     let mut children = Vec::new();
+    let caller = Pid(std::process::id() as i32);
     for node in nodes {
         let (input, to) = sys::pipe()?;
         let (output, out) = sys::pipe()?;
@@ -44,7 +45,7 @@ fn start_all(asked: &Run, nodes: &[NodeId], socket: &Path, hold: Hold) -> Result
         let Some(pid) = own::fork()? else {
             drop((to, output, errors, std::mem::take(&mut children)));
             let ready = own::take_standard([input, out, err])
-                .and_then(|()| own::die_with_parent(Sig::KILL))
+                .and_then(|()| own::die_with_parent(Sig::KILL, caller))
                 .and_then(|()| signal::set_mask(mask));
             let one = Run { target: Target::Nodes(vec![*node]), prefix: false, ..asked.clone() };
             let fault = ready.err().unwrap_or_else(|| run(&one, socket, hold));
