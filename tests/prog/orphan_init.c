@@ -1,13 +1,21 @@
 /* When a parent ends, its living child gets another parent, who reaps it. */
 #include "prog.h"
 
+/* Tells `teller` by signal who is our parent now. */
+static void tell_parent(pid_t teller)
+{
+    union sigval parent = {.sival_int = getppid()};
+    check(sigqueue(teller, SIGUSR1, parent) == 0);
+}
+
 int main(int argc, char **argv)
 {
     begin(argc, argv);
     if (role("orphan")) {
         pid_t before = atoi(arg(1)), teller = atoi(arg(2));
+        tell_parent(teller);
         until(getppid() != before);
-        check(kill(teller, SIGUSR1) == 0);
+        tell_parent(teller);
         pause_forever();
     }
     if (role("child")) {
@@ -17,11 +25,13 @@ int main(int argc, char **argv)
     block(SIGUSR1);
     struct piped child = spawn_piped("child", text(getpid()));
     pid_t orphan = atoi(hear_line(child.out));
-    until(stat_field(orphan, 1) == child.pid);
+    siginfo_t told = take(SIGUSR1);
+    check(told.si_pid == orphan && told.si_value.sival_int == child.pid);
     say(child.in, 'g');
     check(exited(wait_status(child.pid), 28));
-    check(take(SIGUSR1).si_pid == orphan);
-    check(stat_field(orphan, 1) != child.pid && stat_field(orphan, 1) != getpid());
+    told = take(SIGUSR1);
+    check(told.si_pid == orphan && told.si_value.sival_int != child.pid && told.si_value.sival_int != getpid());
+    check(waitpid(orphan, NULL, 0) == -1 && errno == ECHILD);
     check(kill(orphan, SIGTERM) == 0);
     until(kill(orphan, 0) == -1 && errno == ESRCH);
     return ok();

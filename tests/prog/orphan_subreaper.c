@@ -5,12 +5,17 @@ int main(int argc, char **argv)
 {
     begin(argc, argv);
     if (role("orphan")) {
+        for (int fd = 0; fd < 3; fd++)
+            close(fd);
+        check(kill(getppid(), SIGUSR1) == 0);
         until(getppid() == atoi(arg(1)));
         check(kill(getppid(), SIGUSR1) == 0);
         pause_forever();
     }
     if (role("child")) {
+        block(SIGUSR1);
         dprintf(1, "%d\n", spawn_child("orphan", arg(1)));
+        take(SIGUSR1); /* none of our streams is left in its hands, so nothing is relayed after our end */
         return 29;
     }
     block(SIGUSR1);

@@ -1,5 +1,6 @@
 //! What the agent has and knows. Its acts are in the files beside this one, one topic each.
 
+use crate::adopting::Adopting;
 use crate::asks::Asks;
 use crate::bodies::Bodies;
 use crate::checks::Checks;
@@ -130,6 +131,7 @@ pub(crate) struct Agent {
     /// Since when nobody needs them (monotonic).
     pub(crate) idle: HashMap<Pid, u64>,
     pub(crate) starts: Starts,
+    pub(crate) adopting: Adopting,
 
     /// By target.
     pub(crate) sending: HashMap<Pid, Sending>,

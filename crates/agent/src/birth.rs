@@ -165,6 +165,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
         stands: Default::default(),
         idle: Default::default(),
         starts: Default::default(),
+        adopting: Default::default(),
         sending: Default::default(),
         waiting: Default::default(),
         asks,

@@ -175,6 +175,10 @@ fn short_lives(events: &[BodyEvent]) -> HashSet<Pid> {
             BodyEvent::Reaped { pid } if forked.contains(pid) => {
                 short.insert(*pid);
             }
+            // Its new parent may be elsewhere, and wait for it.
+            BodyEvent::Adopted { pid, .. } => {
+                forked.remove(pid);
+            }
             _ => {}
         }
     }

@@ -73,6 +73,8 @@ impl Agent {
             ToNode::StandIn { kin } => self.stand_in(kin),
             ToNode::NoStandIn { pid, errno } => self.handle_answered(pid, errno),
             ToNode::StandInIs { person } => self.stand_in_is(person),
+            ToNode::Subreaper { pid, on } => self.stand_in_takes_orphans(pid, on),
+            ToNode::Adopt { kin, from } => self.adopt(kin, from),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
         }
     }

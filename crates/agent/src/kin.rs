@@ -2,7 +2,7 @@
 //! kernel's own (GHOSTS.md, "Family").
 
 use crate::bodies::Bodies;
-use crate::stands::{Stands, Why};
+use crate::stands::{Held, Stands, Why};
 use std::collections::HashMap;
 use vocab::{Creds, Fault, Pid, Result};
 use wire::event::Person;
@@ -50,6 +50,8 @@ struct Planner<'a> {
     kin: &'a [Person],
     stands: &'a Stands,
     bodies: &'a Bodies,
+    /// Who takes the orphans of the program, and the program's parent, which has to stand below it.
+    taker: Option<(Pid, Pid)>,
     /// (group, session) of those that will be made.
     made: HashMap<Pid, (Pid, Pid)>,
     makes: Vec<Make>,
@@ -61,7 +63,9 @@ struct Planner<'a> {
 /// `Refused` when it is a `shoal run` on this node itself, whose relay the program would take the place of, and when its parent is a
 /// process of this node, which nobody can make have a child.
 pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Stands, bodies: &Bodies) -> Result<Plan> {
-    let mut planner = Planner { kin, stands, bodies, made: HashMap::new(), makes: Vec::new() };
+    let taker = kin.iter().find(|one| stands.takes_orphans(one.pid) && one.pid != person.pid);
+    let taker = taker.map(|taker| (taker.pid, person.ppid));
+    let mut planner = Planner { kin, stands, bodies, taker, made: HashMap::new(), makes: Vec::new() };
     if stands.get(person.pid).is_some_and(|stand| stand.why == Why::Runner) {
         return Err(Fault::refused(format!("start {}: it is a shoal run on this node itself", person.pid)));
     }
@@ -73,6 +77,9 @@ pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Sta
     let session = if leads_session { Pid::INIT } else { person.sid };
     if stands.get(person.pid).is_some_and(|stand| !stand.ending) {
         return Ok(planner.in_place(person, terminal));
+    }
+    if let Some((taker, _)) = taker {
+        planner.need(taker, 8);
     }
     let parent = match planner.known(person.ppid) {
         true => {
@@ -92,12 +99,30 @@ pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Sta
 /// Plans that `person` stands here because somebody wants a handle on it.
 pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> Vec<Make> {
     let kin = std::slice::from_ref(person);
-    let mut planner = Planner { kin, stands, bodies, made: HashMap::new(), makes: Vec::new() };
+    let mut planner = Planner { kin, stands, bodies, taker: None, made: HashMap::new(), makes: Vec::new() };
     planner.need(person.pid, 8);
     for make in planner.makes.iter_mut().filter(|make| make.person.pid == person.pid) {
         make.why = Why::Handle;
     }
     planner.makes
+}
+
+/// Plans that `person`, an orphan of `from`, stands here as the child of the stand-in of that.
+///
+/// # Errors
+/// `Gone` when that can make no child any more.
+pub(crate) fn plan_orphan(person: &Person, from: Pid, stands: &Stands, bodies: &Bodies) -> Result<Vec<Make>> {
+    if !stands.get(from).is_some_and(|stand| !stand.ending && !stand.stopped && stand.held == Held::Free) {
+        return Err(Fault::gone(format!("let {} stand as a child of {from}: that ends", person.pid)));
+    }
+    let mut planner = Planner { kin: &[], stands, bodies, taker: None, made: HashMap::new(), makes: Vec::new() };
+    let place = match () {
+        () if person.sid == person.pid => Place::Session,
+        () if person.pgid == person.pid => Place::Lead,
+        () => planner.join(person.pgid, person.sid, from),
+    };
+    planner.make(Make { maker: from, sibling: false, person: person.clone(), why: Why::Handle, place });
+    Ok(planner.makes)
 }
 
 impl Planner<'_> {
@@ -156,7 +181,8 @@ impl Planner<'_> {
             return;
         }
         if person.sid == pid {
-            self.make(Make { maker: NURSERY, sibling: true, person, why: Why::Kin, place: Place::Session });
+            let (maker, sibling) = self.founder(pid);
+            self.make(Make { maker, sibling, person, why: Why::Kin, place: Place::Session });
             return;
         }
         if self.person(person.ppid).is_some() {
@@ -179,13 +205,33 @@ impl Planner<'_> {
     /// members have a parent in their session is no orphaned group, and must not look like one here.
     fn maker(&mut self, person: &Person) -> (Pid, bool) {
         let in_session = |planner: &Self, pid| planner.place_of(pid).1 == person.sid;
-        let stays = self.stands.get(person.ppid).is_some_and(|stand| !stand.ending && !stand.stopped);
-        let can = self.made.contains_key(&person.ppid) || stays;
-        if can && in_session(self, person.ppid) {
+        if self.able(person.ppid) && in_session(self, person.ppid) {
             return (person.ppid, false);
+        }
+        if let Some((taker, _)) = self.taker.filter(|(taker, parent)| *parent == person.pid && self.able(*taker)) {
+            if in_session(self, taker) {
+                return (taker, false);
+            }
         }
         let member = self.member(person.sid);
         (member, member == NURSERY || person.ppid == Pid::INIT)
+    }
+
+    /// Is it there, or will be, and does what it is told? One that is stopped does nothing before it is continued.
+    fn able(&self, pid: Pid) -> bool {
+        let stays = self.stands.get(pid).is_some_and(|stand| !stand.ending && !stand.stopped);
+        self.made.contains_key(&pid) || stays
+    }
+
+    /// Who makes the leader of session `sid`, and whether as a sibling. If the program's parent is in it and who takes orphans is not,
+    /// then it was made below that.
+    fn founder(&self, sid: Pid) -> (Pid, bool) {
+        let of = |pid: Pid| self.person(pid).map(|person| person.sid).unwrap_or(self.place_of(pid).1);
+        let below = |(taker, parent): &(Pid, Pid)| *taker != sid && of(*taker) != sid && of(*parent) == sid;
+        match self.taker.filter(below).filter(|(taker, _)| self.able(*taker)) {
+            Some((taker, _)) => (taker, false),
+            None => (NURSERY, true),
+        }
     }
 
     /// A stand-in in session `sid`; the leader's is made if there is none. [`NURSERY`] for the session of init, and when
@@ -195,17 +241,16 @@ impl Planner<'_> {
             return NURSERY;
         }
         let stands = self.stands;
-        // One that is stopped does nothing before it is continued.
-        let able = |pid: &Pid| stands.get(*pid).is_some_and(|stand| !stand.ending && !stand.stopped);
-        let candidates = self.made.keys().copied().chain(stands.pids().into_iter().filter(able));
-        let mut members: Vec<Pid> = candidates.filter(|pid| self.place_of(*pid).1 == sid).collect();
+        let candidates = self.made.keys().copied().chain(stands.pids());
+        let mut members: Vec<Pid> = candidates.filter(|pid| self.able(*pid) && self.place_of(*pid).1 == sid).collect();
         members.sort_unstable();
         match members.iter().find(|pid| **pid == sid).or(members.first()) {
             Some(member) => *member,
             None if self.bodies.needs(sid) => NURSERY,
             None => {
                 let (person, why) = self.leader(sid, sid);
-                self.make(Make { maker: NURSERY, sibling: true, person, why, place: Place::Session });
+                let (maker, sibling) = self.founder(sid);
+                self.make(Make { maker, sibling, person, why, place: Place::Session });
                 sid
             }
         }
@@ -297,6 +342,51 @@ mod tests {
         kin.iter().for_each(|one| stands.add(one.clone(), Why::Kin, None, Pid(100)));
         let plan = super::plan(&kin[1], false, &kin[..1], &stands, &Bodies::default()).expect("a plan");
         assert_eq!((makes(&plan), plan.parent, plan.place), (vec![], Pid(200), Place::Stay));
+    }
+
+    #[test]
+    fn a_parent_stands_below_who_takes_its_orphans() {
+        let mut stands = Stands::default();
+        stands.take_orphans(Pid(120), true);
+        let makes_of = |kin: &[Person], ppid| {
+            let plan =
+                plan(&person(200, ppid, 200, kin[1].sid.0), false, kin, &stands, &Bodies::default()).expect("a plan");
+            assert_eq!(plan.parent, Pid(ppid));
+            makes(&plan)
+        };
+        // The shell 100 has started 120, and that, through others, 150.
+        let (taker, shell) = (person(120, 100, 120, 100), person(100, 1, 100, 100));
+        let same_session = [taker.clone(), person(150, 140, 120, 100), shell.clone()];
+        let expected = [(100, 0, true, Place::Session), (120, 100, false, Place::Lead), (150, 120, false, Place::Stay)];
+        assert_eq!(makes_of(&same_session, 150), expected);
+        // 130 is a session of its own below 120, and 150 is in it.
+        let own_session = [taker.clone(), person(150, 140, 130, 130), shell.clone(), person(130, 125, 130, 130)];
+        let expected = [
+            (100, 0, true, Place::Session),
+            (120, 100, false, Place::Lead),
+            (130, 120, false, Place::Session),
+            (150, 130, false, Place::Stay),
+        ];
+        assert_eq!(makes_of(&own_session, 150), expected);
+        let leads = [taker.clone(), person(150, 140, 150, 150), shell];
+        let expected =
+            [(100, 0, true, Place::Session), (120, 100, false, Place::Lead), (150, 120, false, Place::Session)];
+        assert_eq!(makes_of(&leads, 150), expected);
+    }
+
+    #[test]
+    fn an_orphan_is_made_by_the_one_that_leaves_it() {
+        let mut stands = Stands::default();
+        stands.add(person(100, 1, 100, 100), Why::Kin, None, Pid::INIT);
+        stands.add(person(150, 100, 150, 100), Why::Runner, None, Pid(100));
+        let planned = |orphan: &Person, stands: &Stands| {
+            plan_orphan(orphan, Pid(150), stands, &Bodies::default())
+                .map(|makes| makes.iter().map(|m| (m.person.pid.0, m.maker.0, m.place)).collect::<Vec<_>>())
+        };
+        assert_eq!(planned(&person(200, 120, 150, 100), &stands), Ok(vec![(200, 150, Place::Stay)]));
+        assert_eq!(planned(&person(200, 120, 200, 200), &stands), Ok(vec![(200, 150, Place::Session)]));
+        stands.get_mut(Pid(150)).expect("it stands").ending = true;
+        assert!(planned(&person(200, 120, 150, 100), &stands).is_err());
     }
 
     #[test]

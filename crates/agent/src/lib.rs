@@ -5,6 +5,7 @@
 //! the space here.
 #![forbid(unsafe_code)]
 
+mod adopting;
 mod agent;
 mod asks;
 mod birth;

@@ -16,7 +16,7 @@ impl Agent {
         let Some(making) = &mut self.starts.making else { return };
         let next = making.makes.pop_front();
         let by = next.as_ref().map_or(making.parent, |make| make.maker);
-        let handle = next.is_none() && matches!(making.work, Work::Handle { .. });
+        let handle = next.is_none() && !matches!(making.work, Work::Program(_));
         if by != NURSERY && !handle && self.stands.get(by).is_none_or(|stand| stand.ending) {
             return self.plan_again();
         }
@@ -110,6 +110,9 @@ impl Agent {
             self.ghosts.command(pid, command);
         }
         self.ghosts.command(pid, Command::Children(true));
+        if self.stands.takes_orphans(pid) {
+            self.ghosts.command(pid, Command::Subreaper(true));
+        }
         if self.stands.get(pid).is_some_and(|stand| !stand.apart) {
             self.ghosts.command(pid, Command::Groups { list, count });
         }

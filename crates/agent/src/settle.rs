@@ -236,12 +236,17 @@ impl Agent {
     /// Init's own children: orphans, and stand-ins that have ended.
     pub(crate) fn reap(&mut self) {
         while let Ok(Some(Waited { pid, change, usage: used })) = kern::wait::any() {
-            self.changed(pid, change, usage(used));
+            self.changed(Pid::INIT, pid, change, usage(used));
         }
     }
 
-    /// A child of init or of a stand-in has changed, as its wait tells.
-    pub(crate) fn changed(&mut self, pid: Pid, change: Change, used: Usage) {
+    /// A child of `by`, init or a stand-in, has changed, as its wait tells.
+    pub(crate) fn changed(&mut self, by: Pid, pid: Pid, change: Change, used: Usage) {
+        if self.bodies.person(pid).is_some_and(|person| person.ppid != by) {
+            // An orphan; its parent has ended since the records were read, or it was never its parent.
+            self.watch();
+            self.apply_parent(pid, by);
+        }
         match change {
             Change::Ended(exit) => {
                 if self.bodies.has(pid) || self.ended_in_place(pid) {

@@ -80,6 +80,8 @@ impl Agent {
                 Work::Handle { person } => {
                     Ok((kin::plan_handle(person, &self.stands, &self.bodies), Pid::NONE, Place::Stay))
                 }
+                Work::Orphan { person, from } => kin::plan_orphan(person, *from, &self.stands, &self.bodies)
+                    .map(|makes| (makes, Pid::NONE, Place::Stay)),
             };
             match planned {
                 // The number of one that has ended is free once its parent here has waited for it.
@@ -105,6 +107,10 @@ impl Agent {
                 let errno = if fault.root_errno() != 0 { fault.root_errno() } else { ESRCH };
                 self.stood_in(person.pid, errno);
             }
+            Work::Orphan { person, from } => {
+                debug!(pid = %person.pid, %fault, "an orphan cannot stand here");
+                self.orphan_made(person.pid, from, false);
+            }
         }
     }
 
@@ -124,6 +130,7 @@ impl Agent {
         let Some(Making { work, parent, place, .. }) = self.starts.making.take() else { return };
         match work {
             Work::Handle { person } => self.stood_in(person.pid, 0),
+            Work::Orphan { person, from } => self.orphan_made(person.pid, from, true),
             Work::Program(start) => {
                 let Start { person, program, ends, .. } = &*start;
                 let stdio = [&ends.stdin, &ends.stdout, &ends.stderr].map(AsRawFd::as_raw_fd);

@@ -117,6 +117,7 @@ impl Agent {
         let (parent, why) = (stand.native_parent, stand.why);
         debug!(%pid, told, "stand-in gone");
         self.maker_gone(pid);
+        self.adopted_here(pid);
         if why == Why::Runner {
             // Its parent is a body, which waits for it by itself; nobody else sees that it has.
             self.leaving.remove(&pid);
@@ -156,7 +157,7 @@ impl Agent {
                     Usage { user_us: user_us as u64, system_us: system_us as u64, max_rss_kb: max_rss_kb as u64 };
                 self.watch(); // a program may end before the record of its exec was read
                 if let Some(change) = Change::from_status(status as i32) {
-                    self.changed(Pid(outcome.ret as i32), change, crate::settle::usage(used));
+                    self.changed(pid, Pid(outcome.ret as i32), change, crate::settle::usage(used));
                 }
                 self.child_changed(pid);
             }
@@ -182,6 +183,10 @@ impl Agent {
     /// The body of a process that stands here ended.
     pub(crate) fn end_stand_in(&mut self, pid: Pid, exit: Exit) {
         self.starts.forget_kin(pid);
+        self.stands.take_orphans(pid, false);
+        if self.end_put_off(pid, exit) {
+            return;
+        }
         let Some(stand) = self.stands.get_mut(pid) else { return };
         stand.ending = true;
         match stand.held {
@@ -210,6 +215,9 @@ impl Agent {
 
     /// The body of a process that stands here stopped.
     pub(crate) fn stop_stand_in(&mut self, pid: Pid, sig: Sig) {
+        if self.adopting.stops(pid, Some(sig)) {
+            return;
+        }
         if let Some(stand) = self.stands.get_mut(pid) {
             stand.stopped = true;
         }
@@ -225,6 +233,9 @@ impl Agent {
 
     /// It runs again.
     pub(crate) fn continue_stand_in(&mut self, pid: Pid) {
+        if self.adopting.stops(pid, None) {
+            return;
+        }
         if let Some(stand) = self.stands.get_mut(pid) {
             stand.stopped = false;
             if let Err(errno) = plain(pid, Sig::CONT) {
@@ -266,6 +277,7 @@ impl Agent {
         };
         stand.ending = true;
         self.ghosts.unexpect(pid);
+        self.adopted_here(pid);
         self.kill_program(pid);
         true
     }
@@ -341,6 +353,7 @@ impl Agent {
                 if let Some(stand) = self.stands.get_mut(pid) {
                     stand.ending = true;
                 }
+                self.stands.take_orphans(pid, false);
                 self.ghosts.command(pid, Command::Exit(0));
                 if !husk {
                     self.uplink.send(&ToFront::StandInGone { pid });
@@ -355,6 +368,7 @@ impl Agent {
     }
 
     fn needs(&self, pid: Pid) -> bool {
-        self.bodies.needs(pid) || self.starts.needs(pid) || self.stands.runner_needs(pid)
+        let kin = self.bodies.needs(pid) || self.stands.runner_needs(pid) || self.stands.taker_needed(pid);
+        kin || self.starts.needs(pid)
     }
 }

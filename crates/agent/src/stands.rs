@@ -1,6 +1,6 @@
 //! Who stands on this node for a process that is elsewhere.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use vocab::Pid;
 use wire::event::Person;
 
@@ -52,6 +52,8 @@ pub(crate) struct Stand {
 #[derive(Debug, Default)]
 pub(crate) struct Stands {
     table: HashMap<Pid, Stand>,
+    /// Processes elsewhere that take the orphans of their descendants, as do their stand-ins.
+    subreapers: HashSet<Pid>,
 }
 
 impl Stands {
@@ -84,6 +86,23 @@ impl Stands {
 
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Stand> {
         self.table.remove(&pid)
+    }
+
+    /// Does this process, which is elsewhere, take orphans?
+    pub(crate) fn takes_orphans(&self, pid: Pid) -> bool {
+        self.subreapers.contains(&pid)
+    }
+
+    pub(crate) fn take_orphans(&mut self, pid: Pid, on: bool) {
+        match on {
+            true => self.subreapers.insert(pid),
+            false => self.subreapers.remove(&pid),
+        };
+    }
+
+    /// Does anybody stand below it, whose children it is to take?
+    pub(crate) fn taker_needed(&self, pid: Pid) -> bool {
+        self.takes_orphans(pid) && self.iter().any(|stand| stand.native_parent == pid && stand.why != Why::Husk)
     }
 
     /// Is it parent or leader of a `shoal run` on this node?

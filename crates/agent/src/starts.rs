@@ -22,6 +22,11 @@ pub(crate) enum Work {
     Handle {
         person: Person,
     },
+    /// The stand-in of an orphan, made by that of the parent that it loses.
+    Orphan {
+        person: Person,
+        from: Pid,
+    },
 }
 
 /// A program that is to be started, with its ends of the standard streams.
@@ -38,7 +43,7 @@ impl Work {
     pub(crate) fn pid(&self) -> Pid {
         match self {
             Work::Program(start) => start.person.pid,
-            Work::Handle { person } => person.pid,
+            Work::Handle { person } | Work::Orphan { person, .. } => person.pid,
         }
     }
 }

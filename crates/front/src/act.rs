@@ -50,6 +50,8 @@ impl Front {
             Effect::BecomeStandIn { node, pid, creds } => (node, ToNode::BecomeStandIn { pid, creds }),
             Effect::StandInIs { node, person } => (node, ToNode::StandInIs { person: to_wire(person) }),
             Effect::StandIn { node, kin } => (node, ToNode::StandIn { kin: kin_to_wire(kin) }),
+            Effect::Subreaper { node, pid, on } => (node, ToNode::Subreaper { pid, on }),
+            Effect::Adopt { node, kin, from } => (node, ToNode::Adopt { kin: kin_to_wire(kin), from }),
             Effect::NoStandIn { node, pid, errno } => (node, ToNode::NoStandIn { pid, errno }),
             Effect::EndStandIn { node, pid, exit, usage } => {
                 (node, ToNode::Ended { pid, exit, usage: usage_to_wire(usage) })

@@ -130,7 +130,7 @@ impl Space {
     }
 
     /// Who takes the orphans of a process whose parent is `from` (linux: `find_new_reaper`, kernel/exit.c).
-    fn taker(&self, from: Pid) -> Pid {
+    pub(crate) fn taker(&self, from: Pid) -> Pid {
         let mut at = from;
         while let Some(entry) = self.table.get(at) {
             if entry.subreaper && !entry.ended() {
@@ -148,7 +148,9 @@ impl Space {
         let stop_pending = std::mem::take(&mut entry.stop_pending);
         let (place, killed, asked, ppid) = (entry.place, entry.kill_pending, entry.asked, entry.person.ppid);
         let reaped = std::mem::take(&mut entry.reaped_early);
-        for node in std::mem::take(&mut entry.stands) {
+        self.stand_ins_of_orphans(pid, self.taker(ppid));
+        let stands = self.table.get_mut(pid).map(|entry| std::mem::take(&mut entry.stands)).unwrap_or_default();
+        for node in stands {
             self.out.push(Effect::EndStandIn { node, pid, exit, usage });
         }
         self.steps.follows_no_more(|who, _| who == pid);
@@ -218,18 +220,23 @@ impl Space {
     }
 
     /// The node's kernel decides as ours does; where it cannot see the taker, ours counts.
-    pub(crate) fn adopted(&mut self, pid: Pid, ppid: Pid) {
-        let Some(entry) = self.table.get(pid) else { return };
-        let (own, place) = (entry.person.ppid, entry.place);
+    pub(crate) fn adopted(&mut self, node: NodeId, pid: Pid, ppid: Pid) {
+        let by_body = self.table.get(ppid).is_some_and(|p| p.place == node && p.has_body());
+        let Some(entry) = self.table.get_mut(pid).filter(|e| e.place == node) else { return };
+        entry.left = !by_body;
+        let own = entry.person.ppid;
         let parent_lives = self.table.get(own).is_some_and(|p| !p.ended());
         if own != ppid && !parent_lives {
-            self.log(pid, place, "adopted by another process than here:", ppid.0);
+            self.log(pid, node, "adopted by another process than here:", ppid.0);
         }
     }
 
     pub(crate) fn subreaper(&mut self, pid: Pid, on: bool) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         entry.subreaper = on;
+        for node in entry.stands.iter().filter(|node| **node != entry.place) {
+            self.out.push(Effect::Subreaper { node: *node, pid, on });
+        }
         let mark = Mark { subreaper: true, ..Mark::default() };
         self.push(pid, Act::Command(Command::Subreaper(on)), mark);
     }

@@ -118,8 +118,11 @@ impl Space {
             return self.reaped(node, pid);
         }
         let pid = event.pid();
-        if matches!(event, BodyEvent::Exited { .. }) {
-            self.claim_ended(node, pid);
+        match event {
+            BodyEvent::Exited { .. } => self.claim_ended(node, pid),
+            // A zombie too.
+            BodyEvent::Adopted { ppid, .. } => self.adopted(node, pid, ppid),
+            _ => {}
         }
         // A node may still tell of a process whose program is elsewhere by now, or of one that was given up.
         if !self.table.get(pid).is_some_and(|e| e.place == node && e.has_body()) {
@@ -134,9 +137,8 @@ impl Space {
             BodyEvent::Stopped { sig, .. } => self.stopped(pid, sig),
             BodyEvent::Continued { .. } => self.continued(pid),
             BodyEvent::Exited { exit, usage, .. } => self.exited(pid, exit, usage),
-            BodyEvent::Adopted { ppid, .. } => self.adopted(pid, ppid),
             BodyEvent::Subreaper { on, .. } => self.subreaper(pid, on),
-            BodyEvent::Forked { .. } | BodyEvent::Reaped { .. } => {}
+            BodyEvent::Forked { .. } | BodyEvent::Reaped { .. } | BodyEvent::Adopted { .. } => {}
         }
     }
 

@@ -2,25 +2,29 @@
 
 use crate::effect::Effect;
 use crate::errno::ESRCH;
-use crate::person::Kin;
+use crate::person::{Kin, Person, Usage};
 use crate::space::Space;
+use crate::table::Body;
 use vocab::{NodeId, Pid};
 
 impl Space {
-    /// Parent, session leader and group leader of `pid`, outermost first, as far as they live and are not on `node` themselves.
+    /// Who takes its orphans, session leader, parent and group leader of `pid`, as far as they live and are not on `node` themselves.
     /// From now on they stand there.
     pub(crate) fn kin_on(&mut self, node: NodeId, pid: Pid) -> Vec<Kin> {
         let Some(entry) = self.table.get(pid) else { return Vec::new() };
         let person = &entry.person;
         let mut kin = Vec::new();
         let mut seen = vec![pid];
-        for pid in [person.sid, person.ppid, person.pgid] {
+        for pid in [self.taker(person.ppid), person.sid, person.ppid, person.pgid] {
             if seen.contains(&pid) {
                 continue;
             }
             seen.push(pid);
             let Some(entry) = self.table.get_mut(pid).filter(|e| !e.ended() && e.place != node) else { continue };
             entry.stands.insert(node);
+            if entry.subreaper {
+                self.out.push(Effect::Subreaper { node, pid, on: true });
+            }
             kin.push(Kin { person: entry.person.clone(), node: entry.place });
         }
         kin
@@ -32,6 +36,30 @@ impl Space {
         for node in entry.stands.iter().filter(|node| **node != entry.place) {
             self.out.push(Effect::StandInIs { node: *node, person: entry.person.clone() });
             self.steps.follow(pid, *node);
+        }
+    }
+
+    /// `pid` ends, and its children go to `taker`. Where that runs, they stand from now on as children of the stand-in of `pid`: when it ends,
+    /// the kernel there gives them to `taker`.
+    pub(crate) fn stand_ins_of_orphans(&mut self, pid: Pid, taker: Pid) {
+        let Some(node) = self.table.get(taker).filter(|e| e.has_body()).map(|e| e.place) else { return };
+        let Some(entry) = self.table.get(pid).filter(|e| e.place != node && e.stands.contains(&node)) else { return };
+        for child in entry.children.clone() {
+            let Some(entry) = self.table.get_mut(child) else { continue };
+            if entry.place == node || !entry.stands.insert(node) {
+                continue;
+            }
+            let person = Person { ppid: taker, ..entry.person.clone() };
+            let (body, kin) = (entry.body.clone(), Kin { person, node: entry.place });
+            self.out.push(Effect::Adopt { node, kin, from: pid });
+            match body {
+                Body::Ended(exit) => {
+                    entry.stands.remove(&node);
+                    self.out.push(Effect::EndStandIn { node, pid: child, exit, usage: Usage::default() });
+                }
+                Body::Stopped(sig) => self.out.push(Effect::StopStandIn { node, pid: child, sig }),
+                _ => {}
+            }
         }
     }
 

@@ -71,6 +71,8 @@ pub(crate) struct Entry {
     pub(crate) roused: bool,
     /// Stop commands given and not reported.
     pub(crate) stops: u32,
+    /// On its node init or a stand-in is its parent: their waiting for it is not its parent's.
+    pub(crate) left: bool,
     /// The parent has waited for the body.
     pub(crate) reaped: bool,
     /// The parent has waited for the stand-in on its node, which was killed, and the body has yet to follow.
@@ -108,6 +110,7 @@ impl Entry {
             asleep: false,
             roused: false,
             stops: 0,
+            left: false,
             reaped: false,
             reaped_early: false,
             wait: None,

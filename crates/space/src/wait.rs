@@ -12,7 +12,8 @@ impl Space {
     pub(crate) fn reaped(&mut self, node: NodeId, pid: Pid) {
         let Some(entry) = self.table.get(pid).filter(|e| !e.reaped) else { return };
         let ppid = entry.person.ppid;
-        if !self.table.get(ppid).is_some_and(|p| p.place == node && p.has_body()) {
+        let left = entry.left && entry.place == node;
+        if left || !self.table.get(ppid).is_some_and(|p| p.place == node && p.has_body()) {
             return;
         }
         if let Some(entry) = self.table.get_mut(pid) {

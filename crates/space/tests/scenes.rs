@@ -154,6 +154,42 @@ fn what_comes_and_goes_before_its_ghost_is_begun_leaves_no_trace() {
 }
 
 #[test]
+fn orphans_stand_where_their_subreaper_runs_before_their_parent_ends_there() {
+    let mut space = running(&[0, 0]);
+    body(&mut space, N1, BodyEvent::Subreaper { pid: Pid(201), on: true });
+    body(&mut space, N1, BodyEvent::Forked { parent: Pid(201), child: Pid(210) });
+    let run = Event::Run { person: person(210, 201, 201, 0), at: N1, to: N0, kin: vec![] };
+    let started = step(&mut space, run);
+    let takes = started.iter().position(|e| *e == Effect::Subreaper { node: N0, pid: Pid(201), on: true });
+    let start = started.iter().position(|e| matches!(e, Effect::Start { node: N0, .. }));
+    assert!(takes.is_some() && takes < start, "{started:?}");
+    body(&mut space, N0, BodyEvent::Started { pid: Pid(210) });
+    for child in [211, 212] {
+        body(&mut space, N0, BodyEvent::Forked { parent: Pid(210), child: Pid(child) });
+    }
+    body(&mut space, N0, exited(212, Exit::Code(4)));
+    let ended = body(&mut space, N0, exited(210, Exit::Code(0)));
+    let told = ended.iter().filter_map(|effect| match effect {
+        Effect::Adopt { node: N1, kin, from: Pid(210) } => Some((kin.person.pid.0, kin.person.ppid.0)),
+        Effect::EndStandIn { node: N1, pid, .. } => Some((pid.0, 0)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(211, 201), (212, 201), (212, 0), (210, 0)]);
+}
+
+#[test]
+fn a_zombie_that_init_has_taken_and_reaped_is_not_waited_for_by_its_parent() {
+    let mut space = running(&[0]);
+    body(&mut space, N0, BodyEvent::Forked { parent: Pid(200), child: Pid(210) });
+    step(&mut space, Event::Done { pid: Pid(200), result: Ok(210) });
+    step(&mut space, Event::Held { pid: Pid(210) });
+    body(&mut space, N0, exited(210, Exit::Code(4)));
+    step(&mut space, Event::Gone { pid: Pid(210) });
+    body(&mut space, N0, BodyEvent::Adopted { pid: Pid(210), ppid: Pid::INIT });
+    assert_eq!(body(&mut space, N0, BodyEvent::Reaped { pid: Pid(210) }), []);
+}
+
+#[test]
 fn fifteen_thousand_come_and_go_quickly() {
     let mut space = running(&[7]);
     let mut effects = Vec::new();

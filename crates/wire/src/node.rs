@@ -334,6 +334,23 @@ pub enum ToNode {
         #[n(0)]
         batch: u64,
     },
+    /// The process takes (or gives up) the orphans among its descendants: so shall its stand-in on the node, now and whenever there is one.
+    #[n(18)]
+    Subreaper {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        on: bool,
+    },
+    /// `from`, which stands on the node and whose end is told next, leaves the child `kin` to the subreaper `kin.person.ppid`, which runs there:
+    /// the stand-in of `from` is to make the child's before it ends.
+    #[n(19)]
+    Adopt {
+        #[n(0)]
+        kin: Kin,
+        #[n(1)]
+        from: Pid,
+    },
 }
 
 /// How the node that runs a program reaches the relay of the one who started it.

@@ -300,6 +300,8 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         NoStandIn => (pid(), any::<i32>()).prop_map(|(pid, errno)| T::NoStandIn { pid, errno }),
         BecomeStandIn => (pid(), creds()).prop_map(|(pid, creds)| T::BecomeStandIn { pid, creds }),
         StandInIs => person().prop_map(|person| T::StandInIs { person }),
+        Subreaper => (pid(), any::<bool>()).prop_map(|(pid, on)| T::Subreaper { pid, on }),
+        Adopt => (kin(), pid()).prop_map(|(kin, from)| T::Adopt { kin, from }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
     }
 }

@@ -1,0 +1,169 @@
+//! Orphans elsewhere whose subreaper runs here. Only a process itself can have children, so the stand-in of the parent that ends makes
+//! theirs while it is there; when it ends, this kernel gives them to the subreaper as it would give processes (linux: `find_new_reaper`).
+//!
+//! | state of an orphan | next |
+//! |---|---|
+//! | coming | its stand-in is made: waiting; it cannot be: forgotten, and the front end is told |
+//! | waiting | its former parent's stand-in is gone: a child of the subreaper, which stops and ends as its body does |
+//!
+//! Until then stops and ends are put off: they would be told to the former parent.
+
+use crate::agent::Agent;
+use crate::stands::Why;
+use crate::starts::Work;
+use ghost::Command;
+use std::collections::HashMap;
+use vocab::{Exit, Pid, Sig};
+use wire::node::{Kin, ToFront};
+
+/// One orphan, until it is the subreaper's.
+#[derive(Debug)]
+struct Orphan {
+    /// Its former parent.
+    from: Pid,
+    made: bool,
+    stopped: Option<Sig>,
+    ended: Option<Exit>,
+}
+
+/// All orphans on their way, and ends of their former parents that wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct Adopting {
+    orphans: HashMap<Pid, Orphan>,
+    ends: HashMap<Pid, Exit>,
+}
+
+impl Adopting {
+    /// Puts off a stop, or takes it back. `false` when `pid` is no orphan on its way.
+    pub(crate) fn stops(&mut self, pid: Pid, stopped: Option<Sig>) -> bool {
+        match self.orphans.get_mut(&pid) {
+            Some(orphan) => {
+                orphan.stopped = stopped;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Puts off an end: of an orphan, or of a parent whose orphans are not made yet.
+    fn ends(&mut self, pid: Pid, exit: Exit) -> bool {
+        if let Some(orphan) = self.orphans.get_mut(&pid) {
+            orphan.ended = Some(exit);
+            return true;
+        }
+        let waits = self.waits(pid);
+        if waits {
+            self.ends.insert(pid, exit);
+        }
+        waits
+    }
+
+    fn waits(&self, from: Pid) -> bool {
+        self.orphans.values().any(|orphan| orphan.from == from && !orphan.made)
+    }
+
+    /// The orphan stands here, or cannot. The end of its former parent, if that has waited for this only.
+    fn made(&mut self, pid: Pid, from: Pid, made: bool) -> Option<Exit> {
+        match self.orphans.get_mut(&pid) {
+            Some(orphan) if made => orphan.made = true,
+            _ => {
+                self.orphans.remove(&pid);
+            }
+        }
+        if self.waits(from) {
+            return None;
+        }
+        self.ends.remove(&from)
+    }
+
+    /// Those that the end of `from` has given to another.
+    fn given(&mut self, from: Pid) -> Vec<(Pid, Orphan)> {
+        self.orphans.extract_if(|_, orphan| orphan.from == from && orphan.made).collect()
+    }
+}
+
+impl Agent {
+    /// Lets an orphan of `from` stand here, so that its subreaper gets it.
+    pub(crate) fn adopt(&mut self, kin: Kin, from: Pid) {
+        let pid = kin.person.pid;
+        if self.bodies.has(pid) || self.stands.has(pid) || self.starts.has(pid) {
+            return; // it is somebody's child here already, and will stay that
+        }
+        self.adopting.orphans.insert(pid, Orphan { from, made: false, stopped: None, ended: None });
+        self.starts.queue.push_back(Work::Orphan { person: kin.person, from });
+        self.next_start();
+    }
+
+    pub(crate) fn orphan_made(&mut self, pid: Pid, from: Pid, made: bool) {
+        let end = self.adopting.made(pid, from, made);
+        if !made {
+            self.uplink.send(&ToFront::StandInGone { pid });
+        }
+        if let Some(exit) = end {
+            self.end_stand_in(from, exit);
+        }
+    }
+
+    pub(crate) fn end_put_off(&mut self, pid: Pid, exit: Exit) -> bool {
+        self.adopting.ends(pid, exit)
+    }
+
+    /// The stand-in `from` ends now, and the kernel gives its children to the subreaper.
+    pub(crate) fn adopted_here(&mut self, from: Pid) {
+        for (pid, orphan) in self.adopting.given(from) {
+            let Some(stand) = self.stands.get_mut(pid) else { continue };
+            // Its parent is a body, as that of a `shoal run` is: it waits by itself, and nobody else sees that it has.
+            stand.native_parent = stand.person.ppid;
+            stand.why = Why::Runner;
+            if let Some(sig) = orphan.stopped {
+                self.stop_stand_in(pid, sig);
+            }
+            if let Some(exit) = orphan.ended {
+                self.end_stand_in(pid, exit);
+            }
+        }
+    }
+
+    /// A process elsewhere takes orphans, or no more: so does its stand-in.
+    pub(crate) fn stand_in_takes_orphans(&mut self, pid: Pid, on: bool) {
+        self.stands.take_orphans(pid, on);
+        if self.stands.get(pid).is_some_and(|stand| !stand.ending) {
+            self.ghosts.command(pid, Command::Subreaper(on));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orphan(from: i32) -> Orphan {
+        Orphan { from: Pid(from), made: false, stopped: None, ended: None }
+    }
+
+    #[test]
+    fn a_parent_ends_when_all_its_orphans_stand_and_they_end_after_it() {
+        let mut adopting = Adopting::default();
+        assert!(!adopting.ends(Pid(10), Exit::Code(1)) && !adopting.stops(Pid(11), Some(Sig::STOP)));
+        adopting.orphans = HashMap::from([(Pid(11), orphan(10)), (Pid(12), orphan(10)), (Pid(21), orphan(20))]);
+        assert!(adopting.ends(Pid(10), Exit::Code(3)));
+        assert!(adopting.ends(Pid(11), Exit::Code(4)) && adopting.stops(Pid(12), Some(Sig::STOP)));
+        assert_eq!(adopting.made(Pid(11), Pid(10), true), None);
+        assert_eq!(adopting.made(Pid(12), Pid(10), true), Some(Exit::Code(3)));
+        assert!(!adopting.ends(Pid(10), Exit::Code(3)));
+        let mut given = adopting.given(Pid(10));
+        given.sort_by_key(|(pid, _)| *pid);
+        let given: Vec<_> = given.iter().map(|(pid, o)| (pid.0, o.stopped, o.ended)).collect();
+        assert_eq!(given, [(11, None, Some(Exit::Code(4))), (12, Some(Sig::STOP), None)]);
+        assert!(!adopting.ends(Pid(11), Exit::Code(4)));
+    }
+
+    #[test]
+    fn an_orphan_that_cannot_stand_keeps_nobody() {
+        let mut adopting = Adopting::default();
+        adopting.orphans.insert(Pid(11), orphan(10));
+        assert!(adopting.ends(Pid(10), Exit::Code(3)));
+        assert_eq!(adopting.made(Pid(11), Pid(10), false), Some(Exit::Code(3)));
+        assert!(adopting.given(Pid(10)).is_empty());
+    }
+}
