@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod commands;
+mod hostile;
 mod jobs;
 mod loss;
 mod real;
@@ -34,6 +35,7 @@ fn all() -> Vec<Scene> {
         commands::SCENES,
         jobs::SCENES,
         users::SCENES,
+        hostile::SCENES,
         bad_input::SCENES,
         loss::SCENES,
         restart::SCENES,

@@ -2,15 +2,13 @@
 
 use crate::agent::Agent;
 use crate::checks::What;
-use crate::errno::{EFAULT, EINVAL, EPERM, ESRCH};
+use crate::errno::{EINVAL, ESRCH};
 use kern::clock::monotonic_us;
 use kern::seccomp::{Call, Notice};
 use kern::standin::setup::IMAGE;
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use tracing::warn;
-use vocab::{Pid, SigInfo};
+use vocab::Pid;
 use wire::event::BodyEvent;
 use wire::node::{KillTarget, ToFront};
 
@@ -22,7 +20,7 @@ const TURN: usize = 64;
 pub(crate) struct Waiting {
     /// By the number of our question: the call, and the group that is signalled here too.
     kills: HashMap<u64, (u64, Option<Pid>)>,
-    /// pidfd_open: by process.
+    /// pidfd_open and rt_sigqueueinfo: by process.
     handles: HashMap<Pid, Vec<u64>>,
     questions: u64,
 }
@@ -63,16 +61,11 @@ impl Agent {
             return;
         };
         match notice.call {
-            Call::Kill { pid, sig } => self.kill(notice, caller, pid, sig, None),
-            Call::Queue { pid, sig, info } => match self.queued(notice, pid, sig, info) {
-                Ok(queued) => self.kill(notice, caller, pid, sig, queued),
-                Err(errno) => {
-                    self.gate.answer(notice.id, errno);
-                }
-            },
+            Call::Kill { pid, sig } => self.kill(notice, caller, pid, sig),
+            Call::Queue { pid, sig } => self.queue(notice, caller, pid, sig),
             Call::ThreadKill { tgid, tid, sig } => self.thread_kill(notice, caller, tgid, tid, sig),
-            Call::ThreadQueue { tgid, tid, sig, .. } => self.thread_kill(notice, caller, Some(tgid), tid, sig),
-            Call::PidfdOpen { pid, .. } => self.pidfd_open(notice, pid),
+            Call::ThreadQueue { tgid, tid, sig } => self.thread_kill(notice, caller, Some(tgid), tid, sig),
+            Call::PidfdOpen { pid, .. } => self.when_it_stands(notice, pid),
             Call::SetPgid { pid, .. } => self.changes(notice, if pid == 0 { caller } else { Pid(pid) }, What::Group),
             Call::SetSid => self.changes(notice, caller, What::Group),
             Call::SetIds => self.changes(notice, caller, What::Creds),
@@ -120,7 +113,7 @@ impl Agent {
         }
     }
 
-    fn kill(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32, queued: Option<SigInfo>) {
+    fn kill(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32) {
         let target = match pid {
             pid if pid > 0 && self.is_here(pid) => return self.proceed(notice),
             pid if pid > 0 => KillTarget::Process(Pid(pid)),
@@ -132,7 +125,7 @@ impl Agent {
             i32::MIN => return self.proceed(notice),
             pid => KillTarget::Group(Pid(-pid)),
         };
-        self.ask_kill(notice, caller, target, sig, queued);
+        self.ask_kill(notice, caller, target, sig);
     }
 
     fn thread_kill(&mut self, notice: &Notice, caller: Pid, tgid: Option<i32>, tid: i32, sig: i32) {
@@ -141,10 +134,10 @@ impl Agent {
             self.gate.proceed(notice.id);
             return;
         }
-        self.ask_kill(notice, caller, KillTarget::Thread { pid: Pid(pid), tid: Pid(tid) }, sig, None);
+        self.ask_kill(notice, caller, KillTarget::Thread { pid: Pid(pid), tid: Pid(tid) }, sig);
     }
 
-    fn ask_kill(&mut self, notice: &Notice, sender: Pid, target: KillTarget, sig: i32, queued: Option<SigInfo>) {
+    fn ask_kill(&mut self, notice: &Notice, sender: Pid, target: KillTarget, sig: i32) {
         let Some(sig) = u8::try_from(sig).ok().filter(|sig| *sig <= 64) else {
             self.gate.answer(notice.id, EINVAL);
             return;
@@ -165,7 +158,7 @@ impl Agent {
         };
         self.waiting.kills.insert(id, (notice.id, group));
         self.tell_all(sender); // what the sender did before must be known there when it is judged
-        self.uplink.send(&ToFront::Kill { id, sender, target, sig, queued });
+        self.uplink.send(&ToFront::Kill { id, sender, target, sig, queued: None });
     }
 
     /// The front end's answer. A group's members here are signalled now, by the call itself going on.
@@ -188,32 +181,18 @@ impl Agent {
             || self.stands.iter().any(|stand| stand.person.pgid == group)
     }
 
-    /// The siginfo of rt_sigqueueinfo, when it has to travel.
-    fn queued(&self, notice: &Notice, pid: i32, sig: i32, info: u64) -> Result<Option<SigInfo>, i32> {
-        if pid <= 0 || self.is_here(pid) {
-            return Ok(None);
+    /// rt_sigqueueinfo goes on when its target stands here, and the stand-in hands over what the kernel has given it. So the siginfo is read by
+    /// the caller's own kernel call and never by us: the caller's memory may be a file of a file system that is its user's, who need not answer.
+    fn queue(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32) {
+        match Pid(pid) {
+            // There is one on each machine.
+            Pid::INIT => self.ask_kill(notice, caller, KillTarget::Process(Pid::INIT), sig),
+            _ => self.when_it_stands(notice, pid),
         }
-        let mut bytes = [0u8; 128];
-        let memory = File::open(format!("/proc/{}/mem", notice.tid)).map_err(|_| ESRCH)?;
-        memory.read_exact_at(&mut bytes, info).map_err(|_| EFAULT)?;
-        // The number may have been another process's when it was read.
-        if !self.gate.waits(notice.id) {
-            return Err(ESRCH);
-        }
-        let word = |at: usize| i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let code = word(8);
-        // linux: do_rt_sigqueueinfo. What the kernel and kill may say is nobody's to forge.
-        if code >= 0 || code == SigInfo::SI_TKILL {
-            return Err(EPERM);
-        }
-        let at = if notice.compat { 12 } else { 16 };
-        let long = |at: usize| u64::from(word(at) as u32) | u64::from(word(at + 4) as u32) << 32;
-        let value = if notice.compat { u64::from(word(at + 8) as u32) } else { long(at + 8) };
-        let sig = u8::try_from(sig).ok().and_then(vocab::Sig::new);
-        Ok(sig.map(|sig| SigInfo { sig, code, pid: Pid(word(at)), uid: word(at + 4) as u32, value }))
     }
 
-    fn pidfd_open(&mut self, notice: &Notice, pid: i32) {
+    /// The call goes on as soon as `pid` is or stands on this node.
+    fn when_it_stands(&mut self, notice: &Notice, pid: i32) {
         if pid <= 0 || self.is_here(pid) || !self.uplink.up() {
             self.gate.proceed(notice.id);
             return;

@@ -158,9 +158,9 @@ impl Agent {
 
     /// Does what it runs change credentials? They change a moment after the name, so they are looked at again then.
     fn is_setuid(&self, pid: Pid) -> bool {
-        use std::os::unix::fs::PermissionsExt;
-        const SET_IDS: u32 = 0o6000;
-        std::fs::metadata(format!("/proc/{pid}/exe")).is_ok_and(|meta| meta.permissions().mode() & SET_IDS != 0)
+        const SET_IDS: u16 = 0o6000;
+        let exe = format!("/proc/{pid}/exe");
+        kern::stat::known(std::path::Path::new(&exe)).is_some_and(|known| known.mode & SET_IDS != 0)
     }
 
     /// Compares the table with /proc: after lost records.

@@ -158,7 +158,7 @@ impl Front {
             S::Name(name) => Command::Name(Name::new(&name)),
             S::Reap(child) => Command::Wait { pid: child, options: kern::wait::WALL },
             S::Subreaper(on) => Command::Subreaper(on),
-            S::Kill { target, sig, queued } => kill(target, sig, queued),
+            S::Kill { target, sig } => kill(target, sig),
         };
         if !command.ends() {
             self.owe(pid, Entry::Plain);
@@ -269,14 +269,13 @@ impl Front {
     }
 }
 
-fn kill(target: space::KillTarget, sig: u8, queued: Option<vocab::SigInfo>) -> Command {
+fn kill(target: space::KillTarget, sig: u8) -> Command {
     use space::KillTarget as T;
-    match (target, queued) {
-        (T::Process(target), Some(info)) => Command::Queue { target, sig, code: info.code, value: info.value },
-        (T::Process(target), None) => Command::Kill { target, sig },
-        (T::Thread { pid, tid }, _) => Command::Tgkill { pid, tid, sig },
-        (T::Group(pgid), _) => Command::Kill { target: Pid(-pgid.0), sig },
+    match target {
+        T::Process(target) => Command::Kill { target, sig },
+        T::Thread { pid, tid } => Command::Tgkill { pid, tid, sig },
+        T::Group(pgid) => Command::Kill { target: Pid(-pgid.0), sig },
         // The space resolves this one itself; a stand-in asked all the same may only probe.
-        (T::All, _) => Command::Kill { target: Pid::INIT, sig: 0 },
+        T::All => Command::Kill { target: Pid::INIT, sig: 0 },
     }
 }

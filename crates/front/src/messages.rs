@@ -1,7 +1,7 @@
 //! What nodes say.
 
 use crate::front::Front;
-use crate::persons::{event_from_wire, target_from_wire};
+use crate::persons::{self, event_from_wire, target_from_wire};
 use crate::places::Change;
 use crate::runs::Asker;
 use kern::clock::monotonic_us;
@@ -28,9 +28,9 @@ impl Front {
             ToFront::Events { batch, events } => self.on_events(node, batch, events),
             ToFront::NotStarted { pid, fault, status } => self.on_not_started(node, pid, fault, status),
             ToFront::Signal { target, info } => self.events.push_back(Event::StandInSignalled { node, target, info }),
-            ToFront::Kill { id, sender, target, sig, queued } => {
+            ToFront::Kill { id, sender, target, sig, queued: _ } => {
                 let target = target_from_wire(target);
-                self.events.push_back(Event::KillAsked { node, id, sender, target, sig, queued });
+                self.events.push_back(Event::KillAsked { node, id, sender, target, sig });
             }
             ToFront::Ask { id, caller, ask } => self.on_ask(Asker::Remote { node, id }, &caller, ask),
             ToFront::StandInGone { pid } => self.events.push_back(Event::StandInGone { node, pid }),
@@ -41,7 +41,10 @@ impl Front {
             },
             ToFront::PsDone { id, rows } => self.on_ps_done(node, id, rows),
             ToFront::StandInDone { pid, errno } => debug!(%node, %pid, errno, "stand-in"),
-            ToFront::StandInWanted { pid } => self.events.push_back(Event::StandInWanted { node, pid }),
+            ToFront::StandInWanted { pid } => {
+                let native = if self.ghosts.has(pid) { None } else { persons::process(&self.proc, pid) };
+                self.events.push_back(Event::StandInWanted { node, pid, native });
+            }
         }
         Ok(())
     }

@@ -24,6 +24,13 @@ pub(crate) fn read(proc: &Proc, pid: Pid) -> Result<Person> {
     })
 }
 
+/// The same, `None` for one that has ended and for a thread that is no process.
+pub(crate) fn process(proc: &Proc, pid: Pid) -> Option<Person> {
+    let lives = proc.stat(pid).is_ok_and(|stat| !stat.ended());
+    let leads = proc.status(pid).is_ok_and(|status| status.tgid == pid);
+    (lives && leads).then(|| read(proc, pid).ok()).flatten()
+}
+
 /// Parent, group leader and session leader of `of`, as far as they live here, are not `of`, and `wanted`; each once.
 pub(crate) fn kin(proc: &Proc, of: &Person, wanted: impl Fn(Pid) -> bool) -> Vec<Person> {
     let mut found: Vec<Person> = Vec::new();

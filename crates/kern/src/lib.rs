@@ -27,6 +27,7 @@ pub mod send_as;
 pub mod signal;
 pub mod sock;
 pub mod standin;
+pub mod stat;
 pub mod sys;
 #[cfg(test)]
 pub(crate) mod testing;

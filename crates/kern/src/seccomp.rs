@@ -26,8 +26,6 @@ pub struct Notice {
     /// The thread that calls, in the numbers of the listener's PID namespace.
     pub tid: Pid,
     pub call: Call,
-    /// Called in the i386 way: a siginfo it points to has the compat layout.
-    pub compat: bool,
 }
 
 /// Which call it is. Numbers are as the caller gave them, unchecked.
@@ -43,18 +41,16 @@ pub enum Call {
         tid: i32,
         sig: i32,
     },
-    /// rt_sigqueueinfo; `info` is an address in the caller.
+    /// rt_sigqueueinfo.
     Queue {
         pid: i32,
         sig: i32,
-        info: u64,
     },
     /// rt_tgsigqueueinfo.
     ThreadQueue {
         tgid: i32,
         tid: i32,
         sig: i32,
-        info: u64,
     },
     PidfdOpen {
         pid: i32,
@@ -176,7 +172,6 @@ impl Listener {
                 id: raw.id,
                 tid: Pid(raw.pid as i32),
                 call: program::call(raw.arch, raw.number, &raw.args),
-                compat: raw.arch == program::ARCH_I386,
             })),
             Err(libc::ENOENT | libc::EINTR | libc::EAGAIN) => Ok(None), // the caller was killed meanwhile
             Err(errno) => Err(Fault::sys(errno, "receive from the gate")),

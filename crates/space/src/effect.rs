@@ -154,11 +154,10 @@ pub enum Command {
     Name(Vec<u8>),
     /// wait4 for this child, which has ended.
     Reap(Pid),
-    /// kill, or rt_sigqueueinfo with `queued`. `sig` 0 asks only.
+    /// kill or tgkill. `sig` 0 asks only.
     Kill {
         target: KillTarget,
         sig: u8,
-        queued: Option<SigInfo>,
     },
     Subreaper(bool),
 }

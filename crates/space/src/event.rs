@@ -52,11 +52,12 @@ pub enum Event {
     StandInGone { node: NodeId, pid: Pid },
     /// The stand-in of `pid` on `node` is what the oldest [`Effect::StandInIs`](crate::Effect::StandInIs) not yet answered says.
     StandInFollowed { node: NodeId, pid: Pid },
-    /// Somebody on `node` wants a handle on `pid` (pidfd_open).
-    StandInWanted { node: NodeId, pid: Pid },
+    /// Somebody on `node` wants `pid` to stand there (pidfd_open, rt_sigqueueinfo). `native`: what it is, when the front end has it and no
+    /// ghost is it.
+    StandInWanted { node: NodeId, pid: Pid, native: Option<Person> },
     /// `sender` on `node` called kill or its like. For a group the node has itself signalled what is on it, stand-ins included, and
     /// means the rest. `sig` 0 only asks. Answered by [`Effect::KillDone`](crate::Effect::KillDone).
-    KillAsked { node: NodeId, id: u64, sender: Pid, target: KillTarget, sig: u8, queued: Option<SigInfo> },
+    KillAsked { node: NodeId, id: u64, sender: Pid, target: KillTarget, sig: u8 },
 
     /// After a restart of the front daemon: this ghost holds. `person` as /proc of the front end has it.
     GhostFound { person: Person, stopped: bool },

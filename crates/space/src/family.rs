@@ -323,8 +323,7 @@ impl Space {
 
 /// A kill that nobody waits for and that `pid` will not send any more: to whom, and what.
 fn unsent_kill(pid: Pid, uid: u32, act: &Act) -> Option<(Pid, SigInfo)> {
-    let Act::Kill { command: Command::Kill { target, sig, queued }, ask: None } = act else { return None };
+    let Act::Kill { command: Command::Kill { target, sig }, ask: None } = act else { return None };
     let KillTarget::Process(target) = target else { return None };
-    let plain = Sig::new(*sig).map(|sig| SigInfo::kill(sig, pid, uid));
-    queued.or(plain).map(|info| (*target, info))
+    Sig::new(*sig).map(|sig| (*target, SigInfo::kill(sig, pid, uid)))
 }

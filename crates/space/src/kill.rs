@@ -10,20 +10,12 @@ use crate::table::{Body, Entry};
 use vocab::{NodeId, Pid, Sig, SigInfo};
 
 impl Space {
-    pub(crate) fn kill_asked(
-        &mut self,
-        node: NodeId,
-        id: u64,
-        sender: Pid,
-        target: KillTarget,
-        sig: u8,
-        queued: Option<SigInfo>,
-    ) {
+    pub(crate) fn kill_asked(&mut self, node: NodeId, id: u64, sender: Pid, target: KillTarget, sig: u8) {
         let errno = match (self.table.get(sender), Sig::new(sig)) {
             (None, _) => Some(ESRCH),
             (_, None) if sig != 0 => Some(EINVAL),
             (Some(from), sig) => {
-                let info = sig.map(|sig| queued.unwrap_or(SigInfo::kill(sig, sender, from.person.creds.uid.real)));
+                let info = sig.map(|sig| SigInfo::kill(sig, sender, from.person.creds.uid.real));
                 match target {
                     KillTarget::Process(pid) => self.kill_process(node, id, sender, pid, info),
                     KillTarget::Thread { pid, tid } => self.kill_thread(node, id, sender, pid, tid, info),
@@ -53,9 +45,8 @@ impl Space {
             after.extend(target.clone);
             after.extend(target.ids);
         }
-        let queued = info.filter(|i| i.code == SigInfo::SI_QUEUE);
         let sig = info.map_or(0, |i| i.sig.number());
-        let command = Command::Kill { target: KillTarget::Process(pid), sig, queued };
+        let command = Command::Kill { target: KillTarget::Process(pid), sig };
         let mark = Mark { after, ..Mark::default() };
         match self.push(sender, Act::Kill { command, ask: Some((node, id)) }, mark) {
             Some(_) => None,
@@ -106,9 +97,8 @@ impl Space {
         tid: Pid,
         info: Option<SigInfo>,
     ) -> Option<i32> {
-        let queued = info.filter(|i| i.code == SigInfo::SI_QUEUE);
         let sig = info.map_or(0, |i| i.sig.number());
-        let command = Command::Kill { target: KillTarget::Thread { pid, tid }, sig, queued };
+        let command = Command::Kill { target: KillTarget::Thread { pid, tid }, sig };
         match self.push(sender, Act::Kill { command, ask: Some((node, id)) }, Mark::default()) {
             Some(_) => None,
             None => Some(ESRCH),

@@ -113,10 +113,10 @@ impl Space {
         // One that has ended meanwhile has no ghost any more that could.
         let sender_obeys = self.table.get(info.pid).is_some_and(|s| s.ghost.will_obey() && s.end == End::No);
         let native = self.table.get(target).is_some_and(|entry| entry.body == Body::Native);
-        if native && sender_obeys {
+        // What rt_sigqueueinfo says of the sender is the sender's word: nobody is told to send anything for that.
+        if native && sender_obeys && matches!(info.code, SigInfo::SI_USER | SigInfo::SI_TKILL) {
             // So that the receiver sees who sent it.
-            let queued = (info.code == SigInfo::SI_QUEUE).then_some(info);
-            let command = Command::Kill { target: KillTarget::Process(target), sig: info.sig.number(), queued };
+            let command = Command::Kill { target: KillTarget::Process(target), sig: info.sig.number() };
             self.push(info.pid, Act::Kill { command, ask: None }, Mark::default());
         } else {
             self.deliver(target, info);

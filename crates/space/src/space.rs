@@ -101,10 +101,8 @@ impl Space {
             Event::StandInSignalled { node, target, info } => self.stand_in_signalled(node, target, info),
             Event::StandInGone { node, pid } => self.stand_in_gone(node, pid),
             Event::StandInFollowed { node, pid } => self.stand_in_followed(node, pid),
-            Event::StandInWanted { node, pid } => self.stand_in_wanted(node, pid),
-            Event::KillAsked { node, id, sender, target, sig, queued } => {
-                self.kill_asked(node, id, sender, target, sig, queued)
-            }
+            Event::StandInWanted { node, pid, native } => self.stand_in_wanted(node, pid, native),
+            Event::KillAsked { node, id, sender, target, sig } => self.kill_asked(node, id, sender, target, sig),
             Event::GhostFound { person, stopped } => self.ghost_found(person, stopped),
             Event::Settled => self.settled(),
         }

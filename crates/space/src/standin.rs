@@ -74,7 +74,8 @@ impl Space {
         }
     }
 
-    pub(crate) fn stand_in_wanted(&mut self, node: NodeId, pid: Pid) {
+    pub(crate) fn stand_in_wanted(&mut self, node: NodeId, pid: Pid, native: Option<Person>) {
+        self.natives(native.into_iter().collect());
         match self.table.get_mut(pid).filter(|e| !e.ended() && e.place != node) {
             Some(entry) => {
                 entry.stands.insert(node);

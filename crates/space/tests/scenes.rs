@@ -87,14 +87,7 @@ fn a_copy_that_could_not_be_cloned_is_told() {
 #[test]
 fn kill_of_all_goes_by_permission() {
     let mut space = running(&[7, 8, 7]);
-    let ask = |sender, sig| Event::KillAsked {
-        node: N0,
-        id: 1,
-        sender: Pid(sender),
-        target: KillTarget::All,
-        sig,
-        queued: None,
-    };
+    let ask = |sender, sig| Event::KillAsked { node: N0, id: 1, sender: Pid(sender), target: KillTarget::All, sig };
     let effects = step(&mut space, ask(200, 15));
     let info = SigInfo::kill(Sig::TERM, Pid(200), 7);
     let signal = Effect::Signal { node: N0, target: Pid(202), info, thread: None };

@@ -143,7 +143,7 @@ pub enum ToFront {
         /// Signal number; 0 asks only whether it could be sent.
         #[n(3)]
         sig: u8,
-        /// For sigqueue: the code and value it came with.
+        /// Not sent any more and not looked at: what sigqueue says goes by way of a stand-in ([`ToFront::StandInWanted`]).
         #[n(4)]
         queued: Option<SigInfo>,
     },
@@ -181,7 +181,7 @@ pub enum ToFront {
         #[n(1)]
         errno: i32,
     },
-    /// pidfd_open of a process that is not on the node: please let it stand there ([`ToNode::StandIn`] or an errno).
+    /// pidfd_open or rt_sigqueueinfo of a process that is not on the node: please let it stand there ([`ToNode::StandIn`] or an errno).
     #[n(11)]
     StandInWanted {
         #[n(0)]

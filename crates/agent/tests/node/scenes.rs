@@ -106,9 +106,7 @@ fn a_kill_of_somebody_elsewhere_is_asked() {
     front.start(5001, &["bash", "-c", &format!("exec 2>/dev/null; {script}")]);
     for (target, sig, errno) in [(KillTarget::Process(Pid(4000)), 10, 0), (KillTarget::Group(Pid(4100)), 0, 3)] {
         let id = front.hear("Kill", |said| match said {
-            ToFront::Kill { id, sender: Pid(5001), target: t, sig: s, queued: None } if (*t, *s) == (target, sig) => {
-                Some(*id)
-            }
+            ToFront::Kill { id, sender: Pid(5001), target: t, sig: s, .. } if (*t, *s) == (target, sig) => Some(*id),
             _ => None,
         });
         front.send(&ToNode::KillDone { id, errno });

@@ -169,7 +169,7 @@ impl Bodies {
         let sig = [0, 10, 10, 15, 18, 19][rng.below(6)];
         let id = self.fresh() as u64;
         self.asked.insert((node, id));
-        let asked = Event::KillAsked { node, id, sender: pid(n), target, sig, queued: None };
+        let asked = Event::KillAsked { node, id, sender: pid(n), target, sig };
         self.told.entry(node).or_default().push_back(asked);
     }
 

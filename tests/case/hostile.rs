@@ -1,0 +1,65 @@
+//! Ordinary users who mean harm: what they do to themselves hurts nobody else.
+
+use super::scene::{holds, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::{Doing, Res};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub(crate) const SCENES: &[Scene] = &[("siginfo_that_does_not_answer", siginfo_that_does_not_answer)];
+
+const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
+const BOB: &str = "setpriv --reuid 61002 --regid 61002 --clear-groups";
+/// Longer than a node's daemon may hang before its node is lost.
+const LONG_ENOUGH: Duration = Duration::from_secs(7);
+
+/// Compiles a program of this directory.
+fn compiled(place: &Place, name: &str) -> Res<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("case/hostile").join(format!("{name}.c"));
+    let program = place.fresh(name);
+    let done = Command::new("cc").args(["-std=gnu11", "-O1", "-pthread", "-o"]).arg(&program).arg(&source).output();
+    let done = done.doing("run cc")?;
+    match done.status.success() {
+        true => Ok(program),
+        false => Err(format!("cc {name}.c: {}", String::from_utf8_lossy(&done.stderr))),
+    }
+}
+
+/// The program that serves a file system and does not answer, and the device it needs: everywhere but here users may open that.
+fn unanswered(place: &Place, s: &Sandbox) -> Res<String> {
+    let (program, device) = (compiled(place, "unanswered")?, place.fresh("fuse"));
+    s.ok(&format!("mknod -m 666 {} c 10 229", device.display()))?;
+    Ok(format!("env FUSE={} {}", device.display(), program.display()))
+}
+
+/// For a while another user on that node notices nothing.
+fn others_go_on(s: &Sandbox, more: &str) -> Res {
+    let start = Instant::now();
+    while start.elapsed() < LONG_ENOUGH {
+        let asked = Instant::now();
+        s.prints(&format!("{BOB} shoal run -n 0 sh -c 'sleep 0.01 & wait; echo well'{more}"), "well")?;
+        holds("it is not slow", asked.elapsed() < Duration::from_secs(2))?;
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    Ok(())
+}
+
+/// rt_sigqueueinfo to another node with its siginfo in a page that never comes.
+fn siginfo_that_does_not_answer(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "siginfo_that_does_not_answer", 2)?;
+    let program = unanswered(place, &s)?;
+    let target = s.start(&format!("{ANN} shoal run -n 1 sleep 1041; echo $?"));
+    s.until("shoal ps | grep -q 'sleep 1041$'")?;
+    let pid = s.ok("shoal ps | awk '/sleep 1041$/ {print $1}'")?;
+    let stuck = s.start(&format!("{ANN} shoal run -n 0 {program} queue {pid}; echo $?"));
+    s.until("shoal ps | grep -q 'queue [0-9]'")?;
+    others_go_on(&s, "")?;
+    holds("both go on", target.is_going() && stuck.is_going())?;
+    s.ok(&format!("pkill -KILL -u 61001 unanswered; kill -KILL {pid}"))?;
+    stuck.end()?;
+    target.end()?;
+    s.prints("shoal run -n 0 echo well", "well")?;
+    Ok(End::Passed)
+}
