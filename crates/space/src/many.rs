@@ -17,6 +17,9 @@ impl Space {
         let copies = to.len();
         let many = Many { left: copies, to, worst: Exit::Code(0), killed: false };
         self.become_ghost(parent, NodeId::FRONT, Body::Many(many));
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.asked = true;
+        }
         for copy in 0..copies {
             self.push(pid, Act::Copy(copy as u32), Mark::default());
         }

@@ -66,11 +66,14 @@ fn several_copies_end_as_the_worst_of_them() {
     let first = body(&mut space, N0, exited(301, Exit::Code(3)));
     assert!(first.contains(&ghost(301, Command::Exit(3))));
     let killed = Exit::Killed { sig: Sig::TERM, core: false };
+    let before = space.newest();
     let last = body(&mut space, N1, exited(302, killed));
     assert!(last.contains(&ghost(300, Command::Die { sig: Sig::TERM, core: false })));
-    for pid in [301, 302, 300] {
+    for pid in [301, 302] {
         step(&mut space, Event::Gone { pid: Pid(pid) });
     }
+    assert!(space.shown(before + 1..=space.newest()), "it ends when it has written their output, which waits for this");
+    step(&mut space, Event::Gone { pid: Pid(300) });
     assert_eq!((space.len(), space.open_steps()), (1, 0));
 }
 
