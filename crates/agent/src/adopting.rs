@@ -14,6 +14,7 @@ use crate::starts::Work;
 use ghost::Command;
 use std::collections::HashMap;
 use vocab::{Exit, Pid, Sig};
+use wire::event::Usage;
 use wire::node::{Kin, ToFront};
 
 /// One orphan, until it is the subreaper's.
@@ -23,14 +24,14 @@ struct Orphan {
     from: Pid,
     made: bool,
     stopped: Option<Sig>,
-    ended: Option<Exit>,
+    ended: Option<(Exit, Usage)>,
 }
 
 /// All orphans on their way, and ends of their former parents that wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct Adopting {
     orphans: HashMap<Pid, Orphan>,
-    ends: HashMap<Pid, Exit>,
+    ends: HashMap<Pid, (Exit, Usage)>,
 }
 
 impl Adopting {
@@ -46,14 +47,14 @@ impl Adopting {
     }
 
     /// Puts off an end: of an orphan, or of a parent whose orphans are not made yet.
-    fn ends(&mut self, pid: Pid, exit: Exit) -> bool {
+    fn ends(&mut self, pid: Pid, end: (Exit, Usage)) -> bool {
         if let Some(orphan) = self.orphans.get_mut(&pid) {
-            orphan.ended = Some(exit);
+            orphan.ended = Some(end);
             return true;
         }
         let waits = self.waits(pid);
         if waits {
-            self.ends.insert(pid, exit);
+            self.ends.insert(pid, end);
         }
         waits
     }
@@ -63,7 +64,7 @@ impl Adopting {
     }
 
     /// The orphan stands here, or cannot. The end of its former parent, if that has waited for this only.
-    fn made(&mut self, pid: Pid, from: Pid, made: bool) -> Option<Exit> {
+    fn made(&mut self, pid: Pid, from: Pid, made: bool) -> Option<(Exit, Usage)> {
         match self.orphans.get_mut(&pid) {
             Some(orphan) if made => orphan.made = true,
             _ => {
@@ -99,13 +100,13 @@ impl Agent {
         if !made {
             self.uplink.send(&ToFront::StandInGone { pid });
         }
-        if let Some(exit) = end {
-            self.end_stand_in(from, exit);
+        if let Some((exit, usage)) = end {
+            self.end_stand_in(from, exit, usage);
         }
     }
 
-    pub(crate) fn end_put_off(&mut self, pid: Pid, exit: Exit) -> bool {
-        self.adopting.ends(pid, exit)
+    pub(crate) fn end_put_off(&mut self, pid: Pid, exit: Exit, usage: Usage) -> bool {
+        self.adopting.ends(pid, (exit, usage))
     }
 
     /// The stand-in `from` ends now, and the kernel gives its children to the subreaper.
@@ -118,8 +119,8 @@ impl Agent {
             if let Some(sig) = orphan.stopped {
                 self.stop_stand_in(pid, sig);
             }
-            if let Some(exit) = orphan.ended {
-                self.end_stand_in(pid, exit);
+            if let Some((exit, usage)) = orphan.ended {
+                self.end_stand_in(pid, exit, usage);
             }
         }
     }
@@ -141,29 +142,33 @@ mod tests {
         Orphan { from: Pid(from), made: false, stopped: None, ended: None }
     }
 
+    fn end(code: u8) -> (Exit, Usage) {
+        (Exit::Code(code), Usage::default())
+    }
+
     #[test]
     fn a_parent_ends_when_all_its_orphans_stand_and_they_end_after_it() {
         let mut adopting = Adopting::default();
-        assert!(!adopting.ends(Pid(10), Exit::Code(1)) && !adopting.stops(Pid(11), Some(Sig::STOP)));
+        assert!(!adopting.ends(Pid(10), end(1)) && !adopting.stops(Pid(11), Some(Sig::STOP)));
         adopting.orphans = HashMap::from([(Pid(11), orphan(10)), (Pid(12), orphan(10)), (Pid(21), orphan(20))]);
-        assert!(adopting.ends(Pid(10), Exit::Code(3)));
-        assert!(adopting.ends(Pid(11), Exit::Code(4)) && adopting.stops(Pid(12), Some(Sig::STOP)));
+        assert!(adopting.ends(Pid(10), end(3)));
+        assert!(adopting.ends(Pid(11), end(4)) && adopting.stops(Pid(12), Some(Sig::STOP)));
         assert_eq!(adopting.made(Pid(11), Pid(10), true), None);
-        assert_eq!(adopting.made(Pid(12), Pid(10), true), Some(Exit::Code(3)));
-        assert!(!adopting.ends(Pid(10), Exit::Code(3)));
+        assert_eq!(adopting.made(Pid(12), Pid(10), true), Some(end(3)));
+        assert!(!adopting.ends(Pid(10), end(3)));
         let mut given = adopting.given(Pid(10));
         given.sort_by_key(|(pid, _)| *pid);
         let given: Vec<_> = given.iter().map(|(pid, o)| (pid.0, o.stopped, o.ended)).collect();
-        assert_eq!(given, [(11, None, Some(Exit::Code(4))), (12, Some(Sig::STOP), None)]);
-        assert!(!adopting.ends(Pid(11), Exit::Code(4)));
+        assert_eq!(given, [(11, None, Some(end(4))), (12, Some(Sig::STOP), None)]);
+        assert!(!adopting.ends(Pid(11), end(4)));
     }
 
     #[test]
     fn an_orphan_that_cannot_stand_keeps_nobody() {
         let mut adopting = Adopting::default();
         adopting.orphans.insert(Pid(11), orphan(10));
-        assert!(adopting.ends(Pid(10), Exit::Code(3)));
-        assert_eq!(adopting.made(Pid(11), Pid(10), false), Some(Exit::Code(3)));
+        assert!(adopting.ends(Pid(10), end(3)));
+        assert_eq!(adopting.made(Pid(11), Pid(10), false), Some(end(3)));
         assert!(adopting.given(Pid(10)).is_empty());
     }
 }

@@ -15,6 +15,7 @@ use crate::stands::Stands;
 use crate::starts::Starts;
 use crate::streams::Streams;
 use crate::uplink::Uplink;
+use crate::usage::Usages;
 use ghost::{Ghosts, Happened};
 use kern::epoll::Poller;
 use kern::init::SignalFd;
@@ -138,6 +139,7 @@ pub(crate) struct Agent {
 
     pub(crate) gate: Listener,
     pub(crate) waiting: Waiting,
+    pub(crate) usages: Usages,
 
     pub(crate) asks: Asks,
     pub(crate) streams: Streams,

@@ -12,6 +12,7 @@ use crate::order::Order;
 use crate::showing::Showing;
 use crate::streams::Streams;
 use crate::uplink::Uplink;
+use crate::usage::Usages;
 use ghost::{Command, Ghosts, Happened, Name};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
@@ -134,6 +135,9 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
     let hold = place.join("hold");
     let mut ghosts = Ghosts::mount(&place)?;
     let (nursery, gate) = nursery(&mut ghosts, &hold, leases.all())?;
+    let name = Name::new(b"shoal:usage");
+    ghosts.command(nursery, Command::Clone { pid: Pid::NONE, sibling: false, name });
+    let writer = Pid(done(&mut ghosts, nursery)? as i32);
     let order = Arc::new(Order::new(records.unread())?);
     let lost_grace_us = config.lost_grace.as_micros() as u64;
     let agent = Agent {
@@ -168,6 +172,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
         adopting: Default::default(),
         sending: Default::default(),
         waiting: Default::default(),
+        usages: Usages::with(writer),
         asks,
         streams: Streams::ordered(order)?,
         poller,

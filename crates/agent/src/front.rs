@@ -62,7 +62,7 @@ impl Agent {
             ToNode::Signal { target, info, thread } => self.deliver(target, &info, thread),
             ToNode::KillDone { id, errno } => self.kill_done(id, errno),
             ToNode::Answer { id, answer, last } => self.answered(id, answer, last),
-            ToNode::Ended { pid, exit, .. } => self.end_stand_in(pid, exit),
+            ToNode::Ended { pid, exit, usage } => self.end_stand_in(pid, exit, usage),
             ToNode::Stopped { pid, sig } => self.stop_stand_in(pid, sig),
             ToNode::Continued { pid } => self.continue_stand_in(pid),
             ToNode::Lease(lease) => self.leased(lease),

@@ -69,6 +69,7 @@ impl Agent {
             Call::SetPgid { pid, .. } => self.changes(notice, if pid == 0 { caller } else { Pid(pid) }, What::Group),
             Call::SetSid => self.changes(notice, caller, What::Group),
             Call::SetIds => self.changes(notice, caller, What::Creds),
+            Call::Reads { of, at } => self.reads_usage(notice, caller, of, at),
             Call::Subreaper { on } => {
                 self.showing.order.set_shown(false);
                 self.gate.proceed(notice.id);

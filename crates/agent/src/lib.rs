@@ -36,6 +36,7 @@ mod stands;
 mod starts;
 pub mod streams;
 mod uplink;
+mod usage;
 mod watch;
 
 pub use config::NodeConfig;

@@ -68,6 +68,7 @@ impl Agent {
         }
         self.beat();
         self.let_go();
+        self.trace_no_more();
         Ok(())
     }
 
@@ -112,6 +113,7 @@ impl Agent {
             self.checks.next_us(),
             self.asks.due_us(),
             self.let_go_at(),
+            self.usages.due_us(),
             self.ghosts.late().then_some(now + LOOK_AFTER_US),
             self.pace.look_us(),
             self.has_news().then(|| self.pace.tell_us()),

@@ -6,7 +6,7 @@ use crate::checks::What;
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
 use kern::proc::Stat;
-use kern::wait::{Change, Waited};
+use kern::wait::Change;
 use std::os::fd::AsFd;
 use tracing::warn;
 use vocab::{Exit, Pid};
@@ -45,13 +45,18 @@ impl Agent {
     }
 
     /// Children of `parent` that it has waited for, without that we have been woken for it.
-    fn waited_for(&mut self, parent: Pid) {
+    pub(crate) fn waited_for(&mut self, parent: Pid) {
         for pid in self.bodies.children(parent) {
             let ended = self.bodies.get(pid).is_some_and(|body| body.life == Life::Ended);
             if ended && self.proc.stat(pid).is_err() {
                 self.reaped(pid);
             }
         }
+        self.runners_waited_for(parent);
+    }
+
+    /// The same of children that run elsewhere.
+    fn runners_waited_for(&mut self, parent: Pid) {
         let runners = self.stands.iter().filter(|stand| stand.person.ppid == parent);
         for pid in runners.map(|stand| stand.person.pid).collect::<Vec<_>>() {
             if self.is_ending_runner(pid) && self.proc.stat(pid).is_err() {
@@ -201,6 +206,7 @@ impl Agent {
             return;
         }
         // What ended before it is told before it.
+        self.runners_waited_for(pid);
         for child in self.bodies.children(pid) {
             if self.leaving.remove(&child) {
                 self.settle_leaving(child);
@@ -223,7 +229,9 @@ impl Agent {
 
     /// Nothing is left of it.
     pub(crate) fn reaped(&mut self, pid: Pid) {
-        if self.bodies.remove(pid).is_some() {
+        if let Some(body) = self.bodies.remove(pid) {
+            let parent = body.person.ppid;
+            self.usages.left(pid, Some(parent).filter(|parent| self.bodies.has(*parent)));
             self.events.push(BodyEvent::Reaped { pid });
         }
         self.leaving.remove(&pid);
@@ -233,10 +241,12 @@ impl Agent {
         }
     }
 
-    /// Init's own children: orphans, and stand-ins that have ended.
+    /// Init's own children: orphans, and stand-ins that have ended. And who is traced.
     pub(crate) fn reap(&mut self) {
-        while let Ok(Some(Waited { pid, change, usage: used })) = kern::wait::any() {
-            self.changed(Pid::INIT, pid, change, usage(used));
+        while let Ok(Some(waited)) = kern::wait::any() {
+            if !self.traced_changed(waited.pid, waited.status) {
+                self.changed(Pid::INIT, waited.pid, waited.change, usage(waited.usage));
+            }
         }
     }
 
@@ -251,7 +261,8 @@ impl Agent {
             Change::Ended(exit) => {
                 if self.bodies.has(pid) || self.ended_in_place(pid) {
                     self.pace.hurry();
-                    self.ended(pid, exit, used);
+                    self.ended(pid, exit, self.usages.whole(pid, used));
+                    self.usages.left(pid, None);
                     self.reaped(pid);
                 } else {
                     self.stand_in_reaped(pid);

@@ -304,7 +304,7 @@ impl Agent {
             }
             // A parent that only stood for one that is gone: ends, and the kernel gives the program to init.
             if self.stands.get(parent).is_some_and(|stand| stand.why == Why::Husk) {
-                self.end_stand_in(parent, vocab::Exit::Code(0));
+                self.end_stand_in(parent, vocab::Exit::Code(0), Default::default());
             }
             return;
         }

@@ -111,6 +111,9 @@ impl Agent {
     fn gone(&mut self, pid: Pid) {
         self.idle.remove(&pid);
         self.sends_no_more(pid);
+        if self.usages.writer == Some(pid) {
+            self.writer_gone();
+        }
         let Some(stand) = self.stands.get_mut(pid) else { return };
         let told = stand.ending && stand.why != Why::Husk;
         stand.ending = true;
@@ -134,7 +137,10 @@ impl Agent {
 
     /// A stand-in's process has been waited for by its parent here.
     pub(crate) fn stand_in_reaped(&mut self, pid: Pid) {
-        if self.stands.remove(pid).is_some() {
+        if let Some(stand) = self.stands.remove(pid) {
+            if stand.why == Why::Runner && self.bodies.has(stand.native_parent) {
+                self.usages.charge(stand.native_parent, pid, stand.usage);
+            }
             self.ghosts.unexpect(pid);
             self.orphans(pid);
             // A program of ours that called `shoal run` for another node has its streams here until now.
@@ -170,6 +176,7 @@ impl Agent {
                 self.changed_itself(pid, outcome);
             }
             Command::Clone { .. } => self.made(pid, outcome),
+            Command::Peek { .. } | Command::Poke { .. } => self.result_done(outcome),
             Command::Map { child, .. } => self.mapped(pid, child, outcome.ret),
             Command::Fill { child, bytes, .. } => self.filled(pid, child, bytes, outcome.ret),
             Command::Spawn(address) => self.spawned(pid, address, outcome),
@@ -181,14 +188,19 @@ impl Agent {
     }
 
     /// The body of a process that stands here ended.
-    pub(crate) fn end_stand_in(&mut self, pid: Pid, exit: Exit) {
+    pub(crate) fn end_stand_in(&mut self, pid: Pid, exit: Exit, usage: wire::event::Usage) {
         self.starts.forget_kin(pid);
         self.stands.take_orphans(pid, false);
-        if self.end_put_off(pid, exit) {
+        if self.end_put_off(pid, exit, usage) {
             return;
         }
         let Some(stand) = self.stands.get_mut(pid) else { return };
         stand.ending = true;
+        stand.usage = usage;
+        if let Some(parent) = Some(stand.native_parent).filter(|_| stand.why == Why::Runner) {
+            self.trace_waiting(parent);
+        }
+        let Some(stand) = self.stands.get(pid) else { return };
         match stand.held {
             Held::Dying => self.release(pid),
             // A stop that is pending must not keep it from what it is told; SIGCONT takes it back (prepare_signal).
@@ -253,6 +265,7 @@ impl Agent {
             Some(Life::Live | Life::Leaving) => {}
         }
         let Some(body) = self.bodies.remove(pid) else { return };
+        self.usages.left(pid, None);
         if let Some(fd) = self.handles.remove(&pid) {
             let _ = self.poller.remove(fd.as_fd());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use vocab::Pid;
-use wire::event::Person;
+use wire::event::{Person, Usage};
 
 /// Why a stand-in is here, which decides how long it stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +40,8 @@ pub(crate) struct Stand {
     pub(crate) held: Held,
     /// It was told to end.
     pub(crate) ending: bool,
+    /// What its process had used, with its children, when it ended.
+    pub(crate) usage: Usage,
     /// Its body is stopped, and so is it.
     pub(crate) stopped: bool,
     /// Commands by which it becomes as its body is by now, in portions, oldest first: so many are still to be done.
@@ -80,7 +82,8 @@ impl Stands {
         let apart = why == Why::Runner || maker.and_then(|maker| self.get(maker)).is_some_and(|stand| stand.apart);
         let (ending, stopped) = (false, false);
         let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
-        let stand = Stand { person, why, apart, native_parent, held, ending, stopped, follows, groups };
+        let usage = Usage::default();
+        let stand = Stand { person, why, apart, native_parent, held, ending, usage, stopped, follows, groups };
         self.table.insert(pid, stand);
     }
 

@@ -108,8 +108,8 @@ impl Agent {
                 self.fence.lower()
             }
             None => {
-                let (stands, nursery) = (&self.stands, self.nursery);
-                self.fence.raise(&self.proc, |pid| stands.has(pid) || pid == nursery)
+                let (stands, nursery, writer) = (&self.stands, self.nursery, self.usages.writer);
+                self.fence.raise(&self.proc, |pid| stands.has(pid) || pid == nursery || Some(pid) == writer)
             }
         };
         if let Err(fault) = raised {

@@ -110,6 +110,19 @@ pub enum Command {
         address: u64,
         bytes: u64,
     },
+    /// Read `bytes` (at most 32) at `address` in the memory of thread `tid`; the outcome has them. It may wait for the server of that memory.
+    Peek {
+        tid: Pid,
+        address: u64,
+        bytes: u32,
+    },
+    /// Write the first `bytes` of these words there.
+    Poke {
+        tid: Pid,
+        address: u64,
+        bytes: u32,
+        words: [u64; 4],
+    },
     /// Read what `child` starts with to `address`, from the file that the gate gives.
     Fill {
         address: u64,
@@ -164,6 +177,11 @@ impl Command {
             Command::Map { bytes, .. } => (Op::Map, one(bytes as i64)),
             Command::Fill { address, bytes, .. } => (Op::Fill, two(address as i64, bytes as i64)),
             Command::Unmap { address, bytes } => (Op::Unmap, two(address as i64, bytes as i64)),
+            Command::Peek { tid, address, bytes } => (Op::Peek, two(p(tid) | n(bytes) << 32, address as i64)),
+            Command::Poke { tid, address, bytes, words: [a, b, c, d] } => {
+                let [a, b, c, d] = [a, b, c, d].map(|word| word as i64);
+                (Op::Poke, [p(tid) | n(bytes) << 32, address as i64, a, b, c, d])
+            }
             Command::Groups { list, count } => (Op::Groups, two(list as i64, count as i64)),
         };
         hold.op = op as u32;

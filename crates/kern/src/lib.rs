@@ -31,4 +31,5 @@ pub mod stat;
 pub mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod trace;
 pub mod wait;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Kind, Pid, Result};
 
-mod program;
+pub(crate) mod program;
 pub use program::{Loadable, Program};
 
 /// What passes the gate without asking.
@@ -63,6 +63,11 @@ pub enum Call {
     SetSid,
     /// Any of the calls that change user, group or supplementary groups.
     SetIds,
+    /// A call that fills in the usage of children, at the address `at` (0: nowhere).
+    Reads {
+        of: Reads,
+        at: u64,
+    },
     /// PR_SET_CHILD_SUBREAPER.
     Subreaper {
         on: bool,
@@ -71,6 +76,19 @@ pub enum Call {
     Other {
         number: i32,
     },
+}
+
+/// What is filled in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// wait4 with a struct rusage.
+    Wait4,
+    /// waitid with a struct rusage; `info` is the address of its siginfo_t, or 0.
+    Waitid { info: u64 },
+    /// getrusage(RUSAGE_CHILDREN): a struct rusage.
+    Children,
+    /// times: a struct tms.
+    Times,
 }
 
 /// The listener's end of the gate. Closing it makes every later call at the gate fail with ENOSYS.

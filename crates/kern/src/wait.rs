@@ -18,7 +18,8 @@ impl Change {
             return Some(Change::Continued);
         }
         if status & 0xff == 0x7f {
-            return Sig::new((status >> 8) as u8).map(Change::Stopped);
+            // The highest bit tells of a stop of a traced thread.
+            return Sig::new((status >> 8) as u8 & 0x7f).map(Change::Stopped);
         }
         Exit::from_status(status).map(Change::Ended)
     }
@@ -46,6 +47,8 @@ impl From<&libc::rusage> for Usage {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waited {
     pub pid: Pid,
+    /// As wait(2) gives it: for a traced thread it says more than `change`.
+    pub status: i32,
     pub change: Change,
     pub usage: Usage,
 }
@@ -89,7 +92,7 @@ fn wait(pid: i32, options: i32) -> Result<Option<Waited>, i32> {
         return Ok(None);
     }
     let change = Change::from_status(status).ok_or(libc::EIO)?;
-    Ok(Some(Waited { pid: Pid(got as i32), change, usage: Usage::from(&usage) }))
+    Ok(Some(Waited { pid: Pid(got as i32), status, change, usage: Usage::from(&usage) }))
 }
 
 #[cfg(test)]

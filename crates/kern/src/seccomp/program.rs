@@ -1,9 +1,9 @@
 //! The filter's instructions (classic BPF), and how a notice is read back into a call.
 
-use super::{Call, Passes};
+use super::{Call, Passes, Reads};
 
-pub(super) const ARCH_X86_64: u32 = 0xc000_003e;
-pub(super) const ARCH_I386: u32 = 0x4000_0003;
+pub(crate) const ARCH_X86_64: u32 = 0xc000_003e;
+pub(crate) const ARCH_I386: u32 = 0x4000_0003;
 const X32_BIT: u32 = 0x4000_0000;
 
 /// A filter, ready to be installed.
@@ -38,7 +38,11 @@ const CODE_LOW: u32 = 8;
 const CODE_HIGH: u32 = 12;
 const ARG0: u32 = 16;
 
+const ARG3: u32 = 40;
+const ARG4: u32 = 48;
+
 const PR_SET_CHILD_SUBREAPER: u32 = 36;
+const RUSAGE_CHILDREN: u32 = libc::RUSAGE_CHILDREN as u32;
 
 /// The system call numbers of one way to call.
 struct Table {
@@ -51,6 +55,10 @@ struct Table {
     setpgid: u32,
     setsid: u32,
     prctl: u32,
+    wait4: u32,
+    waitid: u32,
+    getrusage: u32,
+    times: u32,
     set_ids: &'static [u32],
 }
 
@@ -64,6 +72,10 @@ const X86_64: Table = Table {
     setpgid: libc::SYS_setpgid as u32,
     setsid: libc::SYS_setsid as u32,
     prctl: libc::SYS_prctl as u32,
+    wait4: libc::SYS_wait4 as u32,
+    waitid: libc::SYS_waitid as u32,
+    getrusage: libc::SYS_getrusage as u32,
+    times: libc::SYS_times as u32,
     set_ids: &[
         libc::SYS_setuid as u32,
         libc::SYS_setgid as u32,
@@ -88,6 +100,10 @@ const I386: Table = Table {
     setpgid: 57,
     setsid: 66,
     prctl: 172,
+    wait4: 114,
+    waitid: 284,
+    getrusage: 77,
+    times: 43,
     set_ids: &[23, 46, 70, 71, 81, 138, 139, 164, 170, 203, 204, 206, 208, 210, 213, 214, 215, 216],
 };
 
@@ -105,6 +121,9 @@ enum To {
     I386,
     Pid,
     Prctl,
+    Wait4,
+    Waitid,
+    Usage,
     Ask,
     Allow,
     Fail,
@@ -155,7 +174,7 @@ const MOST_RANGES: usize = 32;
 
 impl Program {
     /// Calls about processes go on when the PID is in `passes.own` or the code that calls is `passes.code`; otherwise they
-    /// and all calls that change group, session, ids or the subreaper are handed over. All others go on without a
+    /// and all calls that change group, session, ids or the subreaper are handed over, and those that read the usage of children. All others go on without a
     /// look at their arguments, so that the kernel's bitmap of allowed calls answers them (linux: `seccomp_cache_check_allow`).
     /// x32 calls fail with ENOSYS, as on kernels without x32.
     ///
@@ -174,6 +193,16 @@ impl Program {
         asm.label(To::Prctl);
         asm.load(ARG0);
         asm.jump(JUMP_EQUAL, PR_SET_CHILD_SUBREAPER, To::Ask, To::Allow);
+        asm.label(To::Usage);
+        asm.load(ARG0);
+        asm.jump(JUMP_EQUAL, RUSAGE_CHILDREN, To::Ask, To::Allow);
+        for (label, pointer) in [(To::Wait4, ARG3), (To::Waitid, ARG4)] {
+            asm.label(label);
+            asm.load(pointer);
+            asm.jump(JUMP_EQUAL, 0, To::Next, To::Ask);
+            asm.load(pointer + 4);
+            asm.jump(JUMP_EQUAL, 0, To::Allow, To::Ask);
+        }
         asm.label(To::Pid);
         asm.load(ARG0);
         for (i, own) in passes.own.iter().take(MOST_RANGES).filter(|own| own.start > 0).enumerate() {
@@ -224,7 +253,10 @@ fn calls(asm: &mut Assembler, table: &Table) {
     for number in table.by_pid() {
         asm.jump(JUMP_EQUAL, number, To::Pid, To::Next);
     }
-    for number in [table.setpgid, table.setsid].iter().chain(table.set_ids) {
+    for (number, to) in [(table.wait4, To::Wait4), (table.waitid, To::Waitid), (table.getrusage, To::Usage)] {
+        asm.jump(JUMP_EQUAL, number, to, To::Next);
+    }
+    for number in [table.setpgid, table.setsid, table.times].iter().chain(table.set_ids) {
         asm.jump(JUMP_EQUAL, *number, To::Ask, To::Next);
     }
     asm.jump(JUMP_EQUAL, table.prctl, To::Prctl, To::Next);
@@ -232,7 +264,7 @@ fn calls(asm: &mut Assembler, table: &Table) {
 }
 
 /// The call that a notice is about.
-pub(super) fn call(arch: u32, number: i32, args: &[u64; 6]) -> Call {
+pub(crate) fn call(arch: u32, number: i32, args: &[u64; 6]) -> Call {
     let table = if arch == ARCH_I386 { &I386 } else { &X86_64 };
     let arg = |n: usize| args[n] as i32; // the kernel takes ints and drops the upper half
     let number = number as u32;
@@ -246,6 +278,12 @@ pub(super) fn call(arch: u32, number: i32, args: &[u64; 6]) -> Call {
         n if n == table.setpgid => Call::SetPgid { pid: arg(0), pgid: arg(1) },
         n if n == table.setsid => Call::SetSid,
         n if n == table.prctl && args[0] as u32 == PR_SET_CHILD_SUBREAPER => Call::Subreaper { on: args[1] != 0 },
+        n if n == table.wait4 => Call::Reads { of: Reads::Wait4, at: args[3] },
+        n if n == table.waitid => Call::Reads { of: Reads::Waitid { info: args[2] }, at: args[4] },
+        n if n == table.getrusage && args[0] as u32 == RUSAGE_CHILDREN => {
+            Call::Reads { of: Reads::Children, at: args[1] }
+        }
+        n if n == table.times => Call::Reads { of: Reads::Times, at: args[0] },
         n if table.set_ids.contains(&n) => Call::SetIds,
         n => Call::Other { number: n as i32 },
     }

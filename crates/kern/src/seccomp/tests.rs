@@ -100,6 +100,43 @@ fn every_call_of_the_gate_is_recognised_and_goes_on() {
     assert_eq!(seen, want);
 }
 
+#[test]
+fn only_who_reads_the_usage_of_children_is_asked_about() {
+    let mut seen = Vec::new();
+    let got = behind_gate(
+        &Passes::default(),
+        // SAFETY: the results are live, or null; there is no child to wait for.
+        || unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            let mut ticks: libc::tms = std::mem::zeroed();
+            let (at, none) = (&raw mut usage, std::ptr::null_mut::<libc::rusage>());
+            let quiet = [
+                libc::getrusage(libc::RUSAGE_SELF, at).into(),
+                libc::getrusage(libc::RUSAGE_THREAD, at).into(),
+                libc::syscall(libc::SYS_wait4, -1, 0, 0, none),
+                libc::syscall(libc::SYS_waitid, libc::P_ALL, 0, 0, libc::WEXITED, none),
+                int80(114, -1, 0).into(),
+            ];
+            let asked = [
+                libc::getrusage(libc::RUSAGE_CHILDREN, at).into(),
+                libc::times(&mut ticks).min(0),
+                libc::syscall(libc::SYS_wait4, -1, 0, 0, at),
+                libc::syscall(libc::SYS_waitid, libc::P_ALL, 0, 0, libc::WEXITED, at),
+                int80(77, libc::RUSAGE_CHILDREN, 0).into(),
+            ];
+            (quiet, asked)
+        },
+        |gate, notice| {
+            let Call::Reads { of, .. } = notice.call else { panic!("{notice:?}") };
+            seen.push(of);
+            gate.proceed(notice.id);
+        },
+    );
+    let (echild, efault) = (-i64::from(libc::ECHILD), -i64::from(libc::EFAULT));
+    assert_eq!(got, ([0, 0, -1, -1, echild], [0, 0, -1, -1, efault]));
+    assert_eq!(seen, [Reads::Children, Reads::Times, Reads::Wait4, Reads::Waitid { info: 0 }, Reads::Children]);
+}
+
 /// A call in the i386 way from 64-bit code.
 fn int80(number: u32, a: i32, b: i32) -> i32 {
     let result: i64;

@@ -131,6 +131,10 @@ pub enum Op {
     Unmap = 23,
     /// Reads what a program starts with from the file that the gate gives: address, bytes. Returns how many came.
     Fill = 24,
+    /// Reads from the memory of another thread: its TID, and from bit 32 on how many bytes (at most 32); the address. They are in [`Hold::out`].
+    Peek = 25,
+    /// Writes to the memory of another thread: as Peek, then what is written.
+    Poke = 26,
 }
 
 /// The state of one stand-in, at the upper end of its slot.

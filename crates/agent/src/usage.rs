@@ -1,0 +1,373 @@
+//! The CPU time of children elsewhere: who is charged with it, and how a reader gets it.
+//!
+//! The kernel charges a parent with what the stand-in of its child has used, which is nothing. So the agent keeps what the processes
+//! themselves have used, and adds it to the results of the calls that tell it. For this it traces the thread that calls, for the one call
+//! (`kern::trace`), and only when there is something to add; a thread that somebody else traces gets the kernel's figures.
+//!
+//! The memory of a caller may be a file of a file system whose server is its user's and need not answer. So a stand-in of its own, the
+//! writer, reads and writes it, one result after the other; when it is stuck everybody gets the kernel's figures until it is not.
+//!
+//! | state of a reader | next |
+//! |---|---|
+//! | calls getrusage or times, with nothing to add | goes on untraced |
+//! | waits, and no child elsewhere has ended | goes on untraced, remembered; traced when one is told to end |
+//! | traced, behind its call | kept there until the result has been changed, at most [`PATIENCE_US`]: released |
+//! | traced, interrupted in it | goes on, still traced; after [`PATIENCE_US`] released, and remembered again |
+//! | traced, gets a signal or is stopped | released; the call is asked about again when it is restarted |
+
+use crate::agent::Agent;
+use crate::stands::Why;
+use ghost::{Command, Outcome};
+use kern::clock::monotonic_us;
+use kern::seccomp::{Call, Notice, Reads};
+use kern::trace::{self, Stop};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use tracing::debug;
+use vocab::Pid;
+use wire::event::Usage;
+
+/// Microseconds that a wait is traced without an end of a child: it waits for another one.
+const PATIENCE_US: u64 = 50_000;
+/// Microseconds of a clock tick (USER_HZ is 100 on every x86).
+const TICK_US: u64 = 10_000;
+/// Children of which it is remembered what they had used when they were waited for.
+const REMEMBERED: usize = 64;
+
+/// What has been used, and who asks.
+#[derive(Debug, Default)]
+pub(crate) struct Usages {
+    /// By body: what its children elsewhere had used that it has waited for, and theirs.
+    charged: HashMap<Pid, Usage>,
+    /// The newest of those children.
+    waited: VecDeque<(Pid, Usage)>,
+    /// Threads that may wait for children with a struct rusage, by process.
+    waiting: HashMap<Pid, BTreeSet<Pid>>,
+    /// Traced threads, and their processes.
+    traced: HashMap<Pid, Traced>,
+    /// Results to be changed; the first is under way.
+    results: VecDeque<Result>,
+    /// The stand-in that changes them.
+    pub(crate) writer: Option<Pid>,
+}
+
+/// What a call has filled in, to which `usage` is to be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Result {
+    /// [`Pid::NONE`] when it was released meanwhile.
+    tid: Pid,
+    of: Reads,
+    at: u64,
+    compat: bool,
+    /// Not known yet: whose it is is at this address.
+    info: Option<u64>,
+    usage: Usage,
+}
+
+#[derive(Debug)]
+struct Traced {
+    process: Pid,
+    /// Monotonic.
+    until_us: u64,
+    /// It is to be released wherever it stops.
+    over: bool,
+}
+
+fn sum(a: Usage, b: Usage) -> Usage {
+    Usage {
+        user_us: a.user_us + b.user_us,
+        system_us: a.system_us + b.system_us,
+        max_rss_kb: a.max_rss_kb.max(b.max_rss_kb),
+    }
+}
+
+impl Usages {
+    /// None yet; `writer` is there.
+    pub(crate) fn with(writer: Pid) -> Usages {
+        Usages { writer: Some(writer), ..Usages::default() }
+    }
+
+    /// `parent`, a body, has waited for `child`, which was elsewhere.
+    pub(crate) fn charge(&mut self, parent: Pid, child: Pid, usage: Usage) {
+        let charged = self.charged.entry(parent).or_default();
+        *charged = sum(*charged, usage);
+        self.waited.push_back((child, usage));
+        if self.waited.len() > REMEMBERED {
+            self.waited.pop_front();
+        }
+    }
+
+    fn of(&self, parent: Pid) -> Usage {
+        self.charged.get(&parent).copied().unwrap_or_default()
+    }
+
+    /// A body has ended, having used `own`: what it and its children have used, wherever they were.
+    pub(crate) fn whole(&self, pid: Pid, own: Usage) -> Usage {
+        sum(own, self.of(pid))
+    }
+
+    /// Nothing is left of body `pid`. Has a body waited for it, then that is charged.
+    pub(crate) fn left(&mut self, pid: Pid, by: Option<Pid>) {
+        self.waiting.remove(&pid);
+        if let (Some(usage), Some(parent)) = (self.charged.remove(&pid), by) {
+            self.charge(parent, pid, usage);
+        }
+    }
+
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.traced.values().filter(|traced| !traced.over).map(|traced| traced.until_us).min()
+    }
+}
+
+impl Agent {
+    /// A thread of `caller` reads the usage of children.
+    pub(crate) fn reads_usage(&mut self, notice: &Notice, caller: Pid, of: Reads, at: u64) {
+        if at != 0 && self.bodies.has(caller) && !self.usages.traced.contains_key(&notice.tid) {
+            if self.stands.iter().any(|stand| stand.why == Why::Runner) || !self.usages.charged.is_empty() {
+                self.settle();
+                self.waited_for(caller);
+            }
+            let add = match of {
+                Reads::Children | Reads::Times => self.usages.of(caller) != Usage::default(),
+                Reads::Wait4 | Reads::Waitid { .. } => {
+                    // Its child may call `shoal run` only now.
+                    self.usages.waiting.entry(caller).or_default().insert(notice.tid);
+                    let mut children = self.stands.iter().filter(|s| s.why == Why::Runner && s.native_parent == caller);
+                    children.any(|child| child.ending) || self.has_charged_child(caller)
+                }
+            };
+            if add {
+                self.trace(notice.tid, caller);
+            }
+        }
+        self.gate.proceed(notice.id);
+    }
+
+    /// Has a body a child here that is charged with usage elsewhere, as its parent will be?
+    fn has_charged_child(&self, parent: Pid) -> bool {
+        let mut charged = self.usages.charged.keys();
+        charged.any(|pid| self.bodies.person(*pid).is_some_and(|person| person.ppid == parent))
+    }
+
+    fn trace(&mut self, tid: Pid, process: Pid) {
+        match trace::seize(tid) {
+            Ok(()) => {
+                let until_us = monotonic_us() + PATIENCE_US;
+                self.usages.traced.insert(tid, Traced { process, until_us, over: false });
+            }
+            Err(errno) => debug!(%tid, errno, "usage: not traced"),
+        }
+    }
+
+    /// A child of body `parent` is about to be told to end: who waits for it is to see what it has used.
+    pub(crate) fn trace_waiting(&mut self, parent: Pid) {
+        for tid in self.usages.waiting.remove(&parent).unwrap_or_default() {
+            self.trace(tid, parent);
+        }
+    }
+
+    /// A thread that is traced for its usage has stopped or ended. `false` when `tid` is none such, or its end is news for its parent too.
+    pub(crate) fn traced_changed(&mut self, tid: Pid, status: i32) -> bool {
+        let Some(Traced { process, over, .. }) = self.usages.traced.get(&tid) else { return false };
+        let (process, over) = (*process, *over);
+        let Some(stop) = trace::stop(tid, status) else {
+            self.usages.traced.remove(&tid);
+            // linux: wait_task_zombie. A tracer that is the parent as well is told once.
+            return self.bodies.person(tid).is_none_or(|person| person.ppid != Pid::INIT);
+        };
+        let (signal, waits) = match stop {
+            Stop::Before | Stop::Behind { call: Call::Reads { .. }, result: None, .. } if !over => {
+                if let Err(errno) = trace::to_call(tid) {
+                    debug!(%tid, errno, "usage: killed while it was traced");
+                }
+                return true;
+            }
+            Stop::Behind { call: Call::Reads { of, at }, compat, result } => {
+                let filled = result.filter(|result| *result >= 0 && at != 0 && !over);
+                if filled.is_some_and(|result| self.add_usage(tid, process, of, at, compat, result)) {
+                    return true;
+                }
+                (0, result.is_none())
+            }
+            Stop::Before | Stop::Behind { .. } => (0, false),
+            Stop::Other { signal } => (signal, false),
+        };
+        self.usages.traced.remove(&tid);
+        if waits {
+            self.usages.waiting.entry(process).or_default().insert(tid);
+        }
+        if let Err(errno) = trace::release(tid, signal) {
+            debug!(%tid, errno, "usage: killed while it was traced");
+        }
+        true
+    }
+
+    /// Waits that go on without an end of a child are no longer traced, and nobody is kept for a result that cannot be changed.
+    pub(crate) fn trace_no_more(&mut self) {
+        let now = monotonic_us();
+        let late = self.usages.traced.iter().filter(|(_, traced)| !traced.over && traced.until_us <= now);
+        for tid in late.map(|(tid, _)| *tid).collect::<Vec<_>>() {
+            if let Some(place) = self.usages.results.iter().position(|result| result.tid == tid) {
+                match place {
+                    0 => self.usages.results[0].tid = Pid::NONE,
+                    _ => drop(self.usages.results.remove(place)),
+                }
+                self.let_reader_go(tid);
+            } else if trace::interrupt(tid).is_err() {
+                self.usages.traced.remove(&tid);
+            } else if let Some(traced) = self.usages.traced.get_mut(&tid) {
+                traced.over = true;
+            }
+        }
+    }
+
+    fn let_reader_go(&mut self, tid: Pid) {
+        if self.usages.traced.remove(&tid).is_some() {
+            if let Err(errno) = trace::release(tid, 0) {
+                debug!(%tid, errno, "usage: killed while it was traced");
+            }
+        }
+    }
+
+    /// The call has returned `returned`, and what it has filled in is at `at`. `false` when nothing is to be added.
+    fn add_usage(&mut self, tid: Pid, process: Pid, of: Reads, at: u64, compat: bool, returned: i64) -> bool {
+        self.waited_for(process);
+        let (usage, info) = match of {
+            Reads::Children | Reads::Times => (self.usages.of(process), None),
+            Reads::Wait4 => (self.used_by(Pid(returned as i32)), None),
+            Reads::Waitid { info } => (Usage::default(), Some(info).filter(|info| *info != 0)),
+        };
+        if usage == Usage::default() && info.is_none() || self.usages.writer.is_none() {
+            return false;
+        }
+        if let Some(traced) = self.usages.traced.get_mut(&tid) {
+            traced.until_us = monotonic_us() + PATIENCE_US;
+        }
+        self.usages.results.push_back(Result { tid, of, at, compat, info, usage });
+        if self.usages.results.len() == 1 {
+            self.next_result();
+        }
+        true
+    }
+
+    /// Begins with the first of the results that wait.
+    fn next_result(&mut self) {
+        let (Some(result), Some(writer)) = (self.usages.results.front(), self.usages.writer) else { return };
+        let (address, bytes) = (result.info.unwrap_or(result.at), if result.compat { 16 } else { 32 });
+        self.ghosts.command(writer, Command::Peek { tid: result.tid, address, bytes });
+    }
+
+    /// The writer has read or written something of the first result.
+    pub(crate) fn result_done(&mut self, outcome: &Outcome) {
+        let (Some(result), Some(writer)) = (self.usages.results.front().copied(), self.usages.writer) else { return };
+        let words = outcome.out.map(|word| word as u64);
+        match (outcome.command, result.info) {
+            (Command::Peek { .. }, _) if outcome.ret < 0 || result.tid == Pid::NONE => {}
+            (Command::Peek { .. }, Some(_)) => {
+                let usage = self.used_by(si_pid(words, result.compat));
+                if let Some(first) = self.usages.results.front_mut().filter(|_| usage != Usage::default()) {
+                    (first.info, first.usage) = (None, usage);
+                    return self.next_result();
+                }
+            }
+            (Command::Peek { tid, address, bytes }, None) => {
+                let words = added(result.of, result.compat, words, result.usage);
+                return self.ghosts.command(writer, Command::Poke { tid, address, bytes, words });
+            }
+            _ => {}
+        }
+        self.usages.results.pop_front();
+        self.let_reader_go(result.tid);
+        self.next_result();
+    }
+
+    /// There is no writer any more.
+    pub(crate) fn writer_gone(&mut self) {
+        self.usages.writer = None;
+        for result in std::mem::take(&mut self.usages.results) {
+            self.let_reader_go(result.tid);
+        }
+    }
+
+    /// What a child has used elsewhere that has ended, and was waited for just now, or looked at (WNOWAIT).
+    fn used_by(&self, child: Pid) -> Usage {
+        let ended = self.stands.get(child).filter(|stand| stand.ending).map(|stand| stand.usage);
+        let waited = || self.usages.waited.iter().rev().find(|(pid, _)| *pid == child).map(|(_, usage)| *usage);
+        ended.or_else(waited).unwrap_or_else(|| self.usages.of(child))
+    }
+}
+
+/// Who has ended, says the beginning of a siginfo_t.
+fn si_pid(words: [u64; 4], compat: bool) -> Pid {
+    let place = if compat { words[1] >> 32 } else { words[2] };
+    Pid(place as i32)
+}
+
+/// The first four words of a struct rusage (user and system time in seconds and microseconds), or a struct tms (four clock_t, the last two of
+/// children), with `usage` added. Each is a half in the compat layout.
+fn added(of: Reads, compat: bool, words: [u64; 4], usage: Usage) -> [u64; 4] {
+    let [a, b, ..] = words;
+    let mut times = if compat { [a & HALF, a >> 32, b & HALF, b >> 32] } else { words };
+    if of == Reads::Times {
+        times[2] += usage.user_us / TICK_US;
+        times[3] += usage.system_us / TICK_US;
+    } else {
+        for (n, us) in [(0, usage.user_us), (2, usage.system_us)] {
+            let us = times[n + 1] + us;
+            (times[n], times[n + 1]) = (times[n] + us / SECOND_US, us % SECOND_US);
+        }
+    }
+    let [a, b, c, d] = times;
+    if compat {
+        [a & HALF | b << 32, c & HALF | d << 32, 0, 0]
+    } else {
+        times
+    }
+}
+
+const HALF: u64 = 0xffff_ffff;
+const SECOND_US: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Usage = Usage { user_us: 1_600_000, system_us: 25_000, max_rss_kb: 300 };
+
+    #[test]
+    fn a_parent_is_charged_with_what_its_children_and_theirs_have_used() {
+        let mut usages = Usages::default();
+        usages.charge(Pid(10), Pid(11), A);
+        usages.charge(Pid(10), Pid(12), A);
+        assert_eq!(usages.of(Pid(10)), Usage { user_us: 3_200_000, system_us: 50_000, max_rss_kb: 300 });
+        let own = Usage { user_us: 5, system_us: 6, max_rss_kb: 700 };
+        assert_eq!(usages.whole(Pid(10), own), Usage { user_us: 3_200_005, system_us: 50_006, max_rss_kb: 700 });
+        usages.left(Pid(10), Some(Pid(9)));
+        assert_eq!((usages.of(Pid(10)).user_us, usages.of(Pid(9)).user_us), (0, 3_200_000));
+        usages.left(Pid(9), None);
+        assert!(usages.charged.is_empty());
+    }
+
+    fn halves(words: [u64; 4]) -> [u64; 4] {
+        [words[0] | words[1] << 32, words[2] | words[3] << 32, 0, 0]
+    }
+
+    #[test]
+    fn a_rusage_gets_more_time() {
+        let (before, after) = ([2, 500_000, 0, 990_000], [4, 100_000, 1, 15_000]);
+        assert_eq!(added(Reads::Wait4, false, before, A), after);
+        assert_eq!(added(Reads::Children, true, halves(before), A), halves(after));
+    }
+
+    #[test]
+    fn a_tms_gets_ticks_of_children() {
+        let (before, after) = ([1, 2, 3, 4], [1, 2, 163, 6]);
+        assert_eq!(added(Reads::Times, false, before, A), after);
+        assert_eq!(added(Reads::Times, true, halves(before), A), halves(after));
+    }
+
+    #[test]
+    fn a_siginfo_says_who_has_ended() {
+        assert_eq!(si_pid([17, 1, 0x5_0000_07d0, 3], false), Pid(2000));
+        assert_eq!(si_pid([17, 2000 << 32 | 1, 5, 0], true), Pid(2000));
+    }
+}

@@ -1,0 +1,193 @@
+//! Looking at one thread when a system call of it returns (ptrace(2), PTRACE_SEIZE): what the call has put into memory can be changed
+//! before the program sees it.
+//!
+//! A thread that waits in a seccomp notification can be seized and interrupted there: it goes on waiting until it is answered, and
+//! stops when the call is over or is to be restarted.
+
+use crate::seccomp::{program, Call};
+use crate::sys;
+use vocab::Pid;
+
+/// Where a traced thread has stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// Before a system call.
+    Before,
+    /// Behind this call. Without a result it was interrupted, and begins again when the thread goes on.
+    Behind { call: Call, compat: bool, result: Option<i64> },
+    /// For something else: a signal that is to be delivered, or (0) a stop of its whole process.
+    Other { signal: i32 },
+}
+
+/// PTRACE_EVENT_STOP, of PTRACE_INTERRUPT (with SIGTRAP) and of group-stops (with the signal).
+const EVENT_STOP: i32 = 128;
+/// What PTRACE_O_TRACESYSGOOD adds to SIGTRAP for a stop at a system call.
+const AT_CALL: i32 = 0x80;
+const CALL_INFO_ENTRY: u8 = 1;
+/// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK (linux: include/linux/errno.h).
+const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
+
+/// Traces thread `tid` from now on, and stops it as soon as it is not in a call any more, or can be interrupted in it.
+///
+/// # Errors
+/// EPERM when somebody else traces it, ESRCH when it is gone.
+pub fn seize(tid: Pid) -> Result<(), i32> {
+    request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as u64)?;
+    interrupt(tid)
+}
+
+/// Stops a traced thread that runs.
+pub fn interrupt(tid: Pid) -> Result<(), i32> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0)
+}
+
+/// Lets a stopped thread go on to where it enters or leaves a call.
+pub fn to_call(tid: Pid) -> Result<(), i32> {
+    request(libc::PTRACE_SYSCALL, tid, 0, 0)
+}
+
+/// Lets a stopped thread go, with `signal` delivered (0: none). If its process is stopped, so is it.
+pub fn release(tid: Pid, signal: i32) -> Result<(), i32> {
+    request(libc::PTRACE_DETACH, tid, 0, signal as u64)
+}
+
+/// What the status of wait4(2) means for a traced thread; `None` when it has ended.
+pub fn stop(tid: Pid, status: i32) -> Option<Stop> {
+    if status & 0xff != 0x7f {
+        return None;
+    }
+    let (signal, event) = (status >> 8 & 0xff, status >> 16);
+    let at_call = signal == libc::SIGTRAP | AT_CALL;
+    let asked = event == EVENT_STOP && signal == libc::SIGTRAP;
+    if !(at_call || asked) {
+        return Some(Stop::Other { signal: if event == 0 { signal } else { 0 } });
+    }
+    if at_call && info(tid).is_ok_and(|(op, _)| op == CALL_INFO_ENTRY) {
+        return Some(Stop::Before);
+    }
+    let compat = info(tid).is_ok_and(|(_, arch)| arch == program::ARCH_I386);
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut regs: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    request(libc::PTRACE_GETREGS, tid, 0, &raw mut regs as u64).ok()?;
+    let result = if compat { i64::from(regs.rax as i32) } else { regs.rax as i64 };
+    let (arch, args) = match compat {
+        true => (program::ARCH_I386, [regs.rbx, regs.rcx, regs.rdx, regs.rsi, regs.rdi, regs.rbp]),
+        false => (program::ARCH_X86_64, [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9]),
+    };
+    let call = program::call(arch, regs.orig_rax as i32, &args);
+    Some(Stop::Behind { call, compat, result: (!RESTARTS.contains(&result)).then_some(result) })
+}
+
+/// The kind of a stop at a call, and the architecture of the thread (struct ptrace_syscall_info).
+fn info(tid: Pid) -> Result<(u8, u32), i32> {
+    let mut info = [0u64; 11];
+    request(libc::PTRACE_GET_SYSCALL_INFO, tid, size_of_val(&info) as u64, &raw mut info as u64)?;
+    Ok((info[0] as u8, (info[0] >> 32) as u32))
+}
+
+fn request(number: u32, tid: Pid, address: u64, data: u64) -> Result<(), i32> {
+    // SAFETY: numbers, or in `data` the address of a live variable that the request fills and that is as large as it says.
+    sys::check(unsafe { libc::ptrace(number, tid.0, address, data) }).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seccomp::{install, Passes, Program, Reads};
+    use std::os::fd::AsFd;
+
+    /// A thread asks for its usage and waits for a child behind a gate; all of what it is given is ten seconds more.
+    #[test]
+    fn what_a_call_has_filled_in_can_be_changed_before_it_is_seen() {
+        crate::testing::in_namespace(|_| {
+            // SAFETY: the child makes a few calls and never returns into the test.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                asks_behind_a_gate();
+            }
+            let tid = Pid(child);
+            let fd = loop {
+                let pidfd = crate::pidfd::open(tid).expect("my child");
+                match crate::pidfd::getfd(pidfd.as_fd(), 100) {
+                    Ok(fd) => break fd,
+                    Err(_) => std::thread::yield_now(),
+                }
+            };
+            let gate = crate::seccomp::Listener::from_fd(fd);
+            let mut traced = false;
+            let exit = loop {
+                if let Ok(Some(notice)) = gate.receive() {
+                    if !traced {
+                        seize(tid).expect("root may");
+                        traced = true;
+                    }
+                    gate.proceed(notice.id);
+                }
+                let Ok(Some(waited)) = crate::wait::try_one(tid) else {
+                    std::thread::yield_now();
+                    continue;
+                };
+                match stop(tid, waited.status) {
+                    None => break waited.change,
+                    Some(Stop::Behind { call: Call::Reads { at, .. }, result: Some(_), compat: false }) => {
+                        let memory = std::fs::OpenOptions::new().write(true).open(format!("/proc/{tid}/mem"));
+                        let ten = 10i64.to_ne_bytes();
+                        std::os::unix::fs::FileExt::write_all_at(&memory.expect("root may"), &ten, at)
+                            .expect("a place");
+                        traced = false;
+                        release(tid, 0).expect("stopped");
+                    }
+                    Some(Stop::Other { signal }) => {
+                        traced = false;
+                        release(tid, signal).expect("stopped");
+                    }
+                    Some(_) => to_call(tid).expect("stopped"),
+                }
+            };
+            assert_eq!(exit, crate::wait::Change::Ended(vocab::Exit::Code(0)));
+        });
+    }
+
+    fn asks_behind_a_gate() -> ! {
+        let gate = install(&Program::new(&Passes::default())).expect("root may");
+        // SAFETY: calls with live results, forks whose children end at once, and a handler that does nothing.
+        unsafe {
+            let nothing = {
+                extern "C" fn nothing(_: i32) {}
+                nothing as extern "C" fn(i32) as usize
+            };
+            libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&gate.fd()), 100);
+            libc::signal(libc::SIGUSR1, nothing);
+            let mut usage: libc::rusage = std::mem::zeroed();
+            let mut status = 0;
+            let mut right = libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) == 0 && usage.ru_utime.tv_sec == 10;
+            for interrupted in [false, true] {
+                usage.ru_utime.tv_sec = 0;
+                let child = libc::fork();
+                if child == 0 {
+                    libc::usleep(20_000);
+                    if interrupted {
+                        libc::kill(libc::getppid(), libc::SIGUSR1);
+                        libc::usleep(20_000);
+                    }
+                    libc::_exit(3);
+                }
+                right &= libc::wait4(child, &mut status, 0, &mut usage) == child && status == 3 << 8;
+                right &= usage.ru_utime.tv_sec == 10;
+            }
+            libc::_exit(i32::from(!right));
+        }
+    }
+
+    #[test]
+    fn calls_that_read_usage_are_told_with_their_places() {
+        let call = |number: i64, args| program::call(program::ARCH_X86_64, number as i32, &args);
+        let children = libc::RUSAGE_CHILDREN as u32 as u64;
+        let reads = |of, at| Call::Reads { of, at };
+        assert_eq!(call(libc::SYS_wait4, [1, 2, 3, 4, 5, 6]), reads(Reads::Wait4, 4));
+        assert_eq!(call(libc::SYS_waitid, [1, 2, 3, 4, 5, 6]), reads(Reads::Waitid { info: 3 }, 5));
+        assert_eq!(call(libc::SYS_getrusage, [children, 2, 0, 0, 0, 0]), reads(Reads::Children, 2));
+        assert_eq!(call(libc::SYS_times, [1, 2, 3, 4, 5, 6]), reads(Reads::Times, 1));
+        assert_eq!(call(libc::SYS_getrusage, [0; 6]), Call::Other { number: libc::SYS_getrusage as i32 });
+    }
+}
