@@ -2,7 +2,7 @@
 //! kernel's own (GHOSTS.md, "Family").
 
 use crate::bodies::Bodies;
-use crate::stands::{Held, Stands, Why};
+use crate::stands::{Held, Stand, Stands, Why};
 use std::collections::HashMap;
 use vocab::{Creds, Fault, Pid, Result};
 use wire::event::Person;
@@ -50,6 +50,8 @@ struct Planner<'a> {
     kin: &'a [Person],
     stands: &'a Stands,
     bodies: &'a Bodies,
+    /// Whose process all this is for; a husk is nobody else's.
+    user: &'a Creds,
     /// Who takes the orphans of the program, and the program's parent, which has to stand below it.
     taker: Option<(Pid, Pid)>,
     /// (group, session) of those that will be made.
@@ -65,7 +67,8 @@ struct Planner<'a> {
 pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Stands, bodies: &Bodies) -> Result<Plan> {
     let taker = kin.iter().find(|one| stands.takes_orphans(one.pid) && one.pid != person.pid);
     let taker = taker.map(|taker| (taker.pid, person.ppid));
-    let mut planner = Planner { kin, stands, bodies, taker, made: HashMap::new(), makes: Vec::new() };
+    let mut planner =
+        Planner { kin, stands, bodies, user: &person.creds, taker, made: HashMap::new(), makes: Vec::new() };
     if stands.get(person.pid).is_some_and(|stand| stand.why == Why::Runner) {
         return Err(Fault::refused(format!("start {}: it is a shoal run on this node itself", person.pid)));
     }
@@ -75,17 +78,21 @@ pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Sta
     }
     let leads_session = terminal || person.sid == person.pid;
     let session = if leads_session { Pid::INIT } else { person.sid };
-    if stands.get(person.pid).is_some_and(|stand| !stand.ending) {
-        return Ok(planner.in_place(person, terminal));
+    if let Some(stand) = stands.get(person.pid).filter(|stand| !stand.ending) {
+        return match stand.apart() {
+            true => Err(Fault::refused(format!("start {}: a shoal run on this node stands for it", person.pid))),
+            false => Ok(planner.in_place(person, terminal)),
+        };
     }
     if let Some((taker, _)) = taker {
         planner.need(taker, 8);
     }
-    let parent = match planner.known(person.ppid) {
-        true => {
-            planner.need(person.ppid, 8);
-            person.ppid
-        }
+    if planner.known(person.ppid) {
+        planner.need(person.ppid, 8);
+    }
+    // What a user's own stand-in is told for somebody else, that user is told too: so it gets no children of others, which are orphans here.
+    let parent = match planner.known(person.ppid) && planner.may_make(person.ppid, &person.creds) {
+        true => person.ppid,
         false => planner.step_parent(person, session),
     };
     let place = match () {
@@ -99,7 +106,8 @@ pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Sta
 /// Plans that `person` stands here because somebody wants a handle on it.
 pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> Vec<Make> {
     let kin = std::slice::from_ref(person);
-    let mut planner = Planner { kin, stands, bodies, taker: None, made: HashMap::new(), makes: Vec::new() };
+    let mut planner =
+        Planner { kin, stands, bodies, user: &person.creds, taker: None, made: HashMap::new(), makes: Vec::new() };
     planner.need(person.pid, 8);
     for make in planner.makes.iter_mut().filter(|make| make.person.pid == person.pid) {
         make.why = Why::Handle;
@@ -112,10 +120,12 @@ pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> 
 /// # Errors
 /// `Gone` when that can make no child any more.
 pub(crate) fn plan_orphan(person: &Person, from: Pid, stands: &Stands, bodies: &Bodies) -> Result<Vec<Make>> {
-    if !stands.get(from).is_some_and(|stand| !stand.ending && !stand.stopped && stand.held == Held::Free) {
+    let able = |stand: &Stand| !stand.ending && !stand.stopped && stand.held == Held::Free;
+    if !stands.get(from).is_some_and(|stand| able(stand) && stand.may_make(&person.creds)) {
         return Err(Fault::gone(format!("let {} stand as a child of {from}: that ends", person.pid)));
     }
-    let mut planner = Planner { kin: &[], stands, bodies, taker: None, made: HashMap::new(), makes: Vec::new() };
+    let mut planner =
+        Planner { kin: &[], stands, bodies, user: &person.creds, taker: None, made: HashMap::new(), makes: Vec::new() };
     let place = match () {
         () if person.sid == person.pid => Place::Session,
         () if person.pgid == person.pid => Place::Lead,
@@ -181,7 +191,7 @@ impl Planner<'_> {
             return;
         }
         if person.sid == pid {
-            let (maker, sibling) = self.founder(pid);
+            let (maker, sibling) = self.founder(pid, &person.creds);
             self.make(Make { maker, sibling, person, why: Why::Kin, place: Place::Session });
             return;
         }
@@ -205,30 +215,41 @@ impl Planner<'_> {
     /// members have a parent in their session is no orphaned group, and must not look like one here.
     fn maker(&mut self, person: &Person) -> (Pid, bool) {
         let in_session = |planner: &Self, pid| planner.place_of(pid).1 == person.sid;
-        if self.able(person.ppid) && in_session(self, person.ppid) {
+        if self.able(person.ppid, &person.creds) && in_session(self, person.ppid) {
             return (person.ppid, false);
         }
-        if let Some((taker, _)) = self.taker.filter(|(taker, parent)| *parent == person.pid && self.able(*taker)) {
+        if let Some((taker, _)) =
+            self.taker.filter(|(taker, parent)| *parent == person.pid && self.able(*taker, &person.creds))
+        {
             if in_session(self, taker) {
                 return (taker, false);
             }
         }
-        let member = self.member(person.sid);
+        let member = self.member(person.sid, &person.creds);
         (member, member == NURSERY || person.ppid == Pid::INIT)
     }
 
-    /// Is it there, or will be, and does what it is told? One that is stopped does nothing before it is continued.
-    fn able(&self, pid: Pid) -> bool {
+    /// Is it there, or will be, and does what it is told, for a process of this user? One that is stopped does nothing before it is continued.
+    fn able(&self, pid: Pid, creds: &Creds) -> bool {
         let stays = self.stands.get(pid).is_some_and(|stand| !stand.ending && !stand.stopped);
-        self.made.contains_key(&pid) || stays
+        (self.made.contains_key(&pid) || stays) && self.may_make(pid, creds)
+    }
+
+    /// May `pid`, or who makes it, make a process of this user?
+    fn may_make(&self, pid: Pid, creds: &Creds) -> bool {
+        let mut pid = pid;
+        while let Some(make) = self.makes.iter().find(|make| make.person.pid == pid) {
+            pid = make.maker;
+        }
+        self.stands.get(pid).is_none_or(|stand| stand.may_make(creds))
     }
 
     /// Who makes the leader of session `sid`, and whether as a sibling. If the program's parent is in it and who takes orphans is not,
     /// then it was made below that.
-    fn founder(&self, sid: Pid) -> (Pid, bool) {
+    fn founder(&self, sid: Pid, creds: &Creds) -> (Pid, bool) {
         let of = |pid: Pid| self.person(pid).map(|person| person.sid).unwrap_or(self.place_of(pid).1);
         let below = |(taker, parent): &(Pid, Pid)| *taker != sid && of(*taker) != sid && of(*parent) == sid;
-        match self.taker.filter(below).filter(|(taker, _)| self.able(*taker)) {
+        match self.taker.filter(below).filter(|(taker, _)| self.able(*taker, creds)) {
             Some((taker, _)) => (taker, false),
             None => (NURSERY, true),
         }
@@ -236,20 +257,21 @@ impl Planner<'_> {
 
     /// A stand-in in session `sid`; the leader's is made if there is none. [`NURSERY`] for the session of init, and when
     /// only bodies are in it: its number is taken then, and nobody but they could have a child there.
-    fn member(&mut self, sid: Pid) -> Pid {
+    fn member(&mut self, sid: Pid, creds: &Creds) -> Pid {
         if sid.0 <= 1 {
             return NURSERY;
         }
         let stands = self.stands;
         let candidates = self.made.keys().copied().chain(stands.pids());
-        let mut members: Vec<Pid> = candidates.filter(|pid| self.able(*pid) && self.place_of(*pid).1 == sid).collect();
+        let mut members: Vec<Pid> =
+            candidates.filter(|pid| self.able(*pid, creds) && self.place_of(*pid).1 == sid).collect();
         members.sort_unstable();
         match members.iter().find(|pid| **pid == sid).or(members.first()) {
             Some(member) => *member,
-            None if self.bodies.needs(sid) => NURSERY,
+            None if self.bodies.needs(sid) || self.here(sid) => NURSERY,
             None => {
                 let (person, why) = self.leader(sid, sid);
-                let (maker, sibling) = self.founder(sid);
+                let (maker, sibling) = self.founder(sid, self.whose(&person, why));
                 self.make(Make { maker, sibling, person, why, place: Place::Session });
                 sid
             }
@@ -264,6 +286,14 @@ impl Planner<'_> {
                 let (creds, name) = (Creds::default(), b"shoal:number".to_vec());
                 (Person { pid, ppid: Pid::INIT, pgid: pid, sid, creds, name }, Why::Husk)
             }
+        }
+    }
+
+    fn whose<'p>(&'p self, person: &'p Person, why: Why) -> &'p Creds {
+        if why == Why::Husk {
+            self.user
+        } else {
+            &person.creds
         }
     }
 
@@ -286,7 +316,8 @@ impl Planner<'_> {
         let exists = exists || self.made.get(&pgid) == Some(&(pgid, sid));
         if !exists && !self.here(pgid) {
             let (person, why) = self.leader(pgid, sid);
-            let member = self.member(sid);
+            let whose = self.whose(&person, why).clone();
+            let member = self.member(sid, &whose);
             if !self.here(pgid) {
                 self.make(Make { maker: member, sibling: true, person, why, place: Place::Lead });
             }
@@ -296,7 +327,7 @@ impl Planner<'_> {
 
     /// A parent for one whose own is gone: it ends at once, and the kernel gives the program to init.
     fn step_parent(&mut self, person: &Person, session: Pid) -> Pid {
-        let maker = self.member(session);
+        let maker = self.member(session, &person.creds);
         let (creds, name) = (Creds::default(), b"shoal:orphan".to_vec());
         // The number is one of our own, given when it is made; until then the child's stands for it.
         let husk = Person { pid: STEP_PARENT, ppid: Pid::INIT, pgid: person.pgid, sid: session, creds, name };
@@ -387,6 +418,27 @@ mod tests {
         assert_eq!(planned(&person(200, 120, 200, 200), &stands), Ok(vec![(200, 150, Place::Session)]));
         stands.get_mut(Pid(150)).expect("it stands").ending = true;
         assert!(planned(&person(200, 120, 150, 100), &stands).is_err());
+    }
+
+    /// Root's shell 100 stands here as kin of ann's `shoal run` 150; what a program of root's needs, ann's process must not make.
+    #[test]
+    fn a_users_own_stand_in_makes_that_users_processes_only() {
+        let ann = Creds { uid: vocab::Ids::all(7), gid: vocab::Ids::all(7), groups: vec![] };
+        let mut stands = Stands::default();
+        stands.add(Person { creds: ann.clone(), ..person(150, 1, 150, 100) }, Why::Runner, None, Pid::INIT);
+        let of_root = person(200, 150, 200, 100);
+        let plan = super::plan(&of_root, false, &[], &stands, &Bodies::default()).expect("a plan");
+        assert_eq!(plan.parent, STEP_PARENT);
+        assert!(plan.makes.iter().all(|make| make.maker != Pid(150)), "{plan:?}");
+        let of_ann = Person { creds: ann.clone(), ..of_root.clone() };
+        let plan = super::plan(&of_ann, false, &[], &stands, &Bodies::default()).expect("a plan");
+        assert_eq!((plan.parent, makes(&plan)), (Pid(150), vec![]));
+        let handles = [of_root.clone(), of_ann.clone()].map(|one| plan_handle(&one, &stands, &Bodies::default()));
+        assert_eq!(handles.map(|makes| makes.iter().any(|make| make.maker == Pid(150))), [false, true]);
+        // What it has made is its user's as well, and no program is put in its place.
+        stands.add(of_ann, Why::Kin, Some(Pid(150)), Pid(150));
+        assert!(stands.get(Pid(200)).is_some_and(|stand| stand.apart() && !stand.may_make(&of_root.creds)));
+        assert!(super::plan(&of_root, false, &[], &stands, &Bodies::default()).is_err());
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Agent {
         if self.stands.takes_orphans(pid) {
             self.ghosts.command(pid, Command::Subreaper(true));
         }
-        if self.stands.get(pid).is_some_and(|stand| !stand.apart) {
+        if self.stands.get(pid).is_some_and(|stand| !stand.apart()) {
             self.ghosts.command(pid, Command::Groups { list, count });
         }
         let creds = &make.person.creds;

@@ -143,7 +143,7 @@ impl Agent {
                     Ok(mut prepared) => {
                         debug!(pid = %person.pid, %parent, ?place, "start: spawning");
                         let (pid, in_place) = (person.pid, parent == person.pid);
-                        let apart = self.stands.get(parent).is_some_and(|stand| stand.apart);
+                        let apart = self.stands.get(parent).is_some_and(|stand| stand.apart());
                         let by = parent;
                         let command = match (in_place, apart) {
                             (true, _) => Command::Exec(prepared.place_here()),

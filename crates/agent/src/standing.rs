@@ -301,7 +301,7 @@ impl Agent {
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else {
             return self.uplink.send(&ToFront::StandInFollowed { pid });
         };
-        let apart = stand.apart;
+        let apart = stand.apart();
         let before = std::mem::replace(&mut stand.person, person.clone());
         let mut commands = Vec::new();
         if person.sid != before.sid && person.sid == pid {

@@ -1,7 +1,7 @@
 //! Who stands on this node for a process that is elsewhere.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use vocab::Pid;
+use vocab::{Creds, Pid};
 use wire::event::{Person, Usage};
 
 /// Why a stand-in is here, which decides how long it stays.
@@ -33,8 +33,8 @@ pub(crate) enum Held {
 pub(crate) struct Stand {
     pub(crate) person: Person,
     pub(crate) why: Why,
-    /// Its memory is not the agent's: it is a `shoal run`, or was made by one.
-    pub(crate) apart: bool,
+    /// Whose its memory is, when that is not the agent's: it is a `shoal run`, or was made by one. What it says and does is its user's word.
+    pub(crate) owner: Option<Creds>,
     /// Its parent on this node, which has to wait for it.
     pub(crate) native_parent: Pid,
     pub(crate) held: Held,
@@ -48,6 +48,19 @@ pub(crate) struct Stand {
     pub(crate) follows: VecDeque<u32>,
     /// What it reads its supplementary groups from when it is told to change them; kept as long as it may.
     pub(crate) groups: Vec<Box<[u32]>>,
+}
+
+impl Stand {
+    /// Its memory is not the agent's.
+    pub(crate) fn apart(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// May it make a process of this user? One that is a user's own makes that user's only: a stand-in or program is its maker's before it is
+    /// anybody else's.
+    pub(crate) fn may_make(&self, creds: &Creds) -> bool {
+        self.owner.as_ref().is_none_or(|owner| (owner.uid, owner.gid) == (creds.uid, creds.gid))
+    }
 }
 
 /// The table of stand-ins.
@@ -79,11 +92,14 @@ impl Stands {
     /// `maker` has cloned it, if a stand-in has.
     pub(crate) fn add(&mut self, person: Person, why: Why, maker: Option<Pid>, native_parent: Pid) {
         let pid = person.pid;
-        let apart = why == Why::Runner || maker.and_then(|maker| self.get(maker)).is_some_and(|stand| stand.apart);
+        let owner = match why {
+            Why::Runner => Some(person.creds.clone()),
+            _ => maker.and_then(|maker| self.get(maker)).and_then(|stand| stand.owner.clone()),
+        };
         let (ending, stopped) = (false, false);
         let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
         let usage = Usage::default();
-        let stand = Stand { person, why, apart, native_parent, held, ending, usage, stopped, follows, groups };
+        let stand = Stand { person, why, owner, native_parent, held, ending, usage, stopped, follows, groups };
         self.table.insert(pid, stand);
     }
 

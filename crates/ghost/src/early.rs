@@ -2,6 +2,7 @@
 //! number first, so it is told as held only then.
 
 use crate::command::Command;
+use crate::family::Family;
 use crate::table::{Ghosts, Happened};
 use vocab::Pid;
 
@@ -24,14 +25,32 @@ impl Ghosts {
         makers.find(|(_, g)| g.family == family && g.working.as_ref().is_some_and(clones)).map(|(pid, _)| *pid)
     }
 
-    /// May a member of `family`, told to clone `asked`, have cloned `ret`? What a stand-in says is its user's word: it must not name
-    /// somebody else's.
-    pub(crate) fn may_have_cloned(&self, family: u64, asked: Pid, ret: i64) -> bool {
-        if asked != Pid::NONE {
-            return ret == i64::from(asked.0);
+    /// May `maker`, a member of `family` that was told to clone `asked`, have cloned `ret`? What a stand-in says is its user's word, unless its
+    /// memory is ours: it must name neither somebody else's nor nobody, so the kernel is asked whose child that is.
+    pub(crate) fn has_cloned(&self, maker: Pid, family: u64, asked: Pid, sibling: bool, ret: i64) -> bool {
+        let Ok(child) = i32::try_from(ret).map(Pid) else { return false };
+        let other = self.ghosts.get(&child).is_some_and(|ghost| ghost.family != family);
+        if other || (asked != Pid::NONE && asked != child) {
+            return false;
         }
-        let known = |pid: Pid| self.ghosts.get(&pid).is_some_and(|ghost| ghost.family != family);
-        i32::try_from(ret).is_ok_and(|pid| !known(Pid(pid)))
+        self.families.get(&family).is_some_and(Family::is_ours) || self.is_child(maker, child, sibling)
+    }
+
+    /// Does the kernel say that `child` is a child of `maker`, or (`sibling`) of its parent? `maker` waits for us, so it lives.
+    fn is_child(&self, maker: Pid, child: Pid, sibling: bool) -> bool {
+        let Some(proc) = &self.proc else { return false };
+        let parent = |pid: Pid| proc.stat(pid).ok().map(|stat| stat.ppid);
+        loop {
+            let wanted = if sibling { parent(maker) } else { Some(maker) };
+            let found = parent(child);
+            if found.is_none() || found == wanted {
+                return found.is_some();
+            }
+            // Their parent may have ended between the two looks.
+            if !sibling || parent(maker) == wanted {
+                return false;
+            }
+        }
     }
 
     /// `maker` has told what came of its command.
@@ -56,5 +75,35 @@ impl Ghosts {
             std::mem::take(&mut self.early).into_iter().partition(|early| early.maker == gone);
         self.early = others;
         happened.extend(its.into_iter().map(|early| Happened::Held { pid: early.pid }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use std::process::Command as Program;
+
+    #[test]
+    fn a_user_can_name_only_what_the_kernel_says_is_its_child() {
+        let device: OwnedFd = kern::sys::memory_file(b"").expect("a descriptor");
+        let mut ghosts = Ghosts::adopt(device);
+        ghosts.families.insert(1, Family::new(8));
+        ghosts.families.insert(2, Family::ours(8));
+        let me = Pid(std::process::id() as i32);
+        let mut child = Program::new("sleep").arg("100").spawn().expect("sleep");
+        let other = Pid(std::os::unix::process::parent_id() as i32);
+        let pid = Pid(child.id() as i32);
+        let says = |maker, family, asked, sibling, ret: Pid| {
+            ghosts.has_cloned(maker, family, asked, sibling, i64::from(ret.0))
+        };
+        assert!(says(me, 1, pid, false, pid) && says(me, 1, Pid::NONE, false, pid));
+        assert!(!says(me, 1, Pid(4711), false, pid), "not what was asked");
+        assert!(!says(me, 1, Pid::NONE, false, other) && !says(me, 1, Pid::NONE, false, Pid::INIT));
+        assert!(!says(me, 1, Pid::NONE, false, Pid(4_194_303)), "nobody");
+        assert!(says(pid, 1, Pid::NONE, true, pid) && !says(me, 1, Pid::NONE, true, pid));
+        assert!(says(me, 2, Pid(4_194_303), false, Pid(4_194_303)), "our own word");
+        child.kill().and_then(|()| child.wait()).expect("my child");
+        assert!(!says(me, 1, pid, false, pid), "it is gone");
     }
 }

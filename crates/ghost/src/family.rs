@@ -8,12 +8,23 @@ pub(crate) struct Family {
     /// Slots from here on were never used. 0 belongs to the first member.
     fresh: u32,
     count: u32,
+    /// Its memory is this process's.
+    ours: bool,
 }
 
 impl Family {
     /// `count` slots, the first of them taken.
     pub(crate) fn new(count: u32) -> Family {
-        Family { free: Vec::new(), fresh: 1, count }
+        Family { free: Vec::new(), fresh: 1, count, ours: false }
+    }
+
+    /// The same, in our own memory.
+    pub(crate) fn ours(count: u32) -> Family {
+        Family { ours: true, ..Family::new(count) }
+    }
+
+    pub(crate) fn is_ours(&self) -> bool {
+        self.ours
     }
 
     /// A member tells how many slots there are, and the highest that was ever used: a daemon before this one may have given those.

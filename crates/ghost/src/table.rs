@@ -5,6 +5,7 @@ use crate::early::Early;
 use crate::family::Family;
 use crate::life::{next, Input, State};
 use kern::fuse::{Device, Request};
+use kern::proc::Proc;
 use kern::standin::{here::Slots, Hold};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -64,7 +65,8 @@ const RESENT: u64 = 1 << 63;
 pub struct Ghosts {
     pub(crate) device: Device,
     pub(crate) ghosts: HashMap<Pid, Ghost>,
-    families: HashMap<u64, Family>,
+    pub(crate) families: HashMap<u64, Family>,
+    pub(crate) proc: Option<Proc>,
     pub(crate) uniques: HashMap<u64, Pid>,
     expected: HashSet<Pid>,
     next_family: u64,
@@ -103,6 +105,7 @@ impl Ghosts {
             device,
             ghosts: HashMap::new(),
             families: HashMap::new(),
+            proc: Proc::open("/proc").ok(),
             uniques: HashMap::new(),
             expected: HashSet::new(),
             next_family: u64::from(start) << 32 | 1,
@@ -217,7 +220,7 @@ impl Ghosts {
     ) -> Result<Pid> {
         let (file, fh) = self.open_own(path)?;
         let first = kern::standin::here::make_first(slots, &file, pid, name.bytes())?;
-        self.families.insert(fh, Family::new(slots.count()));
+        self.families.insert(fh, Family::ours(slots.count()));
         self.ghosts.insert(first, Ghost::coming(fh, Some(0)));
         self.close_own(file, happened)?;
         Ok(first)
@@ -319,8 +322,8 @@ impl Ghosts {
         ghost.working = None;
         let family = ghost.family;
         let mut ret = hold.ret;
-        if let (Command::Clone { pid: asked, .. }, Some(slot)) = (command, slot) {
-            if ret > 0 && !self.may_have_cloned(family, asked, ret) {
+        if let (Command::Clone { pid: asked, sibling, .. }, Some(slot)) = (command, slot) {
+            if ret > 0 && !self.has_cloned(pid, family, asked, sibling, ret) {
                 warn!(%pid, %asked, ret, "says that it has cloned what it has not");
                 ret = -i64::from(EPERM);
             }
