@@ -9,6 +9,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("user_runs", user_runs),
     ("user_kills", user_kills),
     ("user_cannot_use_our_files", user_cannot_use_our_files),
+    ("user_is_not_given_what_is_roots", user_is_not_given_what_is_roots),
     ("user_cannot_look_into_a_stand_in", user_cannot_look_into_a_stand_in),
 ];
 
@@ -100,5 +101,19 @@ fn user_cannot_look_into_a_stand_in(place: &Place) -> Res<End> {
     s.prints(&looked, "61001")?;
     let called = format!("{ANN} bash -c \"shoal run -n 0 -- perl -e '{}'; echo done\"", call.replace('$', "\\$"));
     s.prints(&called, "done")?;
+    Ok(End::Passed)
+}
+
+/// A program of ann's on node 1, whose `shoal run` stands on node 0, becomes root and starts one on node 0: not by ann's process there.
+fn user_is_not_given_what_is_roots(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_is_not_given_what_is_roots", 2)?;
+    let bash = place.fresh("rootbash").display().to_string();
+    s.ok(&format!("cp /bin/bash {bash}; chmod 4755 {bash}"))?;
+    let show = "perl -e \\\"print qq($> ), getppid\\\"";
+    let as_whom = |options: &str| format!("{ANN} shoal run -n 1 {bash} {options} -c \"shoal run -n 0 {show}; true\"");
+    s.prints(&format!("shoal run -n 0 bash -c '{}; true'", as_whom("-p")), "0 1")?;
+    // As ann's, it is the child of what stands there for its parent.
+    let got = s.ok(&format!("shoal run -n 0 bash -c '{}; true'", as_whom("")))?;
+    holds(&format!("ann's own is: {got}"), got.starts_with("61001 ") && !got.ends_with(" 1"))?;
     Ok(End::Passed)
 }

@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use crate::checks::What;
 use crate::errno::EEXIST;
+use crate::stands::{Held, Stand};
 use ghost::Command;
 use kern::clock::monotonic_us;
 use kern::{pidfd, send_as};
@@ -19,7 +20,11 @@ pub(crate) struct Sending {
     info: SigInfo,
     thread: Option<Pid>,
     later: VecDeque<(SigInfo, Option<Pid>)>,
+    since_us: u64,
 }
+
+/// A stand-in that has not sent in this time, in microseconds, is not waited for: it is stopped, or its user's own.
+const PATIENCE_US: u64 = 1_000_000;
 
 impl Agent {
     /// Gives `info` to body `target`, or to its thread `thread`. The front end has checked permission.
@@ -52,13 +57,14 @@ impl Agent {
         if sender.0 <= 1 {
             return plain(target, info.sig);
         }
-        if info.sig != Sig::KILL && self.stands.get(sender).is_some_and(|stand| !stand.ending && !stand.stopped) {
+        if info.sig != Sig::KILL && self.sends_at_once(sender) {
             let sig = info.sig.number();
             let command = match thread {
                 None => Command::Kill { target, sig },
                 Some(tid) => Command::Tgkill { pid: target, tid, sig },
             };
-            self.sending.insert(target, Sending { sender, info: *info, thread, later: VecDeque::new() });
+            let since_us = monotonic_us();
+            self.sending.insert(target, Sending { sender, info: *info, thread, later: VecDeque::new(), since_us });
             self.ghosts.command(sender, command);
             return Ok(());
         }
@@ -76,6 +82,12 @@ impl Agent {
         }
     }
 
+    /// Is there a stand-in of it that does what it is told, as far as we know?
+    fn sends_at_once(&self, sender: Pid) -> bool {
+        let able = |stand: &Stand| !stand.ending && !stand.stopped && stand.held == Held::Free;
+        self.stands.get(sender).is_some_and(able) && !self.ghosts.spawns(sender)
+    }
+
     /// A stand-in has sent what it was told to.
     pub(crate) fn sent(&mut self, sender: Pid, target: Pid) {
         if self.sending.get(&target).is_some_and(|sending| sending.sender == sender) {
@@ -87,14 +99,37 @@ impl Agent {
     pub(crate) fn sends_no_more(&mut self, sender: Pid) {
         let its = |(target, sending): (&Pid, &Sending)| (sending.sender == sender).then_some(*target);
         for target in self.sending.iter().filter_map(its).collect::<Vec<_>>() {
-            if let Some(Sending { info, thread, .. }) = self.sending.get(&target) {
-                let info = SigInfo { code: SigInfo::SI_QUEUE, ..*info };
-                if let Err(errno) = queue(thread.unwrap_or(target), thread.is_some(), &info) {
-                    debug!(%target, sig = %info.sig, errno, "signal not delivered");
-                }
-            }
-            self.send_later(target);
+            self.send_without(target);
         }
+    }
+
+    /// Stand-ins that were told to send and have not done so in time.
+    pub(crate) fn send_late(&mut self, now: u64) {
+        let late = |(target, s): (&Pid, &Sending)| (s.since_us + PATIENCE_US <= now).then_some(*target);
+        for target in self.sending.iter().filter_map(late).collect::<Vec<_>>() {
+            self.send_without(target);
+        }
+    }
+
+    /// When [`Agent::send_late`] has something to do next.
+    pub(crate) fn send_at(&self) -> Option<u64> {
+        self.sending.values().map(|sending| sending.since_us + PATIENCE_US).min()
+    }
+
+    /// The signal that a stand-in was to send comes from us, with the sender that it was to have.
+    fn send_without(&mut self, target: Pid) {
+        let Some(Sending { sender, info, thread, .. }) = self.sending.get(&target) else { return };
+        let (sender, info, thread) = (*sender, SigInfo { code: SigInfo::SI_QUEUE, ..*info }, *thread);
+        let sends = |command: &Command| match command {
+            Command::Kill { target: whom, .. } => *whom == target,
+            Command::Tgkill { pid, .. } => *pid == target,
+            _ => false,
+        };
+        self.ghosts.take_back(sender, sends);
+        if let Err(errno) = queue(thread.unwrap_or(target), thread.is_some(), &info) {
+            debug!(%target, sig = %info.sig, errno, "signal not delivered");
+        }
+        self.send_later(target);
     }
 
     /// What came for `target` meanwhile.

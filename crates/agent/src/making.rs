@@ -4,15 +4,23 @@
 use crate::agent::Agent;
 use crate::errno::ESRCH;
 use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
-use crate::starts::{Phase, Spawning, Work};
+use crate::starts::{Making, Phase, Spawning, Work};
 use ghost::{Command, Name, Outcome};
+use kern::clock::monotonic_us;
 use tracing::warn;
 use vocab::{Fault, Pid};
 use wire::event::Person;
 
+/// After this time, in microseconds, others go ahead of a start that waits for a stand-in; and after this it has failed.
+const PARK_US: u64 = 20_000;
+const GIVE_UP_US: u64 = 5_000_000;
+
 impl Agent {
     /// Makes the next stand-in of the start that is being made, or hands over the program.
     pub(crate) fn make_next(&mut self) {
+        if self.starts.making.as_ref().is_some_and(|making| making.stale) {
+            return self.plan_again();
+        }
         let Some(making) = &mut self.starts.making else { return };
         let next = making.makes.pop_front();
         let by = next.as_ref().map_or(making.parent, |make| make.maker);
@@ -29,26 +37,76 @@ impl Agent {
             let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
             self.stands.add(make.person.clone(), make.why, Some(maker), parent);
         }
-        making.phase = Phase::Cloning(make);
+        (making.phase, making.since_us) = (Phase::Cloning(make), monotonic_us());
         self.ghosts.command(maker, command);
     }
 
     /// What was planned cannot be made, because somebody has ended that it needs.
     fn plan_again(&mut self) {
         let Some(making) = self.starts.making.take() else { return };
+        let work = self.unmade(making);
+        self.starts.queue.push_front(work);
+        self.next_start();
+    }
+
+    /// What is being made for this is not to be expected any more.
+    fn unmade(&mut self, making: Making) -> Work {
         if let Phase::Cloning(make) = making.phase {
             if self.proc.stat(make.person.pid).is_err() {
                 self.stands.remove(make.person.pid);
             }
         }
-        self.starts.queue.push_front(making.work);
-        self.next_start();
+        making.work
+    }
+
+    /// Others do not wait for a stand-in that does not answer, because it is stopped or its user's own; who needs it does, for a while.
+    pub(crate) fn park_late(&mut self, now: u64) {
+        if self.starts.making.as_ref().is_some_and(|making| making.since_us + PARK_US <= now) {
+            if let Some(making) = self.starts.making.take() {
+                self.starts.parked.push(Making { stale: true, ..making });
+            }
+            self.next_start();
+        }
+        let late = |making: &Making| making.since_us + GIVE_UP_US <= now;
+        while let Some(at) = self.starts.parked.iter().position(late) {
+            let making = self.starts.parked.remove(at);
+            let doing = format!("start {}: a stand-in that it needs does not answer", making.work.pid());
+            let work = self.unmade(making);
+            self.work_failed(work, Fault::gone(doing));
+            self.next_start();
+        }
+    }
+
+    /// When [`Agent::park_late`] has something to do next.
+    pub(crate) fn park_at(&self) -> Option<u64> {
+        let making = self.starts.making.iter().map(|making| making.since_us + PARK_US);
+        making.chain(self.starts.parked.iter().map(|making| making.since_us + GIVE_UP_US)).min()
+    }
+
+    /// Whoever waits for this answer is on, and what was being made meanwhile is parked.
+    fn resume(&mut self, pid: Pid, command: &Command) -> bool {
+        let is = |making: &Making| making.is_answered_by(pid, command);
+        if self.starts.making.as_ref().is_some_and(is) {
+            return true;
+        }
+        let Some(at) = self.starts.parked.iter().position(is) else { return false };
+        let making = self.starts.parked.remove(at);
+        if let Some(other) = self.starts.making.replace(making) {
+            self.starts.parked.push(Making { stale: true, ..other });
+        }
+        true
     }
 
     /// A stand-in has ended, and will not report what it was told.
     pub(crate) fn maker_gone(&mut self, pid: Pid) {
         if self.starts.making.as_ref().is_some_and(|making| making.waits_for(pid)) {
             self.plan_again();
+        }
+        while let Some(at) = self.starts.parked.iter().position(|making| making.waits_for(pid)) {
+            let making = self.starts.parked.remove(at);
+            let work = self.unmade(making);
+            self.starts.queue.push_front(work);
+            self.next_start();
         }
         let lost = |(child, s): (&Pid, &Spawning)| (s.parent == pid && !s.in_place && !s.started).then_some(*child);
         let lost: Vec<Pid> = self.starts.spawning.iter().filter_map(lost).collect();
@@ -64,6 +122,12 @@ impl Agent {
 
     /// A stand-in has done a command that makes or dresses one.
     pub(crate) fn made(&mut self, pid: Pid, outcome: &Outcome) {
+        if !self.resume(pid, &outcome.command) {
+            if let (Command::Clone { .. }, 1..) = (outcome.command, outcome.ret) {
+                self.unwanted(Pid(outcome.ret as i32));
+            }
+            return;
+        }
         let Some(making) = &mut self.starts.making else { return };
         match std::mem::replace(&mut making.phase, Phase::Idle) {
             Phase::Cloning(make) if matches!(outcome.command, Command::Clone { .. }) => {
@@ -79,6 +143,13 @@ impl Agent {
                 }
             }
             phase => making.phase = phase,
+        }
+    }
+
+    /// A stand-in that nobody waits for any more.
+    fn unwanted(&mut self, pid: Pid) {
+        if !self.stands.has(pid) {
+            self.ghosts.command(pid, Command::Exit(0));
         }
     }
 
@@ -122,7 +193,7 @@ impl Agent {
             if making.parent == STEP_PARENT {
                 making.parent = pid;
             }
-            making.phase = Phase::Dressing { pid, left, _groups: groups };
+            (making.phase, making.since_us) = (Phase::Dressing { pid, left, _groups: groups }, monotonic_us());
         }
     }
 }

@@ -66,6 +66,12 @@ impl Agent {
         if self.asks.due_us().is_some_and(|due| due <= now) {
             self.expire_asks();
         }
+        if self.park_at().is_some_and(|due| due <= now) {
+            self.park_late(now);
+        }
+        if self.send_at().is_some_and(|due| due <= now) {
+            self.send_late(now);
+        }
         self.beat();
         self.let_go();
         self.trace_no_more();
@@ -112,6 +118,8 @@ impl Agent {
             self.uplink.up().then_some(self.next_beat_us),
             self.checks.next_us(),
             self.asks.due_us(),
+            self.park_at(),
+            self.send_at(),
             self.let_go_at(),
             self.usages.due_us(),
             self.ghosts.late().then_some(now + LOOK_AFTER_US),

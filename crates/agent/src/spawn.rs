@@ -2,12 +2,13 @@
 
 use crate::agent::Agent;
 use crate::errno::{EIO, ENOENT, ESRCH};
-use crate::kin::{self, Place};
+use crate::kin::{self, Place, Plan};
 use crate::setup::Prepared;
 use crate::stands::Why;
 use crate::starts::{Making, Phase, Spawning, Start, Work};
 use crate::streams::{ChildEnds, Open, To};
 use ghost::{Command, Outcome};
+use kern::clock::monotonic_us;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tracing::{debug, info, warn};
 use vocab::{Fault, Pid, Result};
@@ -68,34 +69,46 @@ impl Agent {
     /// Goes on with the oldest start that waits, if none is being made.
     pub(crate) fn next_start(&mut self) {
         while self.starts.making.is_none() {
-            // Its parent, or the leader of its group, is about to be a body: then it is planned with that.
-            let waits = self.starts.queue.front().is_some_and(|work| self.starts.follows_another(work));
-            let Some(work) = (if waits { None } else { self.starts.queue.pop_front() }) else { return };
-            let planned = match &work {
-                Work::Program(start) => {
-                    let Start { person, kin, ends, .. } = &**start;
-                    kin::plan(person, ends.terminal, kin, &self.stands, &self.bodies)
-                        .map(|plan| (plan.makes, plan.parent, plan.place))
-                }
-                Work::Handle { person } => {
-                    Ok((kin::plan_handle(person, &self.stands, &self.bodies), Pid::NONE, Place::Stay))
-                }
-                Work::Orphan { person, from } => kin::plan_orphan(person, *from, &self.stands, &self.bodies)
-                    .map(|makes| (makes, Pid::NONE, Place::Stay)),
-            };
+            let Some((work, planned)) = self.take_work() else { return };
             match planned {
-                // The number of one that has ended is free once its parent here has waited for it.
-                Ok((makes, ..)) if makes.iter().any(|make| self.stands.leaves(make.person.pid)) => {
-                    self.starts.queue.push_front(work);
-                    return;
-                }
-                Ok((makes, parent, place)) => {
+                Ok(Plan { makes, parent, place }) => {
+                    let (phase, since_us) = (Phase::Idle, monotonic_us());
                     let makes = makes.into();
-                    self.starts.making = Some(Making { work, makes, parent, place, phase: Phase::Idle });
+                    self.starts.making = Some(Making { work, makes, parent, place, phase, since_us, stale: false });
                     self.make_next();
                 }
                 Err(fault) => self.work_failed(work, fault),
             }
+        }
+    }
+
+    /// The oldest that waits for nobody, and its plan. When its parent, or the leader of its group, is about to be a body, it is planned with
+    /// that; and the number of one that has ended is free once its parent here has waited for it.
+    fn take_work(&mut self) -> Option<(Work, Result<Plan>)> {
+        let mut before = self.starts.parked_pids();
+        for at in 0..self.starts.queue.len() {
+            let work = &self.starts.queue[at];
+            if !self.starts.waits(work, &before) {
+                let planned = self.planned(work);
+                let leaves = |plan: &Plan| plan.makes.iter().any(|make| self.stands.leaves(make.person.pid));
+                if !planned.as_ref().is_ok_and(leaves) {
+                    return self.starts.queue.remove(at).map(|work| (work, planned));
+                }
+            }
+            before.insert(work.pid());
+        }
+        None
+    }
+
+    fn planned(&self, work: &Work) -> Result<Plan> {
+        let alone = |makes| Plan { makes, parent: Pid::NONE, place: Place::Stay };
+        match work {
+            Work::Program(start) => {
+                let Start { person, kin, ends, .. } = &**start;
+                kin::plan(person, ends.terminal, kin, &self.stands, &self.bodies)
+            }
+            Work::Handle { person } => Ok(alone(kin::plan_handle(person, &self.stands, &self.bodies))),
+            Work::Orphan { person, from } => kin::plan_orphan(person, *from, &self.stands, &self.bodies).map(alone),
         }
     }
 

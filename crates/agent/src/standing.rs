@@ -233,6 +233,7 @@ impl Agent {
         if let Some(stand) = self.stands.get_mut(pid) {
             stand.stopped = true;
         }
+        self.sends_no_more(pid);
         match self.stands.get(pid).map(|stand| stand.held) {
             Some(Held::Caught) => {
                 self.held(pid, Held::Free);

@@ -3,13 +3,15 @@
 //! | state of a start | next |
 //! |---|---|
 //! | queued | its turn: planned |
-//! | making | every stand-in made: spawning; one failed: not started; one that it needs ended: queued |
+//! | making | every stand-in made: spawning; one failed: not started; one that it needs ended: queued; one does not answer: parked |
+//! | parked | it answers: making; not in time: not started |
 //! | spawning | exec'd: a body; failed, or the parent's stand-in was killed: not started |
 
-use crate::kin::{Make, Place};
+use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
 use crate::setup::Prepared;
 use crate::streams::{ChildEnds, StreamsId};
-use std::collections::{HashMap, VecDeque};
+use ghost::Command;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use vocab::Pid;
 use wire::event::Person;
@@ -46,6 +48,13 @@ impl Work {
             Work::Handle { person } | Work::Orphan { person, .. } => person.pid,
         }
     }
+
+    /// Who must not be on its way when this is planned: parent and leaders of a program, the process itself of what is to stand.
+    fn kin(&self) -> Vec<Pid> {
+        let Work::Program(start) = self else { return vec![self.pid()] };
+        let person = &start.person;
+        [person.ppid, person.pgid, person.sid].into_iter().filter(|pid| *pid != person.pid).collect()
+    }
 }
 
 /// The work whose stand-ins are being made.
@@ -55,6 +64,10 @@ pub(crate) struct Making {
     pub(crate) parent: Pid,
     pub(crate) place: Place,
     pub(crate) phase: Phase,
+    /// When the phase began (monotonic).
+    pub(crate) since_us: u64,
+    /// It was parked: what its plan was made from may have changed.
+    pub(crate) stale: bool,
 }
 
 impl Making {
@@ -65,6 +78,22 @@ impl Making {
             Phase::Cloning(make) => make.maker == who,
             Phase::Dressing { pid, .. } => *pid == who,
         }
+    }
+
+    /// Is this what it waits for?
+    pub(crate) fn is_answered_by(&self, who: Pid, command: &Command) -> bool {
+        match (&self.phase, command) {
+            (Phase::Cloning(make), Command::Clone { pid, .. }) => {
+                let asked = if make.person.pid == STEP_PARENT { Pid::NONE } else { make.person.pid };
+                (make.maker == who || make.maker == NURSERY) && *pid == asked
+            }
+            (Phase::Dressing { pid, .. }, command) => *pid == who && !matches!(command, Command::Clone { .. }),
+            _ => false,
+        }
+    }
+
+    fn uses(&self, pid: Pid) -> bool {
+        self.waits_for(pid) || self.parent == pid || self.makes.iter().any(|make| make.maker == pid)
     }
 }
 
@@ -99,6 +128,8 @@ pub(crate) struct Spawning {
 pub(crate) struct Starts {
     pub(crate) queue: VecDeque<Work>,
     pub(crate) making: Option<Making>,
+    /// They wait for a stand-in that has not answered for a while: its user's own, or stopped. Others do not wait for that.
+    pub(crate) parked: Vec<Making>,
     pub(crate) spawning: HashMap<Pid, Spawning>,
     /// The last number of [`Spawning::image`]: a parent reads its files in the order of their numbers.
     pub(crate) images: u64,
@@ -109,19 +140,27 @@ impl Starts {
     /// Is a program under this number on its way?
     pub(crate) fn has(&self, pid: Pid) -> bool {
         self.spawning.contains_key(&pid)
-            || self.making.as_ref().is_some_and(|making| making.work.pid() == pid)
+            || self.makings().any(|making| making.work.pid() == pid)
             || self.queue.iter().any(|work| work.pid() == pid)
     }
 
-    pub(crate) fn follows_another(&self, work: &Work) -> bool {
-        let Work::Program(start) = work else { return self.is_starting(work.pid()) };
-        let person = &start.person;
-        [person.ppid, person.pgid, person.sid].into_iter().any(|pid| pid != person.pid && self.is_starting(pid))
+    fn makings(&self) -> impl Iterator<Item = &Making> {
+        self.making.iter().chain(&self.parked)
+    }
+
+    /// Must this wait for one of its kin that is on its way itself, or for one of these?
+    pub(crate) fn waits(&self, work: &Work, before: &HashSet<Pid>) -> bool {
+        before.contains(&work.pid()) || work.kin().iter().any(|pid| before.contains(pid) || self.is_starting(*pid))
+    }
+
+    /// What is parked: who depends on it waits too.
+    pub(crate) fn parked_pids(&self) -> HashSet<Pid> {
+        self.parked.iter().map(|making| making.work.pid()).collect()
     }
 
     /// Is it a new stand-in that is being told what it is?
     pub(crate) fn dresses(&self, pid: Pid) -> bool {
-        matches!(&self.making, Some(Making { phase: Phase::Dressing { pid: who, .. }, .. }) if *who == pid)
+        self.makings().any(|making| matches!(making.phase, Phase::Dressing { pid: who, .. } if who == pid))
     }
 
     /// Is its stand-in to become the program itself?
@@ -136,7 +175,7 @@ impl Starts {
 
     /// A process elsewhere has ended: nothing is to be made for it any more.
     pub(crate) fn forget_kin(&mut self, pid: Pid) {
-        let making = self.making.iter_mut().map(|making| &mut making.work);
+        let making = self.making.iter_mut().chain(&mut self.parked).map(|making| &mut making.work);
         for work in self.queue.iter_mut().chain(making) {
             if let Work::Program(start) = work {
                 start.kin.retain(|person| person.pid != pid);
@@ -147,6 +186,7 @@ impl Starts {
     /// Does a start need this stand-in?
     pub(crate) fn needs(&self, pid: Pid) -> bool {
         self.making.is_some()
+            || self.parked.iter().any(|making| making.uses(pid))
             || self
                 .spawning
                 .values()

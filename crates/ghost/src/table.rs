@@ -137,6 +137,28 @@ impl Ghosts {
         self.ghosts.contains_key(&pid)
     }
 
+    /// Takes back the oldest command to `pid` for which `which` holds; false when it has been given, and is being done or will be.
+    pub fn take_back(&mut self, pid: Pid, which: impl Fn(&Command) -> bool) -> bool {
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return false };
+        // One that holds has not seen what it was given last: it came back with EINTR instead.
+        let unseen = matches!(ghost.state, State::Held | State::Caught);
+        if ghost.working.is_some_and(|(_, command, _)| unseen && which(&command)) {
+            ghost.working = None;
+            return true;
+        }
+        let at = ghost.queue.iter().position(which);
+        at.is_some_and(|at| ghost.queue.remove(at).is_some())
+    }
+
+    /// Is it starting a program, or will it? That takes as long as the program's file takes to be read.
+    pub fn spawns(&self, pid: Pid) -> bool {
+        let spawns = |command: &Command| matches!(command, Command::Spawn(_));
+        let is = |ghost: &Ghost| {
+            ghost.working.is_some_and(|(_, command, _)| spawns(&command)) || ghost.queue.iter().any(spawns)
+        };
+        self.ghosts.get(&pid).is_some_and(is)
+    }
+
     pub fn len(&self) -> usize {
         self.ghosts.len()
     }

@@ -12,6 +12,9 @@ fn main() {
     if args.get(1).is_some_and(|word| word == "node") {
         return node(&args[2..]);
     }
+    if args.get(1).is_some_and(|word| word == "mute") {
+        return scenes::mute::client(&args[2]);
+    }
     let wanted = args.iter().skip(1).find(|word| !word.starts_with('-'));
     let scenes = scenes::ALL.iter().filter(|(name, _)| wanted.is_none_or(|part| name.contains(part.as_str())));
     let mut count = 0;

@@ -1,5 +1,7 @@
 //! What a node does, one scene each.
 
+pub(crate) mod mute;
+
 use crate::front::{person, Front, LEASE};
 use vocab::{Exit, Pid, Sig, SigInfo};
 use wire::event::BodyEvent;
@@ -20,6 +22,7 @@ pub(crate) const ALL: &[(&str, Scene)] = &[
     ("a_new_link_within_the_time_loses_nothing", a_new_link_within_the_time_loses_nothing),
     ("leases_follow_each_other_and_are_gone_through_again", leases_follow_each_other),
     ("a_handle_on_somebody_elsewhere_is_a_stand_in", a_handle_on_somebody_elsewhere),
+    ("a_stand_in_that_does_not_answer_holds_up_nobody_else", mute::holds_up_nobody_else),
     ("questions_go_to_the_front_end_and_answers_come_back", questions_go_to_the_front_end),
     ("an_agent_that_hangs_is_killed_in_time", an_agent_that_hangs_is_killed),
     ("when_beats_stop_everything_dies_and_the_node_joins_again", when_beats_stop_everything_dies),
