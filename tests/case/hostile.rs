@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-pub(crate) const SCENES: &[Scene] = &[("siginfo_that_does_not_answer", siginfo_that_does_not_answer)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("siginfo_that_does_not_answer", siginfo_that_does_not_answer),
+    ("strangers_keep_nobody_out", strangers_keep_nobody_out),
+];
 
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
 const BOB: &str = "setpriv --reuid 61002 --regid 61002 --clear-groups";
@@ -61,5 +64,30 @@ fn siginfo_that_does_not_answer(place: &Place) -> Res<End> {
     stuck.end()?;
     target.end()?;
     s.prints("shoal run -n 0 echo well", "well")?;
+    Ok(End::Passed)
+}
+
+/// Somebody without the key opens connections to the front end's port all the time, and says nothing.
+fn strangers_keep_nobody_out(place: &Place) -> Res<End> {
+    const CROWD: &str = "import re, socket, subprocess, sys, time\n\
+        import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8000, 8000))\n\
+        port = re.search(r'(\\d+\\.\\d+\\.\\d+\\.\\d+):(\\d+)', open('/run/shoal/shoal.toml').read())\n\
+        to, held, end = (port[1], int(port[2])), [], time.time() + 8\n\
+        while time.time() < end:\n    \
+            one = socket.socket(); one.connect(to); held.append(one)\n    \
+            if len(held) == 4000: print('many', flush=True)\n    \
+            if len(held) > 4000: held.pop(0).close(); time.sleep(0.0005)";
+    let s = Sandbox::new(place, "strangers_keep_nobody_out", 2)?;
+    let script = place.fresh("crowd.py");
+    std::fs::write(&script, CROWD).doing("write a script")?;
+    let crowd = s.start(&format!("python3 {}", script.display()));
+    let start = Instant::now();
+    while start.elapsed() < LONG_ENOUGH {
+        s.prints("shoal run -n 0 echo well", "well")?;
+        s.prints("shoal run -n 0 shoal run -n 1 echo well", "well")?;
+    }
+    let outcome = crowd.end()?;
+    holds(&format!("there were many: {}", outcome.text()), outcome.out == "many\n")?;
+    s.prints("shoal nodes | grep -c up", "2")?;
     Ok(End::Passed)
 }

@@ -4,7 +4,8 @@
 use crate::agent::{Agent, Token};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
-use kern::sock::{accept, peer_credentials, peer_groups};
+use kern::sock::{accept, peer_address, peer_credentials, peer_groups};
+use link::crowd::Crowd;
 use link::preamble::{Greeting, Preamble};
 use link::Plain;
 use std::collections::HashMap;
@@ -18,8 +19,6 @@ use wire::run::Caller;
 
 /// More clients at once are not taken.
 const MOST_CLIENTS: usize = 4096;
-/// Connections to the channel port that have not said yet what they are.
-const MOST_GREETINGS: usize = 1024;
 const GREETING_US: u64 = 5_000_000;
 /// How long a channel may be here before the answer that tells whose it is.
 const UNCLAIMED_US: u64 = 5_000_000;
@@ -41,12 +40,14 @@ pub(crate) struct Asks {
     channels: OwnedFd,
     clients: HashMap<u32, Client>,
     greetings: HashMap<u32, Greeting>,
+    /// Those that have not said yet what they are, and those that nobody waits for.
+    crowd: Crowd<u32>,
     next: u32,
     questions: HashMap<u64, u32>,
     next_question: u64,
     wanted: HashMap<[u8; 16], Wanted>,
-    /// Nobody waits for them yet: until when they are kept.
-    unclaimed: HashMap<[u8; 16], (OwnedFd, u64)>,
+    /// Nobody waits for them yet: until when they are kept, and which of the crowd they are.
+    unclaimed: HashMap<[u8; 16], (OwnedFd, u64, u32)>,
 }
 
 impl Asks {
@@ -65,6 +66,7 @@ impl Asks {
             channels,
             clients: HashMap::new(),
             greetings: HashMap::new(),
+            crowd: Crowd::default(),
             next: 0,
             questions: HashMap::new(),
             next_question: 0,
@@ -74,10 +76,17 @@ impl Asks {
         Ok((asks, port))
     }
 
+    /// Closes one of the crowd.
+    fn turn_away(&mut self, number: u32) {
+        self.crowd.leave(number);
+        self.greetings.remove(&number);
+        self.unclaimed.retain(|_, (_, _, which)| *which != number);
+    }
+
     /// When something has waited long enough (monotonic).
     pub(crate) fn due_us(&self) -> Option<u64> {
         let greetings = self.greetings.values().map(Greeting::deadline_us);
-        greetings.chain(self.unclaimed.values().map(|(_, until)| *until)).min()
+        greetings.chain(self.unclaimed.values().map(|(_, until, _)| *until)).min()
     }
 }
 
@@ -215,8 +224,8 @@ impl Agent {
         self.answer_client(number, &answer);
         let here: Vec<[u8; 16]> = self.asks.unclaimed.keys().copied().collect();
         for token in here.into_iter().filter(|token| self.asks.wanted.contains_key(token)).collect::<Vec<_>>() {
-            if let Some((fd, _)) = self.asks.unclaimed.remove(&token) {
-                self.channel(token, fd);
+            if let Some((fd, _, number)) = self.asks.unclaimed.remove(&token) {
+                self.channel(token, fd, number);
             }
         }
     }
@@ -232,15 +241,16 @@ impl Agent {
     /// Takes connections on the channel port.
     pub(crate) fn take_greetings(&mut self) {
         while let Some(fd) = taken(accept(self.asks.channels.as_fd())) {
-            if self.asks.greetings.len() >= MOST_GREETINGS {
-                warn!("too many connections on the channel port, one turned away");
-                continue;
-            }
+            let Ok(from) = peer_address(fd.as_fd()) else { continue };
             let number = self.asks.next;
             self.asks.next = number.wrapping_add(1);
             let greeting = Greeting::new(fd, monotonic_us() + GREETING_US);
             if self.poller.add(greeting.fd(), Token::Greeting(number).number(), Interest::READ).is_ok() {
                 self.asks.greetings.insert(number, greeting);
+                if let Some(gone) = self.asks.crowd.enter(number, from.ip()) {
+                    warn!(%from, "too many connections on the channel port, the oldest of them closed");
+                    self.asks.turn_away(gone);
+                }
             }
         }
     }
@@ -254,26 +264,28 @@ impl Agent {
                 let Some(greeting) = self.asks.greetings.remove(&number) else { return };
                 let fd = greeting.into_fd();
                 let _ = self.poller.remove(fd.as_fd());
-                self.channel(token, fd);
+                self.channel(token, fd, number);
             }
             Ok(Some(Preamble::Control)) => {
                 warn!("somebody takes this node for a front end");
-                self.asks.greetings.remove(&number);
+                self.asks.turn_away(number);
             }
             Err(fault) => {
                 warn!(%fault, "channel port");
-                self.asks.greetings.remove(&number);
+                self.asks.turn_away(number);
             }
         }
     }
 
-    fn channel(&mut self, token: [u8; 16], fd: OwnedFd) {
+    fn channel(&mut self, token: [u8; 16], fd: OwnedFd, number: u32) {
         let Some(Wanted { client, copy }) = self.asks.wanted.remove(&token) else {
-            if self.asks.unclaimed.len() < MOST_GREETINGS {
-                self.asks.unclaimed.insert(token, (fd, monotonic_us() + UNCLAIMED_US));
+            if let Some((_, _, before)) = self.asks.unclaimed.insert(token, (fd, monotonic_us() + UNCLAIMED_US, number))
+            {
+                self.asks.crowd.leave(before);
             }
             return;
         };
+        self.asks.crowd.leave(number);
         if let Some(waiting) = self.asks.clients.get_mut(&client) {
             if let Err(fault) = waiting.link.send_with(&Answer::Channel { copy }, fd) {
                 debug!(client, %fault, "local client");
@@ -285,7 +297,10 @@ impl Agent {
     /// Lets go of what has waited too long.
     pub(crate) fn expire_asks(&mut self) {
         let now = monotonic_us();
-        self.asks.unclaimed.retain(|_, (_, until)| *until > now);
+        let over = |(_, until, number): &(OwnedFd, u64, u32)| (*until <= now).then_some(*number);
+        for number in self.asks.unclaimed.values().filter_map(over).collect::<Vec<_>>() {
+            self.asks.turn_away(number);
+        }
         let late = |(number, greeting): (&u32, &Greeting)| (greeting.deadline_us() <= now).then_some(*number);
         for number in self.asks.greetings.iter().filter_map(late).collect::<Vec<_>>() {
             self.serve_greeting(number);

@@ -44,6 +44,7 @@ struct Outer {
 pub fn run(config: NodeConfig) -> Result<()> {
     std::fs::create_dir_all(&config.run_dir)
         .map_err(|e| Fault::io(&e, format!("make {}", config.run_dir.display())))?;
+    kern::own::raise_files()?;
     let own = match &config.cgroup {
         Some(_) => None,
         None => Some(claim()?),

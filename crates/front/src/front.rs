@@ -46,6 +46,8 @@ pub(crate) struct Front {
     pub(crate) leases: Leases,
     pub(crate) runs: Runs,
     pub(crate) connections: HashMap<Token, Connection>,
+    /// Those of them that have not shown the key.
+    pub(crate) crowd: link::crowd::Crowd<Token>,
     /// Connections to which something was sent since they were last flushed.
     pub(crate) dirty: HashSet<Token>,
     pub(crate) next_token: Token,
@@ -93,6 +95,7 @@ impl Front {
             showing: BTreeMap::new(),
             runs: Runs::default(),
             connections: HashMap::new(),
+            crowd: Default::default(),
             dirty: HashSet::new(),
             next_token: FIRST_CONNECTION,
             natives: HashMap::new(),
@@ -230,6 +233,9 @@ impl Front {
     /// Takes a connection off again; it closes when the returned value is dropped.
     pub(crate) fn take(&mut self, token: Token) -> Option<Connection> {
         let connection = self.connections.remove(&token)?;
+        if matches!(connection, Connection::Greeting { .. } | Connection::Joining { .. }) {
+            self.crowd.leave(token);
+        }
         let _ = self.poller.remove(connection.fd());
         self.dirty.remove(&token);
         Some(connection)

@@ -27,5 +27,6 @@ pub use config::FrontConfig;
 /// # Errors
 /// What kept it from starting: the address, the run directory, FUSE.
 pub fn run(config: FrontConfig) -> vocab::Result<()> {
+    kern::own::raise_files()?;
     front::Front::new(config)?.serve()
 }

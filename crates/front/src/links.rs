@@ -42,7 +42,11 @@ impl Front {
                 Ok(Some(fd)) => {
                     let Ok(from) = sock::peer_address(fd.as_fd()) else { continue };
                     let greeting = Greeting::new(fd, monotonic_us() + GREETING_US);
-                    self.add(Connection::Greeting { greeting, from });
+                    let Some(token) = self.add(Connection::Greeting { greeting, from }) else { continue };
+                    if let Some(gone) = self.crowd.enter(token, from.ip()) {
+                        warn!(%from, "too many connections that have not said who they are, the oldest of them closed");
+                        self.close(gone);
+                    }
                 }
                 Err(fault) => {
                     warn!("{fault}");
@@ -88,7 +92,13 @@ impl Front {
                 sock::tcp_tune(fd.as_fd(), (self.config.lost_after.as_millis() as u32).max(1000))?;
                 let link = Box::new(Secure::control_taker(fd, &self.config.key)?);
                 let deadline_us = monotonic_us() + GREETING_US;
-                self.add(Connection::Joining { link, from, deadline_us });
+                // It stays where it is among those that have not shown the key.
+                if let Some(gone) = self
+                    .add(Connection::Joining { link, from, deadline_us })
+                    .and_then(|token| self.crowd.enter(token, from.ip()))
+                {
+                    self.close(gone);
+                }
             }
             Preamble::Channel(name) => match self.runs.dialled(&name) {
                 Some((Asker::Local(client), copy)) => {

@@ -327,7 +327,8 @@ impl Ghosts {
         let handed = hold.signals != 0;
         if handed && hold.seq != ghost.seq {
             ghost.seq = hold.seq;
-            if let Some(info) = hold.info.info() {
+            // No handler is called for SIGKILL and SIGSTOP: one that says so lies.
+            if let Some(info) = hold.info.info().filter(|info| ![Sig::KILL, Sig::STOP].contains(&info.sig)) {
                 happened.push(Happened::Signal { pid, info });
             }
         }

@@ -22,6 +22,16 @@ fn limit(resource: u32) -> Result<Limit> {
     checked(ret.into(), || format!("read resource limit {resource}")).map(|_| (resource, now.rlim_cur, now.rlim_max))
 }
 
+/// Lets this process have as many descriptors open as its hard limit allows: a daemon's peers decide how many it needs.
+pub fn raise_files() -> Result<()> {
+    const FILES: u32 = libc::RLIMIT_NOFILE;
+    let (_, _, most) = limit(FILES)?;
+    let both = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: `both` lives through the call.
+    let ret = unsafe { libc::setrlimit(FILES as _, &both) };
+    checked(ret.into(), || "raise the limit of descriptors".into()).map(drop)
+}
+
 /// The niceness, -20 to 19 (getpriority(2)).
 pub fn nice() -> Result<i32> {
     // SAFETY: numbers only. The raw call gives 20 - nice, so that -1 is an error and nothing else.

@@ -16,6 +16,7 @@
 
 pub mod beat;
 mod buffer;
+pub mod crowd;
 mod framed;
 pub mod keys;
 pub mod plain;
