@@ -4,18 +4,19 @@
 //! a thread that sleeps in read(2) of our pipe or terminal wants input; so does one that has it in what it polls, which its memory tells, or
 //! for epoll(7) `/proc/PID/fdinfo`. All processes here are looked at: who inherited the input need not descend from the program any more.
 
+use kern::stat::{known, Known};
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Which file standard input is: the same for every descriptor of it, whatever its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Input {
     /// Device and inode.
-    Pipe(u64, u64),
+    Pipe((u32, u32), u64),
     /// Device number of the terminal.
-    Terminal(u64),
+    Terminal((u32, u32)),
 }
 
 /// Which ways of waiting count.
@@ -106,18 +107,18 @@ fn watched(fdinfo: &str) -> Vec<u64> {
 impl Input {
     /// Of one end of a pipe (both ends are one inode).
     pub(super) fn of_pipe(end: &OwnedFd) -> Option<Input> {
-        own(end).map(|meta| Input::Pipe(meta.dev(), meta.ino()))
+        own(end).map(|file| Input::Pipe(file.dev, file.ino))
     }
 
     /// Of the program's side of a terminal.
     pub(super) fn of_terminal(slave: &OwnedFd) -> Option<Input> {
-        own(slave).map(|meta| Input::Terminal(meta.rdev()))
+        own(slave).map(|file| Input::Terminal(file.rdev))
     }
 
     fn is(self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|meta| match self {
-            Input::Pipe(dev, ino) => meta.dev() == dev && meta.ino() == ino,
-            Input::Terminal(rdev) => meta.rdev() == rdev,
+        known(path).is_some_and(|file| match self {
+            Input::Pipe(dev, ino) => (file.dev, file.ino) == (dev, ino),
+            Input::Terminal(rdev) => file.rdev == rdev,
         })
     }
 
@@ -131,6 +132,11 @@ impl Input {
         })
     }
 
+    fn is_open_in(self, task: &Path) -> bool {
+        let open = fs::read_dir(task.join("fd"));
+        open.is_ok_and(|open| open.flatten().any(|fd| self.is(&fd.path())))
+    }
+
     fn is_awaited_by(self, task: &Path, waits: Waits) -> bool {
         let text = |file: &str| fs::read_to_string(task.join(file)).unwrap_or_default();
         // One that was stopped within the call waits for SIGCONT, and will ask again.
@@ -138,13 +144,18 @@ impl Input {
             return false;
         }
         let call = Call::parse(&text("syscall"));
+        // Nobody's memory is read who has not got it: to read may take as long as the memory's user likes.
+        if matches!(call, Some(Call::Poll { .. } | Call::Select { .. } | Call::Epoll { .. })) && !self.is_open_in(task)
+        {
+            return false;
+        }
         let awaited = call.map(|call| call.awaited(task, waits)).unwrap_or_default();
         awaited.iter().any(|fd| self.is(&task.join(format!("fd/{fd}"))))
     }
 }
 
-fn own(fd: &OwnedFd) -> Option<fs::Metadata> {
-    fs::metadata(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
+fn own(fd: &OwnedFd) -> Option<Known> {
+    known(Path::new(&format!("/proc/self/fd/{}", fd.as_raw_fd())))
 }
 
 #[cfg(test)]
