@@ -10,7 +10,7 @@ use kern::epoll::Interest;
 use kern::wait::{Change, Usage};
 use std::os::fd::AsFd;
 use tracing::{debug, error, warn};
-use vocab::{Exit, Pid, Sig, SigInfo};
+use vocab::{Exit, Pid, Sig, SigInfo, SigSet};
 use wire::event::Person;
 use wire::node::ToFront;
 
@@ -176,6 +176,11 @@ impl Agent {
                 self.changed_itself(pid, outcome);
             }
             Command::Clone { .. } => self.made(pid, outcome),
+            Command::Stop(_) => {
+                if let Some(stand) = self.stands.get_mut(pid) {
+                    stand.stops = stand.stops.saturating_sub(1);
+                }
+            }
             Command::Peek { .. } | Command::Poke { .. } => self.result_done(outcome),
             Command::Map { child, .. } => self.mapped(pid, child, outcome.ret),
             Command::Fill { child, bytes, .. } => self.filled(pid, child, bytes, outcome.ret),
@@ -239,7 +244,12 @@ impl Agent {
                 self.held(pid, Held::Free);
                 self.ghosts.interrupt(pid);
             }
-            Some(_) => self.ghosts.command(pid, Command::Stop(sig)),
+            Some(_) => {
+                if let Some(stand) = self.stands.get_mut(pid) {
+                    stand.stops += 1;
+                }
+                self.ghosts.command(pid, Command::Stop(sig));
+            }
             None => {}
         }
     }
@@ -251,6 +261,12 @@ impl Agent {
         }
         if let Some(stand) = self.stands.get_mut(pid) {
             stand.stopped = false;
+            // One that somebody here has continued already, and that is about to take the next stop: SIGCONT would take that back.
+            if stand.stops == 0
+                && kern::pending::read(pid).is_some_and(|now| now.state != b'T' && stops_next(now.signals))
+            {
+                return;
+            }
             if let Err(errno) = plain(pid, Sig::CONT) {
                 debug!(%pid, errno, "a stand-in cannot be continued");
             }
@@ -385,4 +401,9 @@ impl Agent {
         let kin = self.bodies.needs(pid) || self.stands.runner_needs(pid) || self.stands.taker_needed(pid);
         kin || self.starts.needs(pid)
     }
+}
+
+/// Is there a stop among them that the stand-in will take and hand over?
+fn stops_next(pending: SigSet) -> bool {
+    [Sig::TSTP, Sig::TTIN, Sig::TTOU].into_iter().any(|sig| pending.has(sig))
 }

@@ -44,6 +44,8 @@ pub(crate) struct Stand {
     pub(crate) usage: Usage,
     /// Its body is stopped, and so is it.
     pub(crate) stopped: bool,
+    /// Stop commands given and not reported: it reports one when it runs again.
+    pub(crate) stops: u32,
     /// Commands by which it becomes as its body is by now, in portions, oldest first: so many are still to be done.
     pub(crate) follows: VecDeque<u32>,
     /// What it reads its supplementary groups from when it is told to change them; kept as long as it may.
@@ -99,7 +101,8 @@ impl Stands {
         let (ending, stopped) = (false, false);
         let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
         let usage = Usage::default();
-        let stand = Stand { person, why, owner, native_parent, held, ending, usage, stopped, follows, groups };
+        let stops = 0;
+        let stand = Stand { person, why, owner, native_parent, held, ending, usage, stopped, stops, follows, groups };
         self.table.insert(pid, stand);
     }
 
