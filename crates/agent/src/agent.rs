@@ -19,7 +19,7 @@ use crate::usage::Usages;
 use ghost::{Ghosts, Happened};
 use kern::epoll::Poller;
 use kern::init::SignalFd;
-use kern::perf::{Record, Records, Stops};
+use kern::perf::{Record, Records};
 use kern::proc::Proc;
 use kern::seccomp::Listener;
 use link::beat::NodeLife;
@@ -44,7 +44,6 @@ pub(crate) enum Token {
     Body(Pid),
     /// Output waits until what happened before it is shown.
     Order,
-    Stops,
 }
 
 const KIND: u32 = 32;
@@ -63,7 +62,6 @@ impl Token {
             Token::Greeting(n) => (8, n),
             Token::Body(pid) => (9, pid.0 as u32),
             Token::Order => (10, 0),
-            Token::Stops => (11, 0),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -82,7 +80,6 @@ impl Token {
             8 => Token::Greeting(rest),
             9 => Token::Body(Pid(rest as i32)),
             10 => Token::Order,
-            11 => Token::Stops,
             _ => return None,
         })
     }
@@ -112,8 +109,6 @@ pub(crate) struct Agent {
     pub(crate) leases: Leases,
     pub(crate) fence: Fence,
     pub(crate) records: Records,
-    /// Without it a stop by a local signal is seen late.
-    pub(crate) stops: Option<Stops>,
     pub(crate) scratch: Vec<Record>,
     pub(crate) pace: Pace,
 
@@ -156,14 +151,9 @@ mod tests {
 
     #[test]
     fn tokens_come_back() {
-        for token in [
-            Token::Link,
-            Token::Order,
-            Token::Stops,
-            Token::Client(7),
-            Token::Greeting(u32::MAX),
-            Token::Body(Pid(4_194_303)),
-        ] {
+        for token in
+            [Token::Link, Token::Order, Token::Client(7), Token::Greeting(u32::MAX), Token::Body(Pid(4_194_303))]
+        {
             assert_eq!(Token::of(token.number()), Some(token));
         }
         assert_eq!(Token::of(99 << KIND), None);

@@ -17,7 +17,7 @@ use ghost::{Command, Ghosts, Happened, Name};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
 use kern::init::SignalFd;
-use kern::perf::{Records, Stops, PAGES};
+use kern::perf::{Records, PAGES};
 use kern::poll::{poll, Ready};
 use kern::proc::{self, Proc};
 use kern::seccomp::{Listener, Passes, Program, INSTALL_FLAGS};
@@ -25,7 +25,7 @@ use kern::standin::here::Slots;
 use kern::{mount, ns, sched};
 use link::beat::NodeLife;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use tracing::{error, info, warn};
@@ -133,7 +133,6 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
     let place = config.run_dir.join("ghosts");
     std::fs::create_dir_all(&place).map_err(|e| Fault::io(&e, format!("make {}", place.display())))?;
     let hold = place.join("hold");
-    let stops = stops(directory.as_fd(), &place);
     let mut ghosts = Ghosts::mount(&place)?;
     let (nursery, gate) = nursery(&mut ghosts, &hold, leases.all())?;
     let name = Name::new(b"shoal:usage");
@@ -179,7 +178,6 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
         poller,
         children,
         records,
-        stops,
         ghosts,
         gate,
     };
@@ -195,25 +193,11 @@ impl Agent {
         for fd in self.records.fds() {
             self.poller.add(fd, Token::Records.number(), Interest::READ)?;
         }
-        for fd in self.stops.iter().flat_map(Stops::fds) {
-            self.poller.add(fd, Token::Stops.number(), Interest::READ)?;
-        }
         self.poller.add(self.ghosts.fd(), Token::Ghosts.number(), Interest::READ)?;
         self.poller.add(self.showing.order.bell(), Token::Order.number(), Interest::READ)?;
         self.poller.add(self.gate.fd(), Token::Gate.number(), Interest::READ)?;
         self.poller.add(self.children.as_fd(), Token::Children.number(), Interest::READ)
     }
-}
-
-/// What tells of stops, if this kernel has it; `place` is where its file system is mounted meanwhile.
-fn stops(cgroup: BorrowedFd<'_>, place: &Path) -> Option<Stops> {
-    let mounted = mount::mount("tracefs", place, mount::Flags::NOSUID | mount::Flags::NODEV | mount::Flags::NOEXEC, "");
-    let stops = mounted.and_then(|()| {
-        let stops = Stops::open(Some(cgroup), place);
-        mount::detach(place)?;
-        stops
-    });
-    stops.inspect_err(|fault| info!(%fault, "stops by signals from this node will be told late")).ok()
 }
 
 /// The first stand-in, behind the gate, so that everything that comes from it is.

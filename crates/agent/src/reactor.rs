@@ -39,7 +39,6 @@ impl Agent {
         match Token::of(ready.token) {
             Some(Token::Link) => self.serve_link(),
             Some(Token::Records) => self.pace_records()?,
-            Some(Token::Stops) => self.serve_stops(),
             Some(Token::Ghosts) => self.serve_ghosts()?,
             Some(Token::Gate) => self.serve_gate(),
             Some(Token::Children) => self.serve_children()?,

@@ -4,7 +4,7 @@ use crate::agent::Agent;
 use crate::bodies::{Changed, Life};
 use crate::checks::What;
 use crate::leases::Step;
-use kern::perf::{Record, Seen, Stops, What as Record_};
+use kern::perf::{Record, What as Record_};
 use kern::proc::{self, Name, Stat};
 use tracing::{error, info, warn};
 use vocab::{Pid, Sig};
@@ -34,19 +34,6 @@ impl Agent {
             Record_::Lost { count } => {
                 warn!(count, "watch: records lost, reading /proc");
                 self.rescan();
-            }
-        }
-    }
-
-    /// Somebody stops in a moment, or may have been continued.
-    pub(crate) fn serve_stops(&mut self) {
-        let seen = self.stops.as_mut().map_or(Vec::new(), Stops::drain);
-        let now = kern::clock::monotonic_us();
-        for one in seen {
-            match one {
-                Seen::Stops(pid) if self.bodies.has(pid) => self.checks.add(pid, What::State, now),
-                Seen::Stops(_) => {}
-                Seen::Some => self.stopped.iter().for_each(|pid| self.checks.add(*pid, What::State, now)),
             }
         }
     }

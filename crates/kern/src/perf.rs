@@ -8,9 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use vocab::{Fault, Pid, Result};
 
-mod stops;
-pub use stops::{Seen, Stops};
-
 /// One record. `time_ns` is of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
@@ -206,6 +203,8 @@ impl Bell {
 
 /// The software event that records tasks, waking whoever polls it when `alarm` bytes have come.
 fn event(cgroup: Option<BorrowedFd<'_>>, cpu: i32, alarm: u32) -> Result<OwnedFd> {
+    const PID_CGROUP: u64 = 4;
+    const CLOEXEC: u64 = 8;
     let attr = Attr {
         kind: TYPE_SOFTWARE,
         size: size_of::<Attr>() as u32,
@@ -223,16 +222,10 @@ fn event(cgroup: Option<BorrowedFd<'_>>, cpu: i32, alarm: u32) -> Result<OwnedFd
         clockid: libc::CLOCK_MONOTONIC,
         ..Attr::default()
     };
-    open_event(&attr, cgroup, cpu)
-}
-
-fn open_event(attr: &Attr, cgroup: Option<BorrowedFd<'_>>, cpu: i32) -> Result<OwnedFd> {
-    const PID_CGROUP: u64 = 4;
-    const CLOEXEC: u64 = 8;
     let (pid, flags) = cgroup.map_or((-1, CLOEXEC), |dir| (dir.as_raw_fd(), CLOEXEC | PID_CGROUP));
     // SAFETY: `attr` is a perf_event_attr of the size it says; the rest are numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, attr, pid, cpu, -1, flags) };
-    sys::own(fd, || format!("open a perf event of CPU {cpu}"))
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &attr, pid, cpu, -1, flags) };
+    sys::own(fd, || format!("open task records of CPU {cpu}"))
 }
 
 /// The memory that an event writes to: a page of counters, then data.
@@ -272,20 +265,13 @@ impl Drop for Map {
 
 impl Ring {
     fn open(cgroup: Option<BorrowedFd<'_>>, cpu: i32, pages: usize) -> Result<Ring> {
-        Ring::on(event(cgroup, cpu, ALARM.min((pages * PAGE) as u32 / 2))?, pages)
-    }
-
-    fn on(fd: OwnedFd, pages: usize) -> Result<Ring> {
+        let size = pages * PAGE;
+        let fd = event(cgroup, cpu, ALARM.min(size as u32 / 2))?;
         let map = Arc::new(Map::new(&fd, pages + 1, libc::PROT_READ | libc::PROT_WRITE)?);
-        Ok(Ring { fd, map, size: pages * PAGE })
+        Ok(Ring { fd, map, size })
     }
 
     fn read(&mut self, into: &mut Vec<Record>) {
-        self.each(|kind, misc, bytes| into.extend(parse(kind, misc, bytes)));
-    }
-
-    /// Takes all records there are: kind, flags and at most 96 bytes, with the header.
-    fn each(&mut self, mut take: impl FnMut(u32, u16, &[u8])) {
         let head = self.map.counter(HEAD).load(Ordering::Acquire);
         let mut tail = self.map.counter(TAIL).load(Ordering::Relaxed);
         while tail < head {
@@ -295,7 +281,7 @@ impl Ring {
                 tail = head; // never made by a kernel; a ring that makes no sense is skipped whole
                 break;
             }
-            take(kind, misc, &self.copy::<96>(tail, size)[..size.min(96)]);
+            into.extend(parse(kind, misc, &self.copy::<96>(tail, size)[..size.min(96)]));
             tail += size as u64;
         }
         self.map.counter(TAIL).store(tail, Ordering::Release);
