@@ -3,6 +3,7 @@
 use super::scene::{holds, same, wait_for, wait_within, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
+use crate::lab::proto::Step;
 use crate::lab::Res;
 use std::time::Duration;
 
@@ -11,6 +12,10 @@ pub(crate) const SCENES: &[Scene] = &[
     ("restart_after_signals", restart_after_signals),
     ("restart_ten_times_under_load", restart_ten_times_under_load),
     ("no_restart_ends_stopped_programs_too", no_restart_ends_stopped_programs_too),
+    ("restart_with_several_copies", restart_with_several_copies),
+    ("restart_then_ctrl_c_to_several_copies", restart_then_ctrl_c_to_several_copies),
+    ("restart_without_a_node", restart_without_a_node),
+    ("restart_then_silent_node", restart_then_silent_node),
 ];
 
 /// The front end's side of a daemon's death and of its return with both nodes.
@@ -95,4 +100,99 @@ fn no_restart_ends_stopped_programs_too(place: &Place) -> Res<End> {
     s.ok(START)?;
     s.prints("shoal run -n 1 echo well", "well")?;
     Ok(End::Passed)
+}
+
+/// Copies whose parent outlives three daemons: it has all their output, and ends as the worst of them, also of those that have ended
+/// before.
+fn restart_with_several_copies(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_with_several_copies", 2)?;
+    let writes =
+        s.start("shoal run -n 0,1 -p -- sh -c 'for i in $(seq 300); do echo $i; sleep 0.02; done' | sort | md5sum");
+    let worst = s.start("shoal run -n 0,1 -- sh -c 'test $(hostname) = n0 && exit 5; sleep 1036; exit 2'; echo $?");
+    let killed = s.start("exec shoal run -n 0,1 sleep 1037");
+    wait_for("they are there", || {
+        s.count("sleep 1036") == 1
+            && s.count("sleep 1037") == 2
+            && s.count("sh -c test $(hostname) = n0 && exit 5; sleep 1036; exit 2") == 1
+    })?;
+    for _ in 0..3 {
+        s.ok(KILL)?;
+        s.ok(START)?;
+    }
+    std::thread::sleep(Duration::from_secs(6));
+    holds("they live longer than the agreed time", worst.is_going() && killed.is_going())?;
+    s.ok("pkill -TERM -f '^shoal run -n 0,1 sleep 1037$'")?;
+    same("a signal to the parent is for all copies", killed.end()?.signal(), Some(15))?;
+    holds("they have ended", s.count("sleep 1037") == 0)?;
+    s.ok("pkill -KILL -x sleep")?;
+    same("the worst of all", worst.end()?.out.trim(), "5")?;
+    let all = s.ok("for n in 0 1; do for i in $(seq 300); do echo n$n: $i; done; done | sort | md5sum")?;
+    same("every line of each once", writes.end()?.out.trim(), all.as_str())?;
+    s.until("! ps -e | grep -q defunct; test -z \"$(shoal ps | tail -n +2)\"")?;
+    s.ok("test ! -s /run/shoal/parents")?;
+    Ok(End::Passed)
+}
+
+fn restart_then_ctrl_c_to_several_copies(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_then_ctrl_c_to_several_copies", 2)?;
+    let line = |text: &str| Step::Type(format!("{text}\n"));
+    let see = |text: &str| Step::Await(text.into());
+    s.talk(vec![
+        see("%% "),
+        line(&format!(
+            "(until test $(shoal ps | grep -c '[s]leep 1039$') = 2; do sleep 0.1; done; {KILL}; ({START}) && echo re\"\"started) & \
+             shoal run -a sleep 1039"
+        )),
+        see("restarted"),
+        Step::Type("\x03".into()),
+        see("%% "),
+        line("echo status $?"),
+        see("status 130"),
+        line("exit 0"),
+    ])?;
+    wait_for("all copies have ended", || s.count("sleep 1039") == 0)?;
+    Ok(End::Passed)
+}
+
+/// What is done to a node's link so that nothing comes of it any more, no end of a connection either.
+fn silence(s: &Sandbox, node: &str) -> Res {
+    s.network("sandbox", &["ip", "link", "set", node, "nomaster"])
+}
+
+/// A program on n0, and one with a copy there.
+fn with_a_silent_node(place: &Place, name: &str, lose: fn(&Sandbox) -> Res) -> Res<End> {
+    let s = Sandbox::new(place, name, 2)?;
+    let alone = s.start("shoal run -n 0 sleep 1042; echo $?");
+    let copies = s.start("shoal run -n 0,1 -- sh -c 'echo up; sleep 1043; exit 4'; echo $?");
+    wait_for("they are there", || s.count("sleep 1042") == 1 && s.count("sleep 1043") == 2)?;
+    lose(&s)?;
+    wait_within(Duration::from_secs(10), "the command ends", &mut || !alone.is_going())?;
+    let alone = alone.end()?;
+    same("as if killed", alone.out.trim(), "137")?;
+    holds(&format!("the user is told: {}", alone.err), alone.err.contains("n0 is lost"))?;
+    holds("the copy on n1 lives", copies.is_going() && s.count("sleep 1043") == 1)?;
+    s.ok("pkill -KILL -x sleep")?;
+    let copies = copies.end()?;
+    same("the parent of both copies", copies.out.trim(), "up\nup\n137")?;
+    holds(&format!("the user is told: {}", copies.err), copies.err.contains("n0 is lost"))?;
+    s.until("! ps -e | grep -q defunct; test -z \"$(shoal ps | tail -n +2)\"")?;
+    Ok(End::Passed)
+}
+
+/// It is lost while the daemon is away.
+fn restart_without_a_node(place: &Place) -> Res<End> {
+    with_a_silent_node(place, "restart_without_a_node", |s| {
+        s.ok(KILL)?;
+        silence(s, "n0")?;
+        s.ok("shoal fault front start-daemon").map(|_| ())
+    })
+}
+
+/// It is lost after it has come back.
+fn restart_then_silent_node(place: &Place) -> Res<End> {
+    with_a_silent_node(place, "restart_then_silent_node", |s| {
+        s.ok(KILL)?;
+        s.ok(START)?;
+        silence(s, "n0")
+    })
 }

@@ -26,6 +26,7 @@ impl Front {
             }
             Effect::Wake { pid } => self.wake_ghost(pid),
             Effect::Start { node, person, kin, copy } => self.start(node, person, kin, copy),
+            Effect::Copies { parent, worst } => self.parents.keep(parent, worst),
             Effect::NotCloned { parent, copy, errno } => {
                 if let Some((asker, copy, last)) = self.runs.copy_ended(parent, copy) {
                     let fault = Fault::sys(errno, "make a stand-in on the front end");

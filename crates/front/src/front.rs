@@ -7,6 +7,7 @@ use crate::ghosts::Reports;
 use crate::holder;
 use crate::leases::Leases;
 use crate::messages::Batch;
+use crate::parents::Parents;
 use crate::places::Nodes;
 use crate::runs::Runs;
 use ghost::Ghosts;
@@ -44,6 +45,7 @@ pub(crate) struct Front {
     /// Batches of events that are taken in and cannot be seen yet.
     pub(crate) showing: BTreeMap<NodeId, VecDeque<Batch>>,
     pub(crate) leases: Leases,
+    pub(crate) parents: Parents,
     pub(crate) runs: Runs,
     pub(crate) connections: HashMap<Token, Connection>,
     /// Those of them that have not shown the key.
@@ -79,8 +81,10 @@ impl Front {
         let ready_fd = config.ready_fd.take();
         let mut leases = Leases::new(config.front_top, config.lease_size, config.max_nodes);
         leases.keep(config.run_dir.join("leases"), again);
+        let parents = Parents::new(config.run_dir.join("parents"), again);
         let mut front = Front {
             leases,
+            parents,
             config,
             proc,
             poller,

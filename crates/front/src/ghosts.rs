@@ -129,6 +129,7 @@ impl Front {
             Happened::Gone { pid } => {
                 self.reports.ledgers.remove(&pid);
                 self.reports.waking.remove(&pid);
+                self.parents.forget(pid);
                 if self.reports.intermediates.remove(&pid).is_none() {
                     self.events.push_back(Event::Gone { pid });
                 }

@@ -102,6 +102,7 @@ impl Front {
             }
             Preamble::Channel(name) => match self.runs.dialled(&name) {
                 Some((Asker::Local(client), copy)) => {
+                    sock::tcp_tune(fd.as_fd(), sock::USER_TIMEOUT_MS)?;
                     if let Some(Connection::Client { link, .. }) = self.connections.get_mut(&client) {
                         link.send_with(&Answer::Channel { copy }, fd)?;
                         self.dirty.insert(client);

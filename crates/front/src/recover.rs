@@ -28,6 +28,9 @@ impl Front {
                 Err(fault) => warn!("{fault}"),
             }
         }
+        for (parent, worst) in self.parents.left_by_predecessor(&all) {
+            self.events.push_back(Event::CopiesFound { parent, worst });
+        }
         for one in happened {
             if !matches!(one, Happened::Held { .. }) {
                 self.on_ghost(one);

@@ -34,6 +34,12 @@ pub enum Effect {
         kin: Vec<Kin>,
         copy: u32,
     },
+    /// To be kept over a restart of the front daemon until the ghost `parent` is gone: it is the parent of copies, and `worst` is the
+    /// worst end among those that have ended. Told again when that changes.
+    Copies {
+        parent: Pid,
+        worst: Exit,
+    },
     /// The ghost of copy `copy` could not be made: this copy is not started.
     NotCloned {
         parent: Pid,

@@ -17,6 +17,7 @@ impl Space {
         let copies = to.len();
         let many = Many { left: copies, to, worst: Exit::Code(0), killed: false };
         self.become_ghost(parent, NodeId::FRONT, Body::Many(many));
+        self.out.push(Effect::Copies { parent: pid, worst: Exit::Code(0) });
         if let Some(entry) = self.table.get_mut(pid) {
             entry.asked = true;
         }
@@ -53,6 +54,24 @@ impl Space {
         many.left = many.left.saturating_sub(1);
         if exit.shell_number() > many.worst.shell_number() {
             many.worst = exit;
+            self.out.push(Effect::Copies { parent, worst: exit });
+        }
+        self.end_if_over(parent);
+    }
+
+    /// After a restart: the ghosts of copies are those of its children that were found.
+    pub(crate) fn copies_found(&mut self, parent: Pid, worst: Exit) {
+        let Some(entry) = self.table.get(parent).filter(|e| e.body == Body::Unclaimed) else { return };
+        let mut copies = entry.children.clone();
+        copies.retain(|pid| self.table.get(*pid).is_some_and(|e| e.body == Body::Unclaimed));
+        for pid in &copies {
+            if let Some(copy) = self.table.get_mut(*pid) {
+                copy.asked = true;
+            }
+        }
+        if let Some(entry) = self.table.get_mut(parent) {
+            entry.body = Body::Many(Many { to: Vec::new(), left: copies.len(), worst, killed: false });
+            entry.asked = true;
         }
         self.end_if_over(parent);
     }

@@ -59,7 +59,8 @@ impl Space {
                 let early = std::mem::take(&mut entry.early);
                 entry.stands.remove(&node);
                 let ppid = entry.person.ppid;
-                let asked = self.table.get(ppid).is_none_or(|p| p.body == Body::Native);
+                let asks = |p: &Entry| matches!(p.body, Body::Native | Body::Many(_));
+                let asked = self.table.get(ppid).is_none_or(asks);
                 if let Some(entry) = self.table.get_mut(pid) {
                     entry.asked = asked;
                 }

@@ -84,7 +84,8 @@ fn a_copy_that_could_not_be_cloned_is_told() {
     step(&mut space, Event::Held { pid: Pid(300) });
     let effects = step(&mut space, Event::Done { pid: Pid(300), result: Err(11) });
     let expected = Effect::NotCloned { parent: Pid(300), copy: 0, errno: 11 };
-    assert_eq!(effects, [expected, ghost(300, Command::Exit(126))]);
+    let kept = Effect::Copies { parent: Pid(300), worst: Exit::Code(126) };
+    assert_eq!(effects, [expected, kept, ghost(300, Command::Exit(126))]);
 }
 
 #[test]
@@ -135,6 +136,39 @@ fn after_a_restart_both_sides_find_together() {
     assert_eq!(space.bodies(N0), 3);
     let ended = step(&mut space, Event::NativeEnded { pid: Pid(100), exit: None });
     assert!(matches!(ended[..], [Effect::EndStandIn { node: N0, pid: Pid(100), .. }]));
+}
+
+#[test]
+fn several_copies_outlive_a_restart() {
+    let mut space = Space::new();
+    // 301 has ended before, with 3; 303 is a copy whose node will not come back.
+    for (pid, ppid) in [(302, 300), (300, 100), (303, 300)] {
+        step(&mut space, Event::GhostFound { person: person(pid, ppid, 300, 7), stopped: false });
+    }
+    assert_eq!(step(&mut space, Event::CopiesFound { parent: Pid(300), worst: Exit::Code(3) }), []);
+    let bodies = vec![person(302, 300, 300, 7)];
+    step(&mut space, Event::NodeBack { node: N1, bodies, stand_ins: vec![Pid(300)], natives: vec![] });
+    let term = SigInfo::kill(Sig::TERM, Pid(100), 0);
+    let signal = Effect::Signal { node: N1, target: Pid(302), info: term, thread: None };
+    assert_eq!(step(&mut space, Event::Signalled { pid: Pid(300), info: term }), [signal]);
+    body(&mut space, N1, exited(302, Exit::Killed { sig: Sig::TERM, core: false }));
+    step(&mut space, Event::Gone { pid: Pid(302) });
+    let die = |sig| Command::Die { sig, core: false };
+    let effects = step(&mut space, Event::Settled);
+    let ends = [ghost(303, die(Sig::KILL)), ghost(300, die(Sig::TERM))];
+    assert!(ends.iter().all(|end| effects.contains(end)), "{effects:?}");
+    for pid in [303, 300] {
+        step(&mut space, Event::Gone { pid: Pid(pid) });
+    }
+    assert_eq!((space.len(), space.open_steps()), (0, 0));
+}
+
+#[test]
+fn a_parent_whose_copies_have_all_ended_before_a_restart_ends_after_it() {
+    let mut space = Space::new();
+    step(&mut space, Event::GhostFound { person: person(300, 100, 300, 7), stopped: false });
+    let effects = step(&mut space, Event::CopiesFound { parent: Pid(300), worst: Exit::Code(3) });
+    assert_eq!(effects, [ghost(300, Command::Exit(3))]);
 }
 
 #[test]

@@ -317,6 +317,14 @@ impl Channels {
         self.give_up(number, why);
     }
 
+    /// The nodes are lost for which `lives` is not true.
+    pub(crate) fn lost_but(&self, lives: impl Fn(NodeId) -> bool) {
+        let nodes: Vec<NodeId> = self.lock().copies.iter().map(|copy| copy.node).collect();
+        for (number, _) in nodes.iter().enumerate().filter(|(_, node)| !lives(**node)) {
+            self.lost(number);
+        }
+    }
+
     /// Those that have no channel will not get one (`all`: nor will the others be read any more).
     pub(crate) fn give_up_waiting(&self, all: bool, why: &str) {
         let waiting: Vec<usize> = {

@@ -7,10 +7,11 @@ use super::lines::Lines;
 use super::program::window;
 use kern::relay::RELAY;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 use vocab::{Exit, Fault, Result};
-use wire::ask::Answer;
+use wire::ask::{Answer, Ask};
 use wire::run::Window;
 
 /// The exit status of the first copy once it is known, as a wait status; -1 before.
@@ -20,6 +21,8 @@ pub(crate) static OUTCOME: AtomicI32 = AtomicI32::new(-1);
 pub(crate) struct Hub {
     channels: Arc<Channels>,
     asking: Option<Asking>,
+    /// Where the daemon listens, and its successors; `None` when one of those was asked already.
+    successor: Option<PathBuf>,
     /// The window that the programs were last told, where they have terminals.
     window: Option<Option<(u16, u16)>>,
     drained: bool,
@@ -28,8 +31,15 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    pub(crate) fn new(channels: Arc<Channels>, asking: Asking, terminal: bool, late_lines: [Option<Lines>; 2]) -> Hub {
-        Hub { channels, asking: Some(asking), window: terminal.then(window), drained: false, late_lines }
+    pub(crate) fn new(
+        channels: Arc<Channels>,
+        asking: Asking,
+        socket: PathBuf,
+        terminal: bool,
+        late_lines: [Option<Lines>; 2],
+    ) -> Hub {
+        let window = terminal.then(window);
+        Hub { channels, asking: Some(asking), successor: Some(socket), window, drained: false, late_lines }
     }
 
     /// Listens until the process ends.
@@ -51,6 +61,7 @@ impl Hub {
         loop {
             self.channels.wait(&mut ready)?;
             self.hear_daemon();
+            self.ask_successor();
             self.tell_window();
             let unfinished = self.channels.close_finished();
             if !self.drained && self.channels.all_marked() {
@@ -74,6 +85,24 @@ impl Hub {
                 std::process::exit(0);
             }
             Err(fault) => tracing::warn!(%fault, "the streams of descendants are cut off"),
+        }
+    }
+
+    /// The process is to end, as a daemon says that followed the one that we have asked; that one would have told which nodes are lost.
+    /// From a lost node not even the end of its streams may come.
+    fn ask_successor(&mut self) {
+        if self.drained || self.asking.is_some() || !RELAY.is_ending() {
+            return;
+        }
+        let Some(socket) = self.successor.take() else { return };
+        let asked = Asking::connect(&socket).and_then(|mut asking| {
+            asking.ask(&Ask::Nodes)?;
+            self.channels.listen(asking.as_fd())?;
+            Ok(asking)
+        });
+        match asked {
+            Ok(asking) => self.asking = Some(asking),
+            Err(fault) => tracing::debug!(%fault, "no successor of the daemon"),
         }
     }
 
@@ -114,6 +143,10 @@ impl Hub {
                 if exit == Exit::NodeLost {
                     self.channels.lost(copy as usize);
                 }
+                Ok(())
+            }
+            (Answer::Nodes(rows), _) => {
+                self.channels.lost_but(|node| rows.iter().any(|row| row.node == node && row.state != "down"));
                 Ok(())
             }
             (Answer::Failed(fault), _) => {

@@ -102,7 +102,7 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
     };
     // From here on signals wait: the hold hands them to the program.
     signal::block_all()?;
-    let channels = relay(run, asking, copies)?;
+    let channels = relay(run, asking, socket, copies)?;
     // A table of its own for the main thread: a process that a relay thread forks has no copy of the hold file, whose
     // closing would look like our end (fuse_flush comes with every close), and a stream that the program closes is closed.
     // The bell is for the signal handler.
@@ -134,7 +134,7 @@ fn exit_as(exit: Exit) -> ! {
     std::process::exit(exit.shell_number())
 }
 
-fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<Arc<Channels>> {
+fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>) -> Result<Arc<Channels>> {
     let copies = copies.into_iter().map(|c| Ok((c.node, key(&c.key)?))).collect::<Result<Vec<_>>>()?;
     let nodes: Vec<NodeId> = copies.iter().map(|(node, _)| *node).collect();
     let source = match (program::input_is_terminal(), run.terminal) {
@@ -150,7 +150,7 @@ fn relay(run: &Run, asking: Asking, copies: Vec<Copy>) -> Result<Arc<Channels>> 
         }
     }
     let late_lines = [lines(&nodes, run.prefix), lines(&nodes, run.prefix)];
-    let hub = Hub::new(channels.clone(), asking, run.terminal, late_lines);
+    let hub = Hub::new(channels.clone(), asking, socket.to_owned(), run.terminal, late_lines);
     spawn("hub", move || hub.run())?;
     for stream in [Stream::Out, Stream::Err] {
         let lines = lines(&nodes, run.prefix);
