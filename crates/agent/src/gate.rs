@@ -107,6 +107,11 @@ impl Agent {
             || self.proc.stat(pid).is_ok() && pid != Pid::INIT
     }
 
+    /// Its stand-in here would tell us of a signal and we the front end: the way there is shorter without it.
+    fn only_stands(&self, pid: Pid) -> bool {
+        self.uplink.up() && !self.bodies.has(pid) && self.stands.get(pid).is_some_and(|stand| !stand.ending)
+    }
+
     fn changes(&mut self, notice: &Notice, pid: Pid, what: What) {
         self.showing.order.set_shown(false);
         if self.gate.proceed(notice.id) && self.bodies.has(pid) {
@@ -116,7 +121,9 @@ impl Agent {
 
     fn kill(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32) {
         let target = match pid {
-            pid if pid > 0 && self.is_here(pid) => return self.proceed(notice),
+            pid if pid > 0 && self.is_here(pid) && (sig == 0 || !self.only_stands(Pid(pid))) => {
+                return self.proceed(notice);
+            }
             pid if pid > 0 => KillTarget::Process(Pid(pid)),
             -1 => KillTarget::All,
             0 => match self.proc.stat(notice.tid) {

@@ -32,6 +32,7 @@ impl Agent {
             self.tell_in_time();
             self.let_output_go();
             self.uplink.flush();
+            self.ghosts.acknowledge();
         }
     }
 

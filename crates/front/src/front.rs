@@ -156,6 +156,7 @@ impl Front {
             self.settle();
             self.tell_shown();
             self.flush();
+            self.ghosts.acknowledge();
         }
     }
 

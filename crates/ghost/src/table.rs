@@ -51,6 +51,8 @@ pub(crate) struct Ghost {
     seq: u32,
     pub(crate) working: Option<(u32, Command, Option<u32>)>,
     queue: VecDeque<Command>,
+    /// Has handed over a signal and waits for an acknowledgement.
+    owed: bool,
     /// Was told to end.
     pub(crate) ending: bool,
     pub(crate) family: u64,
@@ -73,6 +75,9 @@ pub struct Ghosts {
     next_tag: u32,
     pub(crate) late: VecDeque<(u64, Pid)>,
     pub(crate) early: Vec<Early>,
+    /// Those that have handed over a signal and were not answered yet.
+    owed: Vec<Pid>,
+    pending: kern::pending::Reader,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
     /// While [`Ghosts::recover`] runs.
@@ -112,6 +117,8 @@ impl Ghosts {
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
             late: VecDeque::new(),
             early: Vec::new(),
+            owed: Vec::new(),
+            pending: kern::pending::Reader::default(),
             own_open: None,
             recovering: false,
         }
@@ -192,7 +199,7 @@ impl Ghosts {
         };
         ghost.queue.push_back(command);
         if ghost.state == State::Held {
-            self.give_next(pid, false);
+            self.give_next(pid);
         }
     }
 
@@ -209,6 +216,7 @@ impl Ghosts {
     }
 
     /// Reads what the kernel has for us, at most `most` requests; more may wait when it returns true.
+    /// [`Ghosts::acknowledge`] is to follow, when what has happened is passed on.
     ///
     /// # Errors
     /// `Gone` when the mount is gone: no stand-in is held any more.
@@ -224,6 +232,16 @@ impl Ghosts {
             }
         }
         Ok(true)
+    }
+
+    /// Lets those that have handed over a signal take the next one. Apart from [`Ghosts::read`], since whoever waits for the signal
+    /// need not wait for this: it costs a write and wakes the stand-in.
+    pub fn acknowledge(&mut self) {
+        for pid in std::mem::take(&mut self.owed) {
+            if self.ghosts.get(&pid).is_some_and(|ghost| ghost.owed && ghost.state == State::Held) {
+                self.answer(pid, &ack());
+            }
+        }
     }
 
     /// Makes the first stand-in of this process's own address space, with `slots` for it and those it makes.
@@ -324,15 +342,18 @@ impl Ghosts {
         }
         self.note_done(pid, hold, happened);
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
-        let handed = hold.signals != 0;
-        if handed && hold.seq != ghost.seq {
+        ghost.owed = hold.signals != 0;
+        if ghost.owed {
+            self.owed.push(pid);
+        }
+        if ghost.owed && hold.seq != ghost.seq {
             ghost.seq = hold.seq;
             // No handler is called for SIGKILL and SIGSTOP: one that says so lies.
             if let Some(info) = hold.info.info().filter(|info| ![Sig::KILL, Sig::STOP].contains(&info.sig)) {
                 happened.push(Happened::Signal { pid, info });
             }
         }
-        self.give_next(pid, handed);
+        self.give_next(pid);
     }
 
     fn note_done(&mut self, pid: Pid, hold: &Hold, happened: &mut Vec<Happened>) {
@@ -367,7 +388,7 @@ impl Ghosts {
             trace!(unique, "interrupt of a request that is answered already");
             return;
         };
-        let signals = kern::pending::read(pid).map_or(SigSet(0), |p| p.signals);
+        let signals = self.pending.read(pid).map_or(SigSet(0), |p| p.signals);
         if signals.has(Sig::KILL) || signals.has(Sig::STOP) {
             if let Some(ghost) = self.ghosts.get_mut(&pid) {
                 if ghost.step(pid, Input::Caught) {
@@ -409,32 +430,33 @@ impl Ghosts {
         }
     }
 
-    /// Answers a hold with the next command, or (when something was handed over) with an acknowledgement.
-    fn give_next(&mut self, pid: Pid, handed: bool) {
+    /// Answers a hold with the next command. That acknowledges a signal, too.
+    fn give_next(&mut self, pid: Pid) {
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
-        let answer = match ghost.queue.pop_front() {
-            Some(command) => {
-                let mut slot = None;
-                if matches!(command, Command::Clone { .. }) {
-                    slot = self.families.get_mut(&ghost.family).and_then(Family::take);
-                    if slot.is_none() {
-                        warn!(%pid, "no slot left in this address space");
-                    }
-                }
-                self.next_tag = self.next_tag.wrapping_add(1).max(1);
-                ghost.working = Some((self.next_tag, command, slot));
-                ghost.ending |= command.ends();
-                trace!(%pid, ?command, "command");
-                command.encode(self.next_tag, slot.unwrap_or(u32::MAX))
+        let Some(command) = ghost.queue.pop_front() else { return };
+        let mut slot = None;
+        if matches!(command, Command::Clone { .. }) {
+            slot = self.families.get_mut(&ghost.family).and_then(Family::take);
+            if slot.is_none() {
+                warn!(%pid, "no slot left in this address space");
             }
-            None if handed => ack(),
-            None => return,
-        };
+        }
+        self.next_tag = self.next_tag.wrapping_add(1).max(1);
+        ghost.working = Some((self.next_tag, command, slot));
+        ghost.ending |= command.ends();
+        trace!(%pid, ?command, "command");
+        let answer = command.encode(self.next_tag, slot.unwrap_or(u32::MAX));
+        self.answer(pid, &answer);
+    }
+
+    fn answer(&mut self, pid: Pid, answer: &Hold) {
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
         let unique = ghost.unique;
+        ghost.owed = false;
         ghost.step(pid, Input::Answered);
         self.uniques.remove(&unique);
         self.went_away(pid);
-        self.device.command(unique, &answer);
+        self.device.command(unique, answer);
     }
 
     fn went_away(&mut self, pid: Pid) {
@@ -454,6 +476,7 @@ impl Ghost {
             seq: 0,
             working: None,
             queue: VecDeque::new(),
+            owed: false,
             ending: false,
             family,
             slot,

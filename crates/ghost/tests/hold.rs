@@ -40,6 +40,7 @@ impl Stand {
             assert!(Instant::now() < deadline, "it did not happen; seen: {:?}", self.seen);
             kern::pending::wait_readable(self.ghosts.fd(), 20);
             self.ghosts.read(64, &mut self.seen).expect("the mount lives");
+            self.ghosts.acknowledge();
         }
     }
 
@@ -88,6 +89,7 @@ impl Drop for Stand {
         while !unmount.is_finished() {
             kern::pending::wait_readable(self.ghosts.fd(), 20);
             let _ = self.ghosts.read(64, &mut self.seen);
+            self.ghosts.acknowledge();
         }
         let _ = std::fs::remove_dir(&self.dir);
     }

