@@ -206,16 +206,18 @@ impl Agent {
             self.trace_waiting(parent);
         }
         let Some(stand) = self.stands.get(pid) else { return };
-        match stand.held {
-            Held::Dying => self.release(pid),
-            // A stop that is pending must not keep it from what it is told; SIGCONT takes it back (prepare_signal).
-            Held::Caught => {
-                let killed = matches!(exit, Exit::NodeLost | Exit::Killed { sig: Sig::KILL, .. });
-                let _ = if killed { plain(pid, Sig::KILL) } else { plain(pid, Sig::CONT) };
-                self.give_end(pid, exit);
-                self.ghosts.interrupt(pid);
-            }
-            Held::Free => self.give_end(pid, exit),
+        let held = stand.held;
+        if held == Held::Dying {
+            return self.release(pid);
+        }
+        // A stop, done or pending, must not keep it from its end. SIGCONT takes it back (prepare_signal), but its parent may be told of that.
+        if held == Held::Caught || stand.stopped {
+            let killed = matches!(exit, Exit::NodeLost | Exit::Killed { sig: Sig::KILL, .. });
+            let _ = plain(pid, if killed { Sig::KILL } else { Sig::CONT });
+        }
+        self.give_end(pid, exit);
+        if held == Held::Caught {
+            self.ghosts.interrupt(pid);
         }
     }
 
