@@ -11,6 +11,7 @@ mod family;
 mod late;
 mod life;
 mod recover;
+mod signals;
 mod table;
 
 pub use command::{Command, Name};

@@ -1,6 +1,6 @@
 //! All stand-ins of this machine: who holds, what waits for whom, and what came of it.
 
-use crate::command::{ack, Command, Name};
+use crate::command::{Command, Name};
 use crate::early::Early;
 use crate::family::Family;
 use crate::life::{next, Input, State};
@@ -52,7 +52,7 @@ pub(crate) struct Ghost {
     pub(crate) working: Option<(u32, Command, Option<u32>)>,
     queue: VecDeque<Command>,
     /// Has handed over a signal and waits for an acknowledgement.
-    owed: bool,
+    pub(crate) owed: bool,
     /// Was told to end.
     pub(crate) ending: bool,
     pub(crate) family: u64,
@@ -76,8 +76,8 @@ pub struct Ghosts {
     pub(crate) late: VecDeque<(u64, Pid)>,
     pub(crate) early: Vec<Early>,
     /// Those that have handed over a signal and were not answered yet.
-    owed: Vec<Pid>,
-    pending: kern::pending::Reader,
+    pub(crate) owed: Vec<Pid>,
+    pub(crate) pending: kern::pending::Reader,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
     /// While [`Ghosts::recover`] runs.
@@ -203,13 +203,6 @@ impl Ghosts {
         }
     }
 
-    /// Lets a caught stand-in go on: it dies of its SIGKILL or stops by its SIGSTOP.
-    pub fn interrupt(&mut self, pid: Pid) {
-        if self.ghosts.get(&pid).is_some_and(|g| g.state == State::Caught) {
-            self.answer_eintr(pid);
-        }
-    }
-
     /// One that was told to become a program has done so, or has ended: its number is no stand-in's any more.
     pub fn left(&mut self, pid: Pid) {
         self.forget(pid, &mut Vec::new());
@@ -232,16 +225,6 @@ impl Ghosts {
             }
         }
         Ok(true)
-    }
-
-    /// Lets those that have handed over a signal take the next one. Apart from [`Ghosts::read`], since whoever waits for the signal
-    /// need not wait for this: it costs a write and wakes the stand-in.
-    pub fn acknowledge(&mut self) {
-        for pid in std::mem::take(&mut self.owed) {
-            if self.ghosts.get(&pid).is_some_and(|ghost| ghost.owed && ghost.state == State::Held) {
-                self.answer(pid, &ack());
-            }
-        }
     }
 
     /// Makes the first stand-in of this process's own address space, with `slots` for it and those it makes.
@@ -383,34 +366,6 @@ impl Ghosts {
         self.told(pid, &command, ret, happened);
     }
 
-    fn interrupted(&mut self, unique: u64, happened: &mut Vec<Happened>) {
-        let Some(&pid) = self.uniques.get(&unique) else {
-            trace!(unique, "interrupt of a request that is answered already");
-            return;
-        };
-        let signals = self.pending.read(pid).map_or(SigSet(0), |p| p.signals);
-        if signals.has(Sig::KILL) || signals.has(Sig::STOP) {
-            if let Some(ghost) = self.ghosts.get_mut(&pid) {
-                if ghost.step(pid, Input::Caught) {
-                    happened.push(Happened::Caught { pid, signals });
-                }
-            }
-        } else {
-            self.answer_eintr(pid);
-        }
-    }
-
-    fn answer_eintr(&mut self, pid: Pid) {
-        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
-        let unique = ghost.unique;
-        if ghost.step(pid, Input::Answered) {
-            // Forgotten before it is answered: the same number may come again as soon as the kernel has the answer.
-            self.uniques.remove(&unique);
-            self.went_away(pid);
-            self.device.fail(unique, EINTR);
-        }
-    }
-
     pub(crate) fn forget(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
         if let Some(ghost) = self.ghosts.remove(&pid) {
             debug!(%pid, "stand-in gone");
@@ -449,7 +404,7 @@ impl Ghosts {
         self.answer(pid, &answer);
     }
 
-    fn answer(&mut self, pid: Pid, answer: &Hold) {
+    pub(crate) fn answer(&mut self, pid: Pid, answer: &Hold) {
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
         let unique = ghost.unique;
         ghost.owed = false;
@@ -459,7 +414,7 @@ impl Ghosts {
         self.device.command(unique, answer);
     }
 
-    fn went_away(&mut self, pid: Pid) {
+    pub(crate) fn went_away(&mut self, pid: Pid) {
         let now = kern::pending::now_us();
         if let Some(ghost) = self.ghosts.get_mut(&pid) {
             ghost.away_since_us = now;
