@@ -16,6 +16,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("restart_then_ctrl_c_to_several_copies", restart_then_ctrl_c_to_several_copies),
     ("restart_without_a_node", restart_without_a_node),
     ("restart_then_silent_node", restart_then_silent_node),
+    ("restart_with_a_subreaper", restart_with_a_subreaper),
 ];
 
 /// The front end's side of a daemon's death and of its return with both nodes.
@@ -195,4 +196,28 @@ fn restart_then_silent_node(place: &Place) -> Res<End> {
         s.ok(START)?;
         silence(s, "n0")
     })
+}
+
+/// A subreaper on n0 has a child on n1, which has another one there and is killed after the restart.
+fn restart_with_a_subreaper(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_with_a_subreaper", 2)?;
+    let script = r#"
+import ctypes, os
+ctypes.CDLL(None).prctl(36, 1)
+child = os.fork()
+if child == 0:
+    os.execvp("shoal", ["shoal", "run", "-n", "1", "sh", "-c", "sleep 1045 <&- >&- 2>&- & exec sleep 1044"])
+print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
+print(os.WTERMSIG(os.wait()[1]), flush=True)
+"#;
+    let takes = s.start(&format!("shoal run -n 0 -- python3 -c '{script}'; echo $?"));
+    wait_for("they are there", || s.count("sleep 1044") == 1 && s.count("sleep 1045") == 1)?;
+    s.ok(KILL)?;
+    s.ok(START)?;
+    let of = |name: &str| format!("$(shoal ps | awk '$NF == {name} {{ print $1 }}')");
+    s.ok(&format!("kill {}", of("1044")))?;
+    wait_for("the child has ended", || s.count("sleep 1044") == 0)?;
+    s.ok(&format!("kill {}", of("1045")))?;
+    same("both were waited for", takes.end()?.out.trim(), "15\n15\n0")?;
+    Ok(End::Passed)
 }

@@ -23,6 +23,8 @@ pub(crate) enum Life {
 pub(crate) struct Body {
     pub(crate) person: Person,
     pub(crate) life: Life,
+    /// It takes the orphans among its descendants.
+    takes_orphans: bool,
 }
 
 /// The table of bodies.
@@ -61,7 +63,7 @@ impl Bodies {
         self.children.entry(person.ppid).or_default().insert(person.pid);
         self.enter_place(person.pgid);
         self.enter_place(person.sid);
-        self.table.insert(person.pid, Body { person, life: Life::Live });
+        self.table.insert(person.pid, Body { person, life: Life::Live, takes_orphans: false });
     }
 
     /// A fork: the child is what `forker` is. `None` when the forker is no body.
@@ -118,6 +120,17 @@ impl Bodies {
         if let Some(body) = self.table.get_mut(&pid) {
             body.life = life;
         }
+    }
+
+    /// Does it take the orphans among its descendants from now on? `false` when it is no body.
+    pub(crate) fn set_takes_orphans(&mut self, pid: Pid, on: bool) -> bool {
+        let body = self.table.get_mut(&pid);
+        body.map(|body| body.takes_orphans = on).is_some()
+    }
+
+    /// Those that take orphans.
+    pub(crate) fn subreapers(&self) -> Vec<Pid> {
+        self.iter().filter(|body| body.takes_orphans).map(|body| body.person.pid).collect()
     }
 
     /// What changed: a new session implies a new group and is told alone.

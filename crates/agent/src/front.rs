@@ -16,11 +16,12 @@ pub(crate) struct Known {
     pub(crate) leases: Vec<Lease>,
     pub(crate) bodies: Vec<Person>,
     pub(crate) stand_ins: Vec<Pid>,
+    pub(crate) subreapers: Vec<Pid>,
 }
 
 pub(crate) fn hello(known: Known, load: Load, channel_port: u16) -> ToFront {
-    let Known { number, leases, bodies, stand_ins } = known;
-    ToFront::Hello { version: VERSION, number, load, leases, bodies, stand_ins, channel_port }
+    let Known { number, leases, bodies, stand_ins, subreapers } = known;
+    ToFront::Hello { version: VERSION, number, load, leases, bodies, stand_ins, channel_port, subreapers }
 }
 
 impl Agent {
@@ -32,6 +33,7 @@ impl Agent {
             leases: self.leases.all().to_vec(),
             bodies: self.everybody(),
             stand_ins: self.stands.known(),
+            subreapers: self.bodies.subreapers(),
         });
         let (proc, port) = (&self.proc, self.channel_port);
         let come = self.uplink.step(&mut || hello(known.take().unwrap_or_default(), crate::ps::load(proc), port));

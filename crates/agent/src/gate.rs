@@ -73,7 +73,7 @@ impl Agent {
             Call::Subreaper { on } => {
                 self.showing.order.set_shown(false);
                 self.gate.proceed(notice.id);
-                if self.bodies.has(caller) {
+                if self.bodies.set_takes_orphans(caller, on) {
                     self.events.push(BodyEvent::Subreaper { pid: caller, on });
                 }
             }

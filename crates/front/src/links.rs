@@ -32,6 +32,7 @@ pub(crate) struct Hello {
     bodies: Vec<wire::event::Person>,
     stand_ins: Vec<Pid>,
     channel_port: u16,
+    subreapers: Vec<Pid>,
 }
 
 impl Front {
@@ -125,8 +126,12 @@ impl Front {
             match (message, node) {
                 (None, _) => return Ok(()),
                 (Some(message), Some(node)) => self.on_message(node, message)?,
-                (Some(ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port }), None) => {
-                    self.on_hello(token, Hello { version, number, load, leases, bodies, stand_ins, channel_port })?
+                (
+                    Some(ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers }),
+                    None,
+                ) => {
+                    let hello = Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers };
+                    self.on_hello(token, hello)?
                 }
                 (Some(_), None) => return Err(Fault::wire("a node must begin with Hello")),
             }
@@ -202,10 +207,12 @@ impl Front {
         node.change(number, Change::Joined);
         self.nodes.insert(number, node);
         if back {
+            let subreapers = hello.subreapers;
             let natives = hello.stand_ins.iter().filter(|pid| !self.ghosts.has(**pid));
             let natives = natives.filter_map(|pid| read(&self.proc, *pid).ok()).collect();
             let bodies = hello.bodies.into_iter().map(from_wire).collect();
-            self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins: hello.stand_ins, natives });
+            let stand_ins = hello.stand_ins;
+            self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins, natives, subreapers });
         } else {
             self.events.push_back(Event::NodeUp { node: number });
         }

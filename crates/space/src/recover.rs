@@ -40,6 +40,15 @@ impl Space {
         }
     }
 
+    /// Their ghosts have been told; after a restart it was only not known any more.
+    pub(crate) fn subreapers(&mut self, node: NodeId, pids: &[Pid]) {
+        for pid in pids {
+            if let Some(entry) = self.table.get_mut(*pid).filter(|e| e.place == node && e.has_body()) {
+                entry.subreaper = true;
+            }
+        }
+    }
+
     /// A node says that `person` is on it.
     fn claim(&mut self, node: NodeId, person: Person) {
         let pid = person.pid;

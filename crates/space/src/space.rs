@@ -86,7 +86,10 @@ impl Space {
         match event {
             Event::NodeUp { node } => self.node_up(node),
             Event::NodeLost { node } => self.node_lost(node),
-            Event::NodeBack { node, bodies, stand_ins, natives } => self.node_back(node, bodies, &stand_ins, natives),
+            Event::NodeBack { node, bodies, stand_ins, natives, subreapers } => {
+                self.node_back(node, bodies, &stand_ins, natives);
+                self.subreapers(node, &subreapers);
+            }
             Event::Run { person, at, to, kin } => self.run(person, at, to, kin),
             Event::RunMany { parent, to, kin } => self.run_many(parent, to, kin),
             Event::NotStarted { node, pid, status } => self.not_started(node, pid, status),

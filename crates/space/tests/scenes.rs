@@ -125,7 +125,10 @@ fn after_a_restart_both_sides_find_together() {
     let bodies =
         vec![person(204, 999, 204, 7), person(203, 201, 201, 7), person(201, 200, 201, 7), person(200, 100, 200, 7)];
     let natives = vec![person(100, 1, 100, 0)];
-    let effects = step(&mut space, Event::NodeBack { node: N0, bodies, stand_ins: vec![Pid(100)], natives });
+    let effects = step(
+        &mut space,
+        Event::NodeBack { node: N0, bodies, stand_ins: vec![Pid(100)], natives, subreapers: vec![Pid(200)] },
+    );
     assert!(effects.contains(&ghost(201, Command::Setpgid(Pid(201)))));
     assert!(effects.contains(&ghost(201, Command::Clone { pid: Pid(203), orphan: false })));
     assert!(effects
@@ -147,7 +150,10 @@ fn several_copies_outlive_a_restart() {
     }
     assert_eq!(step(&mut space, Event::CopiesFound { parent: Pid(300), worst: Exit::Code(3) }), []);
     let bodies = vec![person(302, 300, 300, 7)];
-    step(&mut space, Event::NodeBack { node: N1, bodies, stand_ins: vec![Pid(300)], natives: vec![] });
+    step(
+        &mut space,
+        Event::NodeBack { node: N1, bodies, stand_ins: vec![Pid(300)], natives: vec![], subreapers: vec![] },
+    );
     let term = SigInfo::kill(Sig::TERM, Pid(100), 0);
     let signal = Effect::Signal { node: N1, target: Pid(302), info: term, thread: None };
     assert_eq!(step(&mut space, Event::Signalled { pid: Pid(300), info: term }), [signal]);

@@ -95,6 +95,9 @@ pub enum ToFront {
         /// The port on which it takes channels from other nodes.
         #[n(6)]
         channel_port: u16,
+        /// After a reconnect: those of `bodies` that take the orphans among their descendants ([`BodyEvent::Subreaper`]).
+        #[n(7)]
+        subreapers: Vec<Pid>,
     },
     /// I live; `sent_us` is the sender's monotonic clock and comes back in [`ToNode::Beat`].
     #[n(1)]

@@ -226,8 +226,8 @@ fn kill_target() -> impl Strategy<Value = KillTarget> {
 }
 
 fn hello() -> impl Strategy<Value = ToFront> {
-    let here = (vec(lease(), 0..3), vec(person(), 0..3), vec(pid(), 0..3), any::<u16>());
-    let build = |(version, number, load, (leases, bodies, stand_ins, channel_port))| ToFront::Hello {
+    let here = (vec(lease(), 0..3), vec(person(), 0..3), vec(pid(), 0..3), any::<u16>(), vec(pid(), 0..3));
+    let build = |(version, number, load, (leases, bodies, stand_ins, channel_port, subreapers))| ToFront::Hello {
         version,
         number,
         load,
@@ -235,6 +235,7 @@ fn hello() -> impl Strategy<Value = ToFront> {
         bodies,
         stand_ins,
         channel_port,
+        subreapers,
     };
     (any::<u32>(), option::of(node()), load(), here).prop_map(build)
 }
