@@ -161,6 +161,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
         showing: Showing::new(order.clone()),
         checks: Default::default(),
         stopped: Default::default(),
+        looked_at: Pid::NONE,
         fresh: Vec::new(),
         leaving: Default::default(),
         handles: Default::default(),
