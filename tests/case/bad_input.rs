@@ -1,6 +1,6 @@
 //! What is wrong is told in one line or dropped; nothing hangs, nothing leaks.
 
-use super::scene::{holds, wait_for, Sandbox};
+use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::Res;
@@ -11,6 +11,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("bad_key", bad_key),
     ("bad_bytes_on_the_port", bad_bytes_on_the_port),
     ("bad_bytes_on_the_socket", bad_bytes_on_the_socket),
+    ("bad_settings_of_leases", bad_settings_of_leases),
+    ("full_lease", full_lease),
+    ("tiny_leases_follow_each_other", tiny_leases_follow_each_other),
     ("bad_rounds_leak_nothing", bad_rounds_leak_nothing),
 ];
 
@@ -184,5 +187,86 @@ fn bad_rounds_leak_nothing(place: &Place) -> Res<End> {
     for ((pid, was), now) in before.iter().zip(&was).zip(now()) {
         holds(&format!("memory of {pid}: before {was:?}, after 1000 rounds {now:?}"), now.1 <= was.1 + SLACK_KB)?;
     }
+    Ok(End::Passed)
+}
+
+fn bad_settings_of_leases(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bad_settings_of_leases", 1)?;
+    for setting in ["lease_size = 255", "front_top = 4194304", "front_top = 1000"] {
+        let front =
+            "shoal front --key /run/shoal/key --listen 10.77.0.1:7707 --run-dir /run/other --config /run/other.toml";
+        let line = s.fails(&format!("printf '[front]\\n{setting}\\n' > /run/other.toml; {front}"), 1)?;
+        holds(&format!("{setting}: {line}"), line.contains(setting.split(' ').next().unwrap_or("?")))?;
+    }
+    Ok(End::Passed)
+}
+
+/// A sandbox with one node and so many leases of 256 numbers each.
+fn with_leases(place: &Place, name: &str, leases: i32) -> Res<Sandbox> {
+    let s = Sandbox::new(place, name, 1)?;
+    s.ok("shoal fault n0 kill-daemon; shoal fault front kill-daemon")?;
+    let top = 4_194_304 - 256 * leases;
+    s.ok(&format!("printf 'lease_size = 256\\nfront_top = {top}\\n' >> /run/shoal/shoal.toml"))?;
+    s.ok("shoal fault front start-daemon; shoal fault n0 start-daemon")?;
+    s.until("shoal nodes | grep -qw up")?;
+    Ok(s)
+}
+
+/// Forks up to 600 processes that wait, says how many there are and what the last fork said, ends them when it is told to and
+/// forks another one.
+const BOMB: &str = r#"
+import errno, os, signal, sys
+made, why = [], "none"
+while len(made) < 600:
+    try: pid = os.fork()
+    except OSError as e: why = errno.errorcode[e.errno]; break
+    if pid == 0: signal.pause()
+    made.append(pid)
+print(len(made) > 100, len(made) == 600, why, flush=True)
+sys.stdin.readline()
+for pid in made: os.kill(pid, 9)
+ends = [os.waitpid(pid, 0)[1] for pid in made]
+print(all(end == 9 for end in ends), flush=True)
+while True:
+    try: pid = os.fork()
+    except BlockingIOError: continue
+    if pid == 0: os._exit(7)
+    print(os.waitpid(pid, 0)[1] >> 8)
+    break
+"#;
+
+/// No other lease is to be had: forks fail as at any limit, and work again when processes have ended.
+fn full_lease(place: &Place) -> Res<End> {
+    let s = with_leases(place, "full_lease", 1)?;
+    let other = s.start("timeout 3 shoal node --key /run/shoal/key --front 10.77.0.1:7706 --run-dir /run/other");
+    wait_for("another node is refused", || s.logs().contains("no range of PIDs is left for node n1 "))?;
+    holds("it goes on trying", other.is_going())?;
+    s.ok("mkfifo /run/tell")?;
+    let bomb = s.start(&format!("exec 3<>/run/tell; shoal run -n 0 -- python3 -c '{BOMB}' <&3 | tee /run/said"));
+    s.until("grep -q EAGAIN /run/said")?;
+    wait_for("both logs tell", || {
+        let logs = s.logs();
+        logs.contains("leases: every number is used; forks fail until one is free")
+            && logs.contains("no range of PIDs is left for it: forks there fail when its own are used up")
+    })?;
+    s.prints("shoal nodes | grep -cw up", "1")?;
+    s.prints("shoal run -n 0 echo well", "well")?;
+    s.ok("echo > /run/tell")?;
+    same("what it saw", bomb.end()?.out.trim(), "True False EAGAIN\nTrue\n7")?;
+    wait_for("the log tells the end", || s.logs().contains("leases: numbers are free again"))?;
+    s.prints("shoal run -n 0 sh -c '(exit 3); echo $?'", "3")?;
+    s.until("test -z \"$(shoal ps | tail -n +2)\"; ! ps -e | grep -q defunct")?;
+    Ok(End::Passed)
+}
+
+/// The next lease comes in time.
+fn tiny_leases_follow_each_other(place: &Place) -> Res<End> {
+    let s = with_leases(place, "tiny_leases_follow_each_other", 8)?;
+    let program = format!("echo | shoal run -n 0 -- python3 -c '{BOMB}'");
+    same("what it saw", s.ok(&program)?.as_str(), "True True none\nTrue\n7")?;
+    s.prints("shoal run -n 0 sh -c 'for i in $(seq 1500); do (exit 3); done; echo $?'", "3")?;
+    let logs = s.logs();
+    holds("no fork was fenced", !logs.contains("every number is used"))?;
+    holds("no number of others was taken", !logs.contains("that is not this node's"))?;
     Ok(End::Passed)
 }

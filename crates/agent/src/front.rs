@@ -120,6 +120,13 @@ impl Agent {
             return;
         }
         self.next_beat_us = now + self.beat_us;
+        if self.fence.is_up() {
+            // Nobody tells when numbers have become free.
+            self.turn_leases();
+        }
+        if self.fence.is_up() {
+            self.uplink.send(&ToFront::LeaseWanted);
+        }
         let sent_us = self.life.sent(boottime_us());
         let load = self.load();
         self.uplink.send(&ToFront::Beat { sent_us, load });

@@ -17,9 +17,9 @@ pub struct FrontConfig {
     pub key: [u8; 32],
     /// A node that was silent for this long is lost.
     pub lost_after: Duration,
-    /// PIDs below this are the front end's own (DESIGN 4.1).
+    /// PIDs below this are the front end's own (DESIGN 4.1): 262144 to 4194304 less `lease_size`.
     pub front_top: Pid,
-    /// PIDs in one lease.
+    /// PIDs in one lease, 256 to 2097152; fewer where `max_nodes` nodes with two leases each would not fit.
     pub lease_size: i32,
     /// Nodes that may be in service at one time.
     pub max_nodes: u32,

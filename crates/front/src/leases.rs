@@ -2,11 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use vocab::{NodeId, Pid};
+use vocab::{Fault, NodeId, Pid, Result};
 use wire::node::Lease;
 
 /// One above the largest PID of the kernel (PID_MAX_LIMIT).
 const TOP: i32 = 4_194_304;
+/// The smallest range: a node keeps a quarter of it in hand for forks of which it has not read yet.
+pub(crate) const LEAST: i32 = 256;
+
+/// Are these settings possible: at least one range above the front end's own numbers?
+///
+/// # Errors
+/// `Refused`, with what is possible.
+pub(crate) fn check(front_top: Pid, size: i32) -> Result<()> {
+    if !(LEAST..=TOP / 2).contains(&size) {
+        return Err(Fault::refused(format!("lease_size {size}: {LEAST} to {} are possible", TOP / 2)));
+    }
+    if !(LOWEST_TOP..=TOP - size).contains(&front_top.0) {
+        let most = TOP - size;
+        return Err(Fault::refused(format!("front_top {}: {LOWEST_TOP} to {most} are possible", front_top.0)));
+    }
+    Ok(())
+}
+
+/// Below it the front end's cursor could not be brought back in time ([`crate::cursor`]).
+const LOWEST_TOP: i32 = 262_144;
 
 /// All ranges above the front end's own numbers.
 #[derive(Debug)]
@@ -15,6 +35,8 @@ pub(crate) struct Leases {
     /// Free ranges by their first number; one that came back goes to the end.
     free: VecDeque<i32>,
     given: BTreeMap<i32, NodeId>,
+    /// Nodes that have asked in vain since they were last given one.
+    denied: BTreeSet<NodeId>,
     /// Where it is written who has what, so that a restart gives nobody another one's range before that one is back.
     kept: Option<PathBuf>,
 }
@@ -24,9 +46,9 @@ impl Leases {
     pub(crate) fn new(first: Pid, size: i32, nodes: u32) -> Leases {
         let room = TOP - first.0;
         let fits = room / (2 * nodes.max(1) as i32);
-        let size = size.min(fits).max(256);
+        let size = size.min(fits).max(LEAST);
         let free = (0..room / size).map(|i| first.0 + i * size).collect();
-        Leases { size, free, given: BTreeMap::new(), kept: None }
+        Leases { size, free, given: BTreeMap::new(), denied: BTreeSet::new(), kept: None }
     }
 
     /// Keeps who has what in the file `path` from now on; takes over first what a daemon before this one has left there (`again`).
@@ -64,8 +86,19 @@ impl Leases {
     pub(crate) fn give(&mut self, node: NodeId) -> Option<Lease> {
         let first = self.free.pop_front()?;
         self.given.insert(first, node);
+        self.denied.remove(&node);
         self.write();
         Some(self.lease(first))
+    }
+
+    /// Is there one for a node that has none?
+    pub(crate) fn any_for(&self, node: NodeId) -> bool {
+        !self.free.is_empty() || self.has(node)
+    }
+
+    /// There was none for `node`: for the first time since it was last given one?
+    pub(crate) fn first_denial(&mut self, node: NodeId) -> bool {
+        self.denied.insert(node)
     }
 
     /// `node` has this range from before: after a restart of this daemon. False when it is another node's or none of ours.
@@ -125,5 +158,22 @@ mod tests {
         assert_ne!(leases.give(NodeId(1)), Some(first));
         assert!(leases.claim(NodeId(1), first));
         assert!(!leases.claim(NodeId(1), Lease { first: Pid(7), last: Pid(9) }));
+    }
+
+    #[test]
+    fn settings_without_any_range_are_refused() {
+        assert!(check(Pid(1_048_576), 16_384).is_ok() && check(Pid(TOP - LEAST), LEAST).is_ok());
+        for (top, size) in [(1_048_576, 255), (1_048_576, -1), (TOP, LEAST), (300, 16_384), (TOP - LEAST + 1, LEAST)] {
+            assert!(check(Pid(top), size).is_err(), "{top} {size}");
+        }
+    }
+
+    #[test]
+    fn when_all_are_given_that_is_noticed_once_and_no_other_node_gets_in() {
+        let mut leases = Leases::new(Pid(TOP - LEAST), LEAST, 1);
+        assert!(leases.any_for(NodeId(0)) && leases.give(NodeId(0)).is_some());
+        assert!(leases.any_for(NodeId(0)) && !leases.any_for(NodeId(1)));
+        assert!(leases.give(NodeId(0)).is_none());
+        assert!(leases.first_denial(NodeId(0)) && !leases.first_denial(NodeId(0)));
     }
 }

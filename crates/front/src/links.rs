@@ -166,6 +166,9 @@ impl Front {
             Some(node) if node.state == State::Up && node.link.is_some() => {
                 Err(Fault::refused(format!("node {number} has joined already, from {}", node.address)))
             }
+            _ if !self.leases.any_for(number) => {
+                Err(Fault::refused(format!("no range of PIDs is left for node {number} (lease_size, front_top)")))
+            }
             _ => Ok(number),
         }
     }

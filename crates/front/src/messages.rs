@@ -37,7 +37,10 @@ impl Front {
             ToFront::StandInFollowed { pid } => self.events.push_back(Event::StandInFollowed { node, pid }),
             ToFront::LeaseWanted => match self.leases.give(node) {
                 Some(lease) => self.send(node, &ToNode::Lease(lease)),
-                None => warn!(%node, "no range of PIDs is left for it"),
+                None if self.leases.first_denial(node) => {
+                    warn!(%node, "no range of PIDs is left for it: forks there fail when its own are used up")
+                }
+                None => {}
             },
             ToFront::PsDone { id, rows } => self.on_ps_done(node, id, rows),
             ToFront::StandInDone { pid, errno } => debug!(%node, %pid, errno, "stand-in"),
