@@ -118,8 +118,6 @@ pub(crate) struct Agent {
     pub(crate) checks: Checks,
     /// Bodies told of as stopped, whose parent here waits for them itself.
     pub(crate) stopped: BTreeSet<Pid>,
-    /// Up to which number the states of bodies have been looked at in this round.
-    pub(crate) looked_at: Pid,
     /// Forked since the table was last compared with /proc.
     pub(crate) fresh: Vec<Pid>,
     /// Their first thread has exited; looked at when the next batch is made.

@@ -161,7 +161,6 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
         showing: Showing::new(order.clone()),
         checks: Default::default(),
         stopped: Default::default(),
-        looked_at: Pid::NONE,
         fresh: Vec::new(),
         leaving: Default::default(),
         handles: Default::default(),

@@ -13,9 +13,6 @@ use tracing::debug;
 use vocab::{Pid, Sig, SigInfo};
 use wire::event::BodyEvent;
 
-/// So many bodies are looked at with each beat: some 0.3 ms.
-const LOOKS: usize = 32;
-
 /// A signal that a stand-in of its sender is sending. Others for the same process wait, so that all come in their order.
 #[derive(Debug)]
 pub(crate) struct Sending {
@@ -166,23 +163,6 @@ impl Agent {
             self.events.push(BodyEvent::Continued { pid });
         }
         changed
-    }
-
-    /// With each beat: the states of the next few bodies whose parents are here, since nobody tells of a stop by a neighbour on the node.
-    pub(crate) fn look_at_neighbours(&mut self) {
-        let last = self.looked_at;
-        let bodies = self.bodies.iter().filter(|body| self.bodies.has(body.person.ppid)).map(|body| body.person.pid);
-        let mut next: Vec<Pid> = bodies.filter(|pid| *pid > last).collect();
-        if next.len() > LOOKS {
-            next.select_nth_unstable(LOOKS);
-            next.truncate(LOOKS);
-            self.looked_at = next.iter().copied().max().unwrap_or(last);
-        } else {
-            self.looked_at = Pid::NONE;
-        }
-        for pid in next {
-            self.look_at_state(pid);
-        }
     }
 }
 

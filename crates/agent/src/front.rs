@@ -130,7 +130,6 @@ impl Agent {
         let sent_us = self.life.sent(boottime_us());
         let load = self.load();
         self.uplink.send(&ToFront::Beat { sent_us, load });
-        self.look_at_neighbours();
     }
 
     /// Lets the outer process know until when this agent may live; without it there is nothing to live for.
