@@ -370,6 +370,7 @@ impl Ghosts {
         if let Some(ghost) = self.ghosts.remove(&pid) {
             debug!(%pid, "stand-in gone");
             self.uniques.remove(&ghost.unique);
+            self.pending.forget(pid);
             self.give_back(ghost.family, ghost.slot);
             if let Some((_, _, slot @ Some(_))) = ghost.working {
                 self.give_back(ghost.family, slot);

@@ -51,6 +51,11 @@ impl Reader {
         self.files.push((pid, file));
         Some(pending)
     }
+
+    /// Closes the file of `pid`, which is not asked about any more.
+    pub fn forget(&mut self, pid: Pid) {
+        self.files.retain(|(of, _)| *of != pid);
+    }
 }
 
 fn open(pid: Pid) -> Option<File> {
