@@ -30,7 +30,10 @@ pub(crate) fn make(path: &Path) -> Result<()> {
 /// `Refused` for what is no key, and for a key that others can read.
 pub(crate) fn read(path: &Path) -> Result<[u8; 32]> {
     let doing = || format!("read the cluster key {}", path.display());
-    let mut file = fs::File::open(path).map_err(|e| Fault::io(&e, doing()))?;
+    let mut file = fs::File::open(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Fault::io(&e, doing()).doing("no cluster key (`shoal key` makes one)"),
+        _ => Fault::io(&e, doing()),
+    })?;
     let metadata = file.metadata().map_err(|e| Fault::io(&e, doing()))?;
     if metadata.mode() & 0o077 != 0 {
         return Err(

@@ -10,6 +10,9 @@ use wire::frame;
 /// The socket of the daemon of this machine, front end or node.
 pub const SOCKET: &str = "/run/shoal/shoal.sock";
 
+/// What is said when nobody listens at the daemon's socket.
+pub(crate) const NO_DAEMON: &str = "no shoal daemon runs on this machine";
+
 /// A connection to the local daemon that waits for each answer.
 #[derive(Debug)]
 pub struct Local {
@@ -27,7 +30,7 @@ impl Local {
                 let fault = Fault::io(&e, format!("connect to {}", socket.display()));
                 Err(match e.kind() {
                     NotFound | ConnectionRefused => {
-                        let mut outer = fault.doing("no shoal daemon runs on this machine");
+                        let mut outer = fault.doing(NO_DAEMON);
                         outer.kind = vocab::Kind::Gone;
                         outer
                     }

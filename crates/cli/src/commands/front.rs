@@ -12,7 +12,7 @@ use vocab::{Pid, Result};
 /// Run the front-end daemon, on which the whole process space is visible
 #[derive(Args, Debug)]
 pub(crate) struct Front {
-    /// Configuration file (TOML); flags win over it [default: /etc/shoal/shoal.toml, if it is there]
+    /// Configuration file (TOML; dist/shoal.toml has every setting); flags win over it [default: /etc/shoal/shoal.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where nodes dial in [default: 0.0.0.0:7706]

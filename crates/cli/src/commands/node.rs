@@ -11,7 +11,7 @@ use vocab::{Fault, NodeId, Result};
 /// Run the node daemon: this machine hosts processes of a front end
 #[derive(Args, Debug)]
 pub(crate) struct Node {
-    /// Configuration file (TOML); flags win over it [default: /etc/shoal/shoal.toml, if it is there]
+    /// Configuration file (TOML; dist/shoal.toml has every setting); flags win over it [default: /etc/shoal/shoal.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The front end

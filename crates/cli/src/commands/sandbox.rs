@@ -14,7 +14,7 @@ use vocab::{Exit, Result};
 /// Without a command an interactive shell runs. The exit status is the command's. When it ends, everything is gone.
 #[derive(Args, Debug)]
 pub(crate) struct Sandbox {
-    /// How many nodes
+    /// How many nodes, 0 to 100
     #[arg(short = 'n', long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_NODES)))]
     nodes: u32,

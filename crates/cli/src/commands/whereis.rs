@@ -11,6 +11,7 @@ use wire::ask::{Answer, Ask};
 /// Show on which node a process runs
 #[derive(Args, Debug)]
 pub(crate) struct Where {
+    /// As everywhere in the space: what ps shows on the front end, and getpid() in the program
     pid: i32,
     /// Print a JSON object
     #[arg(long)]

@@ -1,11 +1,12 @@
 //! The client's end of the local socket: one question, answers with descriptors.
 
+use crate::local::NO_DAEMON;
 use kern::poll::{poll, Ready};
 use kern::sock::{receive_with, send, unix_connect};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use vocab::{Fault, Result};
+use vocab::{Fault, Kind, Result};
 use wire::ask::{Answer, Ask};
 use wire::frame;
 
@@ -31,8 +32,10 @@ impl Asking {
     /// # Errors
     /// `Gone` when no daemon listens at `path`.
     pub(crate) fn connect(path: &Path) -> Result<Asking> {
-        let doing = || format!("reach the daemon at {}", path.display());
-        let socket = unix_connect(path, CONNECT_US).map_err(|fault| fault.doing(doing()))?;
+        let socket = unix_connect(path, CONNECT_US).map_err(|fault| match fault.kind {
+            Kind::Gone => fault.doing(NO_DAEMON),
+            _ => fault.doing(format!("reach the daemon at {}", path.display())),
+        })?;
         Ok(Asking { socket, arrived: Vec::new(), descriptors: VecDeque::new() })
     }
 
