@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("siginfo_that_does_not_answer", siginfo_that_does_not_answer),
+    ("arguments_that_do_not_answer", arguments_that_do_not_answer),
+    ("polled_list_that_does_not_answer", polled_list_that_does_not_answer),
     ("strangers_keep_nobody_out", strangers_keep_nobody_out),
 ];
 
@@ -64,6 +66,52 @@ fn siginfo_that_does_not_answer(place: &Place) -> Res<End> {
     stuck.end()?;
     target.end()?;
     s.prints("shoal run -n 0 echo well", "well")?;
+    Ok(End::Passed)
+}
+
+/// The arguments of a process whose memory's lock is never let go.
+fn arguments_that_do_not_answer(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "arguments_that_do_not_answer", 2)?;
+    let program = unanswered(place, &s)?;
+    let log = place.fresh("log");
+    let stuck = s.start(&format!("{ANN} shoal run -n 0 {program} lock > {}; echo $?", log.display()));
+    s.until(&format!("grep -q ready {}", log.display()))?;
+    let other = s.start(&format!("{BOB} shoal run -n 0 sleep 1042; echo $?"));
+    s.until("shoal ps | grep -q ' \\[unanswered[^ ]*\\]$'")?;
+    let pid = s.ok("shoal ps | awk '/sleep 1042$/ {print $1}'")?;
+    let start = Instant::now();
+    while start.elapsed() < LONG_ENOUGH {
+        s.ok("shoal ps | grep -q 'sleep 1042$'")?;
+        s.prints(&format!("{BOB} shoal run -n 0 echo well"), "well")?;
+    }
+    holds("both go on", other.is_going() && stuck.is_going())?;
+    s.prints("shoal nodes | grep -c up", "2")?;
+    s.ok(&format!("pkill -KILL -u 61001 unanswered; kill -KILL {pid}"))?;
+    stuck.end()?;
+    other.end()?;
+    Ok(End::Passed)
+}
+
+/// A program that polls its input, in memory whose lock is never let go. Its first process has ended, so its input is read only when it is wanted.
+fn polled_list_that_does_not_answer(place: &Place) -> Res<End> {
+    const LATER: &str = "sh -c 'exec 3<&0; { read word <&3; echo $word; } &'";
+    let s = Sandbox::new(place, "polled_list_that_does_not_answer", 2)?;
+    let program = unanswered(place, &s)?;
+    let log = place.fresh("log");
+    let poll = format!("sh -c 'exec 3<&0; {program} poll <&3 &'");
+    // Only what there is to read is offered to who waits for it.
+    let word = format!("(until grep -q ready {0}; do sleep 0.1; done; echo word; sleep 60)", log.display());
+    std::fs::write(&log, "").doing("write a log")?;
+    let stuck = s.start(&format!("{word} | {ANN} shoal run -n 0 {poll} > {}; sleep 60", log.display()));
+    s.until(&format!("grep -q ready {}", log.display()))?;
+    others_go_on(&s, "")?;
+    let start = Instant::now();
+    s.prints(&format!("(sleep 0.5; echo well; sleep 0.5) | {BOB} shoal run -n 0 {LATER}"), "well")?;
+    holds("input comes in time", start.elapsed() < Duration::from_secs(6))?;
+    holds("it goes on", stuck.is_going())?;
+    s.prints("shoal nodes | grep -c up", "2")?;
+    s.ok("pkill -KILL -u 61001 unanswered; pkill -KILL -f '^sleep 60$'")?;
+    stuck.end()?;
     Ok(End::Passed)
 }
 

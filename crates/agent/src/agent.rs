@@ -9,7 +9,9 @@ use crate::events::Events;
 use crate::fence::Fence;
 use crate::gate::Waiting;
 use crate::leases::Leases;
+use crate::looking::Looker;
 use crate::pace::Pace;
+use crate::ps::Tables;
 use crate::showing::Showing;
 use crate::stands::Stands;
 use crate::starts::Starts;
@@ -44,6 +46,8 @@ pub(crate) enum Token {
     Body(Pid),
     /// Output waits until what happened before it is shown.
     Order,
+    /// What the looker has found.
+    Looker,
 }
 
 const KIND: u32 = 32;
@@ -62,6 +66,7 @@ impl Token {
             Token::Greeting(n) => (8, n),
             Token::Body(pid) => (9, pid.0 as u32),
             Token::Order => (10, 0),
+            Token::Looker => (11, 0),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -80,6 +85,7 @@ impl Token {
             8 => Token::Greeting(rest),
             9 => Token::Body(Pid(rest as i32)),
             10 => Token::Order,
+            11 => Token::Looker,
             _ => return None,
         })
     }
@@ -143,6 +149,8 @@ pub(crate) struct Agent {
 
     pub(crate) asks: Asks,
     pub(crate) streams: Streams,
+    pub(crate) looker: Looker,
+    pub(crate) tables: Tables,
 }
 
 #[cfg(test)]
@@ -151,9 +159,14 @@ mod tests {
 
     #[test]
     fn tokens_come_back() {
-        for token in
-            [Token::Link, Token::Order, Token::Client(7), Token::Greeting(u32::MAX), Token::Body(Pid(4_194_303))]
-        {
+        for token in [
+            Token::Link,
+            Token::Order,
+            Token::Looker,
+            Token::Client(7),
+            Token::Greeting(u32::MAX),
+            Token::Body(Pid(4_194_303)),
+        ] {
             assert_eq!(Token::of(token.number()), Some(token));
         }
         assert_eq!(Token::of(99 << KIND), None);

@@ -8,6 +8,7 @@ use crate::asks::Asks;
 use crate::config::NodeConfig;
 use crate::front::{hello, Known};
 use crate::leases::Leases;
+use crate::looking::Looker;
 use crate::order::Order;
 use crate::showing::Showing;
 use crate::streams::Streams;
@@ -41,9 +42,15 @@ const SLOTS: u32 = 65_536;
 /// The first stand-in must be there after this time.
 const PATIENCE_US: u64 = 5_000_000;
 
+/// What the outer process gives the agent: a pipe to it, and who looks at processes for the main loop and the streams.
+pub(crate) struct Given {
+    pub(crate) outer: OwnedFd,
+    pub(crate) lookers: [Looker; 2],
+}
+
 /// Runs the agent in the process that calls; returns its exit code.
-pub(crate) fn agent(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: OwnedFd) -> i32 {
-    let ran = prepare().and_then(|proc| born(config, cgroup, number, outer, proc)).and_then(Agent::run);
+pub(crate) fn agent(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given) -> i32 {
+    let ran = prepare().and_then(|proc| born(config, cgroup, number, given, proc)).and_then(Agent::run);
     match ran {
         Ok(()) => 0,
         Err(fault) => {
@@ -116,7 +123,8 @@ fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> 
     }
 }
 
-fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: OwnedFd, proc: Proc) -> Result<Agent> {
+fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given, proc: Proc) -> Result<Agent> {
+    let Given { outer, lookers: [looker, of_streams] } = given;
     let poller = Poller::new()?;
     let children = SignalFd::new(&[Sig::CHLD])?;
     let (asks, channel_port) = Asks::open(&config.run_dir.join("shoal.sock"), &poller)?;
@@ -174,7 +182,9 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, outer: Owned
         waiting: Default::default(),
         usages: Usages::with(writer),
         asks,
-        streams: Streams::ordered(order)?,
+        streams: Streams::ordered(order, of_streams)?,
+        looker,
+        tables: Default::default(),
         poller,
         children,
         records,
@@ -195,6 +205,7 @@ impl Agent {
         }
         self.poller.add(self.ghosts.fd(), Token::Ghosts.number(), Interest::READ)?;
         self.poller.add(self.showing.order.bell(), Token::Order.number(), Interest::READ)?;
+        self.poller.add(self.looker.fd(), Token::Looker.number(), Interest::READ)?;
         self.poller.add(self.gate.fd(), Token::Gate.number(), Interest::READ)?;
         self.poller.add(self.children.as_fd(), Token::Children.number(), Interest::READ)
     }

@@ -68,10 +68,7 @@ impl Agent {
             ToNode::Stopped { pid, sig } => self.stop_stand_in(pid, sig),
             ToNode::Continued { pid } => self.continue_stand_in(pid),
             ToNode::Lease(lease) => self.leased(lease),
-            ToNode::Ps { id } => {
-                let rows = self.ps();
-                self.uplink.send(&ToFront::PsDone { id, rows });
-            }
+            ToNode::Ps { id } => self.ps(id),
             ToNode::StandIn { kin } => self.stand_in(kin),
             ToNode::NoStandIn { pid, errno } => self.handle_answered(pid, errno),
             ToNode::StandInIs { person } => self.stand_in_is(person),

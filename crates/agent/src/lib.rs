@@ -20,6 +20,7 @@ mod front;
 mod gate;
 mod kin;
 mod leases;
+mod looking;
 mod making;
 mod message;
 pub mod order;

@@ -6,6 +6,7 @@
 use crate::birth;
 use crate::config::NodeConfig;
 use crate::fence;
+use crate::looking::Looker;
 use crate::message::{Message, MESSAGE};
 use kern::cgroup;
 use kern::clock::boottime_us;
@@ -101,16 +102,24 @@ impl Outer {
 
     fn one_agent(&mut self) -> Result<End> {
         let (read, write) = kern::sys::pipe()?;
+        let (lookers, server) = Looker::two()?;
         let agent = match ns::fork(Namespaces::PID | Namespaces::MOUNT)? {
             Forked::Child => {
-                drop(read); // or this copy would keep the pipe open when the outer process dies
-                ns::exit(birth::agent(&self.config, &self.cgroup, self.number, write));
+                // Or these copies would keep the pipes open when the outer process dies.
+                drop((read, server));
+                let given = birth::Given { outer: write, lookers };
+                ns::exit(birth::agent(&self.config, &self.cgroup, self.number, given));
             }
             Forked::Parent(agent) => agent,
         };
-        drop(write);
+        drop((write, lookers));
+        // Without it nobody's arguments are told, and input is not read before a program waits for it.
+        let looking = server.start(agent.pid).map_err(|fault| warn!(%fault, "nobody looks at processes")).ok();
         let end = self.watch(&agent, &read);
         end_agent(&agent)?;
+        if let Some(looking) = looking {
+            looking.end();
+        }
         end
     }
 

@@ -1,31 +1,67 @@
 //! What /proc says of bodies and of this machine.
 
 use crate::agent::Agent;
+use crate::looking::{Question, Said};
 use kern::proc::Proc;
+use std::collections::HashMap;
 use tracing::warn;
 use vocab::Pid;
 use wire::ask::ProcRow;
-use wire::node::Load;
+use wire::node::{Load, ToFront};
 
-/// Bytes of a command line that are worth telling.
-const COMMAND: usize = 1024;
 /// Milliseconds of a clock tick, and KiB of a page.
 const TICK_MS: u64 = 10;
 const PAGE_KB: u64 = 4;
 
+/// Tables of bodies that the front end has asked for; arguments are a matter of the looker, for which the main loop does not wait.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    /// The front end's numbers of the questions: of those that get what is being found out, and of later ones.
+    now: Vec<u64>,
+    next: Vec<u64>,
+    words: HashMap<Pid, Vec<u8>>,
+}
+
 impl Agent {
-    /// A line for every body.
-    pub(crate) fn ps(&self) -> Vec<ProcRow> {
+    /// The front end asks for a line for every body.
+    pub(crate) fn ps(&mut self, id: u64) {
+        self.tables.next.push(id);
+        self.begin_table();
+    }
+
+    fn begin_table(&mut self) {
+        if !self.looker.is_busy() && !self.tables.next.is_empty() {
+            self.tables.now = std::mem::take(&mut self.tables.next);
+            self.tables.words.clear();
+            self.looker.ask(Question::Commands);
+        }
+    }
+
+    /// The looker has found something, or does not answer.
+    pub(crate) fn looked(&mut self) {
+        for said in self.looker.go_on() {
+            match said {
+                Said::Command { pid, words } => drop(self.tables.words.insert(pid, words)),
+                Said::End => self.end_table(),
+                Said::At { .. } | Said::Awaited { .. } => {}
+            }
+        }
+    }
+
+    fn end_table(&mut self) {
         let mut rows: Vec<ProcRow> = self.bodies.iter().filter_map(|body| self.row(body.person.pid)).collect();
         rows.sort_unstable_by_key(|row| row.pid);
-        rows
+        for id in std::mem::take(&mut self.tables.now) {
+            self.uplink.send(&ToFront::PsDone { id, rows: rows.clone() });
+        }
+        self.begin_table();
     }
 
     fn row(&self, pid: Pid) -> Option<ProcRow> {
         let stat = self.proc.stat(pid).ok()?;
         let uid = self.proc.status(pid).ok()?.creds.uid.effective;
-        let words = self.proc.cmdline(pid, COMMAND).unwrap_or_default();
-        let words = words.strip_suffix(&[0]).unwrap_or(&words);
+        let words = self.tables.words.get(&pid).map(Vec::as_slice).unwrap_or_default();
+        let words = words.strip_suffix(&[0]).unwrap_or(words);
         let command = match words {
             [] => format!("[{}]", String::from_utf8_lossy(stat.name.as_bytes())),
             words => String::from_utf8_lossy(words).replace('\0', " "),

@@ -44,6 +44,7 @@ impl Agent {
             Some(Token::Gate) => self.serve_gate(),
             Some(Token::Children) => self.serve_children()?,
             Some(Token::Order) => self.showing.order.answer_bell(),
+            Some(Token::Looker) => self.looked(),
             Some(Token::Local) => self.take_clients(),
             Some(Token::Channels) => self.take_greetings(),
             Some(Token::Client(number)) => self.serve_client(number),
@@ -66,6 +67,9 @@ impl Agent {
         }
         if self.asks.due_us().is_some_and(|due| due <= now) {
             self.expire_asks();
+        }
+        if self.looker.due_us().is_some_and(|due| due <= now) {
+            self.looked();
         }
         if self.park_at().is_some_and(|due| due <= now) {
             self.park_late(now);
@@ -119,6 +123,7 @@ impl Agent {
             self.uplink.up().then_some(self.next_beat_us),
             self.checks.next_us(),
             self.asks.due_us(),
+            self.looker.due_us(),
             self.park_at(),
             self.send_at(),
             self.let_go_at(),

@@ -28,6 +28,8 @@ impl Agent {
 
     fn record(&mut self, record: &Record) {
         match record.what {
+            // In the cgroup, and without a number here: the processes that look, beside the agent's namespace.
+            Record_::Fork { pid, .. } | Record_::Exit { pid, .. } | Record_::Comm { pid, .. } if pid.0 <= 0 => {}
             Record_::Fork { pid, tid, parent } => self.forked(pid, tid, parent),
             Record_::Exit { pid, tid } => self.thread_exited(pid, tid),
             Record_::Comm { pid, tid, name, exec } => self.named(pid, tid, name, exec),

@@ -1,5 +1,5 @@
 // An ordinary user with a file system of their own that does not answer: whoever reads the pages of its file waits for ever. In the
-// ways in which a daemon might: as siginfo (queue PID), as what a process polls (poll), for the lock of a process's memory (lock).
+// ways in which a daemon might: as siginfo (queue PID), for the lock of a process's memory (lock), and of one that polls its input (poll).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -76,19 +76,14 @@ static void serve(void) {
     }
 }
 
-static void *cover(void *at) {
-    usleep(100000);
-    must(mmap(at, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, open("/tmp/file", O_RDONLY), 0) == at, "cover");
-    puts("ready"); fflush(stdout);
-    return 0;
-}
-
 static void *look(void *page) {
     char byte;
+    usleep(100000);
     return pread(open("/proc/self/mem", O_RDONLY), &byte, 1, (off_t)page) == 1 ? 0 : page;
 }
 
 static void *change(void *no) {
+    usleep(200000);
     return mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? no : 0;
 }
 
@@ -108,26 +103,19 @@ int main(int argc, char **argv) {
         serve();
     }
     close(device);
-    if (!strcmp(argv[1], "poll")) {
-        char *at = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        struct pollfd *one = (void *)at;
-        *one = (struct pollfd) { .fd = 0, .events = POLLIN };
-        pthread_t thread;
-        pthread_create(&thread, 0, cover, at);
-        poll(one, 1, -1);
-        pause();
-    }
     char *page = mmap(0, 4096, PROT_READ, MAP_PRIVATE, open("/tmp/file", O_RDONLY), 0);
     must(page != MAP_FAILED, "mmap");
-    puts("ready"); fflush(stdout);
     if (!strcmp(argv[1], "queue"))
         must(syscall(SYS_rt_sigqueueinfo, atoi(argv[2]), SIGUSR1, page) == 0, "rt_sigqueueinfo");
-    if (!strcmp(argv[1], "lock")) {
+    if (!strcmp(argv[1], "lock") || !strcmp(argv[1], "poll")) {
         // Reading the page by this way keeps the memory's lock for reading, and who waits to change it keeps all others out.
         pthread_t reader, changer;
         pthread_create(&reader, 0, look, page);
-        usleep(100000);
         pthread_create(&changer, 0, change, 0);
+        usleep(400000);
+        must(write(1, "ready\n", 6) == 6, "write");
     }
+    struct pollfd input = { .fd = 0, .events = POLLIN };
+    if (!strcmp(argv[1], "poll")) poll(&input, 1, -1);
     pause();
 }

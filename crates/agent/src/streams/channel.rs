@@ -5,9 +5,9 @@ use super::ends::{Ends, OurEnds};
 use super::held::Held;
 use super::input::{Input, Wrote};
 use super::output::{Output, Read};
-use super::reader;
 use super::watch::Watch;
 use super::To;
+use crate::looking;
 use crate::order::Order;
 use kern::epoll::{Interest, Poller};
 use kern::pty;
@@ -62,8 +62,10 @@ pub(super) struct Channel {
     ended: bool,
     told: bool,
     /// The relay wants to hear once when its input is wanted.
-    asked: Option<reader::Waits>,
-    file: Option<reader::Input>,
+    asked: Option<looking::Waits>,
+    /// How often it has said whether it does.
+    quiets: u64,
+    file: Option<looking::Input>,
     watches: [Watch; 4],
 }
 
@@ -93,6 +95,7 @@ impl Channel {
             ended: false,
             told: false,
             asked: None,
+            quiets: 0,
             file: ends.file,
             watches: Default::default(),
         })
@@ -153,7 +156,8 @@ impl Channel {
                 None => Ok(()),
             },
             Chunk::Quiet { on, polls } => {
-                let waits = if polls { reader::Waits::Any } else { reader::Waits::Read };
+                let waits = if polls { looking::Waits::Any } else { looking::Waits::Read };
+                self.quiets += 1;
                 self.asked = on.then_some(waits);
                 Ok(())
             }
@@ -290,10 +294,15 @@ impl Channel {
         self.asked.is_some() && self.input.fd().is_some()
     }
 
-    /// Tells the relay, once, when a process waits for the program's input.
-    pub(super) fn look_for_readers(&mut self) -> Result<()> {
-        let (Some(waits), Some(file)) = (self.asked, self.file) else { return Ok(()) };
-        if !self.input.has_waiting() && file.is_awaited(waits) {
+    /// Whose readers are to be looked for: which of the relay's wishes it is, for what, and how. `None`: what has been sent is not taken yet.
+    pub(super) fn looks_for(&self) -> Option<(u64, looking::Input, looking::Waits)> {
+        let (waits, file) = (self.asked?, self.file?);
+        (!self.input.has_waiting()).then_some((self.quiets, file, waits))
+    }
+
+    /// Tells the relay, once, that a process waits for the program's input, as was to be found out for its wish `quiet`.
+    pub(super) fn is_awaited(&mut self, quiet: u64) -> Result<()> {
+        if self.looks_for().is_some_and(|(now, ..)| now == quiet) {
             self.asked = None;
             self.tell(&Chunk::Wanted)?;
         }

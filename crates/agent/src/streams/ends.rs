@@ -1,7 +1,7 @@
 //! The two sides of a program's descriptors 0, 1 and 2.
 
-use super::reader::Input;
 use super::StreamsId;
+use crate::looking::Input;
 use kern::pty::{self, Modes};
 use kern::sys::{pipe, set_nonblocking};
 use std::os::fd::{AsFd, OwnedFd};

@@ -7,12 +7,12 @@ mod ends;
 mod held;
 mod input;
 mod output;
-mod reader;
 mod relay;
 mod watch;
 
 pub use ends::ChildEnds;
 
+use crate::looking::Looker;
 use crate::order::Order;
 use ends::OurEnds;
 use kern::epoll::Waker;
@@ -66,17 +66,18 @@ impl Streams {
     /// # Errors
     /// `Sys` when there is no thread or descriptor to be had.
     pub fn start() -> Result<Streams> {
-        Streams::ordered(Arc::new(Order::new(Unread::none())?))
+        Streams::ordered(Arc::new(Order::new(Unread::none())?), Looker::within()?)
     }
 
-    /// Starts the thread; it ends when this value is dropped, with all streams cut off. Output goes when `order` lets it.
+    /// Starts the thread; it ends when this value is dropped, with all streams cut off. Output goes when `order` lets it, and `looker` says
+    /// who waits for input.
     ///
     /// # Errors
     /// `Sys` when there is no thread or descriptor to be had.
-    pub fn ordered(order: Arc<Order>) -> Result<Streams> {
+    pub(crate) fn ordered(order: Arc<Order>, looker: Looker) -> Result<Streams> {
         let (jobs, taken) = channel();
         let waker = Arc::new(Waker::new()?);
-        let relay = Relay::new(taken, waker.clone(), order)?;
+        let relay = Relay::new(taken, waker.clone(), order, looker)?;
         let thread = std::thread::Builder::new().name("streams".into()).spawn(move || relay.run());
         thread.map_err(|e| Fault::io(&e, "start the thread of streams"))?;
         Ok(Streams { jobs, waker, next: AtomicU64::new(0) })

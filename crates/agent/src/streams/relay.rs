@@ -2,6 +2,7 @@
 
 use super::channel::{Channel, Slot};
 use super::Job;
+use crate::looking::{Looker, Question, Said};
 use crate::order::Order;
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller, Ready, Waker};
@@ -11,8 +12,9 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::Arc;
 use vocab::{Fault, Result};
 
-/// The poller's token of the waker; others are numbers of channels with a [`Slot`].
+/// The poller's tokens of the waker and of what the looker says; others are numbers of channels with a [`Slot`].
 const WAKER: u64 = u64::MAX;
+const LOOKER: u64 = u64::MAX - 1;
 
 /// Microseconds between two looks for processes that wait for input that nobody reads ahead: soon after a question, since who has just
 /// read may want more, then ever less often, and never so often that looking takes more than a hundredth of the time, but for a busy machine on which a look is long.
@@ -34,13 +36,18 @@ pub(super) struct Relay {
     asked: HashSet<u64>,
     next_look: u64,
     look_gap: u64,
+    looker: Looker,
+    look_began: u64,
+    /// By channel, the wish for which is being looked.
+    looked_for: HashMap<u64, u64>,
     order: Arc<Order>,
 }
 
 impl Relay {
-    pub(super) fn new(jobs: Receiver<Job>, waker: Arc<Waker>, order: Arc<Order>) -> Result<Relay> {
+    pub(super) fn new(jobs: Receiver<Job>, waker: Arc<Waker>, order: Arc<Order>, looker: Looker) -> Result<Relay> {
         let poller = Poller::new()?;
         poller.add(waker.as_fd(), WAKER, Interest::READ)?;
+        poller.add(looker.fd(), LOOKER, Interest::READ)?;
         Ok(Relay {
             poller,
             waker,
@@ -51,6 +58,9 @@ impl Relay {
             asked: HashSet::new(),
             next_look: 0,
             look_gap: LOOK_LEAST_US,
+            looker,
+            look_began: 0,
+            looked_for: HashMap::new(),
             order,
         })
     }
@@ -72,6 +82,7 @@ impl Relay {
                         }
                         self.let_go();
                     }
+                    LOOKER => self.found(),
                     token => self.go_on(token, one),
                 }
             }
@@ -83,7 +94,10 @@ impl Relay {
     fn timeout(&self) -> Option<u64> {
         let deadlines = self.shaking.iter().filter_map(|n| self.channels.get(n)?.deadline);
         let deadlines = deadlines.chain(self.holding.iter().filter_map(|n| self.channels.get(n)?.held.until()));
-        let look = (!self.asked.is_empty()).then_some(self.next_look);
+        let look = match self.looker.due_us() {
+            None => (!self.asked.is_empty()).then_some(self.next_look),
+            due => due,
+        };
         deadlines.chain(look).min().map(|at| at.saturating_sub(monotonic_us()))
     }
 
@@ -127,14 +141,50 @@ impl Relay {
         for id in self.shaking.iter().copied().filter(late).collect::<Vec<_>>() {
             self.with(id, |_| Err(Fault::gone("wait for the relay's handshake")));
         }
-        if !self.asked.is_empty() && now >= self.next_look {
-            for id in self.asked.iter().copied().collect::<Vec<_>>() {
-                self.with(id, |mut channel| channel.look_for_readers().map(|()| channel));
-            }
-            let end = monotonic_us();
-            self.next_look = end + self.look_gap.max((end - now) * LOOK_SHARE).min(LOOK_LAST_US);
-            self.look_gap = (2 * self.look_gap).min(LOOK_MOST_US);
+        if self.looker.due_us().is_some_and(|due| due <= now) {
+            self.found();
         }
+        if !self.asked.is_empty() && !self.looker.is_busy() && now >= self.next_look {
+            self.look(now);
+        }
+    }
+
+    /// Begins to look who waits for input.
+    fn look(&mut self, now: u64) {
+        self.look_began = now;
+        self.looked_for.clear();
+        let mut inputs = Vec::new();
+        for id in &self.asked {
+            if let Some((quiet, file, waits)) = self.channels.get(id).and_then(Channel::looks_for) {
+                self.looked_for.insert(*id, quiet);
+                inputs.push((*id, file, waits));
+            }
+        }
+        match inputs.is_empty() {
+            true => self.looked(),
+            false => self.looker.ask(Question::Awaited(inputs)),
+        }
+    }
+
+    /// Takes what has been found.
+    fn found(&mut self) {
+        for said in self.looker.go_on() {
+            match said {
+                Said::Awaited { id } => {
+                    if let Some(quiet) = self.looked_for.get(&id).copied() {
+                        self.with(id, |mut channel| channel.is_awaited(quiet).map(|()| channel));
+                    }
+                }
+                Said::End => self.looked(),
+                Said::At { .. } | Said::Command { .. } => {}
+            }
+        }
+    }
+
+    fn looked(&mut self) {
+        let end = monotonic_us();
+        self.next_look = end + self.look_gap.max((end - self.look_began) * LOOK_SHARE).min(LOOK_LAST_US);
+        self.look_gap = (2 * self.look_gap).min(LOOK_MOST_US);
     }
 
     fn with(&mut self, id: u64, act: impl FnOnce(Channel) -> Result<Channel>) {

@@ -2,17 +2,18 @@
 //!
 //! `/proc/TID/syscall` shows the call in which a thread sleeps, with its arguments, and `/proc/TID/fd` what its descriptors are. So
 //! a thread that sleeps in read(2) of our pipe or terminal wants input; so does one that has it in what it polls, which its memory tells, or
-//! for epoll(7) `/proc/PID/fdinfo`. All processes here are looked at: who inherited the input need not descend from the program any more.
+//! for epoll(7) `/proc/PID/fdinfo`. All processes are looked at: who inherited the input need not descend from the program any more.
 
 use kern::stat::{known, Known};
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use vocab::Pid;
 
 /// Which file standard input is: the same for every descriptor of it, whatever its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Input {
+pub(crate) enum Input {
     /// Device and inode.
     Pipe((u32, u32), u64),
     /// Device number of the terminal.
@@ -21,7 +22,7 @@ pub(super) enum Input {
 
 /// Which ways of waiting count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Waits {
+pub(crate) enum Waits {
     /// To block in reading, as for the kernel's own job control (poll(2) raises no SIGTTIN).
     Read,
     Any,
@@ -106,12 +107,12 @@ fn watched(fdinfo: &str) -> Vec<u64> {
 
 impl Input {
     /// Of one end of a pipe (both ends are one inode).
-    pub(super) fn of_pipe(end: &OwnedFd) -> Option<Input> {
+    pub(crate) fn of_pipe(end: &OwnedFd) -> Option<Input> {
         own(end).map(|file| Input::Pipe(file.dev, file.ino))
     }
 
     /// Of the program's side of a terminal.
-    pub(super) fn of_terminal(slave: &OwnedFd) -> Option<Input> {
+    pub(crate) fn of_terminal(slave: &OwnedFd) -> Option<Input> {
         own(slave).map(|file| Input::Terminal(file.rdev))
     }
 
@@ -122,14 +123,10 @@ impl Input {
         })
     }
 
-    /// Does a thread of any process wait for it?
-    pub(super) fn is_awaited(self, waits: Waits) -> bool {
-        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let processes = processes.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
-        processes.into_iter().any(|process| {
-            let tasks = fs::read_dir(process.path().join("task"));
-            tasks.is_ok_and(|tasks| tasks.flatten().any(|task| self.is_awaited_by(&task.path(), waits)))
-        })
+    /// Does a thread of this process of the procfs at `proc` wait for it?
+    pub(super) fn is_awaited_in(self, proc: &Path, pid: Pid, waits: Waits) -> bool {
+        let tasks = fs::read_dir(proc.join(format!("{pid}/task")));
+        tasks.is_ok_and(|tasks| tasks.flatten().any(|task| self.is_awaited_by(&task.path(), waits)))
     }
 
     fn is_open_in(self, task: &Path) -> bool {
@@ -188,10 +185,11 @@ mod tests {
             while !sleeps() && Instant::now() < deadline {
                 std::thread::yield_now();
             }
-            let stopped = stop(child.id(), "STOP", 'T') && input.is_awaited(Waits::Any);
+            let by_it = || input.is_awaited_in(Path::new("/proc"), Pid(child.id() as i32), Waits::Any);
+            let stopped = stop(child.id(), "STOP", 'T') && by_it();
             assert!(!stopped && stop(child.id(), "CONT", 'S'), "{words:?}");
             let seen = [Waits::Read, Waits::Any].map(|waits| input.is_awaited_by(Path::new(&task), waits));
-            let everywhere = input.is_awaited(Waits::Any);
+            let everywhere = by_it();
             child.kill().expect("kill");
             child.wait().expect("wait");
             assert_eq!((seen, everywhere), ([reads, any], any), "{words:?}");
