@@ -4,6 +4,7 @@ use crate::agent::Agent;
 use crate::looking::{Question, Said};
 use kern::proc::Proc;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use tracing::warn;
 use vocab::Pid;
 use wire::ask::ProcRow;
@@ -83,12 +84,17 @@ impl Agent {
     }
 }
 
+/// The processors that this process may use when it first asks: affinity and quota of the cgroup, a dozen calls, too many for each beat.
+fn cores() -> u32 {
+    static CORES: OnceLock<u32> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
+}
+
 /// This machine's load; what cannot be read is 0.
 pub(crate) fn load(proc: &Proc) -> Load {
     let read = || -> vocab::Result<Load> {
         let memory = proc.memory()?;
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        Ok(Load { load: proc.load_average()?, memory_free: memory.available, cores, memory: memory.total })
+        Ok(Load { load: proc.load_average()?, memory_free: memory.available, cores: cores(), memory: memory.total })
     };
     read().unwrap_or_else(|fault| {
         warn!(%fault, "no load");

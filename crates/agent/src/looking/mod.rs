@@ -16,7 +16,7 @@ pub(crate) use server::Server;
 use kern::clock::monotonic_us;
 use kern::sock::{self, Kind};
 use kern::sys;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::Result;
 
@@ -39,7 +39,7 @@ pub(crate) struct Looker {
     number: u64,
     open: Option<Open>,
     /// Users: until when, and for how long.
-    passed_over: HashMap<u32, (u64, u64)>,
+    passed_over: BTreeMap<u32, (u64, u64)>,
 }
 
 /// A question that is not answered yet.
@@ -82,7 +82,7 @@ impl Looker {
 
     fn new(line: OwnedFd, starter: Option<(OwnedFd, u8)>, patience_us: u64) -> Result<Looker> {
         sys::set_nonblocking(line.as_fd(), true)?;
-        Ok(Looker { line, starter, patience_us, started: false, number: 0, open: None, passed_over: HashMap::new() })
+        Ok(Looker { line, starter, patience_us, started: false, number: 0, open: None, passed_over: BTreeMap::new() })
     }
 
     /// Readable when [`Looker::go_on`] has something to say.

@@ -7,7 +7,7 @@
 use kern::stat::{known, Known};
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use vocab::Pid;
 
@@ -103,6 +103,19 @@ fn watched(fdinfo: &str) -> Vec<u64> {
         (events & READING != 0).then_some(fd)
     };
     fdinfo.lines().filter_map(one).collect()
+}
+
+/// Is a thread of this process of the procfs at `proc` in a call that may wait for input? Most are not, and this is the
+/// cheapest look at them, which nobody can hold up: neither their memory nor their files are touched.
+pub(super) fn may_await(proc: &Path, pid: Pid) -> bool {
+    let process = proc.join(pid.to_string());
+    let waits = |task: &Path| fs::read_to_string(task.join("syscall")).is_ok_and(|text| Call::parse(&text).is_some());
+    let tasks = process.join("task");
+    // A link for each thread beside the directory's own two.
+    if fs::symlink_metadata(&tasks).is_ok_and(|of| of.nlink() == 3) {
+        return waits(&process);
+    }
+    fs::read_dir(tasks).is_ok_and(|tasks| tasks.flatten().any(|task| waits(&task.path())))
 }
 
 impl Input {

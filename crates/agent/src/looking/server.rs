@@ -1,6 +1,7 @@
 //! The processes that look: one that starts them, and at most one for each who asks, which may hang.
 
 use super::line::{Asked, Question, Said, COMMAND};
+use super::reader::may_await;
 use kern::ns::{self, Child, Forked, Namespaces};
 use kern::poll::{poll, Ready};
 use kern::proc::Proc;
@@ -122,7 +123,9 @@ fn look(line: &OwnedFd, path: &Path, asked: &Asked) -> Option<()> {
     let say = |said: Said| sock::send(line.as_fd(), &said.packet(asked.number)).ok().map(drop);
     let Ok(proc) = Proc::open(&path.to_string_lossy()) else { return say(Said::End) };
     let user = |pid: Pid| Some((proc.status(pid).ok()?.creds.uid.real, pid));
-    let mut all: Vec<(u32, Pid)> = proc.pids().unwrap_or_default().into_iter().filter_map(user).collect();
+    let concerned = |pid: &Pid| asked.question == Question::Commands || may_await(path, *pid);
+    let all = proc.pids().unwrap_or_default().into_iter().filter(concerned);
+    let mut all: Vec<(u32, Pid)> = all.filter_map(user).collect();
     all.retain(|(uid, _)| !asked.passed_over.contains(uid));
     all.sort_unstable();
     let mut open = match &asked.question {
