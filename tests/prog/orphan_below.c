@@ -16,14 +16,8 @@ static pid_t in_between(pid_t subreaper)
 int main(int argc, char **argv)
 {
     begin(argc, argv);
-    if (role("orphan")) {
-        for (int fd = 0; fd < 3; fd++)
-            close(fd);
-        check(kill(getppid(), SIGUSR1) == 0);
-        until(getppid() == atoi(arg(1)));
-        check(kill(getppid(), SIGUSR2) == 0);
-        pause_forever();
-    }
+    if (role("orphan"))
+        return become_orphan(atoi(arg(1)), SIGUSR2);
     if (role("child")) {
         pid_t between = atoi(arg(1)), subreaper = atoi(arg(2));
         block(SIGUSR1);

@@ -4,14 +4,8 @@
 int main(int argc, char **argv)
 {
     begin(argc, argv);
-    if (role("orphan")) {
-        for (int fd = 0; fd < 3; fd++)
-            close(fd);
-        check(kill(getppid(), SIGUSR1) == 0);
-        until(getppid() == atoi(arg(1)));
-        check(kill(getppid(), SIGUSR1) == 0);
-        pause_forever();
-    }
+    if (role("orphan"))
+        return become_orphan(atoi(arg(1)), SIGUSR1);
     if (role("child")) {
         block(SIGUSR1);
         dprintf(1, "%d\n", spawn_child("orphan", arg(1)));

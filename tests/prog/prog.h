@@ -266,4 +266,15 @@ MAYBE int pause_forever(void)
         ;
     return 0;
 }
+
+/* An orphan to be: lets go of its streams, tells its parent by SIGUSR1 that it may end, and whoever takes it then by `sig`. */
+MAYBE int become_orphan(pid_t taker, int sig)
+{
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    check(kill(getppid(), SIGUSR1) == 0);
+    until(getppid() == taker);
+    check(kill(taker, sig) == 0);
+    return pause_forever();
+}
 #endif
