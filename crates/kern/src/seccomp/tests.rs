@@ -105,23 +105,25 @@ fn only_who_reads_the_usage_of_children_is_asked_about() {
     let mut seen = Vec::new();
     let got = behind_gate(
         &Passes::default(),
-        // SAFETY: the results are live, or null; there is no child to wait for.
+        // SAFETY: the results are live, or null; nobody is waited for. Any child (-1) would be that of another
+        // test of this process as well.
         || unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             let mut ticks: libc::tms = std::mem::zeroed();
+            let nobody = i32::MAX;
             let (at, none) = (&raw mut usage, std::ptr::null_mut::<libc::rusage>());
             let quiet = [
                 libc::getrusage(libc::RUSAGE_SELF, at).into(),
                 libc::getrusage(libc::RUSAGE_THREAD, at).into(),
-                libc::syscall(libc::SYS_wait4, -1, 0, 0, none),
-                libc::syscall(libc::SYS_waitid, libc::P_ALL, 0, 0, libc::WEXITED, none),
-                int80(114, -1, 0).into(),
+                libc::syscall(libc::SYS_wait4, nobody, 0, 0, none),
+                libc::syscall(libc::SYS_waitid, libc::P_PID, nobody, 0, libc::WEXITED, none),
+                int80(114, nobody, 0).into(),
             ];
             let asked = [
                 libc::getrusage(libc::RUSAGE_CHILDREN, at).into(),
                 libc::times(&mut ticks).min(0),
-                libc::syscall(libc::SYS_wait4, -1, 0, 0, at),
-                libc::syscall(libc::SYS_waitid, libc::P_ALL, 0, 0, libc::WEXITED, at),
+                libc::syscall(libc::SYS_wait4, nobody, 0, 0, at),
+                libc::syscall(libc::SYS_waitid, libc::P_PID, nobody, 0, libc::WEXITED, at),
                 int80(77, libc::RUSAGE_CHILDREN, 0).into(),
             ];
             (quiet, asked)
