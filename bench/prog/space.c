@@ -1,6 +1,7 @@
-/* What the bench runs, bare and on a node: space MODE [ARGUMENT...]. Times are medians in nanoseconds, one number on a line. */
+/* What the bench runs, bare and on a node: space [pinned] MODE [ARGUMENT...], pinned to the processor that it starts on. Times are medians in nanoseconds, one number on a line. */
 #define _GNU_SOURCE
 #include "measure.h"
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -109,11 +110,25 @@ static void many(int count)
 		pause();
 }
 
+static void pin(void)
+{
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	if (sched_setaffinity(0, sizeof one, &one))
+		fail("sched_setaffinity");
+}
+
 int main(int argc, char **argv)
 {
+	self = argv[0];
+	if (argc > 2 && !strcmp(argv[1], "pinned")) {
+		pin();
+		argc--;
+		argv++;
+	}
 	char *mode = argc > 1 ? argv[1] : "end";
 	int count = argc > 2 ? atoi(argv[2]) : 0;
-	self = argv[0];
 	if (!strcmp(mode, "end"))
 		return 0;
 	if (!strcmp(mode, "fork"))

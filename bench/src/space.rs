@@ -35,21 +35,23 @@ fn few(program: &Path) -> Result<bool> {
     let mut place = Place::open(2)?;
     let program = program.display();
     let mut met = true;
-    for (name, mode, count, bar) in [
-        ("fork, exit, wait on a node", "fork", 400, 1.10),
-        ("fork, exec, exit, wait on a node", "exec", 200, 1.10),
-        ("thread creation on a node", "thread", 1500, 1.10),
+    for (name, mode, count) in [
+        ("fork, exit, wait on a node", "fork", 400),
+        ("fork, exec, exit, wait on a node", "exec", 200),
+        ("thread creation on a node", "thread", 1500),
     ] {
-        met &= pairs(&mut place, name, &format!("{program} {mode} {count}"), bar);
+        met &= pairs(&mut place, name, &format!("{program} pinned {mode} {count}"), Bar::Ratio(1.10));
+        pairs(&mut place, "  the same, on any processor", &format!("{program} {mode} {count}"), Bar::None);
     }
-    met &= pairs(&mut place, "kill and answer on one node", &format!("{program} ping 1500 {program} answer"), 1.5);
+    let ping = format!("{program} ping 1500 {program} answer");
+    met &= pairs(&mut place, "kill and answer on one node", &ping, Bar::Ratio(1.5));
     met &= round_trips(&mut place, &program.to_string());
     met &= commands(&mut place);
     place.close()?;
     Ok(met)
 }
 
-fn pairs(place: &mut Place, name: &str, command: &str, bar: f64) -> bool {
+fn pairs(place: &mut Place, name: &str, command: &str, bar: Bar) -> bool {
     let (mut on_node, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..PAIRS {
         match bare_number(command).and_then(|b| Ok((b, place.number(&format!("shoal run -n 0 {command}"))?))) {
@@ -60,7 +62,7 @@ fn pairs(place: &mut Place, name: &str, command: &str, bar: f64) -> bool {
             Err(fault) => return print_failed(name, &fault.to_string()),
         }
     }
-    print(&Line { name, figure: median(on_node), local: Some(median(bare)), unit: "us", bar: Bar::Ratio(bar) })
+    print(&Line { name, figure: median(on_node), local: Some(median(bare)), unit: "us", bar })
 }
 
 /// Outside of any sandbox.

@@ -17,6 +17,8 @@ pub(crate) enum Bar {
     Figure(f64),
     /// As a multiple of the local equivalent.
     Ratio(f64),
+    /// It is told, not judged.
+    None,
 }
 
 pub(crate) fn head() {
@@ -29,6 +31,7 @@ pub(crate) fn print(line: &Line) -> bool {
     let (met, bar) = match line.bar {
         Bar::Figure(most) => (line.figure <= most, format!("{most} {}", line.unit)),
         Bar::Ratio(most) => (ratio.is_some_and(|r| r <= most), format!("{most:.2} x")),
+        Bar::None => (true, "-".into()),
     };
     let figure = |value: f64| format!("{value:.2} {}", line.unit);
     println!(
@@ -38,7 +41,11 @@ pub(crate) fn print(line: &Line) -> bool {
         line.local.map_or_else(|| "-".into(), figure),
         ratio.map_or_else(|| "-".into(), |r| format!("{r:.2}")),
         bar,
-        if met { "met" } else { "MISSED" }
+        match line.bar {
+            Bar::None => "",
+            _ if met => "met",
+            _ => "MISSED",
+        }
     );
     met
 }
