@@ -36,7 +36,7 @@ use wire::node::{Lease, ToNode};
 /// The largest PID of Linux, exclusive (PID_MAX_LIMIT).
 const PID_MAX: i32 = 4_194_304;
 
-/// Stand-ins that fit into this process's address space; 16 KiB of it each.
+/// Stand-ins that fit into this process's address space; 18 KiB of addresses each.
 const SLOTS: u32 = 65_536;
 
 /// The first stand-in must be there after this time.

@@ -2,7 +2,7 @@
 
 use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition, on_signal, top};
-use super::{caps, setup, slot_state, Op, Slot, SLOT};
+use super::{caps, setup, Op, Slot};
 use crate::relay::Relay;
 
 const ENOSYS: i64 = -38;
@@ -84,27 +84,24 @@ pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
 unsafe fn clone(slot: *mut Slot, [pid, index, flags, ..]: [u64; 6], life: Life) -> i64 {
     // SAFETY: the daemon gives each slot to one stand-in at a time, and again only after that one's exit gate.
     unsafe {
-        let start = (*slot).base + index * SLOT as u64;
-        if start + SLOT as u64 > (*slot).base + (*slot).length {
-            return -i64::from(libc::ENOMEM);
-        }
-        let child = slot_state(start);
+        let room = (*slot).room;
+        let Some(child) = room.slot(index) else { return -i64::from(libc::ENOMEM) };
         child.write_bytes(0, 1);
         (*child).fd = (*slot).fd;
-        (*child).base = (*slot).base;
-        (*child).length = (*slot).length;
+        (*child).room = room;
         (*child).name = (*slot).hold.name;
         (*child).index = index as u32;
-        top((*slot).base).fetch_max(index as u32, std::sync::atomic::Ordering::SeqCst);
+        top(&room).fetch_max(index as u32, std::sync::atomic::Ordering::SeqCst);
         let tid = pid as i32;
         let parent = flags & libc::CLONE_PARENT as u64 != 0;
+        let (stack, stack_size) = room.small_stack(index);
         let args = CloneArgs {
             flags: libc::CLONE_VM as u64 | libc::CLONE_FS as u64 | flags,
             // ODDITY(clone-parent-exit-signal): clone3 refuses CLONE_PARENT with an exit signal (EINVAL); the
             // child takes over the cloner's. linux: copy_process. prog: tests/prog/odd_clone_parent.c
             exit_signal: if parent { 0 } else { libc::SIGCHLD as u64 },
-            stack: start,
-            stack_size: (child as u64 - start) & !15,
+            stack,
+            stack_size,
             set_tid: if pid != 0 { (&raw const tid) as u64 } else { 0 },
             set_tid_size: u64::from(pid != 0),
             ..CloneArgs::default()

@@ -1,36 +1,33 @@
 //! The calling process becomes a stand-in, or makes room for stand-ins in its own address space.
 
-use super::{raw, run, slot_state, taking, Slot, SLOT};
+use super::room::Room;
+use super::{raw, run, taking, Slot};
 use crate::relay::Relay;
 use crate::sys;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering;
-use vocab::Result;
+use vocab::{Fault, Result};
 
 /// Slots for stand-ins: address space only; memory is taken as slots are used.
 #[derive(Clone, Copy, Debug)]
-pub struct Slots {
-    base: u64,
-    count: u32,
-}
+pub struct Slots(Room);
 
 impl Slots {
     /// Reserves `wanted` slots, or fewer (never below `least`) where the address space is limited.
     pub fn reserve(wanted: u32, least: u32) -> Result<Slots> {
         let mut count = wanted;
         loop {
-            let bytes = (count as usize + 1) * SLOT;
+            let bytes = Room::bytes(count) + Room::ALIGNED as usize;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             // SAFETY: a fresh mapping at an address of the kernel's choice.
             let at =
                 unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
             match sys::checked(at as i64, || format!("reserve room for {count} stand-ins")) {
                 Ok(at) => {
-                    let base = (at as u64).next_multiple_of(SLOT as u64);
-                    // Stacks of one page each: a huge page would cost 2 MB for the first of them.
+                    let base = (at as u64).next_multiple_of(Room::ALIGNED);
+                    // Of each stack a page at most is touched: a huge page would cost 2 MB for the first of them.
                     // SAFETY: advice on the mapping made above.
-                    unsafe { libc::madvise(base as *mut _, bytes - SLOT, libc::MADV_NOHUGEPAGE) };
-                    return Ok(Slots { base, count });
+                    unsafe { libc::madvise(base as *mut _, Room::bytes(count), libc::MADV_NOHUGEPAGE) };
+                    return Ok(Slots(Room::new(base, count)));
                 }
                 Err(fault) if count <= least => return Err(fault),
                 Err(_) => count /= 2,
@@ -39,34 +36,22 @@ impl Slots {
     }
 
     pub fn count(self) -> u32 {
-        self.count
+        self.0.count()
     }
 
-    /// The lower end and size of slot `index` as a plain stack (for [`super::setup::Setup`]).
-    pub fn stack(self, index: u32) -> (u64, u64) {
-        (self.base + u64::from(index) * SLOT as u64, SLOT as u64)
-    }
-
-    fn prepare(self, index: u32, fd: i32, relay: u64) -> (u64, *mut Slot) {
-        let slot = slot_state(self.base + u64::from(index) * SLOT as u64);
+    /// The first slot, made ready: it, and lower end and bytes of its small stack.
+    fn first(self, fd: i32, relay: u64) -> Result<(*mut Slot, (u64, u64))> {
+        let Slots(room) = self;
+        let slot = room.slot(0).ok_or_else(|| Fault::bug("no slot at all"))?;
         // SAFETY: the slot lies in our own mapping and nothing uses it yet.
         unsafe {
             slot.write_bytes(0, 1);
             (*slot).fd = fd;
-            (*slot).base = self.base;
-            (*slot).length = u64::from(self.count) * SLOT as u64;
+            (*slot).room = room;
             (*slot).relay = relay;
-            (*slot).index = index;
         }
-        (slot as u64 & !15, slot)
+        Ok((slot, room.small_stack(0)))
     }
-}
-
-/// Notes where the slots are and which thread holds, for the signal handler.
-fn note_region(slots: Slots, main: u64) {
-    taking::REGION[0].store(slots.base, Ordering::Relaxed);
-    taking::REGION[1].store(slots.base + u64::from(slots.count) * SLOT as u64, Ordering::Relaxed);
-    taking::REGION[2].store(main, Ordering::Relaxed);
 }
 
 /// The calling process becomes a stand-in; it ends only as the daemon tells it.
@@ -78,15 +63,15 @@ fn note_region(slots: Slots, main: u64) {
 /// Only when the address space has no room for the slots.
 pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::Infallible> {
     let slots = Slots::reserve(65_536, 64)?;
+    let (slot, (stack, bytes)) = slots.first(file.as_raw_fd(), relay as *const Relay as u64)?;
     taking::block(!0);
     // SAFETY: prctl with numbers; a stand-in's memory is not for its user to read (GHOSTS.md, "Safety").
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
-    note_region(slots, u64::from(std::process::id()));
+    taking::note_region(slots.0, u64::from(std::process::id()));
     taking::take_all_signals();
-    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), relay as *const Relay as u64);
     std::mem::forget(file);
-    // SAFETY: the stack is the unused lower part of slot 0; this thread never comes back.
-    unsafe { raw::enter(stack, run::run, slot as u64) }
+    // SAFETY: the stack is that of slot 0, unused; this thread never comes back.
+    unsafe { raw::enter(stack + bytes, run::run, slot as u64) }
 }
 
 /// Makes a first stand-in as a child that shares this process's memory; it makes the others as told.
@@ -97,8 +82,8 @@ pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::I
 /// # Errors
 /// `Sys` from clone3(2): EEXIST when `pid` is taken.
 pub fn make_first(slots: Slots, file: &OwnedFd, pid: vocab::Pid, name: &[u8; 16]) -> Result<vocab::Pid> {
-    let (stack, slot) = slots.prepare(0, file.as_raw_fd(), 0);
-    note_region(slots, 0);
+    let (slot, (stack, stack_size)) = slots.first(file.as_raw_fd(), 0)?;
+    taking::note_region(slots.0, 0);
     let mut before = 0u64;
     let all = !0u64;
     // SAFETY: live words for the mask; the child starts with all signals blocked, as `run` wants.
@@ -110,12 +95,11 @@ pub fn make_first(slots: Slots, file: &OwnedFd, pid: vocab::Pid, name: &[u8; 16]
         (*slot).name = *name;
     }
     let tid = pid.0;
-    let start = slots.base;
     let args = raw::CloneArgs {
         flags: libc::CLONE_VM as u64 | libc::CLONE_FS as u64,
         exit_signal: libc::SIGCHLD as u64,
-        stack: start,
-        stack_size: stack - start,
+        stack,
+        stack_size,
         set_tid: if pid.0 != 0 { (&raw const tid) as u64 } else { 0 },
         set_tid_size: u64::from(pid.0 != 0),
         ..raw::CloneArgs::default()
@@ -124,7 +108,7 @@ pub fn make_first(slots: Slots, file: &OwnedFd, pid: vocab::Pid, name: &[u8; 16]
     let ret = unsafe { raw::clone(&args, first, slot as u64) };
     taking::block(before);
     if ret < 0 {
-        return Err(vocab::Fault::sys(-ret as i32, format!("make the first stand-in as {pid}")));
+        return Err(Fault::sys(-ret as i32, format!("make the first stand-in as {pid}")));
     }
     Ok(vocab::Pid(ret as i32))
 }

@@ -3,23 +3,19 @@
 //! A stand-in is held by an `ioctl` on the daemon's FUSE file (GHOSTS.md, "The hold"): in go the siginfo that it
 //! took and the result of the last command, out comes the next command. Many stand-ins share one address
 //! space (CLONE_VM without CLONE_SETTLS), so nothing here may touch thread-local storage, allocate, or panic: all
-//! calls go through [`raw`], and each stand-in has a slot of its own for its stack and its state.
+//! calls go through [`raw`], and each stand-in has a slot of its own for its stack and its state ([`room`]).
 
 pub mod act;
 mod caps;
 pub mod here;
 pub mod raw;
+mod room;
 mod run;
 pub mod setup;
 mod taking;
 
 use vocab::{Pid, Sig, SigInfo};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-/// Bytes of a slot: the stack of one stand-in, its [`Slot`] at the upper end.
-///
-/// A signal frame with AVX-512 state takes 3.8 KB; only what is touched costs memory.
-pub const SLOT: usize = 16 * 1024;
 
 /// What goes over the hold, in both directions.
 #[repr(C)]
@@ -137,7 +133,7 @@ pub enum Op {
     Poke = 26,
 }
 
-/// The state of one stand-in, at the upper end of its slot.
+/// The state of one stand-in.
 #[repr(C, align(16))]
 pub struct Slot {
     pub hold: Hold,
@@ -151,9 +147,8 @@ pub struct Slot {
     pub index: u32,
     /// In slot 0: the highest slot ever used, changed atomically by whoever clones.
     pub top: u32,
-    /// Where the slots begin, and how many bytes they are.
-    pub base: u64,
-    pub length: u64,
+    /// Where it and all others of this address space are.
+    pub room: room::Room,
     /// Address of the [`crate::relay::Relay`] in the first slot of [`here::hold_here`], else 0. Only that stand-in is the thread
     /// whose thread-local storage the code of the relay uses.
     pub relay: u64,
@@ -161,9 +156,4 @@ pub struct Slot {
     pub name: [u8; 16],
 }
 
-/// The address of the [`Slot`] in the slot that begins at `start`.
-pub fn slot_state(start: u64) -> *mut Slot {
-    (start + SLOT as u64 - size_of::<Slot>() as u64) as *mut Slot
-}
-
-const _: () = assert!(size_of::<Hold>() < 1 << 14 && size_of::<Slot>() & 15 == 0);
+const _: () = assert!(size_of::<Hold>() < 1 << 14);

@@ -5,7 +5,8 @@ use std::arch::global_asm;
 global_asm!(
     ".pushsection .text.shoal_raw,\"ax\",@progbits",
     ".globl shoal_raw_begin, shoal_raw_syscall, shoal_raw_clone, shoal_raw_hold, shoal_raw_end",
-    ".globl shoal_raw_hold_begin, shoal_raw_hold_syscall, shoal_raw_hold_abort, shoal_raw_enter, shoal_raw_restorer",
+    ".globl shoal_raw_hold_begin, shoal_raw_hold_syscall, shoal_raw_hold_abort, shoal_raw_enter, shoal_raw_on_stack",
+    ".globl shoal_raw_restorer",
     ".balign 16",
     "shoal_raw_begin:",
     // (number, a, b, c, d, e, f)
@@ -51,6 +52,16 @@ global_asm!(
     "mov rdi, rdx",
     "call rsi",
     "ud2",
+    // (stack, code, argument): comes back
+    "shoal_raw_on_stack:",
+    "push rbp",
+    "mov rbp, rsp",
+    "mov rsp, rdi",
+    "mov rdi, rdx",
+    "call rsi",
+    "mov rsp, rbp",
+    "pop rbp",
+    "ret",
     "shoal_raw_restorer:",
     "mov eax, 15",
     "syscall",
@@ -63,6 +74,7 @@ extern "C" {
     fn shoal_raw_clone(args: *const CloneArgs, size: usize, entry: extern "C" fn(u64) -> !, argument: u64) -> i64;
     fn shoal_raw_hold(fd: i64, request: u64, hold: *mut super::Hold, taken: *const u32) -> i64;
     fn shoal_raw_enter(stack: u64, entry: extern "C" fn(u64) -> !, argument: u64) -> !;
+    fn shoal_raw_on_stack(stack: u64, code: extern "C" fn(*mut super::Slot), argument: *mut super::Slot);
     static shoal_raw_begin: u8;
     static shoal_raw_end: u8;
     static shoal_raw_hold_begin: u8;
@@ -123,6 +135,15 @@ pub unsafe fn hold(fd: i32, hold: *mut super::Hold, taken: *const u32) -> i64 {
 pub unsafe fn enter(stack: u64, entry: extern "C" fn(u64) -> !, argument: u64) -> ! {
     // SAFETY: by the caller's promise.
     unsafe { shoal_raw_enter(stack, entry, argument) }
+}
+
+/// Runs `code(argument)` on another stack and comes back.
+///
+/// # Safety
+/// As for [`enter`].
+pub unsafe fn on_stack(stack: u64, code: extern "C" fn(*mut super::Slot), argument: *mut super::Slot) {
+    // SAFETY: by the caller's promise.
+    unsafe { shoal_raw_on_stack(stack, code, argument) }
 }
 
 /// The instruction addresses from which stand-in code makes its calls, `begin..end`: the gate's filter lets these pass.

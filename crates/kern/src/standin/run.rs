@@ -1,17 +1,19 @@
 //! The loop of a stand-in: hand over, hold, do as told.
 
+use super::room::{on_large_stack, take_signals_on_large_stack};
 use super::taking::{block, top};
-use super::{act, raw, Hold, Op, Slot, SLOT};
+use super::{act, raw, Hold, Op, Slot};
 use std::sync::atomic::Ordering;
 
 const EINTR: i64 = -4;
 const ALL: u64 = !0;
 
-/// The life of a stand-in. All signals are blocked when it starts.
+/// The life of a stand-in, on its small stack. All signals are blocked when it starts.
 pub(super) extern "C" fn run(slot: u64) -> ! {
     let slot = slot as *mut Slot;
     // SAFETY: the slot is this stand-in's own; only it and its signal handler touch it, the handler by volatile writes.
     unsafe {
+        take_signals_on_large_stack(slot);
         if (*slot).name[0] != 0 {
             raw::call(libc::SYS_prctl, [libc::PR_SET_NAME as u64, (&raw const (*slot).name) as u64, 0, 0, 0, 0]);
         }
@@ -20,10 +22,15 @@ pub(super) extern "C" fn run(slot: u64) -> ! {
                 block(0);
             }
             if hold_once(slot) {
-                act::act(slot, run);
+                on_large_stack(slot, act_here);
             }
         }
     }
+}
+
+extern "C" fn act_here(slot: *mut Slot) {
+    // SAFETY: only `run` calls it, with its own slot.
+    unsafe { act::act(slot, run) };
 }
 
 /// Holds until there is a command; false when it was a signal instead.
@@ -39,9 +46,9 @@ unsafe fn hold_once(slot: *mut Slot) -> bool {
             (*hold).seq = (&raw const (*slot).seq).read_volatile();
             (*hold).info = (&raw const (*slot).info).read_volatile();
         }
-        (*hold).slots = ((*slot).length / SLOT as u64) as u32;
+        (*hold).slots = (*slot).room.count();
         (*hold).slot = (*slot).index;
-        (*hold).top = top((*slot).base).load(Ordering::SeqCst);
+        (*hold).top = top(&(*slot).room).load(Ordering::SeqCst);
         let guard = if handing != 0 { &raw const NOTHING } else { &raw const (*slot).taken };
         let ret = raw::hold((*slot).fd, hold, guard);
         block(ALL);

@@ -1,6 +1,8 @@
 //! How a stand-in takes signals: its mask, its dispositions, its handler.
 
-use super::{raw, RawInfo, Slot, SLOT};
+use super::room::Room;
+use super::{raw, RawInfo, Slot};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// `struct sigaction` as the kernel has it (not libc's).
 #[repr(C)]
@@ -22,7 +24,8 @@ pub(super) fn block(mask: u64) {
 
 /// Sets the disposition of `sig` for this process: 0 default, 1 ignore, or a handler's address.
 pub(super) fn disposition(sig: u64, handler: u64) -> i64 {
-    let flags = if handler > 1 { libc::SA_SIGINFO as u64 | SA_RESTORER } else { SA_RESTORER };
+    let taken = (libc::SA_SIGINFO | libc::SA_ONSTACK) as u64;
+    let flags = SA_RESTORER | if handler > 1 { taken } else { 0 };
     let action = KernelAction { handler, flags, restorer: raw::restorer(), mask: ALL };
     // SAFETY: the kernel reads the action from a live struct; a handler is `on_signal`, which fits SA_SIGINFO.
     unsafe { raw::call(libc::SYS_rt_sigaction, [sig, (&raw const action) as u64, 0, 8, 0, 0]) }
@@ -37,37 +40,43 @@ pub(super) fn take_all_signals() {
     }
 }
 
-/// The highest slot ever used in the address space whose slots begin at `base`.
+/// The highest slot ever used in this address space.
 ///
 /// # Safety
-/// `base` is that of a live family: its slot 0 is never given back.
-pub(super) unsafe fn top(base: u64) -> &'static std::sync::atomic::AtomicU32 {
+/// `room` is that of a live family: its slot 0 is never given back.
+pub(super) unsafe fn top(room: &Room) -> &'static AtomicU32 {
+    static NONE: AtomicU32 = AtomicU32::new(0);
     // SAFETY: by the caller's promise; every access to it is this one.
-    unsafe { std::sync::atomic::AtomicU32::from_ptr(&raw mut (*super::slot_state(base)).top) }
+    room.slot(0).map_or(&NONE, |first| unsafe { AtomicU32::from_ptr(&raw mut (*first).top) })
 }
 
-fn slot_of(stack: u64) -> *mut Slot {
-    super::slot_state(stack & !(SLOT as u64 - 1))
+/// The room of this address space, so that the handler can tell a relay thread's stack from a stand-in's: base, count, main thread.
+static REGION: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+
+/// Notes where the stand-ins of this address space are and which thread holds, for the signal handler.
+pub(super) fn note_region(room: Room, main: u64) {
+    REGION[0].store(room.base(), Ordering::Relaxed);
+    REGION[1].store(room.count().into(), Ordering::Relaxed);
+    REGION[2].store(main, Ordering::Relaxed);
 }
 
-/// The slots of this address space, so that the handler can tell a relay thread's stack from a slot: begin, end, main thread.
-pub(super) static REGION: [std::sync::atomic::AtomicU64; 3] = [const { std::sync::atomic::AtomicU64::new(0) }; 3];
+/// Whose large stack an address lies in.
+fn slot_of(stack: u64) -> Option<*mut Slot> {
+    Room::new(REGION[0].load(Ordering::Relaxed), REGION[1].load(Ordering::Relaxed) as u32).whose(stack)
+}
 
 /// Takes one signal: notes its siginfo in the slot and blocks all others until it is handed over.
 ///
 /// In a relay thread (its stack is no slot) the signal is sent on to the main thread, which holds.
 // SAFETY: (of a call) only the kernel calls it, as a SA_SIGINFO handler (sigaction(2)).
 pub(super) unsafe extern "C" fn on_signal(sig: i32, info: *const RawInfo, context: *mut u64) {
-    use std::sync::atomic::Ordering::Relaxed;
-    let here = (&raw const sig) as u64;
-    if here < REGION[0].load(Relaxed) || here >= REGION[1].load(Relaxed) {
-        let main = REGION[2].load(Relaxed);
+    let Some(slot) = slot_of((&raw const sig) as u64) else {
+        let main = REGION[2].load(Ordering::Relaxed);
         crate::relay::RELAY.on_signal(sig);
         // SAFETY: tgkill takes numbers.
         unsafe { raw::call(libc::SYS_tgkill, [main, main, sig as u64, 0, 0, 0]) };
         return;
-    }
-    let slot = slot_of(here);
+    };
     // SAFETY: the kernel gave us its siginfo (128 bytes) and its ucontext, and the slot is this stand-in's own.
     unsafe {
         if (*info).code > 0
