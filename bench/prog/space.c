@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -97,6 +98,16 @@ static void start_peer(char **argv)
 		fail("the peer did not start");
 }
 
+/* Takes what nobody else wants of a processor, so that it does not go to sleep. */
+static void spin(void)
+{
+	struct sched_param none = {0};
+	if (sched_setscheduler(0, SCHED_IDLE, &none) || prctl(PR_SET_PDEATHSIG, SIGKILL))
+		fail("spin");
+	for (;;)
+		;
+}
+
 static void many(int count)
 {
 	for (int i = 0; i < count; i++) {
@@ -139,6 +150,8 @@ int main(int argc, char **argv)
 		measure(once_thread, count);
 	else if (!strcmp(mode, "many"))
 		many(count);
+	else if (!strcmp(mode, "spin"))
+		spin();
 	else if (!strcmp(mode, "answer")) {
 		block();
 		if (write(1, "+", 1) == 1)

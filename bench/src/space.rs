@@ -4,7 +4,7 @@ use crate::place::{parse, shoal, Place, Program};
 use crate::table::{head, median, print, print_failed, Bar, Line};
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vocab::{Fault, Result};
 
@@ -73,7 +73,15 @@ fn bare_number(command: &str) -> Result<f64> {
 }
 
 fn round_trips(place: &mut Place, program: &str) -> bool {
-    let name = "signal front end to body and back";
+    let met = round_trip(place, program, "signal front end to body and back", Bar::Figure(150.0));
+    match Awake::keep(program) {
+        Ok(_awake) => round_trip(place, program, "  the same, no processor asleep", Bar::None),
+        Err(fault) => print_failed("  the same, no processor asleep", &fault.to_string()),
+    };
+    met
+}
+
+fn round_trip(place: &mut Place, program: &str, name: &str, bar: Bar) -> bool {
     let (mut far, mut near) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         let both = bare_number(&format!("{program} ping 300 {program} answer"))
@@ -86,7 +94,30 @@ fn round_trips(place: &mut Place, program: &str) -> bool {
             Err(fault) => return print_failed(name, &fault.to_string()),
         }
     }
-    print(&Line { name, figure: median(far), local: Some(median(near)), unit: "us", bar: Bar::Figure(150.0) })
+    print(&Line { name, figure: median(far), local: Some(median(near)), unit: "us", bar })
+}
+
+/// Processes of the idle class that leave no processor idle, one for each, until this is dropped.
+struct Awake(Vec<Child>);
+
+impl Awake {
+    fn keep(program: &str) -> Result<Awake> {
+        let mut awake = Awake(Vec::new());
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let child = Command::new(program).arg("spin").spawn().map_err(|e| Fault::io(&e, "start a busy loop"))?;
+            awake.0.push(child);
+        }
+        Ok(awake)
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 fn commands(place: &mut Place) -> bool {

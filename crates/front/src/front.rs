@@ -52,6 +52,8 @@ pub(crate) struct Front {
     pub(crate) crowd: link::crowd::Crowd<Token>,
     /// Connections to which something was sent since they were last flushed.
     pub(crate) dirty: HashSet<Token>,
+    /// Connections whose peer takes less than it is sent: they are waited for until they can be written to.
+    full: HashSet<Token>,
     pub(crate) next_token: Token,
     pub(crate) natives: HashMap<Pid, Token>,
     /// The connection to the process that keeps the device if this one ends; `None` where none could be started.
@@ -102,6 +104,7 @@ impl Front {
             connections: HashMap::new(),
             crowd: Default::default(),
             dirty: HashSet::new(),
+            full: HashSet::new(),
             next_token: FIRST_CONNECTION,
             natives: HashMap::new(),
             holder,
@@ -244,6 +247,7 @@ impl Front {
         }
         let _ = self.poller.remove(connection.fd());
         self.dirty.remove(&token);
+        self.full.remove(&token);
         Some(connection)
     }
 
@@ -255,8 +259,16 @@ impl Front {
                 Connection::Client { link, .. } => link.flush(),
                 Connection::Greeting { .. } | Connection::Native { .. } => Ok(()),
             };
-            let again = Interest::reading_and(connection.wants_write());
-            let kept = flushed.and_then(|()| self.poller.modify(connection.fd(), token, again));
+            let full = connection.wants_write();
+            let kept = match full == self.full.contains(&token) {
+                true => flushed,
+                false => flushed.and_then(|()| self.poller.modify(connection.fd(), token, Interest::reading_and(full))),
+            };
+            if full {
+                self.full.insert(token);
+            } else {
+                self.full.remove(&token);
+            }
             if let Err(fault) = kept {
                 info!("a connection ends: {fault}");
                 self.close(token);

@@ -115,27 +115,36 @@ impl Front {
         Ok(())
     }
 
+    /// Takes in what has come: one turn of reading, since what is left makes the descriptor ready again.
     fn on_link(&mut self, token: Token) -> Result<()> {
-        loop {
-            let (message, node) = match self.connections.get_mut(&token) {
-                Some(Connection::Joining { link, .. }) => (pull(link)?, None),
-                Some(Connection::Node { link, node }) => (pull(link)?, Some(*node)),
-                _ => return Ok(()),
+        let Some(link) = self.link(token) else { return Ok(()) };
+        let received = link.receive();
+        self.dirty.insert(token);
+        while let Some(message) = self.link(token).map_or(Ok(None), Secure::next::<ToFront>)? {
+            let node = match self.connections.get(&token) {
+                Some(Connection::Node { node, .. }) => Some(*node),
+                _ => None,
             };
-            self.dirty.insert(token);
             match (message, node) {
-                (None, _) => return Ok(()),
-                (Some(message), Some(node)) => self.on_message(node, message)?,
+                (message, Some(node)) => self.on_message(node, message)?,
                 (
-                    Some(ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers }),
+                    ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers },
                     None,
                 ) => {
                     let hello = Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers };
                     self.on_hello(token, hello)?
                 }
-                (Some(_), None) => return Err(Fault::wire("a node must begin with Hello")),
+                (_, None) => return Err(Fault::wire("a node must begin with Hello")),
             }
             self.settle();
+        }
+        received.map(drop)
+    }
+
+    fn link(&mut self, token: Token) -> Option<&mut Secure> {
+        match self.connections.get_mut(&token) {
+            Some(Connection::Joining { link, .. } | Connection::Node { link, .. }) => Some(link),
+            _ => None,
         }
     }
 
@@ -285,17 +294,4 @@ impl Front {
         let node = self.nodes.get(number)?;
         Some(SocketAddr::new(node.address.ip(), node.channel_port))
     }
-}
-
-/// The next message; reads from the socket only when none is left from before.
-fn pull(link: &mut Secure) -> Result<Option<ToFront>> {
-    if let Some(message) = link.next()? {
-        return Ok(Some(message));
-    }
-    while link.receive()? {
-        if let Some(message) = link.next()? {
-            return Ok(Some(message));
-        }
-    }
-    link.next()
 }
