@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) const WORKERS: usize = 2;
 /// After so many sessions that broke a mode is given up.
 const MOST_SESSIONS: usize = 20;
-/// A program's own deadline is 15 s.
+/// Less than the program's own deadline (prog.h), after which there would be nothing left to look at.
 const DEADLINE_MS: u64 = 20_000;
 
 /// One mode.
