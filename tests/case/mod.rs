@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod commands;
+mod copies;
 mod hostile;
 mod jobs;
 mod loss;
@@ -33,6 +34,7 @@ pub(crate) type Scene = (&'static str, fn(&Place) -> Res<End>);
 fn all() -> Vec<Scene> {
     let all = [
         commands::SCENES,
+        copies::SCENES,
         jobs::SCENES,
         users::SCENES,
         hostile::SCENES,

@@ -7,13 +7,27 @@ use crate::pty::{in_foreground, Modes};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::OnceLock;
+use vocab::Sig;
 
 /// The terminal whose modes the relay changes: descriptor 0 of the process.
 const TERMINAL: i32 = 0;
 
+/// Output may still come.
+const WRITING: u32 = 0;
+/// The same, and a signal that ends programs has come after the program's own end.
+const HURRIED: u32 = 1;
+/// Everything has been written out, or never will be.
+const DRAINED: u32 = 2;
+
+/// How long output waits for its reader after such a signal, in milliseconds.
+pub const HURRY_MS: u32 = 1000;
+
+/// The signals by which people and shells end a program that handles none.
+pub const ENDING: [Sig; 4] = [Sig::HUP, Sig::INT, Sig::QUIT, Sig::TERM];
+
 /// See the module.
 pub struct Relay {
-    /// 0: output may still come; 1: everything has been written out, or never will be.
+    /// [`WRITING`], [`HURRIED`] or [`DRAINED`].
     drained: AtomicU32,
     /// How often the main thread has come out of a stop.
     rounds: AtomicU32,
@@ -33,7 +47,7 @@ pub static RELAY: Relay = Relay::new();
 impl Relay {
     const fn new() -> Relay {
         Relay {
-            drained: AtomicU32::new(0),
+            drained: AtomicU32::new(WRITING),
             rounds: AtomicU32::new(0),
             ending: AtomicBool::new(false),
             bell: AtomicI32::new(-1),
@@ -43,11 +57,17 @@ impl Relay {
     }
 
     /// For the main thread, before it exits or dies as it was told: waits until all output is out, and gives the terminal back.
+    ///
+    /// Nobody may read the output ever again. Then a signal of [`ENDING`], for which [`Relay::on_signal`] is called meanwhile, ends
+    /// the wait after [`HURRY_MS`].
     pub fn before_end(&self) {
         self.ending.store(true, Ordering::SeqCst);
         self.ring();
-        while self.drained.load(Ordering::SeqCst) == 0 {
-            futex_wait(&self.drained, 0, None);
+        while self.drained.load(Ordering::SeqCst) == WRITING {
+            futex_wait(&self.drained, WRITING, None);
+        }
+        if self.drained.load(Ordering::SeqCst) == HURRIED {
+            futex_wait(&self.drained, HURRIED, Some(HURRY_MS));
         }
         self.before_stop();
     }
@@ -74,17 +94,15 @@ impl Relay {
     pub fn on_signal(&self, sig: i32) {
         if matches!(sig, libc::SIGWINCH | libc::SIGCONT) {
             self.ring();
+        } else if self.is_ending() && ENDING.iter().any(|ending| i32::from(ending.number()) == sig) {
+            let _ = self.drained.compare_exchange(WRITING, HURRIED, Ordering::SeqCst, Ordering::SeqCst);
+            futex_wake(&self.drained);
         }
-    }
-
-    /// For the main thread: has all output been written out?
-    pub fn is_drained(&self) -> bool {
-        self.drained.load(Ordering::SeqCst) != 0
     }
 
     /// For the relay: nothing more will be written by this process that the program's end must wait for.
     pub fn set_drained(&self) {
-        self.drained.store(1, Ordering::SeqCst);
+        self.drained.store(DRAINED, Ordering::SeqCst);
         futex_wake(&self.drained);
     }
 
@@ -173,6 +191,23 @@ mod tests {
         assert!(!end.is_finished());
         relay.set_drained();
         end.join().expect("no panic");
+    }
+
+    #[test]
+    fn a_signal_after_the_end_gives_a_blocked_reader_a_moment() {
+        let relay = Arc::new(Relay::new());
+        relay.on_signal(libc::SIGINT);
+        let main = relay.clone();
+        let end = std::thread::spawn(move || main.before_end());
+        while !relay.is_ending() {
+            std::thread::yield_now();
+        }
+        relay.on_signal(libc::SIGUSR1);
+        assert!(!end.is_finished(), "the signals before it, and others, change nothing");
+        let start = Instant::now();
+        relay.on_signal(libc::SIGINT);
+        end.join().expect("no panic");
+        assert!(start.elapsed() >= Duration::from_millis(u64::from(HURRY_MS)) - Duration::from_millis(50));
     }
 
     #[test]

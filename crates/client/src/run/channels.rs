@@ -2,7 +2,8 @@
 
 use super::copy::Copy;
 use super::giving::Input;
-use super::queue::{Item, Queue};
+use super::queue::{Gathered, Item, Queue};
+use super::takers::Takers;
 use kern::epoll::{Interest, Poller, Ready, Waker};
 use kern::own;
 use link::Secure;
@@ -123,42 +124,9 @@ impl Channels {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn queue(&self, stream: Stream) -> &Queue {
-        &self.queues[index(stream)]
-    }
-
     /// All that had to be written before the process may end has been.
     pub(crate) fn all_marked(&self) -> bool {
         self.marks.load(Ordering::SeqCst) == 0
-    }
-
-    // From the writers.
-
-    pub(crate) fn marked(&self) {
-        if self.marks.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.hub.wake();
-        }
-    }
-
-    /// Bytes of a copy have been written out: the node may send as many more.
-    pub(crate) fn consumed(&self, number: usize, stream: Stream, bytes: usize) {
-        let mut state = self.lock();
-        let Some(copy) = state.copies.get_mut(number) else { return };
-        let i = index(stream);
-        copy.owed[i] += bytes as u32;
-        if copy.owed[i] >= PORTION && !copy.closed[i] {
-            let bytes = std::mem::take(&mut copy.owed[i]);
-            copy.due[i] += bytes;
-            state.tell(&Chunk::Credit { stream, bytes }, |n, _| n == number);
-        }
-    }
-
-    /// Nobody reads our own stream: let the programs know.
-    pub(crate) fn unread(&self, stream: Stream) {
-        self.lock().tell(&Chunk::Broken { stream }, |_, copy| {
-            copy.closed[index(stream)] = true;
-            true
-        });
     }
 
     // From the hub.
@@ -363,6 +331,37 @@ impl Channels {
         drop(queues);
         let (copies, input) = (std::mem::take(&mut state.copies), state.input);
         child.then(|| Channels::late(copies, input)).transpose()
+    }
+}
+
+impl Gathered for Channels {
+    fn queue(&self, stream: Stream) -> &Queue {
+        &self.queues[index(stream)]
+    }
+
+    fn consumed(&self, number: usize, stream: Stream, bytes: usize) {
+        let mut state = self.lock();
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        let i = index(stream);
+        copy.owed[i] += bytes as u32;
+        if copy.owed[i] >= PORTION && !copy.closed[i] {
+            let bytes = std::mem::take(&mut copy.owed[i]);
+            copy.due[i] += bytes;
+            state.tell(&Chunk::Credit { stream, bytes }, |n, _| n == number);
+        }
+    }
+
+    fn marked(&self) {
+        if self.marks.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.hub.wake();
+        }
+    }
+
+    fn unread(&self, stream: Stream) {
+        self.lock().tell(&Chunk::Broken { stream }, |_, copy| {
+            copy.closed[index(stream)] = true;
+            true
+        });
     }
 }
 

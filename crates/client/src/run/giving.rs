@@ -2,28 +2,10 @@
 
 use super::channels::{Channels, State};
 use super::copy::Copy;
+use super::takers::{Allowed, Takers, Wanting};
+use kern::epoll::Waker;
 use std::sync::{MutexGuard, PoisonError};
 use wire::stream::{Chunk, Stream, PIECE};
-
-/// What the reader of standard input may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Allowed {
-    /// Read at most so many bytes.
-    Read(usize),
-    /// Nothing now.
-    Wait,
-    /// Nothing any more: no copy takes input.
-    Over,
-}
-
-/// Which processes on a node want input that is not read ahead.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wanting {
-    /// Those that block in reading: as the kernel's job control sees it, for which poll(2) is no reading.
-    Reads,
-    /// Those that wait for input in any way.
-    Waits,
-}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Input {
@@ -83,13 +65,16 @@ impl State {
     }
 }
 
-impl Channels {
-    /// Whoever reads our input holds this until the bytes are given: the process may not be doubled meanwhile.
-    pub(crate) fn reading(&self) -> MutexGuard<'_, ()> {
+impl Takers for Channels {
+    fn reader(&self) -> &Waker {
+        &self.reader
+    }
+
+    fn reading(&self) -> MutexGuard<'_, ()> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn allowed(&self) -> Allowed {
+    fn allowed(&self) -> Allowed {
         let state = self.lock();
         let mut takers = state.copies.iter().filter(|copy| state.input.is_for(copy)).peekable();
         if takers.peek().is_none() {
@@ -103,8 +88,7 @@ impl Channels {
         }
     }
 
-    /// Input for every copy; no bytes: the end of it.
-    pub(crate) fn input(&self, bytes: Vec<u8>) {
+    fn input(&self, bytes: Vec<u8>) {
         let mut state = self.lock();
         let used = bytes.len() as u32;
         let ended = bytes.is_empty();
@@ -125,26 +109,22 @@ impl Channels {
         }
     }
 
-    /// Input is not read ahead: the copies are asked whether they want it. The first that does ends the question.
-    pub(crate) fn ask(&self, wanting: Wanting) {
+    fn ask(&self, wanting: Wanting) {
         self.lock().ask(Some(wanting));
     }
 
-    /// Input is read ahead.
-    pub(crate) fn ask_no_more(&self) {
+    fn ask_no_more(&self) {
         let mut state = self.lock();
         if state.input.asked.is_some() {
             state.ask(None);
         }
     }
 
-    /// What the copies were last asked.
-    pub(crate) fn asked(&self) -> Option<Wanting> {
+    fn asked(&self) -> Option<Wanting> {
         self.lock().input.asked
     }
 
-    /// Whether input is wanted in this way; says so once.
-    pub(crate) fn take_wanted(&self, wanting: Wanting) -> bool {
+    fn take_wanted(&self, wanting: Wanting) -> bool {
         let input = &mut self.lock().input;
         let wanted = input.wanted && input.asked == Some(wanting);
         if wanted {

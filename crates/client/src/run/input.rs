@@ -1,8 +1,7 @@
 //! Reading our own standard input for the programs: ahead where it is theirs alone, else when one of them wants it.
 
-use super::channels::Channels;
-use super::giving::{Allowed, Wanting};
 use super::output::stop;
+use super::takers::{Allowed, Takers, Wanting};
 use kern::poll::{poll, Ready, EAGAIN, EINTR};
 use kern::relay::RELAY;
 use kern::{pty, signal, sys};
@@ -26,8 +25,8 @@ pub(crate) enum Source {
 
 /// The reader. From a terminal in the background it reads when a program reads, and then the kernel does to us what it
 /// would have done to the program: SIGTTIN, or EIO.
-pub(crate) struct Reader<'c> {
-    channels: &'c Channels,
+pub(crate) struct Reader<'c, T> {
+    takers: &'c T,
     source: Source,
     /// A pipe or socket: others may take what we have been told of.
     shared: bool,
@@ -35,11 +34,11 @@ pub(crate) struct Reader<'c> {
     buffer: Vec<u8>,
 }
 
-impl<'c> Reader<'c> {
-    pub(crate) fn new(channels: &'c Channels, source: Source) -> Reader<'c> {
+impl<'c, T: Takers> Reader<'c, T> {
+    pub(crate) fn new(takers: &'c T, source: Source) -> Reader<'c, T> {
         let kind = std::fs::metadata("/proc/self/fd/0").map(|meta| meta.file_type());
         let shared = kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket());
-        Reader { channels, source, shared, background: false, buffer: vec![0; PIECE] }
+        Reader { takers, source, shared, background: false, buffer: vec![0; PIECE] }
     }
 
     /// Reads until the end of the input, or until no program takes any.
@@ -51,13 +50,13 @@ impl<'c> Reader<'c> {
         let stdin = std::io::stdin();
         let stdin = stdin.as_fd();
         loop {
-            self.channels.reader.drain();
+            self.takers.reader().drain();
             let ahead = self.look_around(stdin);
-            let going_on = match self.channels.allowed() {
+            let going_on = match self.takers.allowed() {
                 Allowed::Over => return self.close(),
                 Allowed::Wait => self.wait(None),
                 Allowed::Read(_) if ahead => self.read_ahead(stdin),
-                Allowed::Read(most) if self.channels.take_wanted(self.wanting()) => self.read_wanted(stdin, most),
+                Allowed::Read(most) if self.takers.take_wanted(self.wanting()) => self.read_wanted(stdin, most),
                 Allowed::Read(_) => self.ask(stdin),
             };
             if !going_on {
@@ -87,7 +86,7 @@ impl<'c> Reader<'c> {
             Source::Terminal | Source::Left => false,
         };
         if ahead {
-            self.channels.ask_no_more();
+            self.takers.ask_no_more();
         }
         ahead
     }
@@ -99,7 +98,7 @@ impl<'c> Reader<'c> {
     /// Asks the programs whether they want input, as soon as there is some; in the background at once, since there a wish alone has
     /// its consequence.
     fn ask(&self, stdin: BorrowedFd<'_>) -> bool {
-        if self.channels.asked() == Some(self.wanting()) {
+        if self.takers.asked() == Some(self.wanting()) {
             return self.wait(None);
         }
         if !self.background {
@@ -112,7 +111,7 @@ impl<'c> Reader<'c> {
                 _ => {}
             }
         }
-        self.channels.ask(self.wanting());
+        self.takers.ask(self.wanting());
         true
     }
 
@@ -126,7 +125,7 @@ impl<'c> Reader<'c> {
 
     /// Waits until something is to be done, or `input` is there.
     fn wait(&self, input: Option<BorrowedFd<'_>>) -> bool {
-        let bell = Some((self.channels.reader.as_fd(), Ready::READ));
+        let bell = Some((self.takers.reader().as_fd(), Ready::READ));
         let input = input.map(|stdin| (stdin, Ready::READ));
         let both: Vec<_> = bell.into_iter().chain(input).collect();
         // Interrupted, it is the same as woken.
@@ -136,11 +135,11 @@ impl<'c> Reader<'c> {
 
     fn read_ahead(&mut self, stdin: BorrowedFd<'_>) -> bool {
         self.wait(Some(stdin));
-        let channels = self.channels;
-        let _reading = channels.reading();
+        let takers = self.takers;
+        let _reading = takers.reading();
         // The terminal may have been taken from us while we waited; then this input is not ours.
         let ours = !self.is_terminal() || pty::in_foreground(stdin);
-        match channels.allowed() {
+        match takers.allowed() {
             Allowed::Read(most) if ours && is_readable(stdin) => {
                 let got = match self.shared {
                     true => sys::read_now(stdin, &mut self.buffer[..most]),
@@ -169,12 +168,12 @@ impl<'c> Reader<'c> {
         match got {
             Err(EAGAIN | EINTR) => true,
             Ok(n) if n > 0 => {
-                self.channels.input(self.buffer[..n].to_vec());
+                self.takers.input(self.buffer[..n].to_vec());
                 true
             }
             // EIO: a group that nobody can continue, or a terminal that is gone. A pipe can only say that it has ended.
             _ => {
-                self.channels.input(Vec::new());
+                self.takers.input(Vec::new());
                 false
             }
         }

@@ -4,6 +4,7 @@ use super::channels::Channels;
 use super::input::{Reader, Source};
 use super::lines::Lines;
 use super::output::Writer;
+use super::takers::Takers;
 use kern::signal;
 use std::sync::Arc;
 use vocab::{Sig, SigSet};
@@ -20,12 +21,12 @@ pub(super) fn relay(channels: Channels, lines: [Option<Lines>; 2]) {
     let channels = Arc::new(channels);
     let reader = channels.clone();
     // The end of the process ends it. Without it output goes on, and input ends.
-    let input = std::thread::Builder::new().spawn(move || Reader::new(&reader, Source::Left).run());
+    let input = std::thread::Builder::new().spawn(move || Reader::new(&*reader, Source::Left).run());
     if input.is_err() {
         channels.input(Vec::new());
     }
     let [output, errors] = lines;
-    let mut writers = [Writer::new(&channels, Stream::Out, output), Writer::new(&channels, Stream::Err, errors)];
+    let mut writers = [Writer::new(&*channels, Stream::Out, output), Writer::new(&*channels, Stream::Err, errors)];
     let mut ready = Vec::new();
     while channels.close_finished() && channels.wait(&mut ready).is_ok() {
         writers.iter_mut().for_each(Writer::catch_up);

@@ -16,6 +16,7 @@ mod lines;
 mod output;
 mod program;
 mod queue;
+mod takers;
 
 use channels::Channels;
 use hub::Hub;
@@ -155,10 +156,10 @@ fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>) -> Result<
     for stream in [Stream::Out, Stream::Err] {
         let lines = lines(&nodes, run.prefix);
         let channels = channels.clone();
-        spawn(&format!("{stream:?}"), move || Writer::new(&channels, stream, lines).run())?;
+        spawn(&format!("{stream:?}"), move || Writer::new(&*channels, stream, lines).run())?;
     }
     let reader = channels.clone();
-    spawn("In", move || Reader::new(&reader, source).run())?;
+    spawn("In", move || Reader::new(&*reader, source).run())?;
     Ok(channels)
 }
 

@@ -1,8 +1,7 @@
 //! Writing a program's output to our own standard output or error: one thread for each, since either may block.
 
-use super::channels::Channels;
 use super::lines::Lines;
-use super::queue::Item;
+use super::queue::{Gathered, Item};
 use kern::poll::{poll, Ready, EAGAIN, EINTR};
 use kern::relay::RELAY;
 use kern::{signal, sys};
@@ -17,17 +16,17 @@ pub(crate) const STOP_MS: u32 = 3000;
 struct Unread;
 
 /// One writer.
-pub(crate) struct Writer<'c> {
-    channels: &'c Channels,
+pub(crate) struct Writer<'c, G> {
+    from: &'c G,
     stream: Stream,
     /// Where lines must stay whole or have prefixes.
     lines: Option<Lines>,
     unread: bool,
 }
 
-impl<'c> Writer<'c> {
-    pub(crate) fn new(channels: &'c Channels, stream: Stream, lines: Option<Lines>) -> Writer<'c> {
-        Writer { channels, stream, lines, unread: false }
+impl<'c, G: Gathered> Writer<'c, G> {
+    pub(crate) fn new(from: &'c G, stream: Stream, lines: Option<Lines>) -> Writer<'c, G> {
+        Writer { from, stream, lines, unread: false }
     }
 
     /// Writes until the process ends.
@@ -36,9 +35,9 @@ impl<'c> Writer<'c> {
         if let Err(fault) = signal::unblock(SigSet(Sig::TTOU.bit())) {
             tracing::warn!(%fault, "terminal output cannot stop this process");
         }
-        let channels = self.channels;
+        let from = self.from;
         loop {
-            for item in channels.queue(self.stream).take() {
+            for item in from.queue(self.stream).take() {
                 self.one(item);
             }
         }
@@ -46,7 +45,7 @@ impl<'c> Writer<'c> {
 
     /// Writes what is there.
     pub(crate) fn catch_up(&mut self) {
-        let items = std::mem::take(&mut *self.channels.queue(self.stream).lock());
+        let items = std::mem::take(&mut *self.from.queue(self.stream).lock());
         items.into_iter().for_each(|item| self.one(item));
     }
 
@@ -61,7 +60,7 @@ impl<'c> Writer<'c> {
                         self.write(&whole);
                     }
                 }
-                self.channels.consumed(copy, self.stream, bytes.len());
+                self.from.consumed(copy, self.stream, bytes.len());
             }
             Item::Note(text) => self.write(text.as_bytes()),
             Item::Flush { copy } => {
@@ -71,7 +70,7 @@ impl<'c> Writer<'c> {
                 }
                 self.write(&whole);
             }
-            Item::Mark => self.channels.marked(),
+            Item::Mark => self.from.marked(),
         }
     }
 
@@ -85,7 +84,7 @@ impl<'c> Writer<'c> {
         };
         if written.is_err() {
             self.unread = true;
-            self.channels.unread(self.stream);
+            self.from.unread(self.stream);
         }
     }
 }

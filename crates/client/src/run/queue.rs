@@ -2,6 +2,22 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use wire::stream::Stream;
+
+/// What the copies have written, gathered for the writers of our own streams.
+pub(crate) trait Gathered: Sync {
+    /// What is to be written to this stream.
+    fn queue(&self, stream: Stream) -> &Queue;
+
+    /// Bytes of a copy have been written out: it may write as many more.
+    fn consumed(&self, copy: usize, stream: Stream, bytes: usize);
+
+    /// All before a mark has been written.
+    fn marked(&self);
+
+    /// Nobody reads our own stream: let the programs know.
+    fn unread(&self, stream: Stream);
+}
 
 /// What the writer of one stream is to do, in order.
 #[derive(Debug)]

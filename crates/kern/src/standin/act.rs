@@ -3,7 +3,7 @@
 use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition, on_signal, top};
 use super::{caps, setup, Op, Slot};
-use crate::relay::Relay;
+use crate::relay::{Relay, ENDING};
 
 const ENOSYS: i64 = -38;
 const EAGAIN: i64 = -11;
@@ -139,12 +139,14 @@ unsafe fn relay(slot: *mut Slot) -> Option<&'static Relay> {
     unsafe { ((*slot).relay as *const Relay).as_ref() }
 }
 
-/// Waits until the relay threads have written out all output.
+/// Waits until the relay threads have written out all output. The signals that end programs come through meanwhile.
 // SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn drain(slot: *mut Slot) {
     // SAFETY: the slot is the caller's own.
     if let Some(relay) = unsafe { relay(slot) } {
+        block(ALL & !ENDING.iter().fold(0, |set, sig| set | sig.bit()));
         relay.before_end();
+        block(ALL);
     }
 }
 

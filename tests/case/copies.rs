@@ -1,0 +1,103 @@
+//! Several copies of a program, called on the front end and on a node: input and output that somebody does not take.
+
+use super::scene::{holds, same, wait_for, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::{Doing, Res};
+use std::path::PathBuf;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("copies_that_do_not_read", copies_that_do_not_read),
+    ("copies_whose_output_is_not_read", copies_whose_output_is_not_read),
+    ("run_whose_output_is_not_read", run_whose_output_is_not_read),
+];
+
+/// A directory of this scene's own, which all machines of its sandbox see.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(scene: &str) -> Res<Files> {
+        let path = std::env::temp_dir().join(format!("shoal-{scene}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).doing("make a directory")?;
+        Ok(Files(path))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// Writes a script; its path.
+    fn script(&self, text: &str) -> Res<String> {
+        let path = self.path("script");
+        std::fs::write(&path, text).doing("write a script")?;
+        Ok(path)
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where `shoal run` is called: before the shell that calls it.
+const CALLERS: [&str; 2] = ["", "shoal run -n 0 --"];
+
+/// A copy that reads nothing holds back the input of the others once it is a buffer behind, and no longer than it takes input.
+fn copies_that_do_not_read(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "copies_that_do_not_read", 3)?;
+    let files = Files::new("copies_that_do_not_read")?;
+    let copies = |n1: &str| {
+        files.script(&format!(
+            "head -c 10000000 /dev/zero | \
+             shoal run -n 0-2 -p -- sh -c 'test $(hostname) = n1 && {n1}; head -c 200000 | wc -c; wc -c'"
+        ))
+    };
+    let all = "n0: 200000 n0: 9800000 n2: 200000 n2: 9800000";
+    for caller in CALLERS {
+        let (script, written) = (copies("exec sleep 1101")?, files.path("written"));
+        let going = s.start(&format!("{caller} bash {script} >{written}; echo $?; sort {written} | xargs"));
+        s.until(&format!("test \"$(sort {written} | xargs)\" = 'n0: 200000 n2: 200000'"))?;
+        holds("one copy sleeps", s.count("sleep 1101") == 1)?;
+        s.ok("pkill -TERM -x sleep")?;
+        same("all of it, and the worst status", going.end()?.out.trim(), format!("143\n{all}").as_str())?;
+        let script = copies("exec 0<&- && exec sleep 2")?;
+        s.prints(&format!("{caller} bash {script} | sort | xargs"), all)?;
+    }
+    Ok(End::Passed)
+}
+
+/// Signals to copies whose output nobody takes.
+fn copies_whose_output_is_not_read(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "copies_whose_output_is_not_read", 3)?;
+    for caller in CALLERS {
+        unread(&s, caller, "shoal run -n 1-2 yes", 2)?;
+    }
+    Ok(End::Passed)
+}
+
+/// The same of one program.
+fn run_whose_output_is_not_read(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "run_whose_output_is_not_read", 2)?;
+    for caller in CALLERS {
+        unread(&s, caller, "shoal run -n 1 yes", 1)?;
+    }
+    Ok(End::Passed)
+}
+
+/// `run` writes for ever, and nobody reads. The first SIGINT ends the program, the next one `shoal run`, as the program has ended.
+fn unread(s: &Sandbox, caller: &str, run: &str, copies: usize) -> Res {
+    let files = Files::new(&format!("unread-{copies}"))?;
+    let pid = files.path("pid");
+    let script = files
+        .script(&format!("{{ sh -c 'echo $$ >{pid}; exec {run}'; echo $? >&2; pkill -x sleep; }} | sleep 1102"))?;
+    let going = s.start(&format!("{caller} bash {script} 2>&1"));
+    wait_for("the copies write", || s.count("yes") == copies && s.count("sleep 1102") == 1)?;
+    s.ok(&format!("kill -INT $(cat {pid})"))?;
+    wait_for("no copy is left", || s.count("yes") == 0)?;
+    holds("what they wrote still waits for its reader", s.count("sleep 1102") == 1)?;
+    s.ok(&format!("sleep 1.2; {caller} kill -INT $(cat {pid})"))?;
+    wait_for("the call has ended", || !going.is_going())?;
+    let outcome = going.end()?;
+    same("its status, before what bash says of the reader", outcome.out.lines().next(), Some("130"))
+}
