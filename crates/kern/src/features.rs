@@ -3,6 +3,7 @@
 use crate::mount::{self, Flags};
 use crate::netlink::{self, Netlink};
 use crate::ns::{self, Forked, Namespaces};
+use crate::perf::Records;
 use crate::{cgroup, pidfd, sys, wait};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -173,22 +174,12 @@ fn process_handles() -> Result<String> {
     pidfd::getfd(own.as_fd(), read.as_raw_fd()).map(|_| String::new()).map_err(doing("pidfd_getfd"))
 }
 
-/// PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, and the bits disabled, comm and task of struct perf_event_attr.
-const SOFTWARE: u32 = 1;
-const DUMMY: u64 = 9;
-const DISABLED_COMM_TASK: u64 = 1 | 1 << 9 | 1 << 13;
-/// The first version of struct perf_event_attr, in bytes.
-const ATTR: u32 = 64;
-const PID_CGROUP: libc::c_ulong = 4;
-
+/// In a group of its own: the root of the tree has the perf_event controller also where groups below it have not.
 fn task_records() -> Result<String> {
-    let tree = cgroup::find_v2()?;
-    let group = File::open(&tree).map_err(|e| Fault::io(&e, format!("open {}", tree.display())))?;
-    let kind_and_size = u64::from(SOFTWARE) | u64::from(ATTR) << 32;
-    let attr: [u64; 8] = [kind_and_size, DUMMY, 0, 0, 0, DISABLED_COMM_TASK, 0, 0];
-    // SAFETY: `attr` has the 64 bytes that its size field says; the rest are numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &attr, group.as_raw_fd(), 0, -1, PID_CGROUP) };
-    sys::own(fd, || "open a task event for a cgroup (perf_event_open)".into()).map(|_| String::new())
+    in_probe(|group| {
+        let directory = File::open(group).map_err(|e| Fault::io(&e, format!("open {}", group.display())))?;
+        Records::open(Some(directory.as_fd()), 1).map(|_| String::new())
+    })
 }
 
 fn notification() -> Result<String> {
@@ -202,12 +193,17 @@ fn notification() -> Result<String> {
 }
 
 fn groups() -> Result<String> {
-    let tree = cgroup::find_v2()?;
-    let probe = tree.join(format!("shoal-probe.{}", std::process::id()));
+    in_probe(cgroup::kill)?;
+    cgroup::find_v2().map(|tree| tree.display().to_string())
+}
+
+/// Makes an empty group for `try_it`, and removes it.
+fn in_probe<T>(try_it: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let probe = cgroup::find_v2()?.join(format!("shoal-probe.{}", std::process::id()));
     cgroup::make(&probe)?;
-    let killed = cgroup::kill(&probe);
+    let tried = try_it(&probe);
     cgroup::remove(&probe)?;
-    killed.map(|()| tree.display().to_string())
+    tried
 }
 
 fn precise_wait() -> Result<String> {

@@ -225,7 +225,14 @@ fn event(cgroup: Option<BorrowedFd<'_>>, cpu: i32, alarm: u32) -> Result<OwnedFd
     let (pid, flags) = cgroup.map_or((-1, CLOEXEC), |dir| (dir.as_raw_fd(), CLOEXEC | PID_CGROUP));
     // SAFETY: `attr` is a perf_event_attr of the size it says; the rest are numbers.
     let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &attr, pid, cpu, -1, flags) };
-    sys::own(fd, || format!("open task records of CPU {cpu}"))
+    match sys::check(fd) {
+        // linux: css_tryget_online_from_dir. Groups get the controller when the first one is enabled at the root, as systemd does.
+        Err(libc::ENOENT) if cgroup.is_some() => {
+            let cure = "open task records: the cgroup tree has no perf_event yet (echo +pids > cgroup.subtree_control at its root)";
+            Err(Fault::sys(libc::ENOENT, cure))
+        }
+        _ => sys::own(fd, || format!("open task records of CPU {cpu}")),
+    }
 }
 
 /// The memory that an event writes to: a page of counters, then data.
