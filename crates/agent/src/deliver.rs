@@ -57,7 +57,7 @@ impl Agent {
         if sender.0 <= 1 {
             return plain(target, info.sig);
         }
-        if info.sig != Sig::KILL && self.sends_at_once(sender) {
+        if info.sig != Sig::KILL && self.sends_itself(sender) {
             let sig = info.sig.number();
             let command = match thread {
                 None => Command::Kill { target, sig },
@@ -82,10 +82,10 @@ impl Agent {
         }
     }
 
-    /// Is there a stand-in of it that does what it is told, as far as we know?
-    fn sends_at_once(&self, sender: Pid) -> bool {
+    /// Is there a stand-in of it that does what it is told, as far as we know? One that starts a program does it after that, usually at once.
+    fn sends_itself(&self, sender: Pid) -> bool {
         let able = |stand: &Stand| !stand.ending && !stand.stopped && stand.held == Held::Free;
-        self.stands.get(sender).is_some_and(able) && !self.ghosts.spawns(sender)
+        self.stands.get(sender).is_some_and(able)
     }
 
     /// A stand-in has sent what it was told to.

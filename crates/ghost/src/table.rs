@@ -157,15 +157,6 @@ impl Ghosts {
         at.is_some_and(|at| ghost.queue.remove(at).is_some())
     }
 
-    /// Is it starting a program, or will it? That takes as long as the program's file takes to be read.
-    pub fn spawns(&self, pid: Pid) -> bool {
-        let spawns = |command: &Command| matches!(command, Command::Spawn(_));
-        let is = |ghost: &Ghost| {
-            ghost.working.is_some_and(|(_, command, _)| spawns(&command)) || ghost.queue.iter().any(spawns)
-        };
-        self.ghosts.get(&pid).is_some_and(is)
-    }
-
     pub fn len(&self) -> usize {
         self.ghosts.len()
     }
