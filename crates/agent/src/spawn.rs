@@ -57,7 +57,7 @@ impl Agent {
             self.stood_in(pid, 0);
             return;
         }
-        self.starts.queue.push_back(Work::Handle { person: kin.person });
+        self.starts.queue.push_back(Work::Handle { person: kin.person, ended: false });
         self.next_start();
     }
 
@@ -107,7 +107,8 @@ impl Agent {
                 let Start { person, kin, ends, .. } = &**start;
                 kin::plan(person, ends.terminal, kin, &self.stands, &self.bodies)
             }
-            Work::Handle { person } => Ok(alone(kin::plan_handle(person, &self.stands, &self.bodies))),
+            Work::Handle { person, ended: true } => Err(Fault::gone(format!("stand for {}: it has ended", person.pid))),
+            Work::Handle { person, .. } => Ok(alone(kin::plan_handle(person, &self.stands, &self.bodies))),
             Work::Orphan { person, from } => kin::plan_orphan(person, *from, &self.stands, &self.bodies).map(alone),
         }
     }
@@ -115,7 +116,8 @@ impl Agent {
     pub(crate) fn work_failed(&mut self, work: Work, fault: Fault) {
         match work {
             Work::Program(start) => self.not_started(start.person.pid, fault),
-            Work::Handle { person } => {
+            Work::Handle { person, ended: true } => self.stood_in(person.pid, ESRCH),
+            Work::Handle { person, .. } => {
                 warn!(%fault, "no stand-in for a handle");
                 let errno = if fault.root_errno() != 0 { fault.root_errno() } else { ESRCH };
                 self.stood_in(person.pid, errno);
@@ -142,7 +144,7 @@ impl Agent {
     pub(crate) fn all_made(&mut self) {
         let Some(Making { work, parent, place, .. }) = self.starts.making.take() else { return };
         match work {
-            Work::Handle { person } => self.stood_in(person.pid, 0),
+            Work::Handle { person, .. } => self.stood_in(person.pid, 0),
             Work::Orphan { person, from } => self.orphan_made(person.pid, from, true),
             Work::Program(start) => {
                 let Start { person, program, ends, .. } = &*start;

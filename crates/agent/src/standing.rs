@@ -199,7 +199,7 @@ impl Agent {
         if self.end_put_off(pid, exit, usage) {
             return;
         }
-        let Some(stand) = self.stands.get_mut(pid) else { return };
+        let Some(stand) = self.stands.get_mut(pid) else { return self.next_start() };
         stand.ending = true;
         stand.usage = usage;
         if let Some(parent) = Some(stand.native_parent).filter(|_| stand.why == Why::Runner) {
@@ -318,6 +318,7 @@ impl Agent {
     pub(crate) fn stand_in_is(&mut self, person: Person) {
         let pid = person.pid;
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else {
+            self.starts.kin_is(&person);
             return self.uplink.send(&ToFront::StandInFollowed { pid });
         };
         let apart = stand.apart();

@@ -3,7 +3,7 @@
 //! | state of a start | next |
 //! |---|---|
 //! | queued | its turn: planned |
-//! | making | every stand-in made: spawning; one failed: not started; one that it needs ended: queued; one does not answer: parked |
+//! | making | every stand-in made: spawning; one failed: not started; one that it needs has ended, or is to be another: queued; one does not answer: parked |
 //! | parked | it answers: making; not in time: not started |
 //! | spawning | exec'd: a body; failed, or the parent's stand-in was killed: not started |
 
@@ -23,6 +23,8 @@ pub(crate) enum Work {
     /// A stand-in that somebody wants a handle on.
     Handle {
         person: Person,
+        /// The process has ended meanwhile: there is nothing to have a handle on.
+        ended: bool,
     },
     /// The stand-in of an orphan, made by that of the parent that it loses.
     Orphan {
@@ -45,7 +47,7 @@ impl Work {
     pub(crate) fn pid(&self) -> Pid {
         match self {
             Work::Program(start) => start.person.pid,
-            Work::Handle { person } | Work::Orphan { person, .. } => person.pid,
+            Work::Handle { person, .. } | Work::Orphan { person, .. } => person.pid,
         }
     }
 
@@ -66,7 +68,7 @@ pub(crate) struct Making {
     pub(crate) phase: Phase,
     /// When the phase began (monotonic).
     pub(crate) since_us: u64,
-    /// It was parked: what its plan was made from may have changed.
+    /// What its plan was made from has changed, or (it was parked) may have.
     pub(crate) stale: bool,
 }
 
@@ -175,11 +177,43 @@ impl Starts {
 
     /// A process elsewhere has ended: nothing is to be made for it any more.
     pub(crate) fn forget_kin(&mut self, pid: Pid) {
-        let making = self.making.iter_mut().chain(&mut self.parked).map(|making| &mut making.work);
-        for work in self.queue.iter_mut().chain(making) {
-            if let Work::Program(start) = work {
-                start.kin.retain(|person| person.pid != pid);
+        for work in self.works() {
+            match work {
+                Work::Program(start) => start.kin.retain(|person| person.pid != pid),
+                Work::Handle { person, ended } if person.pid == pid => *ended = true,
+                _ => {}
             }
+        }
+        self.outdate(pid);
+    }
+
+    /// A process elsewhere is another than it was: what stands for it is made as it is now.
+    pub(crate) fn kin_is(&mut self, now: &Person) {
+        for work in self.works() {
+            match work {
+                Work::Program(start) => {
+                    start
+                        .kin
+                        .iter_mut()
+                        .filter(|person| person.pid == now.pid)
+                        .for_each(|person| *person = now.clone());
+                }
+                Work::Handle { person, .. } if person.pid == now.pid => *person = now.clone(),
+                _ => {}
+            }
+        }
+        self.outdate(now.pid);
+    }
+
+    fn works(&mut self) -> impl Iterator<Item = &mut Work> {
+        let makings = self.making.iter_mut().chain(&mut self.parked);
+        self.queue.iter_mut().chain(makings.map(|making| &mut making.work))
+    }
+
+    /// What has still to make its stand-in, by a plan that knew it as it was, is planned again.
+    fn outdate(&mut self, pid: Pid) {
+        for making in self.making.iter_mut().chain(&mut self.parked) {
+            making.stale |= making.makes.iter().any(|make| make.person.pid == pid);
         }
     }
 
@@ -191,5 +225,51 @@ impl Starts {
                 .spawning
                 .values()
                 .any(|s| s.parent == pid || [s.start.person.pgid, s.start.person.pid].contains(&pid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stands::Why;
+    use vocab::Creds;
+
+    fn person(pid: i32, pgid: i32) -> Person {
+        let (pid, ppid, pgid, sid) = (Pid(pid), Pid::INIT, Pid(pgid), Pid::INIT);
+        Person { pid, ppid, pgid, sid, creds: Creds::default(), name: Vec::new() }
+    }
+
+    fn handle(pid: i32) -> Work {
+        Work::Handle { person: person(pid, pid), ended: false }
+    }
+
+    /// Of 11 whose leader, 10, is being cloned.
+    fn making(phase: Phase) -> Making {
+        let make =
+            |pid| Make { maker: NURSERY, sibling: false, person: person(pid, 10), why: Why::Kin, place: Place::Stay };
+        let makes = VecDeque::from([make(11)]);
+        Making { work: handle(11), makes, parent: Pid::NONE, place: Place::Stay, phase, since_us: 0, stale: false }
+    }
+
+    fn told(work: &Work) -> (i32, i32, bool) {
+        match work {
+            Work::Handle { person, ended } => (person.pid.0, person.pgid.0, *ended),
+            _ => (0, 0, false),
+        }
+    }
+
+    #[test]
+    fn who_ends_or_changes_before_its_stand_in_is_made_is_not_made_as_it_was() {
+        for (pid, queued, made, stale) in [(11, false, true, true), (12, true, false, false), (10, false, false, false)]
+        {
+            let mut starts = Starts { making: Some(making(Phase::Idle)), ..Starts::default() };
+            starts.queue.push_back(handle(12));
+            starts.kin_is(&person(pid, 7));
+            starts.forget_kin(Pid(pid));
+            let making = starts.making.as_ref().expect("nothing is taken out");
+            assert_eq!(told(&starts.queue[0]), (12, if queued { 7 } else { 12 }, queued));
+            assert_eq!(told(&making.work), (11, if made { 7 } else { 11 }, made));
+            assert_eq!(making.stale, stale);
+        }
     }
 }

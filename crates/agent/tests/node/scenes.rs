@@ -22,6 +22,7 @@ pub(crate) const ALL: &[(&str, Scene)] = &[
     ("a_new_link_within_the_time_loses_nothing", a_new_link_within_the_time_loses_nothing),
     ("leases_follow_each_other_and_are_gone_through_again", leases_follow_each_other),
     ("a_handle_on_somebody_elsewhere_is_a_stand_in", a_handle_on_somebody_elsewhere),
+    ("who_ends_before_it_stands_here_is_not_stood_for", who_ends_before_it_stands_here_is_not_stood_for),
     ("a_stand_in_that_does_not_answer_holds_up_nobody_else", mute::holds_up_nobody_else),
     ("questions_go_to_the_front_end_and_answers_come_back", questions_go_to_the_front_end),
     ("an_agent_that_hangs_is_killed_in_time", an_agent_that_hangs_is_killed),
@@ -300,6 +301,27 @@ fn a_handle_on_somebody_elsewhere() {
     front.hear("StandInWanted", |said| matches!(said, ToFront::StandInWanted { pid: Pid(4001) }).then_some(()));
     front.send(&ToNode::NoStandIn { pid: Pid(4001), errno: 3 });
     assert_eq!(front.exit(5002), Exit::Code(3));
+}
+
+/// While the stand-in of one is made, another that is to stand there too ends, and a third changes its group.
+fn who_ends_before_it_stands_here_is_not_stood_for() {
+    let mut front = Front::new("queued");
+    for pid in [4000, 4001, 4002] {
+        let kin = wire::node::Kin { person: person(pid, 1, pid, pid, b"far"), node: vocab::NodeId(1) };
+        front.send(&ToNode::StandIn { kin });
+    }
+    front.send(&ToNode::StandInIs { person: person(4002, 1, 4002, 4002, b"near") });
+    front.send(&ToNode::Ended { pid: Pid(4001), exit: Exit::Code(1), usage: Default::default() });
+    for (number, wanted) in [(4000, 0), (4001, 3), (4002, 0)] {
+        let errno = front.hear("StandInDone", |said| match said {
+            ToFront::StandInDone { pid, errno } if *pid == Pid(number) => Some(*errno),
+            _ => None,
+        });
+        assert_eq!(errno, wanted, "of {number}");
+    }
+    let script = "test ! -e /proc/4001 && test $(cat /proc/4000/comm) = far && test $(cat /proc/4002/comm) = near";
+    front.shell(5001, script);
+    assert_eq!(front.exit(5001), Exit::Code(0));
 }
 
 fn questions_go_to_the_front_end() {
