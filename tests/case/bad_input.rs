@@ -67,6 +67,10 @@ fn bad_commands(place: &Place) -> Res<End> {
         let outcome = s.sh(wrong)?;
         holds(&format!("{wrong}: {}", outcome.text()), outcome.code() != Some(0) && !outcome.err.is_empty())?;
     }
+    for (wrong, meant) in [("node --front front:x", "HOST:PORT"), ("front --listen localhost", "ADDRESS:PORT")] {
+        let outcome = s.sh(&format!("shoal {wrong}"))?;
+        holds(&format!("{wrong}: {}", outcome.text()), outcome.code() == Some(2) && outcome.err.contains(meant))?;
+    }
     s.kill(s.daemon("n1")?)?;
     s.until("shoal nodes | grep -q down || shoal nodes | grep -q lost")?;
     told("shoal run -n 1 true", 125, "node n1 is down")?;

@@ -13,6 +13,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("run_many_ends", run_many_ends),
     ("run_on_a_node", run_on_a_node),
     ("run_streams", run_streams),
+    ("run_over_ipv6", run_over_ipv6),
     ("nodes_ps_where", nodes_ps_where),
     ("all_descendants_show", all_descendants_show),
 ];
@@ -113,6 +114,30 @@ fn run_streams(place: &Place) -> Res<End> {
                b=$(shoal run -n 0 cat < /tmp/streams.$$ | shoal run -n 1 cat | md5sum); rm /tmp/streams.$$; \
                test \"$a\" = \"$b\" && echo same";
     s.prints(sum, "same")?;
+    Ok(End::Passed)
+}
+
+/// Control links and channels, also those between nodes.
+fn run_over_ipv6(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "run_over_ipv6", 2)?;
+    let hosts = [("front", "fd77::1"), ("n0", "fd77::10"), ("n1", "fd77::11")];
+    for (host, address) in hosts {
+        let up = "echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6 && ip -6 addr add $0/64 dev eth0 nodad";
+        s.network(host, &["sh", "-c", up, address])?;
+    }
+    for (host, _) in hosts {
+        let machine = s.machine(host)?;
+        let file = format!("/proc/{machine}/root/run/shoal/shoal.toml");
+        let text = std::fs::read_to_string(&file).doing("read a configuration")?;
+        let text = text.replace("0.0.0.0:7706", "[::]:7706").replace("10.77.0.1:7706", "[fd77::1]");
+        holds(&text, text.contains("[::]:7706") || text.contains("\"[fd77::1]\""))?;
+        std::fs::write(&file, text).doing("write a configuration")?;
+        s.kill(s.daemon(host)?)?;
+        s.restart(host)?;
+    }
+    s.until("test \"$(shoal nodes | awk '/up/ {print $3}' | xargs)\" = 'fd77::10 fd77::11'")?;
+    s.prints("echo abc | shoal run -n 0 shoal run -n 1 tr a-z A-Z", "ABC")?;
+    s.prints("shoal run -a hostname | sort | xargs", "n0 n1")?;
     Ok(End::Passed)
 }
 

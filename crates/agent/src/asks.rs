@@ -57,7 +57,7 @@ impl Asks {
     /// `Sys` when the socket cannot be made at `path`.
     pub(crate) fn open(path: &Path, poller: &Poller) -> Result<(Asks, u16)> {
         let local = kern::sock::unix_listen(path, 0o666)?;
-        let channels = kern::sock::tcp_listen(std::net::SocketAddr::from(([0, 0, 0, 0], 0)))?;
+        let channels = kern::sock::tcp_listen_anywhere()?;
         let port = kern::sock::local_address(channels.as_fd())?.port();
         poller.add(local.as_fd(), Token::Local.number(), Interest::READ)?;
         poller.add(channels.as_fd(), Token::Channels.number(), Interest::READ)?;

@@ -162,8 +162,10 @@ impl Uplink {
 
     fn address(&self) -> Result<SocketAddr> {
         let doing = || format!("look up the front end {}", self.front);
-        let mut addresses = self.front.to_socket_addrs().map_err(|e| Fault::io(&e, doing()))?;
-        addresses.next().ok_or_else(|| Fault::gone(doing()))
+        let addresses = self.front.to_socket_addrs().map_err(|e| Fault::io(&e, doing()))?.collect::<Vec<_>>();
+        // A name may have several, of which one answers ("localhost": IPv6 first, where the front end listens for IPv4 only).
+        let one = self.failed as usize % addresses.len().max(1);
+        addresses.get(one).copied().ok_or_else(|| Fault::gone(doing()))
     }
 
     /// The connection is of no use any more.

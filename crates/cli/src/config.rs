@@ -2,15 +2,12 @@
 
 use serde::Deserialize;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vocab::{Fault, Result};
 
 /// Read when no file is named; it may be missing.
 const DEFAULT: &str = "/etc/shoal/shoal.toml";
-/// The TCP port of the front end.
-const PORT: u16 = 7706;
 
 /// The whole file: settings for both daemons, then those of each. An unknown one is an error.
 #[derive(Deserialize, Debug, Default, PartialEq)]
@@ -27,7 +24,7 @@ pub(crate) struct File {
 #[derive(Deserialize, Debug, Default, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Front {
-    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) listen: Option<String>,
     /// Seconds.
     pub(crate) lost_after: Option<f64>,
     pub(crate) front_top: Option<i32>,
@@ -72,9 +69,13 @@ pub(crate) fn set<T>(place: &mut T, said: Option<T>) {
     }
 }
 
-/// All interfaces, IPv4.
-pub(crate) fn default_listen() -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))
+/// A setting of the file that is written as the flag of the same name is; `name` says which.
+pub(crate) fn setting<T>(
+    said: Option<&str>,
+    name: &str,
+    read: impl Fn(&str) -> std::result::Result<T, String>,
+) -> Result<Option<T>> {
+    said.map(read).transpose().map_err(|why| Fault::refused(format!("{name} in the configuration file: {why}")))
 }
 
 /// The longest time that may be set, in seconds: a day.
@@ -93,7 +94,7 @@ pub(crate) fn duration(seconds: Option<f64>) -> Result<Option<Duration>> {
 
 /// For flags.
 pub(crate) fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let number: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    let number: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds (as 5 or 2.5)"))?;
     duration(Some(number)).map_err(|fault| fault.to_string())?.ok_or_else(|| "no time".into())
 }
 
@@ -113,6 +114,13 @@ mod tests {
         let fault = parse("key = \"k\"\n[front]\nlissten = \"x\"\n").expect_err("a misspelt name");
         assert!(fault.to_string().contains("line 3"), "{fault}");
         assert!(parse("[node]\nnumber = \"x\"").is_err());
+    }
+
+    #[test]
+    fn a_wrong_setting_is_told_with_its_name() {
+        let fault = setting(Some("x:y"), "front of [node]", crate::address::front).expect_err("no port");
+        assert!(fault.to_string().starts_with("front of [node] in the configuration file: \"x:y\""), "{fault}");
+        assert_eq!(setting(None, "front", crate::address::front).expect("nothing said"), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `shoal`: every command of the product, one file each in [`commands`].
 #![forbid(unsafe_code)]
 
+mod address;
 mod commands;
 mod config;
 mod keyfile;

@@ -1,6 +1,6 @@
 //! `shoal front`: the front-end daemon.
 
-use crate::{config, keyfile, print};
+use crate::{address, config, keyfile, print};
 use ::front::FrontConfig;
 use clap::Args;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub(crate) struct Front {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where nodes dial in [default: 0.0.0.0:7706]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = address::listen)]
     listen: Option<SocketAddr>,
     /// Cluster key file, made by `shoal key` [default: /etc/shoal/key]
     #[arg(long, value_name = "FILE")]
@@ -39,7 +39,8 @@ impl Front {
         print::log_to_stderr();
         let file = config::read(self.config.as_deref())?;
         let key = keyfile::read(&self.key.or(file.key).unwrap_or_else(keyfile::default_path))?;
-        let listen = self.listen.or(file.front.listen).unwrap_or_else(config::default_listen);
+        let listen = config::setting(file.front.listen.as_deref(), "listen of [front]", address::listen)?;
+        let listen = self.listen.or(listen).unwrap_or_else(address::default_listen);
         let mut settings = FrontConfig::new(listen, key);
         config::set(&mut settings.run_dir, self.run_dir.or(file.run_dir));
         config::set(&mut settings.lost_after, self.lost_after.or(config::duration(file.front.lost_after)?));

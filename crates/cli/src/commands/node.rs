@@ -1,6 +1,6 @@
 //! `shoal node`: the node daemon.
 
-use crate::{config, keyfile, print};
+use crate::{address, config, keyfile, print};
 use agent::NodeConfig;
 use clap::Args;
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ pub(crate) struct Node {
     /// Configuration file (TOML; dist/shoal.toml has every setting); flags win over it [default: /etc/shoal/shoal.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The front end
-    #[arg(long, value_name = "HOST:PORT")]
+    /// The front end; port 7706 by default
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = address::front)]
     front: Option<String>,
     /// The number to ask for [default: the next free one]
     #[arg(long, value_name = "N")]
@@ -44,9 +44,10 @@ impl Node {
         print::log_to_stderr();
         let file = config::read(self.config.as_deref())?;
         let key = keyfile::read(&self.key.or(file.key).unwrap_or_else(keyfile::default_path))?;
-        let front = self.front.or(file.node.front);
+        let front = config::setting(file.node.front.as_deref(), "front of [node]", address::front)?;
+        let front = self.front.or(front);
         let front = front.ok_or_else(|| {
-            Fault::refused("which front end? Say --front HOST:PORT, or [node] front in the configuration file")
+            Fault::refused("which front end? Say --front HOST, or [node] front in the configuration file")
         })?;
         let mut settings = NodeConfig::new(front, key);
         settings.number = number(self.number.or(file.node.number))?;

@@ -3,7 +3,7 @@
 use super::{poll_until, set_number};
 use crate::clock::monotonic_us;
 use crate::sys::{check, checked, own};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Kind, Result};
 
@@ -22,6 +22,31 @@ pub fn tcp_listen(address: SocketAddr) -> Result<OwnedFd> {
     let listener = TcpListener::bind(address).map_err(|e| Fault::io(&e, format!("listen on {address}")))?;
     listener.set_nonblocking(true).map_err(|e| Fault::io(&e, "set O_NONBLOCK"))?;
     Ok(listener.into())
+}
+
+/// Listens at a free port of all addresses of this machine, as [`tcp_listen`]: of IPv6 and IPv4 by one socket (ipv6(7), IPV6_V6ONLY
+/// off), where a machine has no IPv6 of IPv4.
+///
+/// # Errors
+/// `Sys` as of [`tcp_listen`].
+pub fn tcp_listen_anywhere() -> Result<OwnedFd> {
+    let both = || {
+        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: takes numbers, returns a number.
+        let fd = own(unsafe { libc::socket(libc::AF_INET6, kind, 0) }.into(), || "make a TCP socket".into())?;
+        set_number(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+        let any = in6(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0));
+        let length = size_of_val(&any) as libc::socklen_t;
+        // SAFETY: a live address and its length; listen takes numbers.
+        let ret = unsafe {
+            match libc::bind(fd.as_raw_fd(), (&raw const any).cast(), length) {
+                0 => libc::listen(fd.as_raw_fd(), libc::SOMAXCONN),
+                failed => failed,
+            }
+        };
+        checked(ret.into(), || "listen on IPv6".into()).map(|_| fd)
+    };
+    both().or_else(|_| tcp_listen(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))))
 }
 
 /// Begins to connect, without waiting. Wait until the descriptor is writable, then call [`tcp_finish`].
@@ -119,12 +144,18 @@ pub fn local_address(fd: BorrowedFd<'_>) -> Result<SocketAddr> {
     stream(fd)?.local_addr().map_err(|e| Fault::io(&e, "read a socket's own address"))
 }
 
-/// The address of the other end of a TCP connection.
+/// The address of the other end of a TCP connection; of IPv4 as that, also where the socket is one of IPv6 (ipv6(7), v4-mapped).
 ///
 /// # Errors
 /// `Sys` as getpeername(2): ENOTCONN.
 pub fn peer_address(fd: BorrowedFd<'_>) -> Result<SocketAddr> {
-    stream(fd)?.peer_addr().map_err(|e| Fault::io(&e, "read a socket's peer address"))
+    let address = stream(fd)?.peer_addr().map_err(|e| Fault::io(&e, "read a socket's peer address"))?;
+    Ok(match address {
+        SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => {
+            SocketAddr::new(address.ip().to_canonical(), v6.port())
+        }
+        other => other,
+    })
 }
 
 /// The standard library knows how to read addresses; it wants a descriptor of its own.
@@ -194,6 +225,23 @@ mod tests {
         let Ok(fd) = tcp_listen("[::1]:0".parse().expect("an address")) else { return };
         let address = local_address(fd.as_fd()).expect("bound");
         tcp_connect(address, deadline()).expect("connect");
+    }
+
+    #[test]
+    fn one_socket_listens_for_both_versions() {
+        let fd = tcp_listen_anywhere().expect("listen");
+        let port = local_address(fd.as_fd()).expect("bound").port();
+        for ip in ["127.0.0.1", "::1"] {
+            let address = SocketAddr::new(ip.parse().expect("an address"), port);
+            // Not every machine has IPv6.
+            let Ok(dialled) = tcp_connect(address, deadline()) else {
+                assert_eq!(ip, "::1");
+                continue;
+            };
+            assert!(poll_until(fd.as_fd(), libc::POLLIN, deadline()).expect("poll"));
+            let taken = accept(fd.as_fd()).expect("accept").expect("one waits");
+            assert_eq!(peer_address(taken.as_fd()).expect("peer"), local_address(dialled.as_fd()).expect("own"));
+        }
     }
 
     #[test]
