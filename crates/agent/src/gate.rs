@@ -166,7 +166,7 @@ impl Agent {
         };
         self.waiting.kills.insert(id, (notice.id, group));
         self.tell_all(sender); // what the sender did before must be known there when it is judged
-        self.uplink.send(&ToFront::Kill { id, sender, target, sig, queued: None });
+        self.uplink.send(&ToFront::Kill { id, sender, target, sig });
     }
 
     /// The front end's answer. A group's members here are signalled now, by the call itself going on.

@@ -28,7 +28,7 @@ impl Front {
             ToFront::Events { batch, events } => self.on_events(node, batch, events),
             ToFront::NotStarted { pid, fault, status } => self.on_not_started(node, pid, fault, status),
             ToFront::Signal { target, info } => self.events.push_back(Event::StandInSignalled { node, target, info }),
-            ToFront::Kill { id, sender, target, sig, queued: _ } => {
+            ToFront::Kill { id, sender, target, sig } => {
                 let target = target_from_wire(target);
                 self.events.push_back(Event::KillAsked { node, id, sender, target, sig });
             }

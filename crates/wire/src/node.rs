@@ -7,7 +7,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A range of PIDs a node may give to its own forks: `first ..= last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -146,9 +146,7 @@ pub enum ToFront {
         /// Signal number; 0 asks only whether it could be sent.
         #[n(3)]
         sig: u8,
-        /// Not sent any more and not looked at: what sigqueue says goes by way of a stand-in ([`ToFront::StandInWanted`]).
-        #[n(4)]
-        queued: Option<SigInfo>,
+        // 4 was, in version 1, what sigqueue says, which goes by way of a stand-in ([`ToFront::StandInWanted`]).
     },
     /// A client on the node asks something that the front end must answer.
     #[n(6)]

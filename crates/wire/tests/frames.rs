@@ -1,8 +1,8 @@
 //! Every message comes back from its bytes as it was; the kept samples are read as they were meant; and no bytes
 //! whatever make a reader panic or take more memory than agreed.
 //!
-//! Samples are one frame each, `samples/{valid,invalid}/TYPE-what.bin`. They are never changed: bytes that an older
-//! shoal wrote must be read for ever.
+//! Samples are one frame each, `samples/{valid,older,invalid}/TYPE-what.bin`. They are never changed: bytes that an older
+//! shoal wrote must be read for ever. Those of messages that have lost a field since are in `older`.
 //! `cargo test -p wire --test frames -- --ignored` writes those that are missing, after a message was added.
 
 mod messages;
@@ -108,6 +108,19 @@ fn valid_samples_are_read_and_written_again_as_they_are() {
     for (name, bytes) in samples("valid") {
         let again = reread(type_of(&name), &bytes).unwrap_or_else(|fault| panic!("{name}: {fault}"));
         assert_eq!(again.as_ref(), Some(&bytes), "{name}");
+    }
+}
+
+/// Fields that are no more are skipped, and nothing else of the message is lost.
+#[test]
+fn older_samples_are_read() {
+    let all = samples("older");
+    assert!(!all.is_empty());
+    for (name, bytes) in all {
+        let again = reread(type_of(&name), &bytes).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        let again = again.expect("a whole frame");
+        assert!(again.len() < bytes.len(), "{name}");
+        assert_eq!(reread(type_of(&name), &again).expect("own encoding"), Some(again), "{name}");
     }
 }
 

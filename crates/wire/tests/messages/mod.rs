@@ -241,8 +241,8 @@ fn hello() -> impl Strategy<Value = ToFront> {
 }
 
 fn kill() -> impl Strategy<Value = ToFront> {
-    let parts = (any::<u64>(), pid(), kill_target(), any::<u8>(), option::of(info()));
-    parts.prop_map(|(id, sender, target, sig, queued)| ToFront::Kill { id, sender, target, sig, queued })
+    let parts = (any::<u64>(), pid(), kill_target(), any::<u8>());
+    parts.prop_map(|(id, sender, target, sig)| ToFront::Kill { id, sender, target, sig })
 }
 
 pub(crate) fn to_front() -> Variants<ToFront> {
