@@ -10,6 +10,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("copies_that_do_not_read", copies_that_do_not_read),
     ("copies_whose_output_is_not_read", copies_whose_output_is_not_read),
     ("run_whose_output_is_not_read", run_whose_output_is_not_read),
+    ("copies_and_other_children", copies_and_other_children),
 ];
 
 /// A directory of this scene's own, which all machines of its sandbox see.
@@ -81,6 +82,32 @@ fn run_whose_output_is_not_read(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "run_whose_output_is_not_read", 2)?;
     for caller in CALLERS {
         unread(&s, caller, "shoal run -n 1 yes", 1)?;
+    }
+    Ok(End::Passed)
+}
+
+/// Children from before their parent executed `shoal run` do not count as copies, and get no signal that is for these.
+fn copies_and_other_children(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "copies_and_other_children", 3)?;
+    let files = Files::new("copies_and_other_children")?;
+    for caller in CALLERS {
+        let other = "shoal run -n 2 -- sh -c 'sleep 1; exit 9' &\nsh -c 'sleep 1; exit 8' &";
+        let script = files.script(&format!("{other}\nexec shoal run -n 0-1 -- sh -c 'sleep 2; exit 3'"))?;
+        s.prints(&format!("{caller} bash {script}; echo $?"), "3")?;
+        let pid = files.path("pid");
+        let script =
+            files.script(&format!("echo $$ >{pid}\nshoal run -n 2 sleep 1103 &\nexec shoal run -n 0-1 sleep 1104"))?;
+        let going = s.start(&format!(
+            "{caller} bash {script}; echo $?; other=$(shoal ps | awk '/sleep 1103$/ {{print $1}}'); kill $other && echo lives"
+        ));
+        wait_for("all are there", || s.count("sleep 1103") == 1 && s.count("sleep 1104") == 2)?;
+        s.ok(&format!("kill -TERM $(cat {pid})"))?;
+        same(
+            "the status of the copies, and that the other child was not signalled",
+            going.end()?.out.trim(),
+            "143\nlives",
+        )?;
+        wait_for("nothing is left", || s.count("sleep 1103") == 0)?;
     }
     Ok(End::Passed)
 }

@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::front::Front;
+use crate::parents::Kept;
 use crate::persons::{kin_to_wire, to_wire, usage_to_wire};
 use kern::pidfd;
 use kern::send_as::send_as;
@@ -26,7 +27,7 @@ impl Front {
             }
             Effect::Wake { pid } => self.wake_ghost(pid),
             Effect::Start { node, person, kin, copy } => self.start(node, person, kin, copy),
-            Effect::Copies { parent, worst } => self.parents.keep(parent, worst),
+            Effect::Copies { parent, worst, copies } => self.parents.keep(parent, Kept { worst, copies }),
             Effect::NotCloned { parent, copy, errno } => {
                 if let Some((asker, copy, last)) = self.runs.copy_ended(parent, copy) {
                     let fault = Fault::sys(errno, "make a stand-in on the front end");
@@ -66,9 +67,9 @@ impl Front {
         self.send(node, &message);
     }
 
-    fn start(&mut self, node: NodeId, person: space::Person, kin: Vec<space::Kin>, copy: u32) {
-        let caller = if self.runs.is_parent(person.ppid) { person.ppid } else { person.pid };
+    fn start(&mut self, node: NodeId, person: space::Person, kin: Vec<space::Kin>, copy: Option<u32>) {
         let pid = person.pid;
+        let (caller, copy) = copy.map_or((pid, 0), |copy| (person.ppid, copy));
         let Some((program, channel)) = self.runs.start(caller, copy, pid) else {
             info!(%pid, "nobody asked for this program any more");
             self.events.push_back(Event::NotStarted { node, pid, status: 126 });

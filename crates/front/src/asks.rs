@@ -119,7 +119,7 @@ impl Front {
             name: base_name(&program.file),
         };
         let kin = persons::kin(&self.proc, &person, |pid| at.is_front() && !self.ghosts.has(pid));
-        let run = Run { asker, program, address, copies: Vec::new(), alive: 0, many };
+        let run = Run { asker, program, address, copies: Vec::new(), alive: 0 };
         let copies = self.runs.begin(caller.pid, &to, run)?;
         for node in &to {
             if let Some(node) = self.nodes.get_mut(*node) {

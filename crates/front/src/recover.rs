@@ -1,6 +1,7 @@
 //! What a daemon finds that follows another one: the stand-ins, whose bodies their nodes will claim, each as it comes back.
 
 use crate::front::Front;
+use crate::parents::Kept;
 use ghost::Happened;
 use kern::clock::monotonic_us;
 use space::Event;
@@ -28,8 +29,8 @@ impl Front {
                 Err(fault) => warn!("{fault}"),
             }
         }
-        for (parent, worst) in self.parents.left_by_predecessor(&all) {
-            self.events.push_back(Event::CopiesFound { parent, worst });
+        for (parent, Kept { worst, copies }) in self.parents.left_by_predecessor(&all) {
+            self.events.push_back(Event::CopiesFound { parent, worst, copies });
         }
         for one in happened {
             if !matches!(one, Happened::Held { .. }) {

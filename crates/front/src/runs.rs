@@ -26,8 +26,6 @@ pub(crate) struct Run {
     pub(crate) copies: Vec<Copy>,
     /// Copies of which the end is not known.
     pub(crate) alive: usize,
-    /// Is the caller the parent of its copies, rather than the stand-in of the only one?
-    pub(crate) many: bool,
 }
 
 /// One copy of its program.
@@ -112,11 +110,6 @@ impl Runs {
     /// Whoever asked is gone: nobody takes its channels.
     pub(crate) fn asker_gone(&mut self, asker: Asker) {
         self.tokens.retain(|_, (whose, _)| *whose != asker);
-    }
-
-    /// Is `pid` the caller of a run with several copies?
-    pub(crate) fn is_parent(&self, pid: Pid) -> bool {
-        self.runs.get(&pid).is_some_and(|run| run.many)
     }
 
     fn end(&mut self, caller: Pid) {

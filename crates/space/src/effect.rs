@@ -27,18 +27,20 @@ pub enum Effect {
     },
 
     /// Start a program as `person`; `kin` are the stand-ins that it needs, outermost first. `copy` is its place in `RunMany::to`
-    /// (the caller is then `person.ppid`), or 0 for `Run` (the caller is `person.pid`).
+    /// (the caller is then `person.ppid`), and `None` for `Run` (the caller is `person.pid`).
     Start {
         node: NodeId,
         person: Person,
         kin: Vec<Kin>,
-        copy: u32,
+        copy: Option<u32>,
     },
     /// To be kept over a restart of the front daemon until the ghost `parent` is gone: it is the parent of copies, and `worst` is the
-    /// worst end among those that have ended. Told again when that changes.
+    /// worst end among those that have ended. Told again when that changes, and when all have been cloned: `copies` are those that have
+    /// not ended, and `None` before.
     Copies {
         parent: Pid,
         worst: Exit,
+        copies: Option<Vec<Pid>>,
     },
     /// The ghost of copy `copy` could not be made: this copy is not started.
     NotCloned {

@@ -62,8 +62,8 @@ pub enum Event {
     /// After a restart of the front daemon: this ghost holds. `person` as /proc of the front end has it.
     GhostFound { person: Person, stopped: bool },
     /// After a restart of the front daemon, when all ghosts were found: `parent` is the parent of copies, and what was kept of it
-    /// ([`Effect::Copies`](crate::Effect::Copies)) is `worst`. Those of its children that were found are the copies that are left.
-    CopiesFound { parent: Pid, worst: Exit },
+    /// ([`Effect::Copies`](crate::Effect::Copies)) is `worst` and `copies`, of which those that were found are left.
+    CopiesFound { parent: Pid, worst: Exit, copies: Option<Vec<Pid>> },
     /// The time for nodes to come back after a restart is over: ghosts that no node has claimed end.
     Settled,
 }

@@ -167,7 +167,7 @@ impl Space {
         }
         self.queue_end(pid);
         self.orphan_children(pid);
-        self.copy_ended(ppid, exit, asked);
+        self.copy_ended(ppid, pid, exit);
         if let (true, Some(parent)) = (reaped, self.table.get(ppid)) {
             self.reaped(parent.place, pid);
         }

@@ -8,6 +8,7 @@ use crate::signal::our_kill;
 use crate::space::Space;
 use crate::step::{Act, Mark};
 use crate::table::{Body, Entry, Many};
+use std::collections::BTreeSet;
 use vocab::{Exit, NodeId, Pid, SigInfo};
 
 impl Space {
@@ -15,9 +16,9 @@ impl Space {
         self.natives(kin);
         let pid = parent.pid;
         let copies = to.len();
-        let many = Many { left: copies, to, worst: Exit::Code(0), killed: false };
+        let many = Many { to, coming: copies, left: BTreeSet::new(), worst: Exit::Code(0), killed: false };
         self.become_ghost(parent, NodeId::FRONT, Body::Many(many));
-        self.out.push(Effect::Copies { parent: pid, worst: Exit::Code(0) });
+        self.keep_copies(pid);
         if let Some(entry) = self.table.get_mut(pid) {
             entry.asked = true;
         }
@@ -27,50 +28,73 @@ impl Space {
         self.end_if_over(pid);
     }
 
+    /// What a successor of this daemon must know of them.
+    fn keep_copies(&mut self, parent: Pid) {
+        let Some(Body::Many(many)) = self.table.get(parent).map(|e| &e.body) else { return };
+        let copies = (many.coming == 0).then(|| many.left.iter().copied().collect());
+        self.out.push(Effect::Copies { parent, worst: many.worst, copies });
+    }
+
     /// The ghost of a copy was cloned, under the PID in `result`.
     pub(crate) fn copied(&mut self, parent: Pid, copy: u32, result: Result<i32, i32>) {
-        let Some(entry) = self.table.get(parent) else { return };
-        let Body::Many(many) = &entry.body else { return };
+        let Some(entry) = self.table.get_mut(parent) else { return };
+        let Body::Many(many) = &mut entry.body else { return };
         let (Some(node), killed) = (many.to.get(copy as usize).copied(), many.killed) else { return };
+        many.coming = many.coming.saturating_sub(1);
+        let all = many.coming == 0;
         match result {
             Ok(pid) => {
+                many.left.insert(Pid(pid));
                 let person = Person { pid: Pid(pid), ppid: parent, ..entry.person.clone() };
                 self.table.insert(Entry::new(person, node, Body::Starting, Ghost::Coming));
-                self.start(Pid(pid), node, copy);
+                self.start(Pid(pid), node, Some(copy));
                 if killed {
                     self.kill_body(Pid(pid));
                 }
             }
             Err(errno) => {
                 self.out.push(Effect::NotCloned { parent, copy, errno });
-                self.copy_ended(parent, Exit::Code(126), true);
+                self.one_less(parent, Exit::Code(126));
             }
+        }
+        if all {
+            self.keep_copies(parent);
         }
     }
 
     /// A child of `parent` ended; it counts if it was a copy.
-    pub(crate) fn copy_ended(&mut self, parent: Pid, exit: Exit, asked: bool) {
-        let Some(Body::Many(many)) = self.table.get_mut(parent).map(|e| &mut e.body).filter(|_| asked) else { return };
-        many.left = many.left.saturating_sub(1);
+    pub(crate) fn copy_ended(&mut self, parent: Pid, pid: Pid, exit: Exit) {
+        let Some(Body::Many(many)) = self.table.get_mut(parent).map(|e| &mut e.body) else { return };
+        if many.left.remove(&pid) {
+            self.one_less(parent, exit);
+        }
+    }
+
+    fn one_less(&mut self, parent: Pid, exit: Exit) {
+        let Some(Body::Many(many)) = self.table.get_mut(parent).map(|e| &mut e.body) else { return };
         if exit.shell_number() > many.worst.shell_number() {
             many.worst = exit;
-            self.out.push(Effect::Copies { parent, worst: exit });
+            self.keep_copies(parent);
         }
         self.end_if_over(parent);
     }
 
-    /// After a restart: the ghosts of copies are those of its children that were found.
-    pub(crate) fn copies_found(&mut self, parent: Pid, worst: Exit) {
+    /// After a restart. `copies`: those that are left are those of them that were found; `None`: not all were known yet, and those of its
+    /// children are that were found.
+    pub(crate) fn copies_found(&mut self, parent: Pid, worst: Exit, copies: Option<Vec<Pid>>) {
         let Some(entry) = self.table.get(parent).filter(|e| e.body == Body::Unclaimed) else { return };
-        let mut copies = entry.children.clone();
-        copies.retain(|pid| self.table.get(*pid).is_some_and(|e| e.body == Body::Unclaimed));
-        for pid in &copies {
+        let is_copy = |pid: &Pid| {
+            let found = self.table.get(*pid).is_some_and(|e| e.body == Body::Unclaimed);
+            found && copies.as_ref().is_none_or(|copies| copies.contains(pid))
+        };
+        let left: BTreeSet<Pid> = entry.children.iter().copied().filter(is_copy).collect();
+        for pid in &left {
             if let Some(copy) = self.table.get_mut(*pid) {
                 copy.asked = true;
             }
         }
         if let Some(entry) = self.table.get_mut(parent) {
-            entry.body = Body::Many(Many { to: Vec::new(), left: copies.len(), worst, killed: false });
+            entry.body = Body::Many(Many { to: Vec::new(), coming: 0, left, worst, killed: false });
             entry.asked = true;
         }
         self.end_if_over(parent);
@@ -78,7 +102,10 @@ impl Space {
 
     fn end_if_over(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
-        let Body::Many(Many { left: 0, worst, .. }) = entry.body else { return };
+        let worst = match &entry.body {
+            Body::Many(Many { coming: 0, left, worst, .. }) if left.is_empty() => *worst,
+            _ => return,
+        };
         entry.body = Body::Ended(worst);
         let killed = entry.kill_pending;
         self.drop_stops(pid);
@@ -101,9 +128,9 @@ impl Space {
     }
 
     pub(crate) fn signal_copies(&mut self, pid: Pid, info: SigInfo) {
-        let Some(entry) = self.table.get(pid) else { return };
-        for child in entry.children.clone() {
-            self.deliver(child, info);
+        let Some(Body::Many(many)) = self.table.get(pid).map(|e| &e.body) else { return };
+        for copy in many.left.clone() {
+            self.deliver(copy, info);
         }
     }
 

@@ -35,7 +35,7 @@ impl Space {
                 self.out.push(Effect::BecomeStandIn { node: at, pid, creds });
             }
         }
-        self.start(pid, to, 0);
+        self.start(pid, to, None);
     }
 
     /// The node has just read who asks: its word on that may be ahead of its events, and a program must never start with more rights
@@ -66,7 +66,7 @@ impl Space {
     }
 
     /// Lets the node start the program of `pid`.
-    pub(crate) fn start(&mut self, pid: Pid, node: NodeId, copy: u32) {
+    pub(crate) fn start(&mut self, pid: Pid, node: NodeId, copy: Option<u32>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         entry.asked = true;
         let person = entry.person.clone();

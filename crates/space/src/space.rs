@@ -107,7 +107,7 @@ impl Space {
             Event::StandInWanted { node, pid, native } => self.stand_in_wanted(node, pid, native),
             Event::KillAsked { node, id, sender, target, sig } => self.kill_asked(node, id, sender, target, sig),
             Event::GhostFound { person, stopped } => self.ghost_found(person, stopped),
-            Event::CopiesFound { parent, worst } => self.copies_found(parent, worst),
+            Event::CopiesFound { parent, worst, copies } => self.copies_found(parent, worst, copies),
             Event::Settled => self.settled(),
         }
     }

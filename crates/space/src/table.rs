@@ -11,8 +11,10 @@ use vocab::{Exit, NodeId, Pid, Sig, SigInfo};
 pub(crate) struct Many {
     /// Where each copy goes.
     pub(crate) to: Vec<NodeId>,
-    /// Copies that have not ended.
-    pub(crate) left: usize,
+    /// Copies whose ghosts are still to be cloned.
+    pub(crate) coming: usize,
+    /// Copies that have not ended. The process may have other children too, from before it became `shoal run`.
+    pub(crate) left: BTreeSet<Pid>,
     pub(crate) worst: Exit,
     pub(crate) killed: bool,
 }

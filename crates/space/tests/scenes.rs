@@ -56,8 +56,8 @@ fn several_copies_end_as_the_worst_of_them() {
     assert_eq!(step(&mut space, Event::Held { pid: Pid(300) }), [clone.clone(), clone]);
     for (pid, node) in [(301, N0), (302, N1)] {
         let effects = step(&mut space, Event::Done { pid: Pid(300), result: Ok(pid) });
-        assert!(matches!(&effects[..], [Effect::Start { node: n, copy, kin, .. }]
-            if *n == node && *copy == (pid - 301) as u32 && kin.len() == 2));
+        assert!(matches!(&effects[..], [Effect::Start { node: n, copy, kin, .. }, ..]
+            if *n == node && *copy == Some((pid - 301) as u32) && kin.len() == 2));
         step(&mut space, Event::Held { pid: Pid(pid) });
         body(&mut space, node, BodyEvent::Started { pid: Pid(pid) });
     }
@@ -84,7 +84,7 @@ fn a_copy_that_could_not_be_cloned_is_told() {
     step(&mut space, Event::Held { pid: Pid(300) });
     let effects = step(&mut space, Event::Done { pid: Pid(300), result: Err(11) });
     let expected = Effect::NotCloned { parent: Pid(300), copy: 0, errno: 11 };
-    let kept = Effect::Copies { parent: Pid(300), worst: Exit::Code(126) };
+    let kept = Effect::Copies { parent: Pid(300), worst: Exit::Code(126), copies: Some(vec![]) };
     assert_eq!(effects, [expected, kept, ghost(300, Command::Exit(126))]);
 }
 
@@ -144,12 +144,13 @@ fn after_a_restart_both_sides_find_together() {
 #[test]
 fn several_copies_outlive_a_restart() {
     let mut space = Space::new();
-    // 301 has ended before, with 3; 303 is a copy whose node will not come back.
-    for (pid, ppid) in [(302, 300), (300, 100), (303, 300)] {
+    // 301 has ended before, with 3; 303 is a copy whose node will not come back; 299 was a child before its parent was `shoal run`.
+    for (pid, ppid) in [(302, 300), (300, 100), (303, 300), (299, 300)] {
         step(&mut space, Event::GhostFound { person: person(pid, ppid, 300, 7), stopped: false });
     }
-    assert_eq!(step(&mut space, Event::CopiesFound { parent: Pid(300), worst: Exit::Code(3) }), []);
-    let bodies = vec![person(302, 300, 300, 7)];
+    let copies = Some([301, 302, 303].map(Pid).to_vec());
+    assert_eq!(step(&mut space, Event::CopiesFound { parent: Pid(300), worst: Exit::Code(3), copies }), []);
+    let bodies = vec![person(302, 300, 300, 7), person(299, 300, 300, 7)];
     step(
         &mut space,
         Event::NodeBack { node: N1, bodies, stand_ins: vec![Pid(300)], natives: vec![], subreapers: vec![] },
@@ -166,14 +167,39 @@ fn several_copies_outlive_a_restart() {
     for pid in [303, 300] {
         step(&mut space, Event::Gone { pid: Pid(pid) });
     }
+    body(&mut space, N1, exited(299, Exit::Code(9)));
+    step(&mut space, Event::Gone { pid: Pid(299) });
     assert_eq!((space.len(), space.open_steps()), (0, 0));
+}
+
+#[test]
+fn a_child_from_before_its_parent_was_the_parent_of_copies_is_none_of_them() {
+    let mut space = running(&[]);
+    let parent = person(300, 100, 300, 7);
+    let before = Event::Run { person: person(299, 300, 300, 7), at: NodeId::FRONT, to: N1, kin: vec![parent.clone()] };
+    step(&mut space, before);
+    step(&mut space, Event::Held { pid: Pid(299) });
+    body(&mut space, N1, BodyEvent::Started { pid: Pid(299) });
+    step(&mut space, Event::RunMany { parent, to: vec![N0], kin: vec![] });
+    step(&mut space, Event::Held { pid: Pid(300) });
+    let effects = step(&mut space, Event::Done { pid: Pid(300), result: Ok(301) });
+    assert!(effects.contains(&Effect::Copies { parent: Pid(300), worst: Exit::Code(0), copies: Some(vec![Pid(301)]) }));
+    step(&mut space, Event::Held { pid: Pid(301) });
+    body(&mut space, N0, BodyEvent::Started { pid: Pid(301) });
+    let term = SigInfo::kill(Sig::TERM, Pid(100), 0);
+    let signal = Effect::Signal { node: N0, target: Pid(301), info: term, thread: None };
+    assert_eq!(step(&mut space, Event::Signalled { pid: Pid(300), info: term }), [signal]);
+    let ends = body(&mut space, N1, exited(299, Exit::Code(9)));
+    assert!(!ends.iter().any(|effect| matches!(effect, Effect::Ghost { pid: Pid(300), .. })), "{ends:?}");
+    let ends = body(&mut space, N0, exited(301, Exit::Code(2)));
+    assert!(ends.contains(&ghost(300, Command::Exit(2))), "{ends:?}");
 }
 
 #[test]
 fn a_parent_whose_copies_have_all_ended_before_a_restart_ends_after_it() {
     let mut space = Space::new();
     step(&mut space, Event::GhostFound { person: person(300, 100, 300, 7), stopped: false });
-    let effects = step(&mut space, Event::CopiesFound { parent: Pid(300), worst: Exit::Code(3) });
+    let effects = step(&mut space, Event::CopiesFound { parent: Pid(300), worst: Exit::Code(3), copies: None });
     assert_eq!(effects, [ghost(300, Command::Exit(3))]);
 }
 

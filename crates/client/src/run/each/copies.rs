@@ -162,13 +162,14 @@ impl Copies {
 
     fn reap(&mut self) {
         while let Ok(Some(waited)) = wait::any() {
-            if let wait::Change::Ended(exit) = waited.change {
-                self.left = self.left.saturating_sub(1);
-                // The number may be another process's from now on.
-                self.copies.iter_mut().filter(|copy| copy.pid == waited.pid).for_each(|copy| copy.pid = Pid::NONE);
-                if exit.shell_number() > self.worst.shell_number() {
-                    self.worst = exit;
-                }
+            let wait::Change::Ended(exit) = waited.change else { continue };
+            // There may be other children, from before this process was `shoal run`.
+            let Some(copy) = self.copies.iter_mut().find(|copy| copy.pid == waited.pid) else { continue };
+            // The number may be another process's from now on.
+            copy.pid = Pid::NONE;
+            self.left -= 1;
+            if exit.shell_number() > self.worst.shell_number() {
+                self.worst = exit;
             }
         }
     }
