@@ -1,6 +1,7 @@
 //! Measures shoal against bare Linux, in the same run: `./x bench NAME`; bench/NAME.md says how to read it.
 #![forbid(unsafe_code)]
 
+mod cpu;
 mod inside;
 mod memory;
 mod place;
@@ -30,6 +31,7 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["space"] => space::measure(),
         ["inside", "run", count] => inside::run_many_times(number(count)?),
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
+        ["inside", "cpu", root] => cpu::print(number(root)? as u32),
         _ => Err(Fault::refused("which? there is: space")),
     }
 }

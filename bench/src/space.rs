@@ -1,8 +1,8 @@
 //! `./x bench space`: the measures of one process space.
 
+use crate::cpu;
 use crate::place::{parse, shoal, Place, Program};
 use crate::table::{head, median, print, print_failed, Bar, Line};
-use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -181,43 +181,12 @@ fn many(program: &Path) -> Result<bool> {
 fn idle(place: &Place) -> Result<f64> {
     // Looking at 30,000 processes takes a second: what counts is from the one look to the other.
     let start = Instant::now();
-    let before = cpu_ms(place.pid())?;
+    let before = cpu::look(place.pid())?;
     std::thread::sleep(IDLE);
     let span = start.elapsed().as_secs_f64();
-    Ok((cpu_ms(place.pid())? - before) / span / 10.0)
+    Ok((cpu::look(place.pid())? - before) / span / 10.0)
 }
 
 fn shown_line(name: &str, figure: f64) -> bool {
     print(&Line { name, figure, local: None, unit: "s", bar: Bar::Figure(2.0) })
-}
-
-/// Milliseconds of processor time used so far by all shoal processes below `root`: daemons, agents (which run a copy), ghosts.
-fn cpu_ms(root: u32) -> Result<f64> {
-    let entries = std::fs::read_dir("/proc").map_err(|e| Fault::io(&e, "read /proc"))?;
-    let pids: Vec<u32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
-    let stats: HashMap<u32, Vec<String>> = pids.into_iter().filter_map(|pid| Some((pid, stat(pid)?))).collect();
-    let parent = |pid: u32| stats.get(&pid)?.get(1)?.parse::<u32>().ok();
-    let below = |pid: u32| std::iter::successors(Some(pid), |pid| parent(*pid)).any(|pid| pid == root);
-    let ours = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("shoal"));
-    let ns: u64 = stats.keys().filter(|pid| below(**pid) && ours(**pid)).map(|pid| cpu_ns(*pid)).sum();
-    if ns == 0 {
-        return Err(Fault::gone(format!("no process of the sandbox {root} is there")));
-    }
-    Ok(ns as f64 / 1e6)
-}
-
-/// The fields after the name.
-fn stat(pid: u32) -> Option<Vec<String>> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
-}
-
-/// Nanoseconds on a processor, of all its threads: the first number of schedstat (linux: Documentation/scheduler/sched-stats.rst). utime and stime of
-/// proc_pid_stat(5) miss two thirds of what a daemon uses that works for 100 us now and then.
-fn cpu_ns(pid: u32) -> u64 {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let one = |task: std::fs::DirEntry| {
-        std::fs::read_to_string(task.path().join("schedstat")).ok()?.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    tasks.filter_map(one).sum()
 }
