@@ -9,6 +9,9 @@ use vocab::{NodeId, Pid, Result};
 use wire::event::Person;
 use wire::node::{Lease, Load, ToFront, ToNode, VERSION};
 
+/// As many that come together are for a job: most of their processes will end, and all at once.
+const MANY_SIGNALS: usize = 5;
+
 /// What a Hello says of a node that is not new.
 #[derive(Default)]
 pub(crate) struct Known {
@@ -26,7 +29,10 @@ pub(crate) fn hello(known: Known, load: Load, channel_port: u16) -> ToFront {
 
 impl Agent {
     /// Everything that can be done on the link now.
-    pub(crate) fn serve_link(&mut self) {
+    ///
+    /// # Errors
+    /// What keeps the records from being paced.
+    pub(crate) fn serve_link(&mut self) -> Result<()> {
         let was_up = self.uplink.up();
         let mut known = (!was_up).then(|| Known {
             number: Some(self.number),
@@ -37,6 +43,10 @@ impl Agent {
         });
         let (proc, port) = (&self.proc, self.channel_port);
         let come = self.uplink.step(&mut || hello(known.take().unwrap_or_default(), crate::ps::load(proc), port));
+        let signals = come.iter().filter(|message| matches!(message, ToNode::Signal { .. })).count();
+        if signals >= MANY_SIGNALS {
+            self.expect_storm()?;
+        }
         for message in come {
             self.heard(message);
         }
@@ -44,6 +54,7 @@ impl Agent {
             self.gate_lost_link();
             self.asks_lost_link();
         }
+        Ok(())
     }
 
     /// Every body whose end the front end has not acknowledged.

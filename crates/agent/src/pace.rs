@@ -32,7 +32,12 @@ impl Pace {
         let close = now_us.saturating_sub(self.last_wake_us) < CLOSE_US;
         self.last_wake_us = now_us;
         self.close = if close { self.close + 1 } else { 0 };
-        let begins = self.close >= MANY && self.look_us.is_none();
+        self.close >= MANY && self.expects(now_us)
+    }
+
+    /// There will be many records. `true`: from now on it is a storm, as for [`Pace::woken`].
+    pub(crate) fn expects(&mut self, now_us: u64) -> bool {
+        let begins = self.look_us.is_none();
         if begins {
             self.look_us = Some(now_us + STORM_US);
             self.calm = 0;
@@ -110,6 +115,14 @@ mod tests {
         assert!(pace.looked(now + STORM_US));
         assert_eq!(pace.look_us(), None);
         assert!(!pace.woken(50_000) && !pace.woken(60_000));
+    }
+
+    #[test]
+    fn a_storm_that_is_expected_begins_before_its_first_wake() {
+        let mut pace = Pace::default();
+        assert!(pace.expects(10_000) && !pace.expects(10_010));
+        assert_eq!(pace.look_us(), Some(10_000 + STORM_US));
+        assert!((0..9).all(|n| !pace.woken(10_020 + n)));
     }
 
     #[test]

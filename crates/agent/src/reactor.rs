@@ -32,13 +32,13 @@ impl Agent {
             self.tell_in_time();
             self.let_output_go();
             self.uplink.flush();
-            self.ghosts.acknowledge();
+            self.ghosts.acknowledge(monotonic_us());
         }
     }
 
     fn serve(&mut self, ready: &Ready) -> Result<()> {
         match Token::of(ready.token) {
-            Some(Token::Link) => self.serve_link(),
+            Some(Token::Link) => self.serve_link()?,
             Some(Token::Records) => self.pace_records()?,
             Some(Token::Ghosts) => self.serve_ghosts()?,
             Some(Token::Gate) => self.serve_gate(),
@@ -63,7 +63,7 @@ impl Agent {
         let now = monotonic_us();
         self.look_in_storm(now)?;
         if self.uplink.due_us().is_some_and(|due| due <= now) {
-            self.serve_link();
+            self.serve_link()?;
         }
         if self.asks.due_us().is_some_and(|due| due <= now) {
             self.expire_asks();
@@ -86,10 +86,22 @@ impl Agent {
     /// Records have woken us. In a storm neither they nor the ends of children need to.
     fn pace_records(&mut self) -> Result<()> {
         if self.pace.woken(monotonic_us()) {
-            self.records.bell(false)?;
-            self.poller.remove(self.children.as_fd())?;
+            self.wake_no_more()?;
         }
         Ok(())
+    }
+
+    /// Many processes are about to end or to do something else that is told by records.
+    pub(crate) fn expect_storm(&mut self) -> Result<()> {
+        if self.pace.expects(monotonic_us()) {
+            self.wake_no_more()?;
+        }
+        Ok(())
+    }
+
+    fn wake_no_more(&mut self) -> Result<()> {
+        self.records.bell(false)?;
+        self.poller.remove(self.children.as_fd())
     }
 
     /// In a storm: what else would wake us is looked at when it is time. (Every turn of the loop reads the records.)
@@ -128,6 +140,7 @@ impl Agent {
             self.send_at(),
             self.let_go_at(),
             self.usages.due_us(),
+            self.ghosts.acknowledge_at(),
             self.ghosts.late().then_some(now + LOOK_AFTER_US),
             self.pace.look_us(),
             self.has_news().then(|| self.pace.tell_us()),

@@ -7,6 +7,7 @@ use kern::clock::monotonic_us;
 use kern::epoll::Interest;
 use kern::proc::Stat;
 use kern::wait::Change;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use tracing::warn;
 use vocab::{Exit, Pid};
@@ -15,6 +16,9 @@ use wire::node::ToFront;
 
 /// Microseconds of a clock tick of /proc/PID/stat (USER_HZ is 100 on every x86-64).
 const TICK_US: u64 = 10_000;
+
+/// From so many forks of one process on, its children are looked at together.
+const MANY_FORKS: usize = 4;
 
 pub(crate) fn usage(from: kern::wait::Usage) -> Usage {
     Usage { user_us: from.user_us, system_us: from.system_us, max_rss_kb: from.max_rss_kb }
@@ -82,11 +86,26 @@ impl Agent {
         for pid in std::mem::take(&mut self.leaving) {
             self.settle_leaving(pid);
         }
+        let mut fresh: HashMap<Pid, Vec<Pid>> = HashMap::new();
         for pid in std::mem::take(&mut self.fresh) {
-            if self.bodies.get(pid).is_some_and(|body| body.life == Life::Live) {
-                if let Ok(stat) = self.proc.stat(pid) {
-                    self.compare(&stat);
-                }
+            if let Some(body) = self.bodies.get(pid).filter(|body| body.life == Life::Live) {
+                fresh.entry(body.person.ppid).or_default().push(pid);
+            }
+        }
+        for (forker, children) in fresh {
+            self.settle_fresh(forker, children);
+        }
+    }
+
+    /// Is the forker their parent? (CLONE_PARENT.) One look tells of many. What else may have changed since, the gate has told.
+    fn settle_fresh(&mut self, forker: Pid, mut children: Vec<Pid>) {
+        if children.len() >= MANY_FORKS {
+            let its: HashSet<Pid> = self.proc.children(forker).unwrap_or_default().into_iter().collect();
+            children.retain(|child| !its.contains(child));
+        }
+        for pid in children {
+            if let Ok(stat) = self.proc.stat(pid) {
+                self.compare(&stat);
             }
         }
     }
@@ -96,6 +115,13 @@ impl Agent {
             return self.settle_stand_in(pid);
         }
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
+            return;
+        }
+        if !self.parent_lives(pid) && kern::wait::is_child(pid) {
+            self.apply_parent(pid, Pid::INIT);
+        }
+        // Our wait will tell; what it has changed just before its end is to be seen while it can be.
+        if self.waited_by_us(pid) && self.checks.of(pid).is_empty() {
             return;
         }
         match self.proc.stat(pid) {
@@ -139,6 +165,12 @@ impl Agent {
     fn waited_by_us(&self, pid: Pid) -> bool {
         let parent = self.bodies.person(pid).map_or(Pid::NONE, |person| person.ppid);
         parent == Pid::INIT || self.stands.has(parent)
+    }
+
+    /// As far as is known.
+    fn parent_lives(&self, pid: Pid) -> bool {
+        let parent = self.bodies.person(pid).and_then(|person| self.bodies.get(person.ppid));
+        parent.is_none_or(|parent| parent.life == Life::Live)
     }
 
     fn zombie(&mut self, stat: &Stat) {
@@ -260,7 +292,10 @@ impl Agent {
         match change {
             Change::Ended(exit) => {
                 if self.bodies.has(pid) || self.ended_in_place(pid) {
-                    self.pace.hurry();
+                    // Init's children have nobody who waits to be told.
+                    if by != Pid::INIT {
+                        self.pace.hurry();
+                    }
                     self.ended(pid, exit, self.usages.whole(pid, used));
                     self.usages.left(pid, None);
                     self.reaped(pid);

@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use vocab::{Fault, NodeId, Pid, Result, Sig};
 
 /// Stand-ins' requests that are taken before other descriptors get their turn.
-const GHOST_BATCH: usize = 512;
+const GHOST_BATCH: usize = 4096;
 /// How often stand-ins that are late are looked after, in microseconds.
 const LATE_US: u64 = 5_000;
 
@@ -160,7 +160,7 @@ impl Front {
             self.settle();
             self.tell_shown();
             self.flush();
-            self.ghosts.acknowledge();
+            self.ghosts.acknowledge(monotonic_us());
         }
     }
 
@@ -193,6 +193,7 @@ impl Front {
         let now = monotonic_us();
         let mut until = self.look_at_us;
         until = until.min(self.settle_at_us.unwrap_or(until));
+        until = until.min(self.ghosts.acknowledge_at().unwrap_or(until));
         until = until.min(self.nodes.next_deadline_us().unwrap_or(until));
         for connection in self.connections.values() {
             until = until.min(connection.deadline_us().unwrap_or(until));

@@ -44,13 +44,31 @@ impl Ghosts {
 
     /// Lets those that have handed over a signal take the next one. Apart from [`Ghosts::read`], since whoever waits for the signal
     /// need not wait for this: it costs a write and wakes the stand-in.
-    pub fn acknowledge(&mut self) {
-        for pid in std::mem::take(&mut self.owed) {
-            if self.ghosts.get(&pid).is_some_and(|ghost| ghost.owed && ghost.state == State::Held) {
+    ///
+    /// When many were signalled at once, as by Ctrl-C, most of them will be told to end, and that is an answer too. So these are left alone for
+    /// a while; meanwhile further signals wait for them in the kernel, but for SIGKILL and SIGSTOP.
+    pub fn acknowledge(&mut self, now_us: u64) {
+        while let Some(&(since_us, pid)) = self.owed.front() {
+            let waits = self.ghosts.get(&pid).is_some_and(|ghost| ghost.owed && ghost.state == State::Held);
+            if waits && self.owed.len() > FEW && now_us < since_us + PATIENCE_US {
+                return;
+            }
+            self.owed.pop_front();
+            if waits {
                 self.answer(pid, &ack());
             }
         }
     }
+
+    /// When [`Ghosts::acknowledge`] is to be called at the latest (monotonic, in microseconds).
+    pub fn acknowledge_at(&self) -> Option<u64> {
+        self.owed.front().map(|(since_us, _)| since_us + PATIENCE_US)
+    }
 }
+
+/// So many that were signalled are acknowledged at once.
+const FEW: usize = 64;
+/// So long, in microseconds, others wait to be told to end.
+const PATIENCE_US: u64 = 500_000;
 
 const EINTR: i32 = 4;

@@ -75,8 +75,8 @@ pub struct Ghosts {
     next_tag: u32,
     pub(crate) late: VecDeque<(u64, Pid)>,
     pub(crate) early: Vec<Early>,
-    /// Those that have handed over a signal and were not answered yet.
-    pub(crate) owed: Vec<Pid>,
+    /// Those that have handed over a signal and were perhaps not answered yet, and since when.
+    pub(crate) owed: VecDeque<(u64, Pid)>,
     pub(crate) pending: kern::pending::Reader,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
@@ -117,7 +117,7 @@ impl Ghosts {
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
             late: VecDeque::new(),
             early: Vec::new(),
-            owed: Vec::new(),
+            owed: VecDeque::new(),
             pending: kern::pending::Reader::default(),
             own_open: None,
             recovering: false,
@@ -318,7 +318,7 @@ impl Ghosts {
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
         ghost.owed = hold.signals != 0;
         if ghost.owed {
-            self.owed.push(pid);
+            self.owed.push_back((kern::pending::now_us(), pid));
         }
         if ghost.owed && hold.seq != ghost.seq {
             ghost.seq = hold.seq;

@@ -21,7 +21,7 @@ impl Stand {
         let dir = std::env::temp_dir().join(format!("shoal-hold-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a scratch directory");
         let mut ghosts = Ghosts::mount(&dir).expect("FUSE, as root");
-        let slots = kern::standin::here::Slots::reserve(64, 64).expect("room");
+        let slots = kern::standin::here::Slots::reserve(128, 64).expect("room");
         let name = Name::new(b"shoal:first");
         let mut seen = Vec::new();
         let first = ghosts.make_first(&dir.join("hold"), slots, Pid::NONE, name, &mut seen).expect("open and clone");
@@ -40,7 +40,7 @@ impl Stand {
             assert!(Instant::now() < deadline, "it did not happen; seen: {:?}", self.seen);
             kern::pending::wait_readable(self.ghosts.fd(), 20);
             self.ghosts.read(64, &mut self.seen).expect("the mount lives");
-            self.ghosts.acknowledge();
+            self.ghosts.acknowledge(0);
         }
     }
 
@@ -89,7 +89,7 @@ impl Drop for Stand {
         while !unmount.is_finished() {
             kern::pending::wait_readable(self.ghosts.fd(), 20);
             let _ = self.ghosts.read(64, &mut self.seen);
-            self.ghosts.acknowledge();
+            self.ghosts.acknowledge(0);
         }
         let _ = std::fs::remove_dir(&self.dir);
     }
@@ -109,6 +109,33 @@ fn a_signal_is_handed_over_with_its_sender_and_the_end_is_as_told() {
     stand.ghosts.command(child, Command::Die(Sig::TERM));
     stand.until(|h| matches!(h, Happened::Gone { pid } if *pid == child));
     assert_eq!(stand.wait(child), 15);
+}
+
+#[test]
+fn of_many_that_are_signalled_at_once_those_that_end_need_no_acknowledgement() {
+    let mut stand = Stand::new("many");
+    assert_eq!(stand.done(stand.first, Command::Setpgid { pid: Pid::NONE, pgid: Pid::NONE }).0, 0);
+    let children: Vec<Pid> = (0..80).map(|_| stand.child()).collect();
+    let group = Pid(-stand.first.0);
+    stand.ghosts.command(stand.first, Command::Kill { target: group, sig: Sig::INT.number() });
+    let signalled = |h: &Happened| matches!(h, Happened::Signal { .. });
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while stand.seen.iter().filter(|h| signalled(h)).count() < children.len() + 1 {
+        assert!(Instant::now() < deadline, "all are signalled; seen: {:?}", stand.seen);
+        kern::pending::wait_readable(stand.ghosts.fd(), 20);
+        stand.ghosts.read(64, &mut stand.seen).expect("the mount lives");
+    }
+    stand.seen.clear();
+    // What comes next waits, but an end does not.
+    let (one, other) = (children[10], children[20]);
+    stand.kill(one, Sig::USR1);
+    stand.ghosts.command(other, Command::Die(Sig::INT));
+    stand.until(|h| matches!(h, Happened::Gone { pid } if *pid == other));
+    assert_eq!(stand.wait(other), 2);
+    assert!(!stand.seen.iter().any(signalled) && stand.ghosts.acknowledge_at().is_some());
+    stand.ghosts.acknowledge(u64::MAX);
+    assert!(stand.ghosts.acknowledge_at().is_none());
+    stand.until(|h| matches!(h, Happened::Signal { pid, info } if *pid == one && info.sig == Sig::USR1));
 }
 
 #[test]

@@ -189,6 +189,16 @@ impl Proc {
         self.numbers(&format!("{pid}/task"))
     }
 
+    /// The children of a thread: those that it has forked, and of the first thread also those that it has taken over from another one.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`]; ENOENT also from a kernel without CONFIG_PROC_CHILDREN.
+    pub fn children(&self, tid: Pid) -> std::result::Result<Vec<Pid>, i32> {
+        let path = format!("/proc/self/fd/{}/{tid}/task/{tid}/children", self.dir.as_raw_fd());
+        let text = std::fs::read_to_string(path).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
+        Ok(text.split_whitespace().filter_map(|word| word.parse().ok().map(Pid)).collect())
+    }
+
     fn numbers(&self, path: &str) -> std::result::Result<Vec<Pid>, i32> {
         let full = format!("/proc/self/fd/{}/{path}", self.dir.as_raw_fd());
         let entries = std::fs::read_dir(full).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;

@@ -70,6 +70,13 @@ pub fn try_one(pid: Pid) -> Result<Option<Waited>, i32> {
     wait(pid.0, libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED)
 }
 
+/// Is `pid` a child of this process, living or ended?
+pub fn is_child(pid: Pid) -> bool {
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: a null siginfo is allowed (waitid(2)); nothing is taken from the child.
+    unsafe { libc::waitid(libc::P_PID, pid.0 as u32, std::ptr::null_mut(), options) == 0 }
+}
+
 /// Blocks until child `pid` has ended.
 pub fn ended(pid: Pid) -> Result<Waited, i32> {
     loop {
@@ -98,6 +105,17 @@ fn wait(pid: i32, options: i32) -> Result<Option<Waited>, i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_is_one_until_it_is_waited_for_and_nobody_else_is() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep(1)");
+        let pid = Pid(child.id() as i32);
+        assert!(is_child(pid) && !is_child(Pid::INIT));
+        child.kill().expect("it is ours");
+        assert!(is_child(pid));
+        child.wait().expect("it is ours");
+        assert!(!is_child(pid));
+    }
     use std::process::Command;
 
     #[test]
