@@ -61,16 +61,9 @@ impl Order {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Everything is shown, or something may not be. Said before a call is let go on that changes something.
+    /// Everything is shown, or something may not be. Said before a call is let go on that changes something, and before records count as read.
     pub(crate) fn set_shown(&self, shown: bool) {
         self.unshown.store(!shown, Ordering::SeqCst);
-    }
-
-    /// Said before records are taken.
-    pub(crate) fn before_records(&self) {
-        if self.unread.any() {
-            self.set_shown(false);
-        }
     }
 
     pub(crate) fn grant(&self, number: u64) {

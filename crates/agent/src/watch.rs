@@ -16,10 +16,12 @@ impl Agent {
     pub(crate) fn watch(&mut self) {
         let mut records = std::mem::take(&mut self.scratch);
         records.clear();
-        self.showing.order.before_records();
         if self.records.drain(&mut records) > 0 {
             self.pace.recorded();
+            // Before they count as read: a thread of streams that sees neither of the two would let output go.
+            self.showing.order.set_shown(false);
         }
+        self.records.release();
         for record in &records {
             self.record(record);
         }

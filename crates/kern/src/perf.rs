@@ -125,12 +125,13 @@ impl Records {
         Ok(())
     }
 
-    /// For other threads: is there a record that [`Records::drain`] has not returned?
+    /// For other threads: is there a record that [`Records::release`] has not let go?
     pub fn unread(&self) -> Unread {
         Unread { maps: self.rings.iter().map(|ring| ring.map.clone()).collect() }
     }
 
-    /// Appends all records there are, in the order of their time, and returns how many.
+    /// Appends all records that were not drained yet, in the order of their time, and returns how many. They count as unread until
+    /// [`Records::release`], and their room in the ring is not the kernel's before that.
     ///
     /// It reads until a round over all rings brings nothing new. So whatever happened before a record that is returned is
     /// returned too: a fork's record is complete before the child runs (linux: `copy_process`), hence before any other
@@ -148,6 +149,13 @@ impl Records {
         }
         into[start..].sort_by_key(|record| record.time_ns);
         into.len() - start
+    }
+
+    /// What was drained is unread no more.
+    pub fn release(&self) {
+        for ring in &self.rings {
+            ring.map.counter(TAIL).store(ring.drained, Ordering::Release);
+        }
     }
 }
 
@@ -183,6 +191,8 @@ struct Ring {
     map: Arc<Map>,
     /// Bytes of the data area, a power of two.
     size: usize,
+    /// Where the next record to drain begins, counted as the kernel counts its head.
+    drained: u64,
 }
 
 /// Its records are written nowhere but over each other: only its waking counts.
@@ -275,23 +285,21 @@ impl Ring {
         let size = pages * PAGE;
         let fd = event(cgroup, cpu, ALARM.min(size as u32 / 2))?;
         let map = Arc::new(Map::new(&fd, pages + 1, libc::PROT_READ | libc::PROT_WRITE)?);
-        Ok(Ring { fd, map, size })
+        Ok(Ring { fd, map, size, drained: 0 })
     }
 
     fn read(&mut self, into: &mut Vec<Record>) {
         let head = self.map.counter(HEAD).load(Ordering::Acquire);
-        let mut tail = self.map.counter(TAIL).load(Ordering::Relaxed);
-        while tail < head {
-            let header = u64::from_ne_bytes(self.copy::<8>(tail, 8));
+        while self.drained < head {
+            let header = u64::from_ne_bytes(self.copy::<8>(self.drained, 8));
             let (kind, misc, size) = (header as u32, (header >> 32) as u16, (header >> 48) as usize);
             if size < 8 {
-                tail = head; // never made by a kernel; a ring that makes no sense is skipped whole
+                self.drained = head; // never made by a kernel; a ring that makes no sense is skipped whole
                 break;
             }
-            into.extend(parse(kind, misc, &self.copy::<96>(tail, size)[..size.min(96)]));
-            tail += size as u64;
+            into.extend(parse(kind, misc, &self.copy::<96>(self.drained, size)[..size.min(96)]));
+            self.drained += size as u64;
         }
-        self.map.counter(TAIL).store(tail, Ordering::Release);
     }
 
     /// The first `size` bytes (at most `N`) at `position`, which may wrap.
@@ -351,6 +359,7 @@ mod tests {
         let mut all = Vec::new();
         loop {
             records.drain(&mut all);
+            records.release();
             if done(&all) {
                 return all;
             }
@@ -396,6 +405,7 @@ mod tests {
                     .count();
                 all.clear();
                 records.drain(&mut all);
+                records.release();
                 for record in &all {
                     match record.what {
                         What::Fork { tid, .. } => {
@@ -432,6 +442,20 @@ mod tests {
             Command::new("true").status().expect("true");
             let more = wait_for(&mut records, |all| all.len() > 2);
             assert!(all.iter().chain(&more).any(|r| matches!(r.what, What::Lost { .. })));
+        });
+    }
+
+    #[test]
+    fn records_are_unread_until_they_are_let_go() {
+        in_namespace(|_| {
+            let mut records = Records::open(None, 1).expect("root may");
+            let (unread, mut all) = (records.unread(), Vec::new());
+            assert!(!unread.any());
+            Command::new("true").status().expect("true");
+            assert!(unread.any() && records.drain(&mut all) >= 3 && unread.any());
+            assert_eq!(records.drain(&mut all), 0);
+            records.release();
+            assert!(!unread.any());
         });
     }
 
