@@ -1,6 +1,6 @@
 //! What is wrong is told in one line or dropped; nothing hangs, nothing leaks.
 
-use super::scene::{holds, same, wait_for, Sandbox};
+use super::scene::{holds, outside, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::Res;
@@ -15,6 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("full_lease", full_lease),
     ("tiny_leases_follow_each_other", tiny_leases_follow_each_other),
     ("bad_rounds_leak_nothing", bad_rounds_leak_nothing),
+    ("full_disk", full_disk),
 ];
 
 /// Says `bytes` (a Python expression) to the front end's port, and keeps the connection if `stay` says so.
@@ -272,5 +273,41 @@ fn tiny_leases_follow_each_other(place: &Place) -> Res<End> {
     let logs = s.logs();
     holds("no fork was fenced", !logs.contains("every number is used"))?;
     holds("no number of others was taken", !logs.contains("that is not this node's"))?;
+    Ok(End::Passed)
+}
+
+/// Nothing can be written where the daemons keep their files, nor into their logs: programs run, also over a restart of the front end's
+/// daemon, and commands that cannot print what they have to say end as they would have.
+fn full_disk(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "full_disk", 2)?;
+    let fill = "u=$(df --output=used -k /run | tail -1) && mount -o remount,size=$((u))k /run && ! echo x >/run/x";
+    for host in ["front", "n0", "n1"] {
+        let machine = s.machine(host)?.to_string();
+        outside(&["nsenter", "-t", &machine, "-m", "-p", "--", "bash", "-c", fill])?;
+    }
+    let going = s.start("shoal run -n 1 sleep 1105; echo $?");
+    wait_for("it is there", || s.count("sleep 1105") == 1)?;
+    for host in ["front", "n0"] {
+        s.kill(s.daemon(host)?)?;
+        let verb = if host == "front" { "front" } else { "node" };
+        let again = format!(
+            "setsid /run/shoal/bin/shoal {verb} --config /run/shoal/shoal.toml >/dev/full 2>/dev/full </dev/null &"
+        );
+        let machine = s.machine(host)?.to_string();
+        outside(&["nsenter", "-t", &machine, "-m", "-p", "-n", "-u", "-i", "--", "bash", "-c", &again])?;
+    }
+    s.until("test $(shoal nodes | grep -cw up) = 2")?;
+    s.prints("shoal run -a -p echo well | sort | xargs", "n0: well n1: well")?;
+    s.prints("shoal run -n 0 -- bash -c 'for i in $(seq 9000); do (:); done; echo forked'", "forked")?;
+    s.prints("shoal run -n 7 true 2>/dev/full; echo $?", "125")?;
+    s.prints("shoal run -n 0 no-such-program 2>/dev/full; echo $?", "127")?;
+    s.prints("shoal nonsense 2>/dev/full; echo $?", "2")?;
+    same("of the table", s.fails("shoal nodes >/dev/full", 1)?.contains("No space left"), true)?;
+    let no_key = "mkdir /dev/shm/full; mount -t tmpfs -o size=4k full /dev/shm/full; cd /dev/shm/full; head -c 4096 /dev/zero >x; \
+                  shoal key key";
+    holds("a key", s.fails(no_key, 1)?.contains("No space left"))?;
+    s.prints("cd /dev/shm/full; rm x; shoal key key; wc -c <key", "65")?;
+    s.ok("pkill -TERM -f 'sleep 1105$'")?;
+    same("its end", going.end()?.out.trim(), "143")?;
     Ok(End::Passed)
 }

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     match arguments.command.run() {
         Ok(status) => status,
         Err(fault) => {
-            eprintln!("shoal: {fault}");
+            kern::own::complain(fault);
             ExitCode::from(failure)
         }
     }

@@ -75,7 +75,9 @@ pub(crate) fn log_to_stderr() {
         .with_env_var("SHOAL_LOG")
         .with_default_directive(tracing::Level::INFO.into())
         .from_env_lossy();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    // A line that cannot be written, as on a full disk, is lost: to say so on standard error as well would panic, and end the daemon.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    log.log_internal_errors(false).init();
 }
 
 #[cfg(test)]

@@ -116,6 +116,12 @@ pub fn take_standard(streams: [OwnedFd; 3]) -> Result<()> {
     Ok(())
 }
 
+/// Says on standard error what has failed. Where that cannot be written, as on a full disk, nobody is told, and nothing else is changed by
+/// it: `eprintln!` would panic.
+pub fn complain(what: impl std::fmt::Display) {
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("shoal: {what}\n").as_bytes());
+}
+
 /// The errno of a program that is not there.
 pub use libc::ENOENT;
 

@@ -223,11 +223,11 @@ impl Life {
 /// Makes itself ready and execs; returns only when that failed, with the status a shell has for it.
 fn become_program(command: &mut Command, ready: impl FnOnce() -> Result<()>) -> i32 {
     if let Err(fault) = ready() {
-        eprintln!("shoal: {fault}");
+        kern::own::complain(fault);
         return 125;
     }
     let error = command.exec();
-    eprintln!("shoal: run {} on the front end: {error}", Path::new(command.get_program()).display());
+    kern::own::complain(format!("run {} on the front end: {error}", Path::new(command.get_program()).display()));
     if error.kind() == std::io::ErrorKind::NotFound {
         127
     } else {

@@ -39,7 +39,7 @@ fn shell(nodes: u32) -> Result<Command> {
         command.arg("--rcfile").arg(file).arg("-i");
     } else {
         command.env("PS1", "[shoal front end] $ ");
-        println!("{}", greeting(nodes));
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{}\n", greeting(nodes)).as_bytes());
     }
     Ok(command)
 }

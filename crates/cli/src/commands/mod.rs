@@ -68,7 +68,7 @@ impl Command {
 /// What the main thread of `shoal run` does from the moment the daemon has granted it.
 fn hold(file: OwnedFd, relay: &'static Relay) -> ! {
     let Err(fault) = kern::standin::here::hold_here(file, relay);
-    eprintln!("shoal: {fault}");
+    kern::own::complain(fault);
     std::process::exit(RUN_FAILED.into())
 }
 

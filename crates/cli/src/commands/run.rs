@@ -47,7 +47,7 @@ impl RunArgs {
     /// `hold` is what the main thread does as the program's stand-in: `kern::standin::hold_here`.
     pub(crate) fn execute(self, hold: Hold) -> u8 {
         let asked = Run { target: self.target(), terminal: self.terminal, prefix: self.prefix, argv: self.program };
-        eprintln!("shoal: {}", run(&asked, &socket_path(), hold));
+        kern::own::complain(run(&asked, &socket_path(), hold));
         FAILED
     }
 }

@@ -123,7 +123,7 @@ fn exec_here(argv: &[OsString]) -> Fault {
         Ok(strings) => Fault::sys(own::exec(&strings), doing),
         Err(fault) => return fault,
     };
-    eprintln!("shoal: {fault}");
+    own::complain(&fault);
     std::process::exit(if fault.errno == ENOENT { 127 } else { 126 })
 }
 

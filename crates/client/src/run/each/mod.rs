@@ -47,7 +47,7 @@ fn start_all(asked: &Run, nodes: &[NodeId], socket: &Path, hold: Hold) -> Result
                 .and_then(|()| signal::set_mask(mask));
             let one = Run { target: Target::Nodes(vec![*node]), prefix: false, ..asked.clone() };
             let fault = ready.err().unwrap_or_else(|| run(&one, socket, hold));
-            eprintln!("shoal: {fault}");
+            own::complain(fault);
             std::process::exit(FAILED.into());
         };
         // An end of a pipe has a mode of its own, and the copy has closed these.
