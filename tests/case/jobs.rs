@@ -52,6 +52,11 @@ fn short(text: &str, answer: &str) -> [Step; 3] {
 /// SIGQUIT. The sleeps are short since perl may take a signal just before one.)
 const UP: &str = "shoal run -n 0 perl -e '$SIG{CONT} = sub { print STDERR \"cont\\n\" }; print STDERR \"u\", \"p\\n\"; sleep 1 while 1'";
 
+/// The same, started by a shell that is on the node itself.
+fn up_inside() -> &'static str {
+    UP.strip_prefix("shoal run -n 0 ").unwrap_or(UP)
+}
+
 fn job_ctrl_c(place: &Place) -> Res<End> {
     let mut turns = Vec::new();
     for (key_text, status) in [("\x03", "st=130\r"), ("\x1c", "st=131\r")] {
@@ -152,10 +157,11 @@ fn job_terminal_inside(place: &Place) -> Res<End> {
     let mut turns = Vec::new();
     turns.extend(line("PS1='in> ' shoal run -n 0 -t bash --norc --noprofile --noediting -i", "in> "));
     turns.extend(line("hostname", "n0\r"));
-    turns.extend(line("sh -c 'echo u\"\"p; exec sleep 1000'", "up\r"));
+    turns.extend(line(up_inside(), "up\r"));
     turns.extend([key("\x1a"), see("Stopped"), see("in> ")]);
     turns.extend(line("echo st=$?", "st=148"));
-    turns.extend(line("fg", "sleep 1000"));
+    // Not the command that bash prints: it does that before it gives the terminal away.
+    turns.extend(line("fg", "cont\r"));
     turns.extend([key("\x03"), see("in> ")]);
     turns.extend(line("echo st=$?", "st=130"));
     turns.extend(line("exit 5", "%% "));
