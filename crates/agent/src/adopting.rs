@@ -117,7 +117,7 @@ impl Agent {
             stand.native_parent = stand.person.ppid;
             stand.why = Why::Runner;
             if let Some(sig) = orphan.stopped {
-                self.stop_stand_in(pid, sig);
+                self.mirror(pid, Some(sig));
             }
             if let Some((exit, usage)) = orphan.ended {
                 self.end_stand_in(pid, exit, usage);

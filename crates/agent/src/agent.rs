@@ -15,6 +15,7 @@ use crate::ps::Tables;
 use crate::showing::Showing;
 use crate::stands::Stands;
 use crate::starts::Starts;
+use crate::stopping::Stopping;
 use crate::streams::Streams;
 use crate::uplink::Uplink;
 use crate::usage::Usages;
@@ -122,8 +123,7 @@ pub(crate) struct Agent {
     pub(crate) events: Events,
     pub(crate) showing: Showing,
     pub(crate) checks: Checks,
-    /// Bodies told of as stopped, whose parent here waits for them itself.
-    pub(crate) stopped: BTreeSet<Pid>,
+    pub(crate) stopping: Stopping,
     /// Forked since the table was last compared with /proc.
     pub(crate) fresh: Vec<Pid>,
     /// Their first thread has exited; looked at when the next batch is made.
@@ -135,6 +135,11 @@ pub(crate) struct Agent {
     pub(crate) happened: Vec<Happened>,
     pub(crate) nursery: Pid,
     pub(crate) stands: Stands,
+    /// Turns of the signals that stop or continue and that were told to the front end.
+    pub(crate) turns: u64,
+    /// Stand-ins that are to wake from a stop that they may have yet to do, and when they are looked at next.
+    pub(crate) waking: BTreeSet<Pid>,
+    pub(crate) wake_us: u64,
     /// Since when nobody needs them (monotonic).
     pub(crate) idle: HashMap<Pid, u64>,
     pub(crate) starts: Starts,

@@ -1,7 +1,6 @@
 //! Signals from the front end, given to bodies with their sender's identity.
 
 use crate::agent::Agent;
-use crate::checks::What;
 use crate::errno::EEXIST;
 use crate::stands::{Held, Stand};
 use ghost::Command;
@@ -11,7 +10,6 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use tracing::debug;
 use vocab::{Pid, Sig, SigInfo};
-use wire::event::BodyEvent;
 
 /// A signal that a stand-in of its sender is sending. Others for the same process wait, so that all come in their order.
 #[derive(Debug)]
@@ -19,7 +17,8 @@ pub(crate) struct Sending {
     sender: Pid,
     info: SigInfo,
     thread: Option<Pid>,
-    later: VecDeque<(SigInfo, Option<Pid>)>,
+    turn: Option<u64>,
+    later: VecDeque<(SigInfo, Option<Pid>, Option<u64>)>,
     since_us: u64,
 }
 
@@ -27,17 +26,19 @@ pub(crate) struct Sending {
 const PATIENCE_US: u64 = 1_000_000;
 
 impl Agent {
-    /// Gives `info` to body `target`, or to its thread `thread`. The front end has checked permission.
-    pub(crate) fn deliver(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>) {
+    /// Gives `info` to body `target`, or to its thread `thread`. The front end has checked permission. `turn` as in
+    /// [`wire::node::ToNode::Signal`].
+    pub(crate) fn deliver(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>, turn: Option<u64>) {
         if !self.bodies.has(target) && !self.starts.has(target) {
             debug!(%target, sig = %info.sig, "signal for a body that is gone");
             return;
         }
         if let (Some(sending), true) = (self.sending.get_mut(&target), info.sig != Sig::KILL) {
-            sending.later.push_back((*info, thread));
+            sending.later.push_back((*info, thread, turn));
             return;
         }
         let sent = match info.code {
+            SigInfo::SI_USER | SigInfo::SI_TKILL if self.sends(target, info, thread, turn) => return,
             SigInfo::SI_USER | SigInfo::SI_TKILL => self.deliver_from(target, info, thread),
             code if code < 0 => queue(thread.unwrap_or(target), thread.is_some(), info),
             // The kernel's own: nobody but a kernel may say so, so it comes from init.
@@ -46,27 +47,31 @@ impl Agent {
         if let Err(errno) = sent {
             debug!(%target, sig = %info.sig, errno, "signal not delivered");
         }
-        if info.sig.stops() || info.sig == Sig::CONT {
-            self.checks.add(target, What::State, monotonic_us());
-        }
+        self.given(target, info.sig, turn);
     }
 
-    /// As kill(2) or tgkill(2) of the sender.
+    /// Is there a stand-in of its sender that sends it?
+    fn sends(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>, turn: Option<u64>) -> bool {
+        let sender = info.pid;
+        if sender.0 <= 1 || info.sig == Sig::KILL || !self.sends_itself(sender) {
+            return false;
+        }
+        let sig = info.sig.number();
+        let command = match thread {
+            None => Command::Kill { target, sig },
+            Some(tid) => Command::Tgkill { pid: target, tid, sig },
+        };
+        let (later, since_us) = (VecDeque::new(), monotonic_us());
+        self.sending.insert(target, Sending { sender, info: *info, thread, turn, later, since_us });
+        self.ghosts.command(sender, command);
+        true
+    }
+
+    /// As kill(2) or tgkill(2) of the sender, without a stand-in.
     fn deliver_from(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>) -> Result<(), i32> {
         let sender = info.pid;
         if sender.0 <= 1 {
             return plain(target, info.sig);
-        }
-        if info.sig != Sig::KILL && self.sends_itself(sender) {
-            let sig = info.sig.number();
-            let command = match thread {
-                None => Command::Kill { target, sig },
-                Some(tid) => Command::Tgkill { pid: target, tid, sig },
-            };
-            let since_us = monotonic_us();
-            self.sending.insert(target, Sending { sender, info: *info, thread, later: VecDeque::new(), since_us });
-            self.ghosts.command(sender, command);
-            return Ok(());
         }
         let tid = match (thread, info.code) {
             (None, SigInfo::SI_TKILL) => Some(target),
@@ -84,7 +89,7 @@ impl Agent {
 
     /// Is there a stand-in of it that does what it is told, as far as we know? One that starts a program does it after that, usually at once.
     fn sends_itself(&self, sender: Pid) -> bool {
-        let able = |stand: &Stand| !stand.ending && !stand.stopped && stand.held == Held::Free;
+        let able = |stand: &Stand| !stand.ending && stand.runs() && stand.held == Held::Free;
         self.stands.get(sender).is_some_and(able)
     }
 
@@ -132,37 +137,16 @@ impl Agent {
         self.send_later(target);
     }
 
-    /// What came for `target` meanwhile.
+    /// The signal has been sent; what came for `target` meanwhile is next.
     fn send_later(&mut self, target: Pid) {
-        let mut later = self.sending.remove(&target).map_or(VecDeque::new(), |sending| sending.later);
-        while let Some((info, thread)) = later.pop_front() {
-            self.deliver(target, &info, thread);
+        let Some(Sending { info, turn, mut later, .. }) = self.sending.remove(&target) else { return };
+        self.given(target, info.sig, turn);
+        while let Some((info, thread, turn)) = later.pop_front() {
+            self.deliver(target, &info, thread, turn);
             if let Some(sending) = self.sending.get_mut(&target) {
                 sending.later.append(&mut later);
             }
         }
-    }
-
-    /// After a signal that stops or continues: what came of it, unless its parent's wait tells.
-    pub(crate) fn look_at_state(&mut self, pid: Pid) -> bool {
-        let Some(body) = self.bodies.person(pid) else { return true };
-        let told_by_wait = body.ppid == Pid::INIT || self.stands.has(body.ppid);
-        if told_by_wait {
-            return true;
-        }
-        let Ok(stat) = self.proc.stat(pid) else { return true };
-        let stopped = stat.state == b'T';
-        let changed = stopped != self.stopped.contains(&pid);
-        if changed && stopped {
-            self.stopped.insert(pid);
-            // For a stopped process /proc has the signal where it later has the status (do_task_stat).
-            let sig = u8::try_from(stat.exit_status).ok().and_then(Sig::new).unwrap_or(Sig::STOP);
-            self.events.push(BodyEvent::Stopped { pid, sig });
-        } else if changed {
-            self.stopped.remove(&pid);
-            self.events.push(BodyEvent::Continued { pid });
-        }
-        changed
     }
 }
 

@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn after_a_reconnect_ends_are_told_again_and_what_hello_says_is_not() {
         let mut queue = Events::default();
-        let stop = BodyEvent::Stopped { pid: Pid(4), sig: Sig::STOP };
+        let stop = BodyEvent::Stopped { pid: Pid(4), sig: Sig::STOP, turn: None };
         for event in [fork(1, 2), named(2, b"x"), exit(5)] {
             queue.push(event);
         }

@@ -72,12 +72,12 @@ impl Agent {
             ToNode::EventsDone { batch } => self.events.done(batch),
             ToNode::EventsShown { batch } => self.events.are_shown(batch),
             ToNode::Start { person, program, kin, channel } => self.start(person, program, kin, &channel),
-            ToNode::Signal { target, info, thread } => self.deliver(target, &info, thread),
+            ToNode::Signal { target, info, thread, turn } => self.deliver(target, &info, thread, turn),
             ToNode::KillDone { id, errno } => self.kill_done(id, errno),
             ToNode::Answer { id, answer, last } => self.answered(id, answer, last),
             ToNode::Ended { pid, exit, usage } => self.end_stand_in(pid, exit, usage),
-            ToNode::Stopped { pid, sig } => self.stop_stand_in(pid, sig),
-            ToNode::Continued { pid } => self.continue_stand_in(pid),
+            ToNode::Stopped { pid, sig, turn } => self.body_stopped(pid, Some(sig), turn),
+            ToNode::Continued { pid, turn } => self.body_stopped(pid, None, turn),
             ToNode::Lease(lease) => self.leased(lease),
             ToNode::Ps { id } => self.ps(id),
             ToNode::StandIn { kin } => self.stand_in(kin),
@@ -105,6 +105,8 @@ impl Agent {
             self.turn_leases();
         }
         self.events.begin_again();
+        self.tell_states_again();
+        self.stops_again();
         self.tell_outer();
     }
 
@@ -138,6 +140,7 @@ impl Agent {
         let sent_us = self.life.sent(boottime_us());
         let load = self.load();
         self.uplink.send(&ToFront::Beat { sent_us, load });
+        self.look_at_stopped();
     }
 
     /// Lets the outer process know until when this agent may live; without it there is nothing to live for.

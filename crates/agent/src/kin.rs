@@ -120,7 +120,7 @@ pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> 
 /// # Errors
 /// `Gone` when that can make no child any more.
 pub(crate) fn plan_orphan(person: &Person, from: Pid, stands: &Stands, bodies: &Bodies) -> Result<Vec<Make>> {
-    let able = |stand: &Stand| !stand.ending && !stand.stopped && stand.held == Held::Free;
+    let able = |stand: &Stand| !stand.ending && stand.runs() && stand.held == Held::Free;
     if !stands.get(from).is_some_and(|stand| able(stand) && stand.may_make(&person.creds)) {
         return Err(Fault::gone(format!("let {} stand as a child of {from}: that ends", person.pid)));
     }
@@ -231,7 +231,7 @@ impl Planner<'_> {
 
     /// Is it there, or will be, and does what it is told, for a process of this user? One that is stopped does nothing before it is continued.
     fn able(&self, pid: Pid, creds: &Creds) -> bool {
-        let stays = self.stands.get(pid).is_some_and(|stand| !stand.ending && !stand.stopped);
+        let stays = self.stands.get(pid).is_some_and(|stand| !stand.ending && stand.runs());
         (self.made.contains_key(&pid) || stays) && self.may_make(pid, creds)
     }
 

@@ -162,7 +162,7 @@ impl Agent {
     }
 
     /// Will its end reach us by wait4, ours or a stand-in's? Then nothing else tells of it.
-    fn waited_by_us(&self, pid: Pid) -> bool {
+    pub(crate) fn waited_by_us(&self, pid: Pid) -> bool {
         let parent = self.bodies.person(pid).map_or(Pid::NONE, |person| person.ppid);
         parent == Pid::INIT || self.stands.has(parent)
     }
@@ -268,6 +268,7 @@ impl Agent {
         }
         self.leaving.remove(&pid);
         self.drop_handle(pid);
+        self.stopping.forget(pid);
         for what in [What::Group, What::Creds, What::State] {
             self.checks.drop(pid, what);
         }
@@ -304,14 +305,8 @@ impl Agent {
                 }
             }
             _ if !self.bodies.has(pid) => {}
-            Change::Stopped(sig) => {
-                self.pace.hurry();
-                self.events.push(BodyEvent::Stopped { pid, sig });
-            }
-            Change::Continued => {
-                self.pace.hurry();
-                self.events.push(BodyEvent::Continued { pid });
-            }
+            Change::Stopped(sig) => self.waited_stop(pid, Some(sig)),
+            Change::Continued => self.waited_stop(pid, None),
         }
     }
 
@@ -332,7 +327,7 @@ impl Agent {
                 Ok(status) => self.apply_creds(pid, &status.creds),
                 Err(_) => true,
             },
-            What::State => self.look_at_state(pid),
+            What::State => self.look_at_state(pid, !self.checks.of(pid).contains(&what)),
         };
         if changed {
             self.checks.settled(pid, what);

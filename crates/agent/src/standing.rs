@@ -10,7 +10,7 @@ use kern::epoll::Interest;
 use kern::wait::{Change, Usage};
 use std::os::fd::AsFd;
 use tracing::{debug, error, warn};
-use vocab::{Exit, Pid, Sig, SigInfo, SigSet};
+use vocab::{Exit, Pid, Sig, SigInfo};
 use wire::event::Person;
 use wire::node::ToFront;
 
@@ -46,37 +46,52 @@ impl Agent {
         match happened {
             Happened::Held { .. } => {}
             Happened::Signal { pid, info } if info.sig == Sig::CHLD => self.child_changed(pid),
-            Happened::Signal { pid, info } => self.signalled(pid, &info),
+            Happened::Signal { pid, info } => {
+                if info.pid != Pid::INIT && (info.sig.stops() || info.sig == Sig::CONT) {
+                    self.ran(pid, info.sig);
+                }
+                self.signalled(pid, &info);
+            }
             Happened::Caught { pid, signals } => {
-                self.held(pid, Held::Caught);
-                for sig in [Sig::KILL, Sig::STOP].into_iter().filter(|sig| signals.has(*sig)) {
-                    self.signalled(pid, &SigInfo::kill(sig, Pid::NONE, 0));
+                if signals.has(Sig::KILL) {
+                    self.held(pid, Held::Killed);
+                    self.signalled(pid, &SigInfo::kill(Sig::KILL, Pid::NONE, 0));
+                } else {
+                    self.held(pid, Held::Caught);
+                    self.stops_itself(pid, false);
                 }
                 if self.stands.get(pid).is_none_or(|stand| stand.ending) {
                     self.ghosts.interrupt(pid);
                 }
             }
-            Happened::StoppedItself { pid } => self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0)),
+            Happened::StoppedItself { pid } => self.stops_itself(pid, true),
             Happened::Dying { pid } => self.dying(pid),
             Happened::Done { pid, outcome } => self.done(pid, &outcome),
             Happened::Gone { pid } => self.gone(pid),
         }
     }
 
-    fn held(&mut self, pid: Pid, held: Held) {
+    pub(crate) fn held(&mut self, pid: Pid, held: Held) {
         if let Some(stand) = self.stands.get_mut(pid) {
             stand.held = held;
         }
     }
 
     /// A stand-in was signalled: its body must get it. What comes from init is our own doing.
-    fn signalled(&mut self, pid: Pid, info: &SigInfo) {
+    pub(crate) fn signalled(&mut self, pid: Pid, info: &SigInfo) {
         let known = self.stands.get(pid).is_some_and(|stand| stand.why != Why::Husk && !stand.ending);
         if known && info.pid != Pid::INIT {
             if self.bodies.has(info.pid) {
                 self.tell_all(info.pid); // who it is now
             }
-            self.uplink.send(&ToFront::Signal { target: pid, info: *info });
+            let turn = (info.sig.stops() || info.sig == Sig::CONT).then(|| {
+                self.turns += 1;
+                self.turns
+            });
+            if let Some(stand) = self.stands.get_mut(pid).filter(|_| turn.is_some()) {
+                stand.turn = turn;
+            }
+            self.uplink.send(&ToFront::Signal { target: pid, info: *info, turn });
         }
     }
 
@@ -176,11 +191,7 @@ impl Agent {
                 self.changed_itself(pid, outcome);
             }
             Command::Clone { .. } => self.made(pid, outcome),
-            Command::Stop(_) => {
-                if let Some(stand) = self.stands.get_mut(pid) {
-                    stand.stops = stand.stops.saturating_sub(1);
-                }
-            }
+            Command::Stop(sig) => self.stop_reported(pid, sig, outcome.ret),
             Command::Peek { .. } | Command::Poke { .. } => self.result_done(outcome),
             Command::Map { child, .. } => self.mapped(pid, child, outcome.ret),
             Command::Fill { child, bytes, .. } => self.filled(pid, child, bytes, outcome.ret),
@@ -206,17 +217,24 @@ impl Agent {
             self.trace_waiting(parent);
         }
         let Some(stand) = self.stands.get(pid) else { return };
-        let held = stand.held;
+        let (held, runs) = (stand.held, stand.runs());
         if held == Held::Dying {
             return self.release(pid);
         }
-        // A stop, done or pending, must not keep it from its end. SIGCONT takes it back (prepare_signal), but its parent may be told of that.
-        if held == Held::Caught || stand.stopped {
-            let killed = matches!(exit, Exit::NodeLost | Exit::Killed { sig: Sig::KILL, .. });
-            let _ = plain(pid, if killed { Sig::KILL } else { Sig::CONT });
+        // A stop, done or pending, must not keep it from its end.
+        let caught = matches!(held, Held::Caught | Held::Killed);
+        match exit {
+            Exit::NodeLost | Exit::Killed { sig: Sig::KILL, .. } if caught || !runs => {
+                let _ = plain(pid, Sig::KILL);
+            }
+            _ if caught => {
+                // SIGCONT takes it back (prepare_signal).
+                let _ = plain(pid, Sig::CONT);
+            }
+            _ => self.rouse(pid),
         }
         self.give_end(pid, exit);
-        if held == Held::Caught {
+        if caught {
             self.ghosts.interrupt(pid);
         }
     }
@@ -232,49 +250,6 @@ impl Agent {
         );
     }
 
-    /// The body of a process that stands here stopped.
-    pub(crate) fn stop_stand_in(&mut self, pid: Pid, sig: Sig) {
-        if self.adopting.stops(pid, Some(sig)) {
-            return;
-        }
-        if let Some(stand) = self.stands.get_mut(pid) {
-            stand.stopped = true;
-        }
-        self.sends_no_more(pid);
-        match self.stands.get(pid).map(|stand| stand.held) {
-            Some(Held::Caught) => {
-                self.held(pid, Held::Free);
-                self.ghosts.interrupt(pid);
-            }
-            Some(_) => {
-                if let Some(stand) = self.stands.get_mut(pid) {
-                    stand.stops += 1;
-                }
-                self.ghosts.command(pid, Command::Stop(sig));
-            }
-            None => {}
-        }
-    }
-
-    /// It runs again.
-    pub(crate) fn continue_stand_in(&mut self, pid: Pid) {
-        if self.adopting.stops(pid, None) {
-            return;
-        }
-        if let Some(stand) = self.stands.get_mut(pid) {
-            stand.stopped = false;
-            // One that somebody here has continued already, and that is about to take the next stop: SIGCONT would take that back.
-            if stand.stops == 0
-                && kern::pending::read(pid).is_some_and(|now| now.state != b'T' && stops_next(now.signals))
-            {
-                return;
-            }
-            if let Err(errno) = plain(pid, Sig::CONT) {
-                debug!(%pid, errno, "a stand-in cannot be continued");
-            }
-        }
-    }
-
     /// A process of this node is from now on the stand-in of its program on another.
     pub(crate) fn become_stand_in(&mut self, pid: Pid) {
         match self.bodies.get(pid).map(|body| body.life) {
@@ -285,6 +260,7 @@ impl Agent {
         }
         let Some(body) = self.bodies.remove(pid) else { return };
         self.usages.left(pid, None);
+        self.stopping.forget(pid);
         if let Some(fd) = self.handles.remove(&pid) {
             let _ = self.poller.remove(fd.as_fd());
         }
@@ -299,7 +275,7 @@ impl Agent {
     /// The `shoal run` of this program is dead, and was not held.
     fn kill_program(&mut self, pid: Pid) {
         let info = SigInfo::kill(Sig::KILL, Pid::NONE, 0);
-        self.uplink.send(&ToFront::Signal { target: pid, info });
+        self.uplink.send(&ToFront::Signal { target: pid, info, turn: None });
     }
 
     /// A `shoal run` that has ended, and nobody told it to. `true` when it was one.
@@ -404,9 +380,4 @@ impl Agent {
         let kin = self.bodies.needs(pid) || self.stands.runner_needs(pid) || self.stands.taker_needed(pid);
         kin || self.starts.needs(pid)
     }
-}
-
-/// Is there a stop among them that the stand-in will take and hand over?
-fn stops_next(pending: SigSet) -> bool {
-    [Sig::TSTP, Sig::TTIN, Sig::TTOU].into_iter().any(|sig| pending.has(sig))
 }

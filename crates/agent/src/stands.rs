@@ -1,5 +1,6 @@
 //! Who stands on this node for a process that is elsewhere.
 
+use crate::mirror::Stance;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use vocab::{Creds, Pid};
 use wire::event::{Person, Usage};
@@ -22,8 +23,10 @@ pub(crate) enum Why {
 pub(crate) enum Held {
     /// It obeys.
     Free,
-    /// SIGKILL or SIGSTOP waits for it; the kernel keeps it until its hold is interrupted.
+    /// SIGSTOP waits for it; the kernel keeps it until its hold is interrupted.
     Caught,
+    /// The same with SIGKILL.
+    Killed,
     /// It is in its exit gate.
     Dying,
 }
@@ -42,10 +45,11 @@ pub(crate) struct Stand {
     pub(crate) ending: bool,
     /// What its process had used, with its children, when it ended.
     pub(crate) usage: Usage,
-    /// Its body is stopped, and so is it.
-    pub(crate) stopped: bool,
-    /// Stop commands given and not reported: it reports one when it runs again.
-    pub(crate) stops: u32,
+    pub(crate) stance: Stance,
+    /// So its body was told, and no SIGCONT of this one has been passed on since.
+    pub(crate) body_stopped: bool,
+    /// Of the newest signal of it that stops or continues and that was passed on.
+    pub(crate) turn: Option<u64>,
     /// Commands by which it becomes as its body is by now, in portions, oldest first: so many are still to be done.
     pub(crate) follows: VecDeque<u32>,
     /// What it reads its supplementary groups from when it is told to change them; kept as long as it may.
@@ -98,11 +102,23 @@ impl Stands {
             Why::Runner => Some(person.creds.clone()),
             _ => maker.and_then(|maker| self.get(maker)).and_then(|stand| stand.owner.clone()),
         };
-        let (ending, stopped) = (false, false);
+        let (ending, stance, body_stopped, turn) = (false, Stance::Runs, false, None);
         let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
         let usage = Usage::default();
-        let stops = 0;
-        let stand = Stand { person, why, owner, native_parent, held, ending, usage, stopped, stops, follows, groups };
+        let stand = Stand {
+            person,
+            why,
+            owner,
+            native_parent,
+            held,
+            ending,
+            usage,
+            stance,
+            body_stopped,
+            turn,
+            follows,
+            groups,
+        };
         self.table.insert(pid, stand);
     }
 

@@ -17,7 +17,11 @@ impl Front {
     pub(crate) fn act(&mut self, effect: Effect) {
         match effect {
             Effect::Ghost { pid, command } => self.command_ghost(pid, command),
-            Effect::Interrupt { pid } => self.ghosts.interrupt(pid),
+            Effect::Interrupt { pid } => {
+                if self.ghosts.interrupt(pid) {
+                    self.events.push_back(Event::NotStopped { pid });
+                }
+            }
             Effect::Release { pid } => {
                 let mut happened = Vec::new();
                 self.ghosts.release(pid, &mut happened);
@@ -58,9 +62,11 @@ impl Front {
             Effect::EndStandIn { node, pid, exit, usage } => {
                 (node, ToNode::Ended { pid, exit, usage: usage_to_wire(usage) })
             }
-            Effect::StopStandIn { node, pid, sig } => (node, ToNode::Stopped { pid, sig }),
-            Effect::ContinueStandIn { node, pid } => (node, ToNode::Continued { pid }),
-            Effect::Signal { node, target, info, thread } => (node, ToNode::Signal { target, info, thread }),
+            Effect::StopStandIn { node, pid, sig, turn } => (node, ToNode::Stopped { pid, sig, turn }),
+            Effect::ContinueStandIn { node, pid, turn } => (node, ToNode::Continued { pid, turn }),
+            Effect::Signal { node, target, info, thread, turn } => {
+                (node, ToNode::Signal { target, info, thread, turn })
+            }
             Effect::KillDone { node, id, errno } => (node, ToNode::KillDone { id, errno }),
             _ => return,
         };

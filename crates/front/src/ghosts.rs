@@ -178,8 +178,8 @@ impl Front {
     }
 
     fn send_cont(&self, pid: Pid) {
-        let sent = kern::pidfd::open(pid).and_then(|fd| kern::pidfd::kill(std::os::fd::AsFd::as_fd(&fd), Sig::CONT));
-        if let Err(errno) = sent {
+        // To the thread: a SIGCONT of somebody else that waits for the process is not taken for ours.
+        if let Err(errno) = kern::signal::send_to_main_thread(pid, Sig::CONT) {
             debug!(%pid, errno, "wake");
         }
     }

@@ -27,7 +27,9 @@ impl Front {
             ToFront::Beat { sent_us, load } => self.on_beat(node, sent_us, load),
             ToFront::Events { batch, events } => self.on_events(node, batch, events),
             ToFront::NotStarted { pid, fault, status } => self.on_not_started(node, pid, fault, status),
-            ToFront::Signal { target, info } => self.events.push_back(Event::StandInSignalled { node, target, info }),
+            ToFront::Signal { target, info, turn } => {
+                self.events.push_back(Event::StandInSignalled { node, target, info, turn });
+            }
             ToFront::Kill { id, sender, target, sig } => {
                 let target = target_from_wire(target);
                 self.events.push_back(Event::KillAsked { node, id, sender, target, sig });

@@ -81,8 +81,8 @@ pub(crate) fn event_from_wire(event: w::BodyEvent) -> space::BodyEvent {
         W::Credentials { pid, creds } => S::Credentials { pid, creds },
         W::Group { pid, pgid } => S::Group { pid, pgid },
         W::Session { pid } => S::Session { pid },
-        W::Stopped { pid, sig } => S::Stopped { pid, sig },
-        W::Continued { pid } => S::Continued { pid },
+        W::Stopped { pid, sig, turn } => S::Stopped { pid, sig, turn },
+        W::Continued { pid, turn } => S::Continued { pid, turn },
         W::Exited { pid, exit, usage } => {
             let w::Usage { user_us, system_us, max_rss_kb } = usage;
             S::Exited { pid, exit, usage: space::Usage { user_us, system_us, max_rss_kb } }

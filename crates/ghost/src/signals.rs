@@ -7,11 +7,16 @@ use tracing::trace;
 use vocab::{Pid, Sig, SigSet};
 
 impl Ghosts {
-    /// Lets a caught stand-in go on: it dies of its SIGKILL or stops by its SIGSTOP.
-    pub fn interrupt(&mut self, pid: Pid) {
-        if self.ghosts.get(&pid).is_some_and(|g| g.state == State::Caught) {
-            self.answer_eintr(pid);
-        }
+    /// Lets a caught stand-in go on: it dies of its SIGKILL or stops by its SIGSTOP. `true` when it does neither, because a SIGCONT of
+    /// ours has taken back the SIGSTOP; when somebody else's has, it will hand that over.
+    pub fn interrupt(&mut self, pid: Pid) -> bool {
+        let Some(ghost) = self.ghosts.get(&pid).filter(|g| g.state == State::Caught) else { return false };
+        let runs_on = !ghost.killed
+            && self.pending.read(pid).is_some_and(|now| {
+                !now.signals.has(Sig::KILL) && !now.signals.has(Sig::STOP) && !now.shared.has(Sig::CONT)
+            });
+        self.answer_eintr(pid);
+        runs_on
     }
 
     pub(crate) fn interrupted(&mut self, unique: u64, happened: &mut Vec<Happened>) {
@@ -22,6 +27,7 @@ impl Ghosts {
         let signals = self.pending.read(pid).map_or(SigSet(0), |p| p.signals);
         if signals.has(Sig::KILL) || signals.has(Sig::STOP) {
             if let Some(ghost) = self.ghosts.get_mut(&pid) {
+                ghost.killed = signals.has(Sig::KILL);
                 if ghost.step(pid, Input::Caught) {
                     happened.push(Happened::Caught { pid, signals });
                 }

@@ -53,6 +53,8 @@ pub(crate) struct Ghost {
     queue: VecDeque<Command>,
     /// Has handed over a signal and waits for an acknowledgement.
     pub(crate) owed: bool,
+    /// It is caught by SIGKILL.
+    pub(crate) killed: bool,
     /// Was told to end.
     pub(crate) ending: bool,
     pub(crate) family: u64,
@@ -424,6 +426,7 @@ impl Ghost {
             working: None,
             queue: VecDeque::new(),
             owed: false,
+            killed: false,
             ending: false,
             family,
             slot,

@@ -11,6 +11,8 @@ use vocab::{Pid, SigSet};
 pub struct Pending {
     /// Private and shared pending signals together.
     pub signals: SigSet,
+    /// Those pending for the process, not for its main thread alone.
+    pub shared: SigSet,
     /// The state letter.
     pub state: u8,
 }
@@ -74,16 +76,22 @@ fn read_file(file: &File, pid: Pid) -> Option<Pending> {
 }
 
 fn parse(text: &[u8]) -> Option<Pending> {
-    let mut pending = Pending { signals: SigSet(0), state: b'?' };
+    let mut pending = Pending { signals: SigSet(0), shared: SigSet(0), state: b'?' };
     for line in text.split(|b| *b == b'\n') {
         if let Some(rest) = line.strip_prefix(b"State:\t") {
             pending.state = *rest.first().unwrap_or(&b'?');
-        } else if let Some(hex) = line.strip_prefix(b"SigPnd:\t").or_else(|| line.strip_prefix(b"ShdPnd:\t")) {
-            let hex = std::str::from_utf8(hex).ok()?;
-            pending.signals.0 |= u64::from_str_radix(hex, 16).ok()?;
+        } else if let Some(hex) = line.strip_prefix(b"SigPnd:\t") {
+            pending.signals.0 |= set(hex)?;
+        } else if let Some(hex) = line.strip_prefix(b"ShdPnd:\t") {
+            pending.shared.0 = set(hex)?;
+            pending.signals.0 |= pending.shared.0;
         }
     }
     Some(pending)
+}
+
+fn set(hex: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
 }
 
 /// The monotonic clock in microseconds (clock_gettime(2)).

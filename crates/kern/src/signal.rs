@@ -101,6 +101,18 @@ pub fn send(pid: Pid, sig: Sig) -> std::result::Result<(), i32> {
     check(unsafe { libc::kill(pid.0, i32::from(sig.number())) }.into()).map(drop)
 }
 
+/// tgkill(2) to the main thread of process `pid`, which takes it even if `sig` is pending for the process already.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_to_main_thread(pid: Pid, sig: Sig) -> std::result::Result<(), i32> {
+    if pid.0 <= 0 {
+        return Err(libc::ESRCH);
+    }
+    // SAFETY: takes three numbers.
+    check(unsafe { libc::syscall(libc::SYS_tgkill, pid.0, pid.0, i32::from(sig.number())) }).map(drop)
+}
+
 /// Does to the own process what `sig` does by default: stops it, or ends it without a core.
 ///
 /// Returns when the process was continued, or at once where the kernel ignores the signal (a terminal's stop

@@ -8,98 +8,44 @@ use vocab::{Creds, Exit, NodeId, Pid, Sig, SigInfo};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Give a ghost that holds a command. Per ghost they are carried out in order. Each but Exit and Die is answered by [`Event::Done`](crate::Event::Done).
-    Ghost {
-        pid: Pid,
-        command: Command,
-    },
+    Ghost { pid: Pid, command: Command },
     /// Answer the interrupted hold (EINTR), so that the pending SIGKILL or SIGSTOP takes the ghost.
-    Interrupt {
-        pid: Pid,
-    },
+    Interrupt { pid: Pid },
     /// Answer the ghost's FLUSH: let it end.
-    Release {
-        pid: Pid,
-    },
+    Release { pid: Pid },
     /// The body runs again: so shall the ghost. A SIGCONT that is marked so that the ghost does not report it, and again if
     /// the ghost is found stopped later by a Stop that was given before this.
-    Wake {
-        pid: Pid,
-    },
+    Wake { pid: Pid },
 
     /// Start a program as `person`; `kin` are the stand-ins that it needs, outermost first. `copy` is its place in `RunMany::to`
     /// (the caller is then `person.ppid`), and `None` for `Run` (the caller is `person.pid`).
-    Start {
-        node: NodeId,
-        person: Person,
-        kin: Vec<Kin>,
-        copy: Option<u32>,
-    },
+    Start { node: NodeId, person: Person, kin: Vec<Kin>, copy: Option<u32> },
     /// To be kept over a restart of the front daemon until the ghost `parent` is gone: it is the parent of copies, and `worst` is the
     /// worst end among those that have ended. Told again when that changes, and when all have been cloned: `copies` are those that have
     /// not ended, and `None` before.
-    Copies {
-        parent: Pid,
-        worst: Exit,
-        copies: Option<Vec<Pid>>,
-    },
+    Copies { parent: Pid, worst: Exit, copies: Option<Vec<Pid>> },
     /// The ghost of copy `copy` could not be made: this copy is not started.
-    NotCloned {
-        parent: Pid,
-        copy: u32,
-        errno: i32,
-    },
+    NotCloned { parent: Pid, copy: u32, errno: i32 },
     /// The process `pid` on `node` is from now on the stand-in of its program on another node.
-    BecomeStandIn {
-        node: NodeId,
-        pid: Pid,
-        creds: Creds,
-    },
+    BecomeStandIn { node: NodeId, pid: Pid, creds: Creds },
     /// Answer to StandInWanted: let it stand there.
-    StandIn {
-        node: NodeId,
-        kin: Kin,
-    },
+    StandIn { node: NodeId, kin: Kin },
     /// Answer to StandInWanted: it cannot (ESRCH).
-    NoStandIn {
-        node: NodeId,
-        pid: Pid,
-        errno: i32,
-    },
+    NoStandIn { node: NodeId, pid: Pid, errno: i32 },
     /// The body has changed group, session, credentials or name: so shall its stand-in on `node`. Answered by
     /// [`Event::StandInFollowed`](crate::Event::StandInFollowed).
-    StandInIs {
-        node: NodeId,
-        person: Person,
-    },
+    StandInIs { node: NodeId, person: Person },
     /// The process takes orphans, or no more: so shall its stand-in on `node`, if one is there or comes.
-    Subreaper {
-        node: NodeId,
-        pid: Pid,
-        on: bool,
-    },
+    Subreaper { node: NodeId, pid: Pid, on: bool },
     /// `from` ends, and stands on `node`; its child `kin` goes to the subreaper `kin.person.ppid`, whose body is there. Comes before the
     /// EndStandIn of `from`, whose stand-in makes that of the child: so the kernel there gives it to the subreaper.
-    Adopt {
-        node: NodeId,
-        kin: Kin,
-        from: Pid,
-    },
+    Adopt { node: NodeId, kin: Kin, from: Pid },
     /// The body ended: its stand-in on `node` ends likewise.
-    EndStandIn {
-        node: NodeId,
-        pid: Pid,
-        exit: Exit,
-        usage: Usage,
-    },
-    StopStandIn {
-        node: NodeId,
-        pid: Pid,
-        sig: Sig,
-    },
-    ContinueStandIn {
-        node: NodeId,
-        pid: Pid,
-    },
+    EndStandIn { node: NodeId, pid: Pid, exit: Exit, usage: Usage },
+    /// The body is stopped, so shall its stand-in be, unless that has sent a signal that stops or continues after `turn`.
+    StopStandIn { node: NodeId, pid: Pid, sig: Sig, turn: Option<u64> },
+    /// The same of one that is not stopped.
+    ContinueStandIn { node: NodeId, pid: Pid, turn: Option<u64> },
 
     /// Deliver a signal to a body on `node`; permission has been checked.
     Signal {
@@ -107,34 +53,20 @@ pub enum Effect {
         target: Pid,
         info: SigInfo,
         thread: Option<Pid>,
+        /// For one that stops or continues: what the node tells of the body's state after it has this turn, or a later one.
+        turn: Option<u64>,
     },
     /// Send it to a process of the front end that has no ghost; permission has been checked.
-    SignalNative {
-        target: Pid,
-        info: SigInfo,
-    },
+    SignalNative { target: Pid, info: SigInfo },
     /// `sender` signals the native processes in group `pgid` on the front end (those that are no ghosts), as far as it may.
-    SignalNatives {
-        pgid: Pid,
-        sender: Creds,
-        info: SigInfo,
-    },
+    SignalNatives { pgid: Pid, sender: Creds, info: SigInfo },
     /// Answer to KillAsked.
-    KillDone {
-        node: NodeId,
-        id: u64,
-        errno: i32,
-    },
+    KillDone { node: NodeId, id: u64, errno: i32 },
 
     /// Tell with NativeEnded when this process of the front end ends (a pidfd).
-    WatchNative {
-        pid: Pid,
-    },
+    WatchNative { pid: Pid },
     /// The program under `pid` has ended; whoever asked for it may want to know.
-    Ended {
-        pid: Pid,
-        exit: Exit,
-    },
+    Ended { pid: Pid, exit: Exit },
     /// One line for the log.
     Transition(Transition),
 }

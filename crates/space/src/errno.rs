@@ -2,5 +2,6 @@
 
 pub(crate) const EPERM: i32 = 1;
 pub(crate) const ESRCH: i32 = 3;
+pub(crate) const EAGAIN: i32 = 11;
 pub(crate) const EEXIST: i32 = 17;
 pub(crate) const EINVAL: i32 = 22;

@@ -37,6 +37,8 @@ pub enum Event {
     /// The ghost's hold is interrupted with SIGKILL or SIGSTOP among its pending signals. Answered by
     /// [`Effect::Interrupt`](crate::Effect::Interrupt) once the body has died or stopped.
     Pending { pid: Pid, set: SigSet },
+    /// The ghost's hold was interrupted as told, and it runs on: SIGCONT of [`Effect::Wake`](crate::Effect::Wake) had taken back the SIGSTOP.
+    NotStopped { pid: Pid },
     /// The ghost is in the exit gate. Answered by [`Effect::Release`](crate::Effect::Release), at once where space has let it end.
     /// Commands that it had not reported will not be carried out.
     Dying { pid: Pid },
@@ -47,7 +49,7 @@ pub enum Event {
     NativeEnded { pid: Pid, exit: Option<Exit> },
 
     /// A stand-in on `node` was signalled there; what happens must happen to the real one.
-    StandInSignalled { node: NodeId, target: Pid, info: SigInfo },
+    StandInSignalled { node: NodeId, target: Pid, info: SigInfo, turn: Option<u64> },
     /// The stand-in of `pid` on `node` is gone, with the last of its kin there.
     StandInGone { node: NodeId, pid: Pid },
     /// The stand-in of `pid` on `node` is what the oldest [`Effect::StandInIs`](crate::Effect::StandInIs) not yet answered says.
@@ -77,8 +79,8 @@ pub enum BodyEvent {
     Credentials { pid: Pid, creds: Creds },
     Group { pid: Pid, pgid: Pid },
     Session { pid: Pid },
-    Stopped { pid: Pid, sig: Sig },
-    Continued { pid: Pid },
+    Stopped { pid: Pid, sig: Sig, turn: Option<u64> },
+    Continued { pid: Pid, turn: Option<u64> },
     Exited { pid: Pid, exit: Exit, usage: Usage },
     Reaped { pid: Pid },
     Adopted { pid: Pid, ppid: Pid },
@@ -96,7 +98,7 @@ impl BodyEvent {
             | BodyEvent::Group { pid, .. }
             | BodyEvent::Session { pid }
             | BodyEvent::Stopped { pid, .. }
-            | BodyEvent::Continued { pid }
+            | BodyEvent::Continued { pid, .. }
             | BodyEvent::Exited { pid, .. }
             | BodyEvent::Reaped { pid }
             | BodyEvent::Adopted { pid, .. }

@@ -34,7 +34,7 @@ impl Space {
     /// A body that cannot be shown on the front end may not be.
     pub(crate) fn stray(&mut self, node: NodeId, pid: Pid) {
         self.log(pid, node, "body of nobody: killed", 0);
-        self.out.push(Effect::Signal { node, target: pid, info: crate::signal::our_kill(), thread: None });
+        self.out.push(Effect::Signal { node, target: pid, info: crate::signal::our_kill(), thread: None, turn: None });
     }
 
     /// Its parent's ghost died before it could clone this one: another one of the session does, for an orphan.
@@ -278,7 +278,7 @@ impl Space {
                 None => entry.queue.push_back(step),
             }
         }
-        entry.stops = 0;
+        (entry.stops, entry.woken) = (0, 0);
         for (target, info) in unsent {
             self.deliver(target, info);
         }

@@ -1,6 +1,7 @@
 //! What ghosts tell, and what they are told to do.
 
 use crate::effect::{Command, Effect};
+use crate::errno::EAGAIN;
 use crate::life::{Ghost, Turn};
 use crate::space::Space;
 use crate::step::{Act, Given, Step, What};
@@ -37,7 +38,11 @@ impl Space {
             What::Reap(child) => self.waited(child),
             What::Stop => {
                 if let Some(entry) = self.table.get_mut(pid) {
-                    entry.stops = entry.stops.saturating_sub(1);
+                    let oldest = if entry.woken > 0 { &mut entry.woken } else { &mut entry.stops };
+                    *oldest = oldest.saturating_sub(1);
+                }
+                if errno == EAGAIN {
+                    self.stop_ghost(pid);
                 }
             }
             What::Kill(Some((node, id))) => self.out.push(Effect::KillDone { node, id, errno }),

@@ -76,13 +76,12 @@ impl Space {
         if !may_signal(from, target, info.map(|i| i.sig)) {
             return Some(EPERM);
         }
-        let place = target.place;
         if let Some(info) = info {
             let info = SigInfo { code: if info.code == 0 { SigInfo::SI_TKILL } else { info.code }, ..info };
             if target.body == Body::Starting {
                 self.deliver(pid, info);
             } else {
-                self.out.push(Effect::Signal { node: place, target: pid, info, thread: Some(tid) });
+                self.send_to_body(pid, info, Some(tid));
             }
         }
         Some(0)

@@ -10,7 +10,7 @@ mod tree;
 use crate::{Effect, Event, Space};
 use bodies::{Bodies, Order};
 use front::Front;
-use tree::{pid, SHELL};
+use tree::{pid, State, SHELL};
 use vocab::{Exit, NodeId, Sig, SigInfo};
 
 const NODES: [NodeId; 3] = [NodeId(0), NodeId(1), NodeId(2)];
@@ -46,6 +46,10 @@ enum Work {
     Order(NodeId),
     Command(i32),
     Report(i32),
+    /// A ghost takes the next signal that is pending for it.
+    Take(i32),
+    /// A node looks at a body.
+    Look(i32),
 }
 
 impl World {
@@ -98,8 +102,8 @@ impl World {
                 }
                 order(&mut self.bodies, node, Order::Start { person, fails });
             }
-            Effect::Signal { node, target, info, .. } => {
-                order(&mut self.bodies, node, Order::Signal { target: target.0, info })
+            Effect::Signal { node, target, info, turn, .. } => {
+                order(&mut self.bodies, node, Order::Signal { target: target.0, info, turn })
             }
             Effect::EndStandIn { node, pid, exit, .. } => {
                 order(&mut self.bodies, node, Order::Ended { target: pid.0, exit })
@@ -168,7 +172,11 @@ impl World {
         works.clear();
         works.extend(self.bodies.told.iter().filter(|(_, q)| !q.is_empty()).map(|(n, _)| Work::Tell(*n)));
         works.extend(self.bodies.inbox.iter().filter(|(_, q)| !q.is_empty()).map(|(n, _)| Work::Order(*n)));
+        works.extend(self.bodies.unlooked.iter().map(|n| Work::Look(*n)));
         for (n, ghost) in &self.front.ghosts {
+            if self.front.can_take(*n) {
+                works.push(Work::Take(*n));
+            }
             if !ghost.reports.is_empty() {
                 works.push(Work::Report(*n));
             }
@@ -191,6 +199,8 @@ impl World {
                 self.trace(|| format!("ghost {n} obeys {:?}", self.front.ghosts[&n].fifo.front()));
                 self.front.obey(n, gated);
             }
+            Work::Take(n) => self.front.take(n),
+            Work::Look(n) => self.bodies.look(n),
             Work::Report(n) => {
                 if let Some(event) = self.front.ghost(n).reports.pop_front() {
                     self.event(event);
@@ -214,18 +224,21 @@ impl World {
                 self.space.audit()?;
             }
         }
-        for rounds in 0.. {
+        self.rest()?;
+        self.check()
+    }
+
+    fn rest(&mut self) -> Result<(), String> {
+        let mut works = Vec::new();
+        for _ in 0..100_000 {
             self.works(&mut works);
             if works.is_empty() {
-                break;
-            }
-            if rounds > 100_000 {
-                return Err("it never comes to rest".into());
+                return Ok(());
             }
             let work = works[self.rng.below(works.len())];
             self.work(work);
         }
-        self.check()
+        Err("it never comes to rest".into())
     }
 
     fn check(&self) -> Result<(), String> {
@@ -264,6 +277,42 @@ fn sequence(seed: u64, trace: bool) -> (usize, Result<(), String>) {
     let acts = 10 + world.rng.below(50);
     let result = world.run(acts);
     (world.events, result)
+}
+
+/// Somebody stops and continues a program in quick turns, and nobody else does.
+fn quick_turns(seed: u64, trace: bool) -> Result<(), String> {
+    let mut world = World::new(seed, trace);
+    world.kills = false;
+    world.shoal_run();
+    let Some(n) = world.front.tree.procs.keys().copied().find(|n| *n > SHELL) else { return Err("nobody runs".into()) };
+    let mut works = Vec::new();
+    for turn in 0..2 * (1 + world.rng.below(10)) {
+        let sig = [[Sig::STOP, Sig::TSTP][world.rng.below(2)], Sig::CONT][turn % 2];
+        world.trace(|| format!("front: kill -{sig} {n}"));
+        world.front.signal(n, SigInfo::kill(sig, pid(SHELL), 0));
+        for _ in 0..world.rng.below(8) {
+            world.works(&mut works);
+            if !works.is_empty() {
+                let work = works[world.rng.below(works.len())];
+                world.work(work);
+            }
+        }
+    }
+    world.rest()?;
+    world.check()?;
+    match world.front.tree.procs.get(&n) {
+        Some(ghost) if ghost.state != State::Run => Err(format!("{n} was continued last, and is {:?}", ghost.state)),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn who_is_stopped_and_continued_in_quick_turns_runs_in_the_end() {
+    for seed in 0..20_000 {
+        if let Err(why) = quick_turns(seed, false) {
+            assert_eq!(quick_turns(seed, true), Ok(()), "seed {seed}: {why}");
+        }
+    }
 }
 
 #[test]

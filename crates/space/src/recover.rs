@@ -1,6 +1,7 @@
 //! After a restart of the front daemon, or a node's absence: what is known on one side only must end.
 
 use crate::person::{Person, Usage};
+use crate::signal::our_signal;
 use crate::space::Space;
 use crate::step::{Act, What};
 use crate::table::{Body, Entry};
@@ -31,12 +32,22 @@ impl Space {
             }
         }
         for person in parents_first(bodies) {
+            self.signals_lost(node, person.pid);
             self.claim(node, person);
         }
         for pid in stand_ins {
             if let Some(entry) = self.table.get_mut(*pid).filter(|e| !e.ended()) {
                 entry.stands.insert(node);
             }
+        }
+    }
+
+    /// Signals to a body may have been lost with the link, and nobody answers them then. A SIGSTOP still keeps its ghost.
+    fn signals_lost(&mut self, node: NodeId, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid).filter(|e| e.place == node && e.has_body()) else { return };
+        entry.awaited = 0;
+        if entry.stop_pending && entry.body != Body::Starting {
+            self.deliver(pid, our_signal(Sig::STOP));
         }
     }
 

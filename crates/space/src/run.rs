@@ -22,8 +22,10 @@ impl Space {
             let Some(entry) = self.table.get_mut(pid).filter(|e| e.place == at && e.has_body()) else {
                 return self.log(pid, at, "run by nobody", 0);
             };
+            let was_stopped = matches!(entry.body, Body::Stopped(_));
             entry.body = Body::Starting;
             entry.place = to;
+            entry.awaited = 0;
             // What was sent to where it was before may be lost with that node.
             let (kill, stop) = (entry.kill_pending || entry.killed, entry.stop_pending);
             entry.early.extend(kill.then(our_kill));
@@ -33,6 +35,9 @@ impl Space {
                 entry.stands.insert(at);
                 let creds = entry.person.creds.clone();
                 self.out.push(Effect::BecomeStandIn { node: at, pid, creds });
+            }
+            if was_stopped {
+                self.goes_on(pid); // who asks runs
             }
         }
         self.start(pid, to, None);

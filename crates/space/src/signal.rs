@@ -31,6 +31,8 @@ impl Space {
     pub(crate) fn signalled(&mut self, pid: Pid, info: SigInfo) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         if info.sig == Sig::CONT {
+            // One that has stopped by itself, and has been continued.
+            entry.stop_pending = false;
             entry.asleep = false;
         }
         if of_child(&info) {
@@ -39,8 +41,9 @@ impl Space {
         if matches!(entry.body, Body::Many(_)) {
             return self.many_signalled(pid, info);
         }
-        if info.sig.stops() && matches!(entry.body, Body::Stopped(_)) && !entry.asleep && entry.stops == 0 {
+        if info.sig.stops() && matches!(entry.body, Body::Stopped(_)) && entry.stops + entry.woken == 0 {
             // It runs though the body does not: the SIGCONT that has woken it was discarded by this one (linux: `prepare_signal`).
+            entry.asleep = false;
             self.deliver(pid, our_signal(Sig::CONT));
         }
         let Some(entry) = self.table.get_mut(pid) else { return };
@@ -67,13 +70,22 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid) else { return };
         match entry.body {
             Body::Starting | Body::Unclaimed => entry.early.push(info),
-            Body::Running | Body::Stopped(_) => {
-                self.out.push(Effect::Signal { node: entry.place, target: pid, info, thread: None });
-            }
+            Body::Running | Body::Stopped(_) => self.send_to_body(pid, info, None),
             Body::Native => self.out.push(Effect::SignalNative { target: pid, info }),
             Body::Many(_) => self.many_signalled(pid, info),
             Body::Ended(_) => {}
         }
+    }
+
+    /// Sends it to the node where the body is.
+    pub(crate) fn send_to_body(&mut self, pid: Pid, info: SigInfo, thread: Option<Pid>) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        let turn = (info.sig.stops() || info.sig == Sig::CONT).then(|| {
+            entry.turns += 1;
+            entry.awaited = entry.turns;
+            entry.turns
+        });
+        self.out.push(Effect::Signal { node: entry.place, target: pid, info, thread, turn });
     }
 
     /// The program runs: what came too early follows it.
@@ -98,17 +110,17 @@ impl Space {
     }
 
     /// A stand-in on a node was signalled, and the node's kernel let it: the real one is.
-    pub(crate) fn stand_in_signalled(&mut self, _node: NodeId, target: Pid, info: SigInfo) {
+    pub(crate) fn stand_in_signalled(&mut self, node: NodeId, target: Pid, info: SigInfo, turn: Option<u64>) {
         let Some(entry) = self.table.get_mut(target) else { return };
         if of_child(&info) {
             return;
         }
-        let stopped = matches!(entry.body, Body::Stopped(_));
-        let discarded = info.sig.stops() && stopped && !entry.roused;
-        entry.roused |= stopped && (info.sig == Sig::CONT || discarded);
-        if discarded {
-            // As for a ghost: a stand-in that hands over a stop runs.
-            self.deliver(target, our_signal(Sig::CONT));
+        if let Some(turn) = turn {
+            entry.heard.insert(node, turn);
+            if matches!(entry.body, Body::Native | Body::Many(_)) {
+                // Nobody tells of its stops.
+                self.out.push(Effect::ContinueStandIn { node, pid: target, turn: Some(turn) });
+            }
         }
         // One that has ended meanwhile has no ghost any more that could.
         let sender_obeys = self.table.get(info.pid).is_some_and(|s| s.ghost.will_obey() && s.end == End::No);

@@ -57,7 +57,7 @@ impl Space {
                     entry.stands.remove(&node);
                     self.out.push(Effect::EndStandIn { node, pid: child, exit, usage: Usage::default() });
                 }
-                Body::Stopped(sig) => self.out.push(Effect::StopStandIn { node, pid: child, sig }),
+                Body::Stopped(sig) => self.out.push(Effect::StopStandIn { node, pid: child, sig, turn: None }),
                 _ => {}
             }
         }

@@ -1,52 +1,99 @@
 //! Stopping and continuing. The body leads, the ghost follows; a SIGCONT that the user sends is first seen by the ghost.
+//!
+//! Each signal to the body that stops or continues it has a turn, and what the node tells of the body's state says up to which turn it holds.
+//! What is older than the newest turn is out of date: more than that is under way. So nobody follows a stop that has been taken back
+//! already, or takes back one that has not reached the body. The node tells once more when the newest has.
 
 use crate::effect::{Command, Effect};
 use crate::signal::our_signal;
 use crate::space::Space;
 use crate::step::{Act, Mark, What};
-use crate::table::Body;
+use crate::table::{Body, Entry};
 use vocab::{Pid, Sig};
 
+impl Entry {
+    /// Does what was seen of the body after this turn hold?
+    fn holds_after(&self, turn: Option<u64>) -> bool {
+        turn.unwrap_or(0) >= self.awaited
+    }
+
+    /// Is its ghost stopped, or will be?
+    fn ghost_stops(&self) -> bool {
+        self.asleep || self.stops > 0 || self.queue.iter().any(|s| s.act.what() == Some(What::Stop))
+    }
+}
+
 impl Space {
-    pub(crate) fn stopped(&mut self, pid: Pid, sig: Sig) {
-        let Some(entry) = self.table.get_mut(pid) else { return };
-        // A continue between two stops can go unseen on the node (wait4 tells the newest change only): a ghost or a stand-in that was
-        // continued meanwhile stops again.
-        let stops = entry.asleep || entry.stops > 0 || entry.queue.iter().any(|s| s.act.what() == Some(What::Stop));
-        if entry.roused {
-            self.continued(pid);
-        }
-        let Some(entry) = self.table.get_mut(pid) else { return };
-        if entry.body == Body::Stopped(sig) && !entry.stop_pending && stops {
-            return;
-        }
+    pub(crate) fn stopped(&mut self, pid: Pid, sig: Sig, turn: Option<u64>) {
+        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.holds_after(turn)) else { return };
         entry.body = Body::Stopped(sig);
+        let place = entry.place;
         let pending = std::mem::take(&mut entry.stop_pending);
-        for node in entry.stands.clone() {
-            self.out.push(Effect::StopStandIn { node, pid, sig });
+        self.stand_ins_stop(pid, Some(sig));
+        match pending {
+            true => self.pending_stop_holds(pid, sig),
+            false => self.stop_ghost(pid),
         }
-        if pending {
-            self.discard_stop(pid);
-        }
-        self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
-        let place = self.table.get(pid).map_or(vocab::NodeId::FRONT, |e| e.place);
         self.log(pid, place, "stopped by signal", i32::from(sig.number()));
     }
 
-    pub(crate) fn continued(&mut self, pid: Pid) {
-        let Some(entry) = self.table.get_mut(pid) else { return };
+    pub(crate) fn continued(&mut self, pid: Pid, turn: Option<u64>) {
+        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.holds_after(turn)) else { return };
         entry.body = Body::Running;
-        entry.roused = false;
         let place = entry.place;
-        for node in entry.stands.clone() {
-            self.out.push(Effect::ContinueStandIn { node, pid });
-        }
         if std::mem::take(&mut entry.stop_pending) {
             self.discard_stop(pid);
         }
+        self.goes_on(pid);
+        self.log(pid, place, "continued", 0);
+    }
+
+    /// Who follows it runs again.
+    pub(crate) fn goes_on(&mut self, pid: Pid) {
+        self.stand_ins_stop(pid, None);
         self.drop_stops(pid);
         self.wake(pid);
-        self.log(pid, place, "continued", 0);
+    }
+
+    /// Its stand-ins on nodes stop, or go on, as the body does.
+    fn stand_ins_stop(&mut self, pid: Pid, stopped: Option<Sig>) {
+        let Some(entry) = self.table.get(pid) else { return };
+        for node in &entry.stands {
+            let (node, turn) = (*node, entry.heard.get(node).copied());
+            self.out.push(match stopped {
+                Some(sig) => Effect::StopStandIn { node, pid, sig, turn },
+                None => Effect::ContinueStandIn { node, pid, turn },
+            });
+        }
+    }
+
+    /// The body is stopped, and so shall the ghost be. (One that has reported a stop with EAGAIN had SIGCONT waiting: if that is a user's, it
+    /// will be handed over, and both go on.)
+    pub(crate) fn stop_ghost(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get(pid) else { return };
+        if let (Body::Stopped(sig), false) = (&entry.body, entry.ghost_stops()) {
+            self.push(pid, Act::Command(Command::Stop(*sig)), Mark::default());
+        }
+    }
+
+    /// A SIGCONT of ours came after the SIGSTOP by which it was to stop.
+    pub(crate) fn not_stopped(&mut self, pid: Pid) {
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.asleep = false;
+        }
+        self.stop_ghost(pid);
+    }
+
+    /// The SIGSTOP that waits for the ghost takes it; after what it has still to do, if there is such.
+    fn pending_stop_holds(&mut self, pid: Pid, sig: Sig) {
+        self.drop_stops(pid);
+        let Some(entry) = self.table.get(pid) else { return };
+        if entry.given.is_empty() && entry.queue.is_empty() {
+            self.sleep(pid);
+        } else {
+            self.discard_stop(pid);
+            self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
+        }
     }
 
     /// Lets the pending SIGSTOP take the ghost.
@@ -75,7 +122,9 @@ impl Space {
     /// Wakes a ghost that is stopped, or will be by a command that it has been given. One too many does no harm.
     pub(crate) fn wake(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
-        if std::mem::take(&mut entry.asleep) || entry.stops > 0 {
+        let stops = std::mem::take(&mut entry.stops);
+        entry.woken += stops;
+        if std::mem::take(&mut entry.asleep) || stops > 0 {
             self.out.push(Effect::Wake { pid });
         }
     }
@@ -98,7 +147,8 @@ impl Space {
     pub(crate) fn stop_arrived(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         match entry.body {
-            Body::Starting | Body::Running => {
+            Body::Starting | Body::Running | Body::Stopped(_) => {
+                entry.asleep = false;
                 entry.stop_pending = true;
                 self.deliver(pid, our_signal(Sig::STOP));
             }
@@ -107,13 +157,6 @@ impl Space {
                 self.signal_copies(pid, our_signal(Sig::STOP));
             }
             Body::Ended(_) => self.discard_stop(pid),
-            Body::Stopped(sig) => {
-                // A SIGCONT may be on its way to the body.
-                self.deliver(pid, our_signal(Sig::STOP));
-                self.drop_stops(pid);
-                self.discard_stop(pid);
-                self.push(pid, Act::Command(Command::Stop(sig)), Mark::default());
-            }
             Body::Unclaimed => {
                 entry.stop_pending = true;
                 entry.early.push(our_signal(Sig::STOP));

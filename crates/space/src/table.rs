@@ -3,7 +3,7 @@
 use crate::life::Ghost;
 use crate::person::Person;
 use crate::step::{Given, Step, StepId};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use vocab::{Exit, NodeId, Pid, Sig, SigInfo};
 
 /// The copies of one program.
@@ -69,10 +69,17 @@ pub(crate) struct Entry {
     pub(crate) killed: bool,
     /// The ghost was stopped by SIGSTOP itself, not by a command.
     pub(crate) asleep: bool,
-    /// While it is stopped: one of its stand-ins was sent SIGCONT, so it runs on that node.
-    pub(crate) roused: bool,
+    /// Signals that stop or continue which the body was sent so far: the turn of the newest.
+    pub(crate) turns: u64,
+    /// The turn that what the node tells of stops must have reached to count: what is older will be followed by what the body has made of the
+    /// signals since. 0: any.
+    pub(crate) awaited: u64,
+    /// By node: the newest turn that came with a signal of its stand-in there.
+    pub(crate) heard: BTreeMap<NodeId, u64>,
     /// Stop commands given and not reported.
     pub(crate) stops: u32,
+    /// Of stop commands given before those: it was woken from them, and has not reported them.
+    pub(crate) woken: u32,
     /// On its node init or a stand-in is its parent: their waiting for it is not its parent's.
     pub(crate) left: bool,
     /// The parent has waited for the body.
@@ -110,8 +117,11 @@ impl Entry {
             stop_pending: false,
             killed: false,
             asleep: false,
-            roused: false,
+            turns: 0,
+            awaited: 0,
+            heard: BTreeMap::new(),
             stops: 0,
+            woken: 0,
             left: false,
             reaped: false,
             reaped_early: false,

@@ -94,7 +94,7 @@ fn kill_of_all_goes_by_permission() {
     let ask = |sender, sig| Event::KillAsked { node: N0, id: 1, sender: Pid(sender), target: KillTarget::All, sig };
     let effects = step(&mut space, ask(200, 15));
     let info = SigInfo::kill(Sig::TERM, Pid(200), 7);
-    let signal = Effect::Signal { node: N0, target: Pid(202), info, thread: None };
+    let signal = Effect::Signal { node: N0, target: Pid(202), info, thread: None, turn: None };
     assert_eq!(effects, [signal, Effect::KillDone { node: N0, id: 1, errno: 0 }]);
     assert_eq!(step(&mut space, ask(201, 0)), [Effect::KillDone { node: N0, id: 1, errno: 1 }]);
     assert_eq!(step(&mut running(&[7]), ask(200, 15)), [Effect::KillDone { node: N0, id: 1, errno: 3 }]);
@@ -156,7 +156,7 @@ fn several_copies_outlive_a_restart() {
         Event::NodeBack { node: N1, bodies, stand_ins: vec![Pid(300)], natives: vec![], subreapers: vec![] },
     );
     let term = SigInfo::kill(Sig::TERM, Pid(100), 0);
-    let signal = Effect::Signal { node: N1, target: Pid(302), info: term, thread: None };
+    let signal = Effect::Signal { node: N1, target: Pid(302), info: term, thread: None, turn: None };
     assert_eq!(step(&mut space, Event::Signalled { pid: Pid(300), info: term }), [signal]);
     body(&mut space, N1, exited(302, Exit::Killed { sig: Sig::TERM, core: false }));
     step(&mut space, Event::Gone { pid: Pid(302) });
@@ -278,14 +278,14 @@ fn fifteen_thousand_come_and_go_quickly() {
 #[test]
 fn a_stop_right_after_a_continue_reaches_the_body_too() {
     let mut space = running(&[0]);
-    body(&mut space, N0, BodyEvent::Stopped { pid: Pid(200), sig: Sig::TSTP });
+    body(&mut space, N0, BodyEvent::Stopped { pid: Pid(200), sig: Sig::TSTP, turn: None });
     let cont = SigInfo::kill(Sig::CONT, Pid(100), 0);
     step(&mut space, Event::Signalled { pid: Pid(200), info: cont });
     // The node has not told yet that the body goes on.
     let effects = step(&mut space, Event::Pending { pid: Pid(200), set: SigSet(Sig::STOP.bit()) });
     let sent = |e: &Effect| matches!(e, Effect::Signal { target: Pid(200), info, .. } if info.sig == Sig::STOP);
     assert!(effects.iter().any(sent), "{effects:?}");
-    body(&mut space, N0, BodyEvent::Continued { pid: Pid(200) });
-    let effects = body(&mut space, N0, BodyEvent::Stopped { pid: Pid(200), sig: Sig::STOP });
+    body(&mut space, N0, BodyEvent::Continued { pid: Pid(200), turn: Some(1) });
+    let effects = body(&mut space, N0, BodyEvent::Stopped { pid: Pid(200), sig: Sig::STOP, turn: Some(2) });
     assert!(space.get(Pid(200)).is_some_and(|v| v.stopped == Some(Sig::STOP)), "{effects:?}");
 }

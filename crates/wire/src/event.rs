@@ -84,17 +84,25 @@ pub enum BodyEvent {
         #[n(0)]
         pid: Pid,
     },
+    /// The process is stopped.
     #[n(6)]
     Stopped {
         #[n(0)]
         pid: Pid,
         #[n(1)]
         sig: Sig,
+        /// The newest [`ToNode::Signal`](crate::node::ToNode::Signal) with a turn that it had been given when this was seen.
+        #[n(2)]
+        turn: Option<u64>,
     },
+    /// The process is not stopped.
     #[n(7)]
     Continued {
         #[n(0)]
         pid: Pid,
+        /// As in [`BodyEvent::Stopped`].
+        #[n(1)]
+        turn: Option<u64>,
     },
     /// The body has ended; it may still be a zombie on the node.
     #[n(8)]
@@ -141,7 +149,7 @@ impl BodyEvent {
             | BodyEvent::Group { pid, .. }
             | BodyEvent::Session { pid }
             | BodyEvent::Stopped { pid, .. }
-            | BodyEvent::Continued { pid }
+            | BodyEvent::Continued { pid, .. }
             | BodyEvent::Exited { pid, .. }
             | BodyEvent::Reaped { pid }
             | BodyEvent::Adopted { pid, .. }

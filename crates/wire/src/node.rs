@@ -7,7 +7,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A range of PIDs a node may give to its own forks: `first ..= last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -133,6 +133,9 @@ pub enum ToFront {
         target: Pid,
         #[n(1)]
         info: SigInfo,
+        /// Numbers the signals that stop or continue; comes back in [`ToNode::Stopped`] and [`ToNode::Continued`].
+        #[n(2)]
+        turn: Option<u64>,
     },
     /// A body called kill or its like for something that is not on its node; answered by [`ToNode::KillDone`].
     #[n(5)]
@@ -252,6 +255,10 @@ pub enum ToNode {
         /// For tgkill: the thread, if not the whole process.
         #[n(2)]
         thread: Option<Pid>,
+        /// Numbers the signals to a body that stop or continue it. Each is answered by [`BodyEvent::Stopped`] or [`BodyEvent::Continued`] with this
+        /// turn or a later one.
+        #[n(3)]
+        turn: Option<u64>,
     },
     #[n(6)]
     KillDone {
@@ -280,18 +287,25 @@ pub enum ToNode {
         #[n(2)]
         usage: crate::event::Usage,
     },
-    /// The body of a process that stands on this node stopped.
+    /// The body of a process that stands on this node is stopped, and no signal that was sent to it can change that.
     #[n(9)]
     Stopped {
         #[n(0)]
         pid: Pid,
         #[n(1)]
         sig: vocab::Sig,
+        /// The newest [`ToFront::Signal`] with a turn that had come from this node for it.
+        #[n(2)]
+        turn: Option<u64>,
     },
+    /// The same of one that is not stopped.
     #[n(10)]
     Continued {
         #[n(0)]
         pid: Pid,
+        /// As in [`ToNode::Stopped`].
+        #[n(1)]
+        turn: Option<u64>,
     },
     #[n(11)]
     Lease(#[n(0)] Lease),

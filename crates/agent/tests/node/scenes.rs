@@ -30,7 +30,7 @@ pub(crate) const ALL: &[(&str, Scene)] = &[
 ];
 
 fn signal(front: &mut Front, target: i32, info: SigInfo) {
-    front.send(&ToNode::Signal { target: Pid(target), info, thread: None });
+    front.send(&ToNode::Signal { target: Pid(target), info, thread: None, turn: None });
 }
 
 fn a_program_starts_ends_and_is_reaped() {
@@ -91,11 +91,23 @@ fn a_signal_ends_stops_and_continues() {
     let mut front = Front::new("signal");
     front.shell(5001, "trap 'exit 7' USR1; sleep 1000 & while :; do wait; done");
     let child = front.child(5001);
-    for target in [5001, child.0] {
-        signal(&mut front, target, SigInfo::kill(Sig::STOP, Pid(5000), 0));
-        front.event("Stopped", |e| *e == BodyEvent::Stopped { pid: Pid(target), sig: Sig::STOP });
-        signal(&mut front, target, SigInfo::kill(Sig::CONT, Pid(4999), 0));
-        front.event("Continued", |e| *e == BodyEvent::Continued { pid: Pid(target) });
+    for pid in [Pid(5001), child] {
+        let give = |front: &mut Front, sig, sender, turn| {
+            let info = SigInfo::kill(sig, Pid(sender), 0);
+            front.send(&ToNode::Signal { target: pid, info, thread: None, turn });
+        };
+        let mut turns = 0;
+        for sender in [5000, 4999] {
+            turns += 2;
+            give(&mut front, Sig::STOP, sender, Some(turns - 1));
+            front.event("Stopped", |e| *e == BodyEvent::Stopped { pid, sig: Sig::STOP, turn: Some(turns - 1) });
+            give(&mut front, Sig::CONT, sender, Some(turns));
+            front.event("Continued", |e| *e == BodyEvent::Continued { pid, turn: Some(turns) });
+            // Every turn is answered, though nothing may have changed.
+            turns += 1;
+            give(&mut front, Sig::CONT, sender, Some(turns));
+            front.event("Continued again", |e| *e == BodyEvent::Continued { pid, turn: Some(turns) });
+        }
     }
     signal(&mut front, child.0, SigInfo { sig: Sig::KILL, code: SigInfo::SI_KERNEL, pid: Pid(0), uid: 0, value: 0 });
     // Its parent here may have waited for it before we could look: then nobody else needs to know how it ended.
@@ -156,7 +168,7 @@ fn a_stand_in_passes_signals_on() {
         });
         front.send(&ToNode::KillDone { id, errno: 0 });
         front.hear("Signal", |said| match said {
-            ToFront::Signal { target: t, info } if t.0 == target && info.sig == sig => Some(()),
+            ToFront::Signal { target: t, info, .. } if t.0 == target && info.sig == sig => Some(()),
             _ => None,
         });
     }

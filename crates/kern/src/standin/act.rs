@@ -193,7 +193,8 @@ unsafe fn die(slot: *mut Slot, sig: u64) -> i64 {
     }
 }
 
-/// Stops by `sig` and comes back after SIGCONT; in an orphaned group the kernel ignores all but SIGSTOP.
+/// Stops by `sig` and comes back after SIGCONT; in an orphaned group the kernel ignores all but SIGSTOP. EAGAIN, and no stop, when a signal is
+/// to be handed over or SIGCONT waits: that came after what is to stop it here, and a stop would take it back (linux: `prepare_signal`).
 // SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
     // SAFETY: the slot is the caller's own.
@@ -202,15 +203,27 @@ unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
         relay.before_stop();
     }
     disposition(sig, 0);
-    // SAFETY: signals to itself.
-    unsafe { send_self(sig) };
+    // SAFETY: the slot is the caller's own; the set is live and has 8 bytes; signals to itself.
+    let waits = unsafe {
+        let mut pending = 0u64;
+        raw::call(libc::SYS_rt_sigpending, [(&raw mut pending) as u64, 8, 0, 0, 0, 0]);
+        let waits = (&raw const (*slot).taken).read_volatile() != 0 || pending & 1 << (libc::SIGCONT - 1) != 0;
+        if !waits {
+            send_self(sig);
+        }
+        waits
+    };
     block(ALL & !(1 << (sig - 1)));
     block(ALL);
     disposition(sig, on_signal as *const () as u64);
     if let Some(relay) = relay {
         relay.after_stop();
     }
-    0
+    if waits {
+        EAGAIN
+    } else {
+        0
+    }
 }
 
 // SAFETY: (of a call) only a stand-in may do this to itself.

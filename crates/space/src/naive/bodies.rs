@@ -10,7 +10,7 @@ use vocab::{Creds, Exit, Ids, NodeId, Pid, Sig, SigInfo};
 #[derive(Clone, Debug)]
 pub(super) enum Order {
     Start { person: Person, fails: bool },
-    Signal { target: i32, info: SigInfo },
+    Signal { target: i32, info: SigInfo, turn: Option<u64> },
     Ended { target: i32, exit: Exit },
 }
 
@@ -24,6 +24,12 @@ pub(super) struct Bodies {
     pub(super) known_ends: BTreeSet<i32>,
     pub(super) asked: BTreeSet<(NodeId, u64)>,
     pub(super) last: i32,
+    /// Of bodies: the newest turn of a signal that they were given.
+    turns: BTreeMap<i32, u64>,
+    /// May have stopped or gone on, and nobody has looked yet.
+    pub(super) unlooked: BTreeSet<i32>,
+    /// What was told last.
+    seen: BTreeMap<i32, (bool, Option<u64>)>,
     /// Families and jobs span nodes. No node sees then what another one does at the same moment, so nobody makes sessions or takes
     /// orphans, where one global order would be needed to say what is right.
     pub(super) spans: bool,
@@ -42,6 +48,9 @@ impl Bodies {
             known_ends: BTreeSet::new(),
             asked: BTreeSet::new(),
             last: 1000,
+            turns: BTreeMap::new(),
+            unlooked: BTreeSet::new(),
+            seen: BTreeMap::new(),
             spans: false,
         }
     }
@@ -192,7 +201,7 @@ impl Bodies {
         let p = self.tree.procs[&n].clone();
         if p.blocked || p.node != node {
             // It is becoming a stand-in here.
-            let event = Event::StandInSignalled { node, target: pid(n), info };
+            let event = Event::StandInSignalled { node, target: pid(n), info, turn: None };
             self.told.entry(node).or_default().push_back(event);
             return;
         }
@@ -201,21 +210,45 @@ impl Bodies {
             (Sig::TERM, State::Run) => self.exit(n, Exit::Killed { sig: Sig::TERM, core: false }),
             (Sig::CONT, State::Stop(_)) => {
                 self.tree.at(n).state = State::Run;
-                self.tell(node, BodyEvent::Continued { pid: pid(n) });
+                self.unlooked.insert(n);
             }
             (sig, State::Run) if sig.stops() => {
                 self.tree.at(n).state = State::Stop(sig);
-                self.tell(node, BodyEvent::Stopped { pid: pid(n), sig });
+                self.unlooked.insert(n);
             }
             _ => {}
         }
+    }
+
+    /// The node looks at a body that may have stopped or gone on, late.
+    pub(super) fn look(&mut self, n: i32) {
+        self.unlooked.remove(&n);
+        let Some(p) = self.tree.procs.get(&n).filter(|p| !p.blocked && self.tree.alive(n)) else { return };
+        let (node, turn, stopped) = (p.node, self.turns.get(&n).copied(), p.state);
+        let seen = (stopped != State::Run, turn);
+        if self.seen.insert(n, seen).unwrap_or_default() == seen {
+            return;
+        }
+        self.tell(
+            node,
+            match stopped {
+                State::Stop(sig) => BodyEvent::Stopped { pid: pid(n), sig, turn },
+                _ => BodyEvent::Continued { pid: pid(n), turn },
+            },
+        );
     }
 
     /// The node does what it was told next.
     pub(super) fn obey(&mut self, node: NodeId) {
         let Some(order) = self.inbox.get_mut(&node).and_then(VecDeque::pop_front) else { return };
         match order {
-            Order::Signal { target, info } => self.signal(node, target, info),
+            Order::Signal { target, info, turn } => {
+                self.signal(node, target, info);
+                if let Some(turn) = turn {
+                    self.turns.insert(target, turn);
+                    self.unlooked.insert(target);
+                }
+            }
             Order::Ended { target, exit } => {
                 self.known_ends.insert(target);
                 if self.tree.procs.get(&target).is_some_and(|p| p.blocked) {

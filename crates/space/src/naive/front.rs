@@ -3,7 +3,10 @@
 use super::tree::{pid, State, Tree, INIT, SHELL};
 use crate::{Command, Event, KillTarget};
 use std::collections::{BTreeMap, VecDeque};
-use vocab::{Creds, Exit, Sig, SigInfo, SigSet};
+use vocab::{Creds, Exit, Pid, Sig, SigInfo, SigSet};
+
+/// The SIGCONT of Effect::Wake.
+const OURS: SigInfo = SigInfo { sig: Sig::CONT, code: 0, pid: Pid::NONE, uid: 0, value: 0 };
 
 #[derive(Debug, Default)]
 pub(super) struct Ghost {
@@ -16,7 +19,8 @@ pub(super) struct Ghost {
     /// It has stopped by command and has not reported that.
     stopping: bool,
     gate: Option<Exit>,
-    held_back: Vec<SigInfo>,
+    /// Pending signals, but SIGKILL and SIGSTOP.
+    waiting: Vec<SigInfo>,
 }
 
 #[derive(Debug)]
@@ -59,6 +63,9 @@ impl Front {
             Some(Command::Exit(code)) => return self.end(n, Exit::Code(code), gated),
             Some(Command::Die { sig, core }) => return self.end(n, Exit::Killed { sig, core }, gated),
             Some(Command::Stop(sig)) => {
+                if self.ghost(n).waiting.iter().any(|info| info.sig == Sig::CONT) {
+                    return self.report(n, Event::Done { pid: pid(n), result: Err(11) });
+                }
                 self.tree.at(n).state = State::Stop(sig);
                 self.ghost(n).stopping = true;
                 return;
@@ -156,42 +163,55 @@ impl Front {
             }
             Sig::STOP if stopped => {}
             Sig::STOP => {
+                self.ghost(n).waiting.retain(|other| other.sig != Sig::CONT);
                 self.ghost(n).stop_pending = true;
                 if !std::mem::replace(&mut self.ghost(n).interrupted, true) {
                     self.report(n, Event::Pending { pid: pid(n), set: SigSet(Sig::STOP.bit()) });
                 }
             }
-            Sig::CONT => {
-                self.ghost(n).stop_pending = false;
-                self.ghost(n).held_back.push(info);
-                self.wake(n);
-            }
+            Sig::CONT => self.cont(n, info),
             _ if stopped && info.sig.stops() => {}
-            _ => {
-                self.ghost(n).held_back.push(info);
-                self.hand_over(n);
-            }
+            _ => self.pend(n, info),
         }
     }
 
-    fn hand_over(&mut self, n: i32) {
-        let runs = self.tree.procs.get(&n).is_some_and(|p| p.state == State::Run);
-        let ghost = self.ghost(n);
-        if runs && !ghost.interrupted {
-            for info in std::mem::take(&mut ghost.held_back) {
-                ghost.reports.push_back(Event::Signalled { pid: pid(n), info });
-            }
+    /// One that is pending already is not queued again (the daemon's own is, being sent to the thread); a stop takes back SIGCONT, and SIGCONT
+    /// stops (linux: `prepare_signal`).
+    fn pend(&mut self, n: i32, info: SigInfo) {
+        let waiting = &mut self.ghost(n).waiting;
+        waiting.retain(|other| match info.sig {
+            Sig::CONT => !other.sig.stops(),
+            sig => !sig.stops() || other.sig != Sig::CONT,
+        });
+        if waiting.iter().all(|other| other.sig != info.sig || (*other == OURS) != (info == OURS)) {
+            waiting.push(info);
         }
     }
 
-    fn wake(&mut self, n: i32) {
+    fn cont(&mut self, n: i32, info: SigInfo) {
+        self.ghost(n).stop_pending = false;
+        self.pend(n, info);
         if let State::Stop(_) = self.tree.procs[&n].state {
             self.tree.at(n).state = State::Run;
             if std::mem::take(&mut self.ghost(n).stopping) {
                 self.report(n, Event::Done { pid: pid(n), result: Ok(0) });
             }
         }
-        self.hand_over(n);
+    }
+
+    pub(super) fn can_take(&self, n: i32) -> bool {
+        let Some(ghost) = self.ghosts.get(&n) else { return false };
+        let runs = self.tree.procs.get(&n).is_some_and(|p| p.state == State::Run);
+        runs && !ghost.interrupted && ghost.gate.is_none() && !ghost.waiting.is_empty()
+    }
+
+    /// The ghost takes the pending signal of the lowest number and hands it over. The daemon's own SIGCONT is not told.
+    pub(super) fn take(&mut self, n: i32) {
+        let waiting = &mut self.ghost(n).waiting;
+        waiting.sort_by_key(|info| std::cmp::Reverse(info.sig));
+        if let Some(info) = waiting.pop().filter(|info| *info != OURS) {
+            self.report(n, Event::Signalled { pid: pid(n), info });
+        }
     }
 
     /// Effect::Wake: also Stops that are still queued are over.
@@ -201,9 +221,8 @@ impl Front {
                 *command = None;
             }
         }
-        self.ghost(n).stop_pending = false;
         if self.tree.alive(n) && self.ghost(n).gate.is_none() {
-            self.wake(n);
+            self.cont(n, OURS);
         }
     }
 
@@ -221,8 +240,8 @@ impl Front {
             self.end(n, Exit::Killed { sig: Sig::KILL, core: false }, true);
         } else if std::mem::take(&mut ghost.stop_pending) {
             self.tree.at(n).state = State::Stop(Sig::STOP);
-        } else {
-            self.hand_over(n);
+        } else if ghost.waiting.iter().all(|info| info.sig != Sig::CONT || *info == OURS) {
+            self.report(n, Event::NotStopped { pid: pid(n) });
         }
     }
 

@@ -202,6 +202,10 @@ pub(crate) fn answers() -> Variants<Answer> {
     }
 }
 
+fn turn() -> impl Strategy<Value = Option<u64>> {
+    option::of(any::<u64>())
+}
+
 pub(crate) fn body_events() -> Variants<BodyEvent> {
     use BodyEvent as E;
     variants! {
@@ -211,8 +215,8 @@ pub(crate) fn body_events() -> Variants<BodyEvent> {
         Credentials => (pid(), creds()).prop_map(|(pid, creds)| E::Credentials { pid, creds }),
         Group => (pid(), pid()).prop_map(|(pid, pgid)| E::Group { pid, pgid }),
         Session => pid().prop_map(|pid| E::Session { pid }),
-        Stopped => (pid(), sig()).prop_map(|(pid, sig)| E::Stopped { pid, sig }),
-        Continued => pid().prop_map(|pid| E::Continued { pid }),
+        Stopped => (pid(), sig(), turn()).prop_map(|(pid, sig, turn)| E::Stopped { pid, sig, turn }),
+        Continued => (pid(), turn()).prop_map(|(pid, turn)| E::Continued { pid, turn }),
         Exited => (pid(), exit(), usage()).prop_map(|(pid, exit, usage)| E::Exited { pid, exit, usage }),
         Reaped => pid().prop_map(|pid| E::Reaped { pid }),
         Adopted => (pid(), pid()).prop_map(|(pid, ppid)| E::Adopted { pid, ppid }),
@@ -254,7 +258,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         Beat => (any::<u64>(), load()).prop_map(|(sent_us, load)| T::Beat { sent_us, load }),
         Events => (any::<u64>(), events).prop_map(|(batch, events)| T::Events { batch, events }),
         NotStarted => (pid(), fault(), any::<u8>()).prop_map(|(pid, fault, status)| T::NotStarted { pid, fault, status }),
-        Signal => (pid(), info()).prop_map(|(target, info)| T::Signal { target, info }),
+        Signal => (pid(), info(), turn()).prop_map(|(target, info, turn)| T::Signal { target, info, turn }),
         Kill => kill(),
         Ask => ask.prop_map(|(id, caller, ask)| T::Ask { id, caller, ask }),
         StandInGone => pid().prop_map(|pid| T::StandInGone { pid }),
@@ -281,7 +285,7 @@ fn welcome() -> impl Strategy<Value = ToNode> {
 pub(crate) fn to_node() -> Variants<ToNode> {
     use ToNode as T;
     let start = (person(), program(), vec(kin(), 0..4), channel());
-    let signal = (pid(), info(), option::of(pid()));
+    let signal = (pid(), info(), option::of(pid()), turn());
     let answer = (any::<u64>(), any_of(answers()), any::<bool>());
     variants! {
         Welcome => welcome(),
@@ -289,12 +293,12 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Beat => any::<u64>().prop_map(|sent_us| T::Beat { sent_us }),
         EventsDone => any::<u64>().prop_map(|batch| T::EventsDone { batch }),
         Start => start.prop_map(|(person, program, kin, channel)| T::Start { person, program, kin, channel }),
-        Signal => signal.prop_map(|(target, info, thread)| T::Signal { target, info, thread }),
+        Signal => signal.prop_map(|(target, info, thread, turn)| T::Signal { target, info, thread, turn }),
         KillDone => (any::<u64>(), any::<i32>()).prop_map(|(id, errno)| T::KillDone { id, errno }),
         Answer => answer.prop_map(|(id, answer, last)| T::Answer { id, answer, last }),
         Ended => (pid(), exit(), usage()).prop_map(|(pid, exit, usage)| T::Ended { pid, exit, usage }),
-        Stopped => (pid(), sig()).prop_map(|(pid, sig)| T::Stopped { pid, sig }),
-        Continued => pid().prop_map(|pid| T::Continued { pid }),
+        Stopped => (pid(), sig(), turn()).prop_map(|(pid, sig, turn)| T::Stopped { pid, sig, turn }),
+        Continued => (pid(), turn()).prop_map(|(pid, turn)| T::Continued { pid, turn }),
         Lease => lease().prop_map(T::Lease),
         Ps => any::<u64>().prop_map(|id| T::Ps { id }),
         StandIn => kin().prop_map(|kin| T::StandIn { kin }),

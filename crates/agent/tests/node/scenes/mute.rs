@@ -59,5 +59,6 @@ pub(crate) fn holds_up_nobody_else() {
         target: Pid(5001),
         info: vocab::SigInfo::kill(vocab::Sig::KILL, Pid(1), 0),
         thread: None,
+        turn: None,
     });
 }

@@ -1,0 +1,246 @@
+//! Stand-ins that stop and go on as their bodies do.
+//!
+//! | stance | what is known |
+//! |---|---|
+//! | Runs | |
+//! | Asleep | a SIGSTOP of its own has stopped it |
+//! | Stops | it was told to stop, and reports that when it runs again |
+//! | Wakes | it was told to stop, and gets SIGCONT until it reports that; then it stops once more if so said |
+//!
+//! The front end tells what the body is after the signals that it has had from here. When more are on their way it will tell again, so what is
+//! told before counts for nothing: a stand-in that somebody here has continued does not stop by what came before, nor the other way round.
+
+use crate::agent::Agent;
+use crate::stands::{Held, Stand};
+use ghost::Command;
+use kern::signal::send_to_main_thread;
+use tracing::debug;
+use vocab::{Pid, Sig, SigInfo};
+
+/// How often one is looked at that is to wake, in microseconds.
+const WAKE_US: u64 = 5_000;
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stance {
+    Runs,
+    Asleep,
+    Stops,
+    Wakes(Option<Sig>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Input {
+    /// Its body is stopped, or is not.
+    Body(Option<Sig>),
+    /// A stop that it was told is over; or did not come about, because SIGCONT was waiting for it.
+    Over,
+    NotDone(Sig),
+    /// Somebody's SIGCONT has woken it.
+    Woken,
+    /// A SIGSTOP of its own takes it.
+    Sleeps,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Act {
+    Nothing,
+    Stop(Sig),
+    Wake,
+}
+
+fn next(stance: Stance, input: Input) -> (Stance, Act) {
+    use Stance as S;
+    match (stance, input) {
+        (S::Runs, Input::Body(Some(sig))) => (S::Stops, Act::Stop(sig)),
+        (S::Asleep, Input::Body(None)) => (S::Runs, Act::Wake),
+        (S::Stops, Input::Body(None)) => (S::Wakes(None), Act::Wake),
+        (S::Wakes(_), Input::Body(stopped)) => (S::Wakes(stopped), Act::Nothing),
+        // Whose SIGCONT it was is not known. If it was somebody's, that is on its way to the body now.
+        (S::Stops, Input::NotDone(sig)) | (S::Wakes(Some(sig)), Input::Over | Input::NotDone(_)) => {
+            (S::Stops, Act::Stop(sig))
+        }
+        (S::Stops | S::Wakes(_), Input::Over | Input::NotDone(_)) => (S::Runs, Act::Nothing),
+        (S::Asleep, Input::Woken) => (S::Runs, Act::Nothing),
+        (S::Runs, Input::Sleeps) => (S::Asleep, Act::Nothing),
+        (same, _) => (same, Act::Nothing),
+    }
+}
+
+impl Stand {
+    /// Is it stopped, or will be?
+    pub(crate) fn runs(&self) -> bool {
+        self.stance == Stance::Runs
+    }
+}
+
+impl Agent {
+    fn turn_stance(&mut self, pid: Pid, input: Input) {
+        let Some(stand) = self.stands.get_mut(pid) else { return };
+        let (stance, act) = next(stand.stance, input);
+        stand.stance = stance;
+        match stance {
+            Stance::Wakes(_) => self.waking.insert(pid),
+            _ => self.waking.remove(&pid),
+        };
+        match act {
+            Act::Nothing => {}
+            Act::Stop(sig) => self.ghosts.command(pid, Command::Stop(sig)),
+            Act::Wake => wake(pid),
+        }
+    }
+
+    /// The body of a process that stands here is stopped, or (`None`) is not. `turn` as in [`wire::node::ToNode::Stopped`].
+    pub(crate) fn body_stopped(&mut self, pid: Pid, stopped: Option<Sig>, turn: Option<u64>) {
+        if self.adopting.stops(pid, stopped) {
+            return;
+        }
+        if self.stands.get(pid).is_some_and(|stand| turn >= stand.turn) {
+            self.mirror(pid, stopped);
+        }
+    }
+
+    /// Lets a stand-in be as its body.
+    pub(crate) fn mirror(&mut self, pid: Pid, stopped: Option<Sig>) {
+        let Some(stand) = self.stands.get_mut(pid) else { return };
+        stand.body_stopped = stopped.is_some();
+        let (held, told) = (stand.held, matches!(stand.stance, Stance::Stops));
+        if matches!(held, Held::Killed | Held::Dying) {
+            return;
+        }
+        if stopped.is_some() {
+            self.sends_no_more(pid);
+        }
+        if (stopped.is_none() || held == Held::Caught) && told {
+            self.take_back_stop(pid);
+        }
+        if held == Held::Caught {
+            self.held(pid, Held::Free);
+            if stopped.is_none() {
+                wake(pid);
+            }
+            let runs_on = self.ghosts.interrupt(pid);
+            if stopped.is_some() && !runs_on {
+                return self.turn_stance(pid, Input::Sleeps);
+            }
+        }
+        self.turn_stance(pid, Input::Body(stopped));
+    }
+
+    fn take_back_stop(&mut self, pid: Pid) {
+        if self.ghosts.take_back(pid, |command| matches!(command, Command::Stop(_))) {
+            self.turn_stance(pid, Input::Over);
+        }
+    }
+
+    /// A stand-in reports the stop that it was told: it runs again, or has not stopped.
+    pub(crate) fn stop_reported(&mut self, pid: Pid, sig: Sig, ret: i64) {
+        self.turn_stance(pid, if ret == -EAGAIN { Input::NotDone(sig) } else { Input::Over });
+    }
+
+    /// It must obey whatever it was told before. (Its parent may be told that it goes on.)
+    pub(crate) fn rouse(&mut self, pid: Pid) {
+        if self.stands.get(pid).is_some_and(|stand| stand.stance == Stance::Stops) {
+            self.take_back_stop(pid);
+        }
+        self.turn_stance(pid, Input::Body(None));
+    }
+
+    /// SIGSTOP waits for it, or has taken it: its body is to stop. It ran until then.
+    pub(crate) fn stops_itself(&mut self, pid: Pid, taken: bool) {
+        self.turn_stance(pid, if taken { Input::Sleeps } else { Input::Woken });
+        self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0));
+    }
+
+    /// It hands over a signal that stops or continues: so it runs.
+    pub(crate) fn ran(&mut self, pid: Pid, sig: Sig) {
+        self.turn_stance(pid, Input::Woken);
+        let Some(stand) = self.stands.get_mut(pid) else { return };
+        if std::mem::take(&mut stand.body_stopped) && sig != Sig::CONT && stand.runs() {
+            // It was stopped. The SIGCONT that has woken it was discarded by this one (linux: `prepare_signal`).
+            self.signalled(pid, &SigInfo::kill(Sig::CONT, Pid::NONE, 0));
+        }
+    }
+
+    /// Those that were to wake, and had not stopped yet then.
+    pub(crate) fn wake_late(&mut self, now: u64) {
+        if self.waking.is_empty() || now < self.wake_us {
+            return;
+        }
+        self.wake_us = now + WAKE_US;
+        self.waking.retain(|pid| self.stands.has(*pid));
+        for pid in &self.waking {
+            if kern::pending::read(*pid).is_some_and(|now| now.state == b'T') {
+                wake(*pid);
+            }
+        }
+    }
+
+    /// When [`Agent::wake_late`] has something to do next.
+    pub(crate) fn wake_at(&self) -> Option<u64> {
+        (!self.waking.is_empty()).then_some(self.wake_us)
+    }
+
+    /// On a new link: what was sent on the old one may be lost, and is not answered then.
+    pub(crate) fn stops_again(&mut self) {
+        for pid in self.stands.pids() {
+            let Some(stand) = self.stands.get_mut(pid) else { continue };
+            stand.turn = None;
+            if stand.held == Held::Caught {
+                self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0));
+            }
+        }
+    }
+}
+
+/// To the thread: a SIGCONT of somebody else that waits for the process is not taken for ours.
+fn wake(pid: Pid) {
+    if let Err(errno) = send_to_main_thread(pid, Sig::CONT) {
+        debug!(%pid, errno, "a stand-in cannot be continued");
+    }
+}
+
+const EAGAIN: i64 = 11;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STANCES: [Stance; 5] =
+        [Stance::Runs, Stance::Asleep, Stance::Stops, Stance::Wakes(None), Stance::Wakes(Some(Sig::TSTP))];
+    const STOP: Input = Input::Body(Some(Sig::STOP));
+    const GO: Input = Input::Body(None);
+
+    #[test]
+    fn it_ends_up_as_its_body_is_whatever_it_was() {
+        for stance in STANCES {
+            let (stopped, _) = next(stance, STOP);
+            let stopped = if matches!(stopped, Stance::Wakes(_)) { next(stopped, Input::Over).0 } else { stopped };
+            assert!(matches!(stopped, Stance::Stops | Stance::Asleep), "{stance:?}");
+            let (runs, _) = next(stance, GO);
+            assert!(matches!(runs, Stance::Runs | Stance::Wakes(None)), "{stance:?}");
+            assert_eq!(next(next(runs, Input::Over).0, Input::Over), (Stance::Runs, Act::Nothing), "{stance:?}");
+        }
+    }
+
+    #[test]
+    fn one_stop_is_under_way_at_a_time() {
+        for stance in STANCES {
+            for input in [STOP, GO, Input::Over, Input::NotDone(Sig::STOP), Input::Woken, Input::Sleeps] {
+                let (after, act) = next(stance, input);
+                let given = matches!(act, Act::Stop(_));
+                let reported = matches!(input, Input::Over | Input::NotDone(_));
+                assert!(!given || after == Stance::Stops, "{stance:?} {input:?}");
+                assert!(!given || stance == Stance::Runs || reported, "{stance:?} {input:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_woken_only_when_it_is_stopped_or_will_be() {
+        for stance in STANCES {
+            let wakes = next(stance, GO).1 == Act::Wake;
+            assert_eq!(wakes, matches!(stance, Stance::Asleep | Stance::Stops), "{stance:?}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Whether bodies are stopped, and what of that is told.
+//!
+//! A look at /proc tells: it is made in the thread that gives bodies their signals, so what it says holds after the newest of them. What a wait
+//! says may be older than that, so a wait only leads to a look.
+
+use crate::agent::Agent;
+use crate::checks::What;
+use kern::clock::monotonic_us;
+use std::collections::HashMap;
+use vocab::{Pid, Sig};
+use wire::event::BodyEvent;
+
+/// So many bodies that were told as stopped are looked at again with each beat.
+const LOOKS: usize = 32;
+
+/// What was told of one body.
+#[derive(Clone, Copy, Default, Debug)]
+struct Seen {
+    /// Of the newest signal that it was given and that stops or continues.
+    turn: Option<u64>,
+    /// That one stops, and has not yet been seen to.
+    to_stop: bool,
+    /// By what it is stopped, as far as that is known.
+    by: Option<Sig>,
+    /// Stopped or not, and after which turn.
+    told: (bool, Option<u64>),
+}
+
+/// What a look has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Runs,
+    /// By this signal; `None` when its parent has waited for that already (linux: `wait_task_stopped` clears it).
+    Stopped(Option<Sig>),
+}
+
+/// Bodies that were stopped or continued, or that were sent a signal that does.
+#[derive(Default, Debug)]
+pub(crate) struct Stopping {
+    table: HashMap<Pid, Seen>,
+    /// Up to which number those that are stopped have been looked at in this round.
+    looked_at: Pid,
+}
+
+impl Stopping {
+    pub(crate) fn forget(&mut self, pid: Pid) {
+        self.table.remove(&pid);
+    }
+
+    /// A body was given `sig`.
+    fn given(&mut self, pid: Pid, sig: Sig, turn: Option<u64>) {
+        let seen = self.table.entry(pid).or_default();
+        (seen.turn, seen.to_stop) = (turn.or(seen.turn), sig.stops());
+    }
+
+    /// A wait says by what it is stopped. From then on /proc does not.
+    fn stopped_by(&mut self, pid: Pid, sig: Sig) {
+        self.table.entry(pid).or_default().by = Some(sig);
+    }
+
+    /// What is to be told of a body that is in this state. While there may be more to know it is waited for, unless this is the `last` look: by what
+    /// it is stopped, where a wait of ours (`waited`) has that or will; and a stop that has been given, and may be taken back, or not stop
+    /// this process.
+    fn found(&mut self, pid: Pid, state: State, waited: bool, last: bool) -> Option<BodyEvent> {
+        let seen = self.table.entry(pid).or_default();
+        match state {
+            State::Runs if seen.to_stop && !last => return None,
+            State::Runs => seen.by = None,
+            State::Stopped(sig) => seen.by = sig.or(seen.by),
+        }
+        let stopped = matches!(state, State::Stopped(_));
+        if stopped && seen.by.is_none() && waited && !last {
+            return None;
+        }
+        seen.to_stop = false;
+        let (turn, now) = (seen.turn, (stopped, seen.turn));
+        if std::mem::replace(&mut seen.told, now) == now {
+            return None;
+        }
+        Some(match stopped {
+            true => BodyEvent::Stopped { pid, sig: seen.by.unwrap_or(Sig::STOP), turn },
+            false => BodyEvent::Continued { pid, turn },
+        })
+    }
+
+    /// The next few that were told as stopped.
+    fn next_stopped(&mut self) -> Vec<Pid> {
+        let last = self.looked_at;
+        let stopped = self.table.iter().filter(|(pid, seen)| seen.told.0 && **pid > last);
+        let mut next: Vec<Pid> = stopped.map(|(pid, _)| *pid).collect();
+        self.looked_at = Pid::NONE;
+        if next.len() > LOOKS {
+            next.select_nth_unstable(LOOKS);
+            next.truncate(LOOKS);
+            self.looked_at = next.iter().copied().max().unwrap_or(Pid::NONE);
+        }
+        next
+    }
+}
+
+impl Agent {
+    /// A body was given a signal; its state is looked at if that may have changed it.
+    pub(crate) fn given(&mut self, pid: Pid, sig: Sig, turn: Option<u64>) {
+        if sig.stops() || sig == Sig::CONT {
+            self.stopping.given(pid, sig, turn);
+            self.checks.add(pid, What::State, monotonic_us());
+        }
+    }
+
+    /// Looks whether a body is stopped, and tells. `false` when there is nothing to tell, as yet.
+    pub(crate) fn look_at_state(&mut self, pid: Pid, last: bool) -> bool {
+        let stat = self.proc.stat(pid).ok().filter(|_| self.bodies.has(pid));
+        let Some(stat) = stat else {
+            self.stopping.forget(pid);
+            return true;
+        };
+        // For a stopped process /proc has the signal where it later has the status (do_task_stat).
+        let sig = u8::try_from(stat.exit_status).ok().and_then(Sig::new);
+        self.state_is(pid, if stat.state == b'T' { State::Stopped(sig) } else { State::Runs }, last)
+    }
+
+    /// A wait of ours says that a body has stopped, or has gone on.
+    pub(crate) fn waited_stop(&mut self, pid: Pid, stopped: Option<Sig>) {
+        if let Some(sig) = stopped {
+            self.stopping.stopped_by(pid, sig);
+        }
+        // When its first thread has ended, /proc says only that.
+        if self.proc.stat(pid).is_ok_and(|stat| stat.state == b'Z') {
+            self.state_is(pid, stopped.map_or(State::Runs, |sig| State::Stopped(Some(sig))), true);
+        } else {
+            self.look_at_state(pid, false);
+        }
+    }
+
+    fn state_is(&mut self, pid: Pid, state: State, last: bool) -> bool {
+        let event = self.stopping.found(pid, state, self.waited_by_us(pid), last);
+        let told = event.is_some();
+        if let Some(event) = event {
+            self.pace.hurry();
+            self.events.push(event);
+        }
+        told
+    }
+
+    /// With each beat: somebody may have continued those, and no tracepoint tells when their parent does not want to know.
+    pub(crate) fn look_at_stopped(&mut self) {
+        for pid in self.stopping.next_stopped() {
+            self.look_at_state(pid, false);
+        }
+    }
+
+    /// On a new link: what was told on the old one may be lost.
+    pub(crate) fn tell_states_again(&mut self) {
+        for pid in self.stopping.table.keys().copied().collect::<Vec<_>>() {
+            if let Some(seen) = self.stopping.table.get_mut(&pid) {
+                // Neither that turn nor none.
+                seen.told.1 = Some(u64::MAX);
+            }
+            self.look_at_state(pid, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: Pid = Pid(7);
+    const STOPPED: State = State::Stopped(Some(Sig::TSTP));
+
+    fn stopped(turn: Option<u64>) -> Option<BodyEvent> {
+        Some(BodyEvent::Stopped { pid: P, sig: Sig::TSTP, turn })
+    }
+
+    fn runs(turn: Option<u64>) -> Option<BodyEvent> {
+        Some(BodyEvent::Continued { pid: P, turn })
+    }
+
+    #[test]
+    fn each_state_is_told_once() {
+        let mut stopping = Stopping::default();
+        let mut found = |state| stopping.found(P, state, false, false);
+        let all = [State::Runs, STOPPED, STOPPED, State::Runs, State::Runs].map(&mut found);
+        assert_eq!(all, [None, stopped(None), None, runs(None), None]);
+    }
+
+    #[test]
+    fn every_turn_is_answered_and_a_stop_that_is_to_come_is_waited_for() {
+        let mut stopping = Stopping::default();
+        let mut given = |sig, turn, state, last| {
+            stopping.given(P, sig, Some(turn));
+            stopping.found(P, state, false, last)
+        };
+        assert_eq!(given(Sig::TSTP, 1, State::Runs, false), None);
+        assert_eq!(given(Sig::TSTP, 2, STOPPED, false), stopped(Some(2)));
+        // One more, which changes nothing.
+        assert_eq!(given(Sig::TSTP, 3, STOPPED, false), stopped(Some(3)));
+        assert_eq!(given(Sig::CONT, 4, State::Runs, false), runs(Some(4)));
+        // One that it handles.
+        assert_eq!(given(Sig::TSTP, 5, State::Runs, true), runs(Some(5)));
+    }
+
+    #[test]
+    fn the_signal_is_known_before_it_is_told_where_somebody_will_say_it() {
+        let mut stopping = Stopping::default();
+        assert_eq!(stopping.found(P, State::Stopped(None), true, false), None);
+        stopping.stopped_by(P, Sig::TSTP);
+        assert_eq!(stopping.found(P, State::Stopped(None), true, false), stopped(None));
+        assert_eq!(stopping.found(P, State::Runs, true, false), runs(None));
+        let unknown = Some(BodyEvent::Stopped { pid: P, sig: Sig::STOP, turn: None });
+        assert_eq!(stopping.found(P, State::Stopped(None), false, false), unknown);
+    }
+
+    #[test]
+    fn all_that_are_stopped_get_their_turn() {
+        let mut stopping = Stopping::default();
+        for pid in 1..=LOOKS as i32 + 3 {
+            stopping.found(Pid(pid), STOPPED, false, false);
+        }
+        stopping.found(Pid(900), STOPPED, false, false);
+        stopping.found(Pid(900), State::Runs, false, false);
+        let rounds: Vec<usize> = (0..3).map(|_| stopping.next_stopped().len()).collect();
+        assert_eq!(rounds, [LOOKS, 3, LOOKS]);
+    }
+}
