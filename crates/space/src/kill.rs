@@ -40,6 +40,9 @@ impl Space {
 
     /// The sender's ghost does it, so the kernel of the front end decides and the receiver sees the sender.
     fn kill_process(&mut self, node: NodeId, id: u64, sender: Pid, pid: Pid, info: Option<SigInfo>) -> Option<i32> {
+        if let Some(info) = info.filter(|info| info.sig == Sig::CONT && self.is_to_be_woken(pid)) {
+            return Some(self.cont_stopped(sender, pid, info));
+        }
         let mut after = Vec::new();
         if let Some(target) = self.table.get(pid) {
             after.extend(target.clone);
@@ -52,6 +55,25 @@ impl Space {
             Some(_) => None,
             None => Some(ESRCH),
         }
+    }
+
+    /// Is its ghost stopped as its body is, or about to?
+    fn is_to_be_woken(&self, pid: Pid) -> bool {
+        let stopped = |e: &Entry| matches!(e.body, Body::Stopped(_)) && e.ghost_stops() && !e.stop_pending;
+        self.table.get(pid).is_some_and(stopped)
+    }
+
+    /// Who has seen on a node that it is stopped may be ahead of its ghost here. That would discard the SIGCONT when it stops (linux:
+    /// `prepare_signal`), so it gets ours, and the body theirs.
+    fn cont_stopped(&mut self, sender: Pid, pid: Pid, info: SigInfo) -> i32 {
+        let (Some(from), Some(target)) = (self.table.get(sender), self.table.get(pid)) else { return ESRCH };
+        if !may_signal(from, target, Some(info.sig)) {
+            return EPERM;
+        }
+        self.drop_stops(pid);
+        self.wake(pid);
+        self.deliver(pid, info);
+        0
     }
 
     /// Threads have no ghosts: straight to the body's node, or by the kernel for a process of the front end.

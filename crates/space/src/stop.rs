@@ -18,7 +18,7 @@ impl Entry {
     }
 
     /// Is its ghost stopped, or will be?
-    fn ghost_stops(&self) -> bool {
+    pub(crate) fn ghost_stops(&self) -> bool {
         self.asleep || self.stops > 0 || self.queue.iter().any(|s| s.act.what() == Some(What::Stop))
     }
 }

@@ -187,7 +187,7 @@ fn a_child_from_before_its_parent_was_the_parent_of_copies_is_none_of_them() {
     step(&mut space, Event::Held { pid: Pid(301) });
     body(&mut space, N0, BodyEvent::Started { pid: Pid(301) });
     let term = SigInfo::kill(Sig::TERM, Pid(100), 0);
-    let signal = Effect::Signal { node: N0, target: Pid(301), info: term, thread: None };
+    let signal = Effect::Signal { node: N0, target: Pid(301), info: term, thread: None, turn: None };
     assert_eq!(step(&mut space, Event::Signalled { pid: Pid(300), info: term }), [signal]);
     let ends = body(&mut space, N1, exited(299, Exit::Code(9)));
     assert!(!ends.iter().any(|effect| matches!(effect, Effect::Ghost { pid: Pid(300), .. })), "{ends:?}");
