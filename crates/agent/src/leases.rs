@@ -11,6 +11,8 @@ pub(crate) enum Step {
     Ask,
     /// Let the next fork take the first free number from here on.
     Move(Pid),
+    /// The last move may be lost: make it again if the next fork would not take a number of the current range.
+    Check,
     /// The range ends soon, and there is no other: look which numbers are free again ([`Leases::turn`]).
     Turn,
 }
@@ -21,6 +23,8 @@ pub(crate) struct Leases {
     all: Vec<Lease>,
     /// The one that the cursor is in.
     current: usize,
+    /// The newest number given out there.
+    newest: Option<Pid>,
     asked: bool,
 }
 
@@ -58,7 +62,7 @@ impl Leases {
                 None
             }
             None => {
-                self.current = 0;
+                self.enter(0);
                 self.start()
             }
         }
@@ -72,22 +76,37 @@ impl Leases {
         }
     }
 
-    /// Where the cursor begins.
+    /// Where the cursor begins, or goes on: numbers that were given out just now are not to come again so soon.
     pub(crate) fn start(&self) -> Option<Pid> {
-        self.all.get(self.current).map(|lease| lease.first)
+        let lease = self.all.get(self.current)?;
+        Some(self.newest.map_or(lease.first, |newest| Pid(newest.0 + 1)))
     }
 
-    /// The kernel has given out `number` by itself. Numbers outside of the current range change nothing.
+    /// Does the number after `last` belong to the current range?
+    pub(crate) fn goes_on_after(&self, last: Pid) -> bool {
+        self.all.get(self.current).is_some_and(|lease| lease.has(Pid(last.0 + 1)))
+    }
+
+    fn enter(&mut self, current: usize) {
+        self.current = current;
+        self.newest = None;
+    }
+
+    /// The kernel has given out `number` by itself. One at the end of another range was given out before the cursor was moved, or the move
+    /// is lost ([`kern::proc::set_last_pid`]). Other numbers outside of the current range change nothing.
     pub(crate) fn given(&mut self, number: Pid) -> Step {
         let Some(&lease) = self.all.get(self.current) else { return Step::Nothing };
+        let ends = |lease: &Lease| lease.has(number) && lease.last.0 - number.0 < margin(*lease);
         if !lease.has(number) {
-            return Step::Nothing;
+            return if self.all.iter().any(ends) { Step::Check } else { Step::Nothing };
         }
-        if lease.last.0 - number.0 < margin(lease) {
+        self.newest = self.newest.max(Some(number));
+        if ends(&lease) {
             return match self.all.get(self.current + 1) {
                 Some(next) => {
-                    self.current += 1;
-                    Step::Move(next.first)
+                    let first = next.first;
+                    self.enter(self.current + 1);
+                    Step::Move(first)
                 }
                 None => Step::Turn,
             };
@@ -109,7 +128,7 @@ impl Leases {
             return None;
         }
         let first = lease.first;
-        self.current = at;
+        self.enter(at);
         Some(first)
     }
 }
@@ -134,7 +153,11 @@ mod tests {
         leases.add(lease(5000, 5999));
         assert_eq!(leases.given(Pid(1600)), Step::Nothing);
         assert_eq!(leases.given(Pid(1751)), Step::Move(Pid(5000)));
-        assert_eq!(leases.given(Pid(1752)), Step::Nothing, "given out before the cursor was moved");
+        assert_eq!(leases.given(Pid(1700)), Step::Nothing);
+        assert_eq!(leases.given(Pid(1752)), Step::Check, "given out before the cursor was moved, or the move is lost");
+        assert!(leases.goes_on_after(Pid(4999)) && !leases.goes_on_after(Pid(1753)));
+        assert_eq!(leases.given(Pid(5003)), Step::Nothing);
+        assert_eq!(leases.start(), Some(Pid(5004)), "5000 may have ended and is not to come again at once");
         assert_eq!(leases.given(Pid(5500)), Step::Ask);
         assert!(leases.has(Pid(1000)) && leases.has(Pid(5999)) && !leases.has(Pid(6000)));
     }

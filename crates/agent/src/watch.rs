@@ -51,6 +51,7 @@ impl Agent {
         if !self.leases.has(tid) && !self.leases.all().is_empty() {
             error!(%tid, %forker, "watch: a fork took a number that is not this node's; killed");
             self.kill_at_once(pid);
+            self.check_cursor();
         }
         if tid != pid {
             return;
@@ -86,6 +87,7 @@ impl Agent {
             Step::Nothing => {}
             Step::Ask => self.uplink.send(&ToFront::LeaseWanted),
             Step::Move(first) => self.move_cursor(first),
+            Step::Check => self.check_cursor(),
             Step::Turn => self.turn_leases(),
         }
     }
@@ -94,6 +96,14 @@ impl Agent {
         match proc::set_last_pid(&self.proc, Pid(first.0 - 1)) {
             Ok(()) => info!(%first, "leases: next numbers"),
             Err(fault) => error!(%fault, "leases: the next numbers cannot be set"),
+        }
+    }
+
+    /// A move of the cursor may be lost to a fork at the same moment; that fork's record leads here.
+    fn check_cursor(&mut self) {
+        let lost = proc::last_pid(&self.proc).is_ok_and(|last| !self.leases.goes_on_after(last));
+        if let (true, Some(first)) = (lost, self.leases.start()) {
+            self.move_cursor(first);
         }
     }
 
