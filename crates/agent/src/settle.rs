@@ -3,6 +3,7 @@
 use crate::agent::{Agent, Token};
 use crate::bodies::Life;
 use crate::checks::What;
+use crate::errno::ESRCH;
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
 use kern::proc::Stat;
@@ -115,6 +116,9 @@ impl Agent {
             return self.settle_stand_in(pid);
         }
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
+            if !self.handles.contains_key(&pid) && !self.waited_by_us(pid) && self.proc.stat(pid).is_err() {
+                self.reaped(pid);
+            }
             return;
         }
         if !self.parent_lives(pid) && kern::wait::is_child(pid) {
@@ -194,6 +198,11 @@ impl Agent {
                     let added = self.poller.add(fd.as_fd(), token, interest);
                     self.handles.insert(pid, fd);
                     added
+                }
+                // Its parent has waited for it since the look that found it ended: nothing more tells of that.
+                Err(ESRCH) if self.bodies.get(pid).is_some_and(|body| body.life == Life::Ended) => {
+                    self.reaped(pid);
+                    Ok(())
                 }
                 Err(_) => {
                     self.leaving.insert(pid); // gone in between: told by the next look
