@@ -276,7 +276,8 @@ pub(crate) fn read_on(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> std::result::Res
 /// Moves the PID cursor of the caller's own PID namespace: its next fork takes the first free number above `last`.
 ///
 /// The move may be lost: the kernel sets the cursor without the lock of alloc_pid (linux: `pid_ns_ctl_handler`, `idr_set_cursor`), and a fork
-/// that is under way on another processor puts it behind its own number afterwards (`idr_alloc_cyclic`). Only the numbers given out later tell.
+/// that is under way on another processor puts it behind its own number afterwards (`idr_alloc_cyclic`; tests/prog/odd_last_pid.c). Only the numbers
+/// given out later tell.
 ///
 /// # Errors
 /// `Sys` without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE over the namespace.
