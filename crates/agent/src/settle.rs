@@ -116,8 +116,9 @@ impl Agent {
             return self.settle_stand_in(pid);
         }
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
-            if !self.handles.contains_key(&pid) && !self.waited_by_us(pid) && self.proc.stat(pid).is_err() {
-                self.reaped(pid);
+            // There was no descriptor to have for the handle that tells when it is waited for.
+            if !self.handles.contains_key(&pid) && !self.waited_by_us(pid) {
+                self.handle(pid, Interest::empty());
             }
             return;
         }
