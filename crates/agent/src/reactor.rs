@@ -6,7 +6,7 @@ use kern::epoll::{Interest, Ready};
 use std::os::fd::AsFd;
 use vocab::{Fault, Result};
 
-/// Stand-ins that were answered and are not back are looked after this often, in microseconds.
+/// Stand-ins that were answered and are not back are looked after at most this often, in microseconds.
 const LOOK_AFTER_US: u64 = 5_000;
 
 impl Agent {
@@ -56,7 +56,7 @@ impl Agent {
     }
 
     fn due(&mut self) -> Result<()> {
-        if self.ghosts.late() {
+        if self.ghosts.late_at().is_some_and(|due| due <= monotonic_us()) {
             self.serve_ghosts()?;
         }
         self.look_again();
@@ -143,7 +143,7 @@ impl Agent {
             self.let_go_at(),
             self.usages.due_us(),
             self.ghosts.acknowledge_at(),
-            self.ghosts.late().then_some(now + LOOK_AFTER_US),
+            self.ghosts.late_at().map(|due| due.max(now + LOOK_AFTER_US)),
             self.pace.look_us(),
             self.has_news().then(|| self.pace.tell_us()),
         ];

@@ -32,9 +32,7 @@ impl Agent {
     pub(crate) fn serve_ghosts(&mut self) -> vocab::Result<()> {
         let mut happened = std::mem::take(&mut self.happened);
         self.ghosts.read(TURN, &mut happened)?;
-        if self.ghosts.late() {
-            self.ghosts.look_after(monotonic_us(), &mut happened);
-        }
+        self.ghosts.look_after(monotonic_us(), &mut happened);
         for one in happened.drain(..) {
             self.happened_to(one);
         }

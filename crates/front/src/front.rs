@@ -198,7 +198,8 @@ impl Front {
         for connection in self.connections.values() {
             until = until.min(connection.deadline_us().unwrap_or(until));
         }
-        if self.ghosts.late() || self.reports.waking() {
+        until = until.min(self.ghosts.late_at().map_or(until, |due| due.max(now + LATE_US)));
+        if self.reports.waking() {
             until = until.min(now + LATE_US);
         }
         until.saturating_sub(now)

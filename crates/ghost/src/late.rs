@@ -1,38 +1,144 @@
-//! Stand-ins that were answered and do not come back: SIGSTOP took them on the way.
+//! Stand-ins that were answered, or made, and do not come to hold: SIGSTOP took them on the way.
 
 use crate::command::Command;
 use crate::life::State;
-use crate::table::{Ghosts, Happened};
+use crate::table::{Ghost, Ghosts, Happened};
+use std::collections::BTreeSet;
+use vocab::Pid;
 
 /// A stand-in that was answered and is not back after this many microseconds may have stopped without telling.
 const LATE_US: u64 = 5_000;
+/// One that is still away is looked at again when it has been away twice as long, but after this many microseconds at the latest.
+const PATIENCE_US: u64 = 500_000;
 /// So many are looked at in one go. When thousands are late the machine is busy, and most of them are back by the time it is their turn.
 const LOOKS: usize = 32;
 
+/// Who is to be looked at when (monotonic, in microseconds), and since when it has been away.
+#[derive(Debug, Default)]
+pub(crate) struct Late(BTreeSet<(u64, Pid, u64)>);
+
+impl Late {
+    /// `pid` is away since `now_us`.
+    pub(crate) fn went(&mut self, pid: Pid, now_us: u64) {
+        self.0.insert((now_us + LATE_US, pid, now_us));
+    }
+
+    fn still_away(&mut self, pid: Pid, since_us: u64, now_us: u64) {
+        self.0.insert((now_us + now_us.saturating_sub(since_us).clamp(LATE_US, PATIENCE_US), pid, since_us));
+    }
+
+    fn next_due(&mut self, now_us: u64) -> Option<(Pid, u64)> {
+        let (due, ..) = self.0.first()?;
+        (*due <= now_us).then(|| self.0.pop_first())?.map(|(_, pid, since_us)| (pid, since_us))
+    }
+}
+
 impl Ghosts {
-    /// Looks after stand-ins that were answered and have not come back; to be called every few milliseconds while
-    /// [`Ghosts::late`] says so.
+    /// Looks after stand-ins that were answered, or made, and do not hold yet; to be called at [`Ghosts::late_at`], or up to a few
+    /// milliseconds later, so that many are looked after at once.
     pub fn look_after(&mut self, now_us: u64, happened: &mut Vec<Happened>) {
         let mut looks = 0;
-        while let Some(&(since, pid)) = self.late.front() {
-            if now_us < since + LATE_US || looks == LOOKS {
-                return;
-            }
-            self.late.pop_front();
-            let Some(ghost) = self.ghosts.get(&pid) else { continue };
-            let told = matches!(ghost.working, Some((_, Command::Stop(_), _)));
-            if ghost.state != State::Away || ghost.away_since_us != since || told {
-                continue;
-            }
+        while looks < LOOKS {
+            let Some((pid, since_us)) = self.late.next_due(now_us) else { return };
+            let Some(ghost) = self.ghosts.get_mut(&pid).filter(|ghost| ghost.is_late(since_us)) else { continue };
             looks += 1;
-            if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
-                happened.push(Happened::StoppedItself { pid });
+            match kern::pending::read(pid).map(|p| p.state) {
+                Some(b'T') => {
+                    if std::mem::replace(&mut ghost.state, State::Away) == State::Coming {
+                        happened.push(Happened::Held { pid });
+                    }
+                    happened.push(Happened::StoppedItself { pid });
+                }
+                None | Some(b'Z' | b'X') => {}
+                _ => self.late.still_away(pid, since_us, now_us),
             }
         }
     }
 
-    /// Is anybody away whom [`Ghosts::look_after`] should look for?
-    pub fn late(&self) -> bool {
-        !self.late.is_empty()
+    /// When [`Ghosts::look_after`] has something to do next (monotonic, in microseconds).
+    pub fn late_at(&self) -> Option<u64> {
+        self.late.0.first().map(|(due_us, ..)| *due_us)
+    }
+}
+
+impl Ghost {
+    /// Is it away since then, and not because it was told to stop?
+    fn is_late(&self, since_us: u64) -> bool {
+        let told = matches!(self.working, Some((_, Command::Stop(_), _)));
+        matches!(self.state, State::Coming | State::Away) && self.away_since_us == since_us && !told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kern::standin::Hold;
+    use std::process::{Child, Command as Program};
+    use zerocopy::FromZeros;
+
+    /// One that `ghosts` were told of as cloned by a stand-in 1 of ours, and that has not held.
+    fn cloned(ghosts: &mut Ghosts) -> (Child, Pid) {
+        let child = Program::new("sleep").arg("100").spawn().expect("sleep(1)");
+        let (maker, pid) = (Pid::INIT, Pid(child.id() as i32));
+        ghosts.families.insert(1, crate::family::Family::ours(8));
+        let clone = Command::Clone { pid, sibling: false, name: crate::command::Name::default() };
+        ghosts.ghosts.insert(pid, Ghost::coming(1, None));
+        let mut makes = Ghost::coming(1, Some(0));
+        makes.working = Some((7, clone, Some(1)));
+        ghosts.ghosts.insert(maker, makes);
+        let mut happened = Vec::new();
+        ghosts.note_done(maker, &Hold { done: 7, ret: pid.0.into(), ..Hold::new_zeroed() }, &mut happened);
+        assert!(matches!(happened[..], [Happened::Done { .. }]), "{happened:?}");
+        (child, pid)
+    }
+
+    fn stop(pid: Pid) {
+        kern::signal::send(pid, vocab::Sig::STOP).expect("my child");
+        let until = kern::pending::now_us() + 5_000_000;
+        while kern::pending::read(pid).map(|p| p.state) != Some(b'T') {
+            assert!(kern::pending::now_us() < until, "it stops");
+        }
+    }
+
+    #[test]
+    fn one_that_stops_before_its_first_hold_is_found_whenever_it_does() {
+        for looks_before in [0, 3] {
+            let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+            let (mut child, pid) = cloned(&mut ghosts);
+            let mut happened = Vec::new();
+            for _ in 0..looks_before {
+                let due = ghosts.late_at().expect("it has not held");
+                ghosts.look_after(due, &mut happened);
+                assert!(happened.is_empty() && ghosts.late_at().is_some_and(|next| next > due), "{happened:?}");
+            }
+            stop(pid);
+            let due = ghosts.late_at().expect("it has not held");
+            ghosts.look_after(due - 1, &mut happened);
+            assert!(happened.is_empty(), "{happened:?}");
+            ghosts.look_after(due, &mut happened);
+            assert!(
+                matches!(happened[..], [Happened::Held { pid: a }, Happened::StoppedItself { pid: b }] if a == pid && b == pid),
+                "{happened:?}"
+            );
+            assert_eq!(ghosts.late_at(), None);
+            child.kill().and_then(|()| child.wait()).expect("my child");
+        }
+    }
+
+    #[test]
+    fn one_that_is_long_away_is_looked_at_ever_less_often_but_always_again() {
+        let mut late = Late::default();
+        late.went(Pid(7), 1_000_000);
+        let mut waits = Vec::new();
+        let mut now = 1_000_000;
+        for _ in 0..10 {
+            let due = late.0.first().expect("it is away").0;
+            waits.push(due - now);
+            now = due;
+            assert_eq!(late.next_due(now - 1), None);
+            let (pid, since_us) = late.next_due(now).expect("it is due");
+            late.still_away(pid, since_us, now);
+        }
+        assert_eq!(waits, [5, 5, 10, 20, 40, 80, 160, 320, 500, 500].map(|ms| ms * 1000));
     }
 }

@@ -3,6 +3,7 @@
 use crate::command::{Command, Name};
 use crate::early::Early;
 use crate::family::Family;
+use crate::late::Late;
 use crate::life::{next, Input, State};
 use kern::fuse::{Device, Request};
 use kern::proc::Proc;
@@ -75,7 +76,7 @@ pub struct Ghosts {
     expected: HashSet<Pid>,
     next_family: u64,
     next_tag: u32,
-    pub(crate) late: VecDeque<(u64, Pid)>,
+    pub(crate) late: Late,
     pub(crate) early: Vec<Early>,
     /// Those that have handed over a signal and were perhaps not answered yet, and since when.
     pub(crate) owed: VecDeque<(u64, Pid)>,
@@ -117,7 +118,7 @@ impl Ghosts {
             expected: HashSet::new(),
             next_family: u64::from(start) << 32 | 1,
             next_tag: start.wrapping_mul(0x9e37_79b9) | 1,
-            late: VecDeque::new(),
+            late: Late::default(),
             early: Vec::new(),
             owed: VecDeque::new(),
             pending: kern::pending::Reader::default(),
@@ -332,7 +333,7 @@ impl Ghosts {
         self.give_next(pid);
     }
 
-    fn note_done(&mut self, pid: Pid, hold: &Hold, happened: &mut Vec<Happened>) {
+    pub(crate) fn note_done(&mut self, pid: Pid, hold: &Hold, happened: &mut Vec<Happened>) {
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
         let Some((tag, command, slot)) = ghost.working else { return };
         if hold.done != tag {
@@ -349,7 +350,11 @@ impl Ghosts {
             }
             if ret > 0 {
                 let child = Pid(ret as i32);
-                self.ghosts.entry(child).or_insert_with(|| Ghost::coming(family, None)).slot = Some(slot);
+                let ghost = self.ghosts.entry(child).or_insert_with(|| Ghost::coming(family, None));
+                ghost.slot = Some(slot);
+                if ghost.state == State::Coming {
+                    self.went_away(child);
+                }
             } else {
                 self.ghosts.remove(&asked);
                 self.give_back(family, Some(slot));
@@ -412,7 +417,7 @@ impl Ghosts {
         let now = kern::pending::now_us();
         if let Some(ghost) = self.ghosts.get_mut(&pid) {
             ghost.away_since_us = now;
-            self.late.push_back((now, pid));
+            self.late.went(pid, now);
         }
     }
 }
