@@ -163,21 +163,40 @@ impl Claim {
     }
 }
 
-/// Makes the group `path` and locks its directory, so that [`sweep`] leaves it alone as long as the lock is held.
+/// Makes the group `path`, a name that nobody else takes, and locks its directory, so that [`sweep`] leaves it alone as long as the lock is held.
 ///
 /// # Errors
-/// `Refused` when the group is there already and somebody holds its lock.
+/// `Refused` when the group is there already and somebody claims it.
 pub fn claim(path: &Path) -> Result<Claim> {
     loop {
         make(path)?;
-        let Some(lock) = try_lock(path)? else {
-            return Err(Fault::refused(format!("make cgroup {}: it is in use", path.display())));
-        };
+        let Some(lock) = lock_claim(path)? else { continue };
         // A sweep may have removed it between the two steps; then the lock is on a directory without a name.
         let inode = |metadata: fs::Metadata| metadata.ino();
         if fs::metadata(path).map(inode).ok() == lock.metadata().map(inode).ok() {
             return Ok(Claim { path: path.to_owned(), _lock: lock });
         }
+    }
+}
+
+/// Locks the group for good. A sweep may have found it before, and has a shared lock until it has removed it: that one is waited
+/// for. `None` when the group is gone.
+fn lock_claim(path: &Path) -> Result<Option<File>> {
+    if let Found::Locked(lock) = try_lock(path, libc::LOCK_EX)? {
+        return Ok(Some(lock));
+    }
+    match try_lock(path, libc::LOCK_SH)? {
+        Found::Gone => Ok(None),
+        Found::Claimed => Err(Fault::refused(format!("make cgroup {}: it is in use", path.display()))),
+        Found::Locked(lock) => loop {
+            // Converting drops the shared lock first (flock(2)).
+            // SAFETY: takes a descriptor and a number.
+            match sys::check(unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) }.into()) {
+                Ok(_) => return Ok(Some(lock)),
+                Err(libc::EINTR) => {}
+                Err(errno) => return Err(Fault::sys(errno, format!("lock {}", path.display()))),
+            }
+        },
     }
 }
 
@@ -190,7 +209,7 @@ pub fn sweep(parent: &Path, prefix: &str) -> Result<()> {
             continue;
         }
         let path = entry.path();
-        if let Ok(Some(_lock)) = try_lock(&path) {
+        if let Ok(Found::Locked(_lock)) = try_lock(&path, libc::LOCK_SH) {
             // All may fail because another sweep was first.
             let _ = kill(&path);
             let _ = wait_empty(&path, Instant::now() + SWEEP_PATIENCE);
@@ -200,13 +219,22 @@ pub fn sweep(parent: &Path, prefix: &str) -> Result<()> {
     Ok(())
 }
 
-/// The locked directory; `None` while somebody else holds the lock or when it is gone.
-fn try_lock(path: &Path) -> Result<Option<File>> {
-    let Ok(directory) = File::open(path) else { return Ok(None) };
+/// What an attempt to lock a group found.
+enum Found {
+    /// The locked directory.
+    Locked(File),
+    /// Somebody else has a lock that excludes this one.
+    Claimed,
+    Gone,
+}
+
+/// Whoever claims a group has it exclusively (`LOCK_EX`), who only sweeps, shared (`LOCK_SH`): so the two can be told from each other.
+fn try_lock(path: &Path, how: i32) -> Result<Found> {
+    let Ok(directory) = File::open(path) else { return Ok(Found::Gone) };
     // SAFETY: takes a descriptor and a number.
-    match sys::check(unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }.into()) {
-        Ok(_) => Ok(Some(directory)),
-        Err(libc::EWOULDBLOCK) => Ok(None),
+    match sys::check(unsafe { libc::flock(directory.as_raw_fd(), how | libc::LOCK_NB) }.into()) {
+        Ok(_) => Ok(Found::Locked(directory)),
+        Err(libc::EWOULDBLOCK) => Ok(Found::Claimed),
         Err(errno) => Err(Fault::sys(errno, format!("lock {}", path.display()))),
     }
 }
@@ -254,6 +282,27 @@ mod tests {
         drop(mine);
         sweep(&root, &prefix).expect("a sweep");
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_claim_waits_for_the_sweep_that_was_first() {
+        let path = find_v2().expect("a version 2 tree").join(format!("shoal-test-both.{}", std::process::id()));
+        make(&path).expect("a new group");
+        let Ok(Found::Locked(sweeps)) = try_lock(&path, libc::LOCK_SH) else { panic!("nobody has it") };
+        let claims = std::thread::spawn({
+            let path = path.clone();
+            move || claim(&path)
+        });
+        let inode = format!(":{} ", fs::metadata(&path).expect("it is there").ino());
+        let waits = |line: &str| line.contains("-> FLOCK") && line.contains(&inode);
+        while !claims.is_finished() && !fs::read_to_string("/proc/locks").expect("procfs").lines().any(waits) {
+            std::thread::yield_now();
+        }
+        remove(&path).expect("an empty group");
+        drop(sweeps);
+        let mine = claims.join().expect("it ends").expect("nobody claims it");
+        assert!(path.exists() && claim(&path).is_err());
+        remove(mine.path()).expect("an empty group");
     }
 
     #[test]
