@@ -169,7 +169,7 @@ pub(super) unsafe fn abandoned(slot: *mut Slot) -> ! {
         if let Some(relay) = relay(slot) {
             relay.before_stop();
         }
-        send_self(libc::SIGKILL as u64);
+        Myself::get().send(libc::SIGKILL as u64);
         loop {
             raw::call(libc::SYS_exit_group, [128 + libc::SIGKILL as u64, 0, 0, 0, 0, 0]);
         }
@@ -186,7 +186,7 @@ unsafe fn die(slot: *mut Slot, sig: u64) -> i64 {
         raw::call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE.into(), (&raw const none) as u64, 0, 0, 0]);
         raw::call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
         disposition(sig, 0);
-        send_self(sig);
+        Myself::get().send(sig);
         block(ALL & !(1 << (sig - 1)));
         // Still here: the default action of this signal is not to die. The status must come out all the same.
         raw::call(libc::SYS_exit_group, [128 + sig, 0, 0, 0, 0, 0])
@@ -205,11 +205,13 @@ unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
     disposition(sig, 0);
     // SAFETY: the slot is the caller's own; the set is live and has 8 bytes; signals to itself.
     let waits = unsafe {
+        let myself = Myself::get();
         let mut pending = 0u64;
+        // Nothing comes between these two calls: a SIGCONT between them is lost, and no call does both.
         raw::call(libc::SYS_rt_sigpending, [(&raw mut pending) as u64, 8, 0, 0, 0, 0]);
         let waits = (&raw const (*slot).taken).read_volatile() != 0 || pending & 1 << (libc::SIGCONT - 1) != 0;
         if !waits {
-            send_self(sig);
+            myself.send(sig);
         }
         waits
     };
@@ -226,13 +228,24 @@ unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
     }
 }
 
-// SAFETY: (of a call) only a stand-in may do this to itself.
-unsafe fn send_self(sig: u64) {
-    // SAFETY: calls that take numbers.
-    unsafe {
-        let me = raw::call(libc::SYS_getpid, [0; 6]) as u64;
-        let thread = raw::call(libc::SYS_gettid, [0; 6]) as u64;
-        raw::call(libc::SYS_tgkill, [me, thread, sig, 0, 0, 0]);
+/// The calling thread, for signals to itself.
+struct Myself {
+    pid: u64,
+    tid: u64,
+}
+
+impl Myself {
+    fn get() -> Myself {
+        // SAFETY: calls that take and give numbers.
+        unsafe {
+            let pid = raw::call(libc::SYS_getpid, [0; 6]) as u64;
+            Myself { pid, tid: raw::call(libc::SYS_gettid, [0; 6]) as u64 }
+        }
+    }
+
+    fn send(&self, sig: u64) {
+        // SAFETY: a call that takes numbers.
+        unsafe { raw::call(libc::SYS_tgkill, [self.pid, self.tid, sig, 0, 0, 0]) };
     }
 }
 
