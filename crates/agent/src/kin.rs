@@ -115,12 +115,15 @@ pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> 
     planner.makes
 }
 
-/// Plans that `person`, an orphan of `from`, stands here as the child of the stand-in of that.
+/// Plans that `person`, an orphan of `from`, stands here as the child of the stand-in of that, unless it does already.
 ///
 /// # Errors
 /// `Gone` when that can make no child any more.
 pub(crate) fn plan_orphan(person: &Person, from: Pid, stands: &Stands, bodies: &Bodies) -> Result<Vec<Make>> {
     let able = |stand: &Stand| !stand.ending && stand.runs() && stand.held == Held::Free;
+    if stands.get(person.pid).is_some_and(|stand| !stand.ending) {
+        return Ok(Vec::new()); // planned again: its stand-in was long in coming
+    }
     if !stands.get(from).is_some_and(|stand| able(stand) && stand.may_make(&person.creds)) {
         return Err(Fault::gone(format!("let {} stand as a child of {from}: that ends", person.pid)));
     }
@@ -417,7 +420,10 @@ mod tests {
         assert_eq!(planned(&person(200, 120, 150, 100), &stands), Ok(vec![(200, 150, Place::Stay)]));
         assert_eq!(planned(&person(200, 120, 200, 200), &stands), Ok(vec![(200, 150, Place::Session)]));
         stands.get_mut(Pid(150)).expect("it stands").ending = true;
-        assert!(planned(&person(200, 120, 150, 100), &stands).is_err());
+        let orphan = person(200, 120, 150, 100);
+        assert!(planned(&orphan, &stands).is_err());
+        stands.add(orphan.clone(), Why::Handle, Some(Pid(150)), Pid(150));
+        assert_eq!(planned(&orphan, &stands), Ok(vec![]), "it is made once");
     }
 
     /// Root's shell 100 stands here as kin of ann's `shoal run` 150; what a program of root's needs, ann's process must not make.

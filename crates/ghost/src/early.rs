@@ -81,8 +81,31 @@ impl Ghosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kern::standin::Hold;
     use std::os::fd::OwnedFd;
     use std::process::Command as Program;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn what_was_asked_for_before_its_maker_opened_the_hold_file_is_its_makers() {
+        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+        let mut child = Program::new("sleep").arg("100").spawn().expect("sleep");
+        let (maker, pid) = (Pid(std::process::id() as i32), Pid(child.id() as i32));
+        ghosts.expect(maker);
+        ghosts.command(maker, Command::Clone { pid, sibling: false, name: crate::command::Name::default() });
+        ghosts.opened(2, maker);
+        let fh = ghosts.ghosts.get(&maker).expect("expected").family;
+        let mut happened = Vec::new();
+        let hold = Hold { slots: 8, ..Hold::new_zeroed() };
+        ghosts.holds(4, maker, fh, &hold, &mut happened);
+        let (tag, ..) = ghosts.ghosts.get(&maker).and_then(|maker| maker.working).expect("it is told at once");
+        ghosts.holds(6, maker, fh, &Hold { done: tag, ret: pid.0.into(), ..hold }, &mut happened);
+        assert!(
+            matches!(happened[..], [Happened::Held { .. }, Happened::Done { outcome, .. }] if outcome.ret == pid.0.into()),
+            "{happened:?}"
+        );
+        child.kill().and_then(|()| child.wait()).expect("my child");
+    }
 
     #[test]
     fn a_user_can_name_only_what_the_kernel_says_is_its_child() {

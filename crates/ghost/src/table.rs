@@ -175,6 +175,9 @@ impl Ghosts {
 
     /// Queues a command; it is given when the stand-in next holds. One for a PID that is neither here nor expected is dropped with a log line.
     pub fn command(&mut self, pid: Pid, command: Command) {
+        if self.expected.contains(&pid) {
+            self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
+        }
         if let Command::Clone { pid: child, .. } = command {
             let Some(family) = self.ghosts.get(&pid).map(|g| g.family) else {
                 warn!(%pid, ?command, "no such stand-in");
@@ -183,9 +186,6 @@ impl Ghosts {
             if child != Pid::NONE {
                 self.ghosts.entry(child).or_insert_with(|| Ghost::coming(family, None));
             }
-        }
-        if self.expected.contains(&pid) {
-            self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
         }
         let Some(ghost) = self.ghosts.get_mut(&pid) else {
             warn!(%pid, ?command, "no such stand-in");
@@ -275,7 +275,7 @@ impl Ghosts {
         worker.join().map_err(|_| Fault::bug("a thread that opens or closes the hold file panicked"))
     }
 
-    fn opened(&mut self, unique: u64, pid: Pid) {
+    pub(crate) fn opened(&mut self, unique: u64, pid: Pid) {
         if self.own_open == Some(0) && Path::new(&format!("/proc/self/task/{pid}")).exists() {
             self.own_open = Some(self.next_family);
             self.device.opened(unique, self.next_family);
@@ -294,7 +294,7 @@ impl Ghosts {
         self.device.opened(unique, family);
     }
 
-    fn holds(&mut self, unique: u64, pid: Pid, fh: u64, hold: &Hold, happened: &mut Vec<Happened>) {
+    pub(crate) fn holds(&mut self, unique: u64, pid: Pid, fh: u64, hold: &Hold, happened: &mut Vec<Happened>) {
         if unique & RESENT != 0 {
             // What it handed over is as old as the request: it is to come again.
             return self.device.fail(unique, EINTR);
@@ -356,7 +356,10 @@ impl Ghosts {
                     self.went_away(child);
                 }
             } else {
-                self.ghosts.remove(&asked);
+                // One that holds is not what it was to make: that number was taken (EEXIST).
+                if self.ghosts.get(&asked).is_some_and(|ghost| ghost.state == State::Coming) {
+                    self.ghosts.remove(&asked);
+                }
                 self.give_back(family, Some(slot));
             }
         }
@@ -389,13 +392,19 @@ impl Ghosts {
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
         let Some(command) = ghost.queue.pop_front() else { return };
         let mut slot = None;
-        if matches!(command, Command::Clone { .. }) {
-            slot = self.families.get_mut(&ghost.family).and_then(Family::take);
+        if let Command::Clone { pid: child, .. } = command {
+            let family = ghost.family;
+            // When it was queued the maker may not have opened the hold file yet.
+            if let Some(child) = self.ghosts.get_mut(&child).filter(|child| child.state == State::Coming) {
+                child.family = family;
+            }
+            slot = self.families.get_mut(&family).and_then(Family::take);
             if slot.is_none() {
                 warn!(%pid, "no slot left in this address space");
             }
         }
         self.next_tag = self.next_tag.wrapping_add(1).max(1);
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
         ghost.working = Some((self.next_tag, command, slot));
         ghost.ending |= command.ends();
         trace!(%pid, ?command, "command");
