@@ -124,7 +124,8 @@ fn front_restarts(place: &Place) -> Res<End> {
         s.prints("shoal run -n 1 hostname", "n1")?;
     }
     s.prints("ps -eo comm | grep -c '^sleep$'", "1")?;
-    s.ok("pkill -TERM -f '^(shoal run -n 0 -- )?sh -c trap'")?;
+    // The ghost of its child has the same command line and is younger: only the program is to end by it.
+    s.ok("pkill -TERM -o -f '^(shoal run -n 0 -- )?sh -c trap'")?;
     same("a signal finds it after the restart", going.end()?.out.trim(), "3")?;
     wait_for("its child goes", || {
         let _ = s.ok("pkill -KILL -x sleep");
