@@ -22,7 +22,7 @@ use crate::usage::Usages;
 use ghost::{Ghosts, Happened};
 use kern::epoll::Poller;
 use kern::init::SignalFd;
-use kern::perf::{Record, Records};
+use kern::perf::{Record, Records, Stops};
 use kern::proc::Proc;
 use kern::seccomp::Listener;
 use link::beat::NodeLife;
@@ -49,6 +49,8 @@ pub(crate) enum Token {
     Order,
     /// What the looker has found.
     Looker,
+    /// Somebody stops or goes on.
+    Stops,
 }
 
 const KIND: u32 = 32;
@@ -68,6 +70,7 @@ impl Token {
             Token::Body(pid) => (9, pid.0 as u32),
             Token::Order => (10, 0),
             Token::Looker => (11, 0),
+            Token::Stops => (12, 0),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -87,6 +90,7 @@ impl Token {
             9 => Token::Body(Pid(rest as i32)),
             10 => Token::Order,
             11 => Token::Looker,
+            12 => Token::Stops,
             _ => return None,
         })
     }
@@ -117,6 +121,8 @@ pub(crate) struct Agent {
     pub(crate) fence: Fence,
     pub(crate) records: Records,
     pub(crate) scratch: Vec<Record>,
+    /// Without it stops among neighbours are not seen.
+    pub(crate) stops: Option<Stops>,
     pub(crate) pace: Pace,
 
     pub(crate) bodies: Bodies,
@@ -168,6 +174,7 @@ mod tests {
             Token::Link,
             Token::Order,
             Token::Looker,
+            Token::Stops,
             Token::Client(7),
             Token::Greeting(u32::MAX),
             Token::Body(Pid(4_194_303)),

@@ -18,7 +18,7 @@ use ghost::{Command, Ghosts, Happened, Name};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
 use kern::init::SignalFd;
-use kern::perf::{Records, PAGES};
+use kern::perf::{Records, Stops, PAGES};
 use kern::poll::{poll, Ready};
 use kern::proc::{self, Proc};
 use kern::seccomp::{Listener, Passes, Program, INSTALL_FLAGS};
@@ -141,6 +141,8 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let place = config.run_dir.join("ghosts");
     std::fs::create_dir_all(&place).map_err(|e| Fault::io(&e, format!("make {}", place.display())))?;
     let hold = place.join("hold");
+    let not_seen = |fault: &Fault| info!(%fault, "stops among the processes of this node are not seen");
+    let stops = Stops::open(Some(directory.as_fd()), &place).inspect_err(not_seen).ok();
     let mut ghosts = Ghosts::mount(&place)?;
     let (nursery, gate) = nursery(&mut ghosts, &hold, leases.all())?;
     let name = Name::new(b"shoal:usage");
@@ -191,6 +193,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         poller,
         children,
         records,
+        stops,
         ghosts,
         gate,
     };
@@ -205,6 +208,9 @@ impl Agent {
     fn poll_all(&self) -> Result<()> {
         for fd in self.records.fds() {
             self.poller.add(fd, Token::Records.number(), Interest::READ)?;
+        }
+        for fd in self.stops.iter().flat_map(Stops::fds) {
+            self.poller.add(fd, Token::Stops.number(), Interest::READ)?;
         }
         self.poller.add(self.ghosts.fd(), Token::Ghosts.number(), Interest::READ)?;
         self.poller.add(self.showing.order.bell(), Token::Order.number(), Interest::READ)?;

@@ -40,6 +40,12 @@ impl Checks {
         *look = Look { at_us: now_us, looks: 0, calls: look.calls + 1 };
     }
 
+    /// The same where no call is known to have come, but those that are looked for anyway.
+    pub(crate) fn again(&mut self, pid: Pid, what: What, now_us: u64) {
+        let look = self.table.entry((pid, what)).or_insert(Look { at_us: now_us, looks: 0, calls: 1 });
+        (look.at_us, look.looks) = (now_us, 0);
+    }
+
     pub(crate) fn of(&self, pid: Pid) -> Vec<What> {
         self.table.range((pid, What::Group)..=(pid, What::State)).map(|((_, what), _)| *what).collect()
     }
@@ -132,5 +138,18 @@ mod tests {
         assert_eq!(checks.of(Pid(7)), [What::Creds]);
         checks.settled(Pid(7), What::Creds);
         assert_eq!(checks.of(Pid(7)), []);
+    }
+    #[test]
+    fn what_is_looked_at_again_without_a_call_settles_with_the_calls_there_are() {
+        let mut checks = Checks::default();
+        checks.again(Pid(7), What::State, 0);
+        checks.again(Pid(7), What::State, 5);
+        assert_eq!(checks.next_us(), Some(5));
+        checks.settled(Pid(7), What::State);
+        assert_eq!(checks.of(Pid(7)), []);
+        checks.add(Pid(7), What::State, 10);
+        checks.again(Pid(7), What::State, 10);
+        checks.settled(Pid(7), What::State);
+        assert!(checks.is_empty());
     }
 }

@@ -6,6 +6,7 @@
 use crate::agent::Agent;
 use crate::checks::What;
 use kern::clock::monotonic_us;
+use kern::perf::Stops;
 use std::collections::HashMap;
 use vocab::{Pid, Sig};
 use wire::event::BodyEvent;
@@ -104,6 +105,16 @@ impl Agent {
         if sig.stops() || sig == Sig::CONT {
             self.stopping.given(pid, sig, turn);
             self.checks.add(pid, What::State, monotonic_us());
+        }
+    }
+
+    /// Somebody stops in a moment, or has gone on.
+    pub(crate) fn serve_stops(&mut self) {
+        let seen = self.stops.as_mut().map_or(Some(Vec::new()), Stops::drain);
+        self.watch(); // the forks of those
+        let seen = seen.unwrap_or_else(|| self.bodies.iter().map(|body| body.person.pid).collect());
+        for pid in seen.into_iter().filter(|pid| self.bodies.has(*pid)) {
+            self.checks.again(pid, What::State, monotonic_us());
         }
     }
 

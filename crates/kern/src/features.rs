@@ -3,7 +3,7 @@
 use crate::mount::{self, Flags};
 use crate::netlink::{self, Netlink};
 use crate::ns::{self, Forked, Namespaces};
-use crate::perf::Records;
+use crate::perf::{Records, Stops};
 use crate::{cgroup, pidfd, sys, wait};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -51,6 +51,11 @@ const FACTS: &[Fact] = &[
     needed("seccomp user notification", "a kill of a process that is elsewhere is passed on", notification),
     needed("cgroup version 2", "a node's processes are told apart from the rest, and killed together", groups),
     needed("epoll_pwait2", "the daemons wait with exact deadlines", precise_wait),
+    useful(
+        "tracepoints of signals",
+        "a process of a node that another one there stops is shown as stopped at once",
+        signal_tracepoints,
+    ),
     useful("pid_max of a namespace", "raising it changes nothing outside (Linux 6.14)", own_pid_max),
     useful("virtual Ethernet and bridge", "the sandbox joins its machines", virtual_network),
     useful("SCHED_FIFO", "forks are seen within microseconds on a busy node", real_time),
@@ -179,6 +184,16 @@ fn task_records() -> Result<String> {
     in_probe(|group| {
         let directory = File::open(group).map_err(|e| Fault::io(&e, format!("open {}", group.display())))?;
         Records::open(Some(directory.as_fd()), 1).map(|_| String::new())
+    })
+}
+
+fn signal_tracepoints() -> Result<String> {
+    in_probe(|group| {
+        let directory = File::open(group).map_err(|e| Fault::io(&e, format!("open {}", group.display())))?;
+        in_child(Namespaces::MOUNT, || {
+            mount::make_all_private()?;
+            Stops::open(Some(directory.as_fd()), &std::env::temp_dir()).map(|_| String::new())
+        })
     })
 }
 

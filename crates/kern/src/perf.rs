@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use vocab::{Fault, Pid, Result};
 
+mod stops;
+pub use stops::Stops;
+
 /// One record. `time_ns` is of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
@@ -153,9 +156,7 @@ impl Records {
 
     /// What was drained is unread no more.
     pub fn release(&self) {
-        for ring in &self.rings {
-            ring.map.counter(TAIL).store(ring.drained, Ordering::Release);
-        }
+        self.rings.iter().for_each(Ring::release);
     }
 }
 
@@ -213,8 +214,6 @@ impl Bell {
 
 /// The software event that records tasks, waking whoever polls it when `alarm` bytes have come.
 fn event(cgroup: Option<BorrowedFd<'_>>, cpu: i32, alarm: u32) -> Result<OwnedFd> {
-    const PID_CGROUP: u64 = 4;
-    const CLOEXEC: u64 = 8;
     let attr = Attr {
         kind: TYPE_SOFTWARE,
         size: size_of::<Attr>() as u32,
@@ -232,16 +231,22 @@ fn event(cgroup: Option<BorrowedFd<'_>>, cpu: i32, alarm: u32) -> Result<OwnedFd
         clockid: libc::CLOCK_MONOTONIC,
         ..Attr::default()
     };
+    open_event(&attr, cgroup, cpu)
+}
+
+fn open_event(attr: &Attr, cgroup: Option<BorrowedFd<'_>>, cpu: i32) -> Result<OwnedFd> {
+    const PID_CGROUP: u64 = 4;
+    const CLOEXEC: u64 = 8;
     let (pid, flags) = cgroup.map_or((-1, CLOEXEC), |dir| (dir.as_raw_fd(), CLOEXEC | PID_CGROUP));
     // SAFETY: `attr` is a perf_event_attr of the size it says; the rest are numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &attr, pid, cpu, -1, flags) };
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, attr, pid, cpu, -1, flags) };
     match sys::check(fd) {
         // linux: css_tryget_online_from_dir. Groups get the controller when the first one is enabled at the root, as systemd does.
         Err(libc::ENOENT) if cgroup.is_some() => {
-            let cure = "open task records: the cgroup tree has no perf_event yet (echo +pids > cgroup.subtree_control at its root)";
+            let cure = "open a perf event: the cgroup tree has no perf_event yet (echo +pids > cgroup.subtree_control at its root)";
             Err(Fault::sys(libc::ENOENT, cure))
         }
-        _ => sys::own(fd, || format!("open task records of CPU {cpu}")),
+        _ => sys::own(fd, || format!("open a perf event of CPU {cpu}")),
     }
 }
 
@@ -282,13 +287,24 @@ impl Drop for Map {
 
 impl Ring {
     fn open(cgroup: Option<BorrowedFd<'_>>, cpu: i32, pages: usize) -> Result<Ring> {
-        let size = pages * PAGE;
-        let fd = event(cgroup, cpu, ALARM.min(size as u32 / 2))?;
+        Ring::on(event(cgroup, cpu, ALARM.min((pages * PAGE) as u32 / 2))?, pages)
+    }
+
+    fn on(fd: OwnedFd, pages: usize) -> Result<Ring> {
         let map = Arc::new(Map::new(&fd, pages + 1, libc::PROT_READ | libc::PROT_WRITE)?);
-        Ok(Ring { fd, map, size, drained: 0 })
+        Ok(Ring { fd, map, size: pages * PAGE, drained: 0 })
+    }
+
+    fn release(&self) {
+        self.map.counter(TAIL).store(self.drained, Ordering::Release);
     }
 
     fn read(&mut self, into: &mut Vec<Record>) {
+        self.each(|kind, misc, bytes| into.extend(parse(kind, misc, bytes)));
+    }
+
+    /// Drains all records there are: kind, flags and at most 96 bytes, with the header.
+    fn each(&mut self, mut take: impl FnMut(u32, u16, &[u8])) {
         let head = self.map.counter(HEAD).load(Ordering::Acquire);
         while self.drained < head {
             let header = u64::from_ne_bytes(self.copy::<8>(self.drained, 8));
@@ -297,7 +313,7 @@ impl Ring {
                 self.drained = head; // never made by a kernel; a ring that makes no sense is skipped whole
                 break;
             }
-            into.extend(parse(kind, misc, &self.copy::<96>(self.drained, size)[..size.min(96)]));
+            take(kind, misc, &self.copy::<96>(self.drained, size)[..size.min(96)]);
             self.drained += size as u64;
         }
     }
