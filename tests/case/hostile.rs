@@ -13,6 +13,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("arguments_that_do_not_answer", arguments_that_do_not_answer),
     ("polled_list_that_does_not_answer", polled_list_that_does_not_answer),
     ("strangers_keep_nobody_out", strangers_keep_nobody_out),
+    ("caller_who_executes_a_setuid_program", caller_who_executes_a_setuid_program),
+    ("caller_who_asks_for_more", caller_who_asks_for_more),
 ];
 
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
@@ -49,6 +51,35 @@ fn others_go_on(s: &Sandbox, more: &str) -> Res {
         std::thread::sleep(Duration::from_millis(300));
     }
     Ok(())
+}
+
+/// The daemon is asked by a number that has become root's since it connected: what is started is the user's all the same.
+fn caller_who_executes_a_setuid_program(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "caller_who_executes_a_setuid_program", 2)?;
+    let (program, sleep) = (compiled(place, "executes_meanwhile")?, place.fresh("rootsleep"));
+    s.ok(&format!("cp /bin/sleep {0}; chmod 4755 {0}", sleep.display()))?;
+    for (from, to) in [("", "0"), ("shoal run -n 0 ", "1")] {
+        let dir = place.fresh("asked");
+        let dir = dir.display();
+        s.ok(&format!("mkdir -m 777 {dir}"))?;
+        s.ok(&format!("{ANN} {from}{} {dir} {to} {} {dir}/made", program.display(), sleep.display()))?;
+        s.prints(&format!("stat -c %u {dir}/made"), "61001")?;
+    }
+    Ok(End::Passed)
+}
+
+/// A program gets no higher limit and no better priority than who asks for it has, whatever the message says.
+fn caller_who_asks_for_more(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "caller_who_asks_for_more", 2)?;
+    let program = compiled(place, "asks_for_more")?;
+    for (from, to) in [("", "0"), ("shoal run -n 0 ", "1")] {
+        let dir = place.fresh("asked");
+        let dir = dir.display();
+        s.ok(&format!("mkdir -m 777 {dir}"))?;
+        s.ok(&format!("{ANN} {from}{} {dir} {to} {dir}/got", program.display()))?;
+        s.prints(&format!("cat {dir}/got"), "100 7")?;
+    }
+    Ok(End::Passed)
 }
 
 /// rt_sigqueueinfo to another node with its siginfo in a page that never comes.

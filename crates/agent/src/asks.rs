@@ -4,7 +4,7 @@
 use crate::agent::{Agent, Token};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
-use kern::sock::{accept, peer_address, peer_credentials, peer_groups};
+use kern::sock::{accept, peer_address, peer_credentials, peer_groups, peer_identity};
 use link::crowd::Crowd;
 use link::preamble::{Greeting, Preamble};
 use link::Plain;
@@ -154,8 +154,9 @@ impl Agent {
         }
     }
 
-    fn asked(&mut self, number: u32, ask: Ask) {
-        let passed = self.caller(number, &ask).and_then(|caller| match self.uplink.up() {
+    fn asked(&mut self, number: u32, mut ask: Ask) {
+        let passed = self.caller(number, &ask).and_then(|caller| self.restrict(&caller, &mut ask).map(|()| caller));
+        let passed = passed.and_then(|caller| match self.uplink.up() {
             true => Ok(caller),
             false => Err(Fault::gone("the front end cannot be reached from this node").on(self.number)),
         });
@@ -178,7 +179,8 @@ impl Agent {
         match self.person(peer.pid) {
             Some(person) if self.bodies.has(peer.pid) => {
                 let (ppid, pgid, sid) = (person.ppid, person.pgid, person.sid);
-                Ok(Caller { pid: peer.pid, creds: person.creds, ppid, pgid, sid })
+                let creds = peer_identity(client.link.fd(), &person.creds)?;
+                Ok(Caller { pid: peer.pid, creds, ppid, pgid, sid })
             }
             _ if matches!(ask, Ask::Run { .. }) => {
                 Err(Fault::refused("run a program from here: the caller is no process of the space").on(self.number))
@@ -189,6 +191,17 @@ impl Agent {
                 Ok(Caller { pid: Pid::NONE, creds, ppid: Pid::NONE, pgid: Pid::NONE, sid: Pid::NONE })
             }
         }
+    }
+
+    /// Nobody but root asks for more than they might do themselves.
+    fn restrict(&self, caller: &Caller, ask: &mut Ask) -> Result<()> {
+        if let (Ask::Run { program, .. }, 1..) = (ask, caller.creds.uid.effective) {
+            let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
+            let (limits, stat) =
+                (self.proc.limits(caller.pid).map_err(gone)?, self.proc.stat(caller.pid).map_err(gone)?);
+            program.restrict(&limits, stat.nice);
+        }
+        Ok(())
     }
 
     fn answer_client(&mut self, number: u32, answer: &Answer) {

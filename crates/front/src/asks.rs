@@ -54,14 +54,33 @@ impl Front {
                 },
             };
             let asker = Asker::Local(token);
-            match persons::read(&self.proc, pid) {
-                Ok(Person { pid, ppid, pgid, sid, creds, .. }) => {
-                    self.on_ask(asker, &Caller { pid, creds, ppid, pgid, sid }, ask);
-                }
+            match self.caller(token, pid).and_then(|caller| self.restricted(caller, ask)) {
+                Ok((caller, ask)) => self.on_ask(asker, &caller, ask),
                 Err(fault) => self.answer(asker, Answer::Failed(fault), true),
             }
             self.settle();
         }
+    }
+
+    /// Who asks, as the kernel has it.
+    fn caller(&self, token: Token, pid: Pid) -> Result<Caller> {
+        let Some(Connection::Client { link, .. }) = self.connections.get(&token) else {
+            return Err(Fault::gone("the caller is gone"));
+        };
+        let Person { pid, ppid, pgid, sid, creds, .. } = persons::read(&self.proc, pid)?;
+        let creds = sock::peer_identity(link.fd(), &creds)?;
+        Ok(Caller { pid, creds, ppid, pgid, sid })
+    }
+
+    /// Nobody but root asks for more than they might do themselves.
+    fn restricted(&self, caller: Caller, mut ask: Ask) -> Result<(Caller, Ask)> {
+        if let (Ask::Run { program, .. }, 1..) = (&mut ask, caller.creds.uid.effective) {
+            let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
+            let (limits, stat) =
+                (self.proc.limits(caller.pid).map_err(gone)?, self.proc.stat(caller.pid).map_err(gone)?);
+            program.restrict(&limits, stat.nice);
+        }
+        Ok((caller, ask))
     }
 
     pub(crate) fn on_ask(&mut self, asker: Asker, caller: &Caller, ask: Ask) {

@@ -1,5 +1,6 @@
 //! Our reader of /proc (proc(5)): fixed buffers, no allocation per line, errors as errno.
 
+use crate::own::Limit;
 use crate::sys;
 use std::ffi::CStr;
 use std::io::Write;
@@ -156,6 +157,15 @@ impl Proc {
         let length = self.read_into(pid, "cmdline", &mut buffer)?.len();
         buffer.truncate(length);
         Ok(buffer)
+    }
+
+    /// All resource limits of a process.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn limits(&self, pid: Pid) -> std::result::Result<Vec<Limit>, i32> {
+        let mut buffer = [0u8; 4096];
+        parse_limits(self.read_into(pid, "limits", &mut buffer)?).ok_or(libc::EIO)
     }
 
     /// Any file of a process directory, from its beginning, as far as it fits.
@@ -373,6 +383,18 @@ fn parse_status(text: &[u8]) -> Option<Status> {
     Some(status)
 }
 
+/// A line for each resource, in the order of their numbers, behind a heading (linux: `proc_pid_limits`).
+fn parse_limits(text: &[u8]) -> Option<Vec<Limit>> {
+    const NAME: usize = 26;
+    let value = |word: &[u8]| if word == b"unlimited" { Some(u64::MAX) } else { number(word) };
+    let limit = |(resource, line): (usize, &[u8])| {
+        let mut values = words(line.get(NAME..)?).map(value);
+        Some((resource as u32, values.next()??, values.next()??))
+    };
+    let lines = text.split(|b| *b == b'\n').skip(1).filter(|line| !line.is_empty());
+    lines.enumerate().map(limit).collect()
+}
+
 fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty())
 }
@@ -406,6 +428,7 @@ mod tests {
     fn garbage_is_no_stat_and_no_panic() {
         for bad in ["", ")", "(", ")(", "1 (a)", "1 (a) ", "x (a) S 1"] {
             assert_eq!(parse_stat(bad.as_bytes()), None, "{bad:?}");
+            assert_eq!(parse_limits(format!("Limit\nMax cpu time              {bad}").as_bytes()), None, "{bad:?}");
         }
     }
 
@@ -420,6 +443,7 @@ mod tests {
         assert!(proc.pids().expect("a list").contains(&me));
         assert!(proc.tasks(me).expect("mine").contains(&me));
         assert!(!proc.cmdline(me, 64).expect("mine").is_empty());
+        assert_eq!(proc.limits(me).expect("mine"), crate::own::limits().expect("mine"));
         assert!(proc.memory().expect("meminfo").total > 1 << 20);
         assert!(proc.load_average().expect("loadavg") >= 0.0);
         assert!(proc.stat(Pid(0x3f_fff0)).is_err());

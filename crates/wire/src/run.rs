@@ -88,6 +88,21 @@ pub struct Program {
     pub blocked: u64,
 }
 
+impl Program {
+    /// Leaves it no resource limit above `limits` (resource, soft, hard), those of whoever asks, and no lower niceness than theirs: what they
+    /// might not do themselves (setrlimit(2), setpriority(2)).
+    pub fn restrict(&mut self, limits: &[(u32, u64, u64)], nice: i32) {
+        let asked = std::mem::take(&mut self.limits);
+        let restricted = |&(resource, soft, most): &(u32, u64, u64)| {
+            let asked = asked.iter().find(|limit| limit.resource == resource);
+            let (soft, hard) = asked.map_or((soft, most), |limit| (limit.soft.min(most), limit.hard.min(most)));
+            Limit { resource, soft, hard }
+        };
+        self.limits = limits.iter().map(restricted).collect();
+        self.nice = self.nice.max(nice);
+    }
+}
+
 /// Who asked, as the daemon read it from its kernel (never as the caller says).
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub struct Caller {
@@ -101,4 +116,31 @@ pub struct Caller {
     pub pgid: vocab::Pid,
     #[n(4)]
     pub sid: vocab::Pid,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_gets_more_than_they_have() {
+        let limit = |resource, soft, hard| Limit { resource, soft, hard };
+        let mut program = Program {
+            file: vec![],
+            argv: vec![],
+            env: vec![],
+            cwd: vec![],
+            umask: 0,
+            limits: vec![limit(7, u64::MAX, u64::MAX), limit(3, 5, 8), limit(99, 1, 1)],
+            nice: -20,
+            ignored: 0,
+            stdio: Stdio::Pipes,
+            blocked: 0,
+        };
+        program.restrict(&[(3, 10, 20), (7, 10, 20), (8, 10, 20)], 5);
+        assert_eq!(program.limits, [limit(3, 5, 8), limit(7, 20, 20), limit(8, 10, 20)]);
+        assert_eq!(program.nice, 5);
+        program.restrict(&[], 0);
+        assert_eq!(program.nice, 5);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::sys::{check, checked};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use vocab::{Fault, Pid, Result};
+use vocab::{Creds, Fault, Ids, Pid, Result};
 
 /// What SO_PEERCRED says (unix(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +53,21 @@ pub fn peer_groups(fd: BorrowedFd<'_>) -> Result<Vec<u32>> {
             Err(libc::ERANGE) if count > groups.len() => groups.resize(count, 0),
             Err(errno) => return Err(Fault::sys(errno, "read SO_PEERGROUPS")),
         }
+    }
+}
+
+/// Whose the peer is: what may be done in its name. `now` is what /proc says of its process.
+///
+/// That process keeps its number when it executes a set-user-ID program, while somebody else has the connection too. So `now` counts only for one
+/// that was root's when it connected; others are who they were then. The kernel has noted the effective ids only, which stand for the real ones too.
+///
+/// # Errors
+/// As [`peer_credentials`] and [`peer_groups`].
+pub fn peer_identity(fd: BorrowedFd<'_>, now: &Creds) -> Result<Creds> {
+    let peer = peer_credentials(fd)?;
+    match peer.uid {
+        0 => Ok(now.clone()),
+        uid => Ok(Creds { uid: Ids::all(uid), gid: Ids::all(peer.gid), groups: peer_groups(fd)? }),
     }
 }
 
