@@ -7,6 +7,7 @@ use kern::clock::monotonic_us;
 use kern::seccomp::{Call, Notice};
 use kern::standin::setup::IMAGE;
 use std::collections::HashMap;
+use std::path::Path;
 use tracing::warn;
 use vocab::Pid;
 use wire::event::BodyEvent;
@@ -66,9 +67,15 @@ impl Agent {
             Call::ThreadKill { tgid, tid, sig } => self.thread_kill(notice, caller, tgid, tid, sig),
             Call::ThreadQueue { tgid, tid, sig } => self.thread_kill(notice, caller, Some(tgid), tid, sig),
             Call::PidfdOpen { pid, .. } => self.when_it_stands(notice, pid),
-            Call::SetPgid { pid, .. } => self.changes(notice, if pid == 0 { caller } else { Pid(pid) }, What::Group),
-            Call::SetSid => self.changes(notice, caller, What::Group),
-            Call::SetIds => self.changes(notice, caller, What::Creds),
+            Call::SetPgid { pid: 0, .. } => self.changes(notice, &[caller], What::Group),
+            Call::SetPgid { pid, .. } if Pid(pid) != caller && self.numbers_apart(notice.tid) => {
+                let mut whom = self.proc.children(caller).unwrap_or_default();
+                whom.push(caller);
+                self.changes(notice, &whom, What::Group);
+            }
+            Call::SetPgid { pid, .. } => self.changes(notice, &[Pid(pid)], What::Group),
+            Call::SetSid => self.changes(notice, &[caller], What::Group),
+            Call::SetIds => self.changes(notice, &[caller], What::Creds),
             Call::Reads { of, at } => self.reads_usage(notice, caller, of, at),
             Call::Subreaper { on } => {
                 self.showing.order.set_shown(false);
@@ -112,11 +119,20 @@ impl Agent {
         self.uplink.up() && !self.bodies.has(pid) && self.stands.get(pid).is_some_and(|stand| !stand.ending)
     }
 
-    fn changes(&mut self, notice: &Notice, pid: Pid, what: What) {
+    fn changes(&mut self, notice: &Notice, whom: &[Pid], what: What) {
         self.showing.order.set_shown(false);
-        if self.gate.proceed(notice.id) && self.bodies.has(pid) {
-            self.checks.add(pid, what, monotonic_us());
+        if self.gate.proceed(notice.id) {
+            for pid in whom.iter().filter(|pid| self.bodies.has(**pid)) {
+                self.checks.add(*pid, what, monotonic_us());
+            }
         }
+    }
+
+    /// Does it live in a PID namespace that was made on this node (a container, unshare(1))? The numbers that it gives are of that one: its
+    /// kernel knows them all, and nobody else knows any.
+    fn numbers_apart(&self, tid: Pid) -> bool {
+        let namespace = |tid: Pid| kern::stat::known(Path::new(&format!("/proc/{tid}/ns/pid"))).map(|found| found.ino);
+        namespace(tid) != namespace(Pid::INIT)
     }
 
     fn kill(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32) {
@@ -124,6 +140,7 @@ impl Agent {
             pid if pid > 0 && self.is_here(pid) && (sig == 0 || !self.only_stands(Pid(pid))) => {
                 return self.proceed(notice);
             }
+            _ if self.numbers_apart(notice.tid) => return self.proceed(notice),
             pid if pid > 0 => KillTarget::Process(Pid(pid)),
             -1 => KillTarget::All,
             0 => match self.proc.stat(notice.tid) {
@@ -138,7 +155,7 @@ impl Agent {
 
     fn thread_kill(&mut self, notice: &Notice, caller: Pid, tgid: Option<i32>, tid: i32, sig: i32) {
         let pid = tgid.unwrap_or(tid);
-        if pid <= 0 || tid <= 0 || self.is_here(pid) {
+        if pid <= 0 || tid <= 0 || self.is_here(pid) || self.numbers_apart(notice.tid) {
             self.gate.proceed(notice.id);
             return;
         }
@@ -194,14 +211,16 @@ impl Agent {
     fn queue(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32) {
         match Pid(pid) {
             // There is one on each machine.
-            Pid::INIT => self.ask_kill(notice, caller, KillTarget::Process(Pid::INIT), sig),
+            Pid::INIT if !self.numbers_apart(notice.tid) => {
+                self.ask_kill(notice, caller, KillTarget::Process(Pid::INIT), sig)
+            }
             _ => self.when_it_stands(notice, pid),
         }
     }
 
     /// The call goes on as soon as `pid` is or stands on this node.
     fn when_it_stands(&mut self, notice: &Notice, pid: i32) {
-        if pid <= 0 || self.is_here(pid) || !self.uplink.up() {
+        if pid <= 0 || self.is_here(pid) || !self.uplink.up() || self.numbers_apart(notice.tid) {
             self.gate.proceed(notice.id);
             return;
         }
