@@ -15,6 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("strangers_keep_nobody_out", strangers_keep_nobody_out),
     ("caller_who_executes_a_setuid_program", caller_who_executes_a_setuid_program),
     ("caller_who_asks_for_more", caller_who_asks_for_more),
+    ("user_who_fills_the_socket", user_who_fills_the_socket),
 ];
 
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
@@ -79,6 +80,28 @@ fn caller_who_asks_for_more(place: &Place) -> Res<End> {
         s.ok(&format!("{ANN} {from}{} {dir} {to} {dir}/got", program.display()))?;
         s.prints(&format!("cat {dir}/got"), "100 7")?;
     }
+    Ok(End::Passed)
+}
+
+/// Connections without end, half a question on each, and descriptors: others are served, and the daemon stays small.
+fn user_who_fills_the_socket(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_who_fills_the_socket", 2)?;
+    let (program, dir) = (compiled(place, "fills_the_socket")?, place.fresh("full"));
+    let (program, dir) = (program.display(), dir.display());
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    let on_front = s.start(&format!("{ANN} {program} {dir}/front; echo $?"));
+    let on_node = s.start(&format!("{ANN} shoal run -n 0 {program} {dir}/node; echo $?"));
+    s.until(&format!("test -e {dir}/front -a -e {dir}/node"))?;
+    s.prints(&format!("{BOB} shoal run -n 0 shoal run -n 1 echo well"), "well")?;
+    let daemon = "$(pgrep -o -f 'shoal front')";
+    for most in [format!("$(ls /proc/{daemon}/fd | wc -l) -lt 3000"), format!("$(ps -o rss= -p {daemon}) -lt 300000")] {
+        s.ok(&format!("test {most}"))?;
+    }
+    s.fails(&format!("{ANN} shoal nodes"), 1)?;
+    s.ok(&format!("pkill -KILL -f '{program} {dir}'"))?;
+    on_front.end()?;
+    on_node.end()?;
+    s.prints(&format!("{ANN} shoal nodes | wc -l"), "3")?;
     Ok(End::Passed)
 }
 

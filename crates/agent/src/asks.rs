@@ -4,8 +4,10 @@
 use crate::agent::{Agent, Token};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
-use kern::sock::{accept, peer_address, peer_credentials, peer_groups, peer_identity};
+use kern::sock::{peer_address, peer_credentials, peer_groups, peer_identity};
 use link::crowd::Crowd;
+use link::guests::Guests;
+use link::listener::Listener;
 use link::preamble::{Greeting, Preamble};
 use link::Plain;
 use std::collections::HashMap;
@@ -17,8 +19,6 @@ use wire::ask::{Answer, Ask};
 use wire::node::ToFront;
 use wire::run::Caller;
 
-/// More clients at once are not taken.
-const MOST_CLIENTS: usize = 4096;
 const GREETING_US: u64 = 5_000_000;
 /// How long a channel may be here before the answer that tells whose it is.
 const UNCLAIMED_US: u64 = 5_000_000;
@@ -36,9 +36,11 @@ struct Wanted {
 
 /// Clients, their questions, and channels on the way to them.
 pub(crate) struct Asks {
-    local: OwnedFd,
-    channels: OwnedFd,
+    local: Listener,
+    channels: Listener,
     clients: HashMap<u32, Client>,
+    /// The clients, as their users'.
+    guests: Guests<u32>,
     greetings: HashMap<u32, Greeting>,
     /// Those that have not said yet what they are, and those that nobody waits for.
     crowd: Crowd<u32>,
@@ -59,12 +61,13 @@ impl Asks {
         let local = kern::sock::unix_listen(path, 0o666)?;
         let channels = kern::sock::tcp_listen_anywhere()?;
         let port = kern::sock::local_address(channels.as_fd())?.port();
-        poller.add(local.as_fd(), Token::Local.number(), Interest::READ)?;
-        poller.add(channels.as_fd(), Token::Channels.number(), Interest::READ)?;
+        let local = Listener::new(local, Token::Local.number(), poller)?;
+        let channels = Listener::new(channels, Token::Channels.number(), poller)?;
         let asks = Asks {
             local,
             channels,
             clients: HashMap::new(),
+            guests: Guests::default(),
             greetings: HashMap::new(),
             crowd: Crowd::default(),
             next: 0,
@@ -86,18 +89,16 @@ impl Asks {
     /// When something has waited long enough (monotonic).
     pub(crate) fn due_us(&self) -> Option<u64> {
         let greetings = self.greetings.values().map(Greeting::deadline_us);
-        greetings.chain(self.unclaimed.values().map(|(_, until, _)| *until)).min()
+        let listeners = [&self.local, &self.channels].into_iter().filter_map(|listener| listener.due_us());
+        greetings.chain(self.unclaimed.values().map(|(_, until, _)| *until)).chain(listeners).min()
     }
 }
 
 impl Agent {
     /// Takes new local clients.
     pub(crate) fn take_clients(&mut self) {
-        while let Some(fd) = taken(accept(self.asks.local.as_fd())) {
-            if self.asks.clients.len() >= MOST_CLIENTS {
-                warn!("too many local clients, one turned away");
-                continue;
-            }
+        while let Some(fd) = self.asks.local.take(&self.poller, monotonic_us()) {
+            let Ok(peer) = peer_credentials(fd.as_fd()) else { continue };
             let number = self.asks.next;
             self.asks.next = number.wrapping_add(1);
             if let Err(fault) = self.poller.add(fd.as_fd(), Token::Client(number).number(), Interest::READ) {
@@ -105,6 +106,10 @@ impl Agent {
                 continue;
             }
             self.asks.clients.insert(number, Client { link: Plain::new(fd), writing: false });
+            if let Err(fault) = self.asks.guests.enter(number, peer.uid) {
+                self.answer_client(number, &Answer::Failed(fault));
+                self.drop_client(number);
+            }
         }
     }
 
@@ -133,13 +138,14 @@ impl Agent {
 
     fn drop_client(&mut self, number: u32) {
         self.asks.clients.remove(&number);
+        self.asks.guests.leave(number);
         self.asks.questions.retain(|_, client| *client != number);
         self.asks.wanted.retain(|_, wanted| wanted.client != number);
     }
 
     fn flush_client(&mut self, number: u32) {
         let Some(client) = self.asks.clients.get_mut(&number) else { return };
-        let flushed = client.link.flush();
+        let flushed = client.link.flush().and_then(|()| self.asks.guests.keeps(number, client.link.kept()));
         let writing = client.link.wants_write();
         let polled = match writing == client.writing {
             true => Ok(()),
@@ -253,7 +259,7 @@ impl Agent {
 
     /// Takes connections on the channel port.
     pub(crate) fn take_greetings(&mut self) {
-        while let Some(fd) = taken(accept(self.asks.channels.as_fd())) {
+        while let Some(fd) = self.asks.channels.take(&self.poller, monotonic_us()) {
             let Ok(from) = peer_address(fd.as_fd()) else { continue };
             let number = self.asks.next;
             self.asks.next = number.wrapping_add(1);
@@ -310,6 +316,8 @@ impl Agent {
     /// Lets go of what has waited too long.
     pub(crate) fn expire_asks(&mut self) {
         let now = monotonic_us();
+        self.asks.local.listen_again(&self.poller, now);
+        self.asks.channels.listen_again(&self.poller, now);
         let over = |(_, until, number): &(OwnedFd, u64, u32)| (*until <= now).then_some(*number);
         for number in self.asks.unclaimed.values().filter_map(over).collect::<Vec<_>>() {
             self.asks.turn_away(number);
@@ -319,11 +327,4 @@ impl Agent {
             self.serve_greeting(number);
         }
     }
-}
-
-fn taken(accepted: Result<Option<OwnedFd>>) -> Option<OwnedFd> {
-    accepted.unwrap_or_else(|fault| {
-        warn!(%fault, "accept");
-        None
-    })
 }

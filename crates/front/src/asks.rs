@@ -9,31 +9,25 @@ use kern::sock;
 use link::Plain;
 use space::{Event, Person};
 use std::os::fd::AsFd;
-use tracing::{debug, warn};
+use tracing::debug;
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 use wire::node::ToNode;
 use wire::run::{Caller, Program, Target};
 
-/// A client's question is at most this long: arguments and environment of a program.
-const ASK_MOST: usize = wire::frame::MOST;
 /// Nodes have this long to say what runs on them, in microseconds.
 const PS_US: u64 = 1_000_000;
 
 impl Front {
     pub(crate) fn take_clients(&mut self) {
-        loop {
-            match sock::accept(self.local().as_fd()) {
-                Ok(None) => return,
-                Ok(Some(fd)) => {
-                    let Ok(peer) = sock::peer_credentials(fd.as_fd()) else { continue };
-                    let link = Box::new(Plain::taking(fd, ASK_MOST));
-                    self.add(Connection::Client { link, pid: peer.pid });
-                }
-                Err(fault) => {
-                    warn!("{fault}");
-                    return;
-                }
+        while let Some(fd) = self.local.take(&self.poller, monotonic_us()) {
+            let Ok(peer) = sock::peer_credentials(fd.as_fd()) else { continue };
+            let link = Box::new(Plain::new(fd));
+            let Some(token) = self.add(Connection::Client { link, pid: peer.pid }) else { continue };
+            if let Err(fault) = self.guests.enter(token, peer.uid) {
+                self.answer(Asker::Local(token), Answer::Failed(fault), true);
+                self.flush();
+                self.close(token);
             }
         }
     }

@@ -16,6 +16,8 @@ use kern::epoll::{Interest, Poller, Ready};
 use kern::init::SignalFd;
 use kern::proc::Proc;
 use kern::sock;
+use link::guests::Guests;
+use link::listener::Listener;
 use space::{Event, Space};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,8 +35,8 @@ pub(crate) struct Front {
     pub(crate) config: FrontConfig,
     pub(crate) proc: Proc,
     pub(crate) poller: Poller,
-    listener: OwnedFd,
-    local: OwnedFd,
+    pub(crate) listener: Listener,
+    pub(crate) local: Listener,
     signals: SignalFd,
     pub(crate) ghosts: Ghosts,
     pub(crate) reports: Reports,
@@ -50,6 +52,8 @@ pub(crate) struct Front {
     pub(crate) connections: HashMap<Token, Connection>,
     /// Those of them that have not shown the key.
     pub(crate) crowd: link::crowd::Crowd<Token>,
+    /// Those that are of this machine's users.
+    pub(crate) guests: Guests<Token>,
     /// Connections to which something was sent since they were last flushed.
     pub(crate) dirty: HashSet<Token>,
     /// Connections whose peer takes less than it is sent: they are waited for until they can be written to.
@@ -74,8 +78,8 @@ impl Front {
         let local = sock::unix_listen(&config.run_dir.join("shoal.sock"), 0o666)?;
         let (ghosts, holder, again) = stand_ins(&config)?;
         let poller = Poller::new()?;
-        poller.add(listener.as_fd(), LISTENER, Interest::READ)?;
-        poller.add(local.as_fd(), LOCAL, Interest::READ)?;
+        let listener = Listener::new(listener, LISTENER, &poller)?;
+        let local = Listener::new(local, LOCAL, &poller)?;
         poller.add(ghosts.fd(), GHOSTS, Interest::READ)?;
         poller.add(signals.as_fd(), SIGNALS, Interest::READ)?;
         if let Some(holder) = &holder {
@@ -103,6 +107,7 @@ impl Front {
             runs: Runs::default(),
             connections: HashMap::new(),
             crowd: Default::default(),
+            guests: Guests::default(),
             dirty: HashSet::new(),
             full: HashSet::new(),
             next_token: FIRST_CONNECTION,
@@ -195,6 +200,9 @@ impl Front {
         until = until.min(self.settle_at_us.unwrap_or(until));
         until = until.min(self.ghosts.acknowledge_at().unwrap_or(until));
         until = until.min(self.nodes.next_deadline_us().unwrap_or(until));
+        for listener in [&self.listener, &self.local] {
+            until = until.min(listener.due_us().unwrap_or(until));
+        }
         for connection in self.connections.values() {
             until = until.min(connection.deadline_us().unwrap_or(until));
         }
@@ -211,6 +219,8 @@ impl Front {
             self.cursor.look(&self.proc);
             self.look_at_us = now + LOOK_US;
         }
+        self.listener.listen_again(&self.poller, now);
+        self.local.listen_again(&self.poller, now);
         self.look_after_ghosts(now);
         self.look_after_nodes(now);
         self.settle_in_time(now);
@@ -247,18 +257,19 @@ impl Front {
         if matches!(connection, Connection::Greeting { .. } | Connection::Joining { .. }) {
             self.crowd.leave(token);
         }
+        self.guests.leave(token);
         let _ = self.poller.remove(connection.fd());
         self.dirty.remove(&token);
         self.full.remove(&token);
         Some(connection)
     }
 
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         for token in std::mem::take(&mut self.dirty) {
             let Some(connection) = self.connections.get_mut(&token) else { continue };
             let flushed = match connection {
                 Connection::Node { link, .. } | Connection::Joining { link, .. } => link.flush(),
-                Connection::Client { link, .. } => link.flush(),
+                Connection::Client { link, .. } => link.flush().and_then(|()| self.guests.keeps(token, link.kept())),
                 Connection::Greeting { .. } | Connection::Native { .. } => Ok(()),
             };
             let full = connection.wants_write();
@@ -276,14 +287,6 @@ impl Front {
                 self.close(token);
             }
         }
-    }
-
-    pub(crate) fn listener(&self) -> &OwnedFd {
-        &self.listener
-    }
-
-    pub(crate) fn local(&self) -> &OwnedFd {
-        &self.local
     }
 }
 

@@ -37,22 +37,13 @@ pub(crate) struct Hello {
 
 impl Front {
     pub(crate) fn take_peers(&mut self) {
-        loop {
-            match sock::accept(self.listener().as_fd()) {
-                Ok(None) => return,
-                Ok(Some(fd)) => {
-                    let Ok(from) = sock::peer_address(fd.as_fd()) else { continue };
-                    let greeting = Greeting::new(fd, monotonic_us() + GREETING_US);
-                    let Some(token) = self.add(Connection::Greeting { greeting, from }) else { continue };
-                    if let Some(gone) = self.crowd.enter(token, from.ip()) {
-                        warn!(%from, "too many connections that have not said who they are, the oldest of them closed");
-                        self.close(gone);
-                    }
-                }
-                Err(fault) => {
-                    warn!("{fault}");
-                    return;
-                }
+        while let Some(fd) = self.listener.take(&self.poller, monotonic_us()) {
+            let Ok(from) = sock::peer_address(fd.as_fd()) else { continue };
+            let greeting = Greeting::new(fd, monotonic_us() + GREETING_US);
+            let Some(token) = self.add(Connection::Greeting { greeting, from }) else { continue };
+            if let Some(gone) = self.crowd.enter(token, from.ip()) {
+                warn!(%from, "too many connections that have not said who they are, the oldest of them closed");
+                self.close(gone);
             }
         }
     }

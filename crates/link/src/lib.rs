@@ -1,6 +1,6 @@
 //! Connections of shoal: encrypted ones between machines, plain ones on a machine, both as frames of `wire` over a
-//! nonblocking descriptor, driven by the caller's epoll loop. Beside them what a connection needs: keys, the bytes
-//! before it, beats, backoff.
+//! nonblocking descriptor, driven by the caller's epoll loop. Beside them what a connection needs: a socket to take it at, keys, the
+//! bytes before it, beats, backoff, and how many there may be.
 //!
 //! The loop is the same for both kinds ([`Framed`]):
 //! ```text
@@ -18,7 +18,9 @@ pub mod beat;
 mod buffer;
 pub mod crowd;
 mod framed;
+pub mod guests;
 pub mod keys;
+pub mod listener;
 pub mod plain;
 pub mod preamble;
 pub mod reconnect;

@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Result};
 
-/// Bytes read at once.
-const READ: usize = 64 * 1024;
+/// A connection reads this much at once at first, and doubles it while reads come back full: most say little.
+const READ_LEAST: usize = 2 * 1024;
+const READ_MOST: usize = 64 * 1024;
 
 /// One end of a unix stream connection, nonblocking. Who may connect, and who did, is the kernel's word
 /// (`kern::sock::peer_credentials`).
@@ -24,6 +25,7 @@ pub struct Plain {
     incoming: VecDeque<OwnedFd>,
     /// The most descriptors that may have come without being taken.
     most: usize,
+    read_size: usize,
 }
 
 impl Plain {
@@ -35,7 +37,8 @@ impl Plain {
     /// Takes descriptors too, as many as `most` before [`Plain::descriptor`] is called.
     pub fn taking(fd: OwnedFd, most: usize) -> Plain {
         let (arrived, leaving) = (Buffer::default(), Buffer::default());
-        Plain { fd, arrived, leaving, outgoing: VecDeque::new(), incoming: VecDeque::new(), most }
+        let (outgoing, incoming) = (VecDeque::new(), VecDeque::new());
+        Plain { fd, arrived, leaving, outgoing, incoming, most, read_size: READ_LEAST }
     }
 
     /// The descriptor, to wait for.
@@ -58,6 +61,11 @@ impl Plain {
         self.leaving.len()
     }
 
+    /// Bytes that are kept here for the peer: what it has said and was not taken, and what it has not read.
+    pub fn kept(&self) -> usize {
+        self.arrived.len() + self.leaving.len()
+    }
+
     /// Reads what is there. True: there may be more; take the messages by `next` and call again. False: wait until the
     /// descriptor is readable (level-triggered). Reads nothing while a largest frame's worth of messages is not taken.
     ///
@@ -68,7 +76,7 @@ impl Plain {
         while taken < TURN && self.arrived.len() <= ARRIVED_MOST {
             let (fd, mut descriptors) = (self.fd.as_fd(), Vec::new());
             let mut now = true;
-            let got = self.arrived.fill(READ, |room| {
+            let got = self.arrived.fill(self.read_size, |room| {
                 let received = kern::sock::receive_with(fd, room)?;
                 now = received.is_some();
                 let received = received.unwrap_or_default();
@@ -85,11 +93,12 @@ impl Plain {
                 return Err(Fault::refused("receive: the peer sends descriptors that nobody asked for"));
             }
             // A read ends behind bytes with descriptors, so a short one does not mean that all has been read.
-            let short = got < READ && descriptors.is_empty();
+            let short = got < self.read_size && descriptors.is_empty();
             self.incoming.extend(descriptors);
             if short {
                 return Ok(false);
             }
+            self.read_size = (self.read_size * 2).min(READ_MOST);
             taken += got;
         }
         Ok(true)

@@ -1,5 +1,6 @@
 //! Unix sockets: unix(7).
 
+use crate::sock::set_number;
 use crate::sys::{check, checked, cstring, own, set_nonblocking};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -15,6 +16,9 @@ pub enum Kind {
     /// Messages, in order, each whole.
     SeqPacket,
 }
+
+/// Not in the libc crate: asm-generic/socket.h.
+const SO_PASSRIGHTS: i32 = 83;
 
 /// Two sockets joined to each other; blocking, close-on-exec.
 ///
@@ -36,6 +40,9 @@ pub fn socketpair(kind: Kind) -> Result<(OwnedFd, OwnedFd)> {
 /// Listens at `path`, nonblocking, with the permission bits `mode` (to connect one needs write permission). Nobody can
 /// connect before they are set. A socket that a dead daemon left there is replaced.
 ///
+/// Whoever connects can send no descriptors over it, from Linux 6.16 on (SO_PASSRIGHTS). Before, a receiver has to close them, and closing
+/// may wait for whoever sent them (a TCP socket with SO_LINGER, say).
+///
 /// # Errors
 /// `Sys` as bind(2): EADDRINUSE when somebody listens there, EACCES, ENOENT; `Refused` for a path longer than 107
 /// bytes.
@@ -50,6 +57,8 @@ pub fn unix_listen(path: &Path, mode: u32) -> Result<OwnedFd> {
         done => done,
     }
     .map_err(|errno| Fault::sys(errno, format!("bind {}", path.display())))?;
+    // Older kernels do not know it.
+    let _ = set_number(fd.as_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, 0);
     let name = cstring(path.as_os_str().as_bytes())?;
     // SAFETY: `name` is a live C string.
     checked(unsafe { libc::chmod(name.as_ptr(), mode) }.into(), || format!("chmod {}", path.display()))?;
