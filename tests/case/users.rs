@@ -8,6 +8,7 @@ use crate::lab::Res;
 pub(crate) const SCENES: &[Scene] = &[
     ("user_runs", user_runs),
     ("user_kills", user_kills),
+    ("user_dumps_core", user_dumps_core),
     ("user_cannot_use_our_files", user_cannot_use_our_files),
     ("user_is_not_given_what_is_roots", user_is_not_given_what_is_roots),
     ("user_cannot_look_into_a_stand_in", user_cannot_look_into_a_stand_in),
@@ -58,6 +59,27 @@ fn user_kills(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+/// The shell says so, and there is one core: the program's.
+fn user_dumps_core(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_dumps_core", 1)?;
+    let pattern = s.ok("cat /proc/sys/kernel/core_pattern")?;
+    if pattern.starts_with(['|', '@']) || pattern.contains('/') {
+        return Ok(End::Missing("cores that are files in the working directory (core_pattern)".into()));
+    }
+    let dir = place.fresh("cores").display().to_string();
+    s.ok(&format!("mkdir {dir}; chmod 777 {dir}"))?;
+    for (user, signal, says) in
+        [(ANN, "SEGV", "(core dumped)"), ("", "ABRT", "(core dumped)"), (ANN, "TERM", "Terminated")]
+    {
+        let dies =
+            format!("ulimit -c $(ulimit -Hc); cd {dir}; shoal run -n 0 sh -c \"kill -{signal} \\$\\$\"; ls; rm -f *");
+        let end = s.sh(&format!("{user} bash -c '{dies}'"))?;
+        holds(&format!("bash says {says}: {}", end.err), end.err.contains(says))?;
+        same("cores", end.out.lines().count(), usize::from(signal != "TERM"))?;
+    }
+    Ok(End::Passed)
+}
+
 /// The hold files and sockets: opening them, reading and writing, gives an ordinary user nothing and hangs nobody.
 fn user_cannot_use_our_files(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "user_cannot_use_our_files", 2)?;
@@ -70,6 +92,7 @@ fn user_cannot_use_our_files(place: &Place) -> Res<End> {
          timeout 5 bash -c \"echo x > \\\"$f\\\"\"; test $? = 124 && echo hung \"$f\"; done < /run/files' 2>/dev/null; echo end"
     );
     s.prints(&tries, "end")?;
+    s.prints(&format!("{BOB} timeout 5 bash -c 'echo x > /run/shoal/ghosts/core' 2>/dev/null; echo $?"), "1")?;
     s.prints(
         &format!("{BOB} bash -c 'for f in /run/shoal/key /run/shoal/*.key; do cat $f; done' 2>/dev/null; echo end"),
         "end",

@@ -242,8 +242,8 @@ impl Agent {
             pid,
             match exit {
                 Exit::Code(code) => Command::Exit(code),
-                Exit::Killed { sig, .. } => Command::Die(sig),
-                Exit::NodeLost => Command::Die(Sig::KILL),
+                Exit::Killed { sig, core } => Command::Die { sig, core },
+                Exit::NodeLost => Command::Die { sig: Sig::KILL, core: false },
             },
         );
     }

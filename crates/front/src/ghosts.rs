@@ -148,7 +148,7 @@ impl Front {
             }
             S::Clone { pid, orphan: false } => Command::Clone { pid, sibling: false, name: Name::default() },
             S::Exit(code) => Command::Exit(code),
-            S::Die { sig, .. } => Command::Die(sig),
+            S::Die { sig, core } => Command::Die { sig, core },
             S::Stop(sig) => {
                 self.owe(pid, Entry::Stop);
                 return self.ghosts.command(pid, Command::Stop(sig));

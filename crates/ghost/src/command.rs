@@ -43,7 +43,11 @@ pub enum Command {
         name: Name,
     },
     Exit(u8),
-    Die(Sig),
+    /// Die of this signal, with the core bit if `core` and that can be done.
+    Die {
+        sig: Sig,
+        core: bool,
+    },
     Stop(Sig),
     Setsid,
     Setpgid {
@@ -134,7 +138,7 @@ pub enum Command {
 impl Command {
     /// Is it the last one that a stand-in gets?
     pub fn ends(self) -> bool {
-        matches!(self, Command::Exit(_) | Command::Die(_))
+        matches!(self, Command::Exit(_) | Command::Die { .. })
     }
 
     /// As the hold's answer; `slot` is where a clone goes.
@@ -149,7 +153,7 @@ impl Command {
                 (Op::Clone, [p(pid), n(slot), if sibling { CLONE_PARENT } else { 0 }, 0, 0, 0])
             }
             Command::Exit(code) => (Op::Exit, one(code.into())),
-            Command::Die(sig) => (Op::Die, one(sig.number().into())),
+            Command::Die { sig, core } => (Op::Die, two(sig.number().into(), core.into())),
             Command::Stop(sig) => (Op::Stop, one(sig.number().into())),
             Command::Setsid => (Op::Setsid, one(0)),
             Command::Setpgid { pid, pgid } => (Op::Setpgid, two(p(pid), p(pgid))),

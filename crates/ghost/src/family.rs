@@ -44,6 +44,11 @@ impl Family {
         })
     }
 
+    /// Has the first member its memory for itself?
+    pub(crate) fn is_first_alone(&self) -> bool {
+        !self.ours && self.free.len() + 1 == self.fresh as usize
+    }
+
     pub(crate) fn give_back(&mut self, slot: u32) {
         if slot != 0 {
             self.free.push(slot);
@@ -62,6 +67,19 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| family.take()).collect::<Vec<_>>(), [4, 5]);
         family.give_back(2);
         assert_eq!(family.take(), Some(2));
+    }
+
+    #[test]
+    fn the_first_is_alone_when_all_slots_were_given_back() {
+        let mut family = Family::new(4);
+        assert!(family.is_first_alone() && !Family::ours(4).is_first_alone());
+        let slot = family.take().expect("three are free");
+        assert!(!family.is_first_alone());
+        family.give_back(slot);
+        assert!(family.is_first_alone());
+        // Of those that a daemon before has given nobody knows.
+        family.told(4, 3);
+        assert!(!family.is_first_alone());
     }
 
     #[test]

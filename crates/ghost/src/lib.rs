@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod dump;
 mod early;
 mod exit;
 mod family;

@@ -216,6 +216,7 @@ impl Ghosts {
                 Some(Request::Hold { unique, pid, fh, hold }) => self.holds(unique, pid, fh, &hold, happened),
                 Some(Request::Interrupt { unique }) => self.interrupted(unique, happened),
                 Some(Request::Flush { unique, pid, fh }) => self.flushes(unique, pid, fh, happened),
+                Some(Request::Create { unique, pid, uid }) => self.creates(unique, pid, uid),
             }
         }
         Ok(true)
@@ -391,9 +392,10 @@ impl Ghosts {
     fn give_next(&mut self, pid: Pid) {
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
         let Some(command) = ghost.queue.pop_front() else { return };
+        let command = self.core_if_possible(pid, command);
         let mut slot = None;
-        if let Command::Clone { pid: child, .. } = command {
-            let family = ghost.family;
+        if let (Command::Clone { pid: child, .. }, Some(maker)) = (command, self.ghosts.get(&pid)) {
+            let family = maker.family;
             // When it was queued the maker may not have opened the hold file yet.
             if let Some(child) = self.ghosts.get_mut(&child).filter(|child| child.state == State::Coming) {
                 child.family = family;

@@ -106,7 +106,7 @@ fn a_signal_is_handed_over_with_its_sender_and_the_end_is_as_told() {
         unreachable!("it was matched")
     };
     assert_eq!((info.sig, info.code, info.uid), (Sig::TERM, 0, 0));
-    stand.ghosts.command(child, Command::Die(Sig::TERM));
+    stand.ghosts.command(child, Command::Die { sig: Sig::TERM, core: false });
     stand.until(|h| matches!(h, Happened::Gone { pid } if *pid == child));
     assert_eq!(stand.wait(child), 15);
 }
@@ -129,7 +129,7 @@ fn of_many_that_are_signalled_at_once_those_that_end_need_no_acknowledgement() {
     // What comes next waits, but an end does not.
     let (one, other) = (children[10], children[20]);
     stand.kill(one, Sig::USR1);
-    stand.ghosts.command(other, Command::Die(Sig::INT));
+    stand.ghosts.command(other, Command::Die { sig: Sig::INT, core: false });
     stand.until(|h| matches!(h, Happened::Gone { pid } if *pid == other));
     assert_eq!(stand.wait(other), 2);
     assert!(!stand.seen.iter().any(signalled) && stand.ghosts.acknowledge_at().is_some());

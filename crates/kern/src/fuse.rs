@@ -1,4 +1,5 @@
-//! The FUSE device as the hold protocol needs it: one file in one directory, requests as values, answers by unique.
+//! The FUSE device as the hold protocol needs it: one file in one directory, requests as values, answers by unique. Beside it a stand-in dumps core
+//! ([`core_file`]).
 //!
 //! Structures from linux/fuse.h (protocol 7.31 and later). Request PIDs are numbers of the PID namespace in which
 //! [`Device::mount`] was called (fuse_conn_init).
@@ -9,13 +10,18 @@ use std::path::Path;
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+mod core_file;
+
 const LOOKUP: u32 = 1;
 const FORGET: u32 = 2;
 const GETATTR: u32 = 3;
+const SETATTR: u32 = 4;
 const OPEN: u32 = 14;
+const WRITE: u32 = 16;
 const RELEASE: u32 = 18;
 const FLUSH: u32 = 25;
 const INIT: u32 = 26;
+const CREATE: u32 = 35;
 const INTERRUPT: u32 = 36;
 const DESTROY: u32 = 38;
 const IOCTL: u32 = 39;
@@ -142,6 +148,8 @@ pub enum Request {
     Interrupt { unique: u64 },
     /// `pid` closes the hold file: a stand-in that dies waits here for [`Device::done`].
     Flush { unique: u64, pid: Pid, fh: u64 },
+    /// A file is being made; answer with [`Device::created`], if `pid` is one that dumps core, or [`Device::fail`].
+    Create { unique: u64, pid: Pid, uid: u32 },
     /// Answered already.
     Nothing,
 }
@@ -245,6 +253,11 @@ impl Device {
         let out = OpenOut { fh, flags: FOPEN_DIRECT_IO | FOPEN_NONSEEKABLE, pad: 0 };
         reply(self.fd(), unique, 0, out.as_bytes());
     }
+
+    /// Lets a stand-in of user `uid` dump core, into a file that takes everything and keeps nothing.
+    pub fn created(&self, unique: u64, uid: u32) {
+        reply(self.fd(), unique, 0, core_file::created(uid).as_bytes());
+    }
 }
 
 /// A failed answer is not an error of ours: the process it was for was killed and the kernel forgot the request (ENOENT).
@@ -265,6 +278,10 @@ fn attr(node: u64) -> Attr {
 
 fn request(fd: BorrowedFd<'_>, header: &InHeader, body: &[u8]) -> Request {
     let (unique, pid) = (header.unique, Pid(header.pid as i32));
+    if let Some(uid) = core_file::owner(header.nodeid) {
+        core_file::serve(fd, header, uid, body);
+        return Request::Nothing;
+    }
     match header.opcode {
         INIT => init(fd, unique, body),
         LOOKUP if body == b"hold\0" => {
@@ -282,6 +299,7 @@ fn request(fd: BorrowedFd<'_>, header: &InHeader, body: &[u8]) -> Request {
             let out = AttrOut { valid: KEEP, attr: attr(header.nodeid), ..AttrOut::default() };
             reply(fd, unique, 0, out.as_bytes());
         }
+        CREATE => return Request::Create { unique, pid, uid: header.uid },
         OPEN => return Request::Open { unique, pid, uid: header.uid },
         IOCTL => return ioctl(fd, unique, pid, body),
         INTERRUPT => {

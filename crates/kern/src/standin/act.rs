@@ -2,7 +2,7 @@
 
 use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition, on_signal, top};
-use super::{caps, setup, Op, Slot};
+use super::{caps, dump, setup, Op, Slot};
 use crate::relay::{Relay, ENDING};
 
 const ENOSYS: i64 = -38;
@@ -27,7 +27,7 @@ pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
         let ret = match op {
             n if n == Op::Clone as u32 => clone(slot, a, life),
             n if n == Op::Exit as u32 => exit(slot, a[0]),
-            n if n == Op::Die as u32 => die(slot, a[0]),
+            n if n == Op::Die as u32 => die(slot, a[0], a[1] != 0),
             n if n == Op::Stop as u32 => stop(slot, a[0]),
             n if n == Op::Setsid as u32 => simple(libc::SYS_setsid, [0; 6]),
             n if n == Op::Setpgid as u32 => simple(libc::SYS_setpgid, a),
@@ -176,15 +176,15 @@ pub(super) unsafe fn abandoned(slot: *mut Slot) -> ! {
     }
 }
 
-/// Dies of `sig` without a core: its own limit is 0 and it is not dumpable.
+/// Dies of `sig`, and dumps a core that goes nowhere if `core`, else none.
 // SAFETY: (of a call) `slot` is the calling stand-in's own.
-unsafe fn die(slot: *mut Slot, sig: u64) -> i64 {
-    // SAFETY: the limit is read from a live struct; the rest takes numbers.
+unsafe fn die(slot: *mut Slot, sig: u64, core: bool) -> i64 {
+    // SAFETY: the slot is the caller's own; the rest takes numbers.
     unsafe {
         drain(slot);
-        let none = [0u64; 2];
-        raw::call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE.into(), (&raw const none) as u64, 0, 0, 0]);
-        raw::call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
+        if !(core && dump::will_dump((*slot).fd)) {
+            dump::will_not_dump();
+        }
         disposition(sig, 0);
         Myself::get().send(sig);
         block(ALL & !(1 << (sig - 1)));

@@ -7,6 +7,7 @@
 
 pub mod act;
 mod caps;
+mod dump;
 pub mod here;
 pub mod raw;
 mod room;
@@ -84,7 +85,7 @@ pub enum Op {
     Clone = 1,
     /// Exit with this code.
     Exit = 2,
-    /// Die of this signal.
+    /// Die of this signal; 1: having dumped a core that goes nowhere.
     Die = 3,
     /// Stop by this signal.
     Stop = 4,
