@@ -298,7 +298,8 @@ fn full_disk(place: &Place) -> Res<End> {
     }
     s.until("test $(shoal nodes | grep -cw up) = 2")?;
     s.prints("shoal run -a -p echo well | sort | xargs", "n0: well n1: well")?;
-    s.prints("shoal run -n 0 -- bash -c 'for i in $(seq 9000); do (:); done; echo forked'", "forked")?;
+    // More than one lease.
+    s.prints("shoal run -n 0 -- bash -c 'for i in $(seq 4000); do (:); done; echo forked'", "forked")?;
     s.prints("shoal run -n 7 true 2>/dev/full; echo $?", "125")?;
     s.prints("shoal run -n 0 no-such-program 2>/dev/full; echo $?", "127")?;
     s.prints("shoal nonsense 2>/dev/full; echo $?", "2")?;

@@ -110,8 +110,8 @@ fn run_streams(place: &Place) -> Res<End> {
     s.prints("shoal run -n 0 sh -c 'echo out; echo err >&2' 2>&1 >/dev/null", "err")?;
     s.prints("shoal run -n 0 cat < /dev/null | wc -c", "0")?;
     s.prints("shoal run -n 0 yes | head -1; echo ${PIPESTATUS[0]}", "y\n141")?;
-    let sum = "head -c 20000000 /dev/urandom > /tmp/streams.$$; a=$(md5sum < /tmp/streams.$$); \
-               b=$(shoal run -n 0 cat < /tmp/streams.$$ | shoal run -n 1 cat | md5sum); rm /tmp/streams.$$; \
+    let sum = "f=$(mktemp); head -c 20000000 /dev/urandom > $f; a=$(md5sum < $f); \
+               b=$(shoal run -n 0 cat < $f | shoal run -n 1 cat | md5sum); rm $f; \
                test \"$a\" = \"$b\" && echo same";
     s.prints(sum, "same")?;
     Ok(End::Passed)

@@ -18,7 +18,7 @@ struct Files(PathBuf);
 
 impl Files {
     fn new(scene: &str) -> Res<Files> {
-        let path = std::env::temp_dir().join(format!("shoal-{scene}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("shoal-tests.{}.{scene}", std::process::id()));
         std::fs::create_dir_all(&path).doing("make a directory")?;
         Ok(Files(path))
     }

@@ -13,11 +13,14 @@ pub(crate) const SCENES: &[Scene] = &[
     ("real_python", |place| alike(place, "real_python", "python3", &["python3", "family.py"])),
     ("real_make", |place| alike(place, "real_make", "make", &["make", "-j8", "-f", "Makefile"])),
     ("real_perl", |place| alike(place, "real_perl", "perl", &["perl", "pipes.pl"])),
-    ("real_java", |place| alike(place, "real_java", "java", &["java", "Family.java"])),
+    ("real_java", |place| alike(place, "real_java", "java", &["java", JAVA, "Family.java"])),
     ("real_go", real_go),
     ("real_32_bit", real_32_bit),
     ("real_make_over_nodes", real_make_over_nodes),
 ];
+
+/// The files of its figures under /tmp are named by PIDs, and all machines of all sandboxes share /tmp.
+const JAVA: &str = "-XX:-UsePerfData";
 
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("case/real")

@@ -89,7 +89,11 @@ fn ends(place: &Place, victim: Option<&str>, signal: Option<Signal>) -> Res<End>
     wait_for("the sandbox ends", || matches!(child.try_wait(), Ok(Some(_))))?;
     let gone = |p: &procs::Proc| procs::one(p.pid).is_none_or(|now| now.comm != p.comm);
     wait_for("all its processes are gone", || all.iter().all(gone))?;
-    let left = || machine().map(|now| now.difference(&before).cloned().collect::<Vec<String>>());
+    // Others may run sandboxes meanwhile: their groups have other numbers.
+    let own = format!("shoal-sandbox.{root}.");
+    let is_left =
+        |thing: &&String| !before.contains(*thing) && (!thing.contains("shoal-sandbox.") || thing.contains(&own));
+    let left = || machine().map(|now| now.iter().filter(is_left).cloned().collect::<Vec<String>>());
     wait_for("nothing else is left", || left().is_ok_and(|left| left.is_empty()))
         .map_err(|e| format!("{e}: {:?}", left().unwrap_or_default()))?;
     Ok(End::Passed)

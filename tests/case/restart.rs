@@ -50,7 +50,7 @@ fn restart_after_signals(place: &Place) -> Res<End> {
     let dies = s.start("exec shoal run -n 0 sleep 1034");
     wait_for("the programs are there", || (1032..=1034).all(|n| s.count(&format!("sleep {n}")) == 1))?;
     s.ok(KILL)?;
-    s.ok("pkill -TERM -f '^(shoal run -n 0 -- )?bash -c trap' && pkill -STOP -f '^(shoal run -n 1 )?sleep 1033$' && pkill -KILL -f '^(shoal run -n 0 )?sleep 1034$'")?;
+    s.ok("pkill -TERM -o -f '^(shoal run -n 0 -- )?bash -c trap' && pkill -STOP -f '^(shoal run -n 1 )?sleep 1033$' && pkill -KILL -f '^(shoal run -n 0 )?sleep 1034$'")?;
     s.ok(START)?;
     let handled = handles.end()?;
     same("the handler", (handled.out.trim(), handled.code()), ("got", Some(3)))?;

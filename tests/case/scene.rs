@@ -134,10 +134,11 @@ impl Sandbox {
         found.map(|p| p.pid).ok_or(format!("no daemon on {host}"))
     }
 
-    /// SIGKILL to a process of the sandbox.
+    /// SIGKILL to a process of the sandbox; until that has ended, and its port and its files are free.
     pub(crate) fn kill(&self, pid: i32) -> Res {
-        let pid = rustix::process::Pid::from_raw(pid).ok_or("PID 0")?;
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).doing("kill")
+        let victim = rustix::process::Pid::from_raw(pid).ok_or("PID 0")?;
+        rustix::process::kill_process(victim, rustix::process::Signal::KILL).doing("kill")?;
+        wait_for("a killed process ends", || procs::one(pid).is_none_or(|now| now.state == 'Z'))
     }
 
     /// Runs a command of this machine in the network of a machine of the sandbox.
@@ -190,12 +191,15 @@ pub(crate) fn wait_for(what: &str, mut come: impl FnMut() -> bool) -> Res {
     wait_within(PATIENCE, what, &mut come)
 }
 
-/// The same within a time.
+/// The same within a time, and so many looks: on a machine on which hundreds want to run a single one can take longer.
 pub(crate) fn wait_within(time: Duration, what: &str, come: &mut dyn FnMut() -> bool) -> Res {
+    const LEAST_LOOKS: u32 = 20;
     let deadline = Instant::now() + time;
+    let mut looks = 0;
     while !come() {
-        if Instant::now() >= deadline {
-            return Err(format!("not within {time:?}: {what}"));
+        looks += 1;
+        if looks >= LEAST_LOOKS && Instant::now() >= deadline {
+            return Err(format!("not within {time:?}, at {looks} looks: {what}"));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
