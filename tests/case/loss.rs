@@ -102,8 +102,11 @@ fn short_silence_loses_nothing(place: &Place) -> Res<End> {
     let going = s.start("shoal run -n 0 -- sh -c 'for i in $(seq 60); do echo $i; sleep 0.1; done' | md5sum");
     wait_for("it has begun", || s.count("sh -c for i in $(seq 60); do echo $i; sleep 0.1; done") == 1)?;
     s.network("sandbox", &["ip", "link", "set", "n0", "nomaster"])?;
-    std::thread::sleep(Duration::from_millis(1500));
+    s.until("shoal nodes | grep -w n0 | grep -qw silent")?;
+    let meanwhile = s.start("shoal run -n 0 echo well");
+    std::thread::sleep(Duration::from_millis(500));
     s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"])?;
+    same("what was asked for meanwhile", meanwhile.end()?.out.trim(), "well")?;
     same("the output", going.end()?.out.trim(), s.ok("seq 60 | md5sum")?.as_str())?;
     Ok(End::Passed)
 }

@@ -109,7 +109,8 @@ impl Nodes {
     pub(crate) fn view(&self) -> Vec<NodeView> {
         let view = |(number, node): (NodeId, &Node)| NodeView {
             node: number,
-            up: node.state == State::Up,
+            up: node.state != State::Down && node.link.is_some(),
+            quiet: node.state == State::Silent,
             bodies: node.bodies,
             pending: node.pending,
             cores: node.load.cores,

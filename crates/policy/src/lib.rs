@@ -8,7 +8,10 @@ use vocab::{Fault, Kind, NodeId, Result};
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NodeView {
     pub node: NodeId,
+    /// It is linked.
     pub up: bool,
+    /// It is, and its beat is overdue: busy, or about to be lost. It gets programs that name it, and others when all are so.
+    pub quiet: bool,
     /// Processes of the space on it.
     pub bodies: u32,
     /// Programs placed on it that `bodies` does not count yet.
@@ -22,7 +25,7 @@ pub struct NodeView {
 /// Where the program is to run: `wire::run::Target`, word for word.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// The least loaded node that is up, round robin among equals.
+    /// The least loaded node that is up, round robin among equals; one that is quiet only when all are.
     Any,
     /// This many nodes, chosen likewise, each once; more than there are nodes goes round again.
     Count(u32),
@@ -85,6 +88,9 @@ fn least_loaded(view: &[NodeView], copies: u32, turn: &mut Turn) -> Result<Vec<N
         return Err(Fault::refused(format!("cannot start {copies} copies")));
     }
     let mut nodes: Vec<&NodeView> = view.iter().filter(|n| n.up).collect();
+    if nodes.iter().any(|n| !n.quiet) {
+        nodes.retain(|n| !n.quiet);
+    }
     nodes.sort_by(|a, b| busier(a, b).then_with(|| after(turn.0, a.node).cmp(&after(turn.0, b.node))));
     let chosen: Vec<NodeId> = nodes.iter().map(|n| n.node).cycle().take(copies as usize).collect();
     turn.0 = *chosen.last().ok_or_else(none_up)?;
@@ -116,6 +122,7 @@ mod tests {
         let node = |(i, &bodies): (usize, &u32)| NodeView {
             node: NodeId(i as i32),
             up: true,
+            quiet: false,
             bodies,
             pending: 0,
             cores: 2,
@@ -171,6 +178,17 @@ mod tests {
         v[0].up = false;
         assert_eq!(numbers(&v, Target::All, &mut Turn::default()), [1, 2]);
         assert_eq!(numbers(&v, Target::Count(2), &mut Turn::default()), [1, 2]);
+    }
+
+    #[test]
+    fn a_quiet_node_gets_what_names_it_and_others_when_all_are() {
+        let mut v = view(&[0, 5]);
+        v[0].quiet = true;
+        assert_eq!(numbers(&v, Target::Count(2), &mut Turn::default()), [1, 1]);
+        assert_eq!(numbers(&v, Target::All, &mut Turn::default()), [0, 1]);
+        assert_eq!(numbers(&v, Target::Nodes(vec![NodeId(0)]), &mut Turn::default()), [0]);
+        v[1].quiet = true;
+        assert_eq!(numbers(&v, Target::Any, &mut Turn::default()), [0]);
     }
 
     #[test]
