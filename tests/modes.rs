@@ -40,17 +40,23 @@ pub(crate) const ALL: &[Mode] = &[
         nodes: Some(4),
         load: 0,
     },
+    Mode { name: "restored", program: &["carry"], child: "", nodes: None, load: 0 },
     Mode { name: "loaded", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 2 },
 ];
 
 /// What runs unless modes are named (`--mode`, or words in SHOAL_TEST_MODES, `all` for all; `./x test all`): the modes that have passed in
 /// every run. `child-remote`, `across`, `case` and `loaded` have programs that fail now and then; each joins when it has passed 50 times.
-pub(crate) const SETTLED: [&str; 2] = ["bare", "node"];
+pub(crate) const SETTLED: [&str; 3] = ["bare", "node", "restored"];
 
 impl Mode {
-    /// The programs `odd_…` show what this machine's kernel does, whoever runs them: once is enough.
+    /// The programs `odd_…` show what this machine's kernel does, whoever runs them: once is enough. Only the programs `carry_…` can be
+    /// carried, and they have nothing to show on a node.
     pub(crate) fn takes(&self, program: &str) -> bool {
-        self.name == "bare" || !program.starts_with("odd_")
+        match self.name {
+            "bare" => true,
+            "restored" => program.starts_with("carry_"),
+            _ => !program.starts_with("odd_") && !program.starts_with("carry_"),
+        }
     }
 }
 
@@ -119,7 +125,10 @@ impl Host {
     }
 
     fn run(&self, program: &str) -> Res {
-        let mut argv: Vec<String> = self.mode.program.iter().map(|word| word.to_string()).collect();
+        let mut argv: Vec<String> = match self.mode.program {
+            ["carry"] => self.carry()?,
+            words => words.iter().map(|word| word.to_string()).collect(),
+        };
         argv.push(self.place.program(program).display().to_string());
         let env = vec![("CHILD_PREFIX".to_string(), self.mode.child.to_string())];
         let job = Job { argv, env, deadline_ms: DEADLINE_MS, ..Job::default() };
@@ -133,6 +142,13 @@ impl Host {
             true => Ok(()),
             false => Err(outcome.text()),
         }
+    }
+
+    /// What runs a program that is carried away while it runs.
+    fn carry(&self) -> Res<Vec<String>> {
+        let own = std::env::current_exe().doing("find this program")?;
+        let shoal = self.place.shoal.as_ref().ok_or("shoal is not built")?;
+        Ok(vec![own.display().to_string(), "--carry".into(), shoal.display().to_string()])
     }
 
     /// The session, a new one when there is none.

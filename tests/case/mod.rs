@@ -4,6 +4,7 @@
 //! end. Parts are broken from outside: all processes of the sandbox are below ours.
 
 mod bad_input;
+mod checkpoint;
 mod commands;
 mod copies;
 mod hostile;
@@ -42,6 +43,7 @@ fn all() -> Vec<Scene> {
         loss::SCENES,
         restart::SCENES,
         real::SCENES,
+        checkpoint::SCENES,
         residue::SCENES,
     ];
     all.concat()

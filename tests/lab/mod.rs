@@ -4,6 +4,7 @@
 //! It uses the product only through its command line, and its kernel calls are rustix's: what it says about shoal must
 //! not rest on shoal's own code.
 
+pub(crate) mod carry;
 pub(crate) mod compile;
 pub(crate) mod evidence;
 pub(crate) mod place;

@@ -68,6 +68,19 @@ MAYBE void set_deadline(void)
     alarm(DEADLINE_S);
 }
 
+/* Here the process may be carried away and come back, or be on another machine: it does not care until it goes on. */
+MAYBE void phase(void)
+{
+    char answer;
+    ssize_t got;
+    if (!getenv("PHASES"))
+        return;
+    check(write(1, "phase\n", 6) == 6);
+    while ((got = read(0, &answer, 1)) < 0 && errno == EINTR)
+        ;
+    check(got == 1);
+}
+
 /* What whoever started us ignores or blocks is not ours: a shell's background jobs ignore SIGINT. */
 MAYBE void reset_signals(void)
 {
@@ -87,6 +100,13 @@ MAYBE void begin(int argc, char **argv)
     else
         reset_signals();
     set_deadline();
+}
+
+/* The same, for a program that is carried: nothing that whoever started us has left open is with it. */
+MAYBE void begin_carried(int argc, char **argv)
+{
+    begin(argc, argv);
+    check(syscall(SYS_close_range, 3, ~0U, 0) == 0);
 }
 
 MAYBE int role(const char *name) { return prog_argc > 1 && strcmp(prog_args[0], name) == 0; }

@@ -3,6 +3,7 @@
 //! Every oddity of the kernel that we met is documented once, where it is wrapped, in this form:
 //! `// ODDITY(name): what happens. linux: the function. prog: tests/prog/odd_name.c`
 
+pub mod areas;
 pub mod cgroup;
 pub mod clock;
 pub mod clone;
@@ -12,15 +13,20 @@ pub mod fuse;
 pub mod init;
 pub mod mount;
 pub mod netlink;
+pub mod newborn;
 pub mod ns;
+pub mod others;
 pub mod own;
+pub mod pagemap;
 pub mod pending;
 pub mod perf;
 pub mod pidfd;
 pub mod poll;
 pub mod proc;
+pub mod ptrace;
 pub mod pty;
 pub mod relay;
+pub mod remote_memory;
 pub mod sched;
 pub mod seccomp;
 pub mod send_as;

@@ -4,7 +4,7 @@
 
 use crate::sys::{check, checked};
 use std::sync::atomic::{AtomicBool, Ordering};
-use vocab::{Pid, Result, Sig, SigSet};
+use vocab::{Fault, Pid, Result, Sig, SigSet};
 
 /// Bytes of a kernel signal set.
 const SET: usize = 8;
@@ -146,6 +146,26 @@ fn no_core() {
         libc::setrlimit(libc::RLIMIT_CORE, &none);
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
     }
+}
+
+/// The keys of a terminal that end a program end the one that is waited for, and this process with it (as system(3) does).
+pub fn ignore_from_terminal() -> Result<()> {
+    for sig in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: a number and a constant action.
+        if unsafe { libc::signal(sig, libc::SIG_IGN) } == libc::SIG_ERR {
+            return Err(Fault::sys(libc::EINVAL, "ignore the keys of the terminal"));
+        }
+    }
+    Ok(())
+}
+
+/// A descriptor from which the signals of `mask` are read that wait for the reader (signalfd(2)), close-on-exec.
+pub fn descriptor(mask: u64, nonblocking: bool) -> Result<std::os::fd::OwnedFd> {
+    let flags = libc::SFD_CLOEXEC | if nonblocking { libc::SFD_NONBLOCK } else { 0 };
+    let size = size_of::<u64>();
+    // SAFETY: the mask is live and of the size that is given; -1: a new descriptor.
+    let fd = unsafe { libc::syscall(libc::SYS_signalfd4, -1, &raw const mask, size, flags) };
+    crate::sys::own(fd, || "make a signalfd".into())
 }
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! The commands: what each is called, and which exit status its own failure has.
 
 mod check;
+mod checkpoint;
 mod fault;
 mod front;
 mod holder;
+mod image;
 mod key;
 mod node;
 mod nodes;
 mod ps;
+mod restore;
 mod run;
 mod sandbox;
 mod whereis;
@@ -34,6 +37,9 @@ pub(crate) enum Command {
     Where(whereis::Where),
     Sandbox(sandbox::Sandbox),
     Run(run::RunArgs),
+    Checkpoint(checkpoint::Checkpoint),
+    Restore(restore::Restore),
+    Image(image::Image),
     Fault(fault::Fault),
     #[command(hide = true)]
     Holder(holder::Holder),
@@ -51,6 +57,9 @@ impl Command {
             Command::Where(command) => command.run(),
             Command::Sandbox(command) => command.run(),
             Command::Run(command) => Ok(ExitCode::from(command.execute(hold))),
+            Command::Checkpoint(command) => command.run(),
+            Command::Restore(command) => command.run(),
+            Command::Image(command) => command.run(),
             Command::Fault(command) => command.run(),
             Command::Holder(command) => command.run(),
         }

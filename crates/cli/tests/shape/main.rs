@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// Layers from low to high; a crate depends on lower layers only.
 const LAYERS: &[&[&str]] = &[
     &["vocab"],
-    &["kern", "wire", "space", "policy"],
-    &["link", "ghost", "sandbox"],
-    &["client"],
+    &["kern", "wire", "image", "space", "policy"],
+    &["link", "puppet", "ghost", "sandbox"],
+    &["ckpt", "client"],
     &["agent", "front"],
     &["cli"],
 ];

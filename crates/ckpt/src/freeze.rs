@@ -1,0 +1,86 @@
+//! All threads of a process stand still.
+
+use puppet::{Running, Stopped};
+use std::collections::BTreeSet;
+use vocab::{Fault, Pid, Result, Sig};
+
+/// A process whose threads are all stopped. Dropped, it runs on.
+pub struct Frozen {
+    pub pid: Pid,
+    /// The leader first, then by TID.
+    pub threads: Vec<Stopped>,
+}
+
+/// Stops every thread, those made meanwhile included.
+///
+/// # Errors
+/// EPERM for who may not trace it or when it is traced already; `Gone`; `Unsupported` for a process whose leader has ended.
+pub fn freeze(pid: Pid) -> Result<Frozen> {
+    let mut frozen = Frozen { pid, threads: Vec::new() };
+    let mut seen: BTreeSet<i32> = BTreeSet::new();
+    loop {
+        let new: Vec<i32> =
+            crate::proc::numbers_in(pid, "task")?.into_iter().filter(|tid| !seen.contains(tid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        seen.extend(&new);
+        stop(&new, &mut frozen)?;
+    }
+    frozen.threads.sort_by_key(|thread| (thread.tid() != pid, thread.tid()));
+    match frozen.threads.first() {
+        Some(leader) if leader.tid() == pid => Ok(frozen),
+        _ => Err(Fault::new(vocab::Kind::Unsupported, format!("process {pid} lives on without its first thread"))),
+    }
+}
+
+/// Asks all before it waits for the first. A thread that has ended meanwhile is none.
+fn stop(tids: &[i32], frozen: &mut Frozen) -> Result<()> {
+    let mut running = Vec::new();
+    for tid in tids {
+        match Running::seize(Pid(*tid), false, false) {
+            Ok(thread) => {
+                let asked = thread.interrupt();
+                running.push(thread);
+                asked.or_else(unless_gone)?;
+            }
+            Err(fault) => unless_gone(fault)?,
+        }
+    }
+    for thread in running {
+        match thread.stopped() {
+            Ok(stopped) => frozen.threads.push(stopped),
+            Err(fault) => unless_gone(fault)?,
+        }
+    }
+    Ok(())
+}
+
+fn unless_gone(fault: Fault) -> Result<()> {
+    let mut innermost = &fault;
+    while let Some(cause) = &innermost.cause {
+        innermost = cause;
+    }
+    match innermost.kind {
+        vocab::Kind::Gone => Ok(()),
+        _ => Err(fault),
+    }
+}
+
+impl Frozen {
+    pub fn leader(&self) -> &Stopped {
+        &self.threads[0]
+    }
+
+    /// The signal that had stopped the process before.
+    pub fn stopped_by(&self) -> Option<Sig> {
+        self.leader().group()
+    }
+
+    /// All threads run on; the leader takes this signal, if any.
+    pub fn thaw(self, sig: Option<Sig>) -> Result<()> {
+        let mut threads = self.threads.into_iter();
+        let leader = threads.next().map_or(Ok(()), |leader| leader.release(sig));
+        threads.try_for_each(|thread| thread.release(None)).and(leader)
+    }
+}

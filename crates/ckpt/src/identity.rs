@@ -1,0 +1,259 @@
+//! Who the process is: names, limits, paths, addresses that /proc shows, credentials of its threads.
+
+use crate::proc::{self, Fields};
+use image::process::{Layout, Limit, Process};
+use image::thread::Creds;
+use kern::others;
+use puppet::script::Outcome;
+use puppet::{Script, Slot};
+use vocab::{Fault, Pid, Result};
+use zerocopy::{Immutable, IntoBytes};
+
+/// What /proc tells of a stopped process.
+pub(crate) fn read(pid: Pid) -> Result<Process> {
+    let stat = proc::stat_fields(pid)?;
+    let number = |index| proc::stat_number(&stat, index);
+    let status = Fields::read(format!("/proc/{pid}/status"))?;
+    let text = |name: &str, base: u32| -> Result<u64> {
+        let bytes = proc::file(pid, name)?;
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        let (text, sign) = text.strip_prefix('-').map_or((&text[..], 1), |text| (text, -1));
+        let number =
+            i64::from_str_radix(text, base).map_err(|_| Fault::bug(format!("/proc/{pid}/{name} is no number")))?;
+        Ok((number * sign) as u64)
+    };
+    Ok(Process {
+        pid: pid.0,
+        parent: number(4)? as i32,
+        group: number(5)? as i32,
+        session: number(6)? as i32,
+        exe: proc::link(pid, "exe")?.into(),
+        cwd: proc::link(pid, "cwd")?.into(),
+        root: proc::link(pid, "root")?.into(),
+        umask: status.number("Umask", 8)? as u32,
+        personality: text("personality", 16)? as u32,
+        oom_score_adj: text("oom_score_adj", 10)? as i32,
+        layout: Layout {
+            start_code: number(26)?,
+            end_code: number(27)?,
+            start_data: number(45)?,
+            end_data: number(46)?,
+            start_brk: number(47)?,
+            // brk(2) tells it.
+            brk: 0,
+            start_stack: number(28)?,
+            arg_start: number(48)?,
+            arg_end: number(49)?,
+            env_start: number(50)?,
+            env_end: number(51)?,
+        },
+        auxv: proc::file(pid, "auxv")?.into(),
+        ..Process::default()
+    })
+}
+
+/// What only the process itself can ask.
+pub(crate) struct Asked {
+    brk: Slot,
+    dumpable: Slot,
+    subreaper: u64,
+    limits: u64,
+}
+
+/// How many resources getrlimit(2) knows.
+const RESOURCES: u64 = 16;
+/// Bytes of a `struct rlimit`.
+const LIMIT: u64 = 16;
+
+pub(crate) fn ask(script: &mut Script) -> Asked {
+    let subreaper = script.room(4);
+    script.call("ask whether it is a subreaper", libc::SYS_prctl, &[libc::PR_GET_CHILD_SUBREAPER as u64, subreaper]);
+    let limits = script.room((RESOURCES * LIMIT) as usize);
+    for resource in 0..RESOURCES {
+        script.call("read a limit", libc::SYS_prlimit64, &[0, resource, 0, limits + resource * LIMIT]);
+    }
+    Asked {
+        brk: script.call("read the break", libc::SYS_brk, &[0]),
+        dumpable: script.call("ask whether it is dumpable", libc::SYS_prctl, &[libc::PR_GET_DUMPABLE as u64]),
+        subreaper,
+        limits,
+    }
+}
+
+pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> Result<()> {
+    process.layout.brk = outcome.result(asked.brk) as u64;
+    process.dumpable = outcome.result(asked.dumpable) as u32;
+    let limit = |resource| outcome.value::<[u64; 2]>(asked.limits + resource * LIMIT);
+    let limits = (0..RESOURCES).map(|resource| limit(resource).map(|[soft, hard]| Limit { soft, hard }));
+    process.limits = limits.collect::<Result<_>>()?;
+    process.subreaper = outcome.value::<i32>(asked.subreaper)? != 0;
+    Ok(())
+}
+
+/// `struct prctl_mm_map`.
+#[repr(C)]
+#[derive(Clone, Copy, IntoBytes, Immutable)]
+struct MmMap {
+    start_code: u64,
+    end_code: u64,
+    start_data: u64,
+    end_data: u64,
+    start_brk: u64,
+    brk: u64,
+    start_stack: u64,
+    arg_start: u64,
+    arg_end: u64,
+    env_start: u64,
+    env_end: u64,
+    auxv: u64,
+    auxv_size: u32,
+    exe_fd: u32,
+}
+
+/// The addresses and the executable, once the memory is there. `exe_fd`: a descriptor of the executable in the new process.
+pub(crate) fn set_layout(script: &mut Script, process: &Process, exe_fd: i32) {
+    let Layout {
+        start_code,
+        end_code,
+        start_data,
+        end_data,
+        start_brk,
+        brk,
+        start_stack,
+        arg_start,
+        arg_end,
+        env_start,
+        env_end,
+    } = process.layout;
+    let auxv = script.bytes(&process.auxv.0);
+    let map = MmMap {
+        start_code,
+        end_code,
+        start_data,
+        end_data,
+        start_brk,
+        brk,
+        start_stack,
+        arg_start,
+        arg_end,
+        env_start,
+        env_end,
+        auxv,
+        auxv_size: process.auxv.0.len() as u32,
+        exe_fd: exe_fd as u32,
+    };
+    let at = script.bytes(map.as_bytes());
+    let args = [libc::PR_SET_MM as u64, libc::PR_SET_MM_MAP as u64, at, size_of::<MmMap>() as u64, 0];
+    script.call("set the addresses that /proc shows", libc::SYS_prctl, &args);
+}
+
+/// What the process itself sets, except for what belongs to threads.
+pub(crate) fn set(script: &mut Script, process: &Process) {
+    // Any other group or session is that of whoever restores: the one that it was in may be gone.
+    match process.pid {
+        pid if pid == process.session => drop(script.call("make a session", libc::SYS_setsid, &[])),
+        pid if pid == process.group => drop(script.call("make a group", libc::SYS_setpgid, &[0, 0])),
+        _ => {}
+    }
+    script.call("set the umask", libc::SYS_umask, &[process.umask.into()]);
+    script.call("set the personality", libc::SYS_personality, &[process.personality.into()]);
+    let subreaper = u64::from(process.subreaper);
+    script.call("become a subreaper", libc::SYS_prctl, &[libc::PR_SET_CHILD_SUBREAPER as u64, subreaper, 0, 0, 0]);
+}
+
+/// A change of credentials makes a process undumpable (linux: `commit_creds`), so this comes behind it.
+pub(crate) fn set_dumpable(script: &mut Script, process: &Process) {
+    // 2 is what the kernel alone may set.
+    let dumpable = u64::from(process.dumpable == 1);
+    script.call("set whether it is dumpable", libc::SYS_prctl, &[libc::PR_SET_DUMPABLE as u64, dumpable, 0, 0, 0]);
+}
+
+/// In the end, since a low limit would be in the way of the restore. Raising a hard one needs a right, so equal ones are let be.
+pub(crate) fn set_limits(script: &mut Script, process: &Process) -> Result<()> {
+    for (resource, limit) in (0u32..).zip(&process.limits) {
+        let own = others::limit(Pid::NONE, resource);
+        let own = own.map_err(|errno| Fault::sys(errno, format!("read limit {resource}")))?;
+        if own != (limit.soft, limit.hard) {
+            let at = script.bytes([limit.soft, limit.hard].as_bytes());
+            script.call(format!("set limit {resource}"), libc::SYS_prlimit64, &[0, resource.into(), at, 0]);
+        }
+    }
+    Ok(())
+}
+
+/// From outside.
+pub(crate) fn set_oom_score(pid: Pid, process: &Process) -> Result<()> {
+    let path = format!("/proc/{pid}/oom_score_adj");
+    std::fs::write(&path, process.oom_score_adj.to_string()).map_err(|e| Fault::io(&e, format!("write {path}")))
+}
+
+/// Credentials of a thread, without the secure bits, which only it can ask.
+pub(crate) fn creds(pid: Pid, tid: Pid) -> Result<Creds> {
+    let status = Fields::read(format!("/proc/{pid}/task/{tid}/status"))?;
+    let four = |name| -> Result<[u32; 4]> {
+        let ids: Vec<u32> = status.numbers(name, 10)?.into_iter().map(|id| id as u32).collect();
+        ids.try_into().map_err(|_| Fault::bug(format!("{name} of thread {tid} are not four")))
+    };
+    Ok(Creds {
+        uids: four("Uid")?,
+        gids: four("Gid")?,
+        groups: status.numbers("Groups", 10)?.into_iter().map(|id| id as u32).collect(),
+        capabilities: [
+            status.number("CapInh", 16)?,
+            status.number("CapPrm", 16)?,
+            status.number("CapEff", 16)?,
+            status.number("CapBnd", 16)?,
+            status.number("CapAmb", 16)?,
+        ],
+        securebits: 0,
+        no_new_privs: status.number("NoNewPrivs", 10)? != 0,
+    })
+}
+
+/// Version 3 of capget(2).
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+/// SECBIT_KEEP_CAPS and SECBIT_NO_SETUID_FIXUP: the ids change, the capabilities stay until they are set.
+const KEEP: u64 = 1 << 4 | 1 << 2;
+
+/// Makes the credentials of a thread those of the image; in the thread itself, since the kernel keeps them for each.
+///
+/// Whoever has restored it may have fewer rights than it had: then the calls fail, unless nothing is to be changed.
+pub(crate) fn set_creds(script: &mut Script, creds: &Creds, now: &Creds) {
+    if creds.no_new_privs && !now.no_new_privs {
+        let args = [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0];
+        script.call("set no_new_privs", libc::SYS_prctl, &args);
+    }
+    let with_it = |creds: &Creds| Creds { no_new_privs: true, ..creds.clone() };
+    if with_it(creds) == with_it(now) {
+        return;
+    }
+    let [inheritable, permitted, effective, bounding, ambient] = creds.capabilities;
+    let bits = |bits: u64| script_args(libc::PR_SET_SECUREBITS, bits);
+    script.call("keep the capabilities while the ids change", libc::SYS_prctl, &bits(KEEP));
+    for capability in (0..64).filter(|bit| now.capabilities[3] >> bit & 1 == 1 && bounding >> bit & 1 == 0) {
+        script.call("drop a capability for good", libc::SYS_prctl, &script_args(libc::PR_CAPBSET_DROP, capability));
+    }
+    let groups: Vec<u8> = creds.groups.iter().flat_map(|group| group.to_ne_bytes()).collect();
+    let at = script.bytes(&groups);
+    script.call("set the groups", libc::SYS_setgroups, &[creds.groups.len() as u64, at]);
+    let wide = |ids: [u32; 4]| ids.map(u64::from);
+    let [real, effective_id, saved, fs] = wide(creds.gids);
+    script.call("set the group ids", libc::SYS_setresgid, &[real, effective_id, saved]);
+    script.call("set the file system's group id", libc::SYS_setfsgid, &[fs]);
+    let [real, effective_id, saved, fs] = wide(creds.uids);
+    script.call("set the user ids", libc::SYS_setresuid, &[real, effective_id, saved]);
+    script.call("set the file system's user id", libc::SYS_setfsuid, &[fs]);
+    script.call("set the secure bits", libc::SYS_prctl, &bits(creds.securebits.into()));
+    let head = script.bytes([CAPABILITY_VERSION, 0].as_bytes());
+    let low_high = |shift: u32| [effective, permitted, inheritable].map(|set| (set >> shift) as u32);
+    let sets = script.bytes([low_high(0), low_high(32)].as_bytes());
+    script.call("set the capabilities", libc::SYS_capset, &[head, sets]);
+    for capability in (0..64).filter(|bit| ambient >> bit & 1 == 1) {
+        let args = [libc::PR_CAP_AMBIENT as u64, libc::PR_CAP_AMBIENT_RAISE as u64, capability, 0, 0];
+        script.call("raise an ambient capability", libc::SYS_prctl, &args);
+    }
+}
+
+fn script_args(option: i32, value: u64) -> [u64; 5] {
+    [option as u64, value, 0, 0, 0]
+}

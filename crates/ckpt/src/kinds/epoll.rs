@@ -1,0 +1,49 @@
+//! epoll(7): what it looks at is added where the descriptors have their numbers.
+
+use super::{All, Seen, Verdict};
+use image::files::{Kind, Watch};
+use puppet::Script;
+use std::os::fd::OwnedFd;
+use vocab::{Fault, Result};
+
+pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
+    if seen.link != b"anon_inode:[eventpoll]" {
+        return Ok(Verdict::Other);
+    }
+    let mut watches = Vec::new();
+    for line in seen.info.lines().filter(|line| line.starts_with("tfd:")) {
+        let watch = watch(line).ok_or_else(|| seen.strange("tfd"))?;
+        // It keeps looking at a file whose descriptor was closed while a duplicate is open (epoll(7), Q6).
+        if !all.seen.iter().any(|other| other.number == watch.descriptor) {
+            let why = format!("looks at descriptor {}, which has been closed", watch.descriptor);
+            return Ok(Verdict::Refused(seen.obstacle(&why)));
+        }
+        watches.push(watch);
+    }
+    Ok(Verdict::Carried(Kind::Epoll { watches }))
+}
+
+/// `tfd:        5 events:       1d data: ffffffffffffffff  pos:0 ino:61af sdev:7`
+fn watch(line: &str) -> Option<Watch> {
+    let mut words = line.split_whitespace();
+    let mut value = |name: &str| (words.next()? == name).then(|| words.next()).flatten();
+    let descriptor = value("tfd:")?.parse().ok()?;
+    let events = u32::from_str_radix(value("events:")?, 16).ok()?;
+    let data = u64::from_str_radix(value("data:")?, 16).ok()?;
+    Some(Watch { descriptor, events, data })
+}
+
+pub(super) fn reopen() -> Result<OwnedFd> {
+    rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC)
+        .map_err(|e| Fault::sys(e.raw_os_error(), "make an epoll instance"))
+}
+
+pub(super) fn set(script: &mut Script, number: i32, watches: &[Watch]) {
+    for watch in watches {
+        // struct epoll_event is packed on x86-64.
+        let event: Vec<u8> = watch.events.to_ne_bytes().into_iter().chain(watch.data.to_ne_bytes()).collect();
+        let at = script.bytes(&event);
+        let args = [number as u64, libc::EPOLL_CTL_ADD as u64, watch.descriptor as u64, at];
+        script.call(format!("have epoll look at descriptor {}", watch.descriptor), libc::SYS_epoll_ctl, &args);
+    }
+}

@@ -1,0 +1,214 @@
+//! Kinds of descriptors: how each is recognised, asked and opened again. A kind that is not here is refused by its name.
+
+mod epoll;
+mod eventfd;
+mod locks;
+mod named;
+mod pipe;
+mod signalfd;
+mod standard;
+mod timerfd;
+
+use crate::obstacle::Obstacle;
+use crate::proc;
+use image::files::{Descriptor, Files, Kind, OpenFile};
+use kern::others;
+use puppet::Script;
+use std::cmp::Ordering;
+use std::os::fd::{AsRawFd, OwnedFd};
+use vocab::{Fault, Pid, Result};
+
+/// A descriptor as /proc shows it.
+pub(crate) struct Seen {
+    pub(crate) pid: Pid,
+    pub(crate) number: i32,
+    /// Where the link in /proc/PID/fd leads.
+    pub(crate) link: Vec<u8>,
+    /// /proc/PID/fdinfo.
+    pub(crate) info: String,
+}
+
+impl Seen {
+    /// The value of the first line `name:` of its fdinfo.
+    pub(crate) fn field(&self, name: &str) -> Result<&str> {
+        let value = self.info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map(str::trim).ok_or_else(|| self.strange(name))
+    }
+
+    pub(crate) fn number_of(&self, name: &str, base: u32) -> Result<u64> {
+        u64::from_str_radix(self.field(name)?, base).map_err(|_| self.strange(name))
+    }
+
+    pub(crate) fn strange(&self, name: &str) -> Fault {
+        Fault::bug(format!("/proc/{}/fdinfo/{} has no {name} as expected", self.pid, self.number))
+    }
+
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", self.pid, self.number)
+    }
+
+    /// F_GETFL.
+    fn flags(&self) -> Result<u32> {
+        self.number_of("flags", 8).map(|flags| flags as u32)
+    }
+
+    fn obstacle(&self, why: &str) -> Obstacle {
+        format!("descriptor {} ({}) {why}", self.number, String::from_utf8_lossy(&self.link))
+    }
+}
+
+/// What a kind says of a descriptor: not mine, mine but not to be carried, or carried.
+pub(crate) enum Verdict {
+    Other,
+    Refused(Obstacle),
+    Carried(Kind),
+}
+
+/// Every kind, asked in this order: pipes within the process first, since others lead out of it.
+const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 7] =
+    [pipe::look, eventfd::look, epoll::look, timerfd::look, signalfd::look, standard::look, named::look];
+
+/// All descriptors of a process, for kinds that must know of others.
+pub(crate) struct All {
+    pub(crate) seen: Vec<Seen>,
+    /// Inodes of pipes of which all ends are in this process, in their order.
+    pub(crate) pipes: Vec<String>,
+}
+
+fn look(pid: Pid) -> Result<All> {
+    let mut seen = Vec::new();
+    for number in proc::numbers_in(pid, "fd")? {
+        // One that was closed meanwhile is none.
+        let Ok(link) = proc::link(pid, &format!("fd/{number}")) else { continue };
+        let Ok(info) = proc::file(pid, &format!("fdinfo/{number}")) else { continue };
+        seen.push(Seen { pid, number, link, info: String::from_utf8_lossy(&info).into_owned() });
+    }
+    let pipes = pipe::within(pid, &seen)?;
+    Ok(All { seen, pipes })
+}
+
+fn judge(seen: &Seen, all: &All) -> Result<Verdict> {
+    if locks::held(seen).is_err() {
+        return Ok(Verdict::Refused(seen.obstacle("has a lock of a kind that is not carried (a lease)")));
+    }
+    for kind in KINDS {
+        match kind(seen, all)? {
+            Verdict::Other => {}
+            verdict => return Ok(verdict),
+        }
+    }
+    Ok(Verdict::Refused(seen.obstacle("is of a kind that is not carried")))
+}
+
+/// What of each descriptor is in the way.
+pub(crate) fn survey(pid: Pid) -> Result<Vec<Option<Obstacle>>> {
+    let all = look(pid)?;
+    let obstacle = |seen: &Seen| {
+        Ok(match judge(seen, &all)? {
+            Verdict::Refused(obstacle) => Some(obstacle),
+            _ => None,
+        })
+    };
+    all.seen.iter().map(obstacle).collect()
+}
+
+/// The descriptors of a stopped process and the open files behind them.
+pub(crate) fn dump(pid: Pid) -> Result<Files> {
+    let all = look(pid)?;
+    let mut files = Files::default();
+    let mut firsts: Vec<&Seen> = Vec::new();
+    for seen in &all.seen {
+        let close_on_exec = seen.flags()? & libc::O_CLOEXEC as u32 != 0;
+        let same = |first: &&Seen| {
+            let alike = first.link == seen.link;
+            alike && others::compare_files((pid, first.number), (pid, seen.number)) == Ok(Ordering::Equal)
+        };
+        let file = match firsts.iter().position(same) {
+            Some(index) => index,
+            None => {
+                files.files.push(open_file(seen, &all)?);
+                firsts.push(seen);
+                firsts.len() - 1
+            }
+        };
+        files.descriptors.push(Descriptor { number: seen.number, close_on_exec, file: file as u32 });
+    }
+    files.pipes = pipe::dump(&all)?;
+    Ok(files)
+}
+
+fn open_file(seen: &Seen, all: &All) -> Result<OpenFile> {
+    match judge(seen, all)? {
+        Verdict::Carried(kind) => {
+            let flags = seen.flags()? & !(libc::O_CLOEXEC as u32);
+            Ok(OpenFile { flags, offset: seen.number_of("pos", 10)?, kind, locks: locks::held(seen)? })
+        }
+        Verdict::Refused(obstacle) => Err(Fault::refused(obstacle)),
+        Verdict::Other => Err(Fault::bug("a verdict on a descriptor that is none")),
+    }
+}
+
+/// Opens all files again, in the process that restores, with numbers from `base` on: the child inherits them.
+pub(crate) fn reopen(files: &Files, base: i32) -> Result<Vec<OwnedFd>> {
+    let pipes = pipe::reopen(&files.pipes)?;
+    let mut opened = Vec::new();
+    for (index, file) in files.files.iter().enumerate() {
+        let fd = match &file.kind {
+            Kind::Named { path } => named::reopen(path, file),
+            Kind::Pipe { pipe } => pipe::end(&pipes, *pipe, file.flags),
+            Kind::EventFd { count, semaphore } => eventfd::reopen(*count, *semaphore, file.flags),
+            Kind::Epoll { .. } => epoll::reopen(),
+            Kind::TimerFd { clock, .. } => timerfd::reopen(*clock, file.flags),
+            Kind::SignalFd { mask } => signalfd::reopen(*mask, file.flags),
+            Kind::Standard { stream } => standard::reopen(*stream),
+        };
+        let fd = fd.map_err(|fault| fault.doing(format!("open file {index} of the image")))?;
+        opened.push(above(fd, base)?);
+    }
+    Ok(opened)
+}
+
+/// The same open file under a number from `base` on.
+pub(crate) fn above(fd: OwnedFd, base: i32) -> Result<OwnedFd> {
+    if fd.as_raw_fd() >= base {
+        return Ok(fd);
+    }
+    rustix::io::fcntl_dupfd_cloexec(&fd, base).map_err(|e| Fault::sys(e.raw_os_error(), "duplicate a descriptor"))
+}
+
+/// The lowest number that is above all descriptors of an image.
+pub(crate) fn above_all(files: &Files) -> i32 {
+    files.descriptors.iter().map(|descriptor| descriptor.number).max().unwrap_or(2).max(2) + 1
+}
+
+/// In the new process: its descriptors are put under their numbers, all others are closed, and what needs numbers is set up.
+pub(crate) fn install(script: &mut Script, files: &Files, opened: &[OwnedFd]) -> Result<()> {
+    let mut next = 0;
+    for descriptor in &files.descriptors {
+        close_range(script, next, descriptor.number - 1);
+        next = descriptor.number + 1;
+        let from = opened.get(descriptor.file as usize);
+        let from = from.ok_or_else(|| Fault::wire("a descriptor of a file that the image does not have"))?;
+        let flags = if descriptor.close_on_exec { libc::O_CLOEXEC } else { 0 };
+        let args = [from.as_raw_fd() as u64, descriptor.number as u64, flags as u64];
+        script.call(format!("put descriptor {} in place", descriptor.number), libc::SYS_dup3, &args);
+    }
+    close_range(script, next, i32::MAX);
+    for (index, file) in files.files.iter().enumerate() {
+        let number = files.descriptors.iter().find(|descriptor| descriptor.file == index as u32);
+        let Some(number) = number.map(|descriptor| descriptor.number) else { continue };
+        locks::take(script, number, &file.locks);
+        match &file.kind {
+            Kind::Epoll { watches } => epoll::set(script, number, watches),
+            Kind::TimerFd { ticks, interval, .. } => timerfd::set(script, number, *ticks, interval),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn close_range(script: &mut Script, first: i32, last: i32) {
+    if first <= last {
+        script.call("close descriptors", libc::SYS_close_range, &[first as u64, last as u64, 0]);
+    }
+}

@@ -1,0 +1,64 @@
+//! Files, directories and devices that have a name.
+
+use super::{Seen, Verdict};
+use crate::kinds::All;
+use image::files::{Kind, OpenFile};
+use image::Bytes;
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use vocab::{Fault, Result};
+
+/// Major numbers of devices whose open files have no state: memory (null, zero, random …), and the terminal that is the process's own.
+const STATELESS: [u32; 1] = [1];
+
+pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
+    if !seen.link.starts_with(b"/") {
+        return Ok(Verdict::Other);
+    }
+    let opened = std::fs::metadata(seen.path()).map_err(|e| Fault::io(&e, format!("look at {}", seen.path())))?;
+    let kind = opened.file_type();
+    let refused = |why| Ok(Verdict::Refused(seen.obstacle(why)));
+    if kind.is_char_device() && !STATELESS.contains(&rustix::fs::major(opened.rdev())) {
+        return refused("is a device that has a state");
+    }
+    if kind.is_block_device() {
+        return refused("is a block device");
+    }
+    if kind.is_fifo() {
+        return refused("is a named pipe");
+    }
+    // As the process sees it, which may have another root.
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(&seen.link));
+    let seen_by_it = format!("/proc/{}/root{}", seen.pid, path.display());
+    match std::fs::metadata(&seen_by_it) {
+        Ok(named) if (named.dev(), named.ino()) == (opened.dev(), opened.ino()) => {
+            Ok(Verdict::Carried(Kind::Named { path: seen.link.clone().into() }))
+        }
+        Ok(_) => refused("has another file in its place by now"),
+        Err(_) => refused("is a file that has been deleted"),
+    }
+}
+
+/// What open(2) takes besides what it only does once.
+const KEPT: u32 = (libc::O_ACCMODE
+    | libc::O_APPEND
+    | libc::O_NONBLOCK
+    | libc::O_DIRECT
+    | libc::O_DIRECTORY
+    | libc::O_NOATIME
+    | libc::O_PATH
+    | libc::O_SYNC
+    | libc::O_DSYNC) as u32;
+
+pub(super) fn reopen(path: &Bytes, file: &OpenFile) -> Result<OwnedFd> {
+    let name = String::from_utf8_lossy(&path.0).into_owned();
+    let flags = OFlags::from_bits_retain(file.flags & KEPT) | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("open {name}"));
+    let fd = rustix::fs::open(&path.0[..], flags, Mode::empty()).map_err(failed)?;
+    if file.offset != 0 {
+        rustix::fs::seek(&fd, SeekFrom::Start(file.offset)).map_err(failed)?;
+    }
+    Ok(fd)
+}

@@ -1,0 +1,39 @@
+//! What leads out of the process by its standard streams: a terminal, a pipe or a socket that others have.
+
+use super::{All, Seen, Verdict};
+use image::files::Kind;
+use kern::others;
+use std::cmp::Ordering;
+use std::os::fd::OwnedFd;
+use vocab::{Fault, Result};
+
+/// Descriptors 0, 1 and 2, and duplicates of them.
+pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
+    if !leads_out(seen) {
+        return Ok(Verdict::Other);
+    }
+    let stream = all.seen.iter().filter(|other| (0..3).contains(&other.number)).find(|other| {
+        let same = || others::compare_files((seen.pid, other.number), (seen.pid, seen.number));
+        other.number == seen.number || (other.link == seen.link && same() == Ok(Ordering::Equal))
+    });
+    Ok(match stream {
+        Some(stream) => Verdict::Carried(Kind::Standard { stream: stream.number as u8 }),
+        None => Verdict::Refused(seen.obstacle("leads to other processes")),
+    })
+}
+
+fn leads_out(seen: &Seen) -> bool {
+    let begins = |with: &[u8]| seen.link.starts_with(with);
+    begins(b"pipe:[") || begins(b"socket:[") || begins(b"/dev/pts/") || begins(b"/dev/tty") || begins(b"/dev/console")
+}
+
+/// The stream of whoever restores.
+pub(super) fn reopen(stream: u8) -> Result<OwnedFd> {
+    let duplicate = match stream {
+        0 => rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3),
+        1 => rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3),
+        2 => rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 3),
+        other => return Err(Fault::wire(format!("standard stream {other}"))),
+    };
+    duplicate.map_err(|e| Fault::sys(e.raw_os_error(), format!("duplicate standard stream {stream}")))
+}

@@ -1,0 +1,26 @@
+//! A process into an image and back, for any process that the caller may trace: without front end, node or link.
+//!
+//! A dump first looks at the running process, and refuses by name what it will not carry ([`survey`]); then all threads are stopped
+//! ([`freeze`]) and asked, by loans (crate puppet), for what /proc does not tell. Nothing of the process is changed: it can go on
+//! ([`dump`]). A restore makes a child that does nothing, replaces its memory and descriptors, adds threads, and sets them going with the
+//! registers of before ([`restore`]).
+//!
+//! Each part of a process has a file in which dump and restore stand side by side, and each kind of descriptor one in [`kinds`].
+
+#![forbid(unsafe_code)]
+
+pub mod dump;
+pub mod freeze;
+mod identity;
+pub mod kinds;
+mod memory;
+pub mod obstacle;
+mod proc;
+mod rebuild;
+mod registers;
+pub mod restore;
+mod sigstate;
+pub mod survey;
+mod threads;
+mod timers;
+mod waits;

@@ -1,0 +1,157 @@
+//! Mappings and what is in them.
+
+use image::memory::{Area as Saved, Mapped, Memory};
+use image::Writer;
+use kern::areas::{Area, AreaFlags};
+use kern::pagemap::PageMap;
+use kern::remote_memory::RemoteMemory;
+use puppet::Script;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use vocab::{Fault, Pid, Result};
+
+/// Bytes that go into one record of pages.
+const PIECE: usize = 1024 * 1024;
+/// Where the address stands before the bytes of a record ([`Writer::pages`]).
+const HEAD: usize = 8;
+
+/// The areas as they are saved. The kernel's own are told apart: the other kernel has its own.
+pub(crate) fn describe(pid: Pid, areas: &[Area]) -> Result<Memory> {
+    let kernels: Vec<&Area> = areas.iter().filter(|area| is_vdso(area)).collect();
+    let vdso = match (kernels.first(), kernels.last()) {
+        (Some(first), Some(last)) => (first.start, last.end - first.start),
+        _ => (0, 0),
+    };
+    let areas = areas.iter().filter(|area| !area.is_kernels());
+    Ok(Memory { areas: areas.map(|area| save(pid, area)).collect::<Result<_>>()?, vdso })
+}
+
+/// [vsyscall] is at the same address everywhere, and not a mapping.
+pub(crate) fn is_vdso(area: &Area) -> bool {
+    area.is_kernels() && area.path != b"[vsyscall]"
+}
+
+/// Shared memory without a name: it looks like a deleted file (linux: `shmem_zero_setup`).
+fn is_anonymous(area: &Area) -> bool {
+    !area.path.starts_with(b"/") || area.path.starts_with(b"/dev/zero")
+}
+
+fn save(pid: Pid, area: &Area) -> Result<Saved> {
+    let name = area.path.strip_prefix(b"[anon:").and_then(|name| name.strip_suffix(b"]")).unwrap_or_default();
+    let file = match is_anonymous(area) {
+        true => None,
+        false => Some(mapped(pid, area)?),
+    };
+    Ok(Saved {
+        start: area.start,
+        end: area.end,
+        protection: area.protection,
+        shared: area.shared,
+        flags: area.flags.bits(),
+        file,
+        key: area.key,
+        name: name.into(),
+    })
+}
+
+fn mapped(pid: Pid, area: &Area) -> Result<Mapped> {
+    let path = format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end);
+    let failed = |e: std::io::Error| Fault::io(&e, format!("look at {path}"));
+    let file = std::fs::metadata(&path).map_err(failed)?;
+    let opened = std::fs::symlink_metadata(&path).map_err(failed)?;
+    Ok(Mapped {
+        path: area.path.clone().into(),
+        offset: area.offset,
+        size: file.size(),
+        modified: file.mtime() as u64 * 1_000_000_000 + file.mtime_nsec() as u64,
+        // The link of a file that is open for writing says so (linux: `proc_map_files_instantiate`).
+        writable: opened.mode() & 0o200 != 0,
+    })
+}
+
+/// Writes what no file holds.
+pub(crate) fn write_pages(pid: Pid, areas: &[Area], out: &mut Writer<impl Write>) -> Result<()> {
+    let map = PageMap::open(pid)?;
+    let memory = RemoteMemory::open(pid)?;
+    let mut buffer = vec![0; HEAD + PIECE];
+    for area in areas.iter().filter(|area| !area.is_kernels()) {
+        if area.shared && !is_anonymous(area) {
+            continue;
+        }
+        for run in map.own_pages(area.start, area.end, area.shared)? {
+            let mut at = run.start;
+            while at < run.end {
+                let length = PIECE.min((run.end - at) as usize);
+                read(&memory, area, at, &mut buffer[HEAD..HEAD + length])?;
+                out.pages(at, &mut buffer[..HEAD + length])?;
+                at += length as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read(memory: &RemoteMemory, area: &Area, at: u64, into: &mut [u8]) -> Result<()> {
+    if area.protection & libc::PROT_READ as u32 != 0 && memory.read_ranges(&[(at, into.len())], into)? == into.len() {
+        return Ok(());
+    }
+    memory.read(at, into)
+}
+
+/// Maps the areas as they were, with descriptors that the process has: `files[i]` is that of area `i`.
+pub(crate) fn map(script: &mut Script, areas: &[Saved], files: &[Option<i32>]) {
+    for (area, fd) in areas.iter().zip(files) {
+        let flags = AreaFlags::from_bits_retain(area.flags);
+        let mut how = libc::MAP_FIXED_NOREPLACE | if area.shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+        let mut add = |when: bool, flag: i32| how |= if when { flag } else { 0 };
+        add(area.file.is_none(), libc::MAP_ANONYMOUS);
+        add(flags.contains(AreaFlags::GROWSDOWN), libc::MAP_GROWSDOWN);
+        add(flags.contains(AreaFlags::NORESERVE), libc::MAP_NORESERVE);
+        let offset = area.file.as_ref().map_or(0, |file| file.offset);
+        let fd = fd.unwrap_or(-1) as u64;
+        let length = area.end - area.start;
+        let args = [area.start, length, area.protection.into(), how as u64, fd, offset];
+        script.call(format!("map {:#x}-{:#x}", area.start, area.end), libc::SYS_mmap, &args);
+        for (flag, advice) in ADVICE.iter().filter(|(flag, _)| flags.contains(*flag)) {
+            let what = format!("advise on {:#x}: {flag:?}", area.start);
+            script.call(what, libc::SYS_madvise, &[area.start, length, *advice as u64]);
+        }
+        if !area.name.is_empty() {
+            let name = script.text(&area.name.0);
+            let args = [PR_SET_VMA, 0, area.start, length, name];
+            script.attempt(libc::SYS_prctl, &args);
+        }
+    }
+}
+
+/// PR_SET_VMA, with PR_SET_VMA_ANON_NAME = 0; a kernel without it loses the name.
+const PR_SET_VMA: u64 = 0x5356_4d41;
+
+const ADVICE: [(AreaFlags, i32); 8] = [
+    (AreaFlags::DONTFORK, libc::MADV_DONTFORK),
+    (AreaFlags::WIPEONFORK, libc::MADV_WIPEONFORK),
+    (AreaFlags::DONTDUMP, libc::MADV_DONTDUMP),
+    (AreaFlags::HUGEPAGE, libc::MADV_HUGEPAGE),
+    (AreaFlags::NOHUGEPAGE, libc::MADV_NOHUGEPAGE),
+    (AreaFlags::SEQUENTIAL, libc::MADV_SEQUENTIAL),
+    (AreaFlags::RANDOM, libc::MADV_RANDOM),
+    (AreaFlags::MERGEABLE, libc::MADV_MERGEABLE),
+];
+
+/// Once the pages are there: locking them earlier would fill them with zeroes first.
+pub(crate) fn lock(script: &mut Script, areas: &[Saved]) {
+    for area in areas.iter().filter(|area| AreaFlags::from_bits_retain(area.flags).contains(AreaFlags::LOCKED)) {
+        script.call("lock memory", libc::SYS_mlock, &[area.start, area.end - area.start]);
+    }
+}
+
+/// Puts the bytes of a record of pages where they were.
+pub(crate) fn fill(memory: &RemoteMemory, areas: &[Saved], start: u64, bytes: &[u8]) -> Result<()> {
+    let end = start + bytes.len() as u64;
+    let area = areas.iter().find(|area| area.start <= start && end <= area.end);
+    let area = area.ok_or_else(|| Fault::wire(format!("pages at {start:#x} that no mapping has")))?;
+    match area.protection & libc::PROT_WRITE as u32 != 0 {
+        true => memory.fill(start, bytes),
+        false => memory.write(start, bytes),
+    }
+}

@@ -1,0 +1,76 @@
+//! Small texts of /proc/PID.
+
+use std::collections::HashMap;
+use vocab::{Fault, Pid, Result};
+
+/// The lines `Name: value` of a file of /proc.
+pub(crate) struct Fields {
+    path: String,
+    fields: HashMap<String, String>,
+}
+
+impl Fields {
+    pub(crate) fn read(path: String) -> Result<Fields> {
+        let text = std::fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+        let split = |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+        Ok(Fields { path, fields: text.lines().filter_map(split).collect() })
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<&str> {
+        let missing = || Fault::bug(format!("{} has no line {name}", self.path));
+        self.fields.get(name).map(String::as_str).ok_or_else(missing)
+    }
+
+    /// Numbers of this base, separated by blanks.
+    pub(crate) fn numbers(&self, name: &str, base: u32) -> Result<Vec<u64>> {
+        let parse = |word: &str| u64::from_str_radix(word, base).ok();
+        let numbers: Option<Vec<u64>> = self.text(name)?.split_whitespace().map(parse).collect();
+        numbers.ok_or_else(|| Fault::bug(format!("{}: {name} has something else than numbers", self.path)))
+    }
+
+    pub(crate) fn number(&self, name: &str, base: u32) -> Result<u64> {
+        let numbers = self.numbers(name, base)?;
+        numbers.first().copied().ok_or_else(|| Fault::bug(format!("{}: {name} is empty", self.path)))
+    }
+}
+
+/// The fields of /proc/PID/stat behind the name, of which the first is number 3 in proc_pid_stat(5).
+pub(crate) fn stat_fields(pid: Pid) -> Result<Vec<String>> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let behind =
+        text.rsplit_once(')').map(|(_, behind)| behind).ok_or_else(|| Fault::bug(format!("{path}: no name")))?;
+    Ok(behind.split_whitespace().map(str::to_owned).collect())
+}
+
+/// The number of a field of [`stat_fields`], counted as in proc_pid_stat(5).
+pub(crate) fn stat_number(fields: &[String], index: usize) -> Result<u64> {
+    let number = fields.get(index - 3).and_then(|field| field.parse::<i128>().ok());
+    number.map(|number| number as u64).ok_or_else(|| Fault::bug(format!("field {index} of stat is no number")))
+}
+
+/// Where a link of /proc/PID leads.
+pub(crate) fn link(pid: Pid, name: &str) -> Result<Vec<u8>> {
+    let path = format!("/proc/{pid}/{name}");
+    let to = std::fs::read_link(&path).map_err(|e| Fault::io(&e, format!("read the link {path}")))?;
+    Ok(std::os::unix::ffi::OsStringExt::into_vec(to.into_os_string()))
+}
+
+/// The bytes of a file of /proc/PID.
+pub(crate) fn file(pid: Pid, name: &str) -> Result<Vec<u8>> {
+    let path = format!("/proc/{pid}/{name}");
+    std::fs::read(&path).map_err(|e| Fault::io(&e, format!("read {path}")))
+}
+
+/// The numbers in the names of a directory of /proc/PID, in order.
+pub(crate) fn numbers_in(pid: Pid, directory: &str) -> Result<Vec<i32>> {
+    let path = format!("/proc/{pid}/{directory}");
+    let failed = |e: std::io::Error| Fault::io(&e, format!("read {path}"));
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(&path).map_err(failed)? {
+        numbers.extend(entry.map_err(failed)?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}

@@ -1,0 +1,80 @@
+//! Actions of signals, and signals that wait.
+
+use image::process::Action;
+use image::Bytes;
+use kern::ptrace::{self, Queue, RawInfo};
+use puppet::script::Outcome;
+use puppet::Script;
+use vocab::{Fault, Pid, Result};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+const SIGNALS: u8 = 64;
+/// Bytes of the kernel's signal set.
+const SET: u64 = 8;
+
+/// `struct sigaction` as the kernel has it on x86-64.
+#[repr(C)]
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
+struct KernelAction {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+/// Adds the questions for all actions to a script; where the answers will be.
+pub(crate) fn ask_actions(script: &mut Script) -> u64 {
+    let size = size_of::<KernelAction>() as u64;
+    let room = script.room((size * u64::from(SIGNALS)) as usize);
+    for signal in 1..=u64::from(SIGNALS) {
+        let at = room + (signal - 1) * size;
+        script.call("read the action of a signal", libc::SYS_rt_sigaction, &[signal, 0, at, SET]);
+    }
+    room
+}
+
+/// Those that are not the default.
+pub(crate) fn actions(outcome: &Outcome, room: u64) -> Result<Vec<Action>> {
+    let size = size_of::<KernelAction>() as u64;
+    let mut actions = Vec::new();
+    for signal in 1..=SIGNALS {
+        let one: KernelAction = outcome.value(room + u64::from(signal - 1) * size)?;
+        if one.handler != 0 || one.flags != 0 || one.mask != 0 {
+            let KernelAction { handler, flags, restorer, mask } = one;
+            actions.push(Action { signal, handler, flags, restorer, mask });
+        }
+    }
+    Ok(actions)
+}
+
+/// A restored process begins with the actions of who restores it, so all are set.
+pub(crate) fn set_actions(script: &mut Script, actions: &[Action]) {
+    for signal in (1..=SIGNALS).filter(|signal| !matches!(i32::from(*signal), libc::SIGKILL | libc::SIGSTOP)) {
+        let one = actions.iter().find(|action| action.signal == signal).copied().unwrap_or_default();
+        let Action { handler, flags, restorer, mask, .. } = one;
+        let at = script.bytes(KernelAction { handler, flags, restorer, mask }.as_bytes());
+        script.call("set the action of a signal", libc::SYS_rt_sigaction, &[signal.into(), at, 0, SET]);
+    }
+}
+
+pub(crate) fn queue(tid: Pid, queue: Queue) -> Result<Vec<Bytes>> {
+    let infos = ptrace::queued(tid, queue);
+    let infos = infos.map_err(|errno| Fault::sys(errno, format!("read the signals that wait for {tid}")))?;
+    Ok(infos.iter().map(|info| Bytes(info.as_bytes().to_vec())).collect())
+}
+
+/// A thread may queue any siginfo to its own process (linux: `do_rt_sigqueueinfo`). `thread`: for that thread only.
+pub(crate) fn set_queue(script: &mut Script, queue: &[Bytes], pid: u64, thread: Option<u64>) -> Result<()> {
+    for info in queue {
+        if info.0.len() != size_of::<RawInfo>() {
+            return Err(Fault::wire("a siginfo that is not 128 bytes long"));
+        }
+        let signal = u64::from(u32::from_ne_bytes([info.0[0], info.0[1], info.0[2], info.0[3]]));
+        let at = script.bytes(&info.0);
+        match thread {
+            Some(tid) => script.call("queue a signal", libc::SYS_rt_tgsigqueueinfo, &[pid, tid, signal, at]),
+            None => script.call("queue a signal", libc::SYS_rt_sigqueueinfo, &[pid, signal, at]),
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! A look at a running process before anything is done to it: what it has, and what of that will not be carried.
+
+use crate::kinds;
+use crate::obstacle::Obstacle;
+use crate::proc::{self, Fields};
+use kern::areas::{areas, Area, AreaFlags};
+use std::collections::BTreeMap;
+use vocab::{Fault, Pid, Result};
+
+/// What was seen while the process ran.
+pub struct Survey {
+    pub(crate) areas: Vec<Area>,
+    pub(crate) waiting: BTreeMap<i32, Waiting>,
+    pub obstacles: Vec<Obstacle>,
+}
+
+/// A thread that waits in a system call, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) call: i64,
+    /// Nanoseconds before this look.
+    pub(crate) for_ns: u64,
+    /// How often it has given up its processor to wait for something.
+    pub(crate) switches: u64,
+}
+
+/// Looks at the process; fails only if it is not there or not the caller's to look at.
+pub fn survey(pid: Pid) -> Result<Survey> {
+    let mut obstacles = Vec::new();
+    let status = Fields::read(format!("/proc/{pid}/status"))?;
+    look_at_status(&status, &mut obstacles)?;
+    let areas = areas(pid, true)?;
+    areas.iter().for_each(|area| look_at_area(area, &mut obstacles));
+    for descriptor in kinds::survey(pid)? {
+        obstacles.extend(descriptor);
+    }
+    let mut waiting = BTreeMap::new();
+    for tid in proc::numbers_in(pid, "task")? {
+        let children = proc::file(pid, &format!("task/{tid}/children")).unwrap_or_default();
+        obstacles.extend(match children.trim_ascii() {
+            [] => None,
+            some => Some(format!("it has children, which are not carried: {}", String::from_utf8_lossy(some))),
+        });
+        if let Some(one) = since_when(pid, tid) {
+            waiting.insert(tid, one);
+        }
+    }
+    Ok(Survey { areas, waiting, obstacles })
+}
+
+fn look_at_status(status: &Fields, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    if status.number("TracerPid", 10)? != 0 {
+        obstacles.push(format!("it is traced by process {}", status.text("TracerPid")?));
+    }
+    if status.number("Seccomp", 10)? != 0 {
+        obstacles.push("a seccomp filter is not carried".into());
+    }
+    let trap = 1 << (libc::SIGTRAP - 1);
+    if status.number("SigIgn", 16)? & trap != 0 {
+        obstacles.push("SIGTRAP is ignored, by which its calls are taken".into());
+    }
+    if (status.number("SigPnd", 16)? | status.number("ShdPnd", 16)?) & trap != 0 {
+        obstacles.push("SIGTRAP waits to be delivered, by which its calls are taken".into());
+    }
+    Ok(())
+}
+
+fn look_at_area(area: &Area, obstacles: &mut Vec<Obstacle>) {
+    let place = || format!("the mapping at {:#x} ({})", area.start, String::from_utf8_lossy(&area.path));
+    let refused = [
+        (AreaFlags::HUGETLB, "is of huge pages from their pool"),
+        (AreaFlags::USERFAULT, "has a userfaultfd"),
+        (AreaFlags::SHADOW_STACK, "is a shadow stack"),
+        (AreaFlags::SEALED, "is sealed (mseal)"),
+    ];
+    for (flag, why) in refused {
+        if area.flags.contains(flag) && !area.is_kernels() {
+            obstacles.push(format!("{} {why}", place()));
+        }
+    }
+    if area.flags.contains(AreaFlags::DEVICE) && !area.is_kernels() {
+        obstacles.push(format!("{} is a device's memory", place()));
+    }
+    let known_name = area.path.starts_with(b"/") || area.path.starts_with(b"[") || area.path.is_empty();
+    if !known_name {
+        obstacles.push(format!("{} is of a kind that is not carried", place()));
+    }
+    if area.inode != 0 && area.path.ends_with(b" (deleted)") && !area.path.starts_with(b"/dev/zero") {
+        obstacles.push(format!("{} is of a file that was deleted", place()));
+    }
+    if area.path.starts_with(b"/SYSV") {
+        obstacles.push(format!("{} is System V shared memory", place()));
+    }
+    if area.key != 0 {
+        obstacles.push(format!("{} has protection key {}", place(), area.key));
+    }
+}
+
+/// In which call the thread waits, and since when: it last ran when it went to sleep (linux: `se.exec_start`, set when a task stops
+/// running).
+fn since_when(pid: Pid, tid: i32) -> Option<Waiting> {
+    let call = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let call = call.split_whitespace().next()?.parse().ok()?;
+    let last_ran = |path: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().find(|line| line.starts_with("se.exec_start"))?;
+        let (whole, part) = line.rsplit_once(':')?.1.trim().split_once('.')?;
+        Some(whole.parse::<u64>().ok()? * 1_000_000 + part.parse::<u64>().ok()?)
+    };
+    let then = last_ran(&format!("/proc/{pid}/task/{tid}/sched"))?;
+    let now = last_ran("/proc/self/sched")?;
+    let switches = switches(pid, Pid(tid)).ok()?;
+    Some(Waiting { call, for_ns: now.saturating_sub(then), switches })
+}
+
+/// How often a thread has given up its processor to wait for something; a stop by its tracer counts too.
+pub(crate) fn switches(pid: Pid, tid: Pid) -> Result<u64> {
+    Fields::read(format!("/proc/{pid}/task/{tid}/status"))?.number("voluntary_ctxt_switches", 10)
+}
+
+impl Survey {
+    /// # Errors
+    /// `Refused`, with everything that is in the way.
+    pub fn refuse(&self, pid: Pid) -> Result<()> {
+        match &self.obstacles[..] {
+            [] => Ok(()),
+            all => Err(Fault::refused(format!("process {pid} cannot be carried: {}", all.join("; ")))),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What each thread has of its own.
+
+use crate::identity;
+use crate::registers;
+use crate::sigstate;
+use crate::survey::Waiting;
+use crate::waits;
+use image::thread::{AltStack, Rseq, Scheduling, Thread};
+use kern::others;
+use kern::ptrace::{self, Queue, Regs};
+use kern::remote_memory::RemoteMemory;
+use puppet::{Arena, Loan, Script, Stopped};
+use vocab::{Fault, Pid, Result};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// `stack_t` (sigaltstack(2)).
+#[repr(C)]
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
+struct StackT {
+    at: u64,
+    flags: u32,
+    pad: u32,
+    size: u64,
+}
+
+/// Everything of a stopped thread. `waiting`: what it did when it was looked at.
+pub(crate) fn read(
+    pid: Pid,
+    thread: &Stopped,
+    memory: &RemoteMemory,
+    gate: u64,
+    arena: Arena,
+    waiting: Option<Waiting>,
+) -> Result<Thread> {
+    let tid = thread.tid();
+    let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("read the {what} of thread {tid}"));
+    let regs = thread.regs()?;
+    let rseq = ptrace::rseq(tid).or_else(|errno| if errno == libc::EIO { Ok(Default::default()) } else { Err(errno) });
+    let rseq = rseq.map_err(failed("restartable sequence"))?;
+    let mut saved = Thread {
+        tid: tid.0,
+        xstate: ptrace::xstate(tid).map_err(failed("extended registers"))?.into(),
+        mask: thread.sigmask()?,
+        queue: sigstate::queue(tid, Queue::Thread)?,
+        robust: ptrace::robust_list(tid).map_err(failed("robust futexes"))?,
+        rseq: Rseq { address: rseq.address, size: rseq.size, signature: rseq.signature, flags: rseq.flags },
+        name: std::fs::read(format!("/proc/{pid}/task/{tid}/comm"))
+            .map_err(|e| Fault::io(&e, format!("read the name of thread {tid}")))?
+            .trim_ascii_end()
+            .into(),
+        creds: identity::creds(pid, tid)?,
+        scheduling: scheduling(tid)?,
+        waits: waits::left(pid, tid, &regs, waiting, memory)?,
+        ..Thread::default()
+    };
+    saved.regs = registers::save(&leave_sequence(regs, &saved.rseq, memory)?);
+    ask(thread, memory, gate, arena, &mut saved)?;
+    Ok(saved)
+}
+
+fn scheduling(tid: Pid) -> Result<Scheduling> {
+    let failed = |errno| Fault::sys(errno, format!("read the scheduling of thread {tid}"));
+    let others::Scheduling { policy, priority, nice } = others::scheduling(tid).map_err(failed)?;
+    let processors = others::processors(tid).map_err(failed)?.into();
+    Ok(Scheduling { policy, priority, nice, processors, slack: 0 })
+}
+
+/// A script in the thread for what only it can ask.
+fn ask(thread: &Stopped, memory: &RemoteMemory, gate: u64, arena: Arena, saved: &mut Thread) -> Result<()> {
+    let mut loan = Loan::take_at(thread, memory, gate)?;
+    let mut script = arena.script();
+    let stack = script.room(size_of::<StackT>());
+    script.call("read the alternate stack", libc::SYS_sigaltstack, &[0, stack]);
+    let clear = script.room(8);
+    script.call("read the address of its TID", libc::SYS_prctl, &[libc::PR_GET_TID_ADDRESS as u64, clear]);
+    let death = script.room(4);
+    script.call("read its parent's signal", libc::SYS_prctl, &[libc::PR_GET_PDEATHSIG as u64, death]);
+    let bits = script.call("read the secure bits", libc::SYS_prctl, &[libc::PR_GET_SECUREBITS as u64]);
+    let slack = script.call("read the timer slack", libc::SYS_prctl, &[libc::PR_GET_TIMERSLACK as u64]);
+    let outcome = loan.run(arena, script)?;
+    let StackT { at, flags, size, .. } = outcome.value(stack)?;
+    saved.altstack = AltStack { at, flags, size };
+    saved.clear_tid = outcome.value(clear)?;
+    saved.death_signal = outcome.value(death)?;
+    saved.creds.securebits = outcome.result(bits) as u32;
+    saved.scheduling.slack = outcome.result(slack) as u64;
+    loan.give_back().map(drop)
+}
+
+/// In a restartable sequence the kernel would, before the thread runs on, send it to where the sequence is given up: so do we, since the
+/// kernel that it runs on next has not seen it there (linux: `rseq_ip_fixup`).
+fn leave_sequence(mut regs: Regs, rseq: &Rseq, memory: &RemoteMemory) -> Result<Regs> {
+    /// Of the pointer to the descriptor of the sequence in `struct rseq`.
+    const POINTER: u64 = 8;
+    if rseq.address == 0 {
+        return Ok(regs);
+    }
+    let mut pointer = [0; 8];
+    memory.read(rseq.address + POINTER, &mut pointer)?;
+    let pointer = u64::from_ne_bytes(pointer);
+    if pointer == 0 {
+        return Ok(regs);
+    }
+    // struct rseq_cs: version and flags, start, length, abort.
+    let mut sequence = [0u64; 4];
+    memory.read(pointer, sequence.as_mut_bytes())?;
+    let [_, start, length, abort] = sequence;
+    if regs.rip.wrapping_sub(start) < length {
+        regs.rip = abort;
+    }
+    Ok(regs)
+}
+
+/// Makes a thread that stands before its first instruction what it was, apart from its registers. With a script of its own, in which
+/// its credentials come last.
+pub(crate) fn set(script: &mut Script, saved: &Thread, now: &image::thread::Creds, pid: i32) -> Result<()> {
+    let name = script.text(&saved.name.0);
+    script.call("set the name", libc::SYS_prctl, &[libc::PR_SET_NAME as u64, name]);
+    if saved.robust.0 != 0 {
+        script.call("set the robust futexes", libc::SYS_set_robust_list, &[saved.robust.0, saved.robust.1]);
+    }
+    let rseq = &saved.rseq;
+    if rseq.address != 0 {
+        let args = [rseq.address, rseq.size.into(), 0, rseq.signature.into()];
+        script.call("register the restartable sequence", libc::SYS_rseq, &args);
+    }
+    script.call("set the address of its TID", libc::SYS_set_tid_address, &[saved.clear_tid]);
+    let AltStack { at, flags, size } = saved.altstack;
+    // Whether it is on that stack now its stack pointer says.
+    let flags = flags & !(libc::SS_ONSTACK as u32);
+    let stack = script.bytes(StackT { at, flags, pad: 0, size }.as_bytes());
+    script.call("set the alternate stack", libc::SYS_sigaltstack, &[stack, 0]);
+    script.call("set the timer slack", libc::SYS_prctl, &[libc::PR_SET_TIMERSLACK as u64, saved.scheduling.slack]);
+    sigstate::set_queue(script, &saved.queue, pid as u64, Some(saved.tid as u64))?;
+    identity::set_creds(script, &saved.creds, now);
+    // A change of credentials clears it (prctl(2)).
+    let signal = saved.death_signal as u64;
+    script.call("set its parent's signal", libc::SYS_prctl, &[libc::PR_SET_PDEATHSIG as u64, signal]);
+    Ok(())
+}
+
+/// What is set from outside.
+pub(crate) fn set_scheduling(saved: &Thread) -> Result<()> {
+    let tid = Pid(saved.tid);
+    let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("set the {what} of thread {tid}"));
+    let Scheduling { policy, priority, nice, .. } = saved.scheduling;
+    if others::scheduling(tid) != Ok(others::Scheduling { policy, priority, nice }) {
+        others::set_scheduling(tid, others::Scheduling { policy, priority, nice }).map_err(failed("scheduling"))?;
+    }
+    match others::set_processors(tid, &saved.scheduling.processors.0) {
+        // A machine without these processors: any will do.
+        Err(libc::EINVAL) | Ok(()) => Ok(()),
+        Err(errno) => Err(failed("processors")(errno)),
+    }
+}

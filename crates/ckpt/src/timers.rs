@@ -1,0 +1,153 @@
+//! The clocks that send signals: interval timers and those of timer_create(2).
+
+use crate::proc;
+use image::process::{Interval, Timer};
+use puppet::script::Outcome;
+use puppet::Script;
+use vocab::{Fault, Pid, Result};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// `struct itimerval` and `struct itimerspec`, the interval first.
+#[repr(C)]
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
+struct Spec {
+    every: [u64; 2],
+    left: [u64; 2],
+}
+
+/// Nanoseconds in the second number of a `struct timeval` or `struct timespec`.
+const MICRO: u64 = 1000;
+const NANO: u64 = 1;
+const SECOND: u64 = 1_000_000_000;
+
+impl Spec {
+    fn interval(&self, unit: u64) -> Interval {
+        let ns = |[seconds, part]: [u64; 2]| seconds * SECOND + part * unit;
+        Interval { left: ns(self.left), every: ns(self.every) }
+    }
+
+    fn from(interval: &Interval, unit: u64) -> Spec {
+        // What is left must not become nothing: that would stop the timer.
+        let split = |ns: u64| [ns / SECOND, (ns % SECOND).div_ceil(unit).min(SECOND / unit - 1)];
+        Spec { every: split(interval.every), left: split(interval.left) }
+    }
+}
+
+const ITIMERS: u64 = 3;
+
+/// Asks for the interval timers; where the answers will be.
+pub(crate) fn ask_itimers(script: &mut Script) -> u64 {
+    let room = script.room(size_of::<Spec>() * ITIMERS as usize);
+    for which in 0..ITIMERS {
+        let at = room + which * size_of::<Spec>() as u64;
+        script.call("read an interval timer", libc::SYS_getitimer, &[which, at]);
+    }
+    room
+}
+
+pub(crate) fn itimers(outcome: &Outcome, room: u64) -> Result<Vec<Interval>> {
+    let one = |which| Ok(outcome.value::<Spec>(room + which * size_of::<Spec>() as u64)?.interval(MICRO));
+    (0..ITIMERS).map(one).collect()
+}
+
+pub(crate) fn set_itimers(script: &mut Script, itimers: &[Interval]) {
+    for (which, interval) in itimers.iter().enumerate().filter(|(_, interval)| interval.left != 0) {
+        let at = script.bytes(Spec::from(interval, MICRO).as_bytes());
+        script.call("set an interval timer", libc::SYS_setitimer, &[which as u64, at, 0]);
+    }
+}
+
+/// The timers of the process, from /proc/PID/timers: without the times, which [`ask_timers`] asks for.
+pub(crate) fn timers(pid: Pid) -> Result<Vec<Timer>> {
+    let text = proc::file(pid, "timers")?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut timers: Vec<Timer> = Vec::new();
+    for line in text.lines() {
+        let wrong = || Fault::bug(format!("a line of /proc/{pid}/timers: {line}"));
+        let (name, value) = line.split_once(':').ok_or_else(wrong)?;
+        let value = value.trim();
+        if name == "ID" {
+            timers.push(Timer { id: value.parse().map_err(|_| wrong())?, ..Timer::default() });
+            continue;
+        }
+        let timer = timers.last_mut().ok_or_else(wrong)?;
+        match name {
+            "ClockID" => timer.clock = value.parse().map_err(|_| wrong())?,
+            // `signal: 14/00000000deadbeef`
+            "signal" => {
+                let (signal, data) = value.split_once('/').ok_or_else(wrong)?;
+                timer.signal = signal.parse().map_err(|_| wrong())?;
+                timer.value = u64::from_str_radix(data.trim_start_matches("0x"), 16).map_err(|_| wrong())?;
+            }
+            // `notify: signal/pid.4711`, or none, or with tid.
+            "notify" => {
+                let (how, whom) = value.split_once('/').ok_or_else(wrong)?;
+                let (kind, number) = whom.split_once('.').ok_or_else(wrong)?;
+                let to_thread = kind == "tid";
+                timer.notify = if how == "none" { libc::SIGEV_NONE } else { libc::SIGEV_SIGNAL };
+                if to_thread {
+                    timer.notify |= libc::SIGEV_THREAD_ID;
+                    timer.thread = number.parse().map_err(|_| wrong())?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(timers)
+}
+
+/// Asks how long each has, and how often it has gone off too late.
+pub(crate) fn ask_timers(script: &mut Script, timers: &[Timer]) -> Vec<(u64, puppet::Slot)> {
+    let ask = |timer: &Timer| {
+        let room = script.room(size_of::<Spec>());
+        script.call("read a timer", libc::SYS_timer_gettime, &[timer.id as u64, room]);
+        (room, script.call("read a timer's overrun", libc::SYS_timer_getoverrun, &[timer.id as u64]))
+    };
+    timers.iter().map(ask).collect()
+}
+
+pub(crate) fn fill_timers(outcome: &Outcome, asked: &[(u64, puppet::Slot)], timers: &mut [Timer]) -> Result<()> {
+    for (timer, (room, overrun)) in timers.iter_mut().zip(asked) {
+        timer.interval = outcome.value::<Spec>(*room)?.interval(NANO);
+        timer.overrun = outcome.result(*overrun) as i32;
+    }
+    Ok(())
+}
+
+/// `struct sigevent` (sigevent(3type)), as far as it is used.
+#[repr(C)]
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
+struct SigEvent {
+    value: u64,
+    signal: i32,
+    notify: i32,
+    thread: i32,
+    pad: [i32; 11],
+}
+
+/// PR_TIMER_CREATE_RESTORE_IDS (Linux 6.15): timer_create takes the id from where it would write it.
+const RESTORE_IDS: u64 = 77;
+
+/// Makes the timers with their ids and sets them going.
+pub(crate) fn set_timers(script: &mut Script, timers: &[Timer]) {
+    if timers.is_empty() {
+        return;
+    }
+    script.call("have timers made with their ids", libc::SYS_prctl, &[RESTORE_IDS, 1, 0, 0, 0]);
+    for timer in timers {
+        let Timer { value, signal, notify, thread, .. } = *timer;
+        let event = script.bytes(SigEvent { value, signal, notify, thread, pad: [0; 11] }.as_bytes());
+        let id = script.bytes(&timer.id.to_ne_bytes());
+        script.call("make a timer", libc::SYS_timer_create, &[timer.clock as u64, event, id]);
+        if timer.interval.left != 0 {
+            let spec = script.bytes(Spec::from(&timer.interval, NANO).as_bytes());
+            script.call("set a timer", libc::SYS_timer_settime, &[timer.id as u64, 0, spec, 0]);
+        }
+    }
+    script.call("have timers made as usual", libc::SYS_prctl, &[RESTORE_IDS, 0, 0, 0, 0]);
+}
+
+/// For timerfd: the same structure, in a script's memory.
+pub(crate) fn spec_bytes(interval: &Interval) -> Vec<u8> {
+    Spec::from(interval, NANO).as_bytes().to_vec()
+}

@@ -1,0 +1,135 @@
+//! Calls that wait for a duration: the kernel alone knows when such a wait ends, and tells nobody.
+//!
+//! When it is interrupted for the first time, the call's arguments say how long it was to last and the scheduler since when the thread
+//! sleeps. From then on the kernel restarts it as restart_syscall(2), and both are lost: so whoever lets such a thread go on leaves a
+//! note for the next dump, below its stack's red zone, where nothing is while the thread is in a call (but a signal's frame, and then
+//! the wait is over).
+
+use crate::registers;
+use crate::survey::{switches, Waiting};
+use image::thread::{Thread, Wait};
+use kern::ptrace::Regs;
+use kern::remote_memory::RemoteMemory;
+use puppet::{Arena, Loan};
+use vocab::{Fault, Pid, Result};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// ERESTARTNOINTR: the call is made again, whatever signal there is.
+const RESTART_ALWAYS: i64 = -513;
+/// For [`Wait::left`]: the call was told until when to wait, and is made again as it was.
+const AS_IT_WAS: u64 = u64::MAX;
+
+/// ERESTART_RESTARTBLOCK (linux: include/linux/errno.h): the kernel has kept the end of the wait for itself.
+const RESTART_BLOCK: i64 = -516;
+const SECOND: u64 = 1_000_000_000;
+
+/// What is left below the stack. It counts for the wait for which it was made only: the thread has not given up its processor but once
+/// since, for that wait.
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+struct Note {
+    magic: u64,
+    tid: u64,
+    rip: u64,
+    /// The call that was made first.
+    call: u64,
+    /// When the wait ends, in nanoseconds of CLOCK_MONOTONIC here.
+    end: u64,
+    switches: u64,
+}
+
+const MAGIC: u64 = u64::from_le_bytes(*b"shoalwai");
+/// Below it x86-64 programs have nothing that they need (System V ABI, 3.2.2).
+const RED_ZONE: u64 = 128;
+
+fn place(regs: &Regs) -> u64 {
+    (regs.rsp - RED_ZONE - size_of::<Note>() as u64) & !15
+}
+
+fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * SECOND + now.tv_nsec as u64
+}
+
+/// How long a call that was interrupted would still have waited; `None` when it was not waiting for a duration, or nobody knows: then it
+/// returns EINTR, as it may after any signal.
+pub(crate) fn left(
+    pid: Pid,
+    tid: Pid,
+    regs: &Regs,
+    seen: Option<Waiting>,
+    memory: &RemoteMemory,
+) -> Result<Option<Wait>> {
+    if regs.rax as i64 != RESTART_BLOCK {
+        return Ok(None);
+    }
+    if regs.orig_rax as i64 == libc::SYS_restart_syscall {
+        return noted(tid, regs, seen, memory)
+            .map_err(|fault| fault.doing(format!("read what process {pid} waits for")));
+    }
+    let Some(total) = duration(regs, memory)? else { return Ok(None) };
+    let elapsed = seen.filter(|seen| seen.call as u64 == regs.orig_rax).map_or(0, |seen| seen.for_ns);
+    let left = if total == AS_IT_WAS { total } else { total.saturating_sub(elapsed) };
+    Ok(Some(Wait { call: regs.orig_rax, left }))
+}
+
+fn noted(tid: Pid, regs: &Regs, seen: Option<Waiting>, memory: &RemoteMemory) -> Result<Option<Wait>> {
+    let mut note = Note::default();
+    memory.read(place(regs), note.as_mut_bytes())?;
+    let ours = note.magic == MAGIC && note.tid == tid.0 as u64 && note.rip == regs.rip;
+    let same_wait = seen.is_some_and(|seen| seen.switches == note.switches + 1);
+    let left = if note.end == AS_IT_WAS { AS_IT_WAS } else { note.end.saturating_sub(monotonic()) };
+    Ok((ours && same_wait).then_some(Wait { call: note.call, left }))
+}
+
+/// The command of futex(2) without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME; of those that wait only FUTEX_WAIT is told a duration.
+const FUTEX_COMMAND: i32 = 0x7f;
+
+/// Nanoseconds that the call was to wait.
+fn duration(regs: &Regs, memory: &RemoteMemory) -> Result<Option<u64>> {
+    let at = match regs.orig_rax as i64 {
+        libc::SYS_nanosleep => regs.rdi,
+        libc::SYS_clock_nanosleep => regs.rdx,
+        libc::SYS_futex if regs.rsi as i32 & FUTEX_COMMAND == libc::FUTEX_WAIT => regs.r10,
+        libc::SYS_futex => return Ok(Some(AS_IT_WAS)),
+        libc::SYS_poll => return Ok(Some(regs.rdx * 1_000_000)),
+        _ => return Ok(None),
+    };
+    let mut time = [0u64; 2];
+    memory.read(at, time.as_mut_bytes())?;
+    Ok(Some(time[0] * SECOND + time[1]))
+}
+
+/// Has a thread wait on for what was left: the call is made anew with that duration and interrupted, so that the kernel restarts it
+/// when the thread runs. Returns the registers with which it does.
+pub(crate) fn go_on(loan: &mut Loan<'_>, memory: &RemoteMemory, arena: Arena, saved: &Thread) -> Result<Regs> {
+    let mut regs = registers::of(saved)?;
+    let Some(Wait { call, left }) = saved.waits else { return Ok(regs) };
+    if left == AS_IT_WAS {
+        return Ok(Regs { rax: RESTART_ALWAYS as u64, orig_rax: call, ..regs });
+    }
+    let mut args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
+    let time = || arena.put(memory, [left / SECOND, left % SECOND].as_bytes());
+    match call as i64 {
+        libc::SYS_nanosleep => args[0] = time()?,
+        libc::SYS_clock_nanosleep => args[2] = time()?,
+        libc::SYS_futex => args[3] = time()?,
+        libc::SYS_poll => args[2] = left.div_ceil(1_000_000),
+        other => return Err(Fault::wire(format!("call {other} waits for a duration"))),
+    }
+    let result = loan.begin(call as i64, args)?;
+    if result != RESTART_BLOCK {
+        regs.rax = result as u64;
+        regs.orig_rax = u64::MAX;
+    }
+    Ok(regs)
+}
+
+/// Leaves the note, as the last thing before the thread runs.
+pub(crate) fn note(pid: Pid, tid: Pid, saved: &Thread, memory: &RemoteMemory) -> Result<()> {
+    let Some(Wait { call, left }) = saved.waits else { return Ok(()) };
+    let regs = registers::of(saved)?;
+    let end = if left == AS_IT_WAS { left } else { monotonic() + left };
+    let note = Note { magic: MAGIC, tid: tid.0 as u64, rip: regs.rip, call, end, switches: switches(pid, tid)? };
+    memory.write(place(&regs), note.as_bytes())
+}

@@ -1,0 +1,32 @@
+//! `shoal image`: what is in a checkpoint.
+
+use clap::Args;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use vocab::{Fault, Result};
+
+/// Print what is in a checkpoint
+#[derive(Args, Debug)]
+pub(crate) struct Image {
+    /// What `shoal checkpoint` has written
+    file: PathBuf,
+    /// A JSON object on a line for each record
+    #[arg(long)]
+    json: bool,
+}
+
+impl Image {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let failed = |e: std::io::Error| Fault::io(&e, format!("open {}", self.file.display()));
+        let file = BufReader::new(File::open(&self.file).map_err(failed)?);
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        match self.json {
+            true => image::show::as_json(file, &mut out)?,
+            false => image::show::as_words(file, &mut out)?,
+        }
+        out.flush().map_err(|e| Fault::io(&e, "print an image"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,276 @@
+//! Records on a byte stream, each with its length and checksum.
+
+use crate::files::Files;
+use crate::memory::Memory;
+use crate::process::{Header, Process};
+use crate::thread::Thread;
+use minicbor::{Decode, Encode};
+use std::io::{Read, Write};
+use vocab::{Fault, Kind, Result};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The first bytes of every image.
+pub const MAGIC: [u8; 8] = *b"shoalimg";
+/// Raised when an older reader would misunderstand a new image; new fields and records that it may skip do not need that.
+pub const VERSION: u32 = 1;
+
+/// The largest record, in bytes: a length above it is refused before anything is allocated.
+const MOST: u64 = 64 * 1024 * 1024;
+/// Kind (2 bytes), 6 bytes of zero, length (8), checksum (8), all little-endian.
+const HEAD: usize = 24;
+/// Records of kinds from here on may be skipped by who does not know them.
+const SKIPPABLE: u16 = 0x8000;
+
+/// What an image is made of, in this order; threads and pages are many.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record {
+    Header(Header),
+    Process(Box<Process>),
+    Memory(Memory),
+    Files(Files),
+    Thread(Box<Thread>),
+    Pages {
+        /// Address.
+        start: u64,
+        bytes: Vec<u8>,
+    },
+    /// The last one: whatever comes without it was cut short.
+    End,
+}
+
+const KIND_HEADER: u16 = 1;
+const KIND_PROCESS: u16 = 2;
+const KIND_MEMORY: u16 = 3;
+const KIND_FILES: u16 = 4;
+const KIND_THREAD: u16 = 5;
+const KIND_PAGES: u16 = 6;
+const KIND_END: u16 = 7;
+
+/// Writes an image to anything that takes bytes.
+pub struct Writer<W: Write> {
+    to: W,
+    /// Bytes so far.
+    written: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins an image.
+    pub fn new(to: W) -> Result<Writer<W>> {
+        let mut writer = Writer { to, written: 0 };
+        writer.put(&MAGIC)?;
+        writer.put(&VERSION.to_le_bytes())?;
+        writer.put(&[0; 4])?;
+        Ok(writer)
+    }
+
+    pub fn header(&mut self, header: &Header) -> Result<()> {
+        self.encoded(KIND_HEADER, header)
+    }
+
+    pub fn process(&mut self, process: &Process) -> Result<()> {
+        self.encoded(KIND_PROCESS, process)
+    }
+
+    pub fn memory(&mut self, memory: &Memory) -> Result<()> {
+        self.encoded(KIND_MEMORY, memory)
+    }
+
+    pub fn files(&mut self, files: &Files) -> Result<()> {
+        self.encoded(KIND_FILES, files)
+    }
+
+    pub fn thread(&mut self, thread: &Thread) -> Result<()> {
+        self.encoded(KIND_THREAD, thread)
+    }
+
+    /// What is in memory from address `start` on. `bytes` begins with 8 bytes of room, for the address: so that megabytes need
+    /// not be copied once more.
+    pub fn pages(&mut self, start: u64, bytes: &mut [u8]) -> Result<()> {
+        bytes[..8].copy_from_slice(&start.to_le_bytes());
+        self.record(KIND_PAGES, bytes)
+    }
+
+    /// Ends the image; how many bytes it has.
+    pub fn end(mut self) -> Result<u64> {
+        self.record(KIND_END, &[])?;
+        self.to.flush().map_err(|e| Fault::io(&e, "write an image"))?;
+        Ok(self.written)
+    }
+
+    fn encoded(&mut self, kind: u16, value: &impl Encode<()>) -> Result<()> {
+        let bytes = minicbor::to_vec(value).map_err(|e| Fault::bug(format!("encode a record: {e}")))?;
+        self.record(kind, &bytes)
+    }
+
+    fn record(&mut self, kind: u16, bytes: &[u8]) -> Result<()> {
+        if bytes.len() as u64 > MOST {
+            return Err(Fault::bug(format!("a record of {} bytes, {MOST} is the most", bytes.len())));
+        }
+        let mut head = [0; HEAD];
+        head[..2].copy_from_slice(&kind.to_le_bytes());
+        head[8..16].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        head[16..].copy_from_slice(&checksum(kind, bytes).to_le_bytes());
+        self.put(&head)?;
+        self.put(bytes)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.written += bytes.len() as u64;
+        self.to.write_all(bytes).map_err(|e| Fault::io(&e, "write an image"))
+    }
+}
+
+/// Reads an image from anything that gives bytes.
+pub struct Reader<R: Read> {
+    from: R,
+    done: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// # Errors
+    /// `Wire` for what is no image, `Unsupported` for an image of a later version.
+    pub fn new(from: R) -> Result<Reader<R>> {
+        let mut reader = Reader { from, done: false };
+        let mut start = [0; 16];
+        reader.get(&mut start)?;
+        if start[..8] != MAGIC {
+            return Err(Fault::wire("this is no image of a process"));
+        }
+        let version = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
+        if version != VERSION {
+            let what = format!("an image of version {version}: this program reads {VERSION}");
+            return Err(Fault::new(Kind::Unsupported, what));
+        }
+        Ok(reader)
+    }
+
+    /// The next record; `None` after the end.
+    ///
+    /// # Errors
+    /// `Wire` when bytes are missing or are not what was written.
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        while !self.done {
+            let mut head = [0; HEAD];
+            self.get(&mut head)?;
+            let kind = u16::from_le_bytes([head[0], head[1]]);
+            let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap_or_default());
+            let (length, expected) = (number(8), number(16));
+            if length > MOST {
+                return Err(Fault::wire(format!("a record says it has {length} bytes, {MOST} is the most")));
+            }
+            let mut bytes = vec![0; length as usize];
+            self.get(&mut bytes)?;
+            if head[2..8] != [0; 6] || checksum(kind, &bytes) != expected {
+                return Err(Fault::wire("a record is not what was written: its checksum is another"));
+            }
+            let record = parse(kind, bytes)?;
+            self.done = record == Some(Record::End);
+            if record.is_some() {
+                return Ok(record);
+            }
+        }
+        Ok(None)
+    }
+
+    fn get(&mut self, into: &mut [u8]) -> Result<()> {
+        self.from.read_exact(into).map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => Fault::wire("the image ends before its end: it was cut short"),
+            _ => Fault::io(&e, "read an image"),
+        })
+    }
+}
+
+fn checksum(kind: u16, bytes: &[u8]) -> u64 {
+    xxh3_64_with_seed(bytes, kind.into())
+}
+
+/// `None` for a record of a later program's that may be skipped.
+fn parse(kind: u16, mut bytes: Vec<u8>) -> Result<Option<Record>> {
+    Ok(Some(match kind {
+        KIND_HEADER => Record::Header(decoded(&bytes, "header")?),
+        KIND_PROCESS => Record::Process(Box::new(decoded(&bytes, "process")?)),
+        KIND_MEMORY => Record::Memory(decoded(&bytes, "memory")?),
+        KIND_FILES => Record::Files(decoded(&bytes, "files")?),
+        KIND_THREAD => Record::Thread(Box::new(decoded(&bytes, "thread")?)),
+        KIND_PAGES => {
+            let start = bytes.first_chunk().ok_or_else(|| Fault::wire("a record of pages without an address"))?;
+            let start = u64::from_le_bytes(*start);
+            bytes.drain(..8);
+            Record::Pages { start, bytes }
+        }
+        KIND_END => Record::End,
+        SKIPPABLE.. => return Ok(None),
+        other => return Err(Fault::wire(format!("a record of kind {other}, which this program does not know"))),
+    }))
+}
+
+fn decoded<'b, T: Decode<'b, ()>>(bytes: &'b [u8], what: &str) -> Result<T> {
+    minicbor::decode(bytes).map_err(|e| Fault::wire(format!("decode the record {what}: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes).expect("memory");
+        writer.header(&Header { release: "6.18".into(), threads: 1, ..Header::default() }).expect("memory");
+        writer.process(&Process { pid: 7, exe: b"/bin/x"[..].into(), ..Process::default() }).expect("memory");
+        let pipe = crate::files::OpenFile {
+            flags: 1,
+            offset: 0,
+            kind: crate::files::Kind::Pipe { pipe: 0 },
+            locks: Vec::new(),
+        };
+        writer.files(&Files { files: vec![pipe], ..Files::default() }).expect("memory");
+        writer.pages(0x1000, &mut [0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]).expect("memory");
+        let length = writer.end().expect("memory");
+        assert_eq!(length, bytes.len() as u64);
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<Record>> {
+        let mut reader = Reader::new(bytes)?;
+        std::iter::from_fn(|| reader.next_record().transpose()).collect()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let records = read(&sample()).expect("whole");
+        assert_eq!(records.len(), 5);
+        assert!(matches!(&records[1], Record::Process(process) if process.pid == 7 && process.exe.0 == b"/bin/x"));
+        assert_eq!(records[3], Record::Pages { start: 0x1000, bytes: vec![1, 2, 3] });
+        assert_eq!(records[4], Record::End);
+    }
+
+    #[test]
+    fn cut_short_anywhere_it_is_refused() {
+        let whole = sample();
+        for length in 0..whole.len() {
+            assert!(read(&whole[..length]).is_err(), "cut at {length}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(kind in 0u16..10, mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            drop(parse(kind, bytes.clone()));
+            // What begins well and goes wrong later.
+            let mut whole = minicbor::to_vec(Process { timers: vec![Default::default()], ..Process::default() }).expect("memory");
+            let at = bytes.len() % whole.len();
+            whole.truncate(at);
+            whole.append(&mut bytes);
+            drop(parse(KIND_PROCESS, whole));
+        }
+
+        #[test]
+        fn a_changed_byte_of_a_record_is_noticed(at in 16usize..1000, bit in 0u8..8) {
+            let mut bytes = sample();
+            let at = 16 + at % (bytes.len() - 16);
+            bytes[at] ^= 1 << bit;
+            prop_assert!(read(&bytes).is_err());
+        }
+    }
+}

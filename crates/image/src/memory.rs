@@ -1,0 +1,60 @@
+//! The mappings of a process. What is in them follows in records of pages.
+
+use crate::Bytes;
+use minicbor::{Decode, Encode};
+use serde::Serialize;
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Memory {
+    #[n(0)]
+    pub areas: Vec<Area>,
+    /// Where the kernel's own pages begin ([vvar] and [vdso]), and how long they are together; 0 without.
+    #[n(1)]
+    pub vdso: (u64, u64),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Area {
+    #[n(0)]
+    pub start: u64,
+    #[n(1)]
+    pub end: u64,
+    /// PROT_READ, PROT_WRITE, PROT_EXEC.
+    #[n(2)]
+    pub protection: u32,
+    #[n(3)]
+    pub shared: bool,
+    /// Bits of kern::areas::AreaFlags; they are part of the format, so their numbers stay.
+    #[n(4)]
+    pub flags: u32,
+    #[n(5)]
+    pub file: Option<Mapped>,
+    /// The protection key.
+    #[n(6)]
+    pub key: u32,
+    /// What the process has named it (PR_SET_VMA_ANON_NAME).
+    #[n(7)]
+    pub name: Bytes,
+}
+
+/// The file of a mapping.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Mapped {
+    #[n(0)]
+    pub path: Bytes,
+    /// Of the mapping's beginning, in bytes.
+    #[n(1)]
+    pub offset: u64,
+    /// Of the file, in bytes.
+    #[n(2)]
+    pub size: u64,
+    /// Nanoseconds since 1970.
+    #[n(3)]
+    pub modified: u64,
+    /// Was it mapped from a descriptor open for writing (a shared mapping that may become writable)?
+    #[n(4)]
+    pub writable: bool,
+}

@@ -1,0 +1,105 @@
+//! What can be read and set of another process by its number: limits, scheduling, whether two descriptors are one open file.
+
+use crate::sys;
+use std::cmp::Ordering;
+use vocab::Pid;
+
+/// Callers of these decide by the errno.
+type Errno<T> = std::result::Result<T, i32>;
+
+/// Soft and hard limit of a resource; [`Pid::NONE`] for the caller's own (prlimit(2)).
+pub fn limit(pid: Pid, resource: u32) -> Errno<(u64, u64)> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a null new limit changes nothing; the old one goes to a live variable.
+    sys::check(unsafe { libc::prlimit64(pid.0, resource, std::ptr::null(), &mut limit) }.into())?;
+    Ok((limit.rlim_cur, limit.rlim_max))
+}
+
+/// How a thread is scheduled (sched(7)); `policy` with SCHED_RESET_ON_FORK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Scheduling {
+    pub policy: i32,
+    pub priority: i32,
+    pub nice: i32,
+}
+
+pub fn scheduling(tid: Pid) -> Errno<Scheduling> {
+    // SAFETY: a number.
+    let policy = sys::check(unsafe { libc::sched_getscheduler(tid.0) }.into())? as i32;
+    let mut param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter is a live variable.
+    sys::check(unsafe { libc::sched_getparam(tid.0, &mut param) }.into())?;
+    // SAFETY: numbers; the raw call gives 20 - nice, so that -1 is always a failure (getpriority(2)).
+    let nice = sys::check(unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid.0) })?;
+    Ok(Scheduling { policy, priority: param.sched_priority, nice: 20 - nice as i32 })
+}
+
+pub fn set_scheduling(tid: Pid, scheduling: Scheduling) -> Errno<()> {
+    let param = libc::sched_param { sched_priority: scheduling.priority };
+    // SAFETY: the parameter is a live variable.
+    sys::check(unsafe { libc::sched_setscheduler(tid.0, scheduling.policy, &param) }.into())?;
+    // SAFETY: numbers only.
+    sys::check(unsafe { libc::setpriority(libc::PRIO_PROCESS, tid.0 as u32, scheduling.nice) }.into()).map(drop)
+}
+
+/// The processors on which a thread may run, one bit each (sched_getaffinity(2)).
+pub fn processors(tid: Pid) -> Errno<Vec<u8>> {
+    let mut set = vec![0u8; 1024];
+    // SAFETY: the buffer is live and as long as it is said to be.
+    let got = unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid.0, set.len(), set.as_mut_ptr()) };
+    set.truncate(sys::check(got)? as usize);
+    Ok(set)
+}
+
+/// EINVAL when this machine has none of them.
+pub fn set_processors(tid: Pid, set: &[u8]) -> Errno<()> {
+    // SAFETY: the buffer is live and as long as it is said to be.
+    sys::check(unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid.0, set.len(), set.as_ptr()) }).map(drop)
+}
+
+/// Compares the open files behind two descriptors of two processes: equal when they are one, otherwise some fixed order (kcmp(2)).
+pub fn compare_files(one: (Pid, i32), other: (Pid, i32)) -> Errno<Ordering> {
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: numbers only.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one.0 .0, other.0 .0, KCMP_FILE, one.1, other.1) };
+    Ok(match sys::check(order)? {
+        0 => Ordering::Equal,
+        1 => Ordering::Less,
+        _ => Ordering::Greater,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn limits_and_scheduling_are_read_and_set_of_a_child() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep(1)");
+        let pid = Pid(child.id() as i32);
+        let core = libc::RLIMIT_CORE;
+        assert_eq!(limit(pid, core), limit(Pid::NONE, core));
+        let before = scheduling(pid).expect("a child");
+        let nicer = Scheduling { policy: libc::SCHED_BATCH, priority: 0, nice: before.nice + 3 };
+        set_scheduling(pid, nicer).expect("a child");
+        assert_eq!(scheduling(pid), Ok(nicer));
+        let all = processors(pid).expect("a child");
+        set_processors(pid, &all).expect("what it has");
+        child.kill().expect("a child");
+        child.wait().expect("a child");
+    }
+
+    #[test]
+    fn duplicates_are_one_open_file() {
+        let own = Pid(std::process::id() as i32);
+        let file = std::fs::File::open("/dev/null").expect("there");
+        let same = file.try_clone().expect("a duplicate");
+        let other = std::fs::File::open("/dev/null").expect("there");
+        let compare = |one: &std::fs::File, other: &std::fs::File| {
+            compare_files((own, one.as_raw_fd()), (own, other.as_raw_fd())).expect("both are open")
+        };
+        assert_eq!(compare(&file, &same), Ordering::Equal);
+        assert_ne!(compare(&file, &other), Ordering::Equal);
+    }
+}

@@ -1,0 +1,176 @@
+//! Which pages of a process have something of their own in them (PAGEMAP_SCAN, Linux 6.7; before that /proc/PID/pagemap).
+
+use crate::sys;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
+use vocab::{Fault, Pid, Result};
+
+/// Bytes.
+pub const PAGE: u64 = 4096;
+
+/// A run of pages: `start..end`, addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    pub start: u64,
+    pub end: u64,
+}
+
+impl Run {
+    pub fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.end == self.start
+    }
+}
+
+pub struct PageMap {
+    pid: Pid,
+    file: File,
+}
+
+/// `struct pm_scan_arg` (linux/fs.h).
+#[repr(C)]
+#[derive(Default)]
+struct ScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// `struct page_region`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: libc::Ioctl = (3 << 30) | ((size_of::<ScanArg>() as libc::Ioctl) << 16) | (0x66 << 8) | 16;
+const IS_FILE: u64 = 1 << 2;
+const IS_PRESENT: u64 = 1 << 3;
+const IS_SWAPPED: u64 = 1 << 4;
+const IS_PFNZERO: u64 = 1 << 5;
+
+/// Bits of an entry of /proc/PID/pagemap.
+const PM_FILE: u64 = 1 << 61;
+const PM_SWAP: u64 = 1 << 62;
+const PM_PRESENT: u64 = 1 << 63;
+
+impl PageMap {
+    /// # Errors
+    /// `Sys` for who may not trace the process.
+    pub fn open(pid: Pid) -> Result<PageMap> {
+        let path = format!("/proc/{pid}/pagemap");
+        let file = File::open(&path).map_err(|e| Fault::io(&e, format!("open {path}")))?;
+        Ok(PageMap { pid, file })
+    }
+
+    /// The pages in `start..end` that are in memory or swapped out and hold what no file holds: anonymous ones. With `shared`
+    /// those of a shared mapping too, which count as a file's. The zero page is left out.
+    pub fn own_pages(&self, start: u64, end: u64, shared: bool) -> Result<Vec<Run>> {
+        match self.scan(start, end, shared) {
+            Err(fault) if fault.errno == libc::ENOTTY => self.read_entries(start, end, shared),
+            done => done,
+        }
+    }
+
+    fn scan(&self, start: u64, end: u64, shared: bool) -> Result<Vec<Run>> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut regions = [Region::default(); 512];
+        let mut from = start;
+        while from < end {
+            let mut arg = ScanArg {
+                size: size_of::<ScanArg>() as u64,
+                start: from,
+                end,
+                vec: regions.as_mut_ptr() as u64,
+                vec_len: regions.len() as u64,
+                category_inverted: IS_PFNZERO | if shared { 0 } else { IS_FILE },
+                category_mask: IS_PFNZERO | if shared { 0 } else { IS_FILE },
+                category_anyof_mask: IS_PRESENT | IS_SWAPPED,
+                return_mask: IS_PRESENT,
+                ..ScanArg::default()
+            };
+            // SAFETY: the argument is live and of the size it says; it names an array of as many regions as it says.
+            let got = unsafe { libc::ioctl(self.file.as_fd().as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
+            let got = sys::checked(got.into(), || format!("look at the pages of process {}", self.pid))?;
+            regions[..got as usize].iter().for_each(|region| push(&mut runs, region.start, region.end));
+            from = arg.walk_end;
+        }
+        Ok(runs)
+    }
+
+    /// What [`PageMap::scan`] does, on a kernel before 6.7. The zero page cannot be told here; it is harmless, but travels.
+    fn read_entries(&self, start: u64, end: u64, shared: bool) -> Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        let mut entries = vec![0u8; 64 * 1024];
+        let mut from = start;
+        while from < end {
+            let most = entries.len().min(((end - from) / PAGE * 8) as usize);
+            let got = self.file.read_at(&mut entries[..most], from / PAGE * 8);
+            let got = got.map_err(|e| Fault::io(&e, format!("read the page map of process {}", self.pid)))?;
+            if got < 8 {
+                break;
+            }
+            for entry in entries[..got].as_chunks::<8>().0 {
+                let entry = u64::from_ne_bytes(*entry);
+                let there = entry & (PM_PRESENT | PM_SWAP) != 0;
+                if there && (shared || entry & PM_FILE == 0) {
+                    push(&mut runs, from, from + PAGE);
+                }
+                from += PAGE;
+            }
+        }
+        Ok(runs)
+    }
+}
+
+fn push(runs: &mut Vec<Run>, start: u64, end: u64) {
+    match runs.last_mut() {
+        Some(last) if last.end == start => last.end = end,
+        _ => runs.push(Run { start, end }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mapping of ten pages of which two are written, one is only read and the rest never touched.
+    #[test]
+    fn finds_what_was_written_by_both_ways() {
+        let length = 10 * PAGE as usize;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping, of which three pages are touched.
+        let at = unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            libc::madvise(at, length, libc::MADV_NOHUGEPAGE);
+            at.cast::<u8>().add(2 * PAGE as usize).write_volatile(1);
+            at.cast::<u8>().add(3 * PAGE as usize).write_volatile(1);
+            at.cast::<u8>().add(7 * PAGE as usize).read_volatile();
+            at as u64
+        };
+        let map = PageMap::open(Pid(std::process::id() as i32)).expect("own");
+        let end = at + length as u64;
+        let written = Run { start: at + 2 * PAGE, end: at + 4 * PAGE };
+        assert_eq!(map.own_pages(at, end, false).expect("own"), [written]);
+        let entries = map.read_entries(at, end, false).expect("own");
+        assert_eq!(entries[0], written);
+        assert!(entries.iter().all(|run| *run == written || run.start == at + 7 * PAGE));
+    }
+}

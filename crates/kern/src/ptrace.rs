@@ -1,0 +1,322 @@
+//! The requests of ptrace(2) for a thread that was seized, and what a stop of it means.
+//!
+//! Only the thread of the tracer that has seized may ask: anybody else gets ESRCH (linux: `ptrace_check_attach`).
+
+use crate::sys;
+use vocab::{Exit, Pid, Sig};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Callers of these decide by the errno.
+type Errno<T> = std::result::Result<T, i32>;
+
+/// The general registers, in the kernel's order (`struct user_regs_struct`, sys/user.h).
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
+pub struct Regs {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    /// The call in which the thread is, or -1.
+    pub orig_rax: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub eflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
+    pub ds: u64,
+    pub es: u64,
+    pub fs: u64,
+    pub gs: u64,
+}
+
+/// The code segment of a 64-bit program (linux: `__USER_CS`).
+pub const USER_CS: u64 = 0x33;
+
+/// What wait(2) told of a traced thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Halt {
+    /// It is about to take this signal, which is its tracer's now: it is lost unless it is given back.
+    Signal(Sig),
+    /// It stands still with its process, which this signal has stopped.
+    Group(Sig),
+    /// It was interrupted, or is a new thread of one that is traced.
+    Trap,
+    /// It is going to end; the value is its exit status as in wait(2).
+    Exiting,
+    /// Another event of ptrace(2), by its number.
+    Event(i32),
+    Ended(Exit),
+}
+
+/// PTRACE_EVENT_STOP: after PTRACE_INTERRUPT (with SIGTRAP), and of group-stops (with the signal).
+const EVENT_STOP: i32 = 128;
+
+impl Halt {
+    /// From the status word of wait4(2); `None` for what no kernel makes.
+    pub fn from_status(status: i32) -> Option<Halt> {
+        if status & 0xff != 0x7f {
+            return Exit::from_status(status).map(Halt::Ended);
+        }
+        let sig = Sig::new((status >> 8) as u8 & 0x7f)?;
+        Some(match status >> 16 {
+            0 => Halt::Signal(sig),
+            EVENT_STOP if sig.stops() => Halt::Group(sig),
+            EVENT_STOP => Halt::Trap,
+            libc::PTRACE_EVENT_EXIT => Halt::Exiting,
+            event => Halt::Event(event),
+        })
+    }
+}
+
+/// Becomes the tracer of thread `tid` without stopping it. Threads that it makes are traced too if `follow`;
+/// it is killed when the tracer ends if `kill`.
+///
+/// # Errors
+/// EPERM when somebody else traces it or it may not be traced, ESRCH when it is gone.
+pub fn seize(tid: Pid, follow: bool, kill: bool) -> Errno<()> {
+    let mut options = libc::PTRACE_O_TRACEEXIT;
+    if follow {
+        options |= libc::PTRACE_O_TRACECLONE;
+    }
+    if kill {
+        options |= libc::PTRACE_O_EXITKILL;
+    }
+    request(libc::PTRACE_SEIZE, tid, 0, options as u64)
+}
+
+/// Stops a traced thread that runs.
+pub fn interrupt(tid: Pid) -> Errno<()> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0)
+}
+
+/// Lets a stopped thread go on, with a signal delivered.
+pub fn go_on(tid: Pid, sig: Option<Sig>) -> Errno<()> {
+    request(libc::PTRACE_CONT, tid, 0, number(sig))
+}
+
+/// Lets a stopped thread execute one instruction; a system call counts as one, and may block.
+pub fn step(tid: Pid) -> Errno<()> {
+    request(libc::PTRACE_SINGLESTEP, tid, 0, 0)
+}
+
+/// Lets a stopped thread go on to where it enters or leaves a system call; it stops there with SIGTRAP.
+pub fn to_call(tid: Pid) -> Errno<()> {
+    request(libc::PTRACE_SYSCALL, tid, 0, 0)
+}
+
+/// Gives a stopped thread up, with a signal delivered. If its process is stopped, so is it.
+pub fn detach(tid: Pid, sig: Option<Sig>) -> Errno<()> {
+    request(libc::PTRACE_DETACH, tid, 0, number(sig))
+}
+
+fn number(sig: Option<Sig>) -> u64 {
+    sig.map_or(0, |sig| sig.number().into())
+}
+
+/// Blocks until thread `tid`, which is traced, has stopped or ended.
+///
+/// # Errors
+/// ECHILD when it is neither traced nor a child.
+pub fn wait(tid: Pid) -> Errno<Halt> {
+    let mut status = 0;
+    loop {
+        // SAFETY: the pointer is to a live int; a null rusage is allowed.
+        match sys::check(unsafe { libc::waitpid(tid.0, &mut status, libc::__WALL) }.into()) {
+            Err(libc::EINTR) => continue,
+            Err(errno) => return Err(errno),
+            Ok(_) => return Halt::from_status(status).ok_or(libc::EIO),
+        }
+    }
+}
+
+pub fn regs(tid: Pid) -> Errno<Regs> {
+    let mut regs = Regs::default();
+    request(libc::PTRACE_GETREGS, tid, 0, &raw mut regs as u64)?;
+    Ok(regs)
+}
+
+pub fn set_regs(tid: Pid, regs: &Regs) -> Errno<()> {
+    request(libc::PTRACE_SETREGS, tid, 0, &raw const *regs as u64)
+}
+
+/// The extended state in the layout of XSAVE (NT_X86_XSTATE): x87, SSE, AVX and what else the processor has in use.
+/// ENODEV on a machine without XSAVE.
+pub fn xstate(tid: Pid) -> Errno<Vec<u8>> {
+    let mut area = vec![0u8; MOST_XSTATE];
+    let length = register_set(libc::PTRACE_GETREGSET, tid, &mut area)?;
+    area.truncate(length);
+    Ok(area)
+}
+
+/// # Errors
+/// EINVAL for a state with features that this machine does not have, or of another size than it uses.
+pub fn set_xstate(tid: Pid, area: &[u8]) -> Errno<()> {
+    register_set(libc::PTRACE_SETREGSET, tid, &mut area.to_vec()).map(drop)
+}
+
+/// Larger than the state of any processor (AMX has 8 KiB of tiles, 11 KiB in all).
+const MOST_XSTATE: usize = 32 * 1024;
+const NT_X86_XSTATE: u64 = 0x202;
+
+fn register_set(number: u32, tid: Pid, area: &mut [u8]) -> Errno<usize> {
+    let mut piece = libc::iovec { iov_base: area.as_mut_ptr().cast(), iov_len: area.len() };
+    request(number, tid, NT_X86_XSTATE, &raw mut piece as u64)?;
+    Ok(piece.iov_len)
+}
+
+/// The signals that the thread blocks.
+pub fn sigmask(tid: Pid) -> Errno<u64> {
+    let mut mask = 0u64;
+    request(PTRACE_GETSIGMASK, tid, size_of::<u64>() as u64, &raw mut mask as u64)?;
+    Ok(mask)
+}
+
+/// Blocks these signals and no others (SIGKILL and SIGSTOP cannot be).
+pub fn set_sigmask(tid: Pid, mask: u64) -> Errno<()> {
+    request(PTRACE_SETSIGMASK, tid, size_of::<u64>() as u64, &raw const mask as u64)
+}
+
+const PTRACE_PEEKSIGINFO: u32 = 0x4209;
+const PTRACE_GETSIGMASK: u32 = 0x420a;
+const PTRACE_SETSIGMASK: u32 = 0x420b;
+const PTRACE_GET_RSEQ_CONFIGURATION: u32 = 0x420f;
+
+/// The siginfo of a queued signal, as the kernel has it.
+pub type RawInfo = [u64; 16];
+
+/// Which queue of signals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Queue {
+    /// Those for this thread.
+    Thread,
+    /// Those for the whole process.
+    Process,
+}
+
+/// The signals that wait in a queue of the thread, in their order.
+pub fn queued(tid: Pid, queue: Queue) -> Errno<Vec<RawInfo>> {
+    /// `struct __ptrace_peeksiginfo_args`.
+    #[repr(C)]
+    struct Args {
+        offset: u64,
+        flags: u32,
+        count: i32,
+    }
+    let mut infos: Vec<RawInfo> = Vec::new();
+    loop {
+        let mut some = [RawInfo::default(); 32];
+        let flags = u32::from(queue == Queue::Process);
+        let args = Args { offset: infos.len() as u64, flags, count: some.len() as i32 };
+        // SAFETY: the arguments are live, and the array has room for as many infos as they say.
+        let got = unsafe { libc::ptrace(PTRACE_PEEKSIGINFO, tid.0, &raw const args, &raw mut some) };
+        match sys::check(got)? {
+            0 => return Ok(infos),
+            got => infos.extend_from_slice(&some[..got as usize]),
+        }
+    }
+}
+
+/// What the thread has told the kernel of its restartable sequences (rseq(2)): address 0 when nothing.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rseq {
+    pub address: u64,
+    pub size: u32,
+    pub signature: u32,
+    pub flags: u32,
+    pub pad: u32,
+}
+
+/// EIO on a kernel without rseq.
+pub fn rseq(tid: Pid) -> Errno<Rseq> {
+    let mut rseq = Rseq::default();
+    request(PTRACE_GET_RSEQ_CONFIGURATION, tid, size_of::<Rseq>() as u64, &raw mut rseq as u64)?;
+    Ok(rseq)
+}
+
+/// The list of robust futexes of a thread: (address, length) (get_robust_list(2)).
+pub fn robust_list(tid: Pid) -> Errno<(u64, u64)> {
+    let (mut head, mut length) = (0u64, 0u64);
+    // SAFETY: both pointers are to live variables.
+    sys::check(unsafe { libc::syscall(libc::SYS_get_robust_list, tid.0, &raw mut head, &raw mut length) })?;
+    Ok((head, length))
+}
+
+/// What the last event says: for a new thread its TID.
+pub fn event_message(tid: Pid) -> Errno<u64> {
+    let mut message = 0u64;
+    request(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut message as u64)?;
+    Ok(message)
+}
+
+fn request(number: u32, tid: Pid, address: u64, data: u64) -> Errno<()> {
+    // SAFETY: `address` and `data` are numbers, or the address of a live variable of the type that the request fills or reads;
+    // the functions above pair them.
+    sys::check(unsafe { libc::ptrace(number, tid.0, address, data) }).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_halt_is_told_apart() {
+        let stopped = |sig: i32, event: i32| Halt::from_status(0x7f | sig << 8 | event << 16);
+        assert_eq!(stopped(libc::SIGTRAP, 0), Sig::new(5).map(Halt::Signal));
+        assert_eq!(stopped(libc::SIGSTOP, 0), Some(Halt::Signal(Sig::STOP)));
+        assert_eq!(stopped(libc::SIGSTOP, EVENT_STOP), Some(Halt::Group(Sig::STOP)));
+        assert_eq!(stopped(libc::SIGTRAP, EVENT_STOP), Some(Halt::Trap));
+        assert_eq!(stopped(libc::SIGTRAP, libc::PTRACE_EVENT_EXIT), Some(Halt::Exiting));
+        assert_eq!(stopped(libc::SIGTRAP, libc::PTRACE_EVENT_CLONE), Some(Halt::Event(libc::PTRACE_EVENT_CLONE)));
+        assert_eq!(Halt::from_status(9), Some(Halt::Ended(Exit::Killed { sig: Sig::KILL, core: false })));
+        assert_eq!(Halt::from_status(0x007f), None);
+    }
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "this module waits for it")]
+    fn a_seized_thread_stops_shows_its_state_and_goes_on() {
+        let child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep(1)");
+        let tid = Pid(child.id() as i32);
+        seize(tid, false, true).expect("a child");
+        interrupt(tid).expect("seized");
+        assert_eq!(wait(tid), Ok(Halt::Trap));
+        let before = regs(tid).expect("stopped");
+        assert!(before.rip != 0 && before.rsp != 0);
+        set_regs(tid, &Regs { rbx: 77, ..before }).expect("stopped");
+        assert_eq!(regs(tid).expect("stopped"), Regs { rbx: 77, ..before });
+        set_regs(tid, &before).expect("stopped");
+        let area = xstate(tid).expect("stopped");
+        assert!(area.len() >= 576);
+        set_xstate(tid, &area).expect("its own");
+        assert_eq!(sigmask(tid), Ok(0));
+        set_sigmask(tid, !0).expect("stopped");
+        crate::pidfd::open(tid)
+            .and_then(|fd| crate::pidfd::kill(std::os::fd::AsFd::as_fd(&fd), Sig::USR1))
+            .expect("mine");
+        let queue = queued(tid, Queue::Process).expect("stopped");
+        assert_eq!(queue.len(), 1);
+        assert_eq!(queue[0][0] as i32, libc::SIGUSR1);
+        assert_eq!(queued(tid, Queue::Thread), Ok(Vec::new()));
+        set_sigmask(tid, 0).expect("stopped");
+        go_on(tid, None).expect("stopped");
+        assert_eq!(wait(tid), Ok(Halt::Signal(Sig::USR1)));
+        go_on(tid, Some(Sig::USR1)).expect("stopped");
+        assert_eq!(wait(tid), Ok(Halt::Exiting));
+        detach(tid, None).expect("stopped");
+        assert_eq!(wait(tid), Ok(Halt::Ended(Exit::Killed { sig: Sig::USR1, core: false })));
+    }
+}

@@ -1,0 +1,51 @@
+//! Memory in the puppet for scripts: a page of code, which the puppet may only execute, and pages of data.
+
+use crate::script::{self, Script};
+use kern::remote_memory::RemoteMemory;
+use vocab::Result;
+
+/// Where in the puppet scripts live.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arena {
+    base: u64,
+}
+
+/// Of the code, in bytes.
+pub(crate) const CODE_LENGTH: u64 = 4096;
+/// Of the table of calls.
+const TABLE_LENGTH: u64 = 512 * 1024;
+/// Of all: what is not touched takes no memory.
+const LENGTH: u64 = CODE_LENGTH + TABLE_LENGTH + 3 * 1024 * 1024 + 508 * 1024;
+
+impl Arena {
+    /// Bytes of address space that an arena takes.
+    pub const LENGTH: u64 = LENGTH;
+
+    pub(crate) fn at(base: u64) -> Arena {
+        Arena { base }
+    }
+
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub fn end(&self) -> u64 {
+        self.base + LENGTH
+    }
+
+    /// An empty script for this arena.
+    pub fn script(&self) -> Script {
+        let table = self.base + CODE_LENGTH;
+        Script::new(table, table + TABLE_LENGTH, self.end())
+    }
+
+    /// Writes bytes where the next script's table would be; their address.
+    pub fn put(&self, memory: &RemoteMemory, bytes: &[u8]) -> Result<u64> {
+        let at = self.base + CODE_LENGTH;
+        memory.write(at, bytes).map(|()| at)
+    }
+
+    pub(crate) fn write_code(&self, memory: &RemoteMemory) -> Result<()> {
+        memory.write(self.base, &script::CODE)
+    }
+}

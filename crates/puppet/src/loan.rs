@@ -1,0 +1,245 @@
+//! A stopped thread lent for system calls: its registers, its signal mask and what it was doing are as before when it is given back.
+
+use crate::arena::{Arena, CODE_LENGTH};
+use crate::script::{Outcome, Script, CODE};
+use crate::thread::{failed, Stopped};
+use kern::areas::Area;
+use kern::ptrace::{self, Halt, Regs, USER_CS};
+use kern::remote_memory::RemoteMemory;
+use vocab::{Fault, Result, Sig};
+
+/// While it is out no signal but SIGKILL and SIGSTOP reaches the thread, and a SIGSTOP is kept for the release.
+pub struct Loan<'a> {
+    thread: &'a Stopped,
+    memory: &'a RemoteMemory,
+    saved: Regs,
+    mask: u64,
+    /// Where a `syscall` instruction is.
+    gate: u64,
+    stopped_by: bool,
+}
+
+/// SIGTRAP must not be blocked: the kernel would unblock it for a trap, and set its action to the default (linux: `force_sig_info_to_task`).
+const ALL_BUT_TRAP: u64 = !(1 << (libc::SIGTRAP - 1));
+
+impl<'a> Loan<'a> {
+    /// `areas`: the mappings of the process, of which the vdso has the `syscall` instruction that is used.
+    ///
+    /// # Errors
+    /// `Unsupported` for a 32-bit program, or one without a vdso.
+    pub fn take(thread: &'a Stopped, memory: &'a RemoteMemory, areas: &[Area]) -> Result<Loan<'a>> {
+        let gate = find_gate(memory, areas)?;
+        Loan::take_at(thread, memory, gate)
+    }
+
+    /// The same, with the address of a `syscall` instruction that is known.
+    pub fn take_at(thread: &'a Stopped, memory: &'a RemoteMemory, gate: u64) -> Result<Loan<'a>> {
+        let saved = thread.regs()?;
+        if saved.cs != USER_CS {
+            let what = format!("thread {} runs 32-bit code, which is not lent", thread.tid());
+            return Err(Fault::new(vocab::Kind::Unsupported, what));
+        }
+        let mask = thread.sigmask()?;
+        thread.set_sigmask(ALL_BUT_TRAP)?;
+        Ok(Loan { thread, memory, saved, mask, gate, stopped_by: false })
+    }
+
+    /// The registers that the thread has when it is given back.
+    pub fn saved(&self) -> &Regs {
+        &self.saved
+    }
+
+    pub fn gate(&self) -> u64 {
+        self.gate
+    }
+
+    /// Uses another `syscall` instruction from now on: the vdso was moved.
+    pub fn set_gate(&mut self, gate: u64) {
+        self.gate = gate;
+    }
+
+    /// One system call: the kernel's own result, `-errno` for a failure.
+    ///
+    /// # Errors
+    /// `Gone` when the thread was killed.
+    pub fn call(&mut self, number: i64, args: &[u64]) -> Result<i64> {
+        let mut all = [0; 6];
+        all[..args.len()].copy_from_slice(args);
+        let [rdi, rsi, rdx, r10, r8, r9] = all;
+        let rax = number as u64;
+        let regs = Regs { rax, rdi, rsi, rdx, r10, r8, r9, rip: self.gate, orig_rax: u64::MAX, ..self.saved };
+        self.thread.set_regs(&regs)?;
+        self.until_trap(ptrace::step)?;
+        let regs = self.thread.regs()?;
+        match regs.rip == self.gate + 2 {
+            true => Ok(regs.rax as i64),
+            false => Err(Fault::bug(format!("a lent thread went to {:#x} instead of behind its call", regs.rip))),
+        }
+    }
+
+    /// The same, failing with the errno.
+    pub fn must(&mut self, what: &str, number: i64, args: &[u64]) -> Result<i64> {
+        match self.call(number, args)? {
+            failed @ -4095..0 => Err(Fault::sys(-failed as i32, what)),
+            done => Ok(done),
+        }
+    }
+
+    /// Begins a call that may wait, and interrupts it at once: its result, or that it is to be restarted, as the kernel then keeps in the
+    /// thread how long it is to wait still (linux: `struct restart_block`).
+    pub fn begin(&mut self, number: i64, args: [u64; 6]) -> Result<i64> {
+        let tid = self.thread.tid();
+        let [rdi, rsi, rdx, r10, r8, r9] = args;
+        let rax = number as u64;
+        let regs = Regs { rax, rdi, rsi, rdx, r10, r8, r9, rip: self.gate, orig_rax: u64::MAX, ..self.saved };
+        self.thread.set_regs(&regs)?;
+        self.until_trap(ptrace::to_call)?;
+        ptrace::go_on(tid, None).map_err(|errno| failed(tid, errno, "the going on"))?;
+        ptrace::interrupt(tid).map_err(|errno| failed(tid, errno, "interrupt"))?;
+        match ptrace::wait(tid).map_err(|errno| failed(tid, errno, "wait for a call to be interrupted"))? {
+            Halt::Trap | Halt::Group(_) => self.thread.regs().map(|regs| regs.rax as i64),
+            Halt::Exiting | Halt::Ended(_) => Err(failed(tid, libc::ESRCH, "a call in place")),
+            other => Err(Fault::bug(format!("a call that was to be interrupted brought {other:?}"))),
+        }
+    }
+
+    /// Maps an arena, at an address of the kernel's or, with `at`, there.
+    pub fn map_arena(&mut self, at: Option<u64>) -> Result<Arena> {
+        let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        let fixed = if at.is_some() { libc::MAP_FIXED_NOREPLACE as u64 } else { 0 };
+        let rw = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let args = [at.unwrap_or(0), Arena::LENGTH, rw, private | fixed, u64::MAX, 0];
+        let base = self.must("map memory for a script", libc::SYS_mmap, &args)? as u64;
+        let rx = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        self.must("make a page for a script's code", libc::SYS_mprotect, &[base, CODE_LENGTH, rx])?;
+        let arena = Arena::at(base);
+        arena.write_code(self.memory)?;
+        Ok(arena)
+    }
+
+    pub fn unmap_arena(&mut self, arena: Arena) -> Result<()> {
+        self.must("unmap a script's memory", libc::SYS_munmap, &[arena.base(), Arena::LENGTH]).map(drop)
+    }
+
+    /// Executes a script.
+    ///
+    /// # Errors
+    /// That of the first call which must not fail and did; `Gone` when the thread was killed.
+    pub fn run(&mut self, arena: Arena, script: Script) -> Result<Outcome> {
+        let image = script.image()?;
+        for (at, bytes) in &image {
+            self.memory.write(*at, bytes)?;
+        }
+        let regs = Regs { rip: arena.base(), rbx: image[0].0, orig_rax: u64::MAX, ..self.saved };
+        self.thread.set_regs(&regs)?;
+        self.until_trap(|tid| ptrace::go_on(tid, None))?;
+        let done = arena.base() + CODE.len() as u64;
+        let rip = self.thread.regs()?.rip;
+        if rip != done {
+            return Err(Fault::bug(format!("a script ended at {rip:#x} instead of {done:#x}")));
+        }
+        let mut table = vec![0; script.table_length()];
+        let mut data = vec![0; script.data_length()];
+        self.memory.read(image[0].0, &mut table)?;
+        self.memory.read(image[1].0, &mut data)?;
+        script.take_results(&table, data)
+    }
+
+    fn until_trap(&mut self, resume: impl Fn(vocab::Pid) -> std::result::Result<(), i32>) -> Result<()> {
+        let tid = self.thread.tid();
+        loop {
+            resume(tid).map_err(|errno| failed(tid, errno, "the going on"))?;
+            match ptrace::wait(tid).map_err(|errno| failed(tid, errno, "wait for a trap"))? {
+                Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => return Ok(()),
+                Halt::Signal(Sig::STOP) => self.stopped_by = true,
+                Halt::Signal(sig) => return Err(Fault::bug(format!("a lent thread got {sig}"))),
+                // An interruption or the stop of its process that was still on its way.
+                Halt::Trap | Halt::Group(_) | Halt::Event(_) => {}
+                Halt::Exiting | Halt::Ended(_) => return Err(failed(tid, libc::ESRCH, "a call in place")),
+            }
+        }
+    }
+
+    /// The registers and the mask are the thread's again. A SIGSTOP that came meanwhile is told: it is to be delivered with the release.
+    pub fn give_back(self) -> Result<Option<Sig>> {
+        self.thread.set_regs(&self.saved)?;
+        self.thread.set_sigmask(self.mask)?;
+        Ok(self.stopped_by.then_some(Sig::STOP))
+    }
+}
+
+/// A `syscall` instruction in the vdso: where time cannot be told without the kernel it calls it (linux: arch/x86/entry/vdso).
+pub fn find_gate(memory: &RemoteMemory, areas: &[Area]) -> Result<u64> {
+    let vdso = areas.iter().find(|area| area.path == b"[vdso]");
+    let vdso = vdso.ok_or_else(|| Fault::new(vocab::Kind::Unsupported, "a process without a vdso"))?;
+    let mut bytes = vec![0; vdso.length() as usize];
+    memory.read(vdso.start, &mut bytes)?;
+    let at = bytes.windows(2).position(|two| two == [0x0f, 0x05]);
+    let at = at.ok_or_else(|| Fault::new(vocab::Kind::Unsupported, "a vdso without a system call"))?;
+    Ok(vdso.start + at as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::Running;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    use vocab::Pid;
+
+    /// A shell that counts, and is interrupted with calls in it; it goes on as if nothing had been.
+    #[test]
+    fn a_thread_that_was_lent_does_not_notice() {
+        let mut child = Command::new("python3")
+            .args(["-c", "import time\ntime.sleep(0.1)\nprint(sum(range(3000000)), flush=True)"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3");
+        let pid = Pid(child.id() as i32);
+        let memory = loop {
+            // Until it has executed, its memory is that of this test.
+            if std::fs::read(format!("/proc/{pid}/comm")).expect("a child").starts_with(b"python3") {
+                break RemoteMemory::open(pid).expect("a child");
+            }
+            std::thread::yield_now();
+        };
+        for _ in 0..50 {
+            let running = Running::seize(pid, false, false).expect("a child");
+            running.interrupt().expect("seized");
+            let Ok(thread) = running.stopped() else { break };
+            let areas = kern::areas::areas(pid, false).expect("a child");
+            let mut loan = Loan::take(&thread, &memory, &areas).expect("64-bit, with a vdso");
+            assert_eq!(loan.call(libc::SYS_getpid, &[]).expect("lent"), i64::from(pid.0));
+            assert_eq!(loan.call(libc::SYS_close, &[9999]).expect("lent"), -i64::from(libc::EBADF));
+            let arena = loan.map_arena(None).expect("room");
+            let mut script = arena.script();
+            let ends = script.room(8);
+            script.call("make a pipe", libc::SYS_pipe2, &[ends, 0]);
+            let name = script.bytes(b"through");
+            let duplicate = script.call("duplicate", libc::SYS_dup, &[1]);
+            let close = script.call("close", libc::SYS_close, &[0]);
+            script.pass(duplicate, close, 0);
+            let missing = script.attempt(libc::SYS_close, &[9999]);
+            let group = script.call("read the group", libc::SYS_getpgid, &[0]);
+            let outcome = loan.run(arena, script).expect("it runs");
+            assert!(outcome.result(duplicate) > 2);
+            assert_eq!(outcome.result(close), 0);
+            assert_eq!(outcome.result(missing), -i64::from(libc::EBADF));
+            assert!(outcome.result(group) > 0);
+            assert_eq!(outcome.data(name, 7), b"through");
+            let [read, write]: [i32; 2] = outcome.value(ends).expect("two numbers");
+            let mut script = arena.script();
+            script.call("close", libc::SYS_close, &[read as u64]);
+            script.call("close", libc::SYS_close, &[write as u64]);
+            script.call("never", libc::SYS_close, &[9999]);
+            assert_eq!(loan.run(arena, script).map(drop).map_err(|fault| fault.errno), Err(libc::EBADF));
+            loan.unmap_arena(arena).expect("mapped");
+            assert_eq!(loan.give_back().expect("stopped"), None);
+            thread.release(None).expect("stopped");
+        }
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("its output");
+        assert_eq!(line.trim(), "4499998500000");
+        assert!(child.wait().expect("a child").success());
+    }
+}

@@ -1,0 +1,131 @@
+//! A traced thread: it runs, or it stands still and can be asked.
+
+use kern::ptrace::{self, Halt, Regs};
+use std::marker::PhantomData;
+use vocab::{Fault, Pid, Result, Sig};
+
+/// A thread that is traced and runs. Dropping it leaves it traced, until its tracer ends.
+#[derive(Debug)]
+#[must_use = "a thread that is dropped stays traced"]
+pub struct Running {
+    tid: Pid,
+    /// ptrace(2) answers only the OS thread that has seized.
+    here: PhantomData<*const ()>,
+}
+
+/// A thread that is traced and stands still, outside of any system call or interrupted in one.
+///
+/// Dropped, it is given up and runs on: whoever fails half-way leaves nobody stopped.
+#[derive(Debug)]
+#[must_use = "a thread that is dropped runs on"]
+pub struct Stopped {
+    tid: Pid,
+    group: Option<Sig>,
+    here: PhantomData<*const ()>,
+}
+
+fn gone(tid: Pid) -> Fault {
+    Fault::gone(format!("thread {tid} has ended"))
+}
+
+/// ESRCH of a traced thread means that it was killed (ptrace(2), "Death under ptrace").
+pub(crate) fn failed(tid: Pid, errno: i32, doing: &str) -> Fault {
+    match errno {
+        libc::ESRCH | libc::ECHILD => gone(tid).doing(format!("{doing} of thread {tid}")),
+        errno => Fault::sys(errno, format!("{doing} of thread {tid}")),
+    }
+}
+
+impl Running {
+    /// Begins to trace a thread. With `follow` the threads that it makes are traced too; with `kill` it dies with its tracer.
+    ///
+    /// # Errors
+    /// EPERM when another traces it or it is not the caller's to trace; `Gone`.
+    pub fn seize(tid: Pid, follow: bool, kill: bool) -> Result<Running> {
+        ptrace::seize(tid, follow, kill).map_err(|errno| failed(tid, errno, "begin the trace"))?;
+        Ok(Running { tid, here: PhantomData })
+    }
+
+    pub fn tid(&self) -> Pid {
+        self.tid
+    }
+
+    /// Asks it to stop; [`Running::stopped`] waits for that. Asking all threads before waiting for the first saves time.
+    pub fn interrupt(&self) -> Result<()> {
+        ptrace::interrupt(self.tid).map_err(|errno| failed(self.tid, errno, "interrupt"))
+    }
+
+    /// Waits until it stands still, after [`Running::interrupt`]. Signals that come first are delivered.
+    ///
+    /// # Errors
+    /// `Gone` when it has ended instead.
+    pub fn stopped(self) -> Result<Stopped> {
+        loop {
+            let sig = match ptrace::wait(self.tid).map_err(|errno| failed(self.tid, errno, "wait for a stop"))? {
+                Halt::Trap => return Ok(Stopped { tid: self.tid, group: None, here: PhantomData }),
+                Halt::Group(sig) => return Ok(Stopped { tid: self.tid, group: Some(sig), here: PhantomData }),
+                Halt::Signal(sig) => Some(sig),
+                Halt::Event(_) => None,
+                Halt::Exiting => {
+                    let _ends_anyway = ptrace::detach(self.tid, None);
+                    return Err(gone(self.tid));
+                }
+                Halt::Ended(_) => return Err(gone(self.tid)),
+            };
+            ptrace::go_on(self.tid, sig).map_err(|errno| failed(self.tid, errno, "the going on"))?;
+        }
+    }
+}
+
+impl Stopped {
+    /// A thread that a traced one has made (`follow`): it stops before its first instruction.
+    pub fn newborn(tid: Pid) -> Result<Stopped> {
+        Running { tid, here: PhantomData }.stopped()
+    }
+
+    pub fn tid(&self) -> Pid {
+        self.tid
+    }
+
+    /// The signal by which its whole process is stopped, if it is.
+    pub fn group(&self) -> Option<Sig> {
+        self.group
+    }
+
+    pub fn regs(&self) -> Result<Regs> {
+        ptrace::regs(self.tid).map_err(|errno| failed(self.tid, errno, "read the registers"))
+    }
+
+    pub fn set_regs(&self, regs: &Regs) -> Result<()> {
+        ptrace::set_regs(self.tid, regs).map_err(|errno| failed(self.tid, errno, "set the registers"))
+    }
+
+    pub fn sigmask(&self) -> Result<u64> {
+        ptrace::sigmask(self.tid).map_err(|errno| failed(self.tid, errno, "read the signal mask"))
+    }
+
+    pub fn set_sigmask(&self, mask: u64) -> Result<()> {
+        ptrace::set_sigmask(self.tid, mask).map_err(|errno| failed(self.tid, errno, "set the signal mask"))
+    }
+
+    /// Lets it run, still traced.
+    pub fn go_on(self) -> Result<Running> {
+        let tid = self.tid;
+        std::mem::forget(self);
+        ptrace::go_on(tid, None).map_err(|errno| failed(tid, errno, "the going on"))?;
+        Ok(Running { tid, here: PhantomData })
+    }
+
+    /// Gives it up, with a signal delivered. It runs on, unless its process is stopped.
+    pub fn release(self, sig: Option<Sig>) -> Result<()> {
+        let tid = self.tid;
+        std::mem::forget(self);
+        ptrace::detach(tid, sig).map_err(|errno| failed(tid, errno, "end the trace"))
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _gone_already = ptrace::detach(self.tid, None);
+    }
+}

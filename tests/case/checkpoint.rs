@@ -1,0 +1,194 @@
+//! Checkpoints of programs as they are, and of what cannot be carried; images that are broken.
+
+use super::scene::same;
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::{Doing, Res};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("checkpoint_python", checkpoint_python),
+    ("checkpoint_refuses_by_name", checkpoint_refuses_by_name),
+    ("checkpoint_keeps_a_stop", checkpoint_keeps_a_stop),
+    ("restore_of_bad_images", restore_of_bad_images),
+];
+
+fn shoal(place: &Place) -> Res<PathBuf> {
+    place.shoal.clone().ok_or_else(|| "shoal is not built".to_string())
+}
+
+/// Runs `shoal` with these words to its end.
+fn run(place: &Place, words: &[&str]) -> Res<Output> {
+    Command::new(shoal(place)?).args(words).stdin(Stdio::null()).output().doing("run shoal")
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).trim().to_string()
+}
+
+fn must(place: &Place, words: &[&str]) -> Res {
+    let done = run(place, words)?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(format!("shoal {}: {}", words.join(" "), told(&done))),
+    }
+}
+
+/// Starts a program that has nothing open but its standard streams; its output goes to `out`.
+fn start(words: &[&str], out: &std::fs::File) -> Res<Child> {
+    let closed = [
+        "-c",
+        "for fd in /proc/self/fd/*; do fd=${fd##*/}; [ $fd -gt 2 ] && eval \"exec $fd>&-\"; done; exec \"$@\"",
+        "sh",
+    ];
+    let mut command = Command::new("bash");
+    command.args(closed).args(words).stdin(Stdio::null());
+    let streams = |file: &std::fs::File| file.try_clone().doing("duplicate a file").map(Stdio::from);
+    command.stdout(streams(out)?).stderr(streams(out)?).spawn().doing("start a program")
+}
+
+/// Returns when the process runs.
+fn restore(place: &Place, image: &Path, out: &std::fs::File) -> Res<Child> {
+    let (mut ready, told) = std::io::pipe().doing("make a pipe")?;
+    rustix::io::fcntl_setfd(&told, rustix::io::FdFlags::empty()).doing("pass a descriptor on")?;
+    let mut command = Command::new(shoal(place)?);
+    command.args(["restore", "--ready-fd", &told.as_raw_fd().to_string()]).arg(image).stdin(Stdio::null());
+    let streams = |file: &std::fs::File| file.try_clone().doing("duplicate a file").map(Stdio::from);
+    let child = command.stdout(streams(out)?).stderr(streams(out)?).spawn().doing("run shoal restore")?;
+    drop(told);
+    let mut line = String::new();
+    match ready.read_to_string(&mut line).doing("wait for shoal restore")? {
+        0 => Err("shoal restore failed".into()),
+        _ => Ok(child),
+    }
+}
+
+/// Carried away and back again and again, it computes what it does undisturbed.
+fn checkpoint_python(place: &Place) -> Res<End> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("case/real/carried.py").display().to_string();
+    let (database, image, log) = (place.fresh("carried.db"), place.fresh("carried.image"), place.fresh("carried.out"));
+    let words = ["python3", &program, &database.display().to_string()];
+    let home = Command::new("python3").args(&words[1..]).output().doing("run python3")?;
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let mut child = start(&words, &out)?;
+    let pid = child.id().to_string();
+    let path = image.display().to_string();
+    let (mut times, mut why) = (0, String::new());
+    while child.try_wait().doing("look at the program")?.is_none() && times < 30 {
+        std::thread::sleep(Duration::from_millis(30 + 17 * times % 100));
+        let done = run(place, &["checkpoint", &pid, "--stop", "-o", &path])?;
+        if !done.status.success() {
+            // It is a shell still, or has ended meanwhile.
+            why = told(&done);
+            continue;
+        }
+        child.wait().doing("wait for the program")?;
+        child = restore(place, &image, &out)?;
+        times += 1;
+    }
+    same("its status", child.wait().doing("wait for the program")?.code(), Some(0))?;
+    same("its output", std::fs::read(&log).doing("read the output")?, home.stdout)?;
+    match times {
+        0..5 => Err(format!("it was carried {times} times only: {why}")),
+        _ => Ok(End::Passed),
+    }
+}
+
+/// What is in the way is named, and the program runs on.
+fn checkpoint_refuses_by_name(place: &Place) -> Res<End> {
+    let log = place.fresh("refused.out");
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let mut child =
+        start(&["bash", "-c", "exec 5<>/dev/tcp/127.0.0.1/9 || exec 5</proc/self/maps; sleep 60 & wait"], &out)?;
+    let pid = child.id().to_string();
+    let dry = || run(place, &["checkpoint", "--dry-run", &pid]);
+    let (mut done, mut rounds) = (dry()?, 0);
+    while !String::from_utf8_lossy(&done.stdout).contains("it has children") && rounds < 2000 {
+        std::thread::sleep(Duration::from_millis(5));
+        (done, rounds) = (dry()?, rounds + 1);
+    }
+    same("the status of a dry run", done.status.code(), Some(1))?;
+    let image = place.fresh("refused.image").display().to_string();
+    let real = run(place, &["checkpoint", &pid, "--stop", "-o", &image])?;
+    same("the status of a refusal", real.status.code(), Some(1))?;
+    let all = String::from_utf8_lossy(&done.stdout).into_owned();
+    let missing = all.lines().find(|line| !told(&real).contains(line));
+    let still = child.try_wait().doing("look at the program")?.is_none();
+    // First its sleep, of which the shell is the parent while it lives.
+    Command::new("pkill").args(["-P", &pid]).status().doing("run pkill")?;
+    child.kill().doing("end the program")?;
+    child.wait().doing("wait for the program")?;
+    match (missing, still, Path::new(&image).exists()) {
+        (None, true, false) => Ok(End::Passed),
+        (missing, still, image) => Err(format!("not said: {missing:?}, it runs on: {still}, an image: {image}")),
+    }
+}
+
+/// A stopped program is stopped when it is restored, and goes on with SIGCONT.
+fn checkpoint_keeps_a_stop(place: &Place) -> Res<End> {
+    let (image, log) = (place.fresh("stopped.image"), place.fresh("stopped.out"));
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let mut child = start(&["sleep", "0.2"], &out)?;
+    let pid = child.id().to_string();
+    let state = || -> Res<String> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).doing("read its state")?;
+        Ok(stat.rsplit_once(") ").map(|(_, rest)| rest[..1].to_string()).unwrap_or_default())
+    };
+    let signal = |name: &str| Command::new("kill").args([name, &pid]).status().doing("run kill").map(drop);
+    signal("-STOP")?;
+    while state()? != "T" {
+        std::thread::yield_now();
+    }
+    must(place, &["checkpoint", &pid, "--continue", "-o", &image.display().to_string()])?;
+    same("its state after a checkpoint", state()?, "T".to_string())?;
+    must(place, &["checkpoint", &pid, "--stop", "-o", &image.display().to_string()])?;
+    child.wait().doing("wait for the program")?;
+    let mut child = restore(place, &image, &out)?;
+    std::thread::sleep(Duration::from_millis(300));
+    same("its state when it is restored", state()?, "T".to_string())?;
+    signal("-CONT")?;
+    same("its status", child.wait().doing("wait for the program")?.code(), Some(0))?;
+    Ok(End::Passed)
+}
+
+/// Each is refused in one line, and leaves no process.
+fn restore_of_bad_images(place: &Place) -> Res<End> {
+    let (image, log) = (place.fresh("good.image"), place.fresh("bad.out"));
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let mut child = start(&["sleep", "1000"], &out)?;
+    let pid = child.id().to_string();
+    let path = image.display().to_string();
+    // Until it has executed, it is a shell with other things open.
+    let mut tries = 0;
+    while !std::fs::read(format!("/proc/{pid}/comm")).doing("read its name")?.starts_with(b"sleep") && tries < 2000 {
+        std::thread::sleep(Duration::from_millis(5));
+        tries += 1;
+    }
+    must(place, &["checkpoint", &pid, "-o", &path])?;
+    let in_use = run(place, &["restore", &path])?;
+    same("a PID that is in use", (in_use.status.code(), told(&in_use).contains("is in use")), (Some(1), true))?;
+    child.kill().doing("end the program")?;
+    child.wait().doing("wait for the program")?;
+    let good = std::fs::read(&image).doing("read the image")?;
+    let bad = place.fresh("bad.image");
+    let mut cases: Vec<(String, Vec<u8>)> =
+        (0..good.len()).step_by(good.len() / 20).map(|at| (format!("cut at {at}"), good[..at].to_vec())).collect();
+    for at in (16..good.len()).step_by(good.len() / 20) {
+        let mut changed = good.clone();
+        changed[at] ^= 0x10;
+        cases.push((format!("changed at {at}"), changed));
+    }
+    cases.push(("something else".into(), b"#!/bin/sh\necho no image at all\n".to_vec()));
+    for (what, bytes) in cases {
+        std::fs::File::create(&bad).and_then(|mut file| file.write_all(&bytes)).doing("write a bad image")?;
+        let done = run(place, &["restore", &bad.display().to_string()])?;
+        let lines = told(&done).lines().count();
+        same(&what, (done.status.code(), lines), (Some(1), 1))?;
+        same(&format!("{what}: a process is left"), Path::new(&format!("/proc/{pid}")).exists(), false)?;
+    }
+    Ok(End::Passed)
+}

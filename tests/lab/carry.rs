@@ -1,0 +1,118 @@
+//! `--carry SHOAL PROGRAM`: runs a program and, whenever it says so, puts it into a file and makes it again from there.
+//!
+//! A program says "phase" on a line of its own and reads a line; in between it does not care where it is (prog.h, `phase`).
+
+use super::{Doing, Res};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+
+/// How often it is carried in each phase; before that once without ending it.
+const TIMES: u32 = 3;
+
+/// What is heard of the program.
+enum News {
+    Line(String),
+    Ended(Res<ExitStatus>),
+}
+
+pub(crate) fn carry(args: &[String]) -> Res {
+    let [shoal, program, rest @ ..] = args else { return Err("--carry SHOAL PROGRAM".into()) };
+    let (input, mut lines_in) = std::io::pipe().doing("make a pipe")?;
+    let (output, lines_out) = std::io::pipe().doing("make a pipe")?;
+    let ends: [OwnedFd; 2] = [input.into(), lines_out.into()];
+    let (tell, news) = std::sync::mpsc::channel();
+    let child = start(Command::new(program).args(rest).env("PHASES", "1"), &ends)?;
+    let pid = child.id();
+    watch(child, &tell);
+    let lines = tell.clone();
+    let reader = std::thread::spawn(move || {
+        let told = BufReader::new(output).lines().map_while(Result::ok);
+        told.into_iter().try_for_each(|line| lines.send(News::Line(line)))
+    });
+    let image = Image(PathBuf::from(format!("{program}.{pid}.image")));
+    loop {
+        match news.recv().doing("wait for the program")? {
+            News::Line(line) if line != "phase" => println!("{line}"),
+            News::Line(_) => {
+                checkpoint(shoal, pid, &image.0, "--continue")?;
+                for _ in 0..TIMES {
+                    checkpoint(shoal, pid, &image.0, "--stop")?;
+                    while !matches!(news.recv().doing("wait for the end")?, News::Ended(_)) {}
+                    watch(restore(shoal, &image.0, &ends)?, &tell);
+                }
+                lines_in.write_all(b"\n").doing("answer the program")?;
+            }
+            News::Ended(status) => {
+                drop(ends);
+                let _all_is_told = reader.join();
+                for line in news.try_iter() {
+                    if let News::Line(line) = line {
+                        println!("{line}");
+                    }
+                }
+                return ended(status?);
+            }
+        }
+    }
+}
+
+/// Tells of its end.
+fn watch(mut child: Child, tell: &Sender<News>) {
+    let tell = tell.clone();
+    // Nobody listens any more if the test has failed before.
+    std::thread::spawn(move || tell.send(News::Ended(child.wait().doing("wait for the program"))));
+}
+
+/// It goes with the test.
+struct Image(PathBuf);
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        // Not there if the first checkpoint failed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn start(command: &mut Command, [input, output]: &[OwnedFd; 2]) -> Res<Child> {
+    let stdin = Stdio::from(input.try_clone().doing("duplicate a pipe")?);
+    let stdout = Stdio::from(output.try_clone().doing("duplicate a pipe")?);
+    command.stdin(stdin).stdout(stdout).spawn().doing("start the program")
+}
+
+/// Returns when the process runs.
+fn restore(shoal: &str, image: &Path, ends: &[OwnedFd; 2]) -> Res<Child> {
+    let (mut ready, told) = std::io::pipe().doing("make a pipe")?;
+    rustix::io::fcntl_setfd(&told, rustix::io::FdFlags::empty()).doing("pass a descriptor on")?;
+    let number = std::os::fd::AsRawFd::as_raw_fd(&told).to_string();
+    let child = start(Command::new(shoal).args(["restore", "--ready-fd", &number]).arg(image), ends)?;
+    drop(told);
+    let mut line = String::new();
+    match std::io::Read::read_to_string(&mut ready, &mut line).doing("wait for shoal restore")? {
+        0 => Err(format!("shoal restore: {}", {
+            let mut child = child;
+            child.wait().doing("wait for shoal restore")?
+        })),
+        _ => Ok(child),
+    }
+}
+
+fn checkpoint(shoal: &str, pid: u32, image: &Path, then: &str) -> Res {
+    let mut command = Command::new(shoal);
+    command.args(["checkpoint", &pid.to_string(), then, "-o"]).arg(image).stdin(Stdio::null());
+    let done = command.stdout(Stdio::null()).status().doing("run shoal checkpoint")?;
+    match done.success() {
+        true => File::open(image).doing("open the image").map(drop),
+        false => Err(format!("shoal checkpoint {then}: {done}")),
+    }
+}
+
+fn ended(status: ExitStatus) -> Res {
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("the program ended with {status}")),
+    }
+}

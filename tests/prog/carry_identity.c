@@ -1,0 +1,99 @@
+/* Who the process is: numbers, names, limits, credentials and what else /proc and prctl tell. */
+#include "prog.h"
+#include <grp.h>
+#include <sys/auxv.h>
+#include <sys/personality.h>
+
+static const char *const asked[] = {"comm", "cmdline", "environ", "auxv", "personality", "oom_score_adj", "limits"};
+enum { ASKED = sizeof asked / sizeof *asked, MOST = 64 * 1024 };
+static char before[ASKED][MOST], after[MOST], links[3][PATH_MAX], ids[2][MOST];
+
+static size_t read_all(const char *name, char *into)
+{
+    char path[PATH_MAX];
+    size_t used = 0;
+    ssize_t n;
+    snprintf(path, sizeof path, "/proc/self/%s", name);
+    int fd = open(path, O_RDONLY);
+    check(fd >= 0);
+    while ((n = read(fd, into + used, MOST - 1 - used)) > 0)
+        used += (size_t)n;
+    into[used] = 0;
+    close(fd);
+    return used;
+}
+
+/* The lines of status that say whose it is. */
+static void read_ids(char *into)
+{
+    static char text[MOST];
+    static const char *const names[] = {"Umask", "Uid", "Gid", "Groups", "NSpid", "Cap", "NoNewPrivs", "Cpus_allowed:", "SigIgn"};
+    read_all("status", text);
+    into[0] = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strncmp(line, names[i], strlen(names[i])) == 0)
+                strcat(strcat(into, line), "\n");
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const link_names[] = {"exe", "cwd", "root"};
+    size_t lengths[ASKED];
+    begin_carried(argc, argv);
+    int slack, reaper = 0, death = 0;
+    struct rlimit limit = {1000, 2000};
+    gid_t groups[] = {7, 4000, 50};
+    cpu_set_t set;
+    check(setrlimit(RLIMIT_NOFILE, &limit) == 0 && umask(0137) != (mode_t)-1 && chdir("/usr/share") == 0);
+    check(prctl(PR_SET_NAME, "carried") == 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    check(prctl(PR_SET_TIMERSLACK, 77777) == 0 && personality(ADDR_NO_RANDOMIZE) != -1);
+    check(nice(3) >= 0 && (getsid(0) == getpid() || getpgrp() == getpid() || setsid() == getpid()));
+    pid_t session = getsid(0), group = getpgrp();
+    struct sched_param param = {0};
+    check(sched_setscheduler(0, SCHED_BATCH, &param) == 0);
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    check(sched_setaffinity(0, sizeof set, &set) == 0);
+    if (geteuid() == 0) {
+        int fd = open("/proc/self/oom_score_adj", O_WRONLY);
+        check(fd >= 0 && write(fd, "123", 3) == 3 && close(fd) == 0);
+        check(setgroups(3, groups) == 0 && setresgid(4000, 4001, 4002) == 0 && setresuid(0, 1000, 1001) == 0);
+    }
+    check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGWINCH) == 0);
+    check(prctl(PR_SET_DUMPABLE, 1) == 0);
+    pid_t own = getpid();
+    for (int i = 0; i < ASKED; i++)
+        lengths[i] = read_all(asked[i], before[i]);
+    for (int i = 0; i < 3; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/%s", link_names[i]);
+        check(readlink(path, links[i], PATH_MAX) > 0);
+    }
+    read_ids(ids[0]);
+
+    phase();
+
+    check(getpid() == own && gettid() == own && (session != own || getsid(0) == own));
+    check(group != own || getpgrp() == own);
+    for (int i = 0; i < ASKED; i++) {
+        if (read_all(asked[i], after) != lengths[i] || memcmp(before[i], after, lengths[i]) != 0)
+            dprintf(2, "%s: %s\nbefore: %s\n", asked[i], after, before[i]);
+        check(read_all(asked[i], after) == lengths[i] && memcmp(before[i], after, lengths[i]) == 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        char path[64], now[PATH_MAX] = "";
+        snprintf(path, sizeof path, "/proc/self/%s", link_names[i]);
+        check(readlink(path, now, PATH_MAX) > 0 && strcmp(now, links[i]) == 0);
+    }
+    read_ids(ids[1]);
+    if (strcmp(ids[0], ids[1]) != 0)
+        dprintf(2, "before:\n%safter:\n%s", ids[0], ids[1]);
+    check(strcmp(ids[0], ids[1]) == 0);
+    slack = prctl(PR_GET_TIMERSLACK);
+    check(slack == 77777 && prctl(PR_GET_CHILD_SUBREAPER, &reaper) == 0 && reaper == 1);
+    check(prctl(PR_GET_PDEATHSIG, &death) == 0 && death == SIGWINCH && prctl(PR_GET_DUMPABLE) == 1);
+    check(getpriority(PRIO_PROCESS, 0) == 3 && sched_getscheduler(0) == SCHED_BATCH);
+    check(getauxval(AT_PAGESZ) == 4096);
+    return ok();
+}

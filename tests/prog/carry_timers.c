@@ -1,0 +1,55 @@
+/* Interval timers, timers of timer_create with their ids, timerfds and alarms go off when they were to, and CLOCK_MONOTONIC goes on. */
+#include "prog.h"
+#include <sys/timerfd.h>
+
+static double now(void)
+{
+    struct timespec t;
+    check(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+    begin_carried(argc, argv);
+    sigset_t set;
+    siginfo_t info;
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMIN);
+    sigaddset(&set, SIGVTALRM);
+    check(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+    timer_t first, second, third;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN, .sigev_value.sival_int = 42};
+    check(timer_create(CLOCK_MONOTONIC, &event, &first) == 0 && timer_create(CLOCK_REALTIME, &event, &second) == 0);
+    check(timer_delete(first) == 0);
+    event.sigev_notify = SIGEV_NONE;
+    check(timer_create(CLOCK_MONOTONIC, &event, &third) == 0);
+    struct itimerspec in = {.it_value = {2, 0}, .it_interval = {100, 0}}, left;
+    double begin_at = now();
+    check(timer_settime(second, 0, &in, NULL) == 0 && timer_settime(third, 0, &in, NULL) == 0);
+    struct itimerval virtual = {.it_value = {20, 0}, .it_interval = {3, 500000}}, got;
+    check(setitimer(ITIMER_VIRTUAL, &virtual, NULL) == 0);
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK), ticked = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    check(fd >= 0 && ticked >= 0 && timerfd_settime(fd, 0, &in, NULL) == 0);
+    struct itimerspec soon = {.it_value = {0, 1000}};
+    check(timerfd_settime(ticked, 0, &soon, NULL) == 0);
+    struct pollfd ready = {.fd = ticked, .events = POLLIN};
+    check(poll(&ready, 1, 5000) == 1);
+
+    phase();
+
+    check(now() >= begin_at);
+    uint64_t ticks;
+    check(read(ticked, &ticks, 8) == 8 && ticks == 1);
+    check(getitimer(ITIMER_VIRTUAL, &got) == 0 && got.it_value.tv_sec >= 15 && got.it_value.tv_sec <= 20);
+    check(got.it_interval.tv_sec == 3 && got.it_interval.tv_usec == 500000);
+    check(timer_gettime(first, &left) == -1 && errno == EINVAL);
+    check(timer_gettime(third, &left) == 0 && left.it_interval.tv_sec == 100);
+    check(sigwaitinfo(&set, &info) == SIGRTMIN && info.si_value.sival_int == 42 && info.si_code == SI_TIMER);
+    check(now() - begin_at >= 1.99); /* not before its time */
+    ready.fd = fd;
+    check(poll(&ready, 1, 5000) == 1 && read(fd, &ticks, 8) == 8 && ticks == 1 && now() - begin_at >= 1.99);
+    check(timer_delete(second) == 0 && timer_delete(third) == 0);
+    check(alarm(0) > 10);
+    return ok();
+}
