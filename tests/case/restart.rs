@@ -210,14 +210,17 @@ if child == 0:
 print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
 print(os.WTERMSIG(os.wait()[1]), flush=True)
 "#;
-    let takes = s.start(&format!("shoal run -n 0 -- python3 -c '{script}'; echo $?"));
-    wait_for("they are there", || s.count("sleep 1044") == 1 && s.count("sleep 1045") == 1)?;
-    s.ok(KILL)?;
-    s.ok(START)?;
-    let of = |name: &str| format!("$(shoal ps | awk '$NF == {name} {{ print $1 }}')");
-    s.ok(&format!("kill {}", of("1044")))?;
-    wait_for("the child has ended", || s.count("sleep 1044") == 0)?;
-    s.ok(&format!("kill {}", of("1045")))?;
-    same("both were waited for", takes.end()?.out.trim(), "15\n15\n0")?;
+    // On a node, and on the front end.
+    for caller in ["shoal run -n 0 -- ", ""] {
+        let takes = s.start(&format!("{caller}python3 -c '{script}'; echo $?"));
+        wait_for("they are there", || s.count("sleep 1044") == 1 && s.count("sleep 1045") == 1)?;
+        s.ok(KILL)?;
+        s.ok(START)?;
+        let of = |name: &str| format!("$(shoal ps | awk '$NF == {name} {{ print $1 }}')");
+        s.ok(&format!("kill {}", of("1044")))?;
+        wait_for("the child has ended", || s.count("sleep 1044") == 0)?;
+        s.ok(&format!("kill {}", of("1045")))?;
+        same("both were waited for", takes.end()?.out.trim(), "15\n15\n0")?;
+    }
     Ok(End::Passed)
 }

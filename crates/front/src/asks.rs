@@ -132,6 +132,7 @@ impl Front {
             name: base_name(&program.file),
         };
         let kin = persons::kin(&self.proc, &person, |pid| at.is_front() && !self.ghosts.has(pid));
+        let ancestors = if at.is_front() { self.ancestors(person.ppid) } else { Vec::new() };
         let run = Run { asker, program, address, copies: Vec::new(), alive: 0 };
         let copies = self.runs.begin(caller.pid, &to, run)?;
         for node in &to {
@@ -144,10 +145,29 @@ impl Front {
         }
         let hold = self.hold_file().to_string_lossy().into_owned();
         self.answer(asker, Answer::Granted { hold, copies }, false);
+        if !ancestors.is_empty() {
+            self.events.push_back(Event::Ancestors { line: ancestors });
+        }
         let event =
             if many { Event::RunMany { parent: person, to, kin } } else { Event::Run { person, at, to: to[0], kin } };
         self.events.push_back(event);
         Ok(())
+    }
+
+    /// A process of this machine and its ancestors here, and whether each is a subreaper.
+    pub(crate) fn ancestors(&self, pid: Pid) -> Vec<(Person, bool)> {
+        let Some(subreapers) = &self.subreapers else { return Vec::new() };
+        let line = persons::ancestors(&self.proc, pid, |pid| !self.ghosts.has(pid));
+        let takes = |person: &Person| {
+            let asked = subreapers.is_one(person.pid).inspect_err(|fault| debug!(%fault, "is it a subreaper?"));
+            asked.unwrap_or(false)
+        };
+        line.into_iter()
+            .map(|person| {
+                let takes = takes(&person);
+                (person, takes)
+            })
+            .collect()
     }
 
     fn on_ps(&mut self, asker: Asker) {

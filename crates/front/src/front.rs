@@ -16,6 +16,7 @@ use kern::epoll::{Interest, Poller, Ready};
 use kern::init::SignalFd;
 use kern::proc::Proc;
 use kern::sock;
+use kern::subreaper::Subreapers;
 use link::guests::Guests;
 use link::listener::Listener;
 use space::{Event, Space};
@@ -60,6 +61,8 @@ pub(crate) struct Front {
     full: HashSet<Token>,
     pub(crate) next_token: Token,
     pub(crate) natives: HashMap<Pid, Token>,
+    /// `None`: nobody here tells who is a subreaper.
+    pub(crate) subreapers: Option<Subreapers>,
     /// The connection to the process that keeps the device if this one ends; `None` where none could be started.
     holder: Option<OwnedFd>,
     /// After a restart: when the time for nodes to come back is over.
@@ -112,6 +115,9 @@ impl Front {
             full: HashSet::new(),
             next_token: FIRST_CONNECTION,
             natives: HashMap::new(),
+            subreapers: Subreapers::open()
+                .inspect_err(|fault| info!(%fault, "subreapers of the front end are not known"))
+                .ok(),
             holder,
             settle_at_us: None,
             cursor,

@@ -212,9 +212,11 @@ impl Front {
         if back {
             let subreapers = hello.subreapers;
             let natives = hello.stand_ins.iter().filter(|pid| !self.ghosts.has(**pid));
-            let natives = natives.filter_map(|pid| read(&self.proc, *pid).ok()).collect();
+            let natives: Vec<_> = natives.filter_map(|pid| read(&self.proc, *pid).ok()).collect();
+            let lines: Vec<_> = natives.iter().map(|person| self.ancestors(person.pid)).collect();
             let bodies = hello.bodies.into_iter().map(from_wire).collect();
             let stand_ins = hello.stand_ins;
+            self.events.extend(lines.into_iter().map(|line| Event::Ancestors { line }));
             self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins, natives, subreapers });
         } else {
             self.events.push_back(Event::NodeUp { node: number });

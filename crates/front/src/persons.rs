@@ -44,6 +44,20 @@ pub(crate) fn kin(proc: &Proc, of: &Person, wanted: impl Fn(Pid) -> bool) -> Vec
     found
 }
 
+/// The ancestors of a process whose parent is `at`, up to the first that is not `wanted`, or to init.
+pub(crate) fn ancestors(proc: &Proc, mut at: Pid, wanted: impl Fn(Pid) -> bool) -> Vec<Person> {
+    let mut line: Vec<Person> = Vec::new();
+    while at.0 > 1 && wanted(at) && line.len() < MOST_ANCESTORS {
+        let Ok(person) = read(proc, at) else { break };
+        at = person.ppid;
+        line.push(person);
+    }
+    line
+}
+
+/// One may change its parent while it is looked at, so that the line may be a circle.
+const MOST_ANCESTORS: usize = 64;
+
 pub(crate) fn to_wire(person: Person) -> w::Person {
     let Person { pid, ppid, pgid, sid, creds, name } = person;
     w::Person { pid, ppid, pgid, sid, creds, name }

@@ -4,6 +4,7 @@ use crate::mount::{self, Flags};
 use crate::netlink::{self, Netlink};
 use crate::ns::{self, Forked, Namespaces};
 use crate::perf::{Records, Stops};
+use crate::subreaper::Subreapers;
 use crate::{cgroup, pidfd, sys, wait};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -55,6 +56,11 @@ const FACTS: &[Fact] = &[
         "tracepoints of signals",
         "a process of a node that another one there stops is shown as stopped at once",
         signal_tracepoints,
+    ),
+    useful(
+        "BPF and BTF",
+        "the orphans of a subreaper on the front end have it as their parent on nodes too",
+        subreapers,
     ),
     useful("pid_max of a namespace", "raising it changes nothing outside (Linux 6.14)", own_pid_max),
     useful("virtual Ethernet and bridge", "the sandbox joins its machines", virtual_network),
@@ -195,6 +201,10 @@ fn signal_tracepoints() -> Result<String> {
             Stops::open(Some(directory.as_fd()), &std::env::temp_dir()).map(|_| String::new())
         })
     })
+}
+
+fn subreapers() -> Result<String> {
+    Subreapers::open().map(|_| String::new())
 }
 
 fn notification() -> Result<String> {

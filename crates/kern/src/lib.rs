@@ -34,6 +34,7 @@ pub mod signal;
 pub mod sock;
 pub mod standin;
 pub mod stat;
+pub mod subreaper;
 pub mod sys;
 #[cfg(test)]
 pub(crate) mod testing;

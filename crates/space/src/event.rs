@@ -19,6 +19,9 @@ pub enum Event {
     /// (`at` is [`NodeId::FRONT`]) it is the ghost; on a node its process becomes the stand-in there.
     /// `kin` are its parent, group leader and session leader, as far as they live and are native to the front end.
     Run { person: Person, at: NodeId, to: NodeId, kin: Vec<Person> },
+    /// The ancestors on the front end of a process that will ask next, its parent first, as far as they are native to it; and whether each of them is
+    /// a subreaper by now.
+    Ancestors { line: Vec<(Person, bool)> },
     /// `parent` (on the front end) asks for one copy on each of `to`; it clones a ghost for each and ends after all of them.
     RunMany { parent: Person, to: Vec<NodeId>, kin: Vec<Person> },
     /// What [`Effect::Start`](crate::Effect::Start) asked for failed; `status` is 126 or 127.

@@ -84,6 +84,20 @@ impl Space {
         self.out.push(Effect::Start { node, person, kin, copy });
     }
 
+    /// Makes those known that are up to a subreaper, so that it is found; of the others only what they are not any more.
+    pub(crate) fn ancestors(&mut self, line: Vec<(Person, bool)>) {
+        let known = line.iter().rposition(|(_, takes)| *takes).map_or(0, |last| last + 1);
+        self.natives(line[..known].iter().map(|(person, _)| person.clone()).collect());
+        for (person, takes) in line {
+            let native = self.table.get_mut(person.pid).filter(|e| e.body == Body::Native && e.subreaper != takes);
+            let Some(entry) = native else { continue };
+            entry.subreaper = takes;
+            for node in entry.stands.clone() {
+                self.out.push(Effect::Subreaper { node, pid: person.pid, on: takes });
+            }
+        }
+    }
+
     /// Makes processes of the front end known, as kin.
     pub(crate) fn natives(&mut self, kin: Vec<Person>) {
         for person in kin {

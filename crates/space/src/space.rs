@@ -91,6 +91,7 @@ impl Space {
                 self.subreapers(node, &subreapers);
             }
             Event::Run { person, at, to, kin } => self.run(person, at, to, kin),
+            Event::Ancestors { line } => self.ancestors(line),
             Event::RunMany { parent, to, kin } => self.run_many(parent, to, kin),
             Event::NotStarted { node, pid, status } => self.not_started(node, pid, status),
             Event::Body { node, event } => self.body(node, event),

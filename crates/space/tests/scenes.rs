@@ -289,3 +289,25 @@ fn a_stop_right_after_a_continue_reaches_the_body_too() {
     let effects = body(&mut space, N0, BodyEvent::Stopped { pid: Pid(200), sig: Sig::STOP, turn: Some(2) });
     assert!(space.get(Pid(200)).is_some_and(|v| v.stopped == Some(Sig::STOP)), "{effects:?}");
 }
+
+#[test]
+fn a_native_subreaper_stands_above_the_parent_of_what_is_started() {
+    let mut space = running(&[]);
+    let line = |takes| {
+        let ancestors =
+            [(person(150, 120, 150, 0), false), (person(120, 100, 120, 0), takes), (person(100, 1, 100, 0), false)];
+        Event::Ancestors { line: ancestors.to_vec() }
+    };
+    assert_eq!(step(&mut space, line(false)), []);
+    let watch = |pid| Effect::WatchNative { pid: Pid(pid) };
+    assert_eq!(step(&mut space, line(true)), [watch(150), watch(120)]);
+    let kin = vec![person(150, 120, 150, 0), person(100, 1, 100, 0)];
+    let run = Event::Run { person: person(200, 150, 200, 0), at: NodeId::FRONT, to: N0, kin };
+    let effects = step(&mut space, run);
+    let takes = |on| Effect::Subreaper { node: N0, pid: Pid(120), on };
+    let before = effects.iter().position(|effect| *effect == takes(true)).expect("the node is told");
+    let starts = |effect: &Effect| matches!(effect, Effect::Start { kin, .. } if kin.iter().map(|k| k.person.pid.0).eq([120, 100, 150]));
+    assert!(effects[before..].iter().any(starts), "{effects:?}");
+    assert_eq!(step(&mut space, line(false)), [takes(false)]);
+    assert_eq!(step(&mut space, line(false)), []);
+}
