@@ -37,7 +37,7 @@ impl FrontConfig {
             lost_after: Duration::from_secs(5),
             front_top: Pid(1_048_576),
             lease_size: 16_384,
-            max_nodes: 1024,
+            max_nodes: 96,
             ready_fd: None,
         }
     }
