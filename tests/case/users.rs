@@ -26,6 +26,7 @@ fn user_runs(place: &Place) -> Res<End> {
     s.prints(&format!("{ANN} shoal run -n 0 cat /etc/shadow 2>/dev/null; echo $?"), "1")?;
     s.prints(&format!("{ANN} shoal run -n 0 sh -c 'grep CapEff /proc/self/status'"), "CapEff:\t0000000000000000")?;
     s.prints(&format!("{ANN} shoal run -n 0 shoal run -n 1 id -u"), "61001")?;
+    s.prints(&format!("{ANN} shoal run -n 0 -t sh -c 'echo well > $(tty)'"), "well")?;
     let going = s.start(&format!("{ANN} shoal run -n 0 sh -c 'sleep 1004 & sleep 1004; wait'; echo $?"));
     s.until("test $(ps -eo uid,comm | grep -c '^ *61001 sleep') = 2")?;
     s.ok(&format!("{ANN} pkill -u 61001 -x sleep"))?;

@@ -22,7 +22,10 @@ impl Agent {
         let pid = person.pid;
         let free = match self.bodies.has(pid) || self.starts.has(pid) {
             true => Err(Fault::refused(format!("start {pid}: the number is in use on this node"))),
-            false => self.open_streams(&program, channel),
+            false => self.open_streams(&program, channel).and_then(|ends| match ends.terminal {
+                true => kern::pty::give(ends.stdin.as_fd(), person.creds.uid.effective).map(|()| ends),
+                false => Ok(ends),
+            }),
         };
         match free {
             Ok(ends) => {

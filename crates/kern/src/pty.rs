@@ -5,6 +5,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use vocab::Result;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Makes the terminal `fd` the user's, as login(1) does, so that their programs can open it by its name (tty(1)).
+///
+/// # Errors
+/// `Sys` as fchown(2).
+pub fn give(fd: BorrowedFd<'_>, uid: u32) -> Result<()> {
+    // SAFETY: takes numbers; -1 leaves the group as it is.
+    checked(unsafe { libc::fchown(fd.as_raw_fd(), uid, u32::MAX) }.into(), || "give a terminal to its user".into())
+        .map(drop)
+}
+
 /// The kernel's struct termios (asm-generic/termbits.h): what TCGETS and TCSETS take.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
