@@ -160,6 +160,9 @@ fn nodes_ps_where(place: &Place) -> Res<End> {
     let outcome = going.end()?;
     same("PID and status", (outcome.out.trim(), outcome.code()), (pid.to_string().as_str(), Some(143)))?;
     s.fails("shoal where 4194303", 1)?;
+    // A process that runs on another node than before is counted there only.
+    s.ok("shoal run -n 1 shoal run -n 0 true; shoal run -n 1 sh -c 'shoal run -n 0 true; true'")?;
+    s.until("test \"$(shoal nodes | awk 'NR > 1 {print $4}' | tr '\n' ' ')\" = '0 0 0 '")?;
     Ok(End::Passed)
 }
 

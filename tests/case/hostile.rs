@@ -1,6 +1,6 @@
 //! Ordinary users who mean harm: what they do to themselves hurts nobody else.
 
-use super::scene::{holds, Sandbox};
+use super::scene::{holds, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{Doing, Res};
@@ -16,6 +16,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("caller_who_executes_a_setuid_program", caller_who_executes_a_setuid_program),
     ("caller_who_asks_for_more", caller_who_asks_for_more),
     ("user_who_fills_the_socket", user_who_fills_the_socket),
+    ("stand_in_that_executes", stand_in_that_executes),
+    ("program_whose_exec_does_not_end", program_whose_exec_does_not_end),
+    ("program_that_cannot_be_traced", program_that_cannot_be_traced),
 ];
 
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
@@ -102,6 +105,50 @@ fn user_who_fills_the_socket(place: &Place) -> Res<End> {
     on_front.end()?;
     on_node.end()?;
     s.prints(&format!("{ANN} shoal nodes | wc -l"), "3")?;
+    Ok(End::Passed)
+}
+
+/// Others wait for a process that executes a program until it has closed its files, and closing that one waits for the daemon.
+fn stand_in_that_executes(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "stand_in_that_executes", 2)?;
+    let (program, dir) = (compiled(place, "executes_as_stand_in")?, place.fresh("asks"));
+    let (program, dir) = (program.display(), dir.display());
+    s.ok(&format!("mkdir -m 777 {dir} {dir}/front {dir}/node"))?;
+    let on_front = s.start(&format!("{ANN} {program} {dir}/front 1; echo $?"));
+    let on_node = s.start(&format!("{ANN} shoal run -n 0 {program} {dir}/node 1; echo $?"));
+    others_go_on(&s, "; shoal ps >/dev/null; ps -ef >/dev/null")?;
+    on_front.end()?;
+    on_node.end()?;
+    wait_for("nothing is left of it", || s.count("sleep 100") == 0)?;
+    let asked = Instant::now();
+    s.prints("shoal run -n 1 echo well", "well")?;
+    holds("nor waits anything for what did not come", asked.elapsed() < Duration::from_secs(2))?;
+    s.prints("shoal nodes | grep -c up", "2")?;
+    Ok(End::Passed)
+}
+
+/// The same for ever, with a file of their own that is never closed.
+fn program_whose_exec_does_not_end(place: &Place) -> Res<End> {
+    does_not_answer(place, "program_whose_exec_does_not_end", "exec")
+}
+
+/// A process of which one thread executes a program that is never read, while another one asks for what is added by tracing it.
+fn program_that_cannot_be_traced(place: &Place) -> Res<End> {
+    does_not_answer(place, "program_that_cannot_be_traced", "usage 1")
+}
+
+fn does_not_answer(place: &Place, name: &str, way: &str) -> Res<End> {
+    let s = Sandbox::new(place, name, 2)?;
+    let program = unanswered(place, &s)?;
+    let log = place.fresh("log");
+    let stuck = s.start(&format!("{ANN} shoal run -n 0 {program} {way} > {}; echo $?", log.display()));
+    s.until(&format!("grep -q ready {}", log.display()))?;
+    others_go_on(&s, "; shoal ps >/dev/null")?;
+    holds("it has not ended", stuck.is_going())?;
+    s.prints("shoal nodes | grep -c up", "2")?;
+    s.ok("pkill -KILL -u 61001 unanswered")?;
+    stuck.end()?;
+    s.prints("shoal run -n 0 echo well", "well")?;
     Ok(End::Passed)
 }
 

@@ -203,9 +203,7 @@ impl Agent {
     fn restrict(&self, caller: &Caller, ask: &mut Ask) -> Result<()> {
         if let (Ask::Run { program, .. }, 1..) = (ask, caller.creds.uid.effective) {
             let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
-            let (limits, stat) =
-                (self.proc.limits(caller.pid).map_err(gone)?, self.proc.stat(caller.pid).map_err(gone)?);
-            program.restrict(&limits, stat.nice);
+            program.restrict(&self.proc.limits(caller.pid).map_err(gone)?, kern::own::nice_of(caller.pid)?);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use crate::agent::Agent;
 use crate::checks::What;
 use crate::errno::{EINVAL, ESRCH};
 use kern::clock::monotonic_us;
+use kern::proc::{exists, group_and_session};
 use kern::seccomp::{Call, Notice};
 use kern::standin::setup::IMAGE;
 use std::collections::HashMap;
@@ -108,10 +109,7 @@ impl Agent {
     fn is_here(&self, pid: i32) -> bool {
         let pid = Pid(pid);
         // A number of our leases is taken here as long as its process lives anywhere; the filter knows only the first lease.
-        self.leases.has(pid)
-            || self.bodies.has(pid)
-            || self.stands.has(pid)
-            || self.proc.stat(pid).is_ok() && pid != Pid::INIT
+        self.leases.has(pid) || self.bodies.has(pid) || self.stands.has(pid) || exists(pid) && pid != Pid::INIT
     }
 
     /// Its stand-in here would tell us of a signal and we the front end: the way there is shorter without it.
@@ -143,9 +141,9 @@ impl Agent {
             _ if self.numbers_apart(notice.tid) => return self.proceed(notice),
             pid if pid > 0 => KillTarget::Process(Pid(pid)),
             -1 => KillTarget::All,
-            0 => match self.proc.stat(notice.tid) {
-                Ok(stat) => KillTarget::Group(stat.pgid),
-                Err(_) => return self.proceed(notice),
+            0 => match group_and_session(notice.tid) {
+                Some((pgid, _)) => KillTarget::Group(pgid),
+                None => return self.proceed(notice),
             },
             i32::MIN => return self.proceed(notice),
             pid => KillTarget::Group(Pid(-pid)),

@@ -7,6 +7,7 @@ use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
 use crate::starts::{Making, Phase, Spawning, Work};
 use ghost::{Command, Name, Outcome};
 use kern::clock::monotonic_us;
+use kern::proc::exists;
 use tracing::warn;
 use vocab::{Fault, Pid};
 use wire::event::Person;
@@ -52,7 +53,7 @@ impl Agent {
     /// What is being made for this is not to be expected any more.
     fn unmade(&mut self, making: Making) -> Work {
         if let Phase::Cloning(make) = making.phase {
-            if self.proc.stat(make.person.pid).is_err() {
+            if !exists(make.person.pid) {
                 self.stands.remove(make.person.pid);
             }
         }
@@ -112,7 +113,7 @@ impl Agent {
         let lost: Vec<Pid> = self.starts.spawning.iter().filter_map(lost).collect();
         for child in lost {
             // One that it has cloned goes on without it.
-            if self.proc.stat(child).is_err() {
+            if !exists(child) {
                 if let Some(spawning) = self.starts.spawning.remove(&child) {
                     self.could_not(spawning, ESRCH);
                 }

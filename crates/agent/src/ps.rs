@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::looking::{Question, Said};
+use kern::clock::processor_us;
 use kern::proc::Proc;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -9,10 +10,6 @@ use tracing::warn;
 use vocab::Pid;
 use wire::ask::ProcRow;
 use wire::node::{Load, ToFront};
-
-/// Milliseconds of a clock tick, and KiB of a page.
-const TICK_MS: u64 = 10;
-const PAGE_KB: u64 = 4;
 
 /// Tables of bodies that the front end has asked for; arguments are a matter of the looker, for which the main loop does not wait.
 #[derive(Debug, Default)]
@@ -59,23 +56,22 @@ impl Agent {
     }
 
     fn row(&self, pid: Pid) -> Option<ProcRow> {
-        let stat = self.proc.stat(pid).ok()?;
-        let uid = self.proc.status(pid).ok()?.creds.uid.effective;
+        let status = self.proc.status(pid).ok()?;
         let words = self.tables.words.get(&pid).map(Vec::as_slice).unwrap_or_default();
         let words = words.strip_suffix(&[0]).unwrap_or(words);
         let command = match words {
-            [] => format!("[{}]", String::from_utf8_lossy(stat.name.as_bytes())),
+            [] => format!("[{}]", String::from_utf8_lossy(status.name.as_bytes())),
             words => String::from_utf8_lossy(words).replace('\0', " "),
         };
         Some(ProcRow {
             pid,
             node: self.number,
-            uid,
-            state: char::from(stat.state),
-            cpu_ms: (stat.user_ticks + stat.system_ticks) * TICK_MS,
-            rss_kb: stat.rss_pages * PAGE_KB,
+            uid: status.creds.uid.effective,
+            state: char::from(status.state),
+            cpu_ms: processor_us(pid).unwrap_or(0) / 1000,
+            rss_kb: status.rss_kb,
             command,
-            ppid: self.bodies.person(pid).map_or(stat.ppid, |person| person.ppid),
+            ppid: self.bodies.person(pid).map_or(status.ppid, |person| person.ppid),
         })
     }
 

@@ -6,7 +6,7 @@ use crate::checks::What;
 use crate::errno::ESRCH;
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
-use kern::proc::Stat;
+use kern::proc::{exists, group_and_session, Stat};
 use kern::wait::Change;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -23,6 +23,14 @@ const MANY_FORKS: usize = 4;
 
 pub(crate) fn usage(from: kern::wait::Usage) -> Usage {
     Usage { user_us: from.user_us, system_us: from.system_us, max_rss_kb: from.max_rss_kb }
+}
+
+/// How far the end of a process has come.
+enum Ending {
+    Lives,
+    Ended(Stat),
+    /// It has been waited for.
+    Gone,
 }
 
 impl Agent {
@@ -53,7 +61,7 @@ impl Agent {
     pub(crate) fn waited_for(&mut self, parent: Pid) {
         for pid in self.bodies.children(parent) {
             let ended = self.bodies.get(pid).is_some_and(|body| body.life == Life::Ended);
-            if ended && self.proc.stat(pid).is_err() {
+            if ended && !exists(pid) {
                 self.reaped(pid);
             }
         }
@@ -64,7 +72,7 @@ impl Agent {
     fn runners_waited_for(&mut self, parent: Pid) {
         let runners = self.stands.iter().filter(|stand| stand.person.ppid == parent);
         for pid in runners.map(|stand| stand.person.pid).collect::<Vec<_>>() {
-            if self.is_ending_runner(pid) && self.proc.stat(pid).is_err() {
+            if self.is_ending_runner(pid) && !exists(pid) {
                 self.runner_reaped(pid);
             }
         }
@@ -105,8 +113,8 @@ impl Agent {
             children.retain(|child| !its.contains(child));
         }
         for pid in children {
-            if let Ok(stat) = self.proc.stat(pid) {
-                self.compare(&stat);
+            if let (Ok(ppid), Some(of)) = (self.proc.parent(pid), group_and_session(pid)) {
+                self.compare(pid, ppid, of);
             }
         }
     }
@@ -129,32 +137,41 @@ impl Agent {
         if self.waited_by_us(pid) && self.checks.of(pid).is_empty() {
             return;
         }
-        match self.proc.stat(pid) {
+        match self.ending(pid) {
             // Waited for already by a parent that is here too, so nobody needs its status any more.
-            Err(_) if !self.waited_by_us(pid) => {
+            Ending::Gone if !self.waited_by_us(pid) => {
                 self.ended(pid, Exit::Code(0), Usage::default());
                 self.reaped(pid);
             }
-            Err(_) => {}
-            Ok(stat) if stat.ended() => self.zombie(&stat),
+            Ending::Gone => {}
+            Ending::Ended(stat) => self.zombie(&stat),
             // The record comes before the end; or the other threads live on.
-            Ok(_) => self.handle(pid, Interest::READ),
+            Ending::Lives => self.handle(pid, Interest::READ),
+        }
+    }
+
+    /// Nobody who has ended executes a program any more, so what /proc says of that one can be read.
+    fn ending(&self, pid: Pid) -> Ending {
+        match self.proc.status(pid) {
+            Ok(status) if !status.ended() => Ending::Lives,
+            Ok(_) => self.proc.stat(pid).map_or(Ending::Gone, Ending::Ended),
+            Err(_) => Ending::Gone,
         }
     }
 
     /// A stand-in ends: as soon as it has, its children are another's, though its own parent here may not be able to wait yet.
     fn settle_stand_in(&mut self, pid: Pid) {
-        let stat = self.proc.stat(pid);
-        if stat.as_ref().map_or(true, |stat| stat.ended()) && self.runner_lost(pid) {
+        let status = self.proc.status(pid);
+        if status.as_ref().map_or(true, |status| status.ended()) && self.runner_lost(pid) {
             warn!(%pid, "a shoal run has ended before its program");
         }
-        match stat {
+        match status {
             Ok(_) if self.is_ending_runner(pid) => {
                 self.orphans(pid);
                 self.handle(pid, Interest::empty());
             }
             Err(_) if self.is_ending_runner(pid) => self.runner_reaped(pid),
-            Ok(stat) if !stat.ended() && self.stands.has(pid) => self.handle(pid, Interest::READ),
+            Ok(status) if !status.ended() && self.stands.has(pid) => self.handle(pid, Interest::READ),
             _ => self.orphans(pid),
         }
     }
@@ -180,7 +197,7 @@ impl Agent {
 
     fn zombie(&mut self, stat: &Stat) {
         let pid = stat.pid;
-        self.compare(stat);
+        self.compare(pid, stat.ppid, (stat.pgid, stat.sid));
         if self.waited_by_us(pid) {
             return;
         }
@@ -263,9 +280,9 @@ impl Agent {
     /// Its children have got another parent by now: all the same one (linux: `forget_original_parent`), so one of them tells for all.
     pub(crate) fn orphans(&mut self, pid: Pid) {
         let children = self.bodies.children(pid);
-        let Some(stat) = children.iter().find_map(|child| self.proc.stat(*child).ok()) else { return };
+        let Some(parent) = children.iter().find_map(|child| self.proc.parent(*child).ok()) else { return };
         for child in children {
-            self.apply_parent(child, stat.ppid);
+            self.apply_parent(child, parent);
         }
     }
 
@@ -329,9 +346,9 @@ impl Agent {
 
     pub(crate) fn look(&mut self, pid: Pid, what: What) {
         let changed = match what {
-            What::Group => match self.proc.stat(pid) {
-                Ok(stat) => self.apply_group(pid, stat.pgid, stat.sid),
-                Err(_) => true,
+            What::Group => match group_and_session(pid) {
+                Some((pgid, sid)) => self.apply_group(pid, pgid, sid),
+                None => true,
             },
             What::Creds => match self.proc.status(pid) {
                 Ok(status) => self.apply_creds(pid, &status.creds),

@@ -38,7 +38,7 @@ impl Agent {
         let (ended, others): (Vec<_>, Vec<_>) =
             leaving.partition(|pid| self.bodies.get(*pid).is_some_and(|body| body.life == Life::Ended));
         self.leaving.extend(others);
-        for pid in ended.into_iter().filter(|pid| self.proc.stat(*pid).is_err()).collect::<Vec<_>>() {
+        for pid in ended.into_iter().filter(|pid| !kern::proc::exists(*pid)).collect::<Vec<_>>() {
             self.reaped(pid);
         }
         self.settle();

@@ -120,14 +120,19 @@ impl Agent {
 
     /// Looks whether a body is stopped, and tells. `false` when there is nothing to tell, as yet.
     pub(crate) fn look_at_state(&mut self, pid: Pid, last: bool) -> bool {
-        let stat = self.proc.stat(pid).ok().filter(|_| self.bodies.has(pid));
-        let Some(stat) = stat else {
+        let Some(pending) = kern::pending::read(pid).filter(|_| self.bodies.has(pid)) else {
             self.stopping.forget(pid);
             return true;
         };
-        // For a stopped process /proc has the signal where it later has the status (do_task_stat).
-        let sig = u8::try_from(stat.exit_status).ok().and_then(Sig::new);
-        self.state_is(pid, if stat.state == b'T' { State::Stopped(sig) } else { State::Runs }, last)
+        let state = match pending.state {
+            // For a stopped process /proc has the signal where it later has the status (do_task_stat).
+            b'T' => {
+                let status = self.proc.stat(pid).map_or(0, |stat| stat.exit_status);
+                State::Stopped(u8::try_from(status).ok().and_then(Sig::new))
+            }
+            _ => State::Runs,
+        };
+        self.state_is(pid, state, last)
     }
 
     /// A wait of ours says that a body has stopped, or has gone on.
@@ -136,7 +141,7 @@ impl Agent {
             self.stopping.stopped_by(pid, sig);
         }
         // When its first thread has ended, /proc says only that.
-        if self.proc.stat(pid).is_ok_and(|stat| stat.state == b'Z') {
+        if kern::pending::read(pid).is_some_and(|pending| pending.state == b'Z') {
             self.state_is(pid, stopped.map_or(State::Runs, |sig| State::Stopped(Some(sig))), true);
         } else {
             self.look_at_state(pid, false);

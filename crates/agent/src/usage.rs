@@ -16,12 +16,13 @@
 //! | traced, gets a signal or is stopped | released; the call is asked about again when it is restarted |
 
 use crate::agent::Agent;
+use crate::errno::EINTR;
 use crate::stands::Why;
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
 use kern::seccomp::{Call, Notice, Reads};
 use kern::trace::{self, Stop};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use tracing::debug;
 use vocab::Pid;
 use wire::event::Usage;
@@ -44,6 +45,8 @@ pub(crate) struct Usages {
     waiting: HashMap<Pid, BTreeSet<Pid>>,
     /// Traced threads, and their processes.
     traced: HashMap<Pid, Traced>,
+    /// Processes that have kept us waiting: not again.
+    untraceable: HashSet<Pid>,
     /// Results to be changed; the first is under way.
     results: VecDeque<Result>,
     /// The stand-in that changes them.
@@ -108,6 +111,7 @@ impl Usages {
     /// Nothing is left of body `pid`. Has a body waited for it, then that is charged.
     pub(crate) fn left(&mut self, pid: Pid, by: Option<Pid>) {
         self.waiting.remove(&pid);
+        self.untraceable.remove(&pid);
         if let (Some(usage), Some(parent)) = (self.charged.remove(&pid), by) {
             self.charge(parent, pid, usage);
         }
@@ -149,12 +153,20 @@ impl Agent {
     }
 
     fn trace(&mut self, tid: Pid, process: Pid) {
+        if self.usages.untraceable.contains(&process) {
+            return;
+        }
         match trace::seize(tid) {
             Ok(()) => {
                 let until_us = monotonic_us() + PATIENCE_US;
                 self.usages.traced.insert(tid, Traced { process, until_us, over: false });
             }
-            Err(errno) => debug!(%tid, errno, "usage: not traced"),
+            Err(errno) => {
+                debug!(%tid, errno, "usage: not traced");
+                if errno == EINTR {
+                    self.usages.untraceable.insert(process);
+                }
+            }
         }
     }
 

@@ -5,11 +5,16 @@ use crate::bodies::{Changed, Life};
 use crate::checks::What;
 use crate::leases::Step;
 use kern::perf::{Record, What as Record_};
-use kern::proc::{self, Name, Stat};
+use kern::proc::{self, Name, Status};
+use std::collections::HashMap;
+use std::iter::successors;
 use tracing::{error, info, warn};
 use vocab::{Pid, Sig};
 use wire::event::{BodyEvent, Person};
 use wire::node::ToFront;
+
+/// Generations that a look at all processes tells apart.
+const DEEPEST: usize = 1000;
 
 impl Agent {
     /// Takes in all records there are.
@@ -179,20 +184,25 @@ impl Agent {
 
     /// Compares the table with /proc: after lost records.
     fn rescan(&mut self) {
-        let mut stats: Vec<Stat> =
-            self.proc.pids().unwrap_or_default().into_iter().filter_map(|pid| self.proc.stat(pid).ok()).collect();
-        stats.sort_unstable_by_key(|stat| (stat.start, stat.pid));
-        for stat in &stats {
-            if self.bodies.has(stat.pid) {
-                self.compare(stat);
-                self.rename(stat.pid, stat.name.as_bytes());
-                self.checks.add(stat.pid, What::Creds, kern::clock::monotonic_us());
+        let pids = self.proc.pids().unwrap_or_default();
+        let here: HashMap<Pid, Status> =
+            pids.into_iter().filter_map(|pid| Some((pid, self.proc.status(pid).ok()?))).collect();
+        // Parents before their children.
+        let parent = |pid: &Pid| here.get(pid).map(|status| status.ppid);
+        let mut order: Vec<(usize, Pid)> =
+            here.keys().map(|pid| (successors(Some(*pid), parent).take(DEEPEST).count(), *pid)).collect();
+        order.sort_unstable();
+        for (_, pid) in order {
+            if let (true, Some(status)) = (self.bodies.has(pid), here.get(&pid)) {
+                let Status { ppid, pgid, sid, name, .. } = status;
+                self.compare(pid, *ppid, (*pgid, *sid));
+                self.rename(pid, name.as_bytes());
+                self.checks.add(pid, What::Creds, kern::clock::monotonic_us());
             } else {
-                self.found(stat.pid);
+                self.found(pid);
             }
         }
-        let here: std::collections::HashSet<Pid> = stats.iter().map(|stat| stat.pid).collect();
-        let gone = self.bodies.iter().map(|body| body.person.pid).filter(|pid| !here.contains(pid));
+        let gone = self.bodies.iter().map(|body| body.person.pid).filter(|pid| !here.contains_key(pid));
         self.leaving.extend(gone.collect::<Vec<_>>());
     }
 
@@ -218,17 +228,14 @@ impl Agent {
 
     /// A process as /proc has it now.
     pub(crate) fn person(&self, pid: Pid) -> Option<Person> {
-        let stat = self.proc.stat(pid).ok()?;
-        let creds = self.proc.status(pid).ok()?.creds;
-        let name = stat.name.as_bytes().to_vec();
-        Some(Person { pid, ppid: stat.ppid, pgid: stat.pgid, sid: stat.sid, creds, name })
+        let Status { ppid, pgid, sid, creds, name, .. } = self.proc.status(pid).ok()?;
+        Some(Person { pid, ppid, pgid, sid, creds, name: name.as_bytes().to_vec() })
     }
 
     /// Parent, group and session of a body as /proc has them.
-    pub(crate) fn compare(&mut self, stat: &Stat) {
-        let pid = stat.pid;
-        self.apply_parent(pid, stat.ppid);
-        self.apply_group(pid, stat.pgid, stat.sid);
+    pub(crate) fn compare(&mut self, pid: Pid, ppid: Pid, (pgid, sid): (Pid, Pid)) {
+        self.apply_parent(pid, ppid);
+        self.apply_group(pid, pgid, sid);
     }
 
     pub(crate) fn apply_parent(&mut self, pid: Pid, ppid: Pid) {

@@ -5,6 +5,7 @@ use crate::front::Front;
 use crate::parents::Kept;
 use crate::persons::{kin_to_wire, to_wire, usage_to_wire};
 use kern::pidfd;
+use kern::proc::group_and_session;
 use kern::send_as::send_as;
 use space::{Effect, Event};
 use std::os::fd::AsFd;
@@ -103,7 +104,7 @@ impl Front {
     fn signal_natives(&self, pgid: Pid, sender: &Creds, info: &SigInfo) {
         let Ok(pids) = self.proc.pids() else { return };
         for pid in pids {
-            if self.ghosts.has(pid) || self.proc.stat(pid).map(|s| s.pgid) != Ok(pgid) {
+            if self.ghosts.has(pid) || group_and_session(pid).is_none_or(|(group, _)| group != pgid) {
                 continue;
             }
             if self.proc.status(pid).is_ok_and(|s| sender.may_signal(&s.creds)) {

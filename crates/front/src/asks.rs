@@ -70,9 +70,7 @@ impl Front {
     fn restricted(&self, caller: Caller, mut ask: Ask) -> Result<(Caller, Ask)> {
         if let (Ask::Run { program, .. }, 1..) = (&mut ask, caller.creds.uid.effective) {
             let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
-            let (limits, stat) =
-                (self.proc.limits(caller.pid).map_err(gone)?, self.proc.stat(caller.pid).map_err(gone)?);
-            program.restrict(&limits, stat.nice);
+            program.restrict(&self.proc.limits(caller.pid).map_err(gone)?, kern::own::nice_of(caller.pid)?);
         }
         Ok((caller, ask))
     }
@@ -123,6 +121,11 @@ impl Front {
             self.answer(asker, Answer::Each(to), true);
             return Ok(());
         }
+        // What it asks for has its number, which one program has at a time.
+        if self.space.get(caller.pid).is_some_and(|view| view.node != at) || at.is_front() && self.runs.has(caller.pid)
+        {
+            return Err(Fault::refused(format!("run a program under {}: there is one already", caller.pid)));
+        }
         let person = Person {
             pid: caller.pid,
             ppid: caller.ppid,
@@ -140,8 +143,10 @@ impl Front {
                 node.pending += 1;
             }
         }
-        if at.is_front() {
-            self.ghosts.expect(caller.pid);
+        match self.nodes.get_mut(at) {
+            None => self.ghosts.expect(caller.pid),
+            // It is no body there any more, and nobody will tell of its end.
+            Some(node) => node.bodies = node.bodies.saturating_sub(1),
         }
         let hold = self.hold_file().to_string_lossy().into_owned();
         self.answer(asker, Answer::Granted { hold, copies }, false);

@@ -233,8 +233,13 @@ impl Front {
                 }
             }
             Some(Connection::Client { pid, .. }) => {
-                self.ghosts.unexpect(pid);
                 self.runs.asker_gone(Asker::Local(token));
+                // It may have been killed before it could stand for its program.
+                let mut happened = Vec::new();
+                self.ghosts.comes_no_more(pid, &mut happened);
+                for one in happened {
+                    self.on_ghost(one);
+                }
             }
             _ => {}
         }

@@ -18,7 +18,12 @@ use wire::node::{ToFront, ToNode};
 pub(crate) struct Batch {
     batch: u64,
     steps: RangeInclusive<u64>,
+    until_us: u64,
 }
+
+/// After so many microseconds the node waits no longer for a batch to be seen, and what came behind it is not held up: a ghost may be its
+/// user's own program, which does nothing of what it is told.
+const SHOW_US: u64 = 5_000_000;
 
 impl Front {
     pub(crate) fn on_message(&mut self, node: NodeId, message: ToFront) -> Result<()> {
@@ -83,16 +88,18 @@ impl Front {
         }
         self.settle();
         self.send(number, &ToNode::EventsDone { batch });
-        self.showing.entry(number).or_default().push_back(Batch { batch, steps: before + 1..=self.space.newest() });
+        let (steps, until_us) = (before + 1..=self.space.newest(), monotonic_us() + SHOW_US);
+        self.showing.entry(number).or_default().push_back(Batch { batch, steps, until_us });
     }
 
     /// Tells nodes which of their batches can be seen by now.
     pub(crate) fn tell_shown(&mut self) {
         let mut shown = Vec::new();
-        let space = &self.space;
+        let (space, now) = (&self.space, monotonic_us());
+        let is_over = |first: &Batch| space.shown(first.steps.clone()) || first.until_us <= now;
         self.showing.retain(|node, batches| {
             let mut newest = None;
-            while let Some(first) = batches.front().filter(|first| space.shown(first.steps.clone())) {
+            while let Some(first) = batches.front().filter(|first| is_over(first)) {
                 newest = Some(first.batch);
                 batches.pop_front();
             }

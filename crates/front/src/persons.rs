@@ -1,6 +1,6 @@
 //! Processes of the front end as /proc has them, and the same nouns in the words of `space` and of `wire`.
 
-use kern::proc::Proc;
+use kern::proc::{Proc, Status};
 use space::Person;
 use vocab::{Fault, Pid, Result};
 use wire::event as w;
@@ -12,23 +12,14 @@ use wire::node as n;
 /// `Gone` when there is none.
 pub(crate) fn read(proc: &Proc, pid: Pid) -> Result<Person> {
     let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {pid}")) };
-    let stat = proc.stat(pid).map_err(gone)?;
-    let status = proc.status(pid).map_err(gone)?;
-    Ok(Person {
-        pid,
-        ppid: stat.ppid,
-        pgid: stat.pgid,
-        sid: stat.sid,
-        creds: status.creds,
-        name: stat.name.as_bytes().to_vec(),
-    })
+    let Status { ppid, pgid, sid, creds, name, .. } = proc.status(pid).map_err(gone)?;
+    Ok(Person { pid, ppid, pgid, sid, creds, name: name.as_bytes().to_vec() })
 }
 
 /// The same, `None` for one that has ended and for a thread that is no process.
 pub(crate) fn process(proc: &Proc, pid: Pid) -> Option<Person> {
-    let lives = proc.stat(pid).is_ok_and(|stat| !stat.ended());
-    let leads = proc.status(pid).is_ok_and(|status| status.tgid == pid);
-    (lives && leads).then(|| read(proc, pid).ok()).flatten()
+    let lives = proc.status(pid).is_ok_and(|status| !status.ended() && status.tgid == pid);
+    lives.then(|| read(proc, pid).ok()).flatten()
 }
 
 /// Parent, group leader and session leader of `of`, as far as they live here, are not `of`, and `wanted`; each once.

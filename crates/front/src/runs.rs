@@ -75,6 +75,11 @@ impl Runs {
         Ok(granted)
     }
 
+    /// Has `caller` asked for something that has not ended?
+    pub(crate) fn has(&self, caller: Pid) -> bool {
+        self.runs.contains_key(&caller)
+    }
+
     /// The copy `copy` of `caller` gets PID `pid`: its program, and how its node reaches the relay.
     pub(crate) fn start(&mut self, caller: Pid, copy: u32, pid: Pid) -> Option<(Program, ChannelTo)> {
         let run = self.runs.get_mut(&caller)?;

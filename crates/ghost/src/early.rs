@@ -39,7 +39,7 @@ impl Ghosts {
     /// Does the kernel say that `child` is a child of `maker`, or (`sibling`) of its parent? `maker` waits for us, so it lives.
     fn is_child(&self, maker: Pid, child: Pid, sibling: bool) -> bool {
         let Some(proc) = &self.proc else { return false };
-        let parent = |pid| kern::pidfd::parent(pid).or_else(|| proc.stat(pid).ok().map(|stat| stat.ppid));
+        let parent = |pid| proc.parent(pid).ok();
         loop {
             let wanted = if sibling { parent(maker) } else { Some(maker) };
             let found = parent(child);

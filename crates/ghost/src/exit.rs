@@ -7,6 +7,9 @@ use crate::table::{Ghost, Ghosts, Happened};
 use std::path::Path;
 use vocab::Pid;
 
+/// The kernel gives no request this number.
+const NO_REQUEST: u64 = 0;
+
 impl Ghosts {
     /// Lets a dying stand-in end.
     pub fn release(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
@@ -16,8 +19,22 @@ impl Ghosts {
         }
         ghost.step(pid, Input::Released);
         let unique = ghost.unique;
-        self.device.done(unique);
+        if unique != NO_REQUEST {
+            self.device.done(unique);
+        }
         self.forget(pid, happened);
+    }
+
+    /// `pid` was expected, and cannot come any more if it has not come: then it dies as one that has.
+    pub fn comes_no_more(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
+        if self.is_expected(pid) {
+            self.unexpect(pid);
+            let ghost = self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
+            ghost.unique = NO_REQUEST;
+            if ghost.step(pid, Input::Flushes) {
+                happened.push(Happened::Dying { pid });
+            }
+        }
     }
 
     /// A FLUSH: the request by which a process closes the hold file, also when it ends.
@@ -40,6 +57,11 @@ impl Ghosts {
         self.uniques.remove(&ghost.unique);
         ghost.step(who, Input::Flushes);
         ghost.unique = unique;
+        // A user's own program in place of `shoal run` may close the file, or execute another one, which closes it: that is its end as a
+        // stand-in, but it does not wait for ours, since others wait for whoever executes (`kern::proc::Stat`).
+        if !ghost.ending && !ghost.killed && !exiting(who) {
+            self.device.done(unique);
+        }
         if ghost.ending {
             self.device.done(unique);
             self.forget(who, happened);

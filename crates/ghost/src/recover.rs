@@ -81,6 +81,6 @@ impl Ghosts {
 
 /// Is it on its way out, or gone?
 pub(crate) fn exiting(pid: Pid) -> bool {
-    let stat = kern::proc::Proc::open("/proc").ok().and_then(|proc| proc.stat(pid).ok());
-    stat.is_none_or(|stat| stat.exiting())
+    let status = kern::proc::Proc::open("/proc").ok().and_then(|proc| proc.status(pid).ok());
+    status.is_none_or(|status| !status.memory)
 }

@@ -142,6 +142,10 @@ impl Ghosts {
         self.expected.remove(&pid);
     }
 
+    pub(crate) fn is_expected(&self, pid: Pid) -> bool {
+        self.expected.contains(&pid)
+    }
+
     /// Is there a stand-in `pid` on this machine, or one coming?
     pub fn has(&self, pid: Pid) -> bool {
         self.ghosts.contains_key(&pid)

@@ -14,6 +14,15 @@ pub fn boottime_us() -> u64 {
     now_us(libc::CLOCK_BOOTTIME)
 }
 
+/// Microseconds of processor time that a process has used, with all its threads; `None` when it is gone (clock_getcpuclockid(3)).
+pub fn processor_us(pid: vocab::Pid) -> Option<u64> {
+    let mut clock = 0;
+    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: both results are live.
+    let ret = unsafe { libc::clock_getcpuclockid(pid.0, &mut clock).max(-libc::clock_gettime(clock, &mut used)) };
+    (ret == 0).then_some(used.tv_sec as u64 * 1_000_000 + used.tv_nsec as u64 / 1000)
+}
+
 fn now_us(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a live timespec for the kernel to fill; it fails only for an unknown clock, and these two always
@@ -39,6 +48,13 @@ mod tests {
         let boot = boottime_us();
         assert!(monotonic_us() >= first && first > 0);
         assert!(boot + 1_000 >= first);
+    }
+
+    #[test]
+    fn a_process_has_used_some_time() {
+        let me = vocab::Pid(std::process::id() as i32);
+        assert!(processor_us(me).expect("I live") > 0);
+        assert_eq!(processor_us(vocab::Pid(0x3f_fff0)), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod clone;
 pub mod epoll;
 pub mod features;
 pub mod fuse;
+mod impatient;
 pub mod init;
 pub mod mount;
 pub mod netlink;

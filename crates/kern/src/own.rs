@@ -34,8 +34,13 @@ pub fn raise_files() -> Result<()> {
 
 /// The niceness, -20 to 19 (getpriority(2)).
 pub fn nice() -> Result<i32> {
+    nice_of(Pid::NONE)
+}
+
+/// That of another process.
+pub fn nice_of(pid: Pid) -> Result<i32> {
     // SAFETY: numbers only. The raw call gives 20 - nice, so that -1 is an error and nothing else.
-    let ret = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) };
+    let ret = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, pid.0) };
     checked(ret, || "read the niceness".into()).map(|n| 20 - n as i32)
 }
 

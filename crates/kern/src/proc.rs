@@ -13,7 +13,11 @@ pub struct Proc {
     dir: OwnedFd,
 }
 
-/// `/proc/PID/stat`, as far as we use it.
+/// `/proc/PID/stat`, as far as we use it. Costs half of what [`Status`] does.
+///
+/// ODDITY(stat-waits-for-exec): reading it waits while the process executes a program, from the change of its memory until its close-on-exec
+/// descriptors are closed, and an ordinary user decides how long closing takes (FLUSH of a file system of theirs, or of ours). linux 6.18:
+/// `do_task_stat`, `begin_new_exec`. So a daemon reads it of no process that may be doing that. prog: tests/prog/odd_stat_exec.c
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
     pub pid: Pid,
@@ -80,9 +84,18 @@ impl std::fmt::Debug for Name {
     }
 }
 
-/// `/proc/PID/status`, as far as we use it.
+/// `/proc/PID/status`, as far as we use it. It can always be read, other than [`Stat`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
+    pub name: Name,
+    /// As [`Stat::state`].
+    pub state: u8,
+    pub pgid: Pid,
+    pub sid: Pid,
+    /// Resident set in KiB.
+    pub rss_kb: u64,
+    /// Has it memory? One that exits lets go of it before its files are closed (linux: `do_exit`); a kernel thread has none.
+    pub memory: bool,
     /// The process of a thread.
     pub tgid: Pid,
     pub ppid: Pid,
@@ -95,6 +108,25 @@ pub struct Status {
     pub blocked: SigSet,
     pub ignored: SigSet,
     pub caught: SigSet,
+}
+
+impl Status {
+    /// As [`Stat::ended`].
+    pub fn ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X') && self.threads <= 1
+    }
+}
+
+/// Group and session of a process or thread, in the caller's numbers; `None` when it is gone. Never waits, and costs less than a look into /proc.
+pub fn group_and_session(pid: Pid) -> Option<(Pid, Pid)> {
+    // SAFETY: both take and return numbers.
+    let (pgid, sid) = unsafe { (libc::getpgid(pid.0), libc::getsid(pid.0)) };
+    (pgid >= 0 && sid >= 0).then_some((Pid(pgid), Pid(sid)))
+}
+
+/// Is the number a process's or thread's that has not been waited for?
+pub fn exists(pid: Pid) -> bool {
+    group_and_session(pid).is_some()
 }
 
 /// `/proc/meminfo`, in bytes.
@@ -134,6 +166,8 @@ impl Proc {
         parse_stat(text).ok_or(libc::EIO)
     }
 
+    /// Never waits for anybody.
+    ///
     /// # Errors
     /// As [`Proc::stat`].
     pub fn status(&self, pid: Pid) -> std::result::Result<Status, i32> {
@@ -146,6 +180,14 @@ impl Proc {
             }
             buffer.resize(buffer.len() * 4, 0);
         }
+    }
+
+    /// The parent of a process. Never waits for anybody.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn parent(&self, pid: Pid) -> std::result::Result<Pid, i32> {
+        crate::pidfd::parent(pid).map_or_else(|| self.status(pid).map(|status| status.ppid), Ok)
     }
 
     /// The arguments, each ended by a NUL; empty for a zombie or a kernel thread. At most `most` bytes.
@@ -365,6 +407,12 @@ fn parse_status(text: &[u8]) -> Option<Status> {
         let Some(colon) = line.iter().position(|b| *b == b':') else { continue };
         let value = &line[colon + 1..];
         match &line[..colon] {
+            b"Name" => status.name = name(value),
+            b"State" => status.state = *words(value).next()?.first()?,
+            b"NSpgid" => status.pgid = Pid(number(value)?),
+            b"NSsid" => status.sid = Pid(number(value)?),
+            b"VmRSS" => status.rss_kb = number(value)?,
+            b"VmSize" => status.memory = true,
             b"Tgid" => status.tgid = Pid(number(value)?),
             b"PPid" => status.ppid = Pid(number(value)?),
             b"Umask" => status.umask = u32::from_str_radix(std::str::from_utf8(value).ok()?.trim(), 8).ok()?,
@@ -393,6 +441,20 @@ fn parse_limits(text: &[u8]) -> Option<Vec<Limit>> {
     };
     let lines = text.split(|b| *b == b'\n').skip(1).filter(|line| !line.is_empty());
     lines.enumerate().map(limit).collect()
+}
+
+/// The name with its escapes undone (linux: `proc_task_name`).
+fn name(value: &[u8]) -> Name {
+    let value = value.strip_prefix(b"\t").unwrap_or(value);
+    let mut bytes = value.iter();
+    let mut text = Vec::new();
+    while let Some(byte) = bytes.next() {
+        text.push(match byte {
+            b'\\' => bytes.next().map_or(b'\\', |escaped| if *escaped == b'n' { b'\n' } else { *escaped }),
+            byte => *byte,
+        });
+    }
+    Name::new(&text)
 }
 
 fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -433,12 +495,24 @@ mod tests {
     }
 
     #[test]
+    fn names_are_told_with_escapes() {
+        let name =
+            |line: &str| parse_status(format!("Name:\t{line}\nState:\tS (sleeping)\n").as_bytes()).map(|s| s.name);
+        for (line, meant) in [("a b", "a b"), (r"a\\nb\nc", "a\\nb\nc"), (r"a\", "a\\"), ("", "")] {
+            assert_eq!(name(line), Some(Name::new(meant.as_bytes())), "{line:?}");
+        }
+    }
+
+    #[test]
     fn my_own_entries() {
         let proc = Proc::open("/proc").expect("procfs");
         let me = Pid(std::process::id() as i32);
         let status = proc.status(me).expect("I live");
         assert_eq!(status.tgid, me);
-        assert_eq!(proc.stat(me).expect("I live").ppid, status.ppid);
+        let stat = proc.stat(me).expect("I live");
+        assert_eq!((stat.ppid, stat.pgid, stat.sid, stat.name), (status.ppid, status.pgid, status.sid, status.name));
+        assert_eq!(group_and_session(me), Some((status.pgid, status.sid)));
+        assert!(status.memory && !status.ended() && matches!(status.state, b'R' | b'S'));
         assert!(!proc.stat(me).expect("I live").ended() && !proc.stat(me).expect("I live").exiting());
         assert!(proc.pids().expect("a list").contains(&me));
         assert!(proc.tasks(me).expect("mine").contains(&me));

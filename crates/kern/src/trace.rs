@@ -4,6 +4,7 @@
 //! A thread that waits in a seccomp notification can be seized and interrupted there: it goes on waiting until it is answered, and
 //! stops when the call is over or is to be restarted.
 
+use crate::impatient;
 use crate::seccomp::{program, Call};
 use crate::sys;
 use vocab::Pid;
@@ -27,12 +28,20 @@ const CALL_INFO_ENTRY: u8 = 1;
 /// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK (linux: include/linux/errno.h).
 const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
+/// Microseconds for which others may keep a process from being traced.
+const PATIENCE_US: u64 = 5_000;
+
 /// Traces thread `tid` from now on, and stops it as soon as it is not in a call any more, or can be interrupted in it.
 ///
+/// The kernel waits for another thread that executes a program, until it has read that (linux: `ptrace_attach`, cred_guard_mutex), and whose file
+/// system that is need not answer.
+///
 /// # Errors
-/// EPERM when somebody else traces it, ESRCH when it is gone.
+/// EPERM when somebody else traces it, ESRCH when it is gone, EINTR when another thread of its process executes a program and is not done soon.
 pub fn seize(tid: Pid) -> Result<(), i32> {
-    request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as u64)?;
+    let args = [u64::from(libc::PTRACE_SEIZE), tid.0 as u64, 0, libc::PTRACE_O_TRACESYSGOOD as u64];
+    // SAFETY: numbers.
+    unsafe { impatient::call(libc::SYS_ptrace, args, PATIENCE_US) }?;
     interrupt(tid)
 }
 

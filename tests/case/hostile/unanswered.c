@@ -1,5 +1,7 @@
 // An ordinary user with a file system of their own that does not answer: whoever reads the pages of its file waits for ever. In the
-// ways in which a daemon might: as siginfo (queue PID), for the lock of a process's memory (lock), and of one that polls its input (poll).
+// ways in which a daemon might: as siginfo (queue PID), for the lock of a process's memory (lock), of one that polls its input (poll), and while
+// a process executes a program, which does not go on before its files are closed (exec), or reads the program, while another thread asks what its
+// children have used (usage NODE).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +17,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/times.h>
 #include <unistd.h>
 
 #define FILE_NODE 2
@@ -43,8 +46,8 @@ static struct fuse_attr attr(uint64_t node) {
         .mode = node == FILE_NODE ? S_IFREG | 0755 : S_IFDIR | 0755 };
 }
 
-// Answers what leads to the file, and its no read of it.
-static void serve(void) {
+// Answers what leads to the file, and no read of it; that it is closed only if `closes`.
+static void serve(int closes) {
     static char in[1 << 20];
     for (;;) {
         if (read(device, in, sizeof in) <= 0) exit(0);
@@ -71,7 +74,7 @@ static void serve(void) {
             break;
         }
         case FUSE_FLUSH: case FUSE_RELEASE:
-            reply(head->unique, 0, 0);
+            if (closes) reply(head->unique, 0, 0);
         }
     }
 }
@@ -87,9 +90,18 @@ static void *change(void *no) {
     return mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? no : 0;
 }
 
+static void *execute(void *no) {
+    execl("/tmp/file", "file", NULL);
+    return no;
+}
+
 int main(int argc, char **argv) {
     char map[64], options[128];
     uid_t uid = getuid(); gid_t gid = getgid();
+    if (!strcmp(argv[1], "usage")) {
+        snprintf(options, sizeof options, "shoal run -n %s sh -c 'i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done'", argv[2]);
+        must(system(options) == 0, options);
+    }
     must(unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0, "unshare");
     put("/proc/self/setgroups", "deny");
     snprintf(map, sizeof map, "%d %d 1", uid, uid); put("/proc/self/uid_map", map);
@@ -100,7 +112,7 @@ int main(int argc, char **argv) {
     pid_t server = fork();
     if (server == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); // what waits for it goes on then, and can end
-        serve();
+        serve(strcmp(argv[1], "exec"));
     }
     close(device);
     char *page = mmap(0, 4096, PROT_READ, MAP_PRIVATE, open("/tmp/file", O_RDONLY), 0);
@@ -114,6 +126,19 @@ int main(int argc, char **argv) {
         pthread_create(&changer, 0, change, 0);
         usleep(400000);
         must(write(1, "ready\n", 6) == 6, "write");
+    }
+    if (!strcmp(argv[1], "usage")) {
+        pthread_t thread;
+        struct tms used;
+        pthread_create(&thread, 0, execute, 0);
+        usleep(300000);
+        must(write(1, "ready\n", 6) == 6, "write");
+        for (;;) { times(&used); usleep(10000); }
+    }
+    if (!strcmp(argv[1], "exec")) {
+        must(open("/tmp/file", O_RDONLY | O_CLOEXEC) >= 0 && setsid() >= 0, "setsid");
+        must(write(1, "ready\n", 6) == 6, "write");
+        execlp("sleep", "sleep", "60", NULL);
     }
     struct pollfd input = { .fd = 0, .events = POLLIN };
     if (!strcmp(argv[1], "poll")) poll(&input, 1, -1);
