@@ -155,9 +155,14 @@ impl Starts {
         before.contains(&work.pid()) || work.kin().iter().any(|pid| before.contains(pid) || self.is_starting(*pid))
     }
 
-    /// What is parked: who depends on it waits too.
+    /// What is parked, and the stand-ins that are being made for that and are not yet what they shall be: who depends on them waits too.
     pub(crate) fn parked_pids(&self) -> HashSet<Pid> {
-        self.parked.iter().map(|making| making.work.pid()).collect()
+        let unfinished = |making: &Making| match &making.phase {
+            Phase::Idle => None,
+            Phase::Cloning(make) => Some(make.person.pid),
+            Phase::Dressing { pid, .. } => Some(*pid),
+        };
+        self.parked.iter().flat_map(|making| [Some(making.work.pid()), unfinished(making)]).flatten().collect()
     }
 
     /// Is it a new stand-in that is being told what it is?
@@ -270,6 +275,18 @@ mod tests {
             assert_eq!(told(&starts.queue[0]), (12, if queued { 7 } else { 12 }, queued));
             assert_eq!(told(&making.work), (11, if made { 7 } else { 11 }, made));
             assert_eq!(making.stale, stale);
+        }
+    }
+
+    #[test]
+    fn a_leader_whose_stand_in_is_long_in_the_making_is_waited_for() {
+        let leader =
+            Make { person: person(10, 10), place: Place::Lead, ..making(Phase::Idle).makes.remove(0).expect("one") };
+        let dressing = Phase::Dressing { pid: Pid(10), left: 1, _groups: Box::default() };
+        for phase in [Phase::Cloning(leader), dressing] {
+            let starts = Starts { parked: vec![making(phase)], ..Starts::default() };
+            let waits = |pid| starts.waits(&handle(pid), &starts.parked_pids());
+            assert_eq!([10, 11, 12].map(waits), [true, true, false]);
         }
     }
 }
