@@ -450,7 +450,9 @@ mod tests {
             let all = wait_for(&mut records, |all| {
                 all.iter().any(|r| matches!(r.what, What::Exit { tid: t, .. } if t == tid))
             });
-            assert_eq!(all[0].what, What::Fork { pid: Pid(1), tid, parent: Pid(1) });
+            // The rings tell of the whole machine, so other processes may come before.
+            let made = What::Fork { pid: Pid(1), tid, parent: Pid(1) };
+            assert!(all.iter().any(|record| record.what == made));
             for _ in 0..400 {
                 Command::new("true").status().expect("true");
             }
@@ -466,12 +468,18 @@ mod tests {
         in_namespace(|_| {
             let mut records = Records::open(None, 1).expect("root may");
             let (unread, mut all) = (records.unread(), Vec::new());
-            assert!(!unread.any());
-            Command::new("true").status().expect("true");
-            assert!(unread.any() && records.drain(&mut all) >= 3 && unread.any());
-            assert_eq!(records.drain(&mut all), 0);
-            records.release();
-            assert!(!unread.any());
+            // The rings tell of the whole machine: a fork of somebody else disturbs one try, a fault all of them.
+            let mut undisturbed = || {
+                records.drain(&mut all);
+                records.release();
+                let none_before = !unread.any();
+                Command::new("true").status().expect("true");
+                assert!(unread.any() && records.drain(&mut all) >= 3 && unread.any());
+                let all_drained = records.drain(&mut all) == 0;
+                records.release();
+                none_before && all_drained && !unread.any()
+            };
+            assert!((0..200).any(|_| undisturbed()));
         });
     }
 
