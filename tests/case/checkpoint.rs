@@ -3,9 +3,9 @@
 use super::scene::same;
 use super::{End, Scene};
 use crate::lab::place::Place;
-use crate::lab::{Doing, Res};
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use crate::lab::{carry, Doing, Res};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -45,26 +45,19 @@ fn start(words: &[&str], out: &std::fs::File) -> Res<Child> {
         "for fd in /proc/self/fd/*; do fd=${fd##*/}; [ $fd -gt 2 ] && eval \"exec $fd>&-\"; done; exec \"$@\"",
         "sh",
     ];
-    let mut command = Command::new("bash");
-    command.args(closed).args(words).stdin(Stdio::null());
-    let streams = |file: &std::fs::File| file.try_clone().doing("duplicate a file").map(Stdio::from);
-    command.stdout(streams(out)?).stderr(streams(out)?).spawn().doing("start a program")
+    let mut command = with_output(Command::new("bash"), out)?;
+    command.args(closed).args(words).spawn().doing("start a program")
 }
 
 /// Returns when the process runs.
 fn restore(place: &Place, image: &Path, out: &std::fs::File) -> Res<Child> {
-    let (mut ready, told) = std::io::pipe().doing("make a pipe")?;
-    rustix::io::fcntl_setfd(&told, rustix::io::FdFlags::empty()).doing("pass a descriptor on")?;
-    let mut command = Command::new(shoal(place)?);
-    command.args(["restore", "--ready-fd", &told.as_raw_fd().to_string()]).arg(image).stdin(Stdio::null());
-    let streams = |file: &std::fs::File| file.try_clone().doing("duplicate a file").map(Stdio::from);
-    let child = command.stdout(streams(out)?).stderr(streams(out)?).spawn().doing("run shoal restore")?;
-    drop(told);
-    let mut line = String::new();
-    match ready.read_to_string(&mut line).doing("wait for shoal restore")? {
-        0 => Err("shoal restore failed".into()),
-        _ => Ok(child),
-    }
+    carry::restore(with_output(Command::new(shoal(place)?), out)?, image)
+}
+
+fn with_output(mut command: Command, out: &std::fs::File) -> Res<Command> {
+    let stream = || out.try_clone().doing("duplicate a file").map(Stdio::from);
+    command.stdin(Stdio::null()).stdout(stream()?).stderr(stream()?);
+    Ok(command)
 }
 
 /// Carried away and back again and again, it computes what it does undisturbed.
@@ -169,6 +162,7 @@ fn restore_of_bad_images(place: &Place) -> Res<End> {
         tries += 1;
     }
     must(place, &["checkpoint", &pid, "-o", &path])?;
+    same("who may read it", std::fs::metadata(&image).doing("look at the image")?.mode() & 0o777, 0o600)?;
     let in_use = run(place, &["restore", &path])?;
     same("a PID that is in use", (in_use.status.code(), told(&in_use).contains("is in use")), (Some(1), true))?;
     child.kill().doing("end the program")?;

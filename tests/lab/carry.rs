@@ -4,8 +4,8 @@
 
 use super::{Doing, Res};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
@@ -25,7 +25,9 @@ pub(crate) fn carry(args: &[String]) -> Res {
     let (output, lines_out) = std::io::pipe().doing("make a pipe")?;
     let ends: [OwnedFd; 2] = [input.into(), lines_out.into()];
     let (tell, news) = std::sync::mpsc::channel();
-    let child = start(Command::new(program).args(rest).env("PHASES", "1"), &ends)?;
+    // The command goes at once: as long as it is there, so is its end of the pipe.
+    let child = with_streams(Command::new(program), &ends)?.args(rest).env("PHASES", "1").spawn();
+    let child = child.doing("start the program")?;
     let pid = child.id();
     watch(child, &tell);
     let lines = tell.clone();
@@ -42,7 +44,7 @@ pub(crate) fn carry(args: &[String]) -> Res {
                 for _ in 0..TIMES {
                     checkpoint(shoal, pid, &image.0, "--stop")?;
                     while !matches!(news.recv().doing("wait for the end")?, News::Ended(_)) {}
-                    watch(restore(shoal, &image.0, &ends)?, &tell);
+                    watch(restore(with_streams(Command::new(shoal), &ends)?, &image.0)?, &tell);
                 }
                 lines_in.write_all(b"\n").doing("answer the program")?;
             }
@@ -77,25 +79,23 @@ impl Drop for Image {
     }
 }
 
-fn start(command: &mut Command, [input, output]: &[OwnedFd; 2]) -> Res<Child> {
+fn with_streams(mut command: Command, [input, output]: &[OwnedFd; 2]) -> Res<Command> {
     let stdin = Stdio::from(input.try_clone().doing("duplicate a pipe")?);
     let stdout = Stdio::from(output.try_clone().doing("duplicate a pipe")?);
-    command.stdin(stdin).stdout(stdout).spawn().doing("start the program")
+    command.stdin(stdin).stdout(stdout);
+    Ok(command)
 }
 
-/// Returns when the process runs.
-fn restore(shoal: &str, image: &Path, ends: &[OwnedFd; 2]) -> Res<Child> {
+/// Runs `shoal restore` with streams that `command` has already, and returns when the process runs.
+pub(crate) fn restore(mut command: Command, image: &Path) -> Res<Child> {
     let (mut ready, told) = std::io::pipe().doing("make a pipe")?;
     rustix::io::fcntl_setfd(&told, rustix::io::FdFlags::empty()).doing("pass a descriptor on")?;
-    let number = std::os::fd::AsRawFd::as_raw_fd(&told).to_string();
-    let child = start(Command::new(shoal).args(["restore", "--ready-fd", &number]).arg(image), ends)?;
+    command.args(["restore", "--ready-fd", &told.as_raw_fd().to_string()]).arg(image);
+    let mut child = command.spawn().doing("run shoal restore")?;
     drop(told);
     let mut line = String::new();
-    match std::io::Read::read_to_string(&mut ready, &mut line).doing("wait for shoal restore")? {
-        0 => Err(format!("shoal restore: {}", {
-            let mut child = child;
-            child.wait().doing("wait for shoal restore")?
-        })),
+    match ready.read_to_string(&mut line).doing("wait for shoal restore")? {
+        0 => Err(format!("shoal restore: {}", child.wait().doing("wait for shoal restore")?)),
         _ => Ok(child),
     }
 }

@@ -20,11 +20,12 @@ use crate::errno::EINTR;
 use crate::stands::Why;
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
+use kern::ptrace;
 use kern::seccomp::{Call, Notice, Reads};
 use kern::trace::{self, Stop};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use tracing::debug;
-use vocab::Pid;
+use vocab::{Pid, Sig};
 use wire::event::Usage;
 
 /// Microseconds that a wait is traced without an end of a child: it waits for another one.
@@ -188,7 +189,7 @@ impl Agent {
         };
         let (signal, waits) = match stop {
             Stop::Before | Stop::Behind { call: Call::Reads { .. }, result: None, .. } if !over => {
-                if let Err(errno) = trace::to_call(tid) {
+                if let Err(errno) = ptrace::to_call(tid) {
                     debug!(%tid, errno, "usage: killed while it was traced");
                 }
                 return true;
@@ -207,7 +208,7 @@ impl Agent {
         if waits {
             self.usages.waiting.entry(process).or_default().insert(tid);
         }
-        if let Err(errno) = trace::release(tid, signal) {
+        if let Err(errno) = ptrace::detach(tid, Sig::new(signal as u8)) {
             debug!(%tid, errno, "usage: killed while it was traced");
         }
         true
@@ -224,7 +225,7 @@ impl Agent {
                     _ => drop(self.usages.results.remove(place)),
                 }
                 self.let_reader_go(tid);
-            } else if trace::interrupt(tid).is_err() {
+            } else if ptrace::interrupt(tid).is_err() {
                 self.usages.traced.remove(&tid);
             } else if let Some(traced) = self.usages.traced.get_mut(&tid) {
                 traced.over = true;
@@ -234,7 +235,7 @@ impl Agent {
 
     fn let_reader_go(&mut self, tid: Pid) {
         if self.usages.traced.remove(&tid).is_some() {
-            if let Err(errno) = trace::release(tid, 0) {
+            if let Err(errno) = ptrace::detach(tid, None) {
                 debug!(%tid, errno, "usage: killed while it was traced");
             }
         }

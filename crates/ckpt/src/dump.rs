@@ -11,7 +11,7 @@ use kern::ptrace::Queue;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan};
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::os::fd::AsFd;
 use vocab::{Fault, Pid, Result, Sig};
 
 /// What becomes of the process when its image is written.
@@ -23,42 +23,30 @@ pub enum Then {
     Ends,
 }
 
-/// What a dump was.
-#[derive(Clone, Copy, Debug)]
-pub struct Done {
-    /// Bytes of the image.
-    pub bytes: u64,
-    /// How long the process stood still; until its end if it was killed.
-    pub frozen: Duration,
-}
-
 /// Writes an image of process `pid`, whom the caller may trace.
 ///
 /// # Errors
 /// `Refused` for what is not carried, before the process is touched. Whatever fails later, it goes on.
-pub fn dump(pid: Pid, out: impl Write, then: Then) -> Result<Done> {
+pub fn dump(pid: Pid, out: impl Write, then: Then) -> Result<()> {
     let seen = survey(pid)?;
     seen.refuse(pid)?;
     let mut out = Writer::new(out)?;
-    let begin = Instant::now();
     let frozen = freeze(pid)?;
     let signal = write(&frozen, &seen, &mut out).map_err(|fault| fault.doing(format!("dump process {pid}")))?;
-    let bytes = match then {
-        // The image must be whole before the process ends.
+    match then {
         Then::Ends => {
-            let bytes = out.end()?;
-            let handle =
-                kern::pidfd::open(pid).and_then(|fd| kern::pidfd::kill(std::os::fd::AsFd::as_fd(&fd), Sig::KILL));
+            // The image must be whole before the process ends.
+            out.end()?;
+            let handle = kern::pidfd::open(pid).and_then(|fd| kern::pidfd::kill(fd.as_fd(), Sig::KILL));
             handle.map_err(|errno| Fault::sys(errno, format!("end process {pid}")))?;
             let _ended = frozen.thaw(None);
-            bytes
+            Ok(())
         }
         Then::GoesOn => {
             frozen.thaw(signal)?;
-            out.end()?
+            out.end().map(drop)
         }
-    };
-    Ok(Done { bytes, frozen: begin.elapsed() })
+    }
 }
 
 /// Writes everything; a SIGSTOP that came meanwhile is told.

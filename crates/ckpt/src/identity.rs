@@ -7,7 +7,7 @@ use kern::others;
 use puppet::script::Outcome;
 use puppet::{Script, Slot};
 use vocab::{Fault, Pid, Result};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::IntoBytes;
 
 /// What /proc tells of a stopped process.
 pub(crate) fn read(pid: Pid) -> Result<Process> {
@@ -90,60 +90,19 @@ pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> R
     Ok(())
 }
 
-/// `struct prctl_mm_map`.
-#[repr(C)]
-#[derive(Clone, Copy, IntoBytes, Immutable)]
-struct MmMap {
-    start_code: u64,
-    end_code: u64,
-    start_data: u64,
-    end_data: u64,
-    start_brk: u64,
-    brk: u64,
-    start_stack: u64,
-    arg_start: u64,
-    arg_end: u64,
-    env_start: u64,
-    env_end: u64,
-    auxv: u64,
-    auxv_size: u32,
-    exe_fd: u32,
-}
-
 /// The addresses and the executable, once the memory is there. `exe_fd`: a descriptor of the executable in the new process.
 pub(crate) fn set_layout(script: &mut Script, process: &Process, exe_fd: i32) {
-    let Layout {
-        start_code,
-        end_code,
-        start_data,
-        end_data,
-        start_brk,
-        brk,
-        start_stack,
-        arg_start,
-        arg_end,
-        env_start,
-        env_end,
-    } = process.layout;
     let auxv = script.bytes(&process.auxv.0);
-    let map = MmMap {
-        start_code,
-        end_code,
-        start_data,
-        end_data,
-        start_brk,
-        brk,
-        start_stack,
-        arg_start,
-        arg_end,
-        env_start,
-        env_end,
-        auxv,
-        auxv_size: process.auxv.0.len() as u32,
-        exe_fd: exe_fd as u32,
-    };
-    let at = script.bytes(map.as_bytes());
-    let args = [libc::PR_SET_MM as u64, libc::PR_SET_MM_MAP as u64, at, size_of::<MmMap>() as u64, 0];
+    let at = &process.layout;
+    // struct prctl_mm_map; its last two numbers are of 32 bits.
+    let map = [
+        [at.start_code, at.end_code, at.start_data, at.end_data],
+        [at.start_brk, at.brk, at.start_stack, at.arg_start],
+        [at.arg_end, at.env_start, at.env_end, auxv],
+    ];
+    let tail = [process.auxv.0.len() as u32, exe_fd as u32];
+    let map = [map.as_bytes(), tail.as_bytes()].concat();
+    let args = [libc::PR_SET_MM as u64, libc::PR_SET_MM_MAP as u64, script.bytes(&map), map.len() as u64, 0];
     script.call("set the addresses that /proc shows", libc::SYS_prctl, &args);
 }
 

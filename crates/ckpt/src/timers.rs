@@ -96,20 +96,19 @@ pub(crate) fn timers(pid: Pid) -> Result<Vec<Timer>> {
     Ok(timers)
 }
 
-/// Asks how long each has, and how often it has gone off too late.
-pub(crate) fn ask_timers(script: &mut Script, timers: &[Timer]) -> Vec<(u64, puppet::Slot)> {
+/// Asks how long each has; where the answers will be.
+pub(crate) fn ask_timers(script: &mut Script, timers: &[Timer]) -> Vec<u64> {
     let ask = |timer: &Timer| {
         let room = script.room(size_of::<Spec>());
         script.call("read a timer", libc::SYS_timer_gettime, &[timer.id as u64, room]);
-        (room, script.call("read a timer's overrun", libc::SYS_timer_getoverrun, &[timer.id as u64]))
+        room
     };
     timers.iter().map(ask).collect()
 }
 
-pub(crate) fn fill_timers(outcome: &Outcome, asked: &[(u64, puppet::Slot)], timers: &mut [Timer]) -> Result<()> {
-    for (timer, (room, overrun)) in timers.iter_mut().zip(asked) {
+pub(crate) fn fill_timers(outcome: &Outcome, asked: &[u64], timers: &mut [Timer]) -> Result<()> {
+    for (timer, room) in timers.iter_mut().zip(asked) {
         timer.interval = outcome.value::<Spec>(*room)?.interval(NANO);
-        timer.overrun = outcome.result(*overrun) as i32;
     }
     Ok(())
 }

@@ -163,6 +163,4 @@ pub struct Timer {
     pub thread: i32,
     #[n(6)]
     pub interval: Interval,
-    #[n(7)]
-    pub overrun: i32,
 }

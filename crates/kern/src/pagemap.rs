@@ -16,16 +16,6 @@ pub struct Run {
     pub end: u64,
 }
 
-impl Run {
-    pub fn len(&self) -> usize {
-        (self.end - self.start) as usize
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.end == self.start
-    }
-}
-
 pub struct PageMap {
     pid: Pid,
     file: File,

@@ -63,7 +63,7 @@ pub enum Halt {
 }
 
 /// PTRACE_EVENT_STOP: after PTRACE_INTERRUPT (with SIGTRAP), and of group-stops (with the signal).
-const EVENT_STOP: i32 = 128;
+pub(crate) const EVENT_STOP: i32 = 128;
 
 impl Halt {
     /// From the status word of wait4(2); `None` for what no kernel makes.
@@ -256,16 +256,9 @@ pub fn robust_list(tid: Pid) -> Errno<(u64, u64)> {
     Ok((head, length))
 }
 
-/// What the last event says: for a new thread its TID.
-pub fn event_message(tid: Pid) -> Errno<u64> {
-    let mut message = 0u64;
-    request(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut message as u64)?;
-    Ok(message)
-}
-
-fn request(number: u32, tid: Pid, address: u64, data: u64) -> Errno<()> {
+pub(crate) fn request(number: u32, tid: Pid, address: u64, data: u64) -> Errno<()> {
     // SAFETY: `address` and `data` are numbers, or the address of a live variable of the type that the request fills or reads;
-    // the functions above pair them.
+    // those who call it pair them.
     sys::check(unsafe { libc::ptrace(number, tid.0, address, data) }).map(|_| ())
 }
 

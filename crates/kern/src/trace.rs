@@ -5,8 +5,8 @@
 //! stops when the call is over or is to be restarted.
 
 use crate::impatient;
+use crate::ptrace::{self, request, EVENT_STOP};
 use crate::seccomp::{program, Call};
-use crate::sys;
 use vocab::Pid;
 
 /// Where a traced thread has stopped.
@@ -20,8 +20,6 @@ pub enum Stop {
     Other { signal: i32 },
 }
 
-/// PTRACE_EVENT_STOP, of PTRACE_INTERRUPT (with SIGTRAP) and of group-stops (with the signal).
-const EVENT_STOP: i32 = 128;
 /// What PTRACE_O_TRACESYSGOOD adds to SIGTRAP for a stop at a system call.
 const AT_CALL: i32 = 0x80;
 const CALL_INFO_ENTRY: u8 = 1;
@@ -42,22 +40,7 @@ pub fn seize(tid: Pid) -> Result<(), i32> {
     let args = [u64::from(libc::PTRACE_SEIZE), tid.0 as u64, 0, libc::PTRACE_O_TRACESYSGOOD as u64];
     // SAFETY: numbers.
     unsafe { impatient::call(libc::SYS_ptrace, args, PATIENCE_US) }?;
-    interrupt(tid)
-}
-
-/// Stops a traced thread that runs.
-pub fn interrupt(tid: Pid) -> Result<(), i32> {
-    request(libc::PTRACE_INTERRUPT, tid, 0, 0)
-}
-
-/// Lets a stopped thread go on to where it enters or leaves a call.
-pub fn to_call(tid: Pid) -> Result<(), i32> {
-    request(libc::PTRACE_SYSCALL, tid, 0, 0)
-}
-
-/// Lets a stopped thread go, with `signal` delivered (0: none). If its process is stopped, so is it.
-pub fn release(tid: Pid, signal: i32) -> Result<(), i32> {
-    request(libc::PTRACE_DETACH, tid, 0, signal as u64)
+    ptrace::interrupt(tid)
 }
 
 /// What the status of wait4(2) means for a traced thread; `None` when it has ended.
@@ -75,9 +58,7 @@ pub fn stop(tid: Pid, status: i32) -> Option<Stop> {
         return Some(Stop::Before);
     }
     let compat = info(tid).is_ok_and(|(_, arch)| arch == program::ARCH_I386);
-    // SAFETY: plain numbers, for which zero is a value.
-    let mut regs: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-    request(libc::PTRACE_GETREGS, tid, 0, &raw mut regs as u64).ok()?;
+    let regs = ptrace::regs(tid).ok()?;
     let result = if compat { i64::from(regs.rax as i32) } else { regs.rax as i64 };
     let (arch, args) = match compat {
         true => (program::ARCH_I386, [regs.rbx, regs.rcx, regs.rdx, regs.rsi, regs.rdi, regs.rbp]),
@@ -94,16 +75,12 @@ fn info(tid: Pid) -> Result<(u8, u32), i32> {
     Ok((info[0] as u8, (info[0] >> 32) as u32))
 }
 
-fn request(number: u32, tid: Pid, address: u64, data: u64) -> Result<(), i32> {
-    // SAFETY: numbers, or in `data` the address of a live variable that the request fills and that is as large as it says.
-    sys::check(unsafe { libc::ptrace(number, tid.0, address, data) }).map(|_| ())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::seccomp::{install, Passes, Program, Reads};
     use std::os::fd::AsFd;
+    use vocab::Sig;
 
     /// A thread asks for its usage and waits for a child behind a gate; all of what it is given is ten seconds more.
     #[test]
@@ -144,13 +121,13 @@ mod tests {
                         std::os::unix::fs::FileExt::write_all_at(&memory.expect("root may"), &ten, at)
                             .expect("a place");
                         traced = false;
-                        release(tid, 0).expect("stopped");
+                        ptrace::detach(tid, None).expect("stopped");
                     }
                     Some(Stop::Other { signal }) => {
                         traced = false;
-                        release(tid, signal).expect("stopped");
+                        ptrace::detach(tid, Sig::new(signal as u8)).expect("stopped");
                     }
-                    Some(_) => to_call(tid).expect("stopped"),
+                    Some(_) => ptrace::to_call(tid).expect("stopped"),
                 }
             };
             assert_eq!(exit, crate::wait::Change::Ended(vocab::Exit::Code(0)));

@@ -44,11 +44,6 @@ impl<'a> Loan<'a> {
         Ok(Loan { thread, memory, saved, mask, gate, stopped_by: false })
     }
 
-    /// The registers that the thread has when it is given back.
-    pub fn saved(&self) -> &Regs {
-        &self.saved
-    }
-
     pub fn gate(&self) -> u64 {
         self.gate
     }

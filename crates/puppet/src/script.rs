@@ -61,14 +61,10 @@ impl Script {
         Script { base, data_base, end, lines: Vec::new(), what: Vec::new(), data: Vec::new() }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
-    /// Is there room for so many more calls and bytes?
-    pub fn has_room(&self, calls: usize, bytes: usize) -> bool {
-        let table = self.base + (self.lines.len() + calls + 1) as u64 * LINE;
-        table <= self.data_base && self.data_base + (self.data.len() + bytes + 16) as u64 <= self.end
+    /// Do the table, with the line that ends it, and the data fit?
+    fn fits(&self) -> bool {
+        let table = self.base + (self.lines.len() + 1) as u64 * LINE;
+        table <= self.data_base && self.data_base + self.data.len() as u64 <= self.end
     }
 
     /// Adds a call that must succeed; `what` names it when it does not.
@@ -117,7 +113,7 @@ impl Script {
 
     /// Table and data as they are written, with the addresses at which.
     pub(crate) fn image(&self) -> Result<[(u64, Vec<u8>); 2]> {
-        if !self.has_room(0, 0) {
+        if !self.fits() {
             return Err(Fault::bug(format!("a script of {} calls does not fit its arena", self.lines.len())));
         }
         let mut table = self.lines.as_bytes().to_vec();

@@ -46,10 +46,6 @@ impl Running {
         Ok(Running { tid, here: PhantomData })
     }
 
-    pub fn tid(&self) -> Pid {
-        self.tid
-    }
-
     /// Asks it to stop; [`Running::stopped`] waits for that. Asking all threads before waiting for the first saves time.
     pub fn interrupt(&self) -> Result<()> {
         ptrace::interrupt(self.tid).map_err(|errno| failed(self.tid, errno, "interrupt"))
@@ -106,14 +102,6 @@ impl Stopped {
 
     pub fn set_sigmask(&self, mask: u64) -> Result<()> {
         ptrace::set_sigmask(self.tid, mask).map_err(|errno| failed(self.tid, errno, "set the signal mask"))
-    }
-
-    /// Lets it run, still traced.
-    pub fn go_on(self) -> Result<Running> {
-        let tid = self.tid;
-        std::mem::forget(self);
-        ptrace::go_on(tid, None).map_err(|errno| failed(tid, errno, "the going on"))?;
-        Ok(Running { tid, here: PhantomData })
     }
 
     /// Gives it up, with a signal delivered. It runs on, unless its process is stopped.

@@ -3,8 +3,9 @@
 use crate::print;
 use ckpt::dump::Then;
 use clap::Args;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use vocab::{Fault, Pid, Result};
@@ -42,11 +43,14 @@ impl Checkpoint {
         let then = if self.stop { Then::Ends } else { Then::GoesOn };
         match self.output {
             Some(path) if path.as_os_str() != "-" => into_file(pid, &path, then)?,
-            _ => drop(ckpt::dump::dump(pid, BufWriter::new(std::io::stdout().lock()), then)?),
+            _ => ckpt::dump::dump(pid, BufWriter::new(std::io::stdout().lock()), then)?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
+
+/// The memory of a process is in it, so nobody else may read it.
+const PRIVATE: u32 = 0o600;
 
 /// The file has its name only when it is whole: an earlier one of that name is not lost to a failure.
 fn into_file(pid: Pid, path: &Path, then: Then) -> Result<()> {
@@ -54,13 +58,15 @@ fn into_file(pid: Pid, path: &Path, then: Then) -> Result<()> {
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let failed = |e: std::io::Error| Fault::io(&e, format!("write {}", path.display()));
-    let file = File::create(&partial).map_err(failed)?;
+    // What an earlier failure has left is in the way; a link or a file of somebody else's must not be written to.
+    let _none_left = std::fs::remove_file(&partial);
+    let file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&partial).map_err(failed)?;
     let whole = Whole { file: BufWriter::new(file), partial: &partial, path };
     let done = ckpt::dump::dump(pid, whole, then);
     if done.is_err() {
         let _nothing_to_remove = std::fs::remove_file(&partial);
     }
-    done.map(drop)
+    done
 }
 
 /// A file that gets its name when it is flushed: that is what the writer of an image does last, before the process may end.
