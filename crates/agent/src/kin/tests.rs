@@ -1,0 +1,191 @@
+//! Who is made, by whom and where, for some families.
+
+use super::*;
+
+fn person(pid: i32, ppid: i32, pgid: i32, sid: i32) -> Person {
+    let [pid, ppid, pgid, sid] = [pid, ppid, pgid, sid].map(Pid);
+    Person { pid, ppid, pgid, sid, creds: Creds::default(), name: b"x".to_vec() }
+}
+
+fn makes(plan: &Plan) -> Vec<(i32, i32, bool, Place)> {
+    plan.makes.iter().map(|m| (m.person.pid.0, m.maker.0, m.sibling, m.place)).collect()
+}
+
+fn fresh(person: &Person, kin: &[Person]) -> Plan {
+    plan(person, false, kin, &Stands::default(), &Bodies::default()).expect("a plan")
+}
+
+#[test]
+fn a_job_of_a_shell_needs_only_the_shell() {
+    let shell = person(100, 1, 100, 100);
+    let plan = fresh(&person(200, 100, 200, 100), &[shell]);
+    assert_eq!(makes(&plan), [(100, 0, true, Place::Session)]);
+    assert_eq!((plan.parent, plan.place), (Pid(100), Place::Lead));
+}
+
+#[test]
+fn a_leader_that_comes_after_its_members_is_its_parents_child_and_becomes_its_program() {
+    let kin = [person(100, 1, 100, 100), person(200, 100, 200, 100)];
+    let plan = fresh(&person(201, 100, 200, 100), &kin);
+    assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (200, 100, false, Place::Lead)]);
+    let mut stands = Stands::default();
+    kin.iter().for_each(|one| stands.add(one.clone(), Why::Kin, None, Pid(100)));
+    let plan = super::plan(&kin[1], false, &kin[..1], &stands, &Bodies::default()).expect("a plan");
+    assert_eq!((makes(&plan), plan.parent, plan.place), (vec![], Pid(200), Place::Stay));
+}
+
+#[test]
+fn a_parent_stands_below_who_takes_its_orphans() {
+    let mut stands = Stands::default();
+    stands.take_orphans(Pid(120), true);
+    let makes_of = |kin: &[Person], ppid| {
+        let plan =
+            plan(&person(200, ppid, 200, kin[1].sid.0), false, kin, &stands, &Bodies::default()).expect("a plan");
+        assert_eq!(plan.parent, Pid(ppid));
+        makes(&plan)
+    };
+    // The shell 100 has started 120, and that, through others, 150.
+    let (taker, shell) = (person(120, 100, 120, 100), person(100, 1, 100, 100));
+    let same_session = [taker.clone(), person(150, 140, 120, 100), shell.clone()];
+    let expected = [(100, 0, true, Place::Session), (120, 100, false, Place::Lead), (150, 120, false, Place::Stay)];
+    assert_eq!(makes_of(&same_session, 150), expected);
+    // 130 is a session of its own below 120, and 150 is in it.
+    let own_session = [taker.clone(), person(150, 140, 130, 130), shell.clone(), person(130, 125, 130, 130)];
+    let expected = [
+        (100, 0, true, Place::Session),
+        (120, 100, false, Place::Lead),
+        (130, 120, false, Place::Session),
+        (150, 130, false, Place::Stay),
+    ];
+    assert_eq!(makes_of(&own_session, 150), expected);
+    let leads = [taker.clone(), person(150, 140, 150, 150), shell];
+    let expected = [(100, 0, true, Place::Session), (120, 100, false, Place::Lead), (150, 120, false, Place::Session)];
+    assert_eq!(makes_of(&leads, 150), expected);
+}
+
+#[test]
+fn an_orphan_is_made_by_the_one_that_leaves_it() {
+    let mut stands = Stands::default();
+    stands.add(person(100, 1, 100, 100), Why::Kin, None, Pid::INIT);
+    stands.add(person(150, 100, 150, 100), Why::Runner, None, Pid(100));
+    let planned = |orphan: &Person, stands: &Stands| {
+        plan_orphan(orphan, Pid(150), stands, &Bodies::default())
+            .map(|makes| makes.iter().map(|m| (m.person.pid.0, m.maker.0, m.place)).collect::<Vec<_>>())
+    };
+    assert_eq!(planned(&person(200, 120, 150, 100), &stands), Ok(vec![(200, 150, Place::Stay)]));
+    assert_eq!(planned(&person(200, 120, 200, 200), &stands), Ok(vec![(200, 150, Place::Session)]));
+    stands.get_mut(Pid(150)).expect("it stands").ending = true;
+    let orphan = person(200, 120, 150, 100);
+    assert!(planned(&orphan, &stands).is_err());
+    stands.add(orphan.clone(), Why::Handle, Some(Pid(150)), Pid(150));
+    assert_eq!(planned(&orphan, &stands), Ok(vec![]), "it is made once");
+}
+
+/// Root's shell 100 stands here as kin of ann's `shoal run` 150; what a program of root's needs, ann's process must not make.
+#[test]
+fn a_users_own_stand_in_makes_that_users_processes_only() {
+    let ann = Creds { uid: vocab::Ids::all(7), gid: vocab::Ids::all(7), groups: vec![] };
+    let mut stands = Stands::default();
+    stands.add(Person { creds: ann.clone(), ..person(150, 1, 150, 100) }, Why::Runner, None, Pid::INIT);
+    let of_root = person(200, 150, 200, 100);
+    let plan = super::plan(&of_root, false, &[], &stands, &Bodies::default()).expect("a plan");
+    assert_eq!(plan.parent, STEP_PARENT);
+    assert!(plan.makes.iter().all(|make| make.maker != Pid(150)), "{plan:?}");
+    let of_ann = Person { creds: ann.clone(), ..of_root.clone() };
+    let plan = super::plan(&of_ann, false, &[], &stands, &Bodies::default()).expect("a plan");
+    assert_eq!((plan.parent, makes(&plan)), (Pid(150), vec![]));
+    let handles = [of_root.clone(), of_ann.clone()].map(|one| plan_handle(&one, &stands, &Bodies::default()));
+    assert_eq!(handles.map(|makes| makes.iter().any(|make| make.maker == Pid(150))), [false, true]);
+    // What it has made is its user's as well, and no program is put in its place.
+    stands.add(of_ann, Why::Kin, Some(Pid(150)), Pid(150));
+    assert!(stands.get(Pid(200)).is_some_and(|stand| stand.apart() && !stand.may_make(&of_root.creds)));
+    assert!(super::plan(&of_root, false, &[], &stands, &Bodies::default()).is_err());
+}
+
+#[test]
+fn a_shell_that_stands_already_is_used_again() {
+    let mut stands = Stands::default();
+    stands.add(person(100, 1, 100, 100), Why::Kin, None, Pid(1));
+    let plan = plan(&person(201, 100, 201, 100), false, &[], &stands, &Bodies::default()).expect("a plan");
+    assert_eq!((makes(&plan), plan.parent), (vec![], Pid(100)));
+}
+
+#[test]
+fn a_script_in_a_job_is_a_child_of_the_shell_so_that_its_group_is_not_orphaned() {
+    let kin = [person(100, 1, 100, 100), person(150, 100, 150, 100)];
+    let plan = fresh(&person(200, 150, 150, 100), &kin);
+    assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (150, 100, false, Place::Lead)]);
+    assert_eq!((plan.parent, plan.place), (Pid(150), Place::Stay));
+}
+
+#[test]
+fn a_pipeline_joins_the_group_of_its_leader() {
+    let kin = [person(100, 1, 100, 100), person(190, 100, 190, 100)];
+    let plan = fresh(&person(200, 100, 190, 100), &kin);
+    assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (190, 100, false, Place::Lead)]);
+    assert_eq!((plan.parent, plan.place), (Pid(100), Place::Join(Pid(190))));
+}
+
+#[test]
+fn numbers_of_dead_leaders_are_held_by_husks() {
+    let parent = person(150, 1, 140, 100);
+    let plan = fresh(&person(200, 150, 140, 100), &[parent]);
+    let order: Vec<_> = plan.makes.iter().map(|m| (m.person.pid.0, m.why)).collect();
+    assert_eq!(order, [(100, Why::Husk), (140, Why::Husk), (150, Why::Kin)]);
+    assert_eq!(plan.place, Place::Stay);
+}
+
+#[test]
+fn an_orphan_gets_a_parent_that_goes_and_a_session_leader_starts_from_init() {
+    let plan = fresh(&person(200, 1, 200, 100), &[person(100, 1, 100, 100)]);
+    assert_eq!(makes(&plan), [(100, 0, true, Place::Session), (-1, 100, true, Place::Stay)]);
+    assert_eq!(plan.parent, STEP_PARENT);
+    let own = fresh(&person(200, 100, 200, 200), &[person(100, 1, 100, 100)]);
+    assert_eq!((own.parent, own.place), (Pid(100), Place::Session));
+}
+
+#[test]
+fn a_parent_in_another_session_stands_in_its_own() {
+    let kin = [person(100, 1, 100, 100), person(300, 100, 300, 300)];
+    let plan = fresh(&person(400, 300, 400, 300), &kin);
+    assert_eq!(makes(&plan), [(300, 0, true, Place::Session)]);
+}
+
+#[test]
+fn a_child_of_a_body_of_this_node_is_refused() {
+    let mut bodies = Bodies::default();
+    bodies.add(person(100, 1, 100, 100));
+    assert!(plan(&person(200, 100, 200, 100), false, &[], &Stands::default(), &bodies).is_err());
+}
+
+#[test]
+fn a_shoal_run_of_this_node_is_refused() {
+    let mut stands = Stands::default();
+    let (shell, runner) = (person(100, 1, 100, 100), person(200, 100, 200, 100));
+    stands.add(shell.clone(), Why::Kin, None, Pid::INIT);
+    stands.add(runner.clone(), Why::Runner, None, Pid(100));
+    assert!(plan(&runner, false, &[shell], &stands, &Bodies::default()).is_err());
+}
+
+#[test]
+fn a_session_of_bodies_alone_cannot_be_joined() {
+    let mut bodies = Bodies::default();
+    bodies.add(person(2_000_000, 1, 150, 100));
+    let kin = [person(180, 1, 150, 100)];
+    let plan = plan(&person(200, 180, 150, 100), false, &kin, &Stands::default(), &bodies).expect("a plan");
+    assert_eq!(makes(&plan), [(180, 0, true, Place::Lead)]);
+    assert_eq!(plan.place, Place::Lead);
+}
+
+#[test]
+fn a_handle_is_made_with_what_it_needs() {
+    let makes = plan_handle(&person(150, 100, 140, 100), &Stands::default(), &Bodies::default());
+    let order: Vec<_> = makes.iter().map(|m| (m.person.pid.0, m.why)).collect();
+    assert_eq!(order, [(100, Why::Husk), (140, Why::Husk), (150, Why::Handle)]);
+}
+
+#[test]
+fn kin_in_a_circle_end() {
+    let kin = [person(150, 151, 150, 100), person(151, 150, 151, 100)];
+    assert!(fresh(&person(200, 150, 200, 100), &kin).makes.len() <= 4);
+}
