@@ -6,7 +6,7 @@ use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
 use kern::sock::{peer_address, peer_credentials, peer_groups, peer_identity};
 use link::crowd::Crowd;
-use link::guests::Guests;
+use link::guests::{restrict, Guests};
 use link::listener::Listener;
 use link::preamble::{Greeting, Preamble};
 use link::Plain;
@@ -161,7 +161,8 @@ impl Agent {
     }
 
     fn asked(&mut self, number: u32, mut ask: Ask) {
-        let passed = self.caller(number, &ask).and_then(|caller| self.restrict(&caller, &mut ask).map(|()| caller));
+        let passed = self.caller(number, &ask);
+        let passed = passed.and_then(|caller| restrict(&mut ask, &caller, &self.proc).map(|()| caller));
         let passed = passed.and_then(|caller| match self.uplink.up() {
             true => Ok(caller),
             false => Err(Fault::gone("the front end cannot be reached from this node").on(self.number)),
@@ -197,15 +198,6 @@ impl Agent {
                 Ok(Caller { pid: Pid::NONE, creds, ppid: Pid::NONE, pgid: Pid::NONE, sid: Pid::NONE })
             }
         }
-    }
-
-    /// Nobody but root asks for more than they might do themselves.
-    fn restrict(&self, caller: &Caller, ask: &mut Ask) -> Result<()> {
-        if let (Ask::Run { program, .. }, 1..) = (ask, caller.creds.uid.effective) {
-            let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
-            program.restrict(&self.proc.limits(caller.pid).map_err(gone)?, kern::own::nice_of(caller.pid)?);
-        }
-        Ok(())
     }
 
     fn answer_client(&mut self, number: u32, answer: &Answer) {

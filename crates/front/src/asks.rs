@@ -6,6 +6,7 @@ use crate::persons;
 use crate::runs::{Asker, Run};
 use kern::clock::monotonic_us;
 use kern::sock;
+use link::guests::restrict;
 use link::Plain;
 use space::{Event, Person};
 use std::os::fd::AsFd;
@@ -36,7 +37,7 @@ impl Front {
         loop {
             let Some(Connection::Client { link, pid }) = self.connections.get_mut(&token) else { return Ok(()) };
             let pid = *pid;
-            let ask = match link.next::<Ask>()? {
+            let mut ask = match link.next::<Ask>()? {
                 Some(ask) => ask,
                 None if link.receive()? => continue,
                 None => match link.next::<Ask>()? {
@@ -48,8 +49,9 @@ impl Front {
                 },
             };
             let asker = Asker::Local(token);
-            match self.caller(token, pid).and_then(|caller| self.restricted(caller, ask)) {
-                Ok((caller, ask)) => self.on_ask(asker, &caller, ask),
+            let caller = self.caller(token, pid);
+            match caller.and_then(|caller| restrict(&mut ask, &caller, &self.proc).map(|()| caller)) {
+                Ok(caller) => self.on_ask(asker, &caller, ask),
                 Err(fault) => self.answer(asker, Answer::Failed(fault), true),
             }
             self.settle();
@@ -64,15 +66,6 @@ impl Front {
         let Person { pid, ppid, pgid, sid, creds, .. } = persons::read(&self.proc, pid)?;
         let creds = sock::peer_identity(link.fd(), &creds)?;
         Ok(Caller { pid, creds, ppid, pgid, sid })
-    }
-
-    /// Nobody but root asks for more than they might do themselves.
-    fn restricted(&self, caller: Caller, mut ask: Ask) -> Result<(Caller, Ask)> {
-        if let (Ask::Run { program, .. }, 1..) = (&mut ask, caller.creds.uid.effective) {
-            let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
-            program.restrict(&self.proc.limits(caller.pid).map_err(gone)?, kern::own::nice_of(caller.pid)?);
-        }
-        Ok((caller, ask))
     }
 
     pub(crate) fn on_ask(&mut self, asker: Asker, caller: &Caller, ask: Ask) {

@@ -1,15 +1,30 @@
 //! The clients of a daemon's local socket, which every user of the machine may open: how many of a user's it serves, and how much of what they
 //! say, or do not read, it keeps. So one user cannot use up a daemon's descriptors and memory.
 
+use kern::proc::Proc;
 use std::collections::HashMap;
 use std::hash::Hash;
 use vocab::{Fault, Result};
+use wire::ask::Ask;
+use wire::run::Caller;
 
 /// Connections of one user, and of all: a `shoal run` has one for its whole life.
 const MOST_OF_ONE: usize = 2048;
 const MOST: usize = 8192;
 /// Bytes of one user's that are kept: questions that have not come whole, and answers that are not read.
 const MOST_BYTES: usize = 8 * wire::frame::MOST;
+
+/// Nobody but root asks for more than they might do themselves: higher limits, a better priority.
+///
+/// # Errors
+/// `Gone` when the process is.
+pub fn restrict(ask: &mut Ask, caller: &Caller, proc: &Proc) -> Result<()> {
+    if let (Ask::Run { program, .. }, 1..) = (ask, caller.creds.uid.effective) {
+        let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
+        program.restrict(&proc.limits(caller.pid).map_err(gone)?, kern::own::nice_of(caller.pid)?);
+    }
+    Ok(())
+}
 
 /// Those clients, by whatever names them. Root is counted and never refused.
 #[derive(Debug)]
