@@ -245,6 +245,13 @@ mod tests {
         assert_eq!(records[4], Record::End);
     }
 
+    /// What this version has written once is read for ever.
+    #[test]
+    fn an_image_of_version_1_is_read() {
+        let kept = include_bytes!("../tests/kept/version-1.image");
+        assert_eq!(read(kept).expect("whole"), read(&sample()).expect("whole"));
+    }
+
     #[test]
     fn cut_short_anywhere_it_is_refused() {
         let whole = sample();
