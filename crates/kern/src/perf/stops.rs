@@ -112,6 +112,7 @@ fn tracepoint(number: u64, filter: &CStr, cgroup: Option<BorrowedFd<'_>>, cpu: i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::others;
     use crate::pidfd;
     use crate::testing::in_namespace;
     use std::process::Command;
@@ -154,6 +155,8 @@ mod tests {
     #[expect(clippy::zombie_processes, reason = "it ends with its namespace")]
     fn a_full_ring_says_so() {
         in_namespace(|_| {
+            // All on one processor: the ring that was filled is the one that tells of it.
+            others::set_processors(Pid::NONE, &one_processor()).expect("one of those it has");
             let mut stops = Stops::open(None, &std::env::temp_dir()).expect("root may");
             let child = Command::new("sleep").arg("100").spawn().expect("sleep is there");
             let fd = pidfd::open(Pid(child.id() as i32)).expect("my child");
@@ -176,6 +179,15 @@ mod tests {
                 assert!(rounds < 1000, "no ring says that it was full");
             }
         });
+    }
+
+    /// The lowest of those on which this thread may run.
+    fn one_processor() -> Vec<u8> {
+        let mut set = others::processors(Pid::NONE).expect("its own");
+        let lowest = set.iter().position(|byte| *byte != 0).expect("at least one");
+        set[lowest] &= set[lowest].wrapping_neg();
+        set[lowest + 1..].fill(0);
+        set
     }
 
     fn wait_stopped(pid: u32) {
