@@ -49,6 +49,17 @@ fn start(words: &[&str], out: &std::fs::File) -> Res<Child> {
     command.args(closed).args(words).spawn().doing("start a program")
 }
 
+/// Until it has executed, it is a shell with other things open.
+fn until_it_is(pid: &str, name: &str) -> Res {
+    for _ in 0..2000 {
+        if std::fs::read_to_string(format!("/proc/{pid}/comm")).doing("read its name")?.trim_end() == name {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Err(format!("process {pid} does not become {name}"))
+}
+
 /// Returns when the process runs.
 fn restore(place: &Place, image: &Path, out: &std::fs::File) -> Res<Child> {
     carry::restore(with_output(Command::new(shoal(place)?), out)?, image)
@@ -125,8 +136,9 @@ fn checkpoint_refuses_by_name(place: &Place) -> Res<End> {
 fn checkpoint_keeps_a_stop(place: &Place) -> Res<End> {
     let (image, log) = (place.fresh("stopped.image"), place.fresh("stopped.out"));
     let out = std::fs::File::create(&log).doing("make a file")?;
-    let mut child = start(&["sleep", "0.2"], &out)?;
+    let mut child = start(&["sleep", "5"], &out)?;
     let pid = child.id().to_string();
+    until_it_is(&pid, "sleep")?;
     let state = || -> Res<String> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).doing("read its state")?;
         Ok(stat.rsplit_once(") ").map(|(_, rest)| rest[..1].to_string()).unwrap_or_default())
@@ -155,12 +167,7 @@ fn restore_of_bad_images(place: &Place) -> Res<End> {
     let mut child = start(&["sleep", "1000"], &out)?;
     let pid = child.id().to_string();
     let path = image.display().to_string();
-    // Until it has executed, it is a shell with other things open.
-    let mut tries = 0;
-    while !std::fs::read(format!("/proc/{pid}/comm")).doing("read its name")?.starts_with(b"sleep") && tries < 2000 {
-        std::thread::sleep(Duration::from_millis(5));
-        tries += 1;
-    }
+    until_it_is(&pid, "sleep")?;
     must(place, &["checkpoint", &pid, "-o", &path])?;
     same("who may read it", std::fs::metadata(&image).doing("look at the image")?.mode() & 0o777, 0o600)?;
     let in_use = run(place, &["restore", &path])?;
