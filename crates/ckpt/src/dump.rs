@@ -1,17 +1,16 @@
 //! A process into an image.
 
 use crate::freeze::{freeze, Frozen};
-use crate::survey::{survey, Survey};
+use crate::survey::{survey, Given, Survey};
 use crate::{identity, kinds, memory, sigstate, threads, timers, waits};
 use image::process::{Header, Process};
 use image::thread::Thread;
 use image::Writer;
 use kern::areas::{areas, Area};
-use kern::ptrace::Queue;
+use kern::ptrace::{queued, Queue, RawInfo};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan};
 use std::io::Write;
-use std::os::fd::AsFd;
 use vocab::{Fault, Pid, Result, Sig};
 
 /// What becomes of the process when its image is written.
@@ -28,29 +27,94 @@ pub enum Then {
 /// # Errors
 /// `Refused` for what is not carried, before the process is touched. Whatever fails later, it goes on.
 pub fn dump(pid: Pid, out: impl Write, then: Then) -> Result<()> {
-    let seen = survey(pid)?;
+    let seen = survey(pid, Given::default())?;
     seen.refuse(pid)?;
     let mut out = Writer::new(out)?;
-    let frozen = freeze(pid)?;
-    let signal = write(&frozen, &seen, &mut out).map_err(|fault| fault.doing(format!("dump process {pid}")))?;
+    let held = hold(pid, &seen, &mut out)?;
     match then {
         Then::Ends => {
             // The image must be whole before the process ends.
             out.end()?;
-            let handle = kern::pidfd::open(pid).and_then(|fd| kern::pidfd::kill(fd.as_fd(), Sig::KILL));
-            handle.map_err(|errno| Fault::sys(errno, format!("end process {pid}")))?;
-            let _ended = frozen.thaw(None);
-            Ok(())
+            held.end()
         }
         Then::GoesOn => {
-            frozen.thaw(signal)?;
+            held.go_on()?;
             out.end().map(drop)
         }
     }
 }
 
-/// Writes everything; a SIGSTOP that came meanwhile is told.
-fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Option<Sig>> {
+/// A process that stands still and of which everything has been written but the end of the image. Dropped, it runs on.
+pub struct Held {
+    frozen: Frozen,
+    /// It came while threads were lent.
+    signal: Option<Sig>,
+    /// How many signals waited when they were written: for the process, and for each thread.
+    queued: (usize, Vec<usize>),
+}
+
+/// A signal that waits for a process, or for one of its threads.
+pub struct Waiting {
+    pub thread: Option<Pid>,
+    pub info: RawInfo,
+}
+
+/// Stops the process and writes it.
+///
+/// # Errors
+/// What kept it from being stopped, asked or written; it runs on.
+pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Held> {
+    let frozen = freeze(pid)?;
+    let written = write(&frozen, seen, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
+    let (signal, queued) = written?;
+    Ok(Held { frozen, signal, queued })
+}
+
+impl Held {
+    pub fn pid(&self) -> Pid {
+        self.frozen.pid
+    }
+
+    /// Signals that have come since everything was written.
+    ///
+    /// # Errors
+    /// `Gone` when it was killed.
+    pub fn come_since(&self) -> Result<Vec<Waiting>> {
+        let (process, threads) = &self.queued;
+        let read = |tid: Pid, queue, thread, known: usize| -> Result<Vec<Waiting>> {
+            let all = queued(tid, queue);
+            let all = all.map_err(|errno| Fault::sys(errno, format!("read the signals that wait for {tid}")))?;
+            Ok(all.into_iter().skip(known).map(|info| Waiting { thread, info }).collect())
+        };
+        let mut come = read(self.pid(), Queue::Process, None, *process)?;
+        for (thread, known) in self.frozen.threads.iter().zip(threads) {
+            come.extend(read(thread.tid(), Queue::Thread, Some(thread.tid()), *known)?);
+        }
+        Ok(come)
+    }
+
+    /// It is killed: from now on the image is the process.
+    ///
+    /// # Errors
+    /// `Sys` as kill(2).
+    pub fn end(self) -> Result<()> {
+        let pid = self.pid();
+        kern::signal::send(pid, Sig::KILL).map_err(|errno| Fault::sys(errno, format!("end process {pid}")))?;
+        let _ended = self.frozen.thaw(None);
+        Ok(())
+    }
+
+    /// It goes on as if nothing had been.
+    ///
+    /// # Errors
+    /// `Gone` when it was killed.
+    pub fn go_on(self) -> Result<()> {
+        self.frozen.thaw(self.signal)
+    }
+}
+
+/// Writes everything; a SIGSTOP that came meanwhile is told, and how many signals were written ([`Held::queued`]).
+fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result<(Option<Sig>, (usize, Vec<usize>))> {
     let pid = frozen.pid;
     let areas = areas_now(pid, seen)?;
     let memory = RemoteMemory::open(pid)?;
@@ -80,7 +144,8 @@ fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result
         .iter()
         .zip(&threads)
         .try_for_each(|(thread, saved)| waits::note(pid, thread.tid(), saved, &memory))?;
-    Ok(signal)
+    let queued = (process.queue.len(), threads.iter().map(|thread| thread.queue.len()).collect());
+    Ok((signal, queued))
 }
 
 /// The mappings; the slow look at them is made again only if they are others by now.

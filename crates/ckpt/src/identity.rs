@@ -106,12 +106,13 @@ pub(crate) fn set_layout(script: &mut Script, process: &Process, exe_fd: i32) {
     script.call("set the addresses that /proc shows", libc::SYS_prctl, &args);
 }
 
-/// What the process itself sets, except for what belongs to threads.
-pub(crate) fn set(script: &mut Script, process: &Process) {
+/// What the process itself sets, except for what belongs to threads. `place`: the group and session that it is in.
+pub(crate) fn set(script: &mut Script, process: &Process, place: (Pid, Pid)) {
     // Any other group or session is that of whoever restores: the one that it was in may be gone.
+    let (group, session) = place;
     match process.pid {
-        pid if pid == process.session => drop(script.call("make a session", libc::SYS_setsid, &[])),
-        pid if pid == process.group => drop(script.call("make a group", libc::SYS_setpgid, &[0, 0])),
+        pid if pid == process.session && session.0 != pid => drop(script.call("make a session", libc::SYS_setsid, &[])),
+        pid if pid == process.group && group.0 != pid => drop(script.call("make a group", libc::SYS_setpgid, &[0, 0])),
         _ => {}
     }
     script.call("set the umask", libc::SYS_umask, &[process.umask.into()]);
@@ -130,7 +131,7 @@ pub(crate) fn set_dumpable(script: &mut Script, process: &Process) {
 /// In the end, since a low limit would be in the way of the restore. Raising a hard one needs a right, so equal ones are let be.
 pub(crate) fn set_limits(script: &mut Script, process: &Process) -> Result<()> {
     for (resource, limit) in (0u32..).zip(&process.limits) {
-        let own = others::limit(Pid::NONE, resource);
+        let own = others::limit(Pid(process.pid), resource);
         let own = own.map_err(|errno| Fault::sys(errno, format!("read limit {resource}")))?;
         if own != (limit.soft, limit.hard) {
             let at = script.bytes([limit.soft, limit.hard].as_bytes());
@@ -182,16 +183,36 @@ pub(crate) fn set_creds(script: &mut Script, creds: &Creds, now: &Creds) {
         let args = [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0];
         script.call("set no_new_privs", libc::SYS_prctl, &args);
     }
-    let with_it = |creds: &Creds| Creds { no_new_privs: true, ..creds.clone() };
-    if with_it(creds) == with_it(now) {
-        return;
-    }
     let [inheritable, permitted, effective, bounding, ambient] = creds.capabilities;
     let bits = |bits: u64| script_args(libc::PR_SET_SECUREBITS, bits);
-    script.call("keep the capabilities while the ids change", libc::SYS_prctl, &bits(KEEP));
+    let same_ids = (creds.uids, creds.gids, &creds.groups) == (now.uids, now.gids, &now.groups);
+    if !same_ids {
+        script.call("keep the capabilities while the ids change", libc::SYS_prctl, &bits(KEEP));
+    }
     for capability in (0..64).filter(|bit| now.capabilities[3] >> bit & 1 == 1 && bounding >> bit & 1 == 0) {
         script.call("drop a capability for good", libc::SYS_prctl, &script_args(libc::PR_CAPBSET_DROP, capability));
     }
+    if !same_ids {
+        set_ids(script, creds);
+    }
+    if !same_ids || creds.securebits != now.securebits {
+        script.call("set the secure bits", libc::SYS_prctl, &bits(creds.securebits.into()));
+    }
+    if !same_ids || creds.capabilities != now.capabilities {
+        let head = script.bytes([CAPABILITY_VERSION, 0].as_bytes());
+        let low_high = |shift: u32| [effective, permitted, inheritable].map(|set| (set >> shift) as u32);
+        let sets = script.bytes([low_high(0), low_high(32)].as_bytes());
+        script.call("set the capabilities", libc::SYS_capset, &[head, sets]);
+        let ambient_args = |what: i32, capability: u64| [libc::PR_CAP_AMBIENT as u64, what as u64, capability, 0, 0];
+        script.call("drop ambient capabilities", libc::SYS_prctl, &ambient_args(libc::PR_CAP_AMBIENT_CLEAR_ALL, 0));
+        for capability in (0..64).filter(|bit| ambient >> bit & 1 == 1) {
+            let args = ambient_args(libc::PR_CAP_AMBIENT_RAISE, capability);
+            script.call("raise an ambient capability", libc::SYS_prctl, &args);
+        }
+    }
+}
+
+fn set_ids(script: &mut Script, creds: &Creds) {
     let groups: Vec<u8> = creds.groups.iter().flat_map(|group| group.to_ne_bytes()).collect();
     let at = script.bytes(&groups);
     script.call("set the groups", libc::SYS_setgroups, &[creds.groups.len() as u64, at]);
@@ -202,15 +223,6 @@ pub(crate) fn set_creds(script: &mut Script, creds: &Creds, now: &Creds) {
     let [real, effective_id, saved, fs] = wide(creds.uids);
     script.call("set the user ids", libc::SYS_setresuid, &[real, effective_id, saved]);
     script.call("set the file system's user id", libc::SYS_setfsuid, &[fs]);
-    script.call("set the secure bits", libc::SYS_prctl, &bits(creds.securebits.into()));
-    let head = script.bytes([CAPABILITY_VERSION, 0].as_bytes());
-    let low_high = |shift: u32| [effective, permitted, inheritable].map(|set| (set >> shift) as u32);
-    let sets = script.bytes([low_high(0), low_high(32)].as_bytes());
-    script.call("set the capabilities", libc::SYS_capset, &[head, sets]);
-    for capability in (0..64).filter(|bit| ambient >> bit & 1 == 1) {
-        let args = [libc::PR_CAP_AMBIENT as u64, libc::PR_CAP_AMBIENT_RAISE as u64, capability, 0, 0];
-        script.call("raise an ambient capability", libc::SYS_prctl, &args);
-    }
 }
 
 fn script_args(option: i32, value: u64) -> [u64; 5] {

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bring;
 pub mod dump;
 pub mod freeze;
 mod identity;

@@ -1,6 +1,8 @@
 //! An image into a process: a child that does nothing gets the memory, the descriptors and the threads of the image, and runs on where
 //! the image has it.
 
+use crate::bring::{bring, Wanted};
+use crate::kinds::Reopened;
 use crate::{identity, kinds, memory, rebuild, sigstate, threads, timers, waits};
 use image::files::Files;
 use image::memory::Memory;
@@ -13,7 +15,7 @@ use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Running, Stopped};
 use rustix::fs::{Mode, OFlags};
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Kind, Pid, Result, Sig};
 use zerocopy::IntoBytes;
 
@@ -25,24 +27,90 @@ struct Plan {
     threads: Vec<Thread>,
 }
 
+/// An image that has been read up to its pages, with its files open: what can fail without a process has been done.
+pub struct Coming<R: Read> {
+    reader: Reader<R>,
+    plan: Plan,
+    first: Record,
+    opened: Opened,
+}
+
+/// A process that is as the image says, and stands still. Dropped, it is killed.
+pub struct Rebuilt {
+    pid: Pid,
+    /// The leader first; none when it runs.
+    threads: Vec<Stopped>,
+    stopped: Option<Sig>,
+}
+
 /// Makes the process of an image, as a child of the caller and with the PID that it had. It runs when this returns.
 ///
 /// # Errors
 /// `Wire` for a broken image; `Refused` when its PID is in use; what the caller may not do. Nothing of the child is left then.
 pub fn restore(image: impl Read) -> Result<Pid> {
-    let mut reader = Reader::new(image)?;
-    let (plan, first) = plan(&mut reader)?;
-    let pid = Pid(plan.process.pid);
-    let base = kinds::above_all(&plan.files);
-    let opened = kinds::reopen(&plan.files, base)?;
-    let mapped = open_mapped(&plan.memory, base)?;
-    let exe = open_at(&plan.process.exe.0, OFlags::RDONLY, base)?;
-    let cwd = open_at(&plan.process.cwd.0, OFlags::PATH, base)?;
-    let child = Child::born(pid)?;
-    let done = build(&child, &plan, &mut reader, first, &Opened { files: opened, mapped, exe, cwd });
-    done.map_err(|fault| fault.doing(format!("restore process {pid}")))?;
+    let coming = Coming::read(image)?;
+    let child = Child::born(coming.pid())?;
+    let pid = child.pid;
+    coming.rebuild(pid)?.go()?;
     child.lives();
     Ok(pid)
+}
+
+impl<R: Read> Coming<R> {
+    /// # Errors
+    /// `Wire` for a broken image; what cannot be opened again.
+    pub fn read(image: R) -> Result<Coming<R>> {
+        let mut reader = Reader::new(image)?;
+        let (plan, first) = plan(&mut reader)?;
+        let base = kinds::above_all(&plan.files);
+        let files = kinds::reopen(&plan.files, base)?;
+        let mapped = open_mapped(&plan.memory, base)?;
+        let exe = open_at(&plan.process.exe.0, OFlags::RDONLY, base)?;
+        let cwd = open_at(&plan.process.cwd.0, OFlags::PATH, base)?;
+        Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, base } })
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid(self.plan.process.pid)
+    }
+
+    /// Makes process `pid`, which has one thread and all capabilities, what the image says. Its descriptors 0 to 2 are the standard streams
+    /// where those of the image led out of the process; everything else that it has goes.
+    ///
+    /// # Errors
+    /// `Wire` for a broken image; what it may not do. It is killed then.
+    pub fn rebuild(mut self, pid: Pid) -> Result<Rebuilt> {
+        let leader = Running::seize(pid, true, true)?;
+        leader.interrupt()?;
+        let leader = leader.stopped()?;
+        let mut others = Vec::new();
+        let done = build(&leader, &mut others, &self.plan, &mut self.reader, self.first, &self.opened);
+        let threads = std::iter::once(leader).chain(others).collect();
+        let rebuilt = Rebuilt { pid, threads, stopped: Sig::new(self.plan.process.stopped) };
+        done.map_err(|fault| fault.doing(format!("restore process {pid}")))?;
+        Ok(rebuilt)
+    }
+}
+
+impl Rebuilt {
+    /// It runs.
+    ///
+    /// # Errors
+    /// `Gone` when it was killed.
+    pub fn go(mut self) -> Result<()> {
+        let mut threads = std::mem::take(&mut self.threads).into_iter();
+        let leader = threads.next();
+        threads.try_for_each(|thread| thread.release(None))?;
+        leader.map_or(Ok(()), |leader| leader.release(self.stopped.map(|_| Sig::STOP)))
+    }
+}
+
+impl Drop for Rebuilt {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            let _gone_already = kern::signal::send(self.pid, Sig::KILL);
+        }
+    }
 }
 
 /// A child that is killed unless it is said to live.
@@ -69,7 +137,7 @@ impl Drop for Child {
     fn drop(&mut self) {
         if !self.lives {
             let handle = kern::pidfd::open(self.pid);
-            let _gone_already = handle.and_then(|fd| kern::pidfd::kill(std::os::fd::AsFd::as_fd(&fd), Sig::KILL));
+            let _gone_already = handle.and_then(|fd| kern::pidfd::kill(fd.as_fd(), Sig::KILL));
             while matches!(ptrace::wait(self.pid), Ok(halt) if !matches!(halt, ptrace::Halt::Ended(_))) {
                 let _dying = ptrace::detach(self.pid, None);
             }
@@ -79,11 +147,37 @@ impl Drop for Child {
 
 /// Files that the child inherits, all with numbers above those of the image.
 struct Opened {
-    files: Vec<OwnedFd>,
+    files: Vec<Reopened>,
     /// For each area its file.
     mapped: Vec<Option<OwnedFd>>,
     exe: OwnedFd,
     cwd: OwnedFd,
+    /// Above all numbers of the image.
+    base: i32,
+}
+
+/// The same in the new process: their numbers there.
+struct Brought {
+    files: Vec<i32>,
+    mapped: Vec<Option<i32>>,
+    exe: i32,
+    cwd: i32,
+}
+
+impl Opened {
+    fn bring(&self, loan: &mut Loan<'_>, arena: Arena, pid: Pid) -> Result<Brought> {
+        let mut wanted: Vec<Wanted<'_>> = self.files.iter().map(Reopened::wanted).collect();
+        wanted.extend([&self.exe, &self.cwd].map(|fd| Wanted::Ours(fd.as_fd())));
+        wanted.extend(self.mapped.iter().flatten().map(|fd| Wanted::Ours(fd.as_fd())));
+        let mut numbers = bring(loan, arena, pid, &wanted, self.base)?.into_iter();
+        let mut next = || numbers.next().ok_or_else(|| Fault::bug("fewer descriptors than were brought"));
+        Ok(Brought {
+            files: self.files.iter().map(|_| next()).collect::<Result<_>>()?,
+            exe: next()?,
+            cwd: next()?,
+            mapped: self.mapped.iter().map(|fd| fd.as_ref().map(|_| next()).transpose()).collect::<Result<_>>()?,
+        })
+    }
 }
 
 /// Reads up to the first record of pages, or the end.
@@ -143,19 +237,24 @@ fn open_mapped(memory: &Memory, base: i32) -> Result<Vec<Option<OwnedFd>>> {
     memory.areas.iter().map(open).collect()
 }
 
-fn build(child: &Child, plan: &Plan, reader: &mut Reader<impl Read>, first: Record, opened: &Opened) -> Result<()> {
-    let pid = child.pid;
-    let leader = Running::seize(pid, true, true)?;
-    leader.interrupt()?;
-    let leader = leader.stopped()?;
+fn build(
+    leader: &Stopped,
+    others: &mut Vec<Stopped>,
+    plan: &Plan,
+    reader: &mut Reader<impl Read>,
+    first: Record,
+    opened: &Opened,
+) -> Result<()> {
+    let pid = leader.tid();
     let remote = RemoteMemory::open(pid)?;
     let now = identity::creds(pid, pid)?;
-    let (mut loan, arena) = rebuild::clear(&leader, &remote, &plan.memory, pid)?;
-    let files: Vec<Option<i32>> = opened.mapped.iter().map(|fd| fd.as_ref().map(AsRawFd::as_raw_fd)).collect();
-    rebuild::map(&mut loan, arena, &plan.memory.areas, &files)?;
+    let (mut loan, arena) = rebuild::clear(leader, &remote, &plan.memory, pid)?;
+    let brought = opened.bring(&mut loan, arena, pid)?;
+    rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped)?;
     fill(&remote, plan, reader, first)?;
-    take_up(&mut loan, arena, plan, opened)?;
-    let others = make_threads(&mut loan, arena, plan)?;
+    take_up(&mut loan, arena, plan, &brought)?;
+    make_threads(&mut loan, arena, plan, others)?;
+    let others = &*others;
     let gate = loan.gate();
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
         let mut loan = Loan::take_at(thread, &remote, gate)?;
@@ -171,16 +270,14 @@ fn build(child: &Child, plan: &Plan, reader: &mut Reader<impl Read>, first: Reco
     }
     loan.unmap_arena(arena)?;
     identity::set_oom_score(pid, &plan.process)?;
-    let all: Vec<&Stopped> = std::iter::once(&leader).chain(&others).collect();
+    let all: Vec<&Stopped> = std::iter::once(leader).chain(others).collect();
     for ((thread, saved), regs) in all.iter().zip(&plan.threads).zip(&regs) {
         finish(thread, saved, regs)?;
     }
     for (thread, saved) in all.iter().zip(&plan.threads) {
         waits::note(pid, thread.tid(), saved, &remote)?;
     }
-    let stopped = Sig::new(plan.process.stopped);
-    others.into_iter().try_for_each(|thread| thread.release(None))?;
-    leader.release(stopped.map(|_| Sig::STOP))
+    Ok(())
 }
 
 fn fill(remote: &RemoteMemory, plan: &Plan, reader: &mut Reader<impl Read>, first: Record) -> Result<()> {
@@ -197,15 +294,17 @@ fn fill(remote: &RemoteMemory, plan: &Plan, reader: &mut Reader<impl Read>, firs
 }
 
 /// What all threads share and what must be there before they are.
-fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, opened: &Opened) -> Result<()> {
+fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought) -> Result<()> {
+    let pid = plan.process.pid;
+    let place = kern::proc::group_and_session(Pid(pid)).ok_or_else(|| Fault::gone(format!("process {pid}")))?;
     let mut script = arena.script();
-    script.call("go to the working directory", libc::SYS_fchdir, &[opened.cwd.as_raw_fd() as u64]);
-    identity::set_layout(&mut script, &plan.process, opened.exe.as_raw_fd());
-    identity::set(&mut script, &plan.process);
+    script.call("go to the working directory", libc::SYS_fchdir, &[brought.cwd as u64]);
+    identity::set_layout(&mut script, &plan.process, brought.exe);
+    identity::set(&mut script, &plan.process, place);
     sigstate::set_actions(&mut script, &plan.process.actions);
     loan.run(arena, script)?;
     let mut script = arena.script();
-    kinds::install(&mut script, &plan.files, &opened.files)?;
+    kinds::install(&mut script, &plan.files, &brought.files)?;
     loan.run(arena, script)?;
     Ok(())
 }
@@ -222,8 +321,7 @@ fn clone_args(set_tid: u64) -> [u64; 10] {
 }
 
 /// The threads besides the leader, each before its first instruction.
-fn make_threads(loan: &mut Loan<'_>, arena: Arena, plan: &Plan) -> Result<Vec<Stopped>> {
-    let mut made = Vec::new();
+fn make_threads(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, made: &mut Vec<Stopped>) -> Result<()> {
     for saved in &plan.threads[1..] {
         let mut script = arena.script();
         let tid = script.bytes(&saved.tid.to_ne_bytes());
@@ -233,7 +331,7 @@ fn make_threads(loan: &mut Loan<'_>, arena: Arena, plan: &Plan) -> Result<Vec<St
         loan.run(arena, script)?;
         made.push(Stopped::newborn(Pid(saved.tid))?);
     }
-    Ok(made)
+    Ok(())
 }
 
 /// The last script of the leader: clocks, waiting signals, and what takes its rights away.

@@ -24,11 +24,18 @@ pub(crate) struct Waiting {
     pub(crate) switches: u64,
 }
 
+/// What a process that is to be made from an image will have already.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given {
+    /// So many seccomp filters, which are those that the process has.
+    pub filters: u64,
+}
+
 /// Looks at the process; fails only if it is not there or not the caller's to look at.
-pub fn survey(pid: Pid) -> Result<Survey> {
+pub fn survey(pid: Pid, given: Given) -> Result<Survey> {
     let mut obstacles = Vec::new();
     let status = Fields::read(format!("/proc/{pid}/status"))?;
-    look_at_status(&status, &mut obstacles)?;
+    look_at_status(&status, given, &mut obstacles)?;
     let areas = areas(pid, true)?;
     areas.iter().for_each(|area| look_at_area(area, &mut obstacles));
     for descriptor in kinds::survey(pid)? {
@@ -48,11 +55,12 @@ pub fn survey(pid: Pid) -> Result<Survey> {
     Ok(Survey { areas, waiting, obstacles })
 }
 
-fn look_at_status(status: &Fields, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {
     if status.number("TracerPid", 10)? != 0 {
         obstacles.push(format!("it is traced by process {}", status.text("TracerPid")?));
     }
-    if status.number("Seccomp", 10)? != 0 {
+    // Since Linux 5.9.
+    if status.number("Seccomp", 10)? != 0 && status.number("Seccomp_filters", 10).ok() != Some(given.filters) {
         obstacles.push("a seccomp filter is not carried".into());
     }
     let trap = 1 << (libc::SIGTRAP - 1);

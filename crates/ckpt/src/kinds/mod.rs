@@ -9,13 +9,14 @@ mod signalfd;
 mod standard;
 mod timerfd;
 
+use crate::bring::Wanted;
 use crate::obstacle::Obstacle;
 use crate::proc;
 use image::files::{Descriptor, Files, Kind, OpenFile};
 use kern::others;
 use puppet::Script;
 use std::cmp::Ordering;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use vocab::{Fault, Pid, Result};
 
 /// A descriptor as /proc shows it.
@@ -148,8 +149,24 @@ fn open_file(seen: &Seen, all: &All) -> Result<OpenFile> {
     }
 }
 
-/// Opens all files again, in the process that restores, with numbers from `base` on: the child inherits them.
-pub(crate) fn reopen(files: &Files, base: i32) -> Result<Vec<OwnedFd>> {
+/// A file of the image as the process that restores has it.
+pub(crate) enum Reopened {
+    Ours(OwnedFd),
+    /// What the new process has under this number (0 to 2) from the beginning.
+    Stream(u8),
+}
+
+impl Reopened {
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
+        match self {
+            Reopened::Ours(fd) => Wanted::Ours(fd.as_fd()),
+            Reopened::Stream(number) => Wanted::Own((*number).into()),
+        }
+    }
+}
+
+/// Opens all files again, in the process that restores, with numbers from `base` on.
+pub(crate) fn reopen(files: &Files, base: i32) -> Result<Vec<Reopened>> {
     let pipes = pipe::reopen(&files.pipes)?;
     let mut opened = Vec::new();
     for (index, file) in files.files.iter().enumerate() {
@@ -160,10 +177,14 @@ pub(crate) fn reopen(files: &Files, base: i32) -> Result<Vec<OwnedFd>> {
             Kind::Epoll { .. } => epoll::reopen(),
             Kind::TimerFd { clock, .. } => timerfd::reopen(*clock, file.flags),
             Kind::SignalFd { mask } => signalfd::reopen(*mask, file.flags),
-            Kind::Standard { stream } => standard::reopen(*stream),
+            Kind::Standard { stream: stream @ 0..3 } => {
+                opened.push(Reopened::Stream(*stream));
+                continue;
+            }
+            Kind::Standard { stream } => Err(Fault::wire(format!("standard stream {stream}"))),
         };
         let fd = fd.map_err(|fault| fault.doing(format!("open file {index} of the image")))?;
-        opened.push(above(fd, base)?);
+        opened.push(Reopened::Ours(above(fd, base)?));
     }
     Ok(opened)
 }
@@ -181,8 +202,9 @@ pub(crate) fn above_all(files: &Files) -> i32 {
     files.descriptors.iter().map(|descriptor| descriptor.number).max().unwrap_or(2).max(2) + 1
 }
 
-/// In the new process: its descriptors are put under their numbers, all others are closed, and what needs numbers is set up.
-pub(crate) fn install(script: &mut Script, files: &Files, opened: &[OwnedFd]) -> Result<()> {
+/// In the new process: its descriptors are put under their numbers, all others are closed, and what needs numbers is set up. `opened`: the
+/// numbers of the image's files there, all above those of its descriptors.
+pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32]) -> Result<()> {
     let mut next = 0;
     for descriptor in &files.descriptors {
         close_range(script, next, descriptor.number - 1);
@@ -190,7 +212,7 @@ pub(crate) fn install(script: &mut Script, files: &Files, opened: &[OwnedFd]) ->
         let from = opened.get(descriptor.file as usize);
         let from = from.ok_or_else(|| Fault::wire("a descriptor of a file that the image does not have"))?;
         let flags = if descriptor.close_on_exec { libc::O_CLOEXEC } else { 0 };
-        let args = [from.as_raw_fd() as u64, descriptor.number as u64, flags as u64];
+        let args = [*from as u64, descriptor.number as u64, flags as u64];
         script.call(format!("put descriptor {} in place", descriptor.number), libc::SYS_dup3, &args);
     }
     close_range(script, next, i32::MAX);

@@ -4,8 +4,7 @@ use super::{All, Seen, Verdict};
 use image::files::Kind;
 use kern::others;
 use std::cmp::Ordering;
-use std::os::fd::OwnedFd;
-use vocab::{Fault, Result};
+use vocab::Result;
 
 /// Descriptors 0, 1 and 2, and duplicates of them.
 pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
@@ -25,15 +24,4 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
 fn leads_out(seen: &Seen) -> bool {
     let begins = |with: &[u8]| seen.link.starts_with(with);
     begins(b"pipe:[") || begins(b"socket:[") || begins(b"/dev/pts/") || begins(b"/dev/tty") || begins(b"/dev/console")
-}
-
-/// The stream of whoever restores.
-pub(super) fn reopen(stream: u8) -> Result<OwnedFd> {
-    let duplicate = match stream {
-        0 => rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3),
-        1 => rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3),
-        2 => rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 3),
-        other => return Err(Fault::wire(format!("standard stream {other}"))),
-    };
-    duplicate.map_err(|e| Fault::sys(e.raw_os_error(), format!("duplicate standard stream {stream}")))
 }

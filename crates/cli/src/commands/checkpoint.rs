@@ -36,7 +36,7 @@ impl Checkpoint {
         }
         let pid = Pid(self.pid);
         if self.dry_run {
-            let obstacles = ckpt::survey::survey(pid)?.obstacles;
+            let obstacles = ckpt::survey::survey(pid, Default::default())?.obstacles;
             obstacles.iter().try_for_each(|obstacle| print::out(&format!("{obstacle}\n")))?;
             return Ok(ExitCode::from(u8::from(!obstacles.is_empty())));
         }
