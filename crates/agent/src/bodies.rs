@@ -25,6 +25,19 @@ pub(crate) struct Body {
     pub(crate) life: Life,
     /// It takes the orphans among its descendants.
     takes_orphans: bool,
+    ids: Ids,
+    /// Does it live in a PID namespace that was made on this node? `None`: nobody has looked. It is so for life.
+    apart: Option<bool>,
+}
+
+/// May its user and groups be others than the table has?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ids {
+    Known,
+    /// It has executed a program, which may have changed them by then, since somebody looked.
+    Executed,
+    /// It has made a call that changes them, at some time after the gate: it is never known when that has been seen.
+    Changes,
 }
 
 /// The table of bodies.
@@ -63,15 +76,39 @@ impl Bodies {
         self.children.entry(person.ppid).or_default().insert(person.pid);
         self.enter_place(person.pgid);
         self.enter_place(person.sid);
-        self.table.insert(person.pid, Body { person, life: Life::Live, takes_orphans: false });
+        let (life, ids) = (Life::Live, Ids::Executed);
+        self.table.insert(person.pid, Body { person, life, takes_orphans: false, ids, apart: None });
     }
 
     /// A fork: the child is what `forker` is. `None` when the forker is no body.
     pub(crate) fn forked(&mut self, forker: Pid, child: Pid) -> Option<()> {
-        let parent = &self.table.get(&forker)?.person;
-        let person = Person { pid: child, ppid: forker, ..parent.clone() };
+        let parent = self.table.get(&forker)?;
+        let (person, ids) = (Person { pid: child, ppid: forker, ..parent.person.clone() }, parent.ids);
         self.add(person);
+        self.set_ids(child, ids);
         Some(())
+    }
+
+    pub(crate) fn ids(&self, pid: Pid) -> Ids {
+        self.table.get(&pid).map_or(Ids::Changes, |body| body.ids)
+    }
+
+    /// What is now so. Whoever [`Ids::Changes`] does so for life.
+    pub(crate) fn set_ids(&mut self, pid: Pid, ids: Ids) {
+        if let Some(body) = self.table.get_mut(&pid).filter(|body| body.ids != Ids::Changes) {
+            body.ids = ids;
+        }
+    }
+
+    /// Does it live in a PID namespace of its own, as far as anybody has looked?
+    pub(crate) fn apart(&self, pid: Pid) -> Option<bool> {
+        self.table.get(&pid)?.apart
+    }
+
+    pub(crate) fn set_apart(&mut self, pid: Pid, apart: bool) {
+        if let Some(body) = self.table.get_mut(&pid) {
+            body.apart = Some(apart);
+        }
     }
 
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Body> {
@@ -199,6 +236,21 @@ mod tests {
             creds: Creds::default(),
             name: b"x".to_vec(),
         }
+    }
+
+    #[test]
+    fn who_changes_ids_once_may_do_so_ever_after_and_so_may_its_children() {
+        let mut bodies = Bodies::default();
+        bodies.add(person(10, 2));
+        assert_eq!((bodies.ids(Pid(10)), bodies.ids(Pid(99))), (Ids::Executed, Ids::Changes));
+        bodies.set_ids(Pid(10), Ids::Known);
+        bodies.forked(Pid(10), Pid(11)).expect("10 is there");
+        assert_eq!(bodies.ids(Pid(11)), Ids::Known);
+        for ids in [Ids::Changes, Ids::Executed, Ids::Known] {
+            bodies.set_ids(Pid(10), ids);
+        }
+        bodies.forked(Pid(10), Pid(12)).expect("10 is there");
+        assert_eq!([10, 11, 12].map(|pid| bodies.ids(Pid(pid))), [Ids::Changes, Ids::Known, Ids::Changes]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Answering the gate (DESIGN 4.4): calls that concern this node alone go on, the others are asked of the front end.
 
 use crate::agent::Agent;
+use crate::bodies::Ids;
 use crate::checks::What;
 use crate::errno::{EINVAL, ESRCH};
 use kern::clock::monotonic_us;
@@ -67,9 +68,9 @@ impl Agent {
             Call::Queue { pid, sig } => self.queue(notice, caller, pid, sig),
             Call::ThreadKill { tgid, tid, sig } => self.thread_kill(notice, caller, tgid, tid, sig),
             Call::ThreadQueue { tgid, tid, sig } => self.thread_kill(notice, caller, Some(tgid), tid, sig),
-            Call::PidfdOpen { pid, .. } => self.when_it_stands(notice, pid),
+            Call::PidfdOpen { pid, .. } => self.when_it_stands(notice, caller, pid),
             Call::SetPgid { pid: 0, .. } => self.changes(notice, &[caller], What::Group),
-            Call::SetPgid { pid, .. } if Pid(pid) != caller && self.numbers_apart(notice.tid) => {
+            Call::SetPgid { pid, .. } if Pid(pid) != caller && self.numbers_apart(caller, notice.tid) => {
                 let mut whom = self.proc.children(caller).unwrap_or_default();
                 whom.push(caller);
                 self.changes(notice, &whom, What::Group);
@@ -120,17 +121,30 @@ impl Agent {
     fn changes(&mut self, notice: &Notice, whom: &[Pid], what: What) {
         self.showing.order.set_shown(false);
         if self.gate.proceed(notice.id) {
-            for pid in whom.iter().filter(|pid| self.bodies.has(**pid)) {
+            for pid in whom {
+                if !self.bodies.has(*pid) {
+                    continue;
+                }
                 self.checks.add(*pid, what, monotonic_us());
+                if what == What::Creds {
+                    self.bodies.set_ids(*pid, Ids::Changes);
+                }
             }
         }
     }
 
-    /// Does it live in a PID namespace that was made on this node (a container, unshare(1))? The numbers that it gives are of that one: its
-    /// kernel knows them all, and nobody else knows any.
-    fn numbers_apart(&self, tid: Pid) -> bool {
+    /// Does `caller`, of which `tid` is a thread, live in a PID namespace that was made on this node (a container, unshare(1))? The numbers that
+    /// it gives are of that one: its kernel knows them all, and nobody else knows any.
+    fn numbers_apart(&mut self, caller: Pid, tid: Pid) -> bool {
+        if let Some(apart) = self.bodies.apart(caller) {
+            return apart;
+        }
         let namespace = |tid: Pid| kern::stat::known(Path::new(&format!("/proc/{tid}/ns/pid"))).map(|found| found.ino);
-        namespace(tid) != namespace(Pid::INIT)
+        let (own, ours) = (namespace(tid), namespace(Pid::INIT));
+        if own.is_some() && ours.is_some() {
+            self.bodies.set_apart(caller, own != ours);
+        }
+        own != ours
     }
 
     fn kill(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32) {
@@ -138,7 +152,7 @@ impl Agent {
             pid if pid > 0 && self.is_here(pid) && (sig == 0 || !self.only_stands(Pid(pid))) => {
                 return self.proceed(notice);
             }
-            _ if self.numbers_apart(notice.tid) => return self.proceed(notice),
+            _ if self.numbers_apart(caller, notice.tid) => return self.proceed(notice),
             pid if pid > 0 => KillTarget::Process(Pid(pid)),
             -1 => KillTarget::All,
             0 => match group_and_session(notice.tid) {
@@ -153,7 +167,7 @@ impl Agent {
 
     fn thread_kill(&mut self, notice: &Notice, caller: Pid, tgid: Option<i32>, tid: i32, sig: i32) {
         let pid = tgid.unwrap_or(tid);
-        if pid <= 0 || tid <= 0 || self.is_here(pid) || self.numbers_apart(notice.tid) {
+        if pid <= 0 || tid <= 0 || self.is_here(pid) || self.numbers_apart(caller, notice.tid) {
             self.gate.proceed(notice.id);
             return;
         }
@@ -209,16 +223,16 @@ impl Agent {
     fn queue(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32) {
         match Pid(pid) {
             // There is one on each machine.
-            Pid::INIT if !self.numbers_apart(notice.tid) => {
+            Pid::INIT if !self.numbers_apart(caller, notice.tid) => {
                 self.ask_kill(notice, caller, KillTarget::Process(Pid::INIT), sig)
             }
-            _ => self.when_it_stands(notice, pid),
+            _ => self.when_it_stands(notice, caller, pid),
         }
     }
 
     /// The call goes on as soon as `pid` is or stands on this node.
-    fn when_it_stands(&mut self, notice: &Notice, pid: i32) {
-        if pid <= 0 || self.is_here(pid) || !self.uplink.up() || self.numbers_apart(notice.tid) {
+    fn when_it_stands(&mut self, notice: &Notice, caller: Pid, pid: i32) {
+        if pid <= 0 || self.is_here(pid) || !self.uplink.up() || self.numbers_apart(caller, notice.tid) {
             self.gate.proceed(notice.id);
             return;
         }

@@ -1,7 +1,7 @@
 //! The ends of bodies, and what is told to the front end when: at the last moment, so that short lives cancel out.
 
 use crate::agent::{Agent, Token};
-use crate::bodies::Life;
+use crate::bodies::{Ids, Life};
 use crate::checks::What;
 use crate::errno::ESRCH;
 use kern::clock::monotonic_us;
@@ -51,7 +51,10 @@ impl Agent {
         self.watch();
         // Also where no change is looked for any more: on a busy machine a call may take longer from the gate to its end.
         self.look(pid, What::Group);
-        self.look(pid, What::Creds);
+        if self.bodies.ids(pid) != Ids::Known {
+            self.look(pid, What::Creds);
+            self.bodies.set_ids(pid, Ids::Known);
+        }
         if self.checks.of(pid).contains(&What::State) {
             self.look(pid, What::State);
         }

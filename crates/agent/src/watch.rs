@@ -1,7 +1,7 @@
 //! From task records to the table of bodies and the events (DESIGN 4.2). The records are the speed, /proc is the truth.
 
 use crate::agent::Agent;
-use crate::bodies::{Changed, Life};
+use crate::bodies::{Changed, Ids, Life};
 use crate::checks::What;
 use crate::leases::Step;
 use kern::perf::{Record, What as Record_};
@@ -163,7 +163,9 @@ impl Agent {
             if self.bodies.get(pid).is_some_and(|body| body.life == Life::Leaving) {
                 self.bodies.set_life(pid, Life::Live);
             }
+            self.bodies.set_ids(pid, Ids::Executed);
             if self.is_setuid(pid) {
+                self.bodies.set_ids(pid, Ids::Changes);
                 self.checks.add(pid, What::Creds, kern::clock::monotonic_us());
             }
         }
@@ -197,6 +199,7 @@ impl Agent {
                 let Status { ppid, pgid, sid, name, .. } = status;
                 self.compare(pid, *ppid, (*pgid, *sid));
                 self.rename(pid, name.as_bytes());
+                self.bodies.set_ids(pid, Ids::Executed);
                 self.checks.add(pid, What::Creds, kern::clock::monotonic_us());
             } else {
                 self.found(pid);

@@ -159,6 +159,8 @@ impl Front {
             for one in &ready {
                 if one.token == SIGNALS && self.signals.take()?.is_some() {
                     info!("front end ends");
+                    self.flush();
+                    self.ghosts.acknowledge(u64::MAX);
                     if self.holder.is_none() {
                         let _ = kern::mount::detach(&holder::mount_point(&self.config.run_dir));
                     }

@@ -11,6 +11,7 @@ mod exit;
 mod family;
 mod late;
 mod life;
+mod looks;
 mod recover;
 mod signals;
 mod table;

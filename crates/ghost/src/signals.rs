@@ -24,14 +24,21 @@ impl Ghosts {
             trace!(unique, "interrupt of a request that is answered already");
             return;
         };
-        let signals = self.pending.read(pid).map_or(SigSet(0), |p| p.signals);
+        let signals = match self.looks.wanted(kern::pending::now_us()) {
+            true => self.pending.read(pid).map_or(SigSet(0), |p| p.signals),
+            false => SigSet(0),
+        };
         if signals.has(Sig::KILL) || signals.has(Sig::STOP) {
+            self.looks.caught();
             if let Some(ghost) = self.ghosts.get_mut(&pid) {
                 ghost.killed = signals.has(Sig::KILL);
                 if ghost.step(pid, Input::Caught) {
                     happened.push(Happened::Caught { pid, signals });
                 }
             }
+        } else if self.ghosts.get(&pid).is_some_and(|ghost| ghost.owed && ghost.state == State::Held) {
+            // One more signal; what it has handed over is known.
+            self.answer(pid, &ack());
         } else {
             self.answer_eintr(pid);
         }
@@ -48,15 +55,12 @@ impl Ghosts {
         }
     }
 
-    /// Lets those that have handed over a signal take the next one. Apart from [`Ghosts::read`], since whoever waits for the signal
-    /// need not wait for this: it costs a write and wakes the stand-in.
-    ///
-    /// When many were signalled at once, as by Ctrl-C, most of them will be told to end, and that is an answer too. So these are left alone for
-    /// a while; meanwhile further signals wait for them in the kernel, but for SIGKILL and SIGSTOP.
+    /// Lets those that have handed over a signal know that it has arrived, when that is due. Meanwhile they can take one more, and any command
+    /// says it too. So those that are commanded soon, or signalled again, are not woken for this.
     pub fn acknowledge(&mut self, now_us: u64) {
         while let Some(&(since_us, pid)) = self.owed.front() {
             let waits = self.ghosts.get(&pid).is_some_and(|ghost| ghost.owed && ghost.state == State::Held);
-            if waits && self.owed.len() > FEW && now_us < since_us + PATIENCE_US {
+            if waits && now_us < since_us + self.patience_us() {
                 return;
             }
             self.owed.pop_front();
@@ -66,15 +70,24 @@ impl Ghosts {
         }
     }
 
+    /// A daemon that follows this one gets those signals again: a moment for a few, longer for many, as after Ctrl-C, most of which will end.
+    fn patience_us(&self) -> u64 {
+        match self.owed.len() {
+            0..=FEW => MOMENT_US,
+            _ => PATIENCE_US,
+        }
+    }
+
     /// When [`Ghosts::acknowledge`] is to be called at the latest (monotonic, in microseconds).
     pub fn acknowledge_at(&self) -> Option<u64> {
-        self.owed.front().map(|(since_us, _)| since_us + PATIENCE_US)
+        self.owed.front().map(|(since_us, _)| since_us + self.patience_us())
     }
 }
 
-/// So many that were signalled are acknowledged at once.
+/// So many that were signalled are acknowledged soon, in this time (microseconds).
 const FEW: usize = 64;
-/// So long, in microseconds, others wait to be told to end.
+const MOMENT_US: u64 = 1_000;
+/// So long, in microseconds, more of them wait to be told to end.
 const PATIENCE_US: u64 = 500_000;
 
 const EINTR: i32 = 4;

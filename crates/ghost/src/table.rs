@@ -1,10 +1,11 @@
 //! All stand-ins of this machine: who holds, what waits for whom, and what came of it.
 
-use crate::command::{Command, Name};
+use crate::command::{ack, Command, Name};
 use crate::early::Early;
 use crate::family::Family;
 use crate::late::Late;
 use crate::life::{next, Input, State};
+use crate::looks::Looks;
 use kern::fuse::{Device, Request};
 use kern::proc::Proc;
 use kern::standin::{here::Slots, Hold};
@@ -52,7 +53,7 @@ pub(crate) struct Ghost {
     seq: u32,
     pub(crate) working: Option<(u32, Command, Option<u32>)>,
     queue: VecDeque<Command>,
-    /// Has handed over a signal and waits for an acknowledgement.
+    /// Has handed over a signal and was not answered since. It can take one more.
     pub(crate) owed: bool,
     /// It is caught by SIGKILL.
     pub(crate) killed: bool,
@@ -78,9 +79,10 @@ pub struct Ghosts {
     next_tag: u32,
     pub(crate) late: Late,
     pub(crate) early: Vec<Early>,
-    /// Those that have handed over a signal and were perhaps not answered yet, and since when.
+    /// Those that have handed over a signal and were perhaps not answered since, and since when.
     pub(crate) owed: VecDeque<(u64, Pid)>,
     pub(crate) pending: kern::pending::Reader,
+    pub(crate) looks: Looks,
     /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
     own_open: Option<u64>,
     /// While [`Ghosts::recover`] runs.
@@ -122,6 +124,7 @@ impl Ghosts {
             early: Vec::new(),
             owed: VecDeque::new(),
             pending: kern::pending::Reader::default(),
+            looks: Looks::default(),
             own_open: None,
             recovering: false,
         }
@@ -324,11 +327,11 @@ impl Ghosts {
         }
         self.note_done(pid, hold, happened);
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
-        ghost.owed = hold.signals != 0;
+        ghost.owed = hold.signals == Hold::OPEN;
         if ghost.owed {
             self.owed.push_back((kern::pending::now_us(), pid));
         }
-        if ghost.owed && hold.seq != ghost.seq {
+        if hold.signals != 0 && hold.seq != ghost.seq {
             ghost.seq = hold.seq;
             // No handler is called for SIGKILL and SIGSTOP: one that says so lies.
             if let Some(info) = hold.info.info().filter(|info| ![Sig::KILL, Sig::STOP].contains(&info.sig)) {
@@ -336,6 +339,10 @@ impl Ghosts {
             }
         }
         self.give_next(pid);
+        let waits = self.ghosts.get(&pid).is_some_and(|ghost| ghost.state == State::Held);
+        if waits && hold.signals == Hold::CLOSED {
+            self.answer(pid, &ack());
+        }
     }
 
     pub(crate) fn note_done(&mut self, pid: Pid, hold: &Hold, happened: &mut Vec<Happened>) {

@@ -24,7 +24,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct Hold {
     /// In: counts the signals taken, so that a repeated hold does not hand one over twice.
     pub seq: u32,
-    /// In: 1 when `info` is a signal not yet handed over, else 0.
+    /// In: 0, or a signal that is handed over is in `info`: [`Hold::CLOSED`] or [`Hold::OPEN`].
     pub signals: u32,
     /// In: the tag of the last command done, 0 before the first.
     pub done: u32,
@@ -49,6 +49,13 @@ pub struct Hold {
     pub arg: [i64; 6],
     /// Out: a comm, NUL-terminated, for [`Op::Name`] and [`Op::Clone`]; empty: leave it.
     pub name: [u8; 16],
+}
+
+impl Hold {
+    /// `info` is handed over by one that can take no other signal before it is answered.
+    pub const CLOSED: u32 = 1;
+    /// By one that can take one more: that one interrupts the hold.
+    pub const OPEN: u32 = 2;
 }
 
 /// The part of a siginfo that tells who sent it (sigaction(2)); the layout of `_rt` and `_kill`.
@@ -138,10 +145,13 @@ pub enum Op {
 #[repr(C, align(16))]
 pub struct Slot {
     pub hold: Hold,
-    /// The signal taken by the handler and not yet handed over: 0 or 1 (the handler blocks all others).
+    /// Is there a signal, in `info`, that the handler has taken and that is not known to be handed over: 0 or 1.
     pub taken: u32,
     pub seq: u32,
     pub info: RawInfo,
+    /// The same of one that was taken after that. (The handler blocks all others until the hold.)
+    pub next_taken: u32,
+    pub next_info: RawInfo,
     /// Descriptor of the hold file.
     pub fd: i32,
     /// Which slot this is.

@@ -18,7 +18,7 @@ pub(super) extern "C" fn run(slot: u64) -> ! {
             raw::call(libc::SYS_prctl, [libc::PR_SET_NAME as u64, (&raw const (*slot).name) as u64, 0, 0, 0, 0]);
         }
         loop {
-            if (&raw const (*slot).taken).read_volatile() == 0 {
+            if (&raw const (*slot).next_taken).read_volatile() == 0 {
                 block(0);
             }
             if hold_once(slot) {
@@ -40,16 +40,26 @@ unsafe fn hold_once(slot: *mut Slot) -> bool {
     // SAFETY: as in `run`.
     unsafe {
         let hold: *mut Hold = &raw mut (*slot).hold;
-        let handing = (&raw const (*slot).taken).read_volatile();
-        (*hold).signals = handing;
-        if handing != 0 {
+        let handing = (&raw const (*slot).taken).read_volatile() != 0;
+        let closed = (&raw const (*slot).next_taken).read_volatile() != 0;
+        (*hold).signals = match (handing, closed) {
+            (false, _) => 0,
+            (true, true) => Hold::CLOSED,
+            (true, false) => Hold::OPEN,
+        };
+        if handing {
             (*hold).seq = (&raw const (*slot).seq).read_volatile();
             (*hold).info = (&raw const (*slot).info).read_volatile();
         }
         (*hold).slots = (*slot).room.count();
         (*hold).slot = (*slot).index;
         (*hold).top = top(&(*slot).room).load(Ordering::SeqCst);
-        let guard = if handing != 0 { &raw const NOTHING } else { &raw const (*slot).taken };
+        // A signal that comes from here on, before the kernel has the call, is to be told by the next one.
+        let guard = match (handing, closed) {
+            (false, _) => &raw const (*slot).taken,
+            (true, false) => &raw const (*slot).next_taken,
+            (true, true) => &raw const NOTHING,
+        };
         let ret = raw::hold((*slot).fd, hold, guard);
         block(ALL);
         if ret == EINTR {
@@ -58,9 +68,24 @@ unsafe fn hold_once(slot: *mut Slot) -> bool {
         if ret < 0 {
             act::abandoned(slot);
         }
-        if handing != 0 {
-            (&raw mut (*slot).taken).write_volatile(0);
+        if handing {
+            handed_over(slot);
         }
         (*hold).op != Op::Ack as u32
+    }
+}
+
+/// The signal in the slot is: on with the next one, if there is one.
+// SAFETY: (of a call) `slot` is the calling stand-in's own, and all signals are blocked.
+unsafe fn handed_over(slot: *mut Slot) {
+    // SAFETY: as in `run`.
+    unsafe {
+        let more = (&raw const (*slot).next_taken).read_volatile();
+        if more != 0 {
+            (&raw mut (*slot).info).write_volatile((&raw const (*slot).next_info).read_volatile());
+            (&raw mut (*slot).seq).write_volatile((*slot).seq.wrapping_add(1));
+        }
+        (&raw mut (*slot).next_taken).write_volatile(0);
+        (&raw mut (*slot).taken).write_volatile(more);
     }
 }

@@ -65,7 +65,8 @@ fn slot_of(stack: u64) -> Option<*mut Slot> {
     Room::new(REGION[0].load(Ordering::Relaxed), REGION[1].load(Ordering::Relaxed) as u32).whose(stack)
 }
 
-/// Takes one signal: notes its siginfo in the slot and blocks all others until it is handed over.
+/// Takes one signal: notes its siginfo in the slot and blocks all others until the next hold. There is room for two: one that may be
+/// handed over already, and one more.
 ///
 /// In a relay thread (its stack is no slot) the signal is sent on to the main thread, which holds.
 // SAFETY: (of a call) only the kernel calls it, as a SA_SIGINFO handler (sigaction(2)).
@@ -89,9 +90,14 @@ pub(super) unsafe extern "C" fn on_signal(sig: i32, info: *const RawInfo, contex
         if let Some(relay) = ((*slot).relay as *const crate::relay::Relay).as_ref() {
             relay.on_signal(sig);
         }
-        (&raw mut (*slot).info).write_volatile(*info);
-        (&raw mut (*slot).seq).write_volatile((*slot).seq.wrapping_add(1));
-        (&raw mut (*slot).taken).write_volatile(1);
+        if (&raw const (*slot).taken).read_volatile() == 0 {
+            (&raw mut (*slot).info).write_volatile(*info);
+            (&raw mut (*slot).seq).write_volatile((*slot).seq.wrapping_add(1));
+            (&raw mut (*slot).taken).write_volatile(1);
+        } else {
+            (&raw mut (*slot).next_info).write_volatile(*info);
+            (&raw mut (*slot).next_taken).write_volatile(1);
+        }
         // struct ucontext (asm/ucontext.h): flags, link, stack (3 words), sigcontext (32 words), sigmask.
         const RIP: usize = 5 + 16;
         const SIGMASK: usize = 5 + 32;
