@@ -31,6 +31,7 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["space"] => space::measure(),
         ["inside", "run", count] => inside::run_many_times(number(count)?),
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
+        ["inside", "list"] => storm::print_list(),
         ["inside", "cpu", root] => cpu::print(number(root)? as u32),
         _ => Err(Fault::refused("which? there is: space")),
     }

@@ -21,7 +21,18 @@ impl Place {
     /// # Errors
     /// What keeps the sandbox from starting.
     pub(crate) fn open(nodes: usize) -> Result<Place> {
-        let mut sandbox = Command::new(shoal()?)
+        Place::start(Command::new(shoal()?), nodes)
+    }
+
+    /// The same, with all its machines on one processor.
+    pub(crate) fn open_on_one_processor(nodes: usize) -> Result<Place> {
+        let mut taskset = Command::new("taskset");
+        taskset.args(["-c", "0"]).arg(shoal()?);
+        Place::start(taskset, nodes)
+    }
+
+    fn start(mut shoal: Command, nodes: usize) -> Result<Place> {
+        let mut sandbox = shoal
             .args(["sandbox", "-n", &nodes.to_string(), "--", "/bin/sh", "-c"])
             .arg("while read -r line; do eval \"$line\"; done")
             .stdin(Stdio::piped())

@@ -2,13 +2,13 @@
 
 use crate::cpu;
 use crate::place::{parse, shoal, Place, Program};
-use crate::table::{head, median, print, print_failed, Bar, Line};
+use crate::table::{head, median, print, print_failed, Bar, Line, Local, Spread};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vocab::{Fault, Result};
 
-/// Pairs of a bare run and one on a node.
+/// Pairs of a local run and one on a node.
 const PAIRS: usize = 9;
 const NODES: usize = 100;
 const FORKS: usize = 149;
@@ -41,13 +41,13 @@ fn few(program: &Path) -> Result<bool> {
         ("thread creation on a node", "thread", 1500),
     ] {
         let pinned = format!("{program} pinned {mode} {count}");
-        met &= pairs(&mut place, name, &pinned, Local::Bare, Bar::Ratio(1.10));
-        pairs(&mut place, "  the same, against the front end's machine", &pinned, Local::Machine, Bar::None);
+        met &= pairs(&mut place, name, &pinned, Beside::Machine, Bar::Ratio(1.10));
+        pairs(&mut place, "  the same, against bare Linux outside", &pinned, Beside::Bare, Bar::None);
         let free = format!("{program} {mode} {count}");
-        pairs(&mut place, "  the same, on any processor", &free, Local::Bare, Bar::None);
+        pairs(&mut place, "  the same, on any processor", &free, Beside::Machine, Bar::None);
     }
     let ping = format!("{program} ping 1500 {program} answer");
-    met &= pairs(&mut place, "kill and answer on one node", &ping, Local::Bare, Bar::Ratio(1.5));
+    met &= pairs(&mut place, "kill and answer on one node", &ping, Beside::Machine, Bar::Ratio(1.5));
     met &= round_trips(&mut place, &program.to_string());
     met &= commands(&mut place);
     place.close()?;
@@ -56,29 +56,42 @@ fn few(program: &Path) -> Result<bool> {
 
 /// What a program on a node is compared with.
 #[derive(Clone, Copy)]
-enum Local {
+enum Beside {
     /// The program outside of any sandbox.
     Bare,
-    /// The program on the sandbox's front end, which is one PID namespace above those of the node's space, as a real node's own programs are.
+    /// The program on the sandbox's front end: on the same machine as the node, and of no space. See docs/decisions/native-is-the-same-machine.md.
     Machine,
 }
 
-fn pairs(place: &mut Place, name: &str, command: &str, local: Local, bar: Bar) -> bool {
-    let (mut on_node, mut beside) = (Vec::new(), Vec::new());
-    for _ in 0..PAIRS {
-        let without = match local {
-            Local::Bare => bare_number(command),
-            Local::Machine => place.number(command),
+fn pairs(place: &mut Place, name: &str, command: &str, beside: Beside, bar: Bar) -> bool {
+    let on_node = format!("shoal run -n 0 {command}");
+    in_turn(name, PAIRS, bar, |first| {
+        let local = |place: &mut Place| match beside {
+            Beside::Bare => bare_number(command),
+            Beside::Machine => place.number(command),
         };
-        match without.and_then(|w| Ok((w, place.number(&format!("shoal run -n 0 {command}"))?))) {
-            Ok((w, n)) => {
-                beside.push(w / 1e3);
-                on_node.push(n / 1e3);
+        if first {
+            let local = local(place)?;
+            return Ok((place.number(&on_node)?, local));
+        }
+        Ok((place.number(&on_node)?, local(place)?))
+    })
+}
+
+/// Measures pairs (ours, local; nanoseconds), now the one first and now the other, and prints them.
+fn in_turn(name: &str, pairs: usize, bar: Bar, mut one: impl FnMut(bool) -> Result<(f64, f64)>) -> bool {
+    let (mut ours, mut locals) = (Vec::new(), Vec::new());
+    for pair in 0..pairs {
+        match one(pair % 2 == 0) {
+            Ok((our, local)) => {
+                ours.push(our / 1e3);
+                locals.push(local / 1e3);
             }
             Err(fault) => return print_failed(name, &fault.to_string()),
         }
     }
-    print(&Line { name, figure: median(on_node), local: Some(median(beside)), unit: "us", bar })
+    let local = Some(Local::pairs(&ours, &locals));
+    print(&Line { name, figure: Spread::of(ours), local, unit: "us", bar })
 }
 
 /// Outside of any sandbox.
@@ -89,28 +102,28 @@ fn bare_number(command: &str) -> Result<f64> {
 }
 
 fn round_trips(place: &mut Place, program: &str) -> bool {
-    let met = round_trip(place, program, "signal front end to body and back", Bar::Figure(150.0));
+    let name = "signal front end to body and back";
+    let met = match Place::open_on_one_processor(2) {
+        Ok(mut one) => {
+            let pinned = format!("{program} pinned ping 300 {program} answer");
+            let met = round_trip(&mut one, program, name, &pinned, Bar::Figure(150.0));
+            met & one.close().map_or_else(|fault| print_failed(name, &fault.to_string()), |()| true)
+        }
+        Err(fault) => print_failed(name, &fault.to_string()),
+    };
+    let free = format!("{program} ping 300 {program} answer");
+    round_trip(place, program, "  the same, on any processor", &free, Bar::None);
+    let name = "  the same, and no processor asleep";
     match Awake::keep(program) {
-        Ok(_awake) => round_trip(place, program, "  the same, no processor asleep", Bar::None),
-        Err(fault) => print_failed("  the same, no processor asleep", &fault.to_string()),
+        Ok(_awake) => round_trip(place, program, name, &free, Bar::None),
+        Err(fault) => print_failed(name, &fault.to_string()),
     };
     met
 }
 
-fn round_trip(place: &mut Place, program: &str, name: &str, bar: Bar) -> bool {
-    let (mut far, mut near) = (Vec::new(), Vec::new());
-    for _ in 0..3 {
-        let both = bare_number(&format!("{program} ping 300 {program} answer"))
-            .and_then(|n| Ok((n, place.number(&format!("{program} ping 300 shoal run -n 0 {program} answer"))?)));
-        match both {
-            Ok((n, f)) => {
-                near.push(n / 1e3);
-                far.push(f / 1e3);
-            }
-            Err(fault) => return print_failed(name, &fault.to_string()),
-        }
-    }
-    print(&Line { name, figure: median(far), local: Some(median(near)), unit: "us", bar })
+fn round_trip(place: &mut Place, program: &str, name: &str, local: &str, bar: Bar) -> bool {
+    let there = format!("{program} ping 300 shoal run -n 0 {program} answer");
+    in_turn(name, PAIRS, bar, |_| Ok((place.number(&there)?, bare_number(local)?)))
 }
 
 /// Processes of the idle class that leave no processor idle, one for each, until this is dropped.
@@ -142,8 +155,9 @@ fn commands(place: &mut Place) -> bool {
     let local = median((0..200).map(|_| timed("true", &[]).unwrap_or(f64::NAN)).collect());
     match place.number(&format!("{} inside run 200", own.display())) {
         Ok(ns) => {
-            let (figure, local) = (ns / 1e6, Some(local * 1e3));
-            print(&Line { name, figure, local, unit: "ms", bar: Bar::Figure(6.0) })
+            let (figure, local) = (ns / 1e6, local * 1e3);
+            let local = Some(Local::pairs(&[figure], &[local]));
+            print(&Line { name, figure: Spread::one(figure), local, unit: "ms", bar: Bar::Figure(6.0) })
         }
         Err(fault) => print_failed(name, &fault.to_string()),
     }
@@ -164,7 +178,7 @@ fn opening(nodes: usize, bar: f64) -> Result<bool> {
     let name = format!("shoal sandbox -n {nodes} -- true");
     let shoal = shoal()?;
     let took = timed(&shoal.display().to_string(), &["sandbox", "-n", &nodes.to_string(), "--", "true"])?;
-    Ok(print(&Line { name: &name, figure: took, local: None, unit: "s", bar: Bar::Figure(bar) }))
+    Ok(print(&Line { name: &name, figure: Spread::one(took), local: None, unit: "s", bar: Bar::Figure(bar) }))
 }
 
 fn many(program: &Path) -> Result<bool> {
@@ -182,11 +196,12 @@ fn many(program: &Path) -> Result<bool> {
         met &= print_failed("all are in ps -e", &format!("only {listed}"));
     }
     let name = "memory for each of them on the front end";
-    met &= print(&Line { name, figure: weight, local: None, unit: "KB", bar: Bar::Figure(30.0) });
+    met &= print(&Line { name, figure: Spread::one(weight), local: None, unit: "KB", bar: Bar::Figure(30.0) });
     std::thread::sleep(CALM);
     let full = idle(&place)?;
     let name = format!("idle: {full:.1} % of a processor, empty {empty:.1} %; theirs");
-    met &= print(&Line { name: &name, figure: (full - empty).max(0.0), local: None, unit: "%", bar: Bar::Figure(1.0) });
+    let theirs = Spread::one((full - empty).max(0.0));
+    met &= print(&Line { name: &name, figure: theirs, local: None, unit: "%", bar: Bar::Figure(1.0) });
     place.say("")?;
     met &= shown_line("Ctrl-C, until all are gone", parse(&place.line()?)? / 1e3);
     place.close()?;
@@ -204,5 +219,5 @@ fn idle(place: &Place) -> Result<f64> {
 }
 
 fn shown_line(name: &str, figure: f64) -> bool {
-    print(&Line { name, figure, local: None, unit: "s", bar: Bar::Figure(2.0) })
+    print(&Line { name, figure: Spread::one(figure), local: None, unit: "s", bar: Bar::Figure(2.0) })
 }
