@@ -1,6 +1,7 @@
 //! A process into an image.
 
 use crate::freeze::{freeze, Frozen};
+use crate::objects::Found;
 use crate::survey::{survey, Given, Survey};
 use crate::{identity, kinds, memory, sigstate, threads, timers, waits};
 use image::process::{Header, Process};
@@ -132,10 +133,14 @@ fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result
     loan.unmap_arena(arena)?;
     let signal = loan.give_back()?.or(signal);
     let threads = threads?;
+    let mut objects = Found::default();
+    let mappings = memory::describe(pid, &areas, &mut objects)?;
+    let files = kinds::dump(pid, &mut objects)?;
     out.header(&header(threads.len())?)?;
     out.process(&process)?;
-    out.memory(&memory::describe(pid, &areas)?)?;
-    out.files(&kinds::dump(pid)?)?;
+    objects.write(out)?;
+    out.memory(&mappings)?;
+    out.files(&files)?;
     threads.iter().try_for_each(|thread| out.thread(thread))?;
     memory::write_pages(pid, &areas, out)?;
     // For the next dump, in case that this process goes on.

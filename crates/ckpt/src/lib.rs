@@ -11,10 +11,12 @@
 
 mod bring;
 pub mod dump;
+mod elsewhere;
 pub mod freeze;
 mod identity;
 pub mod kinds;
 mod memory;
+mod objects;
 pub mod obstacle;
 mod proc;
 mod rebuild;

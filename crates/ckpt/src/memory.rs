@@ -1,12 +1,18 @@
 //! Mappings and what is in them.
 
+use crate::elsewhere::is_deleted;
+use crate::objects::Found;
+use crate::proc;
 use image::memory::{Area as Saved, Mapped, Memory};
 use image::Writer;
 use kern::areas::{Area, AreaFlags};
 use kern::pagemap::PageMap;
 use kern::remote_memory::RemoteMemory;
 use puppet::Script;
+use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result};
 
@@ -16,14 +22,14 @@ const PIECE: usize = 1024 * 1024;
 const HEAD: usize = 8;
 
 /// The areas as they are saved. The kernel's own are told apart: the other kernel has its own.
-pub(crate) fn describe(pid: Pid, areas: &[Area]) -> Result<Memory> {
+pub(crate) fn describe(pid: Pid, areas: &[Area], found: &mut Found) -> Result<Memory> {
     let kernels: Vec<&Area> = areas.iter().filter(|area| is_vdso(area)).collect();
     let vdso = match (kernels.first(), kernels.last()) {
         (Some(first), Some(last)) => (first.start, last.end - first.start),
         _ => (0, 0),
     };
     let areas = areas.iter().filter(|area| !area.is_kernels());
-    Ok(Memory { areas: areas.map(|area| save(pid, area)).collect::<Result<_>>()?, vdso })
+    Ok(Memory { areas: areas.map(|area| save(pid, area, found)).collect::<Result<_>>()?, vdso })
 }
 
 /// [vsyscall] is at the same address everywhere, and not a mapping.
@@ -31,16 +37,22 @@ pub(crate) fn is_vdso(area: &Area) -> bool {
     area.is_kernels() && area.path != b"[vsyscall]"
 }
 
-/// Shared memory without a name: it looks like a deleted file (linux: `shmem_zero_setup`).
+/// Memory of no file; what is shared always has one (linux: `shmem_zero_setup`).
 fn is_anonymous(area: &Area) -> bool {
-    !area.path.starts_with(b"/") || area.path.starts_with(b"/dev/zero")
+    !area.shared && (!area.path.starts_with(b"/") || area.path == b"/dev/zero")
 }
 
-fn save(pid: Pid, area: &Area) -> Result<Saved> {
-    let name = area.path.strip_prefix(b"[anon:").and_then(|name| name.strip_suffix(b"]")).unwrap_or_default();
+/// Where /proc leads to the file of a mapping.
+pub(crate) fn file_of(area: &Area) -> String {
+    format!("map_files/{:x}-{:x}", area.start, area.end)
+}
+
+fn save(pid: Pid, area: &Area, found: &mut Found) -> Result<Saved> {
+    let prefix = if area.shared { &b"[anon_shmem:"[..] } else { b"[anon:" };
+    let name = area.path.strip_prefix(prefix).and_then(|name| name.strip_suffix(b"]")).unwrap_or_default();
     let file = match is_anonymous(area) {
         true => None,
-        false => Some(mapped(pid, area)?),
+        false => Some(mapped(pid, area, found)?),
     };
     Ok(Saved {
         start: area.start,
@@ -54,19 +66,39 @@ fn save(pid: Pid, area: &Area) -> Result<Saved> {
     })
 }
 
-fn mapped(pid: Pid, area: &Area) -> Result<Mapped> {
-    let path = format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end);
+fn mapped(pid: Pid, area: &Area, found: &mut Found) -> Result<Mapped> {
+    let path = format!("/proc/{pid}/{}", file_of(area));
+    let link = proc::link(pid, &file_of(area))?;
+    let object = match is_deleted(&link) {
+        true => found.number_of(&path, &link, !area.flags.contains(AreaFlags::NORESERVE))?,
+        false => None,
+    };
     let failed = |e: std::io::Error| Fault::io(&e, format!("look at {path}"));
-    let file = std::fs::metadata(&path).map_err(failed)?;
+    let file = match std::fs::metadata(&path) {
+        Err(e) if e.raw_os_error() == Some(libc::EPERM) => named_so(area, &link)?,
+        looked => looked.map_err(failed)?,
+    };
     let opened = std::fs::symlink_metadata(&path).map_err(failed)?;
     Ok(Mapped {
-        path: area.path.clone().into(),
+        path: link.into(),
         offset: area.offset,
         size: file.size(),
         modified: file.mtime() as u64 * 1_000_000_000 + file.mtime_nsec() as u64,
         // The link of a file that is open for writing says so (linux: `proc_map_files_instantiate`).
         writable: opened.mode() & 0o200 != 0,
+        object,
     })
+}
+
+/// The file of this name, for who may not follow the links of map_files (proc_pid_map_files(5)): it must be the one that is mapped.
+fn named_so(area: &Area, link: &[u8]) -> Result<Metadata> {
+    let name = String::from_utf8_lossy(link);
+    let file = std::fs::metadata(OsStr::from_bytes(link)).map_err(|e| Fault::io(&e, format!("look at {name}")))?;
+    let device = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    match (device, file.ino()) == (area.device, area.inode) {
+        true => Ok(file),
+        false => Err(Fault::refused(format!("{name} is not the file that is mapped at {:#x}", area.start))),
+    }
 }
 
 /// Writes what no file holds.
@@ -75,7 +107,8 @@ pub(crate) fn write_pages(pid: Pid, areas: &[Area], out: &mut Writer<impl Write>
     let memory = RemoteMemory::open(pid)?;
     let mut buffer = vec![0; HEAD + PIECE];
     for area in areas.iter().filter(|area| !area.is_kernels()) {
-        if area.shared && !is_anonymous(area) {
+        // What is shared is in its file, or in an object of the image.
+        if area.shared {
             continue;
         }
         for run in map.own_pages(area.start, area.end, area.shared)? {

@@ -3,6 +3,7 @@
 
 use crate::bring::{bring, Wanted};
 use crate::kinds::Reopened;
+use crate::objects::Made;
 use crate::{identity, kinds, memory, rebuild, sigstate, threads, timers, waits};
 use image::files::Files;
 use image::memory::Memory;
@@ -25,6 +26,7 @@ struct Plan {
     memory: Memory,
     files: Files,
     threads: Vec<Thread>,
+    objects: Made,
 }
 
 /// An image that has been read up to its pages, with its files open: what can fail without a process has been done.
@@ -63,8 +65,8 @@ impl<R: Read> Coming<R> {
         let mut reader = Reader::new(image)?;
         let (plan, first) = plan(&mut reader)?;
         let base = kinds::above_all(&plan.files);
-        let files = kinds::reopen(&plan.files, base)?;
-        let mapped = open_mapped(&plan.memory, base)?;
+        let files = kinds::reopen(&plan.files, &plan.objects, base)?;
+        let mapped = open_mapped(&plan, base)?;
         let exe = open_at(&plan.process.exe.0, OFlags::RDONLY, base)?;
         let cwd = open_at(&plan.process.cwd.0, OFlags::PATH, base)?;
         Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, base } })
@@ -185,6 +187,7 @@ fn plan(reader: &mut Reader<impl Read>) -> Result<(Plan, Record)> {
     let mut header: Option<Header> = None;
     let (mut process, mut memory, mut files) = (None, None, None);
     let mut threads: Vec<Thread> = Vec::new();
+    let mut objects = Made::default();
     let rest = loop {
         match reader.next_record()? {
             Some(Record::Header(record)) => header = Some(record),
@@ -192,10 +195,13 @@ fn plan(reader: &mut Reader<impl Read>) -> Result<(Plan, Record)> {
             Some(Record::Memory(record)) => memory = Some(record),
             Some(Record::Files(record)) => files = Some(record),
             Some(Record::Thread(record)) => threads.push(*record),
+            Some(Record::Objects(record)) => objects = Made::new(&record)?,
+            Some(Record::Content { object, offset, bytes }) => objects.content(object, offset, &bytes)?,
             Some(record) => break record,
             None => return Err(Fault::wire("an image without an end")),
         }
     };
+    objects.settle()?;
     let missing = |what: &'static str| move || Fault::wire(format!("an image without {what}"));
     let header = header.ok_or_else(missing("a header"))?;
     let plan = Plan {
@@ -203,6 +209,7 @@ fn plan(reader: &mut Reader<impl Read>) -> Result<(Plan, Record)> {
         memory: memory.ok_or_else(missing("mappings"))?,
         files: files.ok_or_else(missing("descriptors"))?,
         threads,
+        objects,
     };
     if plan.threads.len() != header.threads as usize
         || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid)
@@ -220,10 +227,13 @@ fn open_at(path: &[u8], flags: OFlags, base: i32) -> Result<OwnedFd> {
 }
 
 /// The files of the mappings, which must be those that they were.
-fn open_mapped(memory: &Memory, base: i32) -> Result<Vec<Option<OwnedFd>>> {
+fn open_mapped(plan: &Plan, base: i32) -> Result<Vec<Option<OwnedFd>>> {
     let open = |area: &image::memory::Area| {
         let Some(file) = &area.file else { return Ok(None) };
         let flags = if area.shared && file.writable { OFlags::RDWR } else { OFlags::RDONLY };
+        if let Some(object) = file.object {
+            return kinds::above(plan.objects.open(object, flags)?, base).map(Some);
+        }
         let fd = open_at(&file.path.0, flags, base)?;
         let name = String::from_utf8_lossy(&file.path.0).into_owned();
         let now = rustix::fs::fstat(&fd).map_err(|e| Fault::sys(e.raw_os_error(), format!("look at {name}")))?;
@@ -234,7 +244,7 @@ fn open_mapped(memory: &Memory, base: i32) -> Result<Vec<Option<OwnedFd>>> {
         }
         Ok(Some(fd))
     };
-    memory.areas.iter().map(open).collect()
+    plan.memory.areas.iter().map(open).collect()
 }
 
 fn build(
@@ -251,6 +261,7 @@ fn build(
     let (mut loan, arena) = rebuild::clear(leader, &remote, &plan.memory, pid)?;
     let brought = opened.bring(&mut loan, arena, pid)?;
     rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped)?;
+    plan.objects.seal()?;
     fill(&remote, plan, reader, first)?;
     take_up(&mut loan, arena, plan, &brought)?;
     make_threads(&mut loan, arena, plan, others)?;

@@ -1,8 +1,10 @@
 //! A look at a running process before anything is done to it: what it has, and what of that will not be carried.
 
-use crate::kinds;
+use crate::elsewhere::{is_deleted, Elsewhere, Identity};
+use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
+use crate::{kinds, memory};
 use kern::areas::{areas, Area, AreaFlags};
 use std::collections::BTreeMap;
 use vocab::{Fault, Pid, Result};
@@ -37,9 +39,18 @@ pub fn survey(pid: Pid, given: Given) -> Result<Survey> {
     let status = Fields::read(format!("/proc/{pid}/status"))?;
     look_at_status(&status, given, &mut obstacles)?;
     let areas = areas(pid, true)?;
-    areas.iter().for_each(|area| look_at_area(area, &mut obstacles));
+    let mut nameless = kinds::nameless(pid)?;
+    for area in &areas {
+        look_at_area(area, &mut obstacles);
+        look_at_file(pid, area, &mut nameless, &mut obstacles)?;
+    }
     for descriptor in kinds::survey(pid)? {
         obstacles.extend(descriptor);
+    }
+    let mut elsewhere = Elsewhere::of(Default::default(), nameless.keys().copied().collect());
+    elsewhere.look(pid)?;
+    for (file, who) in &elsewhere.files {
+        obstacles.extend(who.map(|who| format!("{} {who}", nameless[file])));
     }
     let mut waiting = BTreeMap::new();
     for tid in proc::numbers_in(pid, "task")? {
@@ -73,8 +84,41 @@ fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) 
     Ok(())
 }
 
+/// A file without a name is carried with what is in it, if nobody else has it.
+fn look_at_file(
+    pid: Pid,
+    area: &Area,
+    nameless: &mut BTreeMap<Identity, Obstacle>,
+    obstacles: &mut Vec<Obstacle>,
+) -> Result<()> {
+    let deleted = is_deleted(&area.path) || area.path.starts_with(b"[anon_shmem:");
+    if area.inode == 0 || !deleted || area.path.starts_with(b"/SYSV") || area.flags.contains(AreaFlags::HUGETLB) {
+        return Ok(());
+    }
+    let file = memory::file_of(area);
+    // One that is not mapped any more is none.
+    let Ok(link) = proc::link(pid, &file) else { return Ok(()) };
+    match objects::look(&format!("/proc/{pid}/{file}"), &link) {
+        Ok(Look::Named) => {}
+        Ok(Look::Refused(why)) => obstacles.push(format!("{} {why}", place(area))),
+        Ok(Look::Nameless(file)) => {
+            nameless.entry(file).or_insert_with(|| format!("{} is also open or mapped in process", place(area)));
+        }
+        Err(fault) if fault.errno == libc::EPERM => {
+            obstacles.push(format!("{} is read by who has CAP_CHECKPOINT_RESTORE only", place(area)));
+        }
+        Err(fault) if fault.errno != libc::ENOENT => return Err(fault),
+        Err(_) => {}
+    }
+    Ok(())
+}
+
+fn place(area: &Area) -> String {
+    format!("the mapping at {:#x} ({})", area.start, String::from_utf8_lossy(&area.path))
+}
+
 fn look_at_area(area: &Area, obstacles: &mut Vec<Obstacle>) {
-    let place = || format!("the mapping at {:#x} ({})", area.start, String::from_utf8_lossy(&area.path));
+    let place = || place(area);
     let refused = [
         (AreaFlags::HUGETLB, "is of huge pages from their pool"),
         (AreaFlags::USERFAULT, "has a userfaultfd"),
@@ -92,9 +136,6 @@ fn look_at_area(area: &Area, obstacles: &mut Vec<Obstacle>) {
     let known_name = area.path.starts_with(b"/") || area.path.starts_with(b"[") || area.path.is_empty();
     if !known_name {
         obstacles.push(format!("{} is of a kind that is not carried", place()));
-    }
-    if area.inode != 0 && area.path.ends_with(b" (deleted)") && !area.path.starts_with(b"/dev/zero") {
-        obstacles.push(format!("{} is of a file that was deleted", place()));
     }
     if area.path.starts_with(b"/SYSV") {
         obstacles.push(format!("{} is System V shared memory", place()));

@@ -124,6 +124,13 @@ pub enum Kind {
         #[n(0)]
         stream: u8,
     },
+    /// A file without a name.
+    #[n(7)]
+    Object {
+        /// Index among the objects.
+        #[n(0)]
+        object: u32,
+    },
 }
 
 /// What an epoll instance looks at (epoll_ctl(2)).

@@ -2,6 +2,7 @@
 
 use crate::files::Files;
 use crate::memory::Memory;
+use crate::objects::Objects;
 use crate::process::{Header, Process};
 use crate::thread::Thread;
 use minicbor::{Decode, Encode};
@@ -34,6 +35,16 @@ pub enum Record {
         start: u64,
         bytes: Vec<u8>,
     },
+    /// Before the mappings and descriptors that are of them; not there if there are none.
+    Objects(Objects),
+    /// Behind all of `Objects`, and before the pages.
+    Content {
+        /// Index among the objects.
+        object: u64,
+        /// Bytes.
+        offset: u64,
+        bytes: Vec<u8>,
+    },
     /// The last one: whatever comes without it was cut short.
     End,
 }
@@ -45,6 +56,8 @@ const KIND_FILES: u16 = 4;
 const KIND_THREAD: u16 = 5;
 const KIND_PAGES: u16 = 6;
 const KIND_END: u16 = 7;
+const KIND_OBJECTS: u16 = 8;
+const KIND_CONTENT: u16 = 9;
 
 /// Writes an image to anything that takes bytes.
 pub struct Writer<W: Write> {
@@ -88,6 +101,17 @@ impl<W: Write> Writer<W> {
     pub fn pages(&mut self, start: u64, bytes: &mut [u8]) -> Result<()> {
         bytes[..8].copy_from_slice(&start.to_le_bytes());
         self.record(KIND_PAGES, bytes)
+    }
+
+    pub fn objects(&mut self, objects: &Objects) -> Result<()> {
+        self.encoded(KIND_OBJECTS, objects)
+    }
+
+    /// What is in an object from `offset` on. `bytes` begins with 16 bytes of room, for the two numbers.
+    pub fn content(&mut self, object: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        bytes[..8].copy_from_slice(&object.to_le_bytes());
+        bytes[8..16].copy_from_slice(&offset.to_le_bytes());
+        self.record(KIND_CONTENT, bytes)
     }
 
     /// Ends the image; how many bytes it has.
@@ -193,15 +217,27 @@ fn parse(kind: u16, mut bytes: Vec<u8>) -> Result<Option<Record>> {
         KIND_FILES => Record::Files(decoded(&bytes, "files")?),
         KIND_THREAD => Record::Thread(Box::new(decoded(&bytes, "thread")?)),
         KIND_PAGES => {
-            let start = bytes.first_chunk().ok_or_else(|| Fault::wire("a record of pages without an address"))?;
-            let start = u64::from_le_bytes(*start);
-            bytes.drain(..8);
+            let [start] = numbers(&mut bytes)?;
             Record::Pages { start, bytes }
+        }
+        KIND_OBJECTS => Record::Objects(decoded(&bytes, "objects")?),
+        KIND_CONTENT => {
+            let [object, offset] = numbers(&mut bytes)?;
+            Record::Content { object, offset, bytes }
         }
         KIND_END => Record::End,
         SKIPPABLE.. => return Ok(None),
         other => return Err(Fault::wire(format!("a record of kind {other}, which this program does not know"))),
     }))
+}
+
+/// Takes the numbers that stand before the bytes of a record.
+fn numbers<const N: usize>(bytes: &mut Vec<u8>) -> Result<[u64; N]> {
+    if bytes.len() < N * 8 {
+        return Err(Fault::wire("a record of bytes that does not say whose they are"));
+    }
+    let head = bytes.drain(..N * 8).collect::<Vec<u8>>();
+    Ok(std::array::from_fn(|at| head[at * 8..][..8].try_into().map_or(0, u64::from_le_bytes)))
 }
 
 fn decoded<'b, T: Decode<'b, ()>>(bytes: &'b [u8], what: &str) -> Result<T> {
@@ -245,6 +281,22 @@ mod tests {
         assert_eq!(records[4], Record::End);
     }
 
+    #[test]
+    fn objects_and_what_is_in_them() {
+        let kind = crate::objects::ObjectKind::Memory { name: b"m"[..].into(), seals: 3 };
+        let object = crate::objects::Object { kind, size: 7, mode: 0o700, uid: 1, gid: 2, accessed: 3, modified: 4 };
+        let objects = Objects { objects: vec![object] };
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes).expect("memory");
+        writer.objects(&objects).expect("memory");
+        let mut content = [0; 19];
+        content[16..].copy_from_slice(b"abc");
+        writer.content(0, 4, &mut content).expect("memory");
+        writer.end().expect("memory");
+        let content = Record::Content { object: 0, offset: 4, bytes: b"abc".to_vec() };
+        assert_eq!(read(&bytes).expect("whole"), [Record::Objects(objects), content, Record::End]);
+    }
+
     /// What this version has written once is read for ever.
     #[test]
     fn an_image_of_version_1_is_read() {
@@ -262,7 +314,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(kind in 0u16..10, mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_read_or_refused(kind in 0u16..12, mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             drop(parse(kind, bytes.clone()));
             // What begins well and goes wrong later.
             let mut whole = minicbor::to_vec(Process { timers: vec![Default::default()], ..Process::default() }).expect("memory");

@@ -10,6 +10,7 @@ mod bytes;
 pub mod files;
 pub mod frame;
 pub mod memory;
+pub mod objects;
 pub mod process;
 pub mod show;
 pub mod thread;

@@ -57,4 +57,7 @@ pub struct Mapped {
     /// Was it mapped from a descriptor open for writing (a shared mapping that may become writable)?
     #[n(4)]
     pub writable: bool,
+    /// Index among the objects, for a file without a name.
+    #[n(5)]
+    pub object: Option<u32>,
 }

@@ -34,6 +34,10 @@ fn each(image: impl Read, mut show: impl FnMut(&str, Value) -> Result<()>) -> Re
             Record::Memory(memory) => ("memory", serde_json::to_value(memory)),
             Record::Files(files) => ("files", serde_json::to_value(files)),
             Record::Thread(thread) => ("thread", serde_json::to_value(thread)),
+            Record::Objects(objects) => ("objects", serde_json::to_value(objects)),
+            Record::Content { object, offset, bytes } => {
+                ("content", Ok(json!({ "object": object, "offset": offset, "length": bytes.len() })))
+            }
             Record::Pages { start, bytes } => ("pages", Ok(json!({ "start": start, "length": bytes.len() }))),
             Record::End => ("end", Ok(json!({}))),
         };

@@ -31,6 +31,7 @@ pub mod remote_memory;
 pub mod sched;
 pub mod seccomp;
 pub mod send_as;
+pub mod shared_memory;
 pub mod signal;
 pub mod sock;
 pub mod standin;

@@ -4,6 +4,7 @@ mod epoll;
 mod eventfd;
 mod locks;
 mod named;
+mod nameless;
 mod pipe;
 mod signalfd;
 mod standard;
@@ -11,11 +12,14 @@ mod timerfd;
 
 use crate::bring::Wanted;
 use crate::obstacle::Obstacle;
+use crate::elsewhere::{Elsewhere, Identity};
+use crate::objects::{self, Found, Look, Made};
 use crate::proc;
 use image::files::{Descriptor, Files, Kind, OpenFile};
 use kern::others;
 use puppet::Script;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use vocab::{Fault, Pid, Result};
 
@@ -66,8 +70,16 @@ pub(crate) enum Verdict {
 }
 
 /// Every kind, asked in this order: pipes within the process first, since others lead out of it.
-const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 7] =
-    [pipe::look, eventfd::look, epoll::look, timerfd::look, signalfd::look, standard::look, named::look];
+const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 8] = [
+    pipe::look,
+    eventfd::look,
+    epoll::look,
+    timerfd::look,
+    signalfd::look,
+    standard::look,
+    nameless::look,
+    named::look,
+];
 
 /// All descriptors of a process, for kinds that must know of others.
 pub(crate) struct All {
@@ -77,6 +89,15 @@ pub(crate) struct All {
 }
 
 fn look(pid: Pid) -> Result<All> {
+    let seen = look_at_all(pid)?;
+    let links = pipe::links(&seen);
+    let mut elsewhere = Elsewhere::of(links, Default::default());
+    elsewhere.look(pid)?;
+    let pipes = pipe::within(&elsewhere);
+    Ok(All { seen, pipes })
+}
+
+fn look_at_all(pid: Pid) -> Result<Vec<Seen>> {
     let mut seen = Vec::new();
     for number in proc::numbers_in(pid, "fd")? {
         // One that was closed meanwhile is none.
@@ -84,8 +105,7 @@ fn look(pid: Pid) -> Result<All> {
         let Ok(info) = proc::file(pid, &format!("fdinfo/{number}")) else { continue };
         seen.push(Seen { pid, number, link, info: String::from_utf8_lossy(&info).into_owned() });
     }
-    let pipes = pipe::within(pid, &seen)?;
-    Ok(All { seen, pipes })
+    Ok(seen)
 }
 
 fn judge(seen: &Seen, all: &All) -> Result<Verdict> {
@@ -113,8 +133,19 @@ pub(crate) fn survey(pid: Pid) -> Result<Vec<Option<Obstacle>>> {
     all.seen.iter().map(obstacle).collect()
 }
 
+/// The files without a name that are open, each with what is said when another process has it too.
+pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
+    let mut files = BTreeMap::new();
+    for seen in look_at_all(pid)? {
+        if let (true, Ok(Look::Nameless(file))) = (seen.link.starts_with(b"/"), objects::look(&seen.path(), &seen.link)) {
+            files.insert(file, seen.obstacle("is also open or mapped in process"));
+        }
+    }
+    Ok(files)
+}
+
 /// The descriptors of a stopped process and the open files behind them.
-pub(crate) fn dump(pid: Pid) -> Result<Files> {
+pub(crate) fn dump(pid: Pid, found: &mut Found) -> Result<Files> {
     let all = look(pid)?;
     let mut files = Files::default();
     let mut firsts: Vec<&Seen> = Vec::new();
@@ -127,7 +158,7 @@ pub(crate) fn dump(pid: Pid) -> Result<Files> {
         let file = match firsts.iter().position(same) {
             Some(index) => index,
             None => {
-                files.files.push(open_file(seen, &all)?);
+                files.files.push(open_file(seen, &all, found)?);
                 firsts.push(seen);
                 firsts.len() - 1
             }
@@ -138,9 +169,13 @@ pub(crate) fn dump(pid: Pid) -> Result<Files> {
     Ok(files)
 }
 
-fn open_file(seen: &Seen, all: &All) -> Result<OpenFile> {
+fn open_file(seen: &Seen, all: &All, found: &mut Found) -> Result<OpenFile> {
     match judge(seen, all)? {
         Verdict::Carried(kind) => {
+            let kind = match kind {
+                Kind::Object { .. } => nameless::number(seen, found)?,
+                other => other,
+            };
             let flags = seen.flags()? & !(libc::O_CLOEXEC as u32);
             Ok(OpenFile { flags, offset: seen.number_of("pos", 10)?, kind, locks: locks::held(seen)? })
         }
@@ -166,7 +201,7 @@ impl Reopened {
 }
 
 /// Opens all files again, in the process that restores, with numbers from `base` on.
-pub(crate) fn reopen(files: &Files, base: i32) -> Result<Vec<Reopened>> {
+pub(crate) fn reopen(files: &Files, made: &Made, base: i32) -> Result<Vec<Reopened>> {
     let pipes = pipe::reopen(&files.pipes)?;
     let mut opened = Vec::new();
     for (index, file) in files.files.iter().enumerate() {
@@ -182,6 +217,7 @@ pub(crate) fn reopen(files: &Files, base: i32) -> Result<Vec<Reopened>> {
                 continue;
             }
             Kind::Standard { stream } => Err(Fault::wire(format!("standard stream {stream}"))),
+            Kind::Object { object } => nameless::reopen(*object, file, made),
         };
         let fd = fd.map_err(|fault| fault.doing(format!("open file {index} of the image")))?;
         opened.push(Reopened::Ours(above(fd, base)?));

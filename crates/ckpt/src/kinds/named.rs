@@ -37,12 +37,12 @@ pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
             Ok(Verdict::Carried(Kind::Named { path: seen.link.clone().into() }))
         }
         Ok(_) => refused("has another file in its place by now"),
-        Err(_) => refused("is a file that has been deleted"),
+        Err(_) => refused("is a directory or device that has been deleted"),
     }
 }
 
 /// What open(2) takes besides what it only does once.
-const KEPT: u32 = (libc::O_ACCMODE
+pub(super) const KEPT: u32 = (libc::O_ACCMODE
     | libc::O_APPEND
     | libc::O_NONBLOCK
     | libc::O_DIRECT

@@ -1,38 +1,33 @@
 //! Pipes of which all ends are in the process, with what is in them.
 
 use super::{All, Seen, Verdict};
-use crate::proc;
+use crate::elsewhere::Elsewhere;
 use image::files::{Kind, Pipe};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, Result};
 
 fn inode(seen: &Seen) -> Option<String> {
-    let link = std::str::from_utf8(&seen.link).ok()?;
+    inode_of(&seen.link)
+}
+
+fn inode_of(link: &[u8]) -> Option<String> {
+    let link = std::str::from_utf8(link).ok()?;
     link.strip_prefix("pipe:[")?.strip_suffix(']').map(str::to_owned)
 }
 
-/// The pipes that no other process has open. Nobody tells who has a pipe, so all processes are looked at, unless there is none to look for.
-pub(super) fn within(pid: Pid, seen: &[Seen]) -> Result<Vec<String>> {
-    let mut own: BTreeSet<String> = seen.iter().filter_map(inode).collect();
-    if own.is_empty() {
-        return Ok(Vec::new());
-    }
-    let entries = std::fs::read_dir("/proc").map_err(|e| Fault::io(&e, "read /proc"))?;
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    for other in numbers.filter(|other| *other != pid.0) {
-        // One that has ended has none open.
-        for number in proc::numbers_in(Pid(other), "fd").unwrap_or_default() {
-            let link = proc::link(Pid(other), &format!("fd/{number}")).unwrap_or_default();
-            if let Some(inode) = inode(&Seen { pid: Pid(other), number, link, info: String::new() }) {
-                own.remove(&inode);
-            }
-        }
-    }
-    Ok(own.into_iter().collect())
+/// The links of all pipes.
+pub(super) fn links(seen: &[Seen]) -> BTreeSet<Vec<u8>> {
+    seen.iter().filter(|seen| inode(seen).is_some()).map(|seen| seen.link.clone()).collect()
+}
+
+/// The inodes of those that no other process has open.
+pub(super) fn within(elsewhere: &Elsewhere) -> Vec<String> {
+    let own = elsewhere.links.iter().filter(|(_, who)| who.is_none());
+    own.filter_map(|(link, _)| inode_of(link)).collect()
 }
 
 pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {

@@ -1,0 +1,79 @@
+//! What of a process others have too. Nobody tells who else has a pipe or a deleted file, so all processes are looked at.
+
+use crate::proc;
+use kern::areas::areas;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use vocab::{Fault, Pid, Result};
+
+/// Which file: device and inode.
+pub(crate) type Identity = (u64, u64);
+
+pub(crate) fn identity(path: &str) -> Option<Identity> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// What is looked for, and what was found: who has it besides.
+#[derive(Default)]
+pub(crate) struct Elsewhere {
+    /// Links of descriptors that are the name of one thing: `pipe:[77]`.
+    pub(crate) links: BTreeMap<Vec<u8>, Option<Pid>>,
+    pub(crate) files: BTreeMap<Identity, Option<Pid>>,
+}
+
+impl Elsewhere {
+    pub(crate) fn of(links: BTreeSet<Vec<u8>>, files: BTreeSet<Identity>) -> Elsewhere {
+        Elsewhere {
+            links: links.into_iter().map(|link| (link, None)).collect(),
+            files: files.into_iter().map(|file| (file, None)).collect(),
+        }
+    }
+
+    /// Looks at the descriptors, and for files at the mappings, of all processes but `pid`.
+    pub(crate) fn look(&mut self, pid: Pid) -> Result<()> {
+        if self.links.is_empty() && self.files.is_empty() {
+            return Ok(());
+        }
+        let entries = std::fs::read_dir("/proc").map_err(|e| Fault::io(&e, "read /proc"))?;
+        let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        for other in numbers.map(Pid).filter(|other| *other != pid) {
+            self.descriptors_of(other);
+            if !self.files.is_empty() {
+                self.mappings_of(other);
+            }
+        }
+        Ok(())
+    }
+
+    /// One that has ended has none.
+    fn descriptors_of(&mut self, other: Pid) {
+        for number in proc::numbers_in(other, "fd").unwrap_or_default() {
+            let link = proc::link(other, &format!("fd/{number}")).unwrap_or_default();
+            if let Some(who) = self.links.get_mut(&link) {
+                *who = Some(other);
+            }
+            if is_deleted(&link) {
+                self.found(other, &format!("/proc/{other}/fd/{number}"));
+            }
+        }
+    }
+
+    fn mappings_of(&mut self, other: Pid) {
+        for area in areas(other, false).unwrap_or_default() {
+            if area.inode != 0 && (is_deleted(&area.path) || area.path.starts_with(b"[anon_shmem")) {
+                self.found(other, &format!("/proc/{other}/map_files/{:x}-{:x}", area.start, area.end));
+            }
+        }
+    }
+
+    fn found(&mut self, other: Pid, path: &str) {
+        if let Some(who) = identity(path).and_then(|file| self.files.get_mut(&file)) {
+            *who = Some(other);
+        }
+    }
+}
+
+/// /proc says so of a file without a name.
+pub(crate) fn is_deleted(link: &[u8]) -> bool {
+    link.ends_with(b" (deleted)")
+}

@@ -1,0 +1,302 @@
+//! Files without a name, carried by content: what is deleted, O_TMPFILE, memfd_create(2), shared anonymous memory.
+//!
+//! One that is open under several descriptors, or mapped in several pieces, is one object: device and inode say so.
+
+use crate::elsewhere::{identity, is_deleted, Identity};
+use image::objects::{Object, ObjectKind, Objects};
+use image::Writer;
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::OnceLock;
+use vocab::{Fault, Result};
+
+/// Bytes that go into one record of content.
+const PIECE: u64 = 1024 * 1024;
+/// Where the two numbers stand before the bytes of a record ([`Writer::content`]).
+const HEAD: usize = 16;
+const SECOND: u64 = 1_000_000_000;
+/// File systems whose files are not what they look like (linux/magic.h).
+const HUGETLBFS: i64 = 0x958458f6;
+const SECRETMEM: i64 = 0x5345434d;
+
+/// A file as /proc shows it: `path` leads to it, `link` is what /proc says of its name.
+pub(crate) enum Look {
+    /// It has a name.
+    Named,
+    /// Why it is not carried.
+    Refused(&'static str),
+    Nameless(Identity),
+}
+
+/// Is this file carried by its content?
+pub(crate) fn look(path: &str, link: &[u8]) -> Result<Look> {
+    let file = std::fs::metadata(path).map_err(|e| Fault::io(&e, format!("look at {path}")))?;
+    if !file.is_file() || !is_deleted(link) {
+        return Ok(Look::Named);
+    }
+    let memory = in_memory(file.dev())?;
+    if file.nlink() != 0 && !memory && identity(&String::from_utf8_lossy(link)) == Some((file.dev(), file.ino())) {
+        // It is called so.
+        return Ok(Look::Named);
+    }
+    let system = rustix::fs::statfs(path).map_err(|e| Fault::sys(e.raw_os_error(), format!("look at {path}")))?;
+    Ok(match system.f_type {
+        HUGETLBFS => Look::Refused("is of huge pages from their pool"),
+        SECRETMEM => Look::Refused("is secret memory (memfd_secret)"),
+        _ if memory && memory_kind(link).is_none() => Look::Refused("is memory of a kind that is not carried"),
+        _ if file.nlink() != 0 && !memory => Look::Refused("was deleted under this name, but has another"),
+        _ => Look::Nameless((file.dev(), file.ino())),
+    })
+}
+
+/// Is it on the mount that the kernel keeps for memory (linux: `shm_mnt`), to which no path leads?
+fn in_memory(device: u64) -> Result<bool> {
+    /// The same for all processes, as long as this one is there.
+    static MOUNT: OnceLock<u64> = OnceLock::new();
+    if let Some(mount) = MOUNT.get() {
+        return Ok(*mount == device);
+    }
+    let own = rustix::fs::memfd_create("", MemfdFlags::CLOEXEC);
+    let own = own.and_then(rustix::fs::fstat).map_err(|e| Fault::sys(e.raw_os_error(), "make a memory file"))?;
+    Ok(*MOUNT.get_or_init(|| own.st_dev) == device)
+}
+
+/// What it is by the name that the kernel gives it there.
+fn memory_kind(link: &[u8]) -> Option<ObjectKind> {
+    let name = link.strip_suffix(b" (deleted)").unwrap_or(link);
+    match name.strip_prefix(b"/memfd:") {
+        Some(name) => Some(ObjectKind::Memory { name: name.into(), seals: 0 }),
+        None if name == b"/dev/zero" => Some(ObjectKind::Shared { reserved: true }),
+        None => None,
+    }
+}
+
+/// The objects of a process that is dumped.
+#[derive(Default)]
+pub(crate) struct Found {
+    objects: Vec<(Identity, String, Object)>,
+}
+
+impl Found {
+    /// The number of the file to which `path` leads; `None` if it has a name. `reserved`: of a mapping without MAP_NORESERVE.
+    pub(crate) fn number_of(&mut self, path: &str, link: &[u8], reserved: bool) -> Result<Option<u32>> {
+        let identity = match look(path, link)? {
+            Look::Named => return Ok(None),
+            Look::Refused(why) => return Err(Fault::refused(format!("{} {why}", String::from_utf8_lossy(link)))),
+            Look::Nameless(identity) => identity,
+        };
+        let known = self.objects.iter().position(|(other, ..)| *other == identity);
+        let number = match known {
+            Some(number) => number,
+            None => {
+                self.objects.push((identity, path.to_owned(), describe(path, link, reserved)?));
+                self.objects.len() - 1
+            }
+        };
+        Ok(Some(number as u32))
+    }
+
+    /// Writes the objects with what is in them, if there are any.
+    pub(crate) fn write(&self, out: &mut Writer<impl Write>) -> Result<()> {
+        if self.objects.is_empty() {
+            return Ok(());
+        }
+        out.objects(&Objects { objects: self.objects.iter().map(|(.., object)| object.clone()).collect() })?;
+        let contents = self.objects.iter().enumerate();
+        contents.into_iter().try_for_each(|(number, (_, path, object))| {
+            let done = write_content(number as u64, path, object.size, out);
+            done.map_err(|fault| fault.doing(format!("read what is in {path}")))
+        })
+    }
+}
+
+fn describe(path: &str, link: &[u8], reserved: bool) -> Result<Object> {
+    let file = std::fs::metadata(path).map_err(|e| Fault::io(&e, format!("look at {path}")))?;
+    let nanoseconds = |seconds: i64, rest: i64| seconds as u64 * SECOND + rest as u64;
+    let kind = match in_memory(file.dev())?.then(|| memory_kind(link)).flatten() {
+        Some(ObjectKind::Memory { name, .. }) => ObjectKind::Memory { name, seals: seals(path)? },
+        Some(_) => ObjectKind::Shared { reserved },
+        None => name_of(link, file.ino()),
+    };
+    Ok(Object {
+        kind,
+        size: file.size(),
+        mode: file.mode() & 0o7777,
+        uid: file.uid(),
+        gid: file.gid(),
+        accessed: nanoseconds(file.atime(), file.atime_nsec()),
+        modified: nanoseconds(file.mtime(), file.mtime_nsec()),
+    })
+}
+
+/// A file that never had a name is called by its inode (linux: `d_mark_tmpfile`).
+fn name_of(link: &[u8], inode: u64) -> ObjectKind {
+    let path = link.strip_suffix(b" (deleted)").unwrap_or(link);
+    match path.strip_suffix(format!("/#{inode}").as_bytes()) {
+        Some(directory) => ObjectKind::Unnamed { directory: [directory, b"/"].concat().into() },
+        None => ObjectKind::Deleted { path: path.into() },
+    }
+}
+
+fn open(path: &str, flags: OFlags) -> Result<OwnedFd> {
+    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| Fault::sys(e.raw_os_error(), format!("open {path}")))
+}
+
+fn seals(path: &str) -> Result<u32> {
+    let seals = rustix::fs::fcntl_get_seals(open(path, OFlags::RDONLY)?);
+    seals.map(|seals| seals.bits()).map_err(|e| Fault::sys(e.raw_os_error(), format!("read the seals of {path}")))
+}
+
+/// Holes do not travel.
+fn write_content(number: u64, path: &str, size: u64, out: &mut Writer<impl Write>) -> Result<()> {
+    let file = File::from(open(path, OFlags::RDONLY)?);
+    let mut buffer = vec![0; HEAD + PIECE.min(size) as usize];
+    let mut at = 0;
+    while at < size {
+        at = match rustix::fs::seek(&file, SeekFrom::Data(at)) {
+            Ok(from) => from,
+            Err(rustix::io::Errno::NXIO) => return Ok(()),
+            Err(e) => return Err(Fault::sys(e.raw_os_error(), "find data")),
+        };
+        let hole = rustix::fs::seek(&file, SeekFrom::Hole(at));
+        let hole = hole.map_err(|e| Fault::sys(e.raw_os_error(), "find a hole"))?.min(size);
+        while at < hole {
+            let piece = &mut buffer[..HEAD + PIECE.min(hole - at) as usize];
+            file.read_exact_at(&mut piece[HEAD..], at).map_err(|e| Fault::io(&e, "read"))?;
+            out.content(number, at, piece)?;
+            at += (piece.len() - HEAD) as u64;
+        }
+    }
+    Ok(())
+}
+
+/// The objects of an image, made again in the process that restores.
+#[derive(Default)]
+pub(crate) struct Made {
+    objects: Vec<(File, Object)>,
+}
+
+/// Seals that forbid what a mapping that is there may do on: such a mapping must be made first.
+const LATE: SealFlags = SealFlags::FUTURE_WRITE;
+
+impl Made {
+    /// Makes all of them, empty. Their numbers are below those of the image's descriptors until they are opened again.
+    pub(crate) fn new(objects: &Objects) -> Result<Made> {
+        let make = |object: &Object| {
+            let file = make(object).map_err(|fault| fault.doing(format!("make {:?} again", object.kind)))?;
+            Ok((file, object.clone()))
+        };
+        Ok(Made { objects: objects.objects.iter().map(make).collect::<Result<_>>()? })
+    }
+
+    fn get(&self, number: u64) -> Result<&(File, Object)> {
+        let object = usize::try_from(number).ok().and_then(|number| self.objects.get(number));
+        object.ok_or_else(|| Fault::wire("an object that the image does not have"))
+    }
+
+    /// Puts content where it was.
+    pub(crate) fn content(&self, number: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        let (file, object) = self.get(number)?;
+        match offset.checked_add(bytes.len() as u64) {
+            Some(end) if end <= object.size => {}
+            _ => return Err(Fault::wire("content behind the end of an object")),
+        }
+        file.write_all_at(bytes, offset).map_err(|e| Fault::io(&e, "write what is in an object"))
+    }
+
+    /// Once the content is there: owners, times and seals.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.objects.iter().try_for_each(|(file, object)| settle(file, object))
+    }
+
+    /// Once the mappings are there: seals that concern those to come only.
+    pub(crate) fn seal(&self) -> Result<()> {
+        for (file, object) in &self.objects {
+            if let ObjectKind::Memory { seals, .. } = object.kind {
+                add_seals(file, SealFlags::from_bits_retain(seals))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The object as one more open file.
+    pub(crate) fn open(&self, number: u32, flags: OFlags) -> Result<OwnedFd> {
+        let (file, _) = self.get(number.into())?;
+        open(&format!("/proc/self/fd/{}", file.as_raw_fd()), flags)
+    }
+}
+
+fn make(object: &Object) -> Result<File> {
+    let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), "make a file");
+    let file = match &object.kind {
+        ObjectKind::Memory { name, .. } => {
+            rustix::fs::memfd_create(&name.0[..], MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?
+        }
+        ObjectKind::Shared { reserved } => return Ok(kern::shared_memory::anonymous(object.size, *reserved)?.into()),
+        ObjectKind::Unnamed { directory } => unnamed(&directory.0).map_err(failed)?,
+        ObjectKind::Deleted { path } => deleted(&path.0).map_err(failed)?,
+    };
+    rustix::fs::ftruncate(&file, object.size).map_err(failed)?;
+    Ok(file.into())
+}
+
+const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+fn unnamed(directory: &[u8]) -> std::result::Result<OwnedFd, rustix::io::Errno> {
+    rustix::fs::open(directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, PRIVATE)
+}
+
+/// A file with the name that it had, or where that is another's by now with another name, which is deleted at once. If its directory is
+/// gone too, the nearest above.
+fn deleted(path: &[u8]) -> std::result::Result<OwnedFd, rustix::io::Errno> {
+    let path = Path::new(OsStr::from_bytes(path));
+    let directory = path.ancestors().skip(1).find(|above| above.is_dir()).unwrap_or(Path::new("/"));
+    let spare = directory.join(format!(".shoal-{}", std::process::id()));
+    let how = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    let own = directory.join(path.file_name().unwrap_or_default());
+    let (file, name) = match rustix::fs::open(&own, how, PRIVATE) {
+        Ok(file) => (file, own),
+        Err(rustix::io::Errno::EXIST) => (rustix::fs::open(&spare, how, PRIVATE)?, spare),
+        Err(errno) => return Err(errno),
+    };
+    rustix::fs::unlink(&name).map(|()| file)
+}
+
+fn settle(file: &File, object: &Object) -> Result<()> {
+    let failed = |what: &'static str| move |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), what);
+    let now = file.metadata().map_err(|e| Fault::io(&e, "look at an object"))?;
+    if (now.uid(), now.gid()) != (object.uid, object.gid) {
+        std::os::unix::fs::fchown(file, Some(object.uid), Some(object.gid))
+            .map_err(|e| Fault::io(&e, "set the owner of an object"))?;
+    }
+    if now.mode() & 0o7777 != object.mode {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(object.mode)).map_err(failed("set the mode of an object"))?;
+    }
+    if let ObjectKind::Shared { .. } = object.kind {
+        return Ok(());
+    }
+    let time = |ns: u64| rustix::fs::Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as i64 };
+    let times = rustix::fs::Timestamps { last_access: time(object.accessed), last_modification: time(object.modified) };
+    rustix::fs::futimens(file, &times).map_err(failed("set the times of an object"))?;
+    match object.kind {
+        // The last of them forbids to add others.
+        ObjectKind::Memory { seals, .. } if seals & LATE.bits() == 0 => add_seals(file, SealFlags::from_bits_retain(seals)),
+        _ => Ok(()),
+    }
+}
+
+fn add_seals(file: &File, seals: SealFlags) -> Result<()> {
+    let failed = |what: &'static str| move |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), what);
+    let there = rustix::fs::fcntl_get_seals(file).map_err(failed("read the seals of an object"))?;
+    match seals.difference(there) {
+        none if none.is_empty() => Ok(()),
+        missing => rustix::fs::fcntl_add_seals(file, missing).map_err(failed("seal an object")),
+    }
+}
