@@ -22,15 +22,15 @@ fn shoal(place: &Place) -> Res<PathBuf> {
 }
 
 /// Runs `shoal` with these words to its end.
-fn run(place: &Place, words: &[&str]) -> Res<Output> {
+pub(super) fn run(place: &Place, words: &[&str]) -> Res<Output> {
     Command::new(shoal(place)?).args(words).stdin(Stdio::null()).output().doing("run shoal")
 }
 
-fn told(output: &Output) -> String {
+pub(super) fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).trim().to_string()
 }
 
-fn must(place: &Place, words: &[&str]) -> Res {
+pub(super) fn must(place: &Place, words: &[&str]) -> Res {
     let done = run(place, words)?;
     match done.status.success() {
         true => Ok(()),
@@ -39,7 +39,7 @@ fn must(place: &Place, words: &[&str]) -> Res {
 }
 
 /// Starts a program that has nothing open but its standard streams; its output goes to `out`.
-fn start(words: &[&str], out: &std::fs::File) -> Res<Child> {
+pub(super) fn start(words: &[&str], out: &std::fs::File) -> Res<Child> {
     let closed = [
         "-c",
         "for fd in /proc/self/fd/*; do fd=${fd##*/}; [ $fd -gt 2 ] && eval \"exec $fd>&-\"; done; exec \"$@\"",
@@ -50,7 +50,7 @@ fn start(words: &[&str], out: &std::fs::File) -> Res<Child> {
 }
 
 /// Until it has executed, it is a shell with other things open.
-fn until_it_is(pid: &str, name: &str) -> Res {
+pub(super) fn until_it_is(pid: &str, name: &str) -> Res {
     for _ in 0..2000 {
         if std::fs::read_to_string(format!("/proc/{pid}/comm")).doing("read its name")?.trim_end() == name {
             return Ok(());
@@ -61,7 +61,7 @@ fn until_it_is(pid: &str, name: &str) -> Res {
 }
 
 /// Returns when the process runs.
-fn restore(place: &Place, image: &Path, out: &std::fs::File) -> Res<Child> {
+pub(super) fn restore(place: &Place, image: &Path, out: &std::fs::File) -> Res<Child> {
     carry::restore(with_output(Command::new(shoal(place)?), out)?, image)
 }
 

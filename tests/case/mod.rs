@@ -14,6 +14,7 @@ mod real;
 mod residue;
 mod restart;
 mod scene;
+mod uncarried;
 mod users;
 
 use crate::lab::place::Place;
@@ -44,6 +45,7 @@ fn all() -> Vec<Scene> {
         restart::SCENES,
         real::SCENES,
         checkpoint::SCENES,
+        uncarried::SCENES,
         residue::SCENES,
     ];
     all.concat()

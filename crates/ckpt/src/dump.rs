@@ -3,7 +3,7 @@
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
 use crate::survey::{survey, Given, Survey};
-use crate::{identity, kinds, memory, sigstate, threads, timers, waits};
+use crate::{cpu, identity, kinds, memory, sigstate, threads, timers, waits};
 use image::process::{Header, Process};
 use image::thread::Thread;
 use image::Writer;
@@ -51,8 +51,11 @@ pub struct Held {
     /// It came while threads were lent.
     signal: Option<Sig>,
     /// How many signals waited when they were written: for the process, and for each thread.
-    queued: (usize, Vec<usize>),
+    queued: Queued,
 }
+
+/// How many signals wait: for the process, and for each thread.
+type Queued = (usize, Vec<usize>);
 
 /// A signal that waits for a process, or for one of its threads.
 pub struct Waiting {
@@ -115,7 +118,7 @@ impl Held {
 }
 
 /// Writes everything; a SIGSTOP that came meanwhile is told, and how many signals were written ([`Held::queued`]).
-fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result<(Option<Sig>, (usize, Vec<usize>))> {
+fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result<(Option<Sig>, Queued)> {
     let pid = frozen.pid;
     let areas = areas_now(pid, seen)?;
     let memory = RemoteMemory::open(pid)?;
@@ -202,5 +205,6 @@ fn header(threads: usize) -> Result<Header> {
         boottime: clock(rustix::time::ClockId::Boottime),
         boot: boot.trim().to_owned(),
         threads: threads as u32,
+        cpu: Some(cpu::here()),
     })
 }

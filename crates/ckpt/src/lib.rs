@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod bring;
+pub mod cpu;
 pub mod dump;
 mod elsewhere;
 pub mod freeze;

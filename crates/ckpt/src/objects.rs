@@ -287,7 +287,9 @@ fn settle(file: &File, object: &Object) -> Result<()> {
     rustix::fs::futimens(file, &times).map_err(failed("set the times of an object"))?;
     match object.kind {
         // The last of them forbids to add others.
-        ObjectKind::Memory { seals, .. } if seals & LATE.bits() == 0 => add_seals(file, SealFlags::from_bits_retain(seals)),
+        ObjectKind::Memory { seals, .. } if seals & LATE.bits() == 0 => {
+            add_seals(file, SealFlags::from_bits_retain(seals))
+        }
         _ => Ok(()),
     }
 }

@@ -74,3 +74,12 @@ pub(crate) fn numbers_in(pid: Pid, directory: &str) -> Result<Vec<i32>> {
     numbers.sort_unstable();
     Ok(numbers)
 }
+
+/// A path of a process as this one must say it: links of /proc tell paths below the root of who reads them, unless the process has other mounts.
+pub(crate) fn seen_from_here(pid: Pid, path: &[u8]) -> Vec<u8> {
+    let mounts = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/mnt"));
+    match (mounts("self"), mounts(&pid.to_string())) {
+        (Ok(own), Ok(its)) if own == its => path.to_owned(),
+        _ => [format!("/proc/{pid}/root").as_bytes(), path].concat(),
+    }
+}

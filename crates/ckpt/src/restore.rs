@@ -4,7 +4,7 @@
 use crate::bring::{bring, Wanted};
 use crate::kinds::Reopened;
 use crate::objects::Made;
-use crate::{identity, kinds, memory, rebuild, sigstate, threads, timers, waits};
+use crate::{cpu, identity, kinds, memory, rebuild, sigstate, threads, timers, waits};
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
@@ -69,7 +69,8 @@ impl<R: Read> Coming<R> {
         let mapped = open_mapped(&plan, base)?;
         let exe = open_at(&plan.process.exe.0, OFlags::RDONLY, base)?;
         let cwd = open_at(&plan.process.cwd.0, OFlags::PATH, base)?;
-        Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, base } })
+        let root = open_at(&plan.process.root.0, OFlags::PATH, base)?;
+        Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, root, base } })
     }
 
     pub fn pid(&self) -> Pid {
@@ -154,6 +155,7 @@ struct Opened {
     mapped: Vec<Option<OwnedFd>>,
     exe: OwnedFd,
     cwd: OwnedFd,
+    root: OwnedFd,
     /// Above all numbers of the image.
     base: i32,
 }
@@ -164,12 +166,14 @@ struct Brought {
     mapped: Vec<Option<i32>>,
     exe: i32,
     cwd: i32,
+    root: i32,
 }
 
 impl Opened {
-    fn bring(&self, loan: &mut Loan<'_>, arena: Arena, pid: Pid) -> Result<Brought> {
-        let mut wanted: Vec<Wanted<'_>> = self.files.iter().map(Reopened::wanted).collect();
-        wanted.extend([&self.exe, &self.cwd].map(|fd| Wanted::Ours(fd.as_fd())));
+    fn bring(&self, loan: &mut Loan<'_>, arena: Arena, pid: Pid, sockets: &[[i32; 2]]) -> Result<Brought> {
+        let files = self.files.iter().map(|file| file.wanted(sockets));
+        let mut wanted: Vec<Wanted<'_>> = files.collect::<Result<_>>()?;
+        wanted.extend([&self.exe, &self.cwd, &self.root].map(|fd| Wanted::Ours(fd.as_fd())));
         wanted.extend(self.mapped.iter().flatten().map(|fd| Wanted::Ours(fd.as_fd())));
         let mut numbers = bring(loan, arena, pid, &wanted, self.base)?.into_iter();
         let mut next = || numbers.next().ok_or_else(|| Fault::bug("fewer descriptors than were brought"));
@@ -177,6 +181,7 @@ impl Opened {
             files: self.files.iter().map(|_| next()).collect::<Result<_>>()?,
             exe: next()?,
             cwd: next()?,
+            root: next()?,
             mapped: self.mapped.iter().map(|fd| fd.as_ref().map(|_| next()).transpose()).collect::<Result<_>>()?,
         })
     }
@@ -190,7 +195,10 @@ fn plan(reader: &mut Reader<impl Read>) -> Result<(Plan, Record)> {
     let mut objects = Made::default();
     let rest = loop {
         match reader.next_record()? {
-            Some(Record::Header(record)) => header = Some(record),
+            Some(Record::Header(record)) => {
+                record.cpu.as_ref().map_or(Ok(()), |cpu| cpu::check(cpu, &cpu::here()))?;
+                header = Some(record);
+            }
             Some(Record::Process(record)) => process = Some(*record),
             Some(Record::Memory(record)) => memory = Some(record),
             Some(Record::Files(record)) => files = Some(record),
@@ -259,7 +267,8 @@ fn build(
     let remote = RemoteMemory::open(pid)?;
     let now = identity::creds(pid, pid)?;
     let (mut loan, arena) = rebuild::clear(leader, &remote, &plan.memory, pid)?;
-    let brought = opened.bring(&mut loan, arena, pid)?;
+    let sockets = kinds::make_sockets(&mut loan, arena, plan.process.pid, &plan.files)?;
+    let brought = opened.bring(&mut loan, arena, pid, &sockets)?;
     rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped)?;
     plan.objects.seal()?;
     fill(&remote, plan, reader, first)?;
@@ -309,6 +318,11 @@ fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought) ->
     let pid = plan.process.pid;
     let place = kern::proc::group_and_session(Pid(pid)).ok_or_else(|| Fault::gone(format!("process {pid}")))?;
     let mut script = arena.script();
+    if plan.process.root.0 != b"/" {
+        script.call("go to the root directory", libc::SYS_fchdir, &[brought.root as u64]);
+        let here = script.text(b".");
+        script.call("make it the root", libc::SYS_chroot, &[here]);
+    }
     script.call("go to the working directory", libc::SYS_fchdir, &[brought.cwd as u64]);
     identity::set_layout(&mut script, &plan.process, brought.exe);
     identity::set(&mut script, &plan.process, place);
@@ -355,6 +369,7 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Res
     memory::lock(&mut script, &plan.memory.areas);
     identity::set_limits(&mut script, process)?;
     threads::set(&mut script, &plan.threads[0], now, process.pid)?;
+    kinds::set_owners(&mut script, &plan.files);
     identity::set_dumpable(&mut script, process);
     loan.run(arena, script).map(drop)
 }
@@ -363,7 +378,8 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Res
 fn finish(thread: &Stopped, saved: &Thread, regs: &Regs) -> Result<()> {
     let tid = thread.tid();
     threads::set_scheduling(saved)?;
-    ptrace::set_xstate(tid, &saved.xstate.0).map_err(|errno| match errno {
+    let length = ptrace::xstate(tid).map_or(0, |state| state.len());
+    ptrace::set_xstate(tid, &cpu::fitted(&saved.xstate.0, length)).map_err(|errno| match errno {
         libc::EINVAL => Fault::new(Kind::Unsupported, "this processor does not have all the registers of the image"),
         errno => Fault::sys(errno, format!("set the extended registers of thread {tid}")),
     })?;

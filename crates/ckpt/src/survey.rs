@@ -1,6 +1,6 @@
 //! A look at a running process before anything is done to it: what it has, and what of that will not be carried.
 
-use crate::elsewhere::{is_deleted, Elsewhere, Identity};
+use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity};
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
@@ -39,6 +39,7 @@ pub fn survey(pid: Pid, given: Given) -> Result<Survey> {
     let status = Fields::read(format!("/proc/{pid}/status"))?;
     look_at_status(&status, given, &mut obstacles)?;
     let areas = areas(pid, true)?;
+    look_at_places(pid, &mut obstacles)?;
     let mut nameless = kinds::nameless(pid)?;
     for area in &areas {
         look_at_area(area, &mut obstacles);
@@ -80,6 +81,18 @@ fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) 
     }
     if (status.number("SigPnd", 16)? | status.number("ShdPnd", 16)?) & trap != 0 {
         obstacles.push("SIGTRAP waits to be delivered, by which its calls are taken".into());
+    }
+    Ok(())
+}
+
+/// They are found again by their names.
+fn look_at_places(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    for (link, what) in [("exe", "its program"), ("cwd", "its working directory"), ("root", "its root directory")] {
+        let path = proc::link(pid, link)?;
+        let named = identity(&String::from_utf8_lossy(&proc::seen_from_here(pid, &path)));
+        if named.is_none() || named != identity(&format!("/proc/{pid}/{link}")) {
+            obstacles.push(format!("{what} ({}) is not there any more, or is another", String::from_utf8_lossy(&path)));
+        }
     }
     Ok(())
 }

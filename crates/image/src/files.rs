@@ -14,6 +14,9 @@ pub struct Files {
     pub files: Vec<OpenFile>,
     #[n(2)]
     pub pipes: Vec<Pipe>,
+    #[n(3)]
+    #[cbor(default)]
+    pub sockets: Vec<SocketPair>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
@@ -43,6 +46,23 @@ pub struct OpenFile {
     #[n(3)]
     #[cbor(default)]
     pub locks: Vec<Lock>,
+    #[n(4)]
+    pub owner: Option<Owner>,
+}
+
+/// Whom an open file signals when something can be read or written (fcntl(2), F_SETOWN_EX).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Owner {
+    /// F_OWNER_TID, F_OWNER_PID or F_OWNER_PGRP.
+    #[n(0)]
+    pub kind: i32,
+    /// 0: nobody.
+    #[n(1)]
+    pub id: i32,
+    /// 0: SIGIO.
+    #[n(2)]
+    pub signal: i32,
 }
 
 /// A lock on a file.
@@ -131,6 +151,34 @@ pub enum Kind {
         #[n(0)]
         object: u32,
     },
+    /// An end of a pair of unix sockets.
+    #[n(8)]
+    Socket {
+        /// Index among the pairs.
+        #[n(0)]
+        pair: u32,
+        /// 0 or 1.
+        #[n(1)]
+        end: u8,
+    },
+    #[n(9)]
+    Inotify {
+        #[n(0)]
+        watches: Vec<Watched>,
+    },
+}
+
+/// A watch of inotify(7).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Watched {
+    /// As inotify_add_watch(2) gave it.
+    #[n(0)]
+    pub number: i32,
+    #[n(1)]
+    pub mask: u32,
+    #[n(2)]
+    pub path: Bytes,
 }
 
 /// What an epoll instance looks at (epoll_ctl(2)).
@@ -155,4 +203,53 @@ pub struct Pipe {
     /// What was written and not yet read.
     #[n(1)]
     pub data: Bytes,
+}
+
+/// Two unix sockets that are connected (socketpair(2)), of which all descriptors are within the process.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct SocketPair {
+    /// SOCK_STREAM, SOCK_DGRAM or SOCK_SEQPACKET.
+    #[n(0)]
+    pub kind: i32,
+    /// Two.
+    #[n(1)]
+    pub ends: Vec<SocketEnd>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct SocketEnd {
+    #[n(0)]
+    pub closed: bool,
+    /// 1: nothing will be read any more, 2: nothing will be written; 3: both (shutdown(2)).
+    #[n(1)]
+    pub shutdown: u8,
+    /// What waits to be read here.
+    #[n(2)]
+    pub messages: Vec<Message>,
+    #[n(3)]
+    pub options: Vec<SocketOption>,
+}
+
+/// Of a stream, a piece.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Message {
+    #[n(0)]
+    pub data: Bytes,
+    /// UID and GID that the process had when it sent this, where they go with it (SO_PASSCRED).
+    #[n(1)]
+    pub sender: Option<(u32, u32)>,
+}
+
+/// An option of SOL_SOCKET.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct SocketOption {
+    #[n(0)]
+    pub name: i32,
+    /// As getsockopt(2) gives it.
+    #[n(1)]
+    pub value: Bytes,
 }

@@ -259,6 +259,7 @@ mod tests {
             offset: 0,
             kind: crate::files::Kind::Pipe { pipe: 0 },
             locks: Vec::new(),
+            owner: None,
         };
         writer.files(&Files { files: vec![pipe], ..Files::default() }).expect("memory");
         writer.pages(0x1000, &mut [0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]).expect("memory");

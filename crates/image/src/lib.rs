@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod cpu;
 pub mod files;
 pub mod frame;
 pub mod memory;

@@ -1,5 +1,6 @@
 //! What all threads of a process have in common, apart from memory and descriptors.
 
+use crate::cpu::Cpu;
 use crate::Bytes;
 use minicbor::{Decode, Encode};
 use serde::Serialize;
@@ -26,6 +27,9 @@ pub struct Header {
     /// How many threads there are records for.
     #[n(5)]
     pub threads: u32,
+    /// What the process may rely on; none in images of before it was recorded.
+    #[n(6)]
+    pub cpu: Option<Cpu>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

@@ -2,25 +2,30 @@
 
 mod epoll;
 mod eventfd;
+mod inotify;
 mod locks;
 mod named;
 mod nameless;
+mod owner;
 mod pipe;
 mod signalfd;
 mod standard;
 mod timerfd;
+mod unix;
 
 use crate::bring::Wanted;
-use crate::obstacle::Obstacle;
 use crate::elsewhere::{Elsewhere, Identity};
 use crate::objects::{self, Found, Look, Made};
+use crate::obstacle::Obstacle;
 use crate::proc;
 use image::files::{Descriptor, Files, Kind, OpenFile};
-use kern::others;
+use kern::{others, pidfd};
+pub(crate) use owner::set as set_owners;
 use puppet::Script;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+pub(crate) use unix::make as make_sockets;
 use vocab::{Fault, Pid, Result};
 
 /// A descriptor as /proc shows it.
@@ -70,12 +75,14 @@ pub(crate) enum Verdict {
 }
 
 /// Every kind, asked in this order: pipes within the process first, since others lead out of it.
-const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 8] = [
+const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 10] = [
     pipe::look,
+    unix::look,
     eventfd::look,
     epoll::look,
     timerfd::look,
     signalfd::look,
+    inotify::look,
     standard::look,
     nameless::look,
     named::look,
@@ -86,15 +93,18 @@ pub(crate) struct All {
     pub(crate) seen: Vec<Seen>,
     /// Inodes of pipes of which all ends are in this process, in their order.
     pub(crate) pipes: Vec<String>,
+    /// Pairs of unix sockets of which both ends are.
+    pub(crate) sockets: Vec<unix::Pair>,
 }
 
 fn look(pid: Pid) -> Result<All> {
     let seen = look_at_all(pid)?;
-    let links = pipe::links(&seen);
+    let links = &pipe::links(&seen) | &unix::links(&seen);
     let mut elsewhere = Elsewhere::of(links, Default::default());
     elsewhere.look(pid)?;
     let pipes = pipe::within(&elsewhere);
-    Ok(All { seen, pipes })
+    let sockets = unix::within(pid, &elsewhere)?;
+    Ok(All { seen, pipes, sockets })
 }
 
 fn look_at_all(pid: Pid) -> Result<Vec<Seen>> {
@@ -115,20 +125,32 @@ fn judge(seen: &Seen, all: &All) -> Result<Verdict> {
     for kind in KINDS {
         match kind(seen, all)? {
             Verdict::Other => {}
+            Verdict::Carried(kind) if !matches!(kind, Kind::Standard { .. }) => {
+                return Ok(owner::of(seen)?.map_or_else(Verdict::Refused, |_| Verdict::Carried(kind)));
+            }
             verdict => return Ok(verdict),
         }
     }
     Ok(Verdict::Refused(seen.obstacle("is of a kind that is not carried")))
 }
 
+/// The same open file in this process.
+fn copy(seen: &Seen) -> Result<OwnedFd> {
+    pidfd::open(seen.pid)
+        .and_then(|handle| pidfd::getfd(handle.as_fd(), seen.number))
+        .map_err(|errno| Fault::sys(errno, format!("take descriptor {} of process {}", seen.number, seen.pid)))
+}
+
 /// What of each descriptor is in the way.
 pub(crate) fn survey(pid: Pid) -> Result<Vec<Option<Obstacle>>> {
     let all = look(pid)?;
     let obstacle = |seen: &Seen| {
-        Ok(match judge(seen, &all)? {
-            Verdict::Refused(obstacle) => Some(obstacle),
-            _ => None,
-        })
+        match judge(seen, &all) {
+            Ok(Verdict::Refused(obstacle)) => Ok(Some(obstacle)),
+            // It was closed meanwhile.
+            Err(fault) if matches!(fault.errno, libc::ENOENT | libc::EBADF) => Ok(None),
+            judged => judged.map(|_| None),
+        }
     };
     all.seen.iter().map(obstacle).collect()
 }
@@ -137,7 +159,8 @@ pub(crate) fn survey(pid: Pid) -> Result<Vec<Option<Obstacle>>> {
 pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
     let mut files = BTreeMap::new();
     for seen in look_at_all(pid)? {
-        if let (true, Ok(Look::Nameless(file))) = (seen.link.starts_with(b"/"), objects::look(&seen.path(), &seen.link)) {
+        if let (true, Ok(Look::Nameless(file))) = (seen.link.starts_with(b"/"), objects::look(&seen.path(), &seen.link))
+        {
             files.insert(file, seen.obstacle("is also open or mapped in process"));
         }
     }
@@ -166,6 +189,7 @@ pub(crate) fn dump(pid: Pid, found: &mut Found) -> Result<Files> {
         files.descriptors.push(Descriptor { number: seen.number, close_on_exec, file: file as u32 });
     }
     files.pipes = pipe::dump(&all)?;
+    files.sockets = unix::dump(pid, &all)?;
     Ok(files)
 }
 
@@ -177,7 +201,8 @@ fn open_file(seen: &Seen, all: &All, found: &mut Found) -> Result<OpenFile> {
                 other => other,
             };
             let flags = seen.flags()? & !(libc::O_CLOEXEC as u32);
-            Ok(OpenFile { flags, offset: seen.number_of("pos", 10)?, kind, locks: locks::held(seen)? })
+            let owner = owner::of(seen)?.map_err(Fault::refused)?;
+            Ok(OpenFile { flags, offset: seen.number_of("pos", 10)?, kind, locks: locks::held(seen)?, owner })
         }
         Verdict::Refused(obstacle) => Err(Fault::refused(obstacle)),
         Verdict::Other => Err(Fault::bug("a verdict on a descriptor that is none")),
@@ -189,14 +214,24 @@ pub(crate) enum Reopened {
     Ours(OwnedFd),
     /// What the new process has under this number (0 to 2) from the beginning.
     Stream(u8),
+    /// An end of a pair of sockets, which the new process makes itself.
+    Socket {
+        pair: u32,
+        end: u8,
+    },
 }
 
 impl Reopened {
-    pub(crate) fn wanted(&self) -> Wanted<'_> {
-        match self {
+    /// `sockets`: the pairs that the new process has made, by their numbers there.
+    pub(crate) fn wanted(&self, sockets: &[[i32; 2]]) -> Result<Wanted<'_>> {
+        Ok(match self {
             Reopened::Ours(fd) => Wanted::Ours(fd.as_fd()),
             Reopened::Stream(number) => Wanted::Own((*number).into()),
-        }
+            Reopened::Socket { pair, end } => {
+                let number = sockets.get(*pair as usize).and_then(|ends| ends.get(usize::from(*end)));
+                Wanted::Own(*number.ok_or_else(|| Fault::wire("a socket that the image does not have"))?)
+            }
+        })
     }
 }
 
@@ -211,9 +246,14 @@ pub(crate) fn reopen(files: &Files, made: &Made, base: i32) -> Result<Vec<Reopen
             Kind::EventFd { count, semaphore } => eventfd::reopen(*count, *semaphore, file.flags),
             Kind::Epoll { .. } => epoll::reopen(),
             Kind::TimerFd { clock, .. } => timerfd::reopen(*clock, file.flags),
+            Kind::Inotify { watches } => inotify::reopen(watches, file.flags),
             Kind::SignalFd { mask } => signalfd::reopen(*mask, file.flags),
             Kind::Standard { stream: stream @ 0..3 } => {
                 opened.push(Reopened::Stream(*stream));
+                continue;
+            }
+            Kind::Socket { pair, end } => {
+                opened.push(Reopened::Socket { pair: *pair, end: *end });
                 continue;
             }
             Kind::Standard { stream } => Err(Fault::wire(format!("standard stream {stream}"))),

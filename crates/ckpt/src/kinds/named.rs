@@ -2,9 +2,11 @@
 
 use super::{Seen, Verdict};
 use crate::kinds::All;
+use crate::proc;
 use image::files::{Kind, OpenFile};
 use image::Bytes;
 use rustix::fs::{Mode, OFlags, SeekFrom};
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -29,10 +31,8 @@ pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
     if kind.is_fifo() {
         return refused("is a named pipe");
     }
-    // As the process sees it, which may have another root.
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(&seen.link));
-    let seen_by_it = format!("/proc/{}/root{}", seen.pid, path.display());
-    match std::fs::metadata(&seen_by_it) {
+    let path = proc::seen_from_here(seen.pid, &seen.link);
+    match std::fs::metadata(OsStr::from_bytes(&path)) {
         Ok(named) if (named.dev(), named.ino()) == (opened.dev(), opened.ino()) => {
             Ok(Verdict::Carried(Kind::Named { path: seen.link.clone().into() }))
         }

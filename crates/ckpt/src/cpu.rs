@@ -1,0 +1,108 @@
+//! May a process of another machine go on with this one's processor?
+//!
+//! It asked cpuid when it began, and has chosen its code by the answer (glibc's memcpy does): so all that it could have found there must
+//! be here. That this machine has more does not matter, since nobody asks again.
+
+use image::cpu::{Cpu, Place};
+use vocab::{Fault, Kind, Result};
+
+/// This machine's.
+pub fn here() -> Cpu {
+    let states = kern::cpu::states();
+    let places = (2..63).filter(|number| states >> number & 1 == 1).map(|number| {
+        let (offset, size) = kern::cpu::place_of_state(number);
+        Place { number, offset, size }
+    });
+    let features = kern::cpu::features().into_iter().map(str::to_owned).collect();
+    Cpu { features, states, places: places.collect() }
+}
+
+/// What the process may use and `here` does not have, in words; nothing when it can go on here.
+pub fn missing(of: &Cpu, here: &Cpu) -> Vec<String> {
+    let features = of.features.iter().filter(|feature| !here.features.contains(feature)).cloned();
+    let states = (0..64).filter(|number| of.states & !here.states & 1 << number != 0);
+    let states = states.map(|number| format!("the register state {}", name(number)));
+    // Whoever saves registers itself (glibc does, to resolve symbols) has asked how large an area must be.
+    let places = of.places.iter().filter_map(|place| {
+        let other = here.places.iter().find(|other| other.number == place.number)?;
+        (place != other).then(|| format!("the register state {} at the same place in XSAVE areas", name(place.number)))
+    });
+    features.chain(states).chain(places).collect()
+}
+
+/// # Errors
+/// `Unsupported`, with all that is missing.
+pub(crate) fn check(of: &Cpu, here: &Cpu) -> Result<()> {
+    match &missing(of, here)[..] {
+        [] => Ok(()),
+        all => {
+            let what = "this machine's processor does not have what the process may use";
+            Err(Fault::new(Kind::Unsupported, format!("{what}: {}", all.join(", "))))
+        }
+    }
+}
+
+fn name(state: u32) -> String {
+    match state {
+        0 => "x87".into(),
+        1 => "SSE".into(),
+        2 => "AVX".into(),
+        3 | 4 => "MPX".into(),
+        5..=7 => format!("AVX-512 (part {})", state - 4),
+        9 => "PKRU".into(),
+        17 | 18 => format!("AMX (part {})", state - 16),
+        19 => "APX".into(),
+        other => format!("number {other}"),
+    }
+}
+
+/// A thread's state as a machine takes it whose areas have `length` bytes: the parts that are not in the image are as at a program's
+/// beginning (XSTATE_BV, Intel SDM 1, 13.4.2, says that they were not saved).
+pub(crate) fn fitted(state: &[u8], length: usize) -> Vec<u8> {
+    let mut area = state.to_vec();
+    area.resize(length.max(state.len()), 0);
+    area
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(features: &[&str], states: u64, places: &[(u32, u32, u32)]) -> Cpu {
+        let places = places.iter().map(|&(number, offset, size)| Place { number, offset, size }).collect();
+        Cpu { features: features.iter().map(|name| name.to_string()).collect(), states, places }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let avx512 = [(2, 576, 256), (5, 832, 64), (6, 896, 512)];
+        let old = cpu(&["sse2", "avx"], 7, &avx512[..1]);
+        let new = cpu(&["sse2", "avx", "avx512f", "unheard_of"], 0x67, &avx512);
+        assert_eq!(missing(&old, &new), [""; 0]);
+        assert_eq!(missing(&new, &new), [""; 0]);
+        let states = ["the register state AVX-512 (part 1)", "the register state AVX-512 (part 2)"];
+        assert_eq!(missing(&new, &old), [&["avx512f", "unheard_of"][..], &states].concat());
+        assert_eq!(check(&old, &new), Ok(()));
+        assert!(check(&new, &old).is_err_and(|fault| fault.to_string().contains("avx512f, unheard_of, the register")));
+    }
+
+    /// The same registers in areas of another layout (Intel's AVX-512 begins at 1088, where AMD never had MPX).
+    #[test]
+    fn another_layout_is_refused() {
+        let one = cpu(&[], 0x27, &[(2, 576, 256), (5, 832, 64)]);
+        let other = cpu(&[], 0x27, &[(2, 576, 256), (5, 1088, 64)]);
+        assert_eq!(missing(&one, &other), ["the register state AVX-512 (part 1) at the same place in XSAVE areas"]);
+    }
+
+    #[test]
+    fn this_machine_is_as_good_as_itself() {
+        let here = here();
+        assert!(here.features.iter().any(|feature| feature == "sse2"));
+        assert_eq!(missing(&here, &here), [""; 0]);
+    }
+
+    #[test]
+    fn a_smaller_state_is_filled_up() {
+        assert_eq!(fitted(&[1, 2], 4), [1, 2, 0, 0]);
+    }
+}

@@ -1,0 +1,119 @@
+//! inotify(7): watches, whose files are found again by their names. Nobody can look at events without taking them.
+
+use super::{All, Seen, Verdict};
+use image::files::{Kind, Watched};
+use kern::inotify;
+use rustix::fs::inotify::{CreateFlags, WatchFlags};
+use rustix::fs::{Mode, OFlags};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use vocab::{Fault, Kind as Failure, Result};
+
+pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
+    if seen.link != b"anon_inode:inotify" {
+        return Ok(Verdict::Other);
+    }
+    let waiting = rustix::io::ioctl_fionread(super::copy(seen)?);
+    if waiting.map_err(|e| Fault::sys(e.raw_os_error(), "ask how much is in an inotify instance"))? != 0 {
+        return Ok(Verdict::Refused(seen.obstacle("has events that were not read")));
+    }
+    let mut watches = Vec::new();
+    for line in seen.info.lines().filter_map(|line| line.strip_prefix("inotify ")) {
+        let watch = parse(line).ok_or_else(|| seen.strange("inotify"))?;
+        match path(seen, &watch) {
+            Some(path) => watches.push(Watched { number: watch.number, mask: watch.mask, path: path.into() }),
+            None => {
+                let why = format!("watches a file (inode {}) whose name cannot be found", watch.inode);
+                return Ok(Verdict::Refused(seen.obstacle(&why)));
+            }
+        }
+    }
+    watches.sort_by_key(|watch| watch.number);
+    Ok(Verdict::Carried(Kind::Inotify { watches }))
+}
+
+/// A line of fdinfo.
+#[derive(PartialEq, Eq, Debug)]
+struct Watch {
+    number: i32,
+    mask: u32,
+    inode: u64,
+    /// Major and minor number.
+    device: (u32, u32),
+    /// Kind and bytes (name_to_handle_at(2)).
+    handle: (i32, Vec<u8>),
+}
+
+/// `wd:3 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 fhandle-bytes:8 fhandle-type:1 f_handle:7e9e0000640d1b6d`
+fn parse(line: &str) -> Option<Watch> {
+    let field = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+    let number = |name| u64::from_str_radix(field(name)?, 16).ok();
+    // 20 bits of the minor number (linux: MINORBITS).
+    let device = number("sdev")?;
+    let digits = field("f_handle").unwrap_or_default().as_bytes();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    Some(Watch {
+        number: number("wd")? as i32,
+        mask: number("mask")? as u32,
+        inode: number("ino")?,
+        device: ((device >> 20) as u32, (device & 0xf_ffff) as u32),
+        handle: (number("fhandle-type").unwrap_or(0) as i32, digits.chunks(2).map(byte).collect::<Option<_>>()?),
+    })
+}
+
+/// A name by which the watched file can be found.
+fn path(seen: &Seen, watch: &Watch) -> Option<Vec<u8>> {
+    let mounts = std::fs::read_to_string(format!("/proc/{}/mountinfo", seen.pid)).ok()?;
+    let device = format!("{}:{}", watch.device.0, watch.device.1);
+    let mut points = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        (fields.nth(2)? == device).then(|| fields.nth(1))?
+    });
+    points.find_map(|point| {
+        let on = rustix::fs::open(point, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let file = inotify::open_handle(on.as_fd(), watch.handle.0, &watch.handle.1).ok()?;
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let path = std::fs::read_link(&link).ok()?.into_os_string().into_vec();
+        let named = std::fs::symlink_metadata(OsStr::from_bytes(&path)).ok()?;
+        let watched = rustix::fs::fstat(&file).ok()?;
+        ((named.dev(), named.ino()) == (watched.st_dev, watched.st_ino)).then_some(path)
+    })
+}
+
+pub(super) fn reopen(watches: &[Watched], flags: u32) -> Result<OwnedFd> {
+    let mut how = CreateFlags::CLOEXEC;
+    how.set(CreateFlags::NONBLOCK, flags & libc::O_NONBLOCK as u32 != 0);
+    let fd = rustix::fs::inotify::init(how).map_err(|e| Fault::sys(e.raw_os_error(), "make an inotify instance"))?;
+    for Watched { number, mask, path } in watches {
+        let name = String::from_utf8_lossy(&path.0);
+        inotify::set_next_watch(fd.as_fd(), *number)
+            .map_err(|errno| Fault::sys(errno, format!("choose number {number} for the watch on {name}")))?;
+        // The name is that of the file itself.
+        let mask = WatchFlags::from_bits_retain(*mask) | WatchFlags::DONT_FOLLOW;
+        let got = rustix::fs::inotify::add_watch(&fd, &path.0[..], mask)
+            .map_err(|e| Fault::sys(e.raw_os_error(), format!("watch {name}")))?;
+        if got != *number {
+            let what = format!("the watch on {name} has number {got} instead of {number}");
+            return Err(Fault::new(Failure::Refused, what));
+        }
+    }
+    Ok(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_fdinfo() {
+        let line =
+            "wd:1a ino:9e7e sdev:800013 mask:800afce ignored_mask:0 fhandle-bytes:8 fhandle-type:1 f_handle:7e9e00ff";
+        let handle = (1, vec![0x7e, 0x9e, 0, 0xff]);
+        let watch = Watch { number: 26, mask: 0x800afce, inode: 0x9e7e, device: (8, 0x13), handle };
+        assert_eq!(parse(line), Some(watch));
+        assert_eq!(parse("wd:1 ino:2 sdev:3 mask:4 ignored_mask:0").map(|watch| watch.handle), Some((0, Vec::new())));
+        assert_eq!(parse("wd:1"), None);
+    }
+}

@@ -1,0 +1,94 @@
+"""Becomes a process that cannot be carried, in the way that its argument names; says "ready", or "missing" where the kernel cannot do it."""
+import ctypes, fcntl, os, socket, struct, sys, tempfile, time, mmap
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = libc.mmap.restype = ctypes.c_long
+libc.mmap.argtypes = [ctypes.c_long, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+kept = []
+
+
+def call(number, *args):
+    result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
+    if result < 0:
+        print("missing", flush=True)
+        time.sleep(60)
+    return result
+
+
+def shared_with_another():
+    memory = mmap.mmap(-1, 4096)
+    pid = os.getpid()
+    if os.fork() == 0:
+        if os.fork() == 0:
+            while os.path.exists(f"/proc/{pid}"):
+                time.sleep(0.1)
+        os._exit(0)
+    os.wait()
+    kept.append(memory)
+
+
+def linked_elsewhere():
+    directory = tempfile.mkdtemp()
+    kept.append(os.open(directory + "/one", os.O_CREAT | os.O_RDWR))
+    os.link(directory + "/one", directory + "/other")
+    os.unlink(directory + "/one")
+
+
+def descriptors_on_their_way():
+    one, other = socket.socketpair()
+    socket.send_fds(one, [b"x"], [0])
+    kept.extend([one, other])
+
+
+def listening():
+    server = socket.socket(socket.AF_UNIX)
+    server.bind("\0shoal-uncarried-%d" % os.getpid())
+    server.listen()
+    kept.append(server)
+
+
+def unread_events():
+    directory = tempfile.mkdtemp()
+    fd = libc.inotify_init1(0)
+    libc.inotify_add_watch(fd, directory.encode(), 0xFFF)
+    os.rmdir(directory)
+
+
+def owner():
+    one, other = socket.socketpair()
+    fcntl.fcntl(one, fcntl.F_SETOWN, 1)
+    kept.extend([one, other])
+
+
+def no_directory():
+    directory = tempfile.mkdtemp()
+    os.chdir(directory)
+    os.rmdir(directory)
+
+
+def map_it(flags):
+    at = libc.mmap(0, 2 << 20, 3, flags, -1, 0)
+    if at < 0:
+        call(-1)
+    return at
+
+
+ways = {
+    "io_uring": lambda: call(425, 4, ctypes.create_string_buffer(200)),
+    "userfaultfd": lambda: call(323, 0),
+    "perf": lambda: call(298, struct.pack("IIQQQQQ", 1, 112, 9, 0, 0, 0, 0) + bytes(64), 0, -1, -1, 0),
+    "fanotify": lambda: call(300, 0, 0),
+    "sealed": lambda: call(462, map_it(0x22), 2 << 20, 0),
+    "hugetlb": lambda: map_it(0x22 | 0x40000 | 0x4000),
+    "secret": lambda: kept.append(os.ftruncate(call(447, 0), 4096)),
+    "shared": shared_with_another,
+    "linked": linked_elsewhere,
+    "in flight": descriptors_on_their_way,
+    "listening": listening,
+    "events": unread_events,
+    "owner": owner,
+    "directory": no_directory,
+}
+ways[sys.argv[1]]()
+print("ready", flush=True)
+time.sleep(60)

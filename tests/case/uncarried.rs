@@ -1,0 +1,100 @@
+//! What is not carried is refused by its name: kinds of things that a process has, and processors that have less.
+
+use super::checkpoint::{must, restore, run, start, told, until_it_is};
+use super::scene::{holds, same};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::{Doing, Res};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("uncarried_kinds_are_named", uncarried_kinds_are_named),
+    ("restore_on_a_lesser_processor", restore_on_a_lesser_processor),
+];
+
+/// Ways of case/real/uncarried.py, and what is said of each.
+const KINDS: [(&str, &str); 14] = [
+    ("io_uring", "anon_inode:[io_uring]"),
+    ("userfaultfd", "anon_inode:[userfaultfd]"),
+    ("perf", "anon_inode:[perf_event]"),
+    ("fanotify", "anon_inode:[fanotify]"),
+    ("sealed", "is sealed (mseal)"),
+    ("hugetlb", "is of huge pages from their pool"),
+    ("secret", "is secret memory (memfd_secret)"),
+    ("shared", "is also open or mapped in process"),
+    ("linked", "was deleted under this name, but has another"),
+    ("in flight", "has descriptors on their way in it (SCM_RIGHTS)"),
+    ("listening", "leads to other processes"),
+    ("events", "has events that were not read"),
+    ("owner", "sends its signals to process 1"),
+    ("directory", "its working directory"),
+];
+
+/// Each in a dry run, which leaves the process as it is.
+fn uncarried_kinds_are_named(place: &Place) -> Res<End> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("case/real/uncarried.py").display().to_string();
+    for (way, expected) in KINDS {
+        let log = place.fresh("uncarried.out");
+        let out = std::fs::File::create(&log).doing("make a file")?;
+        let mut child = start(&["python3", &program, way], &out)?;
+        let deadline = Instant::now() + Duration::from_secs(15);
+        let said = loop {
+            let text = std::fs::read_to_string(&log).doing("read the output")?;
+            if text.contains('\n') || Instant::now() > deadline {
+                break text;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let done = run(place, &["checkpoint", "--dry-run", &child.id().to_string()])?;
+        let still = child.try_wait().doing("look at the program")?.is_none();
+        child.kill().doing("end the program")?;
+        child.wait().doing("wait for the program")?;
+        if said == "missing\n" {
+            continue;
+        }
+        same(way, said, "ready\n".to_string())?;
+        let all = String::from_utf8_lossy(&done.stdout).into_owned();
+        if !all.contains(expected) {
+            return Err(format!("{way}: it says {all:?} {}, not: {expected}", told(&done)));
+        }
+        same(&format!("{way}: the status of a dry run"), done.status.code(), Some(1))?;
+        holds(&format!("{way}: it runs on"), still)?;
+    }
+    Ok(End::Passed)
+}
+
+/// An image that is altered to be of a processor that has something else: it is refused with the name of that, before there is a process.
+fn restore_on_a_lesser_processor(place: &Place) -> Res<End> {
+    let (image, log) = (place.fresh("lesser.image"), place.fresh("lesser.out"));
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let mut child = start(&["sleep", "1"], &out)?;
+    let pid = child.id().to_string();
+    until_it_is(&pid, "sleep")?;
+    must(place, &["checkpoint", &pid, "--stop", "-o", &image.display().to_string()])?;
+    child.wait().doing("wait for the program")?;
+    let good = std::fs::read(&image).doing("read the image")?;
+    let bad = place.fresh("altered.image");
+    std::fs::write(&bad, altered(good, b"sse2", b"sse9")?).doing("write an image")?;
+    let done = run(place, &["restore", &bad.display().to_string()])?;
+    let said = told(&done);
+    same("the status", done.status.code(), Some(1))?;
+    holds(&format!("it names what is missing: {said}"), said.ends_with("what the process may use: sse9"))?;
+    holds("no process is left", !Path::new(&format!("/proc/{pid}")).exists())?;
+    let mut child = restore(place, &image, &out)?;
+    same("the status of the image as it was", child.wait().doing("wait for the program")?.code(), Some(0))?;
+    Ok(End::Passed)
+}
+
+/// Another word of the same length in the first record of an image, with the checksum that it has then.
+fn altered(mut image: Vec<u8>, from: &[u8], to: &[u8]) -> Res<Vec<u8>> {
+    /// Magic and version; then kind, zeroes, length and checksum of the record.
+    const BODY: usize = 16 + 24;
+    let length = u64::from_le_bytes(image[24..32].try_into().doing("read a length")?) as usize;
+    let body = image.get_mut(BODY..BODY + length).ok_or("an image without a first record")?;
+    let at = body.windows(from.len()).position(|word| word == from).ok_or("the word is not in the image")?;
+    body[at..at + to.len()].copy_from_slice(to);
+    let checksum = xxhash_rust::xxh3::xxh3_64_with_seed(body, 1);
+    image[32..40].copy_from_slice(&checksum.to_le_bytes());
+    Ok(image)
+}
