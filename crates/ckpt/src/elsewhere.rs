@@ -52,7 +52,7 @@ impl Elsewhere {
             if let Some(who) = self.links.get_mut(&link) {
                 *who = Some(other);
             }
-            if is_deleted(&link) {
+            if !self.files.is_empty() && is_deleted(&link) {
                 self.found(other, &format!("/proc/{other}/fd/{number}"));
             }
         }

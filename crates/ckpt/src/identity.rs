@@ -58,7 +58,22 @@ pub(crate) struct Asked {
     dumpable: Slot,
     subreaper: u64,
     limits: u64,
+    /// In the order of [`HABITS`].
+    habits: [Slot; HABITS.len()],
 }
+
+/// What prctl(2) gives as its result and sets by its first argument: get, set. Kernels that do not know one have nothing of it to carry.
+const HABITS: [(i32, i32); 3] = [
+    (libc::PR_GET_THP_DISABLE, libc::PR_SET_THP_DISABLE),
+    (PR_GET_MDWE, PR_SET_MDWE),
+    (PR_GET_MEMORY_MERGE, PR_SET_MEMORY_MERGE),
+];
+const PR_SET_MDWE: i32 = 65;
+const PR_GET_MDWE: i32 = 66;
+const PR_SET_MEMORY_MERGE: i32 = 67;
+const PR_GET_MEMORY_MERGE: i32 = 68;
+/// A flag of PR_SET_THP_DISABLE, which goes into its second argument (Linux 6.18).
+const EXCEPT_ADVISED: u64 = 2;
 
 /// How many resources getrlimit(2) knows.
 const RESOURCES: u64 = 16;
@@ -77,6 +92,7 @@ pub(crate) fn ask(script: &mut Script) -> Asked {
         dumpable: script.call("ask whether it is dumpable", libc::SYS_prctl, &[libc::PR_GET_DUMPABLE as u64]),
         subreaper,
         limits,
+        habits: HABITS.map(|(get, _)| script.attempt(libc::SYS_prctl, &[get as u64])),
     }
 }
 
@@ -87,6 +103,8 @@ pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> R
     let limits = (0..RESOURCES).map(|resource| limit(resource).map(|[soft, hard]| Limit { soft, hard }));
     process.limits = limits.collect::<Result<_>>()?;
     process.subreaper = outcome.value::<i32>(asked.subreaper)? != 0;
+    let habits = asked.habits.map(|slot| outcome.result(slot).max(0) as u64);
+    [process.no_huge_pages, process.deny_write_execute, process.merge_pages] = habits;
     Ok(())
 }
 
@@ -126,6 +144,18 @@ pub(crate) fn set_dumpable(script: &mut Script, process: &Process) {
     // 2 is what the kernel alone may set.
     let dumpable = u64::from(process.dumpable == 1);
     script.call("set whether it is dumpable", libc::SYS_prctl, &[libc::PR_SET_DUMPABLE as u64, dumpable, 0, 0, 0]);
+}
+
+/// Once the memory is there: some of it could not be mapped any more.
+pub(crate) fn set_habits(script: &mut Script, process: &Process) {
+    let values = [process.no_huge_pages, process.deny_write_execute, process.merge_pages];
+    for ((_, set), value) in HABITS.iter().zip(values).filter(|(_, value)| *value != 0) {
+        let (value, flags) = match *set {
+            libc::PR_SET_THP_DISABLE => (1, value & EXCEPT_ADVISED),
+            _ => (value, 0),
+        };
+        script.call(format!("set {set} of prctl"), libc::SYS_prctl, &[*set as u64, value, flags, 0, 0]);
+    }
 }
 
 /// In the end, since a low limit would be in the way of the restore. Raising a hard one needs a right, so equal ones are let be.

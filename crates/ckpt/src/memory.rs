@@ -29,7 +29,8 @@ pub(crate) fn describe(pid: Pid, areas: &[Area], found: &mut Found) -> Result<Me
         _ => (0, 0),
     };
     let areas = areas.iter().filter(|area| !area.is_kernels());
-    Ok(Memory { areas: areas.map(|area| save(pid, area, found)).collect::<Result<_>>()?, vdso })
+    let map = PageMap::open(pid)?;
+    Ok(Memory { areas: areas.map(|area| save(pid, area, &map, found)).collect::<Result<_>>()?, vdso })
 }
 
 /// [vsyscall] is at the same address everywhere, and not a mapping.
@@ -47,7 +48,7 @@ pub(crate) fn file_of(area: &Area) -> String {
     format!("map_files/{:x}-{:x}", area.start, area.end)
 }
 
-fn save(pid: Pid, area: &Area, found: &mut Found) -> Result<Saved> {
+fn save(pid: Pid, area: &Area, map: &PageMap, found: &mut Found) -> Result<Saved> {
     let prefix = if area.shared { &b"[anon_shmem:"[..] } else { b"[anon:" };
     let name = area.path.strip_prefix(prefix).and_then(|name| name.strip_suffix(b"]")).unwrap_or_default();
     let file = match is_anonymous(area) {
@@ -63,6 +64,7 @@ fn save(pid: Pid, area: &Area, found: &mut Found) -> Result<Saved> {
         file,
         key: area.key,
         name: name.into(),
+        guards: map.guards(area.start, area.end)?.iter().map(|run| (run.start, run.end)).collect(),
     })
 }
 
@@ -135,7 +137,12 @@ fn read(memory: &RemoteMemory, area: &Area, at: u64, into: &mut [u8]) -> Result<
 pub(crate) fn map(script: &mut Script, areas: &[Saved], files: &[Option<i32>]) {
     for (area, fd) in areas.iter().zip(files) {
         let flags = AreaFlags::from_bits_retain(area.flags);
-        let mut how = libc::MAP_FIXED_NOREPLACE | if area.shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+        let kind = match area.shared {
+            true => libc::MAP_SHARED,
+            false if flags.contains(AreaFlags::DROPPABLE) => MAP_DROPPABLE,
+            false => libc::MAP_PRIVATE,
+        };
+        let mut how = libc::MAP_FIXED_NOREPLACE | kind;
         let mut add = |when: bool, flag: i32| how |= if when { flag } else { 0 };
         add(area.file.is_none(), libc::MAP_ANONYMOUS);
         add(flags.contains(AreaFlags::GROWSDOWN), libc::MAP_GROWSDOWN);
@@ -157,6 +164,10 @@ pub(crate) fn map(script: &mut Script, areas: &[Saved], files: &[Option<i32>]) {
     }
 }
 
+/// In place of MAP_PRIVATE (Linux 6.11).
+const MAP_DROPPABLE: i32 = 8;
+const MADV_GUARD_INSTALL: u64 = 102;
+
 /// PR_SET_VMA, with PR_SET_VMA_ANON_NAME = 0; a kernel without it loses the name.
 const PR_SET_VMA: u64 = 0x5356_4d41;
 
@@ -171,10 +182,18 @@ const ADVICE: [(AreaFlags, i32); 8] = [
     (AreaFlags::MERGEABLE, libc::MADV_MERGEABLE),
 ];
 
-/// Once the pages are there: locking them earlier would fill them with zeroes first.
-pub(crate) fn lock(script: &mut Script, areas: &[Saved]) {
+/// Once the pages are there: locking them earlier would fill them with zeroes first. Guards before, since memory that is locked takes none;
+/// locking stops at them, as it has for the process.
+pub(crate) fn guard_and_lock(script: &mut Script, areas: &[Saved]) {
+    for (start, end) in areas.iter().flat_map(|area| &area.guards) {
+        script.call("install a guard", libc::SYS_madvise, &[*start, end - start, MADV_GUARD_INSTALL]);
+    }
     for area in areas.iter().filter(|area| AreaFlags::from_bits_retain(area.flags).contains(AreaFlags::LOCKED)) {
-        script.call("lock memory", libc::SYS_mlock, &[area.start, area.end - area.start]);
+        let args = [area.start, area.end - area.start];
+        match area.guards.is_empty() {
+            true => script.call("lock memory", libc::SYS_mlock, &args),
+            false => script.attempt(libc::SYS_mlock, &args),
+        };
     }
 }
 

@@ -302,3 +302,49 @@ fn add_seals(file: &File, seals: SealFlags) -> Result<()> {
         missing => rustix::fs::fcntl_add_seals(file, missing).map_err(failed("seal an object")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn names_that_the_kernel_gives() {
+        assert_eq!(memory_kind(b"/dev/zero (deleted)"), Some(ObjectKind::Shared { reserved: true }));
+        let memory = |name: &[u8]| Some(ObjectKind::Memory { name: name.into(), seals: 0 });
+        assert_eq!(memory_kind(b"/memfd:a b (deleted)"), memory(b"a b"));
+        assert_eq!(memory_kind(b"/SYSV00000000 (deleted)"), None);
+        assert_eq!(name_of(b"/tmp/#77 (deleted)", 77), ObjectKind::Unnamed { directory: b"/tmp/"[..].into() });
+        assert_eq!(name_of(b"/#77 (deleted)", 77), ObjectKind::Unnamed { directory: b"/"[..].into() });
+        assert_eq!(name_of(b"/tmp/#77 (deleted)", 78), ObjectKind::Deleted { path: b"/tmp/#77"[..].into() });
+    }
+
+    /// Also where its name is taken and its directory gone.
+    #[test]
+    fn a_deleted_file_is_made_again_without_a_name() {
+        let directory = std::env::temp_dir().join(format!("objects.{}", std::process::id()));
+        std::fs::create_dir(&directory).expect("a new one");
+        let taken = directory.join("taken");
+        std::fs::write(&taken, "other").expect("a file");
+        for path in [taken.clone(), directory.join("gone/file"), directory.join("free")] {
+            let file = deleted(path.as_os_str().as_bytes()).expect("room");
+            assert_eq!(rustix::fs::fstat(&file).expect("open").st_nlink, 0, "{path:?}");
+        }
+        assert_eq!(std::fs::read(&taken).expect("there"), b"other");
+        assert_eq!(std::fs::read_dir(&directory).expect("there").count(), 1);
+        std::fs::remove_dir_all(&directory).expect("mine");
+    }
+
+    #[test]
+    fn content_outside_of_an_object_is_refused() {
+        let kind = ObjectKind::Memory { name: b"m"[..].into(), seals: 0 };
+        let object = Object { kind, size: 10, mode: 0o600, uid: 0, gid: 0, accessed: 0, modified: 0 };
+        let made = Made::new(&Objects { objects: vec![object] }).expect("memory");
+        made.content(0, 6, b"tail").expect("within");
+        assert!(made.content(0, 7, b"tail").is_err() && made.content(0, u64::MAX, b"t").is_err());
+        assert!(made.content(1, 0, b"t").is_err() && made.open(1, OFlags::RDONLY).is_err());
+        let mut all = Vec::new();
+        File::from(made.open(0, OFlags::RDONLY).expect("open")).read_to_end(&mut all).expect("open");
+        assert_eq!(all, b"\0\0\0\0\0\0tail");
+    }
+}

@@ -366,7 +366,8 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Res
     timers::set_itimers(&mut script, &process.itimers);
     timers::set_timers(&mut script, &process.timers);
     sigstate::set_queue(&mut script, &process.queue, process.pid as u64, None)?;
-    memory::lock(&mut script, &plan.memory.areas);
+    memory::guard_and_lock(&mut script, &plan.memory.areas);
+    identity::set_habits(&mut script, process);
     identity::set_limits(&mut script, process)?;
     threads::set(&mut script, &plan.threads[0], now, process.pid)?;
     kinds::set_owners(&mut script, &plan.files);

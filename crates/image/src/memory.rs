@@ -37,6 +37,10 @@ pub struct Area {
     /// What the process has named it (PR_SET_VMA_ANON_NAME).
     #[n(7)]
     pub name: Bytes,
+    /// Guards in it, from and to which address (madvise(2), MADV_GUARD_INSTALL).
+    #[n(8)]
+    #[cbor(default)]
+    pub guards: Vec<(u64, u64)>,
 }
 
 /// The file of a mapping.

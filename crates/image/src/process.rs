@@ -82,6 +82,18 @@ pub struct Process {
     /// The signal that has stopped it, 0 for none.
     #[n(19)]
     pub stopped: u8,
+    /// PR_GET_THP_DISABLE.
+    #[n(20)]
+    #[cbor(default)]
+    pub no_huge_pages: u64,
+    /// PR_GET_MDWE.
+    #[n(21)]
+    #[cbor(default)]
+    pub deny_write_execute: u64,
+    /// PR_GET_MEMORY_MERGE.
+    #[n(22)]
+    #[cbor(default)]
+    pub merge_pages: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

@@ -19,6 +19,16 @@ pub struct Run {
 pub struct PageMap {
     pid: Pid,
     file: File,
+    /// IS_GUARD where the kernel knows it, or nothing.
+    guard: u64,
+}
+
+/// Which pages a scan is to find: those that have all of `all` (without those of `inverted`), and one of `any`.
+#[derive(Clone, Copy)]
+struct Sought {
+    inverted: u64,
+    all: u64,
+    any: u64,
 }
 
 /// `struct pm_scan_arg` (linux/fs.h).
@@ -54,6 +64,8 @@ const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
 const IS_PFNZERO: u64 = 1 << 5;
+/// MADV_GUARD_INSTALL; Linux 6.15 tells of it here.
+const IS_GUARD: u64 = 1 << 8;
 
 /// Bits of an entry of /proc/PID/pagemap.
 const PM_FILE: u64 = 1 << 61;
@@ -66,19 +78,33 @@ impl PageMap {
     pub fn open(pid: Pid) -> Result<PageMap> {
         let path = format!("/proc/{pid}/pagemap");
         let file = File::open(&path).map_err(|e| Fault::io(&e, format!("open {path}")))?;
-        Ok(PageMap { pid, file })
+        let mut map = PageMap { pid, file, guard: 0 };
+        if map.scan(0, PAGE, Sought { inverted: 0, all: IS_GUARD, any: 0 }).is_ok() {
+            map.guard = IS_GUARD;
+        }
+        Ok(map)
     }
 
     /// The pages in `start..end` that are in memory or swapped out and hold what no file holds: anonymous ones. With `shared`
-    /// those of a shared mapping too, which count as a file's. The zero page is left out.
+    /// those of a shared mapping too, which count as a file's. The zero page and guards are left out.
     pub fn own_pages(&self, start: u64, end: u64, shared: bool) -> Result<Vec<Run>> {
-        match self.scan(start, end, shared) {
+        // A guard counts as swapped out (linux: `pagemap_page_category`).
+        let without = IS_PFNZERO | self.guard | if shared { 0 } else { IS_FILE };
+        match self.scan(start, end, Sought { inverted: without, all: without, any: IS_PRESENT | IS_SWAPPED }) {
             Err(fault) if fault.errno == libc::ENOTTY => self.read_entries(start, end, shared),
             done => done,
         }
     }
 
-    fn scan(&self, start: u64, end: u64, shared: bool) -> Result<Vec<Run>> {
+    /// The pages in `start..end` that are guards (madvise(2), MADV_GUARD_INSTALL); none where the kernel does not tell.
+    pub fn guards(&self, start: u64, end: u64) -> Result<Vec<Run>> {
+        match self.guard {
+            0 => Ok(Vec::new()),
+            guard => self.scan(start, end, Sought { inverted: 0, all: guard, any: 0 }),
+        }
+    }
+
+    fn scan(&self, start: u64, end: u64, sought: Sought) -> Result<Vec<Run>> {
         let mut runs: Vec<Run> = Vec::new();
         let mut regions = [Region::default(); 512];
         let mut from = start;
@@ -89,9 +115,9 @@ impl PageMap {
                 end,
                 vec: regions.as_mut_ptr() as u64,
                 vec_len: regions.len() as u64,
-                category_inverted: IS_PFNZERO | if shared { 0 } else { IS_FILE },
-                category_mask: IS_PFNZERO | if shared { 0 } else { IS_FILE },
-                category_anyof_mask: IS_PRESENT | IS_SWAPPED,
+                category_inverted: sought.inverted,
+                category_mask: sought.all,
+                category_anyof_mask: sought.any,
                 return_mask: IS_PRESENT,
                 ..ScanArg::default()
             };
@@ -161,6 +187,13 @@ mod tests {
         assert_eq!(map.own_pages(at, end, false).expect("own"), [written]);
         let entries = map.read_entries(at, end, false).expect("own");
         assert_eq!(entries[0], written);
+        const GUARD_INSTALL: i32 = 102;
+        // SAFETY: of the mapping above, and nobody uses that page.
+        let guarded = unsafe { libc::madvise((at + 3 * PAGE) as *mut _, PAGE as usize, GUARD_INSTALL) };
+        if guarded == 0 && map.guard != 0 {
+            assert_eq!(map.guards(at, end).expect("own"), [Run { start: at + 3 * PAGE, end: at + 4 * PAGE }]);
+            assert_eq!(map.own_pages(at, end, false).expect("own"), [Run { start: at + 2 * PAGE, end: at + 3 * PAGE }]);
+        }
         assert!(entries.iter().all(|run| *run == written || run.start == at + 7 * PAGE));
     }
 }

@@ -106,7 +106,9 @@ impl<'a> Loan<'a> {
         let args = [at.unwrap_or(0), Arena::LENGTH, rw, private | fixed, u64::MAX, 0];
         let base = self.must("map memory for a script", libc::SYS_mmap, &args)? as u64;
         let rx = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        self.must("make a page for a script's code", libc::SYS_mprotect, &[base, CODE_LENGTH, rx])?;
+        // Not by mprotect(2): a process may have forsworn to make memory executable that was writable (PR_SET_MDWE).
+        let args = [base, CODE_LENGTH, rx, private | libc::MAP_FIXED as u64, u64::MAX, 0];
+        self.must("map a page for a script's code", libc::SYS_mmap, &args)?;
         let arena = Arena::at(base);
         arena.write_code(self.memory)?;
         Ok(arena)

@@ -1,0 +1,107 @@
+/* Sorts of memory that few have: guards, a stack that grows, memory that may be dropped, habits of prctl(2). */
+#include "prog.h"
+#include <setjmp.h>
+#include <sys/mman.h>
+
+#ifndef MAP_DROPPABLE
+#define MAP_DROPPABLE 8
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+enum { PAGE = 4096, GET_MDWE = 66, SET_MDWE = 65 };
+
+static sigjmp_buf back;
+
+static void on_fault(int sig)
+{
+    (void)sig;
+    siglongjmp(back, 1);
+}
+
+static int faults(volatile char *at)
+{
+    if (sigsetjmp(back, 1))
+        return 1;
+    *at = 'x';
+    return 0;
+}
+
+static char *map(size_t length, int flags)
+{
+    char *at = mmap(NULL, length, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* Uses a megabyte of stack. */
+static int deep(int depth)
+{
+    volatile char room[PAGE];
+    room[0] = room[PAGE - 1] = 1;
+    return depth == 0 ? 1 : deep(depth - 1) + room[0] - room[PAGE - 1];
+}
+
+static int has_flag(const char *at, const char *flag)
+{
+    char line[512];
+    int here = 0, found = 0;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    check(f);
+    while (fgets(line, sizeof line, f)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            here = from <= (unsigned long)at && (unsigned long)at < to;
+        else if (here && strncmp(line, "VmFlags:", 8) == 0)
+            found = strstr(line, flag) != NULL;
+    }
+    fclose(f);
+    return found;
+}
+
+int main(int argc, char **argv)
+{
+    begin_carried(argc, argv);
+    struct sigaction act = {.sa_handler = on_fault};
+    check(sigaction(SIGSEGV, &act, NULL) == 0);
+    char *guarded = map(20 * PAGE, MAP_PRIVATE), *locked = map(4 * PAGE, MAP_PRIVATE);
+    memset(guarded, 'g', 20 * PAGE);
+    int guards = madvise(guarded + 3 * PAGE, 2 * PAGE, MADV_GUARD_INSTALL) == 0 && madvise(guarded + 19 * PAGE, PAGE, MADV_GUARD_INSTALL) == 0;
+    guards = guards && madvise(locked + PAGE, PAGE, MADV_GUARD_INSTALL) == 0;
+    check(locked && (mlock(locked, 4 * PAGE) == 0 || guards)); /* it is locked up to the guard */
+    char *room = map(300 * PAGE, MAP_PRIVATE); /* below it nothing, so that it can grow */
+    check(room && munmap(room, 300 * PAGE) == 0);
+    char *grows = mmap(room + 298 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_FIXED, -1, 0);
+    check(grows == room + 298 * PAGE && strcpy(grows, "bottom"));
+    char *droppable = map(2 * PAGE, MAP_DROPPABLE);
+    if (droppable)
+        strcpy(droppable, "dropped?");
+    static char *reserved[30];
+    for (int i = 0; i < 30; i++) { /* nobody walks through these */
+        reserved[i] = mmap(NULL, 100UL << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        check(reserved[i] != MAP_FAILED && mprotect(reserved[i] + (50UL << 30), PAGE, PROT_READ | PROT_WRITE) == 0);
+        reserved[i][50UL << 30] = (char)i;
+    }
+    check(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
+    int mdwe = prctl(SET_MDWE, 1, 0, 0, 0) == 0;
+
+    phase();
+
+    for (int page = 0; page < 20; page++) {
+        int guard = guards && (page == 3 || page == 4 || page == 19);
+        check(guard || guarded[page * PAGE] == 'g');
+        check(faults(guarded + page * PAGE + 1) == guard);
+    }
+    check(!guards || (faults(locked + PAGE) && !faults(locked) && madvise(guarded + 3 * PAGE, PAGE, MADV_GUARD_REMOVE) == 0));
+    check(!guards || (guarded[3 * PAGE] == 0 && faults(guarded + 4 * PAGE)));
+    check(has_flag(locked, " lo") && has_flag(grows, " gd") && deep(250) == 1);
+    check(strcmp(grows, "bottom") == 0 && !faults(grows - 1) && !faults(grows - PAGE - 1) && has_flag(grows - 2 * PAGE, " gd"));
+    if (droppable)
+        check(has_flag(droppable, " dp") && has_flag(droppable, " wf") && (droppable[0] == 0 || strcmp(droppable, "dropped?") == 0));
+    for (int i = 0; i < 30; i++)
+        check(reserved[i][50UL << 30] == (char)i && faults(reserved[i]));
+    check(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1 && (!mdwe || prctl(GET_MDWE, 0, 0, 0, 0) == 1));
+    check(!mdwe || mprotect(guarded, PAGE, PROT_READ | PROT_EXEC) == -1);
+    return ok();
+}
