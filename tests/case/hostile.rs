@@ -17,6 +17,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("caller_who_asks_for_more", caller_who_asks_for_more),
     ("user_who_fills_the_socket", user_who_fills_the_socket),
     ("stand_in_that_executes", stand_in_that_executes),
+    ("stand_in_that_lies", stand_in_that_lies),
+    ("stand_in_that_never_comes", stand_in_that_never_comes),
     ("program_whose_exec_does_not_end", program_whose_exec_does_not_end),
     ("program_that_cannot_be_traced", program_that_cannot_be_traced),
 ];
@@ -124,6 +126,58 @@ fn stand_in_that_executes(place: &Place) -> Res<End> {
     s.prints("shoal run -n 1 echo well", "well")?;
     holds("nor waits anything for what did not come", asked.elapsed() < Duration::from_secs(2))?;
     s.prints("shoal nodes | grep -c up", "2")?;
+    Ok(End::Passed)
+}
+
+/// Whatever a user's own program does in place of `shoal run`, on either machine: in the end nothing of it is left, and others noticed nothing.
+fn stand_in_that_lies(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "stand_in_that_lies", 2)?;
+    let (program, dir) = (compiled(place, "lies_as_stand_in")?, place.fresh("asks"));
+    let (program, dir) = (program.display(), dir.display());
+    s.ok(&format!("mkdir -m 777 {dir} {dir}/front {dir}/node"))?;
+    let seed = std::process::id() % 10_000;
+    let daemon = "$(pgrep -o -f 'shoal front')";
+    let open = || s.ok(&format!("ls /proc/{daemon}/fd | wc -l"))?.parse::<usize>().doing("count descriptors");
+    s.prints(&format!("{ANN} shoal run -n 0 echo well"), "well")?;
+    let before = open()?;
+    let on_front = s.start(&format!("{ANN} {program} {dir}/front 1 6 {seed}; echo $?"));
+    let on_node = s.start(&format!("{ANN} shoal run -n 0 {program} {dir}/node 1 6 {seed}; echo $?"));
+    others_go_on(&s, "; shoal ps >/dev/null; ps -ef >/dev/null")?;
+    on_front.end()?;
+    on_node.end()?;
+    // What it has forked after it asked from a node is only on that node.
+    s.sh(
+        "for on in '' 'shoal run -n 0' 'shoal run -n 1'; do $on pkill -KILL -u 61001; $on pkill -CONT -u 61001; done",
+    )?;
+    wait_for("nothing is left on the front end", || s.sh("pgrep -u 61001").is_ok_and(|found| found.out.is_empty()))?;
+    wait_for("nor on the nodes", || s.count("sleep 100") == 0 && s.count("lies_as_stand_in") == 0)?;
+    s.prints("shoal ps --json", "[]")?;
+    // Hundreds of times it asked; some processes of the front end are known since as kin.
+    wait_for("no descriptor is left", || open().is_ok_and(|now| now <= before + 8))?;
+    s.prints("shoal nodes | grep -c up", "2")?;
+    s.prints(&format!("{ANN} shoal run -n 0 shoal run -n 1 echo well"), "well")?;
+    Ok(End::Passed)
+}
+
+/// A user's programs change all the time what their ghosts cannot show, since nobody holds for them: the output of others waits once, and then no more.
+fn stand_in_that_never_comes(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "stand_in_that_never_comes", 1)?;
+    let (program, dir) = (compiled(place, "never_comes")?, place.fresh("asks"));
+    let (program, dir) = (program.display(), dir.display());
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    let asking = s.start(&format!("{ANN} {program} {dir} 0 100"));
+    s.until("shoal ps | grep -q 'sleep 0.04'")?;
+    let start = Instant::now();
+    let mut late = Duration::ZERO;
+    while start.elapsed() < 2 * LONG_ENOUGH {
+        let asked = Instant::now();
+        s.prints(&format!("{BOB} shoal run -n 0 sh -c 'sleep 0.01 & wait; echo well'"), "well")?;
+        late += asked.elapsed().saturating_sub(Duration::from_millis(500));
+    }
+    holds(&format!("others waited {late:?} for it"), late < Duration::from_secs(5))?;
+    holds("it goes on", asking.is_going())?;
+    s.ok("pkill -KILL -u 61001")?;
+    asking.end()?;
     Ok(End::Passed)
 }
 

@@ -15,6 +15,21 @@ struct Ledger {
     entries: VecDeque<Entry>,
 }
 
+impl Ledger {
+    /// The entry of which this command is the one that was given first and not reported. Commands are reported in the order of entries, but for the
+    /// wait for an intermediate: that is given when its clone is done, behind those of later entries.
+    fn reported(&mut self, command: &Command) -> Option<&mut Entry> {
+        let waits = match command {
+            Command::Wait { pid, .. } => {
+                self.entries.iter().position(|e| matches!(e, Entry::Waiting { through, .. } if through == pid))
+            }
+            _ => None,
+        };
+        let given = |e: &Entry| matches!(e, Entry::Plain | Entry::Stop | Entry::Orphan { .. });
+        waits.or_else(|| self.entries.iter().position(given)).and_then(|at| self.entries.get_mut(at))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entry {
     /// One command of the space is one of the stand-in's.
@@ -130,8 +145,10 @@ impl Front {
                 self.reports.ledgers.remove(&pid);
                 self.reports.waking.remove(&pid);
                 self.parents.forget(pid);
-                if self.reports.intermediates.remove(&pid).is_none() {
-                    self.events.push_back(Event::Gone { pid });
+                match self.reports.intermediates.remove(&pid) {
+                    None => self.events.push_back(Event::Gone { pid }),
+                    // If it was killed before it had cloned.
+                    Some(of) => self.intermediate_done(pid, of, Err(ESRCH)),
                 }
             }
         }
@@ -218,8 +235,7 @@ impl Front {
             return self.intermediate_done(pid, of, result);
         }
         let Some(ledger) = self.reports.ledgers.get_mut(&pid) else { return };
-        let open = ledger.entries.iter_mut().find(|e| !matches!(e, Entry::Finished(_) | Entry::Intermediate { .. }));
-        match open {
+        match ledger.reported(&outcome.command) {
             None => warn!(%pid, ?outcome, "done, and not asked for"),
             Some(entry) => match (*entry, result) {
                 (Entry::Stop, _) => {
@@ -278,5 +294,25 @@ fn kill(target: space::KillTarget, sig: u8) -> Command {
         T::Group(pgid) => Command::Kill { target: Pid(-pgid.0), sig },
         // The space resolves this one itself; a stand-in asked all the same may only probe.
         T::All => Command::Kill { target: Pid::INIT, sig: 0 },
+    }
+}
+
+const ESRCH: i32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_of_the_entry_for_which_the_command_was_given() {
+        let waiting = Entry::Waiting { result: Ok(0), through: Pid(77) };
+        let (through, later) = (Entry::Intermediate { pid: Pid(9), through: Pid(76) }, Entry::Orphan { pid: Pid(8) });
+        let mut ledger = Ledger { entries: [waiting, through, later, Entry::Plain].into() };
+        let clone = Command::Clone { pid: Pid::NONE, sibling: false, name: Name::default() };
+        assert_eq!(ledger.reported(&clone), Some(&mut later.clone()), "that of the first is done");
+        let wait = |pid| Command::Wait { pid: Pid(pid), options: 0 };
+        assert_eq!(ledger.reported(&wait(77)), Some(&mut waiting.clone()));
+        *ledger.reported(&clone).expect("an orphan") = Entry::Finished(Ok(0));
+        assert_eq!(ledger.reported(&wait(5)), Some(&mut Entry::Plain), "for a child that is reaped");
     }
 }

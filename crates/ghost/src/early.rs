@@ -108,6 +108,48 @@ mod tests {
     }
 
     #[test]
+    fn a_clone_of_nobody_has_failed_and_whoever_was_not_cloned_does_not_hold() {
+        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+        let (maker, child, thread) = (Pid(std::process::id() as i32), Pid(4_194_303), Pid(4_194_302));
+        ghosts.expect(maker);
+        ghosts.command(maker, Command::Clone { pid: child, sibling: false, name: crate::command::Name::default() });
+        ghosts.opened(2, maker);
+        let fh = ghosts.ghosts.get(&maker).expect("expected").family;
+        let mut happened = Vec::new();
+        let hold = Hold { slots: 8, ..Hold::new_zeroed() };
+        ghosts.holds(4, thread, fh, &hold, &mut happened);
+        assert!(happened.is_empty() && !ghosts.has(thread), "{happened:?}");
+        ghosts.holds(6, maker, fh, &hold, &mut happened);
+        let (tag, ..) = ghosts.ghosts.get(&maker).and_then(|maker| maker.working).expect("it is told at once");
+        ghosts.holds(8, maker, fh, &Hold { done: tag, ret: 0, ..hold }, &mut happened);
+        assert!(
+            matches!(happened[..], [Happened::Held { .. }, Happened::Done { outcome, .. }] if outcome.ret == -1),
+            "{happened:?}"
+        );
+        assert!(!ghosts.has(child));
+    }
+
+    #[test]
+    fn a_clone_that_ended_before_its_maker_told_of_it_is_forgotten() {
+        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+        let mut child = Program::new("sleep").arg("100").spawn().expect("sleep");
+        let (maker, pid) = (Pid(std::process::id() as i32), Pid(child.id() as i32));
+        ghosts.expect(maker);
+        ghosts.command(maker, Command::Clone { pid, sibling: false, name: crate::command::Name::default() });
+        ghosts.opened(2, maker);
+        let fh = ghosts.ghosts.get(&maker).expect("expected").family;
+        let mut happened = Vec::new();
+        let hold = Hold { slots: 8, ..Hold::new_zeroed() };
+        ghosts.holds(4, maker, fh, &hold, &mut happened);
+        let (tag, ..) = ghosts.ghosts.get(&maker).and_then(|maker| maker.working).expect("it is told at once");
+        ghosts.holds(6, pid, fh, &Hold { slot: 1, ..hold }, &mut happened);
+        ghosts.left(pid);
+        ghosts.holds(8, maker, fh, &Hold { done: tag, ret: pid.0.into(), ..hold }, &mut happened);
+        assert!(!ghosts.has(pid) && matches!(happened.last(), Some(Happened::Done { .. })), "{happened:?}");
+        child.kill().and_then(|()| child.wait()).expect("my child");
+    }
+
+    #[test]
     fn a_user_can_name_only_what_the_kernel_says_is_its_child() {
         let device: OwnedFd = kern::sys::memory_file(b"").expect("a descriptor");
         let mut ghosts = Ghosts::adopt(device);

@@ -27,13 +27,22 @@ impl Ghosts {
 
     /// `pid` was expected, and cannot come any more if it has not come: then it dies as one that has.
     pub fn comes_no_more(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
-        if self.is_expected(pid) {
-            self.unexpect(pid);
-            let ghost = self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
-            ghost.unique = NO_REQUEST;
-            if ghost.step(pid, Input::Flushes) {
-                happened.push(Happened::Dying { pid });
-            }
+        if self.came(pid) {
+            self.ended_unseen(pid, happened);
+        }
+    }
+
+    /// It has ended, or is as good as that, and does not come to the exit gate, since it has not the hold file open.
+    pub(crate) fn ended_unseen(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
+        self.came(pid);
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
+        if ghost.ending {
+            return self.forget(pid, happened);
+        }
+        self.uniques.remove(&ghost.unique);
+        ghost.unique = NO_REQUEST;
+        if ghost.step(pid, Input::Flushes) {
+            happened.push(Happened::Dying { pid });
         }
     }
 

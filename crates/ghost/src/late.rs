@@ -1,4 +1,4 @@
-//! Stand-ins that were answered, or made, and do not come to hold: SIGSTOP took them on the way.
+//! Stand-ins that were answered, made or expected, and do not come to hold: SIGSTOP took them on the way, or they ended without the hold file.
 
 use crate::command::Command;
 use crate::life::State;
@@ -49,7 +49,8 @@ impl Ghosts {
                     }
                     happened.push(Happened::StoppedItself { pid });
                 }
-                None | Some(b'Z' | b'X') => {}
+                // The kernel ends nobody in the exit gate before we have answered.
+                None | Some(b'Z' | b'X') => self.ended_unseen(pid, happened),
                 _ => self.late.still_away(pid, since_us, now_us),
             }
         }
@@ -122,6 +123,29 @@ mod tests {
             );
             assert_eq!(ghosts.late_at(), None);
             child.kill().and_then(|()| child.wait()).expect("my child");
+        }
+    }
+
+    #[test]
+    fn one_that_ends_before_it_holds_dies_like_one_that_has() {
+        for expected in [false, true] {
+            let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+            let (mut child, pid) = match expected {
+                false => cloned(&mut ghosts),
+                true => {
+                    let child = Program::new("sleep").arg("100").spawn().expect("sleep(1)");
+                    let pid = Pid(child.id() as i32);
+                    ghosts.expect(pid);
+                    (child, pid)
+                }
+            };
+            child.kill().and_then(|()| child.wait()).expect("my child");
+            let mut happened = Vec::new();
+            ghosts.look_after(kern::pending::now_us() + LATE_US, &mut happened);
+            assert!(matches!(happened[..], [Happened::Dying { pid: dying }] if dying == pid), "{happened:?}");
+            happened.clear();
+            ghosts.release(pid, &mut happened);
+            assert!(matches!(happened[..], [Happened::Gone { .. }]) && !ghosts.has(pid), "{happened:?}");
         }
     }
 

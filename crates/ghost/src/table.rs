@@ -135,18 +135,23 @@ impl Ghosts {
         self.device.fd()
     }
 
-    /// Lets process `pid` open the hold file.
+    /// Lets process `pid` open the hold file; if it ends before it does, that is told as of one that has.
     pub fn expect(&mut self, pid: Pid) {
         self.expected.insert(pid);
+        self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
+        self.went_away(pid);
     }
 
     /// Forgets that `pid` was expected.
     pub fn unexpect(&mut self, pid: Pid) {
-        self.expected.remove(&pid);
+        if self.expected.remove(&pid) {
+            self.ghosts.remove(&pid);
+        }
     }
 
-    pub(crate) fn is_expected(&self, pid: Pid) -> bool {
-        self.expected.contains(&pid)
+    /// It was expected, and is no more.
+    pub(crate) fn came(&mut self, pid: Pid) -> bool {
+        self.expected.remove(&pid)
     }
 
     /// Is there a stand-in `pid` on this machine, or one coming?
@@ -182,9 +187,6 @@ impl Ghosts {
 
     /// Queues a command; it is given when the stand-in next holds. One for a PID that is neither here nor expected is dropped with a log line.
     pub fn command(&mut self, pid: Pid, command: Command) {
-        if self.expected.contains(&pid) {
-            self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
-        }
         if let Command::Clone { pid: child, .. } = command {
             let Some(family) = self.ghosts.get(&pid).map(|g| g.family) else {
                 warn!(%pid, ?command, "no such stand-in");
@@ -290,7 +292,7 @@ impl Ghosts {
             self.next_family += 1;
             return;
         }
-        if !self.expected.remove(&pid) {
+        if !self.came(pid) {
             warn!(%pid, "refused to open the hold file: not expected");
             self.device.fail(unique, EACCES);
             return;
@@ -310,6 +312,11 @@ impl Ghosts {
         let family = self.families.entry(fh).or_insert_with(|| Family::new(1));
         family.told(hold.slots, hold.top);
         let maker = if self.ghosts.contains_key(&pid) { None } else { self.nameless_maker(fh) };
+        if maker.is_none() && !self.ghosts.contains_key(&pid) && !self.recovering {
+            // A thread of a user's own program, or a process that it has forked by itself.
+            warn!(%pid, "refused to hold: it is no stand-in");
+            return self.device.fail(unique, EPERM);
+        }
         let ghost = self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(fh, None));
         let first = ghost.state == State::Coming;
         if !ghost.step(pid, Input::Holds) {
@@ -356,18 +363,20 @@ impl Ghosts {
         let family = ghost.family;
         let mut ret = hold.ret;
         if let (Command::Clone { pid: asked, sibling, .. }, Some(slot)) = (command, slot) {
-            if ret > 0 && !self.has_cloned(pid, family, asked, sibling, ret) {
+            if ret >= 0 && !self.has_cloned(pid, family, asked, sibling, ret) {
                 warn!(%pid, %asked, ret, "says that it has cloned what it has not");
                 ret = -i64::from(EPERM);
             }
-            if ret > 0 {
+            // One that was asked for by number is known since: if not any more, it has ended before this was told.
+            let gone = asked != Pid::NONE && !self.ghosts.contains_key(&asked);
+            if ret > 0 && !gone {
                 let child = Pid(ret as i32);
                 let ghost = self.ghosts.entry(child).or_insert_with(|| Ghost::coming(family, None));
                 ghost.slot = Some(slot);
                 if ghost.state == State::Coming {
                     self.went_away(child);
                 }
-            } else {
+            } else if ret <= 0 {
                 // One that holds is not what it was to make: that number was taken (EEXIST).
                 if self.ghosts.get(&asked).is_some_and(|ghost| ghost.state == State::Coming) {
                     self.ghosts.remove(&asked);
