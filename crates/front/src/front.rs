@@ -6,7 +6,7 @@ use crate::cursor::{Cursor, LOOK_US};
 use crate::ghosts::Reports;
 use crate::holder;
 use crate::leases::Leases;
-use crate::messages::Batch;
+use crate::messages::{Batch, Tardy};
 use crate::parents::Parents;
 use crate::places::Nodes;
 use crate::runs::Runs;
@@ -47,6 +47,7 @@ pub(crate) struct Front {
     pub(crate) nodes: Nodes,
     /// Batches of events that are taken in and cannot be seen yet.
     pub(crate) showing: BTreeMap<NodeId, VecDeque<Batch>>,
+    pub(crate) tardy: Tardy,
     pub(crate) leases: Leases,
     pub(crate) parents: Parents,
     pub(crate) runs: Runs,
@@ -107,6 +108,7 @@ impl Front {
             events: VecDeque::new(),
             nodes: Nodes::default(),
             showing: BTreeMap::new(),
+            tardy: Tardy::default(),
             runs: Runs::default(),
             connections: HashMap::new(),
             crowd: Default::default(),

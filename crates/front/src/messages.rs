@@ -6,6 +6,7 @@ use crate::places::Change;
 use crate::runs::Asker;
 use kern::clock::monotonic_us;
 use space::Event;
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use tracing::{debug, warn};
 use vocab::{Fault, NodeId, Pid, Result};
@@ -23,7 +24,25 @@ pub(crate) struct Batch {
 
 /// After so many microseconds the node waits no longer for a batch to be seen, and what came behind it is not held up: a ghost may be its
 /// user's own program, which does nothing of what it is told.
-const SHOW_US: u64 = 5_000_000;
+const SHOW_US: u64 = 3_000_000;
+/// And then nobody waits for what that user's ghosts have to do, for so long.
+const BLAME_US: u64 = 60_000_000;
+
+/// Users whose ghosts did not do in time what they were told, and until when nobody waits for them (monotonic, in microseconds).
+#[derive(Debug, Default)]
+pub(crate) struct Tardy(HashMap<u32, u64>);
+
+impl Tardy {
+    /// Root's ghosts are the daemons' own programs: when they are late the machine is busy.
+    fn blame(&mut self, users: impl Iterator<Item = u32>, now_us: u64) {
+        self.0.retain(|_, until| *until > now_us);
+        self.0.extend(users.filter(|user| *user != 0).map(|user| (user, now_us + BLAME_US)));
+    }
+
+    fn has(&self, user: u32, now_us: u64) -> bool {
+        self.0.get(&user).is_some_and(|until| *until > now_us)
+    }
+}
 
 impl Front {
     pub(crate) fn on_message(&mut self, node: NodeId, message: ToFront) -> Result<()> {
@@ -95,8 +114,17 @@ impl Front {
     /// Tells nodes which of their batches can be seen by now.
     pub(crate) fn tell_shown(&mut self) {
         let mut shown = Vec::new();
-        let (space, now) = (&self.space, monotonic_us());
-        let is_over = |first: &Batch| space.shown(first.steps.clone()) || first.until_us <= now;
+        let (space, tardy, now) = (&self.space, &mut self.tardy, monotonic_us());
+        let mut is_over = |first: &Batch| {
+            let mut waits_for = space.unshown(first.steps.clone()).filter(|user| !tardy.has(*user, now)).peekable();
+            let late = waits_for.peek().is_some() && first.until_us <= now;
+            if late {
+                let users: Vec<u32> = waits_for.collect();
+                tardy.blame(users.into_iter(), now);
+                return true;
+            }
+            waits_for.peek().is_none()
+        };
         self.showing.retain(|node, batches| {
             let mut newest = None;
             while let Some(first) = batches.front().filter(|first| is_over(first)) {
@@ -122,5 +150,20 @@ impl Front {
         if let Some((asker, rows)) = self.reports.ps_done(node, id, rows) {
             self.answer(asker, Answer::Ps(rows), true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_whose_ghosts_are_late_is_not_waited_for_and_root_is() {
+        let mut tardy = Tardy::default();
+        tardy.blame([0, 7, 7].into_iter(), 1000);
+        assert!(tardy.has(7, 1000) && tardy.has(7, BLAME_US) && !tardy.has(0, 1000) && !tardy.has(8, 1000));
+        assert!(!tardy.has(7, 1000 + BLAME_US));
+        tardy.blame([8].into_iter(), 2000 + BLAME_US);
+        assert_eq!(tardy.0.len(), 1, "who is forgiven is forgotten");
     }
 }

@@ -77,9 +77,10 @@ impl Space {
         self.steps.last()
     }
 
-    /// Is everything done that was numbered so: can it be seen? What lasts (a stop, the end of a `shoal run`) is not waited for.
-    pub fn shown(&self, numbers: RangeInclusive<u64>) -> bool {
-        self.steps.done(numbers)
+    /// Of what was numbered so and is still to be done: whose it is, by the user who asked for the program. When there is none it can be seen. What
+    /// lasts (a stop, the end of a `shoal run`) is not waited for.
+    pub fn unshown(&self, numbers: RangeInclusive<u64>) -> impl Iterator<Item = u32> + '_ {
+        self.steps.undone(numbers).map(|pid| self.table.get(pid).map_or(0, |entry| entry.asker))
     }
 
     fn take(&mut self, event: Event) {

@@ -237,11 +237,13 @@ impl Steps {
         self.last
     }
 
-    /// Are all of these carried out, but those that last?
-    pub(crate) fn done(&self, steps: RangeInclusive<StepId>) -> bool {
-        steps.is_empty()
-            || (self.follows.range(steps.clone()).next().is_none()
-                && self.open.range(steps).all(|(_, open)| open.mark.lasts))
+    /// Whose of these are not carried out yet, but for those that last.
+    pub(crate) fn undone(&self, steps: RangeInclusive<StepId>) -> impl Iterator<Item = Pid> + '_ {
+        // A range of BTreeMap may not end before it begins.
+        let steps = Some(steps).filter(|steps| !steps.is_empty());
+        let follows = steps.clone().into_iter().flat_map(|steps| self.follows.range(steps)).map(|(_, (pid, _))| *pid);
+        let open = steps.into_iter().flat_map(|steps| self.open.range(steps));
+        follows.chain(open.filter(|(_, open)| !open.mark.lasts).map(|(_, open)| open.pid))
     }
 
     /// The stand-in of `pid` on `node` is to become as its body is.

@@ -48,6 +48,8 @@ pub(crate) enum End {
 pub(crate) struct Entry {
     /// As its body has it; the ghost follows.
     pub(crate) person: Person,
+    /// The user who asked for the program of which this comes, whatever ids it has taken since.
+    pub(crate) asker: u32,
     /// Where the body is.
     pub(crate) place: NodeId,
     pub(crate) body: Body,
@@ -103,6 +105,7 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) fn new(person: Person, place: NodeId, body: Body, ghost: Ghost) -> Entry {
         Entry {
+            asker: person.creds.uid.real,
             person,
             place,
             body,

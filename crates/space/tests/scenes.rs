@@ -72,7 +72,11 @@ fn several_copies_end_as_the_worst_of_them() {
     for pid in [301, 302] {
         step(&mut space, Event::Gone { pid: Pid(pid) });
     }
-    assert!(space.shown(before + 1..=space.newest()), "it ends when it has written their output, which waits for this");
+    assert_eq!(
+        space.unshown(before + 1..=space.newest()).next(),
+        None,
+        "it ends when it has written their output, which waits for this"
+    );
     step(&mut space, Event::Gone { pid: Pid(300) });
     assert_eq!((space.len(), space.open_steps()), (1, 0));
 }
