@@ -14,6 +14,7 @@ mod real;
 mod residue;
 mod restart;
 mod scene;
+mod slow;
 mod uncarried;
 mod users;
 
@@ -43,6 +44,7 @@ fn all() -> Vec<Scene> {
         bad_input::SCENES,
         loss::SCENES,
         restart::SCENES,
+        slow::SCENES,
         real::SCENES,
         checkpoint::SCENES,
         uncarried::SCENES,

@@ -10,6 +10,7 @@ use crate::front::{hello, Known};
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::order::Order;
+use crate::outer::SOCKET;
 use crate::showing::Showing;
 use crate::streams::Streams;
 use crate::uplink::Uplink;
@@ -29,7 +30,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 use vocab::{Fault, NodeId, Pid, Result, Sig};
 use wire::node::{Lease, ToNode};
 
@@ -50,6 +51,8 @@ pub(crate) struct Given {
 
 /// Runs the agent in the process that calls; returns its exit code.
 pub(crate) fn agent(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given) -> i32 {
+    // The outer process kills an agent whose end of the pipe is closed: this one is open until the log has been written.
+    let _open = given.outer.try_clone();
     let ran = prepare().and_then(|proc| born(config, cgroup, number, given, proc)).and_then(Agent::run);
     match ran {
         Ok(()) => 0,
@@ -93,10 +96,7 @@ fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> 
                     uplink.joined();
                     return Ok(Welcome { number, leases, beat_us, lost_after_us });
                 }
-                ToNode::Refused(fault) => {
-                    warn!(%fault, "the front end refuses this node");
-                    uplink.broke(&fault);
-                }
+                ToNode::Refused(fault) => uplink.broke(&fault.doing("the front end refuses this node")),
                 other => return Err(Fault::wire(format!("the front end says {other:?} before Welcome"))),
             }
         }
@@ -127,7 +127,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let Given { outer, lookers: [looker, of_streams] } = given;
     let poller = Poller::new()?;
     let children = SignalFd::new(&[Sig::CHLD])?;
-    let (asks, channel_port) = Asks::open(&config.run_dir.join("shoal.sock"), &poller)?;
+    let (asks, channel_port) = Asks::open(&config.run_dir.join(SOCKET), &poller)?;
     let mut uplink = Uplink::new(config.front.clone(), config.key);
     let welcome = join(&mut uplink, number, &proc, channel_port)?;
     let mut leases = Leases::default();

@@ -23,6 +23,12 @@ const PAUSES_MS: [i32; 5] = [0, 100, 400, 1_600, 3_000];
 
 const PREFIX: &str = "shoal-node.";
 
+/// The local socket, in the run directory.
+pub(crate) const SOCKET: &str = "shoal.sock";
+
+/// How long another daemon's socket is waited for, should it be there, in microseconds.
+const PATIENCE_US: u64 = 1_000_000;
+
 /// Why the watch over one agent ended.
 enum End {
     /// SIGTERM, SIGINT: everything here ends.
@@ -41,10 +47,14 @@ struct Outer {
 /// Runs the node daemon until SIGTERM or SIGINT. The calling process must have one thread.
 ///
 /// # Errors
-/// What keeps it from starting at all. A front end that cannot be reached, and an agent that ends, are no errors: it tries again.
-pub fn run(config: NodeConfig) -> Result<()> {
-    std::fs::create_dir_all(&config.run_dir)
-        .map_err(|e| Fault::io(&e, format!("make {}", config.run_dir.display())))?;
+/// What keeps it from starting at all, as another daemon at the same run directory. A front end that cannot be reached, and an agent that ends, are no
+/// errors: it tries again.
+pub fn run(mut config: NodeConfig) -> Result<()> {
+    config.run_dir = kern::mount::directory(&config.run_dir)?;
+    let socket = config.run_dir.join(SOCKET);
+    if kern::sock::unix_connect(&socket, PATIENCE_US).is_ok() {
+        return Err(Fault::refused(format!("another daemon serves {} already", socket.display())));
+    }
     kern::own::raise_files()?;
     let own = match &config.cgroup {
         Some(_) => None,
@@ -62,6 +72,8 @@ pub fn run(config: NodeConfig) -> Result<()> {
     if own.is_some() {
         leave(&cgroup);
     }
+    // Nobody is behind it any more.
+    let _ = std::fs::remove_file(socket);
     done
 }
 

@@ -21,7 +21,7 @@ const PATIENCE_US: u64 = 4_000_000;
 
 enum State {
     Down,
-    Dialling(OwnedFd),
+    Dialling(OwnedFd, SocketAddr),
     Open(Box<Secure>),
 }
 
@@ -77,7 +77,7 @@ impl Uplink {
     pub(crate) fn waits_for(&self) -> Option<(BorrowedFd<'_>, Interest)> {
         match &self.state {
             State::Down => None,
-            State::Dialling(fd) => Some((fd.as_fd(), Interest::WRITE)),
+            State::Dialling(fd, _) => Some((fd.as_fd(), Interest::WRITE)),
             State::Open(link) => Some((link.fd(), Interest::reading_and(link.wants_write()))),
         }
     }
@@ -116,10 +116,12 @@ impl Uplink {
             }
             self.due_us = monotonic_us() + PATIENCE_US;
             self.dialled += 1;
-            self.state = State::Dialling(kern::sock::tcp_begin(self.address()?)?);
+            let address = self.address()?;
+            self.state = State::Dialling(kern::sock::tcp_begin(address)?, address);
         }
-        if let State::Dialling(fd) = &self.state {
-            if !kern::sock::tcp_finish(fd.as_fd())? {
+        if let State::Dialling(fd, address) = &self.state {
+            let failed = |fault: Fault| fault.doing(format!("reach the front end at {address}"));
+            if !kern::sock::tcp_finish(fd.as_fd()).map_err(failed)? {
                 return self.in_time();
             }
             self.connected()?;
@@ -151,7 +153,7 @@ impl Uplink {
     }
 
     fn connected(&mut self) -> Result<()> {
-        let State::Dialling(fd) = std::mem::replace(&mut self.state, State::Down) else { return Ok(()) };
+        let State::Dialling(fd, _) = std::mem::replace(&mut self.state, State::Down) else { return Ok(()) };
         kern::sock::tcp_tune(fd.as_fd(), kern::sock::USER_TIMEOUT_MS)?;
         self.peer = kern::sock::peer_address(fd.as_fd()).ok();
         Preamble::Control.send(fd.as_fd())?;

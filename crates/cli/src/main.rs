@@ -5,6 +5,7 @@ mod address;
 mod commands;
 mod config;
 mod keyfile;
+mod log;
 mod print;
 
 use clap::Parser;

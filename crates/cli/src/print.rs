@@ -1,4 +1,4 @@
-//! Tables, JSON and logs.
+//! Tables and JSON.
 
 use serde::Serialize;
 use std::io::Write;
@@ -67,17 +67,6 @@ pub(crate) fn cpu_time(ms: u64) -> String {
         (0, _) => format!("{hours:02}:{minutes:02}:{seconds:02}"),
         _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
     }
-}
-
-/// The daemons' log goes to standard error, where systemd takes it. `SHOAL_LOG` is a filter as in `debug` or `link=trace`.
-pub(crate) fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_env_var("SHOAL_LOG")
-        .with_default_directive(tracing::Level::INFO.into())
-        .from_env_lossy();
-    // A line that cannot be written, as on a full disk, is lost: to say so on standard error as well would panic, and end the daemon.
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    log.log_internal_errors(false).init();
 }
 
 #[cfg(test)]

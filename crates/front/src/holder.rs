@@ -14,6 +14,7 @@ use kern::clock::monotonic_us;
 use kern::poll::{poll, Ready};
 use kern::sock::{accept, receive_with, send_with, socketpair, unix_connect, unix_listen, Kind as Pair};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -52,6 +53,7 @@ pub(crate) fn start(run_dir: &Path, device: BorrowedFd<'_>, lost_after: Duration
     let (ours, theirs) = socketpair(Pair::Stream)?;
     let patience = (lost_after + MARGIN).as_millis().to_string();
     let mut command = Command::new("/proc/self/exe");
+    command.arg0("shoal");
     command.arg("holder").arg("--run-dir").arg(run_dir).args(["--patience-ms", &patience]);
     command.current_dir("/").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     // It outlives this process; should it end before, its status is of no use.

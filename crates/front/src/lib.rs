@@ -27,7 +27,8 @@ pub use config::FrontConfig;
 ///
 /// # Errors
 /// What kept it from starting: the address, the run directory, FUSE.
-pub fn run(config: FrontConfig) -> vocab::Result<()> {
+pub fn run(mut config: FrontConfig) -> vocab::Result<()> {
+    config.run_dir = kern::mount::directory(&config.run_dir)?;
     kern::own::raise_files()?;
     front::Front::new(config)?.serve()
 }

@@ -13,8 +13,8 @@ use link::Secure;
 use space::Event;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use tracing::{info, warn};
-use vocab::{Fault, NodeId, Pid, Result};
+use tracing::{debug, info, warn};
+use vocab::{Fault, Kind, NodeId, Pid, Result};
 use wire::ask::Answer;
 use wire::node::{Lease, Load, ToFront, ToNode, VERSION};
 
@@ -63,7 +63,10 @@ impl Front {
         };
         if let Err(fault) = result {
             match self.connections.get(&token) {
-                Some(Connection::Client { pid, .. }) => info!(%pid, "client: {fault}"),
+                Some(Connection::Client { pid, .. }) if matches!(fault.kind, Kind::Wire | Kind::Refused) => {
+                    info!(%pid, "client: {fault}");
+                }
+                Some(Connection::Client { pid, .. }) => debug!(%pid, "client: {fault}"),
                 Some(Connection::Node { node, .. }) => warn!(%node, "link: {fault}"),
                 Some(Connection::Greeting { from, .. } | Connection::Joining { from, .. }) => {
                     warn!(%from, "refused: {fault}");

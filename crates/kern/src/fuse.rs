@@ -21,6 +21,7 @@ const WRITE: u32 = 16;
 const RELEASE: u32 = 18;
 const FLUSH: u32 = 25;
 const INIT: u32 = 26;
+const OPENDIR: u32 = 27;
 const CREATE: u32 = 35;
 const INTERRUPT: u32 = 36;
 const DESTROY: u32 = 38;
@@ -272,7 +273,7 @@ fn reply(fd: BorrowedFd<'_>, unique: u64, error: i32, data: &[u8]) {
 }
 
 fn attr(node: u64) -> Attr {
-    let mode = if node == FILE_NODE { libc::S_IFREG | 0o666 } else { libc::S_IFDIR | 0o755 };
+    let mode = if node == FILE_NODE { libc::S_IFREG | 0o666 } else { libc::S_IFDIR | 0o711 };
     Attr { ino: node, mode, nlink: 1, blksize: 4096, ..Attr::default() }
 }
 
@@ -311,6 +312,8 @@ fn request(fd: BorrowedFd<'_>, header: &InHeader, body: &[u8]) -> Request {
             let fh = u64::read_from_prefix(body).map_or(0, |(fh, _)| fh);
             return Request::Flush { unique, pid, fh };
         }
+        // Nobody has anything to look for here: as a directory that may be searched and not read.
+        OPENDIR => reply(fd, unique, -libc::EACCES, &[]),
         RELEASE => reply(fd, unique, 0, &[]),
         FORGET | BATCH_FORGET | DESTROY => {}
         _ => reply(fd, unique, -libc::ENOSYS, &[]),

@@ -4,7 +4,7 @@ use crate::sys;
 use bitflags::bitflags;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vocab::{Fault, Pid, Result};
 
 bitflags! {
@@ -31,6 +31,12 @@ fn call(source: &Path, target: &Path, kind: &str, flags: libc::c_ulong, data: &s
 
 fn path(path: &Path) -> Result<CString> {
     sys::cstring(path.as_os_str().as_bytes())
+}
+
+/// Makes the directory `at`, and those above it, where they are missing; returns a path of it that stays right when the working directory changes.
+pub fn directory(at: &Path) -> Result<PathBuf> {
+    let doing = || format!("make the directory {}", at.display());
+    std::fs::create_dir_all(at).and_then(|()| at.canonicalize()).map_err(|e| Fault::io(&e, doing()))
 }
 
 /// Cuts every mount of this mount namespace off from its peers in others, so that nothing done here shows there.

@@ -74,7 +74,7 @@ pub(crate) fn init(birth: Birth, mut caller: Talk) -> i32 {
 /// A path that stays right when /run is covered and the working directory changes.
 fn logs_directory(plan: &Plan) -> Result<PathBuf> {
     match &plan.logs {
-        Some(path) => path.canonicalize().map_err(|e| Fault::io(&e, format!("find {}", path.display()))),
+        Some(path) => kern::mount::directory(path),
         None => Ok(PathBuf::from(SHARED_DIR)),
     }
 }

@@ -1,6 +1,6 @@
 //! `shoal front`: the front-end daemon.
 
-use crate::{address, config, keyfile, print};
+use crate::{address, config, keyfile, log};
 use ::front::FrontConfig;
 use clap::Args;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ impl Front {
     pub(crate) fn run(self) -> Result<ExitCode> {
         // First, before anything else may take that number.
         let ready_fd = self.ready_fd.map(kern::ns::inherited).transpose()?;
-        print::log_to_stderr();
+        log::to_stderr();
         let file = config::read(self.config.as_deref())?;
         let key = keyfile::read(&self.key.or(file.key).unwrap_or_else(keyfile::default_path))?;
         let listen = config::setting(file.front.listen.as_deref(), "listen of [front]", address::listen)?;

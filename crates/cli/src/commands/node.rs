@@ -1,6 +1,6 @@
 //! `shoal node`: the node daemon.
 
-use crate::{address, config, keyfile, print};
+use crate::{address, config, keyfile, log};
 use agent::NodeConfig;
 use clap::Args;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl Node {
     pub(crate) fn run(self) -> Result<ExitCode> {
         // First, before anything else may take that number.
         let ready_fd = self.ready_fd.map(kern::ns::inherited).transpose()?;
-        print::log_to_stderr();
+        log::to_stderr();
         let file = config::read(self.config.as_deref())?;
         let key = keyfile::read(&self.key.or(file.key).unwrap_or_else(keyfile::default_path))?;
         let front = config::setting(file.node.front.as_deref(), "front of [node]", address::front)?;

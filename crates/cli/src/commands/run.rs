@@ -17,7 +17,7 @@ pub(crate) struct RunArgs {
     /// On all nodes that are up
     #[arg(short = 'a', long = "all", conflicts_with = "nodes")]
     all: bool,
-    /// On this many nodes
+    /// So many copies, on the least loaded nodes; several on one where there are fewer nodes
     #[arg(short = 'N', long = "count", value_name = "COUNT", conflicts_with_all = ["nodes", "all"],
           value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,

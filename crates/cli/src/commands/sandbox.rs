@@ -21,7 +21,7 @@ pub(crate) struct Sandbox {
     /// A node that was silent for so long is lost [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = config::seconds)]
     lost_after: Option<Duration>,
-    /// Keep the daemons' logs (front.log, n0.log, …) in this directory
+    /// Keep the daemons' logs (front.log, n0.log, …) in this directory, which is made if need be
     #[arg(long, value_name = "PATH")]
     logs: Option<PathBuf>,
     /// The program to run on the front end, with its arguments
