@@ -10,7 +10,6 @@ use crate::front::{hello, Known};
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::order::Order;
-use crate::outer::SOCKET;
 use crate::showing::Showing;
 use crate::streams::Streams;
 use crate::uplink::Uplink;
@@ -127,7 +126,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let Given { outer, lookers: [looker, of_streams] } = given;
     let poller = Poller::new()?;
     let children = SignalFd::new(&[Sig::CHLD])?;
-    let (asks, channel_port) = Asks::open(&config.run_dir.join(SOCKET), &poller)?;
+    let (asks, channel_port) = Asks::open(&config.socket(), &poller)?;
     let mut uplink = Uplink::new(config.front.clone(), config.key);
     let welcome = join(&mut uplink, number, &proc, channel_port)?;
     let mut leases = Leases::default();

@@ -38,4 +38,9 @@ impl NodeConfig {
             ready_fd: None,
         }
     }
+
+    /// The local socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.run_dir.join("shoal.sock")
+    }
 }

@@ -23,9 +23,6 @@ const PAUSES_MS: [i32; 5] = [0, 100, 400, 1_600, 3_000];
 
 const PREFIX: &str = "shoal-node.";
 
-/// The local socket, in the run directory.
-pub(crate) const SOCKET: &str = "shoal.sock";
-
 /// How long another daemon's socket is waited for, should it be there, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
 
@@ -51,7 +48,7 @@ struct Outer {
 /// errors: it tries again.
 pub fn run(mut config: NodeConfig) -> Result<()> {
     config.run_dir = kern::mount::directory(&config.run_dir)?;
-    let socket = config.run_dir.join(SOCKET);
+    let socket = config.socket();
     if kern::sock::unix_connect(&socket, PATIENCE_US).is_ok() {
         return Err(Fault::refused(format!("another daemon serves {} already", socket.display())));
     }
