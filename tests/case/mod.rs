@@ -18,6 +18,7 @@ mod slow;
 mod uncarried;
 mod users;
 
+use crate::lab::evidence;
 use crate::lab::place::Place;
 use crate::lab::skip::Skip;
 use crate::lab::Res;
@@ -65,15 +66,20 @@ pub(crate) fn trials(place: &Arc<Place>, repeat: u32, skips: &[Skip]) -> Vec<Tri
 }
 
 fn trial(name: &str, scene: fn(&Place) -> Res<End>, place: Arc<Place>, repeat: u32, skip: Option<Skip>) -> Trial {
+    let title = format!("case-{name}");
     Trial::ignorable_test(format!("case::{name}"), move || {
         for round in 1..=repeat {
+            scene::take_left();
             match (scene(&place), &skip) {
                 (Ok(End::Passed), _) => {}
                 (Ok(End::Missing(what)), _) => return Ok(Completion::ignored_with(what)),
                 (Err(_), Some(skip)) => {
                     return Ok(Completion::ignored_with(format!("{} ({})", skip.reason, skip.date)))
                 }
-                (Err(fault), None) => return Err(Failed::from(format!("{fault}\n(round {round} of {repeat})"))),
+                (Err(fault), None) => {
+                    let kept = evidence::keep(&place.evidence.join(&title), &scene::take_left());
+                    return Err(Failed::from(format!("{fault}\n(round {round} of {repeat})\nevidence: {kept}")));
+                }
             }
         }
         Ok(Completion::Completed)

@@ -5,10 +5,11 @@ use crate::lab::procs::{self, Proc};
 use crate::lab::proto::{Job, Outcome, Step};
 use crate::lab::session::{Plan, Session};
 use crate::lab::{Doing, Res};
+use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,27 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub(crate) struct Sandbox {
     session: Arc<Session>,
     name: String,
+    /// Every command that has ended, with what came of it.
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+thread_local! {
+    /// What the sandboxes of this thread's scene have left to read, in the order in which they ended.
+    static LEFT: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// The commands and the daemons' logs of all sandboxes that have ended in this thread since the last call.
+pub(crate) fn take_left() -> String {
+    LEFT.take()
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        let told = self.told.lock().map_or_else(|_| String::new(), |told| told.join("\n"));
+        LEFT.with_borrow_mut(|left| {
+            *left += &format!("=== {}: commands\n{told}\n=== logs\n{}\n", self.name, self.logs())
+        });
+    }
 }
 
 /// A command that runs while the scene goes on.
@@ -44,12 +66,24 @@ impl Sandbox {
     pub(crate) fn new(place: &Place, name: &str, nodes: u32) -> Res<Sandbox> {
         let plan = Plan { nodes: Some(nodes), workers: WORKERS, burners: 0 };
         let session = Arc::new(Session::start(place, &format!("case-{name}"), &plan)?);
-        Ok(Sandbox { session, name: name.to_string() })
+        Ok(Sandbox { session, name: name.to_string(), told: Arc::default() })
+    }
+
+    /// What runs a job here and notes how it ended, in any thread.
+    fn runs(&self, job: Job) -> impl FnOnce() -> Res<Outcome> + Send + 'static {
+        let (session, told, title) = (self.session.clone(), self.told.clone(), format!("case-{}", self.name));
+        let command = job.argv.last().cloned().unwrap_or_default();
+        move || {
+            let done = session.run(&title, job);
+            let end = done.as_ref().map_or_else(Clone::clone, Outcome::text);
+            told.lock().doing("note a command's end")?.push(format!("$ {command}\n{end}"));
+            done
+        }
     }
 
     /// Runs a shell command on the front end, whatever becomes of it.
     pub(crate) fn sh(&self, script: &str) -> Res<Outcome> {
-        self.session.run(&format!("case-{}", self.name), shell(script, 30))
+        self.runs(shell(script, 30))()
     }
 
     /// Runs a shell command that is to end with 0; its output, without blanks at the end.
@@ -79,8 +113,7 @@ impl Sandbox {
 
     /// Starts a shell command that may take two minutes.
     pub(crate) fn start(&self, script: &str) -> Going {
-        let (session, title, job) = (self.session.clone(), format!("case-{}", self.name), shell(script, 120));
-        Going { thread: std::thread::spawn(move || session.run(&title, job)) }
+        Going { thread: std::thread::spawn(self.runs(shell(script, 120))) }
     }
 
     /// Speaks with an interactive bash on a terminal of the front end. Its prompt is `%% `.
@@ -95,7 +128,7 @@ impl Sandbox {
             may_leave: false,
             ..Job::default()
         };
-        let outcome = self.session.run(&format!("case-{}", self.name), job)?;
+        let outcome = self.runs(job)()?;
         match outcome.missed.is_none() && !outcome.late && outcome.left.is_empty() {
             true => Ok(outcome),
             false => Err(outcome.text()),

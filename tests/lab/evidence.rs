@@ -24,6 +24,14 @@ pub(crate) fn collect(root: i32, dir: &Path) {
     }
 }
 
+/// Keeps `text` in a new file `BASE-TIME.txt`; its path.
+pub(crate) fn keep(base: &Path, text: &str) -> String {
+    let stamp = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_secs());
+    let file = format!("{}-{stamp}.txt", base.display());
+    let written = base.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, text));
+    written.map_or_else(|e| format!("{file}: {e}"), |()| file.clone())
+}
+
 /// The list with all numbers of each process, from the outermost namespace in.
 fn tree(all: &[Proc]) -> String {
     let line = |p: &Proc| {
