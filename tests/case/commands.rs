@@ -110,6 +110,11 @@ fn run_streams(place: &Place) -> Res<End> {
     s.prints("shoal run -n 0 sh -c 'echo out; echo err >&2' 2>&1 >/dev/null", "err")?;
     s.prints("shoal run -n 0 cat < /dev/null | wc -c", "0")?;
     s.prints("shoal run -n 0 yes | head -1; echo ${PIPESTATUS[0]}", "y\n141")?;
+    // Input that nobody has read or ended is no reason to leave a process behind.
+    for terminal in ["", "-t"] {
+        let unread = format!("f=$(mktemp -u); mkfifo $f; exec 9<>$f; rm $f; shoal run -n 0 {terminal} echo well <&9");
+        s.prints(&unread, "well")?;
+    }
     let sum = "f=$(mktemp); head -c 20000000 /dev/urandom > $f; a=$(md5sum < $f); \
                b=$(shoal run -n 0 cat < $f | shoal run -n 1 cat | md5sum); rm $f; \
                test \"$a\" = \"$b\" && echo same";

@@ -206,7 +206,7 @@ impl Channel {
                 Read::Bytes(bytes) => self.queue_output(Chunk::Data { stream: STREAMS[i], bytes })?,
                 Read::Nothing => break,
                 Read::End => {
-                    self.close_output(i);
+                    self.close_output(i)?;
                     self.queue_output(Chunk::End { stream: STREAMS[i] })?;
                 }
             }
@@ -217,18 +217,20 @@ impl Channel {
     /// The relay's own output has no reader any more: the program gets SIGPIPE, or the hangup of its terminal.
     fn output_unwanted(&mut self, i: usize) -> Result<()> {
         if self.outputs[i].fd().is_some() {
-            self.close_output(i);
+            self.close_output(i)?;
             self.queue_output(Chunk::End { stream: STREAMS[i] })?;
             self.flush()?;
         }
         Ok(())
     }
 
-    fn close_output(&mut self, i: usize) {
+    /// A terminal's input goes with its output, and the relay must hear that: it keeps a process for as long as somebody may want input.
+    fn close_output(&mut self, i: usize) -> Result<()> {
         self.outputs[i].close();
         self.watches[Slot::Output as usize + i] = Watch::default();
-        if self.terminal.take().is_some() {
-            self.input.close();
+        match self.terminal.take() {
+            Some(_) => self.input_broken(),
+            None => Ok(()),
         }
     }
 
