@@ -3,6 +3,7 @@
 use super::scene::{holds, same, wait_for, wait_within, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
+use crate::lab::procs;
 use crate::lab::proto::Step;
 use crate::lab::Res;
 use std::time::Duration;
@@ -55,9 +56,7 @@ fn restart_after_signals(place: &Place) -> Res<End> {
     let handled = handles.end()?;
     same("the handler", (handled.out.trim(), handled.code()), ("got", Some(3)))?;
     same("killed", dies.end()?.signal(), Some(9))?;
-    let body = |s: &Sandbox| {
-        s.all().into_iter().any(|p| crate::lab::procs::command_line(&p) == "sleep 1033" && p.state == 'T')
-    };
+    let body = |s: &Sandbox| s.all().into_iter().any(|p| procs::command_line(&p) == "sleep 1033" && p.state == 'T');
     wait_for("the body is stopped", || body(&s))?;
     s.ok("pkill -CONT -f '^(shoal run -n 1 )?sleep 1033$'")?;
     wait_for("the body runs", || !body(&s))?;
@@ -75,7 +74,12 @@ fn restart_ten_times_under_load(place: &Place) -> Res<End> {
          test $? = 4 || echo bad; sleep 0.01; done; exit 5'; echo $?",
     );
     let bytes = s.start("seq 2000000 | shoal run -n 1 -- sh -c 'sleep 2; cat' | md5sum; echo ${PIPESTATUS[1]}");
-    wait_for("it has begun", || s.count("sh -c for i in $(seq 400); do echo $i; sleep 0.02; done; exit 7") == 1)?;
+    // Who asks the daemon while there is none is told so, and starts nothing.
+    wait_for("all three have begun", || {
+        s.count("sh -c for i in $(seq 400); do echo $i; sleep 0.02; done; exit 7") == 1
+            && s.all().iter().any(|p| procs::command_line(p).starts_with("sh -c i=0; while"))
+            && s.count("sh -c sleep 2; cat") == 1
+    })?;
     for round in 0..10 {
         s.ok(KILL)?;
         s.ok(START)?;
