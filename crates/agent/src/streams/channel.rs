@@ -127,7 +127,8 @@ impl Channel {
         }
         if self.line.is_established() && self.deadline.take().is_some() {
             tracing::debug!(streams = self.number, "dialling -> open");
-            if self.terminal.is_some() {
+            // The terminal itself may have ended meanwhile.
+            if self.outputs[0].is_terminal() {
                 self.tell(&Chunk::End { stream: Stream::Err })?;
             }
         }
@@ -340,4 +341,44 @@ const STREAMS: [Stream; 2] = [Stream::Out, Stream::Err];
 
 fn index(stream: Stream) -> usize {
     usize::from(stream == Stream::Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ends, StreamsId};
+    use super::*;
+    use kern::perf::Unread;
+    use std::os::unix::net::UnixStream;
+    use wire::run::{Stdio, Window};
+
+    #[test]
+    fn of_a_terminal_that_ends_before_the_handshake_every_end_is_told() {
+        let (here, there) = UnixStream::pair().expect("sockets");
+        there.set_nonblocking(true).expect("fcntl");
+        let stdio = Stdio::Terminal { window: Window { rows: 24, columns: 80 }, term: Vec::new() };
+        let (program, ours) = ends::make(StreamsId(1), &stdio).expect("a terminal");
+        drop(program);
+        let order = Arc::new(Order::new(Unread::none()).expect("eventfd"));
+        let poller = Poller::new().expect("epoll");
+        let mut channel = Channel::new(1, To::Connected(here.into()), [7; 32], ours, order).expect("a channel");
+        channel.ended();
+        channel.settle(&poller).expect("open");
+        let mut relay = Secure::channel_taker(there.into(), &[7; 32]).expect("the other end");
+        let mut told = Vec::new();
+        for _ in 0..10 {
+            relay.receive().expect("open");
+            relay.flush().expect("open");
+            told.extend(std::iter::from_fn(|| relay.next::<Chunk>().expect("a chunk")));
+            channel = channel.ready(Slot::Line, false).expect("open");
+            channel.settle(&poller).expect("open");
+        }
+        for end in [
+            Chunk::End { stream: Stream::Out },
+            Chunk::End { stream: Stream::Err },
+            Chunk::Broken { stream: Stream::In },
+            Chunk::Ended,
+        ] {
+            assert!(told.contains(&end), "{end:?} is not among {told:?}");
+        }
+    }
 }

@@ -32,6 +32,10 @@ impl Output {
         Output { fd, terminal, credit: CREDIT, left: None }
     }
 
+    pub(super) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
     pub(super) fn fd(&self) -> Option<&Arc<OwnedFd>> {
         self.fd.as_ref()
     }
