@@ -34,14 +34,14 @@ pub(crate) enum Step {
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) enum Order {
     Run(Job),
-    /// To a late job: what there was to see has been seen, kill it.
+    /// To a late job, or what one has left: what there was to see has been seen, kill it.
     Kill,
 }
 
 /// From a worker.
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) enum Report {
-    /// The job is late and still there.
+    /// The job is late and still there, or something that it has left.
     Late,
     Done(Outcome),
 }

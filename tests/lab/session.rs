@@ -81,7 +81,7 @@ impl Session {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// Runs one job to its end. `title` names the evidence that is kept when it is late.
+    /// Runs one job to its end. `title` names the evidence that is kept when it is late or leaves processes.
     pub(crate) fn run(&self, title: &str, job: Job) -> Res<Outcome> {
         let mut worker = self.take()?;
         let done = self.converse(&mut worker, title, job);
@@ -122,7 +122,7 @@ impl Session {
         let stamp = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_secs());
         let dir = self.evidence.join(format!("{}-{stamp}", title.replace([':', '/', ' '], "-")));
         evidence::collect(self.root, &dir);
-        eprintln!("{title}: late; evidence in {}", dir.display());
+        eprintln!("{title}: late, or something is left; evidence in {}", dir.display());
         *kept = Some(dir);
     }
 

@@ -67,11 +67,11 @@ pub(crate) fn worker(args: &[String]) -> Res {
     let mut from = BufReader::new(stream.try_clone().doing("share the socket")?);
     while let Some(order) = receive(&mut from)? {
         let Order::Run(job) = order else { continue };
-        let late = || -> Res {
+        let mut look = || -> Res {
             send(&mut stream, &Report::Late)?;
             receive::<Order>(&mut from)?.map(|_| ()).ok_or("the runner has gone".into())
         };
-        match run(&job, late) {
+        match run(&job, &mut look) {
             Ok(done) => send(&mut stream, &Report::Done(done))?,
             Err(err) => {
                 let done = Outcome { status: 127 << 8, err, stuck: true, ..Outcome::default() };
@@ -92,7 +92,8 @@ struct Running {
     ended: Receiver<(i32, i32)>,
 }
 
-fn run(job: &Job, late: impl FnOnce() -> Res) -> Res<Outcome> {
+/// `look` returns when the runner has looked at what is there.
+fn run(job: &Job, look: &mut impl FnMut() -> Res) -> Res<Outcome> {
     let deadline = Instant::now() + Duration::from_millis(job.deadline_ms);
     let mut running = start(job)?;
     let mut done = Outcome::default();
@@ -104,10 +105,10 @@ fn run(job: &Job, late: impl FnOnce() -> Res) -> Res<Outcome> {
     }
     if !readable(&running.alive, deadline.saturating_duration_since(Instant::now()))? {
         done.late = true;
-        late()?;
+        look()?;
         kill_below();
     }
-    finish(running, job, done)
+    finish(running, job, done, look)
 }
 
 fn start(job: &Job) -> Res<Running> {
@@ -163,7 +164,7 @@ fn reap() -> Receiver<(i32, i32)> {
 }
 
 /// The program has ended: its status, what it wrote, what it left.
-fn finish(mut running: Running, job: &Job, mut done: Outcome) -> Res<Outcome> {
+fn finish(mut running: Running, job: &Job, mut done: Outcome, look: &mut impl FnMut() -> Res) -> Res<Outcome> {
     let mut all_gone = false;
     let mut until = Instant::now() + GRACE;
     for round in 0..2 {
@@ -182,6 +183,7 @@ fn finish(mut running: Running, job: &Job, mut done: Outcome) -> Res<Outcome> {
         }
         if !job.may_leave && !done.late {
             done.left = lines.collect();
+            look()?;
         }
         kill_below();
         until = Instant::now() + DEATH;
