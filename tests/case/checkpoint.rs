@@ -1,6 +1,6 @@
 //! Checkpoints of programs as they are, and of what cannot be carried; images that are broken.
 
-use super::scene::same;
+use super::scene::{same, wait_for};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{carry, Doing, Res};
@@ -149,10 +149,13 @@ fn checkpoint_keeps_a_stop(place: &Place) -> Res<End> {
         std::thread::yield_now();
     }
     must(place, &["checkpoint", &pid, "--continue", "-o", &image.display().to_string()])?;
-    same("its state after a checkpoint", state()?, "T".to_string())?;
+    // Let go by its tracer it wakes, and stops again by itself (__ptrace_unlink sets JOBCTL_STOP_PENDING).
+    let stops = || wait_for("it is stopped", || state().is_ok_and(|state| state == "T"));
+    stops()?;
     must(place, &["checkpoint", &pid, "--stop", "-o", &image.display().to_string()])?;
     child.wait().doing("wait for the program")?;
     let mut child = restore(place, &image, &out)?;
+    stops()?;
     std::thread::sleep(Duration::from_millis(300));
     same("its state when it is restored", state()?, "T".to_string())?;
     signal("-CONT")?;
