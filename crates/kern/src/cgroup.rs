@@ -165,18 +165,26 @@ impl Claim {
 
 /// Makes the group `path`, a name that nobody else takes, and locks its directory, so that [`sweep`] leaves it alone as long as the lock is held.
 ///
+/// A sweep may be first; then the group has another name, with a number behind `path`: a second sweep may have locked the one that the first
+/// has removed, and removes by name.
+///
 /// # Errors
 /// `Refused` when the group is there already and somebody claims it.
 pub fn claim(path: &Path) -> Result<Claim> {
-    loop {
-        make(path)?;
-        let Some(lock) = lock_claim(path)? else { continue };
-        // A sweep may have removed it between the two steps; then the lock is on a directory without a name.
-        let inode = |metadata: fs::Metadata| metadata.ino();
-        if fs::metadata(path).map(inode).ok() == lock.metadata().map(inode).ok() {
-            return Ok(Claim { path: path.to_owned(), _lock: lock });
+    let first = path;
+    let mut path = path.to_owned();
+    for turn in 1.. {
+        make(&path)?;
+        if let Some(lock) = lock_claim(&path)? {
+            // It may have been removed between the two steps; then the lock is on a directory without a name.
+            let inode = |metadata: fs::Metadata| metadata.ino();
+            if fs::metadata(&path).map(inode).ok() == lock.metadata().map(inode).ok() {
+                return Ok(Claim { path, _lock: lock });
+            }
         }
+        path = PathBuf::from(format!("{}.{turn}", first.display()));
     }
+    Err(Fault::bug("numbers have ended"))
 }
 
 /// Locks the group for good. A sweep may have found it before, and has a shared lock until it has removed it: that one is waited
@@ -301,7 +309,10 @@ mod tests {
         remove(&path).expect("an empty group");
         drop(sweeps);
         let mine = claims.join().expect("it ends").expect("nobody claims it");
-        assert!(path.exists() && claim(&path).is_err());
+        assert!(mine.path().exists() && claim(mine.path()).is_err());
+        // As a second sweep would that had locked it before the first removed it.
+        remove(&path).expect("it is gone");
+        assert!(mine.path().exists());
         remove(mine.path()).expect("an empty group");
     }
 
