@@ -82,18 +82,20 @@ struct Welcome {
     leases: Vec<Lease>,
     beat_us: u64,
     lost_after_us: u64,
+    /// What the front end has said since, and came with it.
+    rest: Vec<ToNode>,
 }
 
 /// Dials until the front end welcomes this node.
 fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> Result<Welcome> {
     loop {
         let known = || Known { number, ..Known::default() };
-        let come = uplink.step(&mut || hello(known(), crate::ps::load(proc), port));
-        for message in come {
+        let mut come = uplink.step(&mut || hello(known(), crate::ps::load(proc), port)).into_iter();
+        while let Some(message) = come.next() {
             match message {
                 ToNode::Welcome { number, leases, beat_us, lost_after_us, .. } => {
                     uplink.joined();
-                    return Ok(Welcome { number, leases, beat_us, lost_after_us });
+                    return Ok(Welcome { number, leases, beat_us, lost_after_us, rest: come.collect() });
                 }
                 ToNode::Refused(fault) => uplink.broke(&fault.doing("the front end refuses this node")),
                 other => return Err(Fault::wire(format!("the front end says {other:?} before Welcome"))),
@@ -149,7 +151,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let writer = Pid(done(&mut ghosts, nursery)? as i32);
     let order = Arc::new(Order::new(records.unread())?);
     let lost_grace_us = config.lost_grace.as_micros() as u64;
-    let agent = Agent {
+    let mut agent = Agent {
         number: welcome.number,
         hold: hold.to_string_lossy().into_owned(),
         outer,
@@ -200,6 +202,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     if let Err(fault) = sched::set_fifo(1) {
         info!(%fault, "the agent runs at ordinary priority");
     }
+    welcome.rest.into_iter().for_each(|message| agent.heard(message));
     Ok(agent)
 }
 

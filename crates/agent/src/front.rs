@@ -62,7 +62,7 @@ impl Agent {
         self.bodies.iter().map(|body| body.person.clone()).collect()
     }
 
-    fn heard(&mut self, message: ToNode) {
+    pub(crate) fn heard(&mut self, message: ToNode) {
         match message {
             ToNode::Welcome { number, leases, beat_us, lost_after_us, .. } => {
                 self.welcomed(number, leases, beat_us, lost_after_us);

@@ -37,6 +37,11 @@ pub(crate) struct Front {
 impl Front {
     /// Starts a node and welcomes it.
     pub(crate) fn new(name: &str) -> Front {
+        Front::saying(name, &[])
+    }
+
+    /// The same, and says more in the same breath.
+    pub(crate) fn saying(name: &str, more: &[ToNode]) -> Front {
         let listener = kern::sock::tcp_listen(([127, 0, 0, 1], 0).into()).expect("a port");
         let port = kern::sock::local_address(listener.as_fd()).expect("bound").port();
         let dir = std::env::temp_dir().join(format!("shoal-node-{}-{name}", std::process::id()));
@@ -54,12 +59,16 @@ impl Front {
             hello: None,
             leased: 0,
         };
-        front.welcome();
+        front.welcome_saying(more);
         front
     }
 
     /// Waits for a connection and its Hello, and welcomes it.
     pub(crate) fn welcome(&mut self) {
+        self.welcome_saying(&[]);
+    }
+
+    fn welcome_saying(&mut self, more: &[ToNode]) {
         self.link = None;
         let deadline = monotonic_us() + PATIENCE_US;
         let fd = loop {
@@ -84,13 +93,18 @@ impl Front {
             Some(ToFront::Hello { leases, .. }) if !leases.is_empty() => leases.clone(),
             _ => vec![self.lease()],
         };
-        self.send(&ToNode::Welcome {
+        let welcome = ToNode::Welcome {
             number: NodeId(0),
             leases,
             beat_us: BEAT_US,
             lost_after_us: self.lost_after_us,
             front_top: Pid(1_048_576),
-        });
+        };
+        let link = self.link.as_mut().expect("a link");
+        for message in std::iter::once(&welcome).chain(more) {
+            link.send(message).expect("sent");
+        }
+        link.flush().expect("flushed");
     }
 
     pub(crate) fn lease(&mut self) -> Lease {

@@ -24,6 +24,7 @@ pub(crate) const ALL: &[(&str, Scene)] = &[
     ("a_handle_on_somebody_elsewhere_is_a_stand_in", a_handle_on_somebody_elsewhere),
     ("who_ends_before_it_stands_here_is_not_stood_for", who_ends_before_it_stands_here_is_not_stood_for),
     ("a_stand_in_that_does_not_answer_holds_up_nobody_else", mute::holds_up_nobody_else),
+    ("what_comes_with_the_first_welcome_is_heard", what_comes_with_the_first_welcome),
     ("questions_go_to_the_front_end_and_answers_come_back", questions_go_to_the_front_end),
     ("an_agent_that_hangs_is_killed_in_time", an_agent_that_hangs_is_killed),
     ("when_beats_stop_everything_dies_and_the_node_joins_again", when_beats_stop_everything_dies),
@@ -334,6 +335,11 @@ fn who_ends_before_it_stands_here_is_not_stood_for() {
     let script = "test ! -e /proc/4001 && test $(cat /proc/4000/comm) = far && test $(cat /proc/4002/comm) = near";
     front.shell(5001, script);
     assert_eq!(front.exit(5001), Exit::Code(0));
+}
+
+fn what_comes_with_the_first_welcome() {
+    let mut front = Front::saying("breath", &[ToNode::Ps { id: 7 }]);
+    front.hear("PsDone", |said| matches!(said, ToFront::PsDone { id: 7, .. }).then_some(()));
 }
 
 fn questions_go_to_the_front_end() {
