@@ -1,5 +1,6 @@
 //! Looking again: calls that were let go on at the gate change something a moment later, and nobody tells when.
 
+use kern::ran::Waited;
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::Pid;
 
@@ -14,7 +15,8 @@ pub(crate) enum What {
     State,
 }
 
-/// Microseconds between looks. A call that fails changes nothing, so this ends: after 60 ms nobody waits for a change any more.
+/// Microseconds between looks. A call that fails changes nothing, so this ends: after 60 ms nobody waits for a change any more, but of those
+/// whose callers have not run since.
 const DELAYS_US: [u64; 10] = [0, 20, 50, 100, 200, 500, 1_000, 4_000, 15_000, 40_000];
 /// And between those that follow, of groups and ids: on a machine that is starved a call takes seconds from the gate to its end.
 const RARELY_US: [u64; 4] = [200_000, 1_000_000, 5_000_000, 25_000_000];
@@ -34,6 +36,8 @@ struct Look {
     looks: usize,
     /// Calls of which no change has been seen.
     calls: u32,
+    /// The callers, as they waited at the gate.
+    callers: Vec<Waited>,
 }
 
 /// What most likely will not change any more: when it is looked at next, and for the how manieth time.
@@ -68,16 +72,19 @@ impl Rarely {
 }
 
 impl Checks {
-    /// Looks from now on; anew when it is looked at already, since another call has come.
-    pub(crate) fn add(&mut self, pid: Pid, what: What, now_us: u64) {
+    /// Looks from now on; anew when it is looked at already, since another call has come, of `caller` where that is known.
+    pub(crate) fn add(&mut self, pid: Pid, what: What, caller: Option<Waited>, now_us: u64) {
         self.rarely.remove((pid, what));
-        let look = self.table.entry((pid, what)).or_insert(Look { at_us: now_us, looks: 0, calls: 0 });
-        *look = Look { at_us: now_us, looks: 0, calls: look.calls + 1 };
+        let new = Look { at_us: now_us, looks: 0, calls: 0, callers: Vec::new() };
+        let look = self.table.entry((pid, what)).or_insert(new);
+        (look.at_us, look.looks, look.calls) = (now_us, 0, look.calls + 1);
+        look.callers.extend(caller);
     }
 
     /// The same where no call is known to have come, but those that are looked for anyway.
     pub(crate) fn again(&mut self, pid: Pid, what: What, now_us: u64) {
-        let look = self.table.entry((pid, what)).or_insert(Look { at_us: now_us, looks: 0, calls: 1 });
+        let look =
+            self.table.entry((pid, what)).or_insert(Look { at_us: now_us, looks: 0, calls: 1, callers: Vec::new() });
         (look.at_us, look.looks) = (now_us, 0);
     }
 
@@ -96,8 +103,8 @@ impl Checks {
         self.table.is_empty()
     }
 
-    /// What is to be looked at now.
-    pub(crate) fn due(&mut self, now_us: u64) -> Vec<(Pid, What)> {
+    /// What is to be looked at now. `is_in_it`: may this caller's call not be done?
+    pub(crate) fn due(&mut self, now_us: u64, is_in_it: impl Fn(&Waited) -> bool) -> Vec<(Pid, What)> {
         let mut due = Vec::new();
         let mut over = Vec::new();
         self.table.retain(|key, look| {
@@ -105,8 +112,10 @@ impl Checks {
                 return true;
             }
             due.push(*key);
-            look.looks += 1;
-            match DELAYS_US.get(look.looks) {
+            look.looks = (look.looks + 1).min(DELAYS_US.len());
+            // Asked before the look: what is done by then is seen by it.
+            let is_called = || look.callers.iter().any(&is_in_it);
+            match DELAYS_US.get(look.looks).or_else(|| DELAYS_US.last().filter(|_| is_called())) {
                 Some(delay) => {
                     look.at_us = now_us + delay;
                     true
@@ -156,12 +165,12 @@ mod tests {
     fn it_looks_at_growing_distances_and_then_no_more() {
         for (what, rarely) in [(What::State, &[][..]), (What::Group, &RARELY_US)] {
             let mut checks = Checks::default();
-            checks.add(Pid(7), what, 1000);
+            checks.add(Pid(7), what, None, 1000);
             let mut at = Vec::new();
             while let Some(next) = checks.next_us() {
                 assert_eq!(checks.is_empty(), at.len() >= DELAYS_US.len(), "then nobody waits for it");
-                assert_eq!(checks.due(next - 1), []);
-                assert_eq!(checks.due(next), [(Pid(7), what)]);
+                assert_eq!(checks.due(next - 1, |_| false), []);
+                assert_eq!(checks.due(next, |_| false), [(Pid(7), what)]);
                 at.push(next);
             }
             assert_eq!(at.len(), DELAYS_US.len() + rarely.len());
@@ -174,24 +183,38 @@ mod tests {
         let late = DELAYS_US.iter().sum::<u64>();
         let mut checks = Checks::default();
         for (pid, change) in [(Pid(7), true), (Pid(8), false)] {
-            checks.add(pid, What::Creds, 0);
+            checks.add(pid, What::Creds, None, 0);
             while !checks.is_empty() {
-                checks.due(checks.next_us().expect("it is looked at"));
+                checks.due(checks.next_us().expect("it is looked at"), |_| false);
             }
             match change {
                 true => checks.settled(pid, What::Creds),
-                false => checks.add(pid, What::Creds, late),
+                false => checks.add(pid, What::Creds, None, late),
             }
         }
         assert_eq!((checks.of(Pid(7)), checks.of(Pid(8))), (vec![], vec![What::Creds]));
-        assert_eq!(checks.due(late + RARELY_US[0]), [(Pid(8), What::Creds)]);
+        assert_eq!(checks.due(late + RARELY_US[0], |_| false), [(Pid(8), What::Creds)]);
+    }
+
+    #[test]
+    fn who_has_not_run_since_is_looked_at_for_as_long() {
+        let caller = Waited::now(Pid(std::process::id() as i32));
+        let mut checks = Checks::default();
+        checks.add(Pid(7), What::Creds, caller, 0);
+        for _ in 0..50 {
+            let next = checks.next_us().expect("its call is not done");
+            assert_eq!(checks.due(next, |_| true), [(Pid(7), What::Creds)]);
+        }
+        let next = checks.next_us().expect("its call is not done");
+        assert_eq!(checks.due(next, |_| false), [(Pid(7), What::Creds)], "once more when it is");
+        assert!(checks.is_empty(), "then nobody waits for it");
     }
 
     #[test]
     fn what_has_changed_is_settled() {
         let mut checks = Checks::default();
-        checks.add(Pid(7), What::Group, 0);
-        checks.add(Pid(7), What::Creds, 0);
+        checks.add(Pid(7), What::Group, None, 0);
+        checks.add(Pid(7), What::Creds, None, 0);
         assert_eq!(checks.of(Pid(7)), [What::Group, What::Creds]);
         checks.settled(Pid(7), What::Group);
         assert_eq!(checks.of(Pid(7)), [What::Creds]);
@@ -201,8 +224,8 @@ mod tests {
     #[test]
     fn a_second_call_is_looked_for_when_the_first_has_settled() {
         let mut checks = Checks::default();
-        checks.add(Pid(7), What::Creds, 0);
-        checks.add(Pid(7), What::Creds, 5);
+        checks.add(Pid(7), What::Creds, None, 0);
+        checks.add(Pid(7), What::Creds, None, 5);
         checks.settled(Pid(7), What::Creds);
         assert_eq!(checks.of(Pid(7)), [What::Creds]);
         checks.settled(Pid(7), What::Creds);
@@ -216,7 +239,7 @@ mod tests {
         assert_eq!(checks.next_us(), Some(5));
         checks.settled(Pid(7), What::State);
         assert_eq!(checks.of(Pid(7)), []);
-        checks.add(Pid(7), What::State, 10);
+        checks.add(Pid(7), What::State, None, 10);
         checks.again(Pid(7), What::State, 10);
         checks.settled(Pid(7), What::State);
         assert!(checks.is_empty());

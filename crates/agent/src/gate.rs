@@ -6,6 +6,7 @@ use crate::checks::What;
 use crate::errno::{EINVAL, ESRCH};
 use kern::clock::monotonic_us;
 use kern::proc::{exists, group_and_session};
+use kern::ran::Waited;
 use kern::seccomp::{Call, Notice};
 use kern::standin::setup::IMAGE;
 use std::collections::HashMap;
@@ -120,12 +121,13 @@ impl Agent {
 
     fn changes(&mut self, notice: &Notice, whom: &[Pid], what: What) {
         self.showing.order.set_shown(false);
+        let caller = Waited::now(notice.tid);
         if self.gate.proceed(notice.id) {
             for pid in whom {
                 if !self.bodies.has(*pid) {
                     continue;
                 }
-                self.checks.add(*pid, what, monotonic_us());
+                self.checks.add(*pid, what, caller, monotonic_us());
                 if what == What::Creds {
                     self.bodies.set_ids(*pid, Ids::Changes);
                 }

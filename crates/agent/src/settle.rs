@@ -7,6 +7,7 @@ use crate::errno::ESRCH;
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
 use kern::proc::{exists, group_and_session, Stat};
+use kern::ran::Waited;
 use kern::wait::Change;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -345,7 +346,7 @@ impl Agent {
 
     /// Looks again at what may have changed after a call or a signal.
     pub(crate) fn look_again(&mut self) {
-        for (pid, what) in self.checks.due(monotonic_us()) {
+        for (pid, what) in self.checks.due(monotonic_us(), Waited::may_be_in_it) {
             self.look(pid, what);
         }
     }

@@ -104,7 +104,7 @@ impl Agent {
     pub(crate) fn given(&mut self, pid: Pid, sig: Sig, turn: Option<u64>) {
         if sig.stops() || sig == Sig::CONT {
             self.stopping.given(pid, sig, turn);
-            self.checks.add(pid, What::State, monotonic_us());
+            self.checks.add(pid, What::State, None, monotonic_us());
         }
     }
 

@@ -70,7 +70,7 @@ impl Agent {
             Some(()) => {
                 // Or it has changed only after the fork, of which we read late.
                 for what in changing.into_iter().filter(|what| *what != What::State) {
-                    self.checks.add(pid, what, kern::clock::monotonic_us());
+                    self.checks.add(pid, what, None, kern::clock::monotonic_us());
                 }
                 self.events.push(BodyEvent::Forked { parent: forker, child: pid });
                 self.fresh.push(pid);
@@ -166,7 +166,7 @@ impl Agent {
             self.bodies.set_ids(pid, Ids::Executed);
             if self.is_setuid(pid) {
                 self.bodies.set_ids(pid, Ids::Changes);
-                self.checks.add(pid, What::Creds, kern::clock::monotonic_us());
+                self.checks.add(pid, What::Creds, None, kern::clock::monotonic_us());
             }
         }
     }
@@ -200,7 +200,7 @@ impl Agent {
                 self.compare(pid, *ppid, (*pgid, *sid));
                 self.rename(pid, name.as_bytes());
                 self.bodies.set_ids(pid, Ids::Executed);
-                self.checks.add(pid, What::Creds, kern::clock::monotonic_us());
+                self.checks.add(pid, What::Creds, None, kern::clock::monotonic_us());
             } else {
                 self.found(pid);
             }

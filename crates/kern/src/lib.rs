@@ -28,6 +28,7 @@ pub mod poll;
 pub mod proc;
 pub mod ptrace;
 pub mod pty;
+pub mod ran;
 pub mod relay;
 pub mod remote_memory;
 pub mod sched;
