@@ -12,7 +12,7 @@
 //! | calls getrusage or times, with nothing to add | goes on untraced |
 //! | waits, and no child elsewhere has ended | goes on untraced, remembered; traced when one is told to end |
 //! | traced, behind its call | kept there until the result has been changed, at most [`PATIENCE_US`]: released |
-//! | traced, interrupted in it | goes on, still traced; after [`PATIENCE_US`] released, and remembered again |
+//! | traced, interrupted in it | goes on, still traced; after [`PATIENCE_US`] without a child that is about to end released, and remembered again |
 //! | traced, gets a signal or is stopped | released; the call is asked about again when it is restarted |
 
 use crate::agent::Agent;
@@ -30,6 +30,8 @@ use wire::event::Usage;
 
 /// Microseconds that a wait is traced without an end of a child: it waits for another one.
 const PATIENCE_US: u64 = 50_000;
+/// The same as long as a child that was told to end has not: the machine is busy, or the child is a program of a user's that does not obey.
+const LONGEST_US: u64 = 5_000_000;
 /// Microseconds of a clock tick (USER_HZ is 100 on every x86).
 const TICK_US: u64 = 10_000;
 /// Children of which it is remembered what they had used when they were waited for.
@@ -71,6 +73,7 @@ struct Result {
 struct Traced {
     process: Pid,
     /// Monotonic.
+    since_us: u64,
     until_us: u64,
     /// It is to be released wherever it stops.
     over: bool,
@@ -159,8 +162,9 @@ impl Agent {
         }
         match trace::seize(tid) {
             Ok(()) => {
-                let until_us = monotonic_us() + PATIENCE_US;
-                self.usages.traced.insert(tid, Traced { process, until_us, over: false });
+                let since_us = monotonic_us();
+                let until_us = since_us + PATIENCE_US;
+                self.usages.traced.insert(tid, Traced { process, since_us, until_us, over: false });
             }
             Err(errno) => {
                 debug!(%tid, errno, "usage: not traced");
@@ -195,7 +199,7 @@ impl Agent {
                 return true;
             }
             Stop::Behind { call: Call::Reads { of, at }, compat, result } => {
-                let filled = result.filter(|result| *result >= 0 && at != 0 && !over);
+                let filled = result.filter(|result| *result >= 0 && at != 0);
                 if filled.is_some_and(|result| self.add_usage(tid, process, of, at, compat, result)) {
                     return true;
                 }
@@ -218,19 +222,31 @@ impl Agent {
     pub(crate) fn trace_no_more(&mut self) {
         let now = monotonic_us();
         let late = self.usages.traced.iter().filter(|(_, traced)| !traced.over && traced.until_us <= now);
-        for tid in late.map(|(tid, _)| *tid).collect::<Vec<_>>() {
+        for (tid, process, since_us) in late.map(|(tid, t)| (*tid, t.process, t.since_us)).collect::<Vec<_>>() {
+            let is_early = || now < since_us + LONGEST_US && self.has_child_that_is_ending(process);
             if let Some(place) = self.usages.results.iter().position(|result| result.tid == tid) {
                 match place {
                     0 => self.usages.results[0].tid = Pid::NONE,
                     _ => drop(self.usages.results.remove(place)),
                 }
                 self.let_reader_go(tid);
+            } else if is_early() {
+                if let Some(traced) = self.usages.traced.get_mut(&tid) {
+                    traced.until_us = now + PATIENCE_US;
+                }
             } else if ptrace::interrupt(tid).is_err() {
                 self.usages.traced.remove(&tid);
             } else if let Some(traced) = self.usages.traced.get_mut(&tid) {
                 traced.over = true;
             }
         }
+    }
+
+    /// Has it a child here that was told to end, as its process elsewhere did, and has not yet?
+    fn has_child_that_is_ending(&self, parent: Pid) -> bool {
+        let mut told = self.stands.iter().filter(|s| s.why == Why::Runner && s.native_parent == parent && s.ending);
+        let lives = |pid| kern::pending::read(pid).is_some_and(|found| !matches!(found.state, b'Z' | b'X'));
+        told.any(|child| lives(child.person.pid))
     }
 
     fn let_reader_go(&mut self, tid: Pid) {
@@ -253,7 +269,7 @@ impl Agent {
             return false;
         }
         if let Some(traced) = self.usages.traced.get_mut(&tid) {
-            traced.until_us = monotonic_us() + PATIENCE_US;
+            (traced.until_us, traced.over) = (monotonic_us() + PATIENCE_US, false);
         }
         self.usages.results.push_back(Result { tid, of, at, compat, info, usage });
         if self.usages.results.len() == 1 {
