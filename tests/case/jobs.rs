@@ -50,7 +50,7 @@ fn short(text: &str, answer: &str) -> [Step; 3] {
 
 /// Says `up`, and `cont` whenever it is continued: by then it has the terminal if it is to have it. (Not bash: it ignores
 /// SIGQUIT. The sleeps are short since perl may take a signal just before one.)
-const UP: &str = "shoal run -n 0 perl -e '$SIG{CONT} = sub { print STDERR \"cont\\n\" }; print STDERR \"u\", \"p\\n\"; sleep 1 while 1'";
+const UP: &str = "shoal run -n 0 perl -e '$SIG{CONT} = sub { print STDERR \"cont\\n\" }; print STDERR \"u\" . \"p\\n\"; sleep 1 while 1'";
 
 /// The same, started by a shell that is on the node itself.
 fn up_inside() -> &'static str {
