@@ -12,6 +12,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("bad_bytes_on_the_port", bad_bytes_on_the_port),
     ("bad_bytes_on_the_socket", bad_bytes_on_the_socket),
     ("bad_settings_of_leases", bad_settings_of_leases),
+    ("leases_by_default", leases_by_default),
     ("full_lease", full_lease),
     ("tiny_leases_follow_each_other", tiny_leases_follow_each_other),
     ("bad_rounds_leak_nothing", bad_rounds_leak_nothing),
@@ -240,6 +241,16 @@ while True:
     print(os.waitpid(pid, 0)[1] >> 8)
     break
 "#;
+
+/// Two nodes have the first two of them.
+fn leases_by_default(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "leases_by_default", 2)?;
+    let logs = s.logs();
+    for first in [1_048_576, 1_048_576 + 16_384] {
+        holds(&format!("a lease begins at {first}"), logs.contains(&format!("first={first}\n")))?;
+    }
+    Ok(End::Passed)
+}
 
 /// No other lease is to be had: forks fail as at any limit, and work again when processes have ended.
 fn full_lease(place: &Place) -> Res<End> {

@@ -14,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("run_on_a_node", run_on_a_node),
     ("run_streams", run_streams),
     ("run_over_ipv6", run_over_ipv6),
+    ("socket_elsewhere", socket_elsewhere),
     ("nodes_ps_where", nodes_ps_where),
     ("all_descendants_show", all_descendants_show),
 ];
@@ -125,6 +126,21 @@ fn run_streams(place: &Place) -> Res<End> {
                b=$(shoal run -n 0 cat < $f | shoal run -n 1 cat | md5sum); rm $f; \
                test \"$a\" = \"$b\" && echo same";
     s.prints(sum, "same")?;
+    Ok(End::Passed)
+}
+
+/// The daemon's socket under another name.
+fn socket_elsewhere(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "socket_elsewhere", 1)?;
+    s.ok("mv /run/shoal/shoal.sock /run/moved.sock")?;
+    for (command, code) in [("nodes", 1), ("ps", 1), ("where 1", 1), ("run -n 0 true", 125)] {
+        let line = s.fails(&format!("shoal {command}"), code)?;
+        holds(&format!("{command}: {line}"), line.contains("no shoal daemon runs on this machine"))?;
+    }
+    let moved = "export SHOAL_SOCKET=/run/moved.sock;";
+    s.prints(&format!("{moved} shoal run -n 0 hostname"), "n0")?;
+    s.prints(&format!("{moved} shoal nodes | grep -cw up"), "1")?;
+    s.prints(&format!("{moved} shoal run -n 0 sleep 1109 & {moved} until shoal ps | grep -q 'sleep 1109'; do sleep 0.1; done; shoal where $! | grep -ow n0; kill $!"), "n0")?;
     Ok(End::Passed)
 }
 
