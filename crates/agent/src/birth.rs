@@ -199,11 +199,15 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         gate,
     };
     agent.poll_all()?;
+    run_first();
+    welcome.rest.into_iter().for_each(|message| agent.heard(message));
+    Ok(agent)
+}
+
+fn run_first() {
     if let Err(fault) = sched::set_fifo(1) {
         info!(%fault, "the agent runs at ordinary priority");
     }
-    welcome.rest.into_iter().for_each(|message| agent.heard(message));
-    Ok(agent)
 }
 
 impl Agent {
