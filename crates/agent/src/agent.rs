@@ -10,6 +10,7 @@ use crate::fence::Fence;
 use crate::gate::Waiting;
 use crate::leases::Leases;
 use crate::looking::Looker;
+use crate::moving::Moving;
 use crate::pace::Pace;
 use crate::ps::Tables;
 use crate::showing::Showing;
@@ -51,6 +52,8 @@ pub(crate) enum Token {
     Looker,
     /// Somebody stops or goes on.
     Stops,
+    /// The line to a process that moves another.
+    Mover(u32),
 }
 
 const KIND: u32 = 32;
@@ -71,6 +74,7 @@ impl Token {
             Token::Order => (10, 0),
             Token::Looker => (11, 0),
             Token::Stops => (12, 0),
+            Token::Mover(n) => (13, n),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -91,6 +95,7 @@ impl Token {
             10 => Token::Order,
             11 => Token::Looker,
             12 => Token::Stops,
+            13 => Token::Mover(rest),
             _ => return None,
         })
     }
@@ -150,6 +155,7 @@ pub(crate) struct Agent {
     pub(crate) idle: HashMap<Pid, u64>,
     pub(crate) starts: Starts,
     pub(crate) adopting: Adopting,
+    pub(crate) moving: Moving,
 
     /// By target.
     pub(crate) sending: HashMap<Pid, Sending>,
@@ -175,6 +181,7 @@ mod tests {
             Token::Order,
             Token::Looker,
             Token::Stops,
+            Token::Mover(3),
             Token::Client(7),
             Token::Greeting(u32::MAX),
             Token::Body(Pid(4_194_303)),

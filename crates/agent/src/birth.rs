@@ -184,6 +184,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         idle: Default::default(),
         starts: Default::default(),
         adopting: Default::default(),
+        moving: Default::default(),
         sending: Default::default(),
         waiting: Default::default(),
         usages: Usages::with(writer),

@@ -53,6 +53,7 @@ impl Agent {
         if was_up && !self.uplink.up() {
             self.gate_lost_link();
             self.asks_lost_link();
+            self.moves_lost_link();
         }
         Ok(())
     }
@@ -86,6 +87,12 @@ impl Agent {
             ToNode::Subreaper { pid, on } => self.stand_in_takes_orphans(pid, on),
             ToNode::Adopt { kin, from } => self.adopt(kin, from),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
+            ToNode::Arrive { person, kin, channel, key } => self.arrive(person, kin, channel, key),
+            ToNode::Depart { pid, address, key, streams } => self.depart(pid, address, key, streams),
+            ToNode::Leave { pid } => self.leave(pid),
+            ToNode::Stay { pid } => self.stay(pid),
+            ToNode::Go { person } => self.go(person),
+            ToNode::Abandon { pid } => self.abandon(pid),
         }
     }
 
@@ -107,6 +114,7 @@ impl Agent {
         self.events.begin_again();
         self.tell_states_again();
         self.stops_again();
+        self.moves_again();
         self.tell_outer();
     }
 

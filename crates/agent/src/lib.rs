@@ -24,6 +24,8 @@ mod looking;
 mod making;
 mod message;
 mod mirror;
+pub mod mover;
+mod moving;
 pub mod order;
 mod outer;
 mod pace;

@@ -46,6 +46,7 @@ impl Agent {
             Some(Token::Order) => self.showing.order.answer_bell(),
             Some(Token::Looker) => self.looked(),
             Some(Token::Stops) => self.serve_stops(),
+            Some(Token::Mover(number)) => self.serve_mover(number),
             Some(Token::Local) => self.take_clients(),
             Some(Token::Channels) => self.take_greetings(),
             Some(Token::Client(number)) => self.serve_client(number),

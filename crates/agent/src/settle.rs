@@ -293,6 +293,12 @@ impl Agent {
         }
     }
 
+    /// It is no body here any more, and its end is nobody's business.
+    pub(crate) fn forget_body(&mut self, pid: Pid) {
+        self.bodies.remove(pid);
+        self.forget(pid);
+    }
+
     /// Nothing is left of it.
     pub(crate) fn reaped(&mut self, pid: Pid) {
         if let Some(body) = self.bodies.remove(pid) {
@@ -300,6 +306,10 @@ impl Agent {
             self.usages.left(pid, Some(parent).filter(|parent| self.bodies.has(*parent)));
             self.events.push(BodyEvent::Reaped { pid });
         }
+        self.forget(pid);
+    }
+
+    fn forget(&mut self, pid: Pid) {
         self.leaving.remove(&pid);
         self.drop_handle(pid);
         self.stopping.forget(pid);
@@ -326,6 +336,10 @@ impl Agent {
         }
         match change {
             Change::Ended(exit) => {
+                if self.moving.leaves(pid) {
+                    return; // the mover tells
+                }
+                self.mover_or_moved_ended(pid);
                 if self.bodies.has(pid) || self.ended_in_place(pid) {
                     // Init's children have nobody who waits to be told.
                     if by != Pid::INIT {

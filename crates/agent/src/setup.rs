@@ -92,7 +92,7 @@ impl Arena {
 
 impl Prepared {
     /// Puts it together, to be placed. `stdio` are descriptors of this process; `session` is 1 for a new session with descriptor 0 as its
-    /// terminal, 2 for one without a terminal, 0 for none.
+    /// terminal, 2 for one without a terminal, 0 for none. With `keeps` it keeps the capabilities of stand-ins.
     ///
     /// # Errors
     /// `Refused` for a string with a NUL inside.
@@ -103,6 +103,7 @@ impl Prepared {
         place: Place,
         session: u64,
         stdio: [i32; 3],
+        keeps: bool,
     ) -> Result<Prepared> {
         let mut arena = Arena::new();
         let limits: Vec<u64> =
@@ -150,6 +151,7 @@ impl Prepared {
             shell_argv: arena.list(&shell),
             ignored: program.ignored,
             blocked: program.blocked,
+            keeps: keeps.into(),
             errno: 0,
             stage: 0,
         };
@@ -287,6 +289,6 @@ mod tests {
     #[test]
     fn a_nul_inside_is_refused() {
         let bad = program(b"l\0s", &[]);
-        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Place::Lead, 0, [0, 1, 2]).is_err());
+        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Place::Lead, 0, [0, 1, 2], false).is_err());
     }
 }

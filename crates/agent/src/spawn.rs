@@ -30,7 +30,7 @@ impl Agent {
         match free {
             Ok(ends) => {
                 let kin = kin.into_iter().map(|kin| kin.person).collect();
-                let start = Start { person, program, kin, ends, misses: 0 };
+                let start = Start { person, program, kin, ends, misses: 0, arrives: false };
                 self.starts.queue.push_back(Work::Program(Box::new(start)));
                 self.next_start();
             }
@@ -38,7 +38,7 @@ impl Agent {
         }
     }
 
-    fn open_streams(&self, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
+    pub(crate) fn open_streams(&self, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
         let peer = self.uplink.peer().ok_or_else(|| Fault::gone("open the channel: no link"))?;
         let address = match channel.address.as_str() {
             "" => peer,
@@ -139,6 +139,9 @@ impl Agent {
 
     /// `status`: as env(1) says it.
     fn no_program(&mut self, pid: Pid, fault: Fault, status: u8) {
+        if self.moving.arrives(pid) {
+            return self.arrival_fails(pid, fault);
+        }
         info!(%pid, %fault, "start: failed");
         self.uplink.send(&ToFront::NotStarted { pid, fault: fault.on(self.number), status });
     }
@@ -157,7 +160,7 @@ impl Agent {
                     (Place::Session, false) => 2,
                     _ => 0,
                 };
-                match Prepared::new(person.pid, &person.creds, program, place, session, stdio) {
+                match Prepared::new(person.pid, &person.creds, program, place, session, stdio, start.arrives) {
                     Ok(mut prepared) => {
                         debug!(pid = %person.pid, %parent, ?place, "start: spawning");
                         let (pid, in_place) = (person.pid, parent == person.pid);
@@ -187,7 +190,7 @@ impl Agent {
         let Some(spawning) = self.starts.spawning.get_mut(&pid).filter(|spawning| !spawning.started) else { return };
         spawning.started = true;
         let Start { person, ends, .. } = &*spawning.start;
-        let (mut person, id) = (person.clone(), ends.id);
+        let (mut person, id, arrives) = (person.clone(), ends.id, spawning.start.arrives);
         person.ppid = spawning.parent;
         if ends.terminal {
             (person.pgid, person.sid) = (pid, pid);
@@ -197,6 +200,10 @@ impl Agent {
             self.stands.remove(pid);
             self.idle.remove(&pid);
             self.ghosts.left(pid);
+        }
+        if arrives {
+            self.arrival_started(pid, person.ppid, id);
+            return self.next_start();
         }
         self.bodies.add(person);
         self.starts.programs.insert(pid, id);

@@ -41,6 +41,8 @@ pub(crate) struct Start {
     pub(crate) ends: ChildEnds,
     /// How often its group has gone before it could join.
     pub(crate) misses: u32,
+    /// It is to become a process that is on another node ([`crate::moving`]).
+    pub(crate) arrives: bool,
 }
 
 impl Work {

@@ -50,7 +50,7 @@ impl Agent {
     fn forked(&mut self, pid: Pid, tid: Pid, forker: Pid) {
         self.number_given(tid);
         let ours = forker == Pid::INIT || forker == self.nursery || self.stands.has(forker);
-        if ours || self.stands.has(pid) || self.starts.has(pid) {
+        if ours || self.stands.has(pid) || self.starts.has(pid) || self.moving.arrives(pid) {
             return;
         }
         if !self.leases.has(tid) && !self.leases.all().is_empty() {
@@ -212,6 +212,9 @@ impl Agent {
     /// A process that nobody told of.
     fn found(&mut self, pid: Pid) {
         if pid == Pid::INIT || pid == self.nursery || self.stands.has(pid) || self.starts.has(pid) {
+            return;
+        }
+        if self.moving.arrives(pid) || self.moving.is_mover(pid) {
             return;
         }
         let Some(person) = self.person(pid) else { return };

@@ -32,6 +32,7 @@ impl Front {
             }
             Effect::Wake { pid } => self.wake_ghost(pid),
             Effect::Start { node, person, kin, copy } => self.start(node, person, kin, copy),
+            Effect::Arrive { node, person, kin } => self.arrive(node, person, kin),
             Effect::Copies { parent, worst, copies } => self.parents.keep(parent, Kept { worst, copies }),
             Effect::NotCloned { parent, copy, errno } => {
                 if let Some((asker, copy, last)) = self.runs.copy_ended(parent, copy) {

@@ -80,6 +80,7 @@ impl Front {
                 self.answer(asker, Answer::Nodes(rows), true);
             }
             Ask::Ps => self.on_ps(asker),
+            Ask::Move { pid, to } => self.on_move(asker, caller, pid, to),
             Ask::Where { pid } => {
                 let answer = match self.space.get(pid) {
                     Some(view) => Answer::Where { pid, node: view.node },

@@ -7,6 +7,7 @@ use crate::ghosts::Reports;
 use crate::holder;
 use crate::leases::Leases;
 use crate::messages::{Batch, Tardy};
+use crate::moves::Moves;
 use crate::parents::Parents;
 use crate::places::Nodes;
 use crate::runs::Runs;
@@ -51,6 +52,7 @@ pub(crate) struct Front {
     pub(crate) leases: Leases,
     pub(crate) parents: Parents,
     pub(crate) runs: Runs,
+    pub(crate) moves: Moves,
     pub(crate) connections: HashMap<Token, Connection>,
     /// Those of them that have not shown the key.
     pub(crate) crowd: link::crowd::Crowd<Token>,
@@ -110,6 +112,7 @@ impl Front {
             showing: BTreeMap::new(),
             tardy: Tardy::default(),
             runs: Runs::default(),
+            moves: Moves::default(),
             connections: HashMap::new(),
             crowd: Default::default(),
             guests: Guests::default(),

@@ -15,6 +15,7 @@ pub mod holder;
 mod leases;
 mod links;
 mod messages;
+mod moves;
 mod parents;
 mod persons;
 mod places;

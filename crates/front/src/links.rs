@@ -217,6 +217,8 @@ impl Front {
             let natives = hello.stand_ins.iter().filter(|pid| !self.ghosts.has(**pid));
             let natives: Vec<_> = natives.filter_map(|pid| read(&self.proc, *pid).ok()).collect();
             let lines: Vec<_> = natives.iter().map(|person| self.ancestors(person.pid)).collect();
+            let here: Vec<Pid> = hello.bodies.iter().map(|person| person.pid).collect();
+            self.moves_back(number, &here);
             let bodies = hello.bodies.into_iter().map(from_wire).collect();
             let stand_ins = hello.stand_ins;
             self.events.extend(lines.into_iter().map(|line| Event::Ancestors { line }));
@@ -233,6 +235,7 @@ impl Front {
                 if let Some(node) = self.nodes.get_mut(number).filter(|n| n.link == Some(token)) {
                     node.link = None;
                     node.change(number, Change::LinkCut);
+                    self.moves_lose(number, false);
                 }
             }
             Some(Connection::Client { pid, .. }) => {
@@ -274,6 +277,7 @@ impl Front {
             self.close(token);
         }
         self.leases.take_back(number);
+        self.moves_lose(number, true);
         self.events.push_back(Event::NodeLost { node: number });
         self.settle();
     }

@@ -117,6 +117,17 @@ impl Runs {
         self.tokens.retain(|_, (whose, _)| *whose != asker);
     }
 
+    pub(crate) fn again(&mut self, _pid: Pid, _node: NodeId) -> Result<ChannelTo> {
+        Err(vocab::Fault::refused("not yet"))
+    }
+    pub(crate) fn moved(&mut self, _pid: Pid, _node: NodeId) {}
+    pub(crate) fn stays(&mut self, _pid: Pid) {}
+
+    /// Are the standard streams of this program relayed for somebody who called `shoal run`?
+    pub(crate) fn relays(&self, pid: Pid) -> bool {
+        self.programs.contains_key(&pid)
+    }
+
     fn end(&mut self, caller: Pid) {
         if let Some(run) = self.runs.remove(&caller) {
             for copy in run.copies.iter().filter_map(|c| c.pid) {

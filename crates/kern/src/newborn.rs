@@ -38,6 +38,14 @@ pub fn newborn(pid: Option<Pid>) -> std::result::Result<Pid, i32> {
     Ok(Pid(made as i32))
 }
 
+/// Does nothing, for good: what a process is made from that was executed, not forked.
+pub fn wait_for_tracer() -> ! {
+    loop {
+        // SAFETY: takes nothing and touches no memory; it returns when a signal was handled.
+        unsafe { raw::call(libc::SYS_pause, [0; 6]) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,8 @@ pub enum Effect {
     /// Start a program as `person`; `kin` are the stand-ins that it needs, outermost first. `copy` is its place in `RunMany::to`
     /// (the caller is then `person.ppid`), and `None` for `Run` (the caller is `person.pid`).
     Start { node: NodeId, person: Person, kin: Vec<Kin>, copy: Option<u32> },
+    /// Make what is to become `person` there, with the stand-ins that it needs.
+    Arrive { node: NodeId, person: Person, kin: Vec<Kin> },
     /// To be kept over a restart of the front daemon until the ghost `parent` is gone: it is the parent of copies, and `worst` is the
     /// worst end among those that have ended. Told again when that changes, and when all have been cloned: `copies` are those that have
     /// not ended, and `None` before.

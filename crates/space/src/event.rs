@@ -27,6 +27,16 @@ pub enum Event {
     /// What [`Effect::Start`](crate::Effect::Start) asked for failed; `status` is 126 or 127.
     NotStarted { node: NodeId, pid: Pid, status: u8 },
 
+    /// What is to become `pid`, which runs elsewhere, is to be made on `to`. Answered by [`Effect::Arrive`](crate::Effect::Arrive), or by
+    /// nothing when there is no such body.
+    Arrive { pid: Pid, to: NodeId },
+    /// Its node has been told to end it, since another one has it: signals wait.
+    Leaves { pid: Pid },
+    /// It could not leave: it runs on where it was.
+    Stays { pid: Pid },
+    /// It is on `to` from now on, and nowhere else.
+    Moved { pid: Pid, to: NodeId },
+
     /// A node tells of one of its bodies.
     Body { node: NodeId, event: BodyEvent },
 

@@ -15,6 +15,7 @@ mod group;
 mod kill;
 mod life;
 mod many;
+mod moving;
 mod node;
 mod person;
 mod recover;

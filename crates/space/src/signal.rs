@@ -77,9 +77,12 @@ impl Space {
         }
     }
 
-    /// Sends it to the node where the body is.
+    /// Sends it to the node where the body is; while it leaves that one it waits, and is for the whole process then.
     pub(crate) fn send_to_body(&mut self, pid: Pid, info: SigInfo, thread: Option<Pid>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
+        if entry.leaving {
+            return entry.early.push(info);
+        }
         let turn = (info.sig.stops() || info.sig == Sig::CONT).then(|| {
             entry.turns += 1;
             entry.awaited = entry.turns;

@@ -62,8 +62,10 @@ pub(crate) struct Entry {
     pub(crate) subreaper: bool,
     /// A client asked for it and is told of its end.
     pub(crate) asked: bool,
-    /// Signals that came before the program was exec'd.
+    /// Signals that came before the program was exec'd, or while it is on its way to another node.
     pub(crate) early: Vec<SigInfo>,
+    /// Its node ends it, since another one has it.
+    pub(crate) leaving: bool,
     /// The ghost's hold is interrupted, with this pending.
     pub(crate) kill_pending: bool,
     pub(crate) stop_pending: bool,
@@ -116,6 +118,7 @@ impl Entry {
             subreaper: false,
             asked: false,
             early: Vec::new(),
+            leaving: false,
             kill_pending: false,
             stop_pending: false,
             killed: false,

@@ -26,6 +26,14 @@ pub enum Ask {
         #[n(0)]
         pid: Pid,
     },
+    /// Move a process of the caller's to another node; answered when it runs there.
+    #[n(4)]
+    Move {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        to: NodeId,
+    },
 }
 
 /// An answer, or one of several in a row for [`Ask::Run`].
@@ -84,6 +92,14 @@ pub enum Answer {
     /// To `Run` for several nodes, called on a node: the caller is to start a child for each of these, in this order.
     #[n(9)]
     Each(#[n(0)] Vec<NodeId>),
+    /// To `Move`: it runs on that node.
+    #[n(10)]
+    Moved {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        node: NodeId,
+    },
 }
 
 /// One copy of the program that `Run` starts.

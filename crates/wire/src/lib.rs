@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ask;
+pub mod carry;
 pub mod event;
 pub mod frame;
 pub mod node;

@@ -7,7 +7,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A range of PIDs a node may give to its own forks: `first ..= last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -197,6 +197,42 @@ pub enum ToFront {
         #[n(0)]
         pid: Pid,
     },
+    /// To [`ToNode::Arrive`]: there is a process that is to become this one, and its image is taken at this TCP port.
+    #[n(13)]
+    Arriving {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        port: u16,
+    },
+    /// The process of [`ToNode::Arrive`] is what its image says and stands still: it needs only [`ToNode::Go`]. Told again after a reconnect.
+    #[n(14)]
+    Arrived {
+        #[n(0)]
+        pid: Pid,
+    },
+    /// To [`ToNode::Arrive`], instead: it could not be made, and nothing of it is left on the node.
+    #[n(15)]
+    NotArrived {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        fault: Fault,
+    },
+    /// To [`ToNode::Leave`]: it is no more on this node, and whatever signals it was sent here came before this.
+    #[n(16)]
+    Left {
+        #[n(0)]
+        pid: Pid,
+    },
+    /// To [`ToNode::Depart`] or [`ToNode::Leave`]: it stays, and runs on, if it has not ended.
+    #[n(17)]
+    NotLeft {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        fault: Fault,
+    },
 }
 
 /// From the front end to a node's agent.
@@ -365,6 +401,58 @@ pub enum ToNode {
         kin: Kin,
         #[n(1)]
         from: Pid,
+    },
+    /// Make a process that is to become `person`, with the kin it needs, and take its image; `key` is that of the connection over which it comes.
+    #[n(20)]
+    Arrive {
+        #[n(0)]
+        person: Person,
+        #[n(1)]
+        kin: Vec<Kin>,
+        /// Where its standard streams lead, if they are relayed.
+        #[n(2)]
+        channel: Option<ChannelTo>,
+        #[n(3)]
+        #[cbor(with = "minicbor::bytes")]
+        key: Vec<u8>,
+    },
+    /// Send the image of this body to `address` (`address:port`), and keep it still until [`ToNode::Leave`] or [`ToNode::Stay`].
+    #[n(21)]
+    Depart {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        address: String,
+        #[n(2)]
+        #[cbor(with = "minicbor::bytes")]
+        key: Vec<u8>,
+        /// Its standard streams are relayed, and go along.
+        #[n(3)]
+        streams: bool,
+    },
+    /// Another node has the process: it is to end here.
+    #[n(22)]
+    Leave {
+        #[n(0)]
+        pid: Pid,
+    },
+    /// It is not to leave: it runs on.
+    #[n(23)]
+    Stay {
+        #[n(0)]
+        pid: Pid,
+    },
+    /// What has arrived is the process from now on, and runs.
+    #[n(24)]
+    Go {
+        #[n(0)]
+        person: Person,
+    },
+    /// What has arrived, or was to, is not wanted.
+    #[n(25)]
+    Abandon {
+        #[n(0)]
+        pid: Pid,
     },
 }
 

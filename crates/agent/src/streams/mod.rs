@@ -96,8 +96,25 @@ impl Streams {
         Ok(ends)
     }
 
+    /// Descriptors 0, 1 and 2 of a program whose standard streams lead nowhere.
+    ///
+    /// # Errors
+    /// `Sys` when /dev/null cannot be opened.
+    pub fn nowhere(&self) -> Result<ChildEnds> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let null = || {
+            let file = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
+            file.map(OwnedFd::from).map_err(|e| Fault::io(&e, "open /dev/null"))
+        };
+        Ok(ChildEnds { id: StreamsId(id), stdin: null()?, stdout: null()?, stderr: null()?, terminal: false })
+    }
+
     /// The program has ended: what it has written is sent, then the end. What its descendants write is still relayed.
     pub fn ended(&self, id: StreamsId) {
+        self.tell(Job::Ended(id.0));
+    }
+
+    pub fn moved(&self, id: StreamsId, _input: Option<OwnedFd>) {
         self.tell(Job::Ended(id.0));
     }
 

@@ -7,6 +7,8 @@ mod front;
 mod holder;
 mod image;
 mod key;
+mod mover;
+mod moves;
 mod node;
 mod nodes;
 mod ps;
@@ -35,6 +37,7 @@ pub(crate) enum Command {
     Nodes(nodes::Nodes),
     Ps(ps::Ps),
     Where(whereis::Where),
+    Move(moves::Move),
     Sandbox(sandbox::Sandbox),
     Run(run::RunArgs),
     Checkpoint(checkpoint::Checkpoint),
@@ -43,6 +46,10 @@ pub(crate) enum Command {
     Fault(fault::Fault),
     #[command(hide = true)]
     Holder(holder::Holder),
+    #[command(hide = true)]
+    Mover(mover::Mover),
+    #[command(hide = true)]
+    Vessel(mover::Vessel),
 }
 
 impl Command {
@@ -55,6 +62,7 @@ impl Command {
             Command::Nodes(command) => command.run(),
             Command::Ps(command) => command.run(),
             Command::Where(command) => command.run(),
+            Command::Move(command) => command.run(),
             Command::Sandbox(command) => command.run(),
             Command::Run(command) => Ok(ExitCode::from(command.execute(hold))),
             Command::Checkpoint(command) => command.run(),
@@ -62,6 +70,8 @@ impl Command {
             Command::Image(command) => command.run(),
             Command::Fault(command) => command.run(),
             Command::Holder(command) => command.run(),
+            Command::Mover(command) => command.run(),
+            Command::Vessel(command) => command.run(),
         }
     }
 

@@ -17,14 +17,32 @@ pub(super) fn lower() {
     change_effective(|permitted| [permitted[0] & kept[0], permitted[1] & kept[1]]);
 }
 
+/// All permitted capabilities take effect, and stay so when a program is executed that has none of its own (capabilities(7), ambient).
+pub(super) fn keep_across_exec() {
+    const CAPABILITIES: u64 = 64;
+    change(|[_, permitted, _]| [permitted; 3]);
+    for capability in 0..CAPABILITIES {
+        let raise = libc::PR_CAP_AMBIENT_RAISE as u64;
+        // SAFETY: takes numbers. It fails for those that are not permitted.
+        unsafe { raw::call(libc::SYS_prctl, [libc::PR_CAP_AMBIENT as u64, raise, capability, 0, 0, 0]) };
+    }
+}
+
 fn change_effective(which: impl Fn([u32; 2]) -> [u32; 2]) {
+    change(|[_, permitted, inheritable]| [which(permitted), permitted, inheritable]);
+}
+
+/// Effective, permitted and inheritable ones become what `which` makes of them, each in two halves.
+fn change(which: impl Fn([[u32; 2]; 3]) -> [[u32; 2]; 3]) {
     // Two of struct __user_cap_data_struct: effective, permitted, inheritable.
     let mut caps = [[0u32; 3]; 2];
     let head = [0x2008_0522u32, 0];
     // SAFETY: capget and capset with live structs of version 3.
     unsafe {
         raw::call(libc::SYS_capget, [(&raw const head) as u64, (&raw mut caps) as u64, 0, 0, 0, 0]);
-        [caps[0][0], caps[1][0]] = which([caps[0][1], caps[1][1]]);
+        let [low, high] = caps;
+        let [effective, permitted, inheritable] = which([[low[0], high[0]], [low[1], high[1]], [low[2], high[2]]]);
+        caps = [0, 1].map(|half: usize| [effective[half], permitted[half], inheritable[half]]);
         raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0]);
     }
 }

@@ -54,6 +54,8 @@ pub struct Setup {
     pub shell_argv: u64,
     pub ignored: u64,
     pub blocked: u64,
+    /// 1: the program keeps the stand-in's capabilities.
+    pub keeps: u64,
     /// Result: the errno, and the [`Stage`] at which it failed.
     pub errno: i64,
     pub stage: u64,
@@ -188,10 +190,15 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         if s.group_count != GROUPS_STAY {
             must(Stage::Ids, call(libc::SYS_setgroups, [s.group_count, s.groups, 0, 0, 0, 0]))?;
         }
+        if s.keeps != 0 {
+            call(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 1, 0, 0, 0, 0]);
+        }
         must(Stage::Ids, call(libc::SYS_setresgid, [s.ids[3], s.ids[4], s.ids[5], 0, 0, 0]))?;
         must(Stage::Ids, call(libc::SYS_setresuid, [s.ids[0], s.ids[1], s.ids[2], 0, 0, 0]))?;
         // The stand-in's capabilities must not help a user into a directory, nor stay after a failed exec.
-        if s.ids[1] != 0 {
+        if s.keeps != 0 {
+            super::caps::keep_across_exec();
+        } else if s.ids[1] != 0 {
             let head = [0x2008_0522u32, 0];
             let none = [[0u32; 3]; 2];
             call(libc::SYS_capset, [(&raw const head) as u64, (&raw const none) as u64, 0, 0, 0, 0]);

@@ -182,6 +182,7 @@ pub(crate) fn asks() -> Variants<Ask> {
         Nodes => Just(Ask::Nodes),
         Ps => Just(Ask::Ps),
         Where => pid().prop_map(|pid| Ask::Where { pid }),
+        Move => (pid(), node()).prop_map(|(pid, to)| Ask::Move { pid, to }),
     }
 }
 
@@ -199,6 +200,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Channel => any::<u32>().prop_map(|copy| Answer::Channel { copy }),
         NotStarted => not_started.prop_map(|(copy, fault, status)| Answer::NotStarted { copy, fault, status }),
         Ended => (any::<u32>(), exit()).prop_map(|(copy, exit)| Answer::Ended { copy, exit }),
+        Moved => (pid(), node()).prop_map(|(pid, node)| Answer::Moved { pid, node }),
     }
 }
 
@@ -267,6 +269,11 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         StandInDone => (pid(), any::<i32>()).prop_map(|(pid, errno)| T::StandInDone { pid, errno }),
         StandInWanted => pid().prop_map(|pid| T::StandInWanted { pid }),
         StandInFollowed => pid().prop_map(|pid| T::StandInFollowed { pid }),
+        Arriving => (pid(), any::<u16>()).prop_map(|(pid, port)| T::Arriving { pid, port }),
+        Arrived => pid().prop_map(|pid| T::Arrived { pid }),
+        NotArrived => (pid(), fault()).prop_map(|(pid, fault)| T::NotArrived { pid, fault }),
+        Left => pid().prop_map(|pid| T::Left { pid }),
+        NotLeft => (pid(), fault()).prop_map(|(pid, fault)| T::NotLeft { pid, fault }),
     }
 }
 
@@ -287,6 +294,8 @@ pub(crate) fn to_node() -> Variants<ToNode> {
     let start = (person(), program(), vec(kin(), 0..4), channel());
     let signal = (pid(), info(), option::of(pid()), turn());
     let answer = (any::<u64>(), any_of(answers()), any::<bool>());
+    let arrive = (person(), vec(kin(), 0..4), option::of(channel()), bytes());
+    let depart = (pid(), ".{0,20}", bytes(), any::<bool>());
     variants! {
         Welcome => welcome(),
         Refused => fault().prop_map(T::Refused),
@@ -308,6 +317,12 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Subreaper => (pid(), any::<bool>()).prop_map(|(pid, on)| T::Subreaper { pid, on }),
         Adopt => (kin(), pid()).prop_map(|(kin, from)| T::Adopt { kin, from }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
+        Arrive => arrive.prop_map(|(person, kin, channel, key)| T::Arrive { person, kin, channel, key }),
+        Depart => depart.prop_map(|(pid, address, key, streams)| T::Depart { pid, address, key, streams }),
+        Leave => pid().prop_map(|pid| T::Leave { pid }),
+        Stay => pid().prop_map(|pid| T::Stay { pid }),
+        Go => person().prop_map(|person| T::Go { person }),
+        Abandon => pid().prop_map(|pid| T::Abandon { pid }),
     }
 }
 

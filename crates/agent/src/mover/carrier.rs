@@ -1,0 +1,168 @@
+//! The mover's two lines, on which it waits: the agent's word, and the connection over which the image goes.
+
+use super::orders::{Order, Said};
+use kern::clock::monotonic_us;
+use kern::poll::{poll, Ready, EINTR};
+use kern::sock;
+use link::{Plain, Secure};
+use std::io::{Error, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use vocab::{Fault, Result};
+use wire::carry::{Piece, MOST};
+
+/// The other node has this long to be connected, in microseconds.
+const PATIENCE_US: u64 = 5_000_000;
+
+/// The line to the agent.
+pub(super) struct Word(Plain);
+
+impl Word {
+    pub(super) fn new(line: OwnedFd) -> Result<Word> {
+        kern::sys::set_nonblocking(line.as_fd(), true)?;
+        Ok(Word(Plain::new(line)))
+    }
+
+    /// Readable when the agent has something to say.
+    fn bell(&self) -> Result<OwnedFd> {
+        self.0.fd().try_clone_to_owned().map_err(|e| Fault::io(&e, "duplicate the line to the agent"))
+    }
+
+    /// The agent's next word.
+    pub(super) fn wait(&mut self) -> Result<Order> {
+        loop {
+            if let Some(order) = self.0.next()? {
+                return Ok(order);
+            }
+            wait(&[(self.0.fd(), Ready::READ)], None)?;
+            self.0.receive()?;
+        }
+    }
+
+    pub(super) fn say(&mut self, said: &Said) -> Result<()> {
+        self.0.send(said)?;
+        self.0.flush()?;
+        while self.0.wants_write() {
+            wait(&[(self.0.fd(), Ready::WRITE)], None)?;
+            self.0.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits for one of these. `Gone` when the moment (monotonic, microseconds) passes first.
+fn wait(wanted: &[(BorrowedFd<'_>, Ready)], until_us: Option<u64>) -> Result<Vec<Ready>> {
+    loop {
+        let left = until_us.map_or(-1, |until| (until.saturating_sub(monotonic_us()).div_ceil(1000)) as i32);
+        if left == 0 {
+            return Err(Fault::gone("wait for the other node"));
+        }
+        match poll(wanted, left) {
+            Ok(ready) if ready.iter().all(|one| *one == Ready::default()) => {}
+            Ok(ready) => return Ok(ready),
+            Err(EINTR) => {}
+            Err(errno) => return Err(Fault::sys(errno, "wait")),
+        }
+    }
+}
+
+/// Waits for the other node; a word of the agent meanwhile means that the move is off.
+fn wait_for(fd: BorrowedFd<'_>, ready: Ready, bell: &OwnedFd, until_us: Option<u64>) -> Result<()> {
+    let came = wait(&[(fd, ready), (bell.as_fd(), Ready::READ)], until_us)?;
+    match came[1].readable || came[1].over {
+        true => Err(Fault::gone("the move was called off")),
+        false => Ok(()),
+    }
+}
+
+/// The connection, with the bytes of one image going one way.
+pub(super) struct Carrier {
+    link: Secure,
+    bell: OwnedFd,
+    /// Received and not read yet: from `read` on.
+    piece: Vec<u8>,
+    read: usize,
+}
+
+impl Carrier {
+    /// Connects to who takes the image.
+    pub(super) fn dial(address: &str, key: &[u8], word: &Word) -> Result<Carrier> {
+        let address: SocketAddr =
+            address.parse().map_err(|_| Fault::wire(format!("{address:?} is no address of a node")))?;
+        let fd = sock::tcp_connect(address, monotonic_us() + PATIENCE_US)?;
+        Carrier::establish(Secure::channel_dialler(fd, &secret(key)?)?, word.bell()?)
+    }
+
+    /// Takes the connection of who sends it.
+    pub(super) fn take(listener: &OwnedFd, key: &[u8], word: &Word) -> Result<Carrier> {
+        let bell = word.bell()?;
+        loop {
+            wait_for(listener.as_fd(), Ready::READ, &bell, Some(monotonic_us() + 2 * PATIENCE_US))?;
+            if let Some(fd) = sock::accept(listener.as_fd())? {
+                sock::tcp_tune(fd.as_fd(), sock::USER_TIMEOUT_MS)?;
+                return Carrier::establish(Secure::channel_taker(fd, &secret(key)?)?, bell);
+            }
+        }
+    }
+
+    fn establish(mut link: Secure, bell: OwnedFd) -> Result<Carrier> {
+        let until = Some(monotonic_us() + PATIENCE_US);
+        link.flush()?;
+        while !link.established() {
+            let ready = Ready { writable: link.wants_write(), ..Ready::READ };
+            wait_for(link.fd(), ready, &bell, until)?;
+            link.receive()?;
+            link.flush()?;
+        }
+        Ok(Carrier { link, bell, piece: Vec::new(), read: 0 })
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        for bytes in bytes.chunks(MOST) {
+            self.link.send(&Piece { bytes: bytes.to_vec() })?;
+            self.link.flush()?;
+            while self.link.wants_write() {
+                wait_for(self.link.fd(), Ready::WRITE, &self.bell, None)?;
+                self.link.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<()> {
+        loop {
+            if let Some(piece) = self.link.next::<Piece>()? {
+                (self.piece, self.read) = (piece.bytes, 0);
+                return Ok(());
+            }
+            wait_for(self.link.fd(), Ready::READ, &self.bell, None)?;
+            self.link.receive()?;
+        }
+    }
+}
+
+fn secret(key: &[u8]) -> Result<[u8; 32]> {
+    key.try_into().map_err(|_| Fault::wire("a key that is not 32 bytes long"))
+}
+
+impl Write for &mut Carrier {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.send(bytes).map(|()| bytes.len()).map_err(|fault| Error::new(ErrorKind::BrokenPipe, fault))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Carrier {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        while self.read == self.piece.len() {
+            self.receive().map_err(|fault| Error::new(ErrorKind::BrokenPipe, fault))?;
+        }
+        let count = into.len().min(self.piece.len() - self.read);
+        into[..count].copy_from_slice(&self.piece[self.read..self.read + count]);
+        self.read += count;
+        Ok(count)
+    }
+}

@@ -1,0 +1,37 @@
+//! The process that moves one process: it stops it and sends its image, or takes an image and makes a process of it.
+//!
+//! It is a child of the agent, in the space's PID namespace, since ptrace(2) makes its caller wait, and waits for any child (the agent's)
+//! would take what the traced threads tell. The agent speaks with it over its standard input.
+
+mod carrier;
+mod orders;
+mod out;
+mod take;
+
+pub(crate) use orders::{In, Order, Out, Said};
+
+use carrier::Word;
+use kern::ns;
+use std::os::fd::AsFd;
+use vocab::{Fault, Result};
+
+/// Does what the agent orders, as `shoal mover`.
+///
+/// # Errors
+/// When the agent says nothing that it understands. What goes wrong with the move is told to the agent.
+pub fn run() -> Result<()> {
+    ns::set_name("shoal:mover")?;
+    let line = std::io::stdin().as_fd().try_clone_to_owned();
+    let line = line.map_err(|e| Fault::io(&e, "take over the line to the agent"))?;
+    kern::own::raise_files()?;
+    let mut word = Word::new(line)?;
+    let done = match word.wait()? {
+        Order::Out(order) => out::send(&order, &mut word),
+        Order::In(order) => take::receive(&order, &mut word),
+        other => Err(Fault::wire(format!("the agent begins with {other:?}"))),
+    };
+    match done {
+        Ok(()) => Ok(()),
+        Err(fault) => word.say(&Said::Failed(fault)),
+    }
+}

@@ -1,0 +1,68 @@
+//! What the agent and a mover say to each other.
+
+use minicbor::{Decode, Encode};
+use vocab::{Fault, Pid, SigInfo};
+
+/// From the agent. The first is [`Order::Out`] or [`Order::In`].
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub(crate) enum Order {
+    #[n(0)]
+    Out(#[n(0)] Out),
+    #[n(1)]
+    In(#[n(0)] In),
+    /// To Out: another node has it, so it is to end.
+    #[n(2)]
+    Leave,
+    /// To Out: it runs on.
+    #[n(3)]
+    Stay,
+    /// To In: it runs.
+    #[n(4)]
+    Go,
+}
+
+/// Stop this process, and send its image.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub(crate) struct Out {
+    #[n(0)]
+    pub(crate) pid: Pid,
+    /// `address:port` of who takes it, and the key of the connection.
+    #[n(1)]
+    pub(crate) address: String,
+    #[n(2)]
+    #[cbor(with = "minicbor::bytes")]
+    pub(crate) key: Vec<u8>,
+    /// How many seccomp filters it has from us.
+    #[n(3)]
+    pub(crate) filters: u64,
+    /// Its standard streams are relayed, and go along.
+    #[n(4)]
+    pub(crate) streams: bool,
+}
+
+/// Take an image and make this process what it says.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub(crate) struct In {
+    #[n(0)]
+    pub(crate) pid: Pid,
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    pub(crate) key: Vec<u8>,
+}
+
+/// To the agent.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub(crate) enum Said {
+    /// It is over, and (Out) the process runs on or (In) is killed.
+    #[n(0)]
+    Failed(#[n(0)] Fault),
+    /// In: the image is taken at this TCP port.
+    #[n(1)]
+    Listening(#[n(0)] u16),
+    /// In: the process is what the image says, and stands still.
+    #[n(2)]
+    Rebuilt,
+    /// Out: it has ended, and these signals had come since it was written.
+    #[n(3)]
+    Left(#[n(0)] Vec<SigInfo>),
+}

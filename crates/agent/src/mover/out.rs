@@ -1,0 +1,86 @@
+//! A process of this node leaves it.
+
+use super::carrier::{Carrier, Word};
+use super::orders::{Order, Out, Said};
+use ckpt::dump::{hold, Held};
+use ckpt::survey::{survey, Given, Survey};
+use image::Writer;
+use kern::pidfd::read_siginfo;
+use std::io::BufWriter;
+use vocab::{Fault, Pid, Result, Sig, SigInfo};
+use wire::carry::MOST;
+
+/// Sends the process, and does with it what the agent says then.
+pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
+    let seen = look(order)?;
+    let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
+    let held = match carry(order, &seen, &mut carrier) {
+        Ok(held) => held,
+        // Said before the other node finds the connection broken, and knows no better reason.
+        Err(fault) => return word.say(&Said::Failed(fault)),
+    };
+    match word.wait() {
+        Ok(Order::Leave) => {
+            let come = left(held);
+            word.say(&Said::Left(come))
+        }
+        Ok(Order::Stay) => held.go_on().and(Err(Fault::gone("the move was called off"))),
+        Ok(other) => held.go_on().and(Err(Fault::wire(format!("the agent says {other:?}")))),
+        Err(fault) => held.go_on().and(Err(fault)),
+    }
+}
+
+/// Refuses what will not go before the process is touched.
+fn look(order: &Out) -> Result<Survey> {
+    let pid = order.pid;
+    let mut seen = survey(pid, Given { filters: order.filters })?;
+    for number in 0..3 {
+        let Ok(path) = std::fs::read_link(format!("/proc/{pid}/fd/{number}")) else { continue };
+        let path = path.to_string_lossy();
+        if path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") {
+            seen.obstacles.push(format!("descriptor {number} is a terminal of its node ({path})"));
+        } else if (path.starts_with("pipe:") || path.starts_with("socket:")) && !order.streams {
+            seen.obstacles.push(format!("descriptor {number} ({path}) leads to other processes of its node"));
+        } else if order.streams && path.starts_with("pipe:") {
+            seen.obstacles.extend(
+                shared(pid, &path)
+                    .map(|other| format!("descriptor {number} ({path}) is open in process {other} of its node too")),
+            );
+        }
+    }
+    seen.refuse(pid)?;
+    Ok(seen)
+}
+
+/// A process besides `pid` and the agent that has this pipe open.
+fn shared(pid: Pid, pipe: &str) -> Option<i32> {
+    let numbers = std::fs::read_dir("/proc").ok()?;
+    let pids = numbers.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mut others = pids.filter(|other| *other != pid.0 && *other != Pid::INIT.0);
+    others.find(|other| {
+        let files = std::fs::read_dir(format!("/proc/{other}/fd"));
+        let links = files.into_iter().flatten().flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        links.into_iter().any(|link| link.to_string_lossy() == pipe)
+    })
+}
+
+fn carry(order: &Out, seen: &Survey, carrier: &mut Carrier) -> Result<Held> {
+    let mut writer = Writer::new(BufWriter::with_capacity(MOST, carrier))?;
+    let held = hold(order.pid, seen, &mut writer)?;
+    match writer.end() {
+        Ok(_) => Ok(held),
+        Err(fault) => held.go_on().and(Err(fault)),
+    }
+}
+
+/// Ends it here. What it was sent since it was written goes with it; one that was killed meanwhile is killed there too.
+fn left(held: Held) -> Vec<SigInfo> {
+    let killed = || vec![SigInfo::kill(Sig::KILL, Pid::NONE, 0)];
+    let come = match held.come_since() {
+        Ok(come) => come.iter().filter_map(|one| read_siginfo(&one.info)).collect(),
+        Err(_) => killed(),
+    };
+    // It has ended already, or it has not: then the agent ends it.
+    let _killed_already = held.end();
+    come
+}

@@ -1,0 +1,25 @@
+//! `shoal mover` and `shoal vessel`: started by the node daemon, not by users.
+
+use clap::Args;
+use std::process::ExitCode;
+use vocab::Result;
+
+/// Send a process to another node, or take one
+#[derive(Args, Debug)]
+pub(crate) struct Mover {}
+
+impl Mover {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        agent::mover::run().map(|()| ExitCode::SUCCESS)
+    }
+}
+
+/// Do nothing, until a mover makes another process of this one
+#[derive(Args, Debug)]
+pub(crate) struct Vessel {}
+
+impl Vessel {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        kern::newborn::wait_for_tracer()
+    }
+}
