@@ -41,6 +41,7 @@ pub(crate) const ALL: &[Mode] = &[
         load: 0,
     },
     Mode { name: "restored", program: &["carry"], child: "", nodes: None, load: 0 },
+    Mode { name: "moved", program: &["move"], child: "", nodes: Some(4), load: 0 },
     Mode { name: "loaded", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 2 },
 ];
 
@@ -54,7 +55,7 @@ impl Mode {
     pub(crate) fn takes(&self, program: &str) -> bool {
         match self.name {
             "bare" => true,
-            "restored" => program.starts_with("carry_"),
+            "restored" | "moved" => program.starts_with("carry_"),
             _ => !program.starts_with("odd_") && !program.starts_with("carry_"),
         }
     }
@@ -126,7 +127,8 @@ impl Host {
 
     fn run(&self, program: &str) -> Res {
         let mut argv: Vec<String> = match self.mode.program {
-            ["carry"] => self.carry()?,
+            ["carry"] => self.carried("--carry")?,
+            ["move"] => self.carried("--move")?,
             words => words.iter().map(|word| word.to_string()).collect(),
         };
         argv.push(self.place.program(program).display().to_string());
@@ -145,10 +147,10 @@ impl Host {
     }
 
     /// What runs a program that is carried away while it runs.
-    fn carry(&self) -> Res<Vec<String>> {
+    fn carried(&self, how: &str) -> Res<Vec<String>> {
         let own = std::env::current_exe().doing("find this program")?;
         let shoal = self.place.shoal.as_ref().ok_or("shoal is not built")?;
-        Ok(vec![own.display().to_string(), "--carry".into(), shoal.display().to_string()])
+        Ok(vec![own.display().to_string(), how.into(), shoal.display().to_string()])
     }
 
     /// The session, a new one when there is none.

@@ -10,7 +10,7 @@ mod lab;
 mod modes;
 
 use lab::place::Place;
-use lab::{carry, skip, worker, Doing, Res};
+use lab::{carry, moved, skip, worker, Doing, Res};
 use libtest_mimic::{Arguments, Trial};
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Some("--worker") => worker::worker(&args[1..]),
         Some("--leader") => worker::leader(&args[1..]),
         Some("--carry") => carry::carry(&args[1..]),
+        Some("--move") => moved::move_about(&args[1..]),
         Some("--burn") => worker::burn(),
         _ => match outer(args) {
             Ok(code) => return code,

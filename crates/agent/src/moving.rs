@@ -21,7 +21,7 @@ use kern::epoll::Interest;
 use kern::sock::{self, Kind};
 use kern::{pidfd, sys};
 use link::Plain;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 use tracing::{info, warn};
@@ -35,6 +35,8 @@ use wire::run::Program;
 pub(crate) struct Moving {
     arrivals: HashMap<Pid, Arrival>,
     departures: HashMap<Pid, Departure>,
+    /// They have left, and their numbers are taken here until their parents here have waited for what is left of them.
+    remains: HashSet<Pid>,
     /// By the number of their token.
     movers: HashMap<u32, Mover>,
     numbers: u32,
@@ -57,6 +59,8 @@ enum Arriving {
 struct Departure {
     mover: u32,
     state: Departing,
+    /// Its parent here has waited for it.
+    reaped: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,9 +82,9 @@ impl Moving {
         self.arrivals.contains_key(&pid)
     }
 
-    /// Is it to end here, as another node has it?
-    pub(crate) fn leaves(&self, pid: Pid) -> bool {
-        self.departures.get(&pid).is_some_and(|departure| departure.state == Departing::Leaving)
+    /// Is this number still taken by what is left of a process that is elsewhere?
+    pub(crate) fn remains(&self, pid: Pid) -> bool {
+        self.remains.contains(&pid)
     }
 
     /// Is this process one of ours that move others?
@@ -110,7 +114,7 @@ impl Agent {
     /// Makes what is to become a process that is on another node.
     pub(crate) fn arrive(&mut self, person: Person, kin: Vec<Kin>, channel: Option<ChannelTo>, key: Vec<u8>) {
         let pid = person.pid;
-        if self.bodies.has(pid) || self.starts.has(pid) || self.moving.arrives(pid) {
+        if self.bodies.has(pid) || self.moving.arrives(pid) {
             let fault = Fault::refused(format!("the number {pid} is in use on this node"));
             return self.uplink.send(&ToFront::NotArrived { pid, fault });
         }
@@ -212,7 +216,7 @@ impl Agent {
         match done {
             Ok(mover) => {
                 info!(%pid, "departure: Carrying");
-                self.moving.departures.insert(pid, Departure { mover, state: Departing::Carrying });
+                self.moving.departures.insert(pid, Departure { mover, state: Departing::Carrying, reaped: false });
             }
             Err(fault) => self.uplink.send(&ToFront::NotLeft { pid, fault }),
         }
@@ -251,10 +255,11 @@ impl Agent {
 
     /// It has ended here, and lives on on another node.
     fn left(&mut self, pid: Pid, come: Vec<SigInfo>) {
-        if self.moving.departures.remove(&pid).is_none() {
-            return;
-        }
+        let Some(departure) = self.moving.departures.remove(&pid) else { return };
         info!(%pid, "departure: Leaving -> gone");
+        if !departure.reaped {
+            self.moving.remains.insert(pid);
+        }
         self.usages.left(pid, None);
         self.forget_body(pid);
         for info in come {
@@ -368,12 +373,22 @@ impl Agent {
         }
     }
 
-    /// A child of a stand-in, or of init, has ended that is no body: it may be one of those that move.
-    pub(crate) fn mover_or_moved_ended(&mut self, pid: Pid) {
+    /// A child of a stand-in, or of init, has been waited for. `true` when it was one that moves: nobody else is to hear of it.
+    pub(crate) fn moved_ended(&mut self, pid: Pid) -> bool {
+        if let Some(departure) = self.moving.departures.get_mut(&pid).filter(|one| one.state == Departing::Leaving) {
+            departure.reaped = true;
+            return true;
+        }
+        if self.moving.remains.remove(&pid) {
+            self.next_start();
+            return true;
+        }
         if self.moving.arrives(pid) {
             warn!(%pid, "what was to arrive was killed");
             self.arrival_fails(pid, Fault::gone(format!("what was to become {pid} was killed")));
+            return true;
         }
+        false
     }
 }
 

@@ -336,10 +336,9 @@ impl Agent {
         }
         match change {
             Change::Ended(exit) => {
-                if self.moving.leaves(pid) {
-                    return; // the mover tells
+                if self.moved_ended(pid) {
+                    return;
                 }
-                self.mover_or_moved_ended(pid);
                 if self.bodies.has(pid) || self.ended_in_place(pid) {
                     // Init's children have nobody who waits to be told.
                     if by != Pid::INIT {

@@ -91,9 +91,10 @@ impl Agent {
         let mut before = self.starts.parked_pids();
         for at in 0..self.starts.queue.len() {
             let work = &self.starts.queue[at];
-            if !self.starts.waits(work, &before) {
+            if !self.starts.waits(work, &before) && !self.moving.remains(work.pid()) {
                 let planned = self.planned(work);
-                let leaves = |plan: &Plan| plan.makes.iter().any(|make| self.stands.leaves(make.person.pid));
+                let taken = |pid: Pid| self.stands.leaves(pid) || self.moving.remains(pid);
+                let leaves = |plan: &Plan| plan.makes.iter().any(|make| taken(make.person.pid));
                 if !planned.as_ref().is_ok_and(leaves) {
                     return self.starts.queue.remove(at).map(|work| (work, planned));
                 }

@@ -68,6 +68,12 @@ impl Leases {
         self.given.values().any(|n| *n == node)
     }
 
+    /// The node whose range this PID is in.
+    pub(crate) fn owner(&self, pid: Pid) -> Option<NodeId> {
+        let (first, node) = self.given.range(..=pid.0).next_back()?;
+        self.lease(*first).has(pid).then_some(*node)
+    }
+
     /// The nodes that have ranges.
     pub(crate) fn owners(&self) -> BTreeSet<NodeId> {
         self.given.values().copied().collect()

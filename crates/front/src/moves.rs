@@ -240,6 +240,10 @@ impl Front {
         self.runs.moved(pid, to);
         self.count_moved(from, to);
         self.events.push_back(Event::Moved { pid, to });
+        // Where its number comes from it stands from now on: so the number stays taken there, and a kill finds it.
+        if let Some(owner) = self.leases.owner(pid).filter(|owner| *owner != to) {
+            self.events.push_back(Event::StandInWanted { node: owner, pid, native: None });
+        }
         self.settle();
         self.answer(asker, Answer::Moved { pid, node: to }, true);
     }

@@ -1,0 +1,45 @@
+//! `--move SHOAL PROGRAM`, on the front end of a sandbox: runs a program on a node and moves it about whenever it says that it does not care.
+
+use super::{Doing, Res};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+/// Where to in each phase; a sandbox of these modes has four nodes.
+const WAY: [&str; 5] = ["1", "2", "3", "0", "1"];
+
+pub(crate) fn move_about(args: &[String]) -> Res {
+    let [shoal, program, rest @ ..] = args else { return Err("--move SHOAL PROGRAM".into()) };
+    let mut command = Command::new(shoal);
+    command.args(["run", "-n", "0", "--", program]).args(rest).env("PHASES", "1");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().doing("run the program")?;
+    let pid = child.id().to_string();
+    let mut answers = child.stdin.take().ok_or("no pipe to the program")?;
+    let output = child.stdout.take().ok_or("no pipe from the program")?;
+    let mut first = 0;
+    for line in BufReader::new(output).lines() {
+        let line = line.doing("read from the program")?;
+        if line != "phase" {
+            println!("{line}");
+            continue;
+        }
+        for node in WAY.iter().cycle().skip(first).take(WAY.len()) {
+            move_to(shoal, &pid, node)?;
+        }
+        // The last one of this phase is where the program is now: the next phase begins elsewhere.
+        first = (first + 2) % WAY.len();
+        answers.write_all(b"\n").doing("answer the program")?;
+    }
+    let status = child.wait().doing("wait for the program")?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("the program ended with {status}")),
+    }
+}
+
+fn move_to(shoal: &str, pid: &str, node: &str) -> Res {
+    let moved = Command::new(shoal).args(["move", pid, node]).stdin(Stdio::null()).output().doing("run shoal move")?;
+    match moved.status.success() {
+        true => Ok(()),
+        false => Err(format!("shoal move {pid} {node}: {}", String::from_utf8_lossy(&moved.stderr).trim())),
+    }
+}
