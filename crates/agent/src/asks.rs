@@ -296,7 +296,7 @@ impl Agent {
         };
         self.asks.crowd.leave(number);
         if let Some(waiting) = self.asks.clients.get_mut(&client) {
-            if let Err(fault) = waiting.link.send_with(&Answer::Channel { copy }, fd) {
+            if let Err(fault) = waiting.link.send_with(&Answer::Channel { copy, further: None }, fd) {
                 debug!(client, %fault, "local client");
             }
         }

@@ -4,7 +4,7 @@ use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::persons::{from_wire, read};
 use crate::places::{Change, Node, State};
-use crate::runs::Asker;
+use crate::runs::{Asker, Dialled};
 use kern::clock::monotonic_us;
 use kern::sock;
 use link::beat::FrontWatch;
@@ -15,7 +15,6 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use tracing::{debug, info, warn};
 use vocab::{Fault, Kind, NodeId, Pid, Result};
-use wire::ask::Answer;
 use wire::node::{Lease, Load, ToFront, ToNode, VERSION};
 
 /// A peer has this long to say who it is, in microseconds.
@@ -96,10 +95,10 @@ impl Front {
                 }
             }
             Preamble::Channel(name) => match self.runs.dialled(&name) {
-                Some((Asker::Local(client), copy)) => {
+                Some(Dialled { asker: Asker::Local(client), answer }) => {
                     sock::tcp_tune(fd.as_fd(), sock::USER_TIMEOUT_MS)?;
                     if let Some(Connection::Client { link, .. }) = self.connections.get_mut(&client) {
-                        link.send_with(&Answer::Channel { copy }, fd)?;
+                        link.send_with(&answer, fd)?;
                         self.dirty.insert(client);
                     }
                 }

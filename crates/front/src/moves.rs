@@ -264,8 +264,8 @@ impl Front {
         if state != State::Preparing {
             self.send(from, &ToNode::Stay { pid });
         }
-        if streams {
-            self.runs.stays(pid);
+        if let Some((asker, answer)) = streams.then(|| self.runs.stays(pid)).flatten() {
+            self.answer(asker, answer, false);
         }
         self.events.push_back(Event::Stays { pid });
         self.settle();

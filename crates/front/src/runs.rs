@@ -2,8 +2,8 @@
 
 use crate::connection::Token;
 use std::collections::HashMap;
-use vocab::{NodeId, Pid, Result};
-use wire::ask;
+use vocab::{Fault, NodeId, Pid, Result};
+use wire::ask::{self, Answer, Further};
 use wire::node::ChannelTo;
 use wire::run::Program;
 
@@ -36,6 +36,16 @@ pub(crate) struct Copy {
     pub(crate) pid: Option<Pid>,
     token: [u8; 16],
     key: [u8; 32],
+    /// It is being moved: the token of the channel that is to be its next.
+    moving: Option<[u8; 16]>,
+}
+
+/// Whose channel a token names.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Dialled {
+    pub(crate) asker: Asker,
+    /// What it is told with the channel's socket.
+    pub(crate) answer: Answer,
 }
 
 /// All runs, by the PID of whoever called `shoal run`.
@@ -44,7 +54,7 @@ pub(crate) struct Runs {
     runs: HashMap<Pid, Run>,
     /// Channels that have not been dialled yet.
     /// They outlive the run: the last bytes of a quick program may come after its end.
-    tokens: HashMap<[u8; 16], (Asker, u32)>,
+    tokens: HashMap<[u8; 16], Dialled>,
     /// Which caller and copy a program's PID belongs to.
     programs: HashMap<Pid, (Pid, u32)>,
 }
@@ -58,12 +68,19 @@ impl Runs {
         let mut run = run;
         self.end(caller);
         for node in nodes {
-            run.copies.push(Copy { node: *node, pid: None, token: link::random()?, key: link::random()? });
+            run.copies.push(Copy {
+                node: *node,
+                pid: None,
+                token: link::random()?,
+                key: link::random()?,
+                moving: None,
+            });
         }
         run.alive = nodes.len();
         if let Asker::Local(_) = run.asker {
             for (i, copy) in run.copies.iter().enumerate() {
-                self.tokens.insert(copy.token, (run.asker, i as u32));
+                let answer = Answer::Channel { copy: i as u32, further: None };
+                self.tokens.insert(copy.token, Dialled { asker: run.asker, answer });
             }
         }
         let granted = run
@@ -108,20 +125,65 @@ impl Runs {
     }
 
     /// A channel was dialled with this token: whose it is. A token works once.
-    pub(crate) fn dialled(&mut self, token: &[u8; 16]) -> Option<(Asker, u32)> {
+    pub(crate) fn dialled(&mut self, token: &[u8; 16]) -> Option<Dialled> {
         self.tokens.remove(token)
+    }
+
+    /// The program `pid` is to move to `node`: how that node reaches the relay for its streams. Then either [`Runs::moved`] or [`Runs::stays`]
+    /// says what has become of it.
+    ///
+    /// # Errors
+    /// `Refused` when its relay is not known here, or not reached from here, or it is being moved already. `Sys` when the kernel gives no random bytes.
+    pub(crate) fn again(&mut self, pid: Pid, node: NodeId) -> Result<ChannelTo> {
+        let Some(&(caller, number)) = self.programs.get(&pid) else {
+            return Err(Fault::refused(
+                "nobody here knows the `shoal run` that relays its streams (a daemon that was started anew does not)",
+            ));
+        };
+        let run = self.runs.get_mut(&caller).ok_or_else(|| Fault::bug("a program without its run"))?;
+        let (asker, address) = (run.asker, run.address.clone());
+        let copy =
+            run.copies.get_mut(number as usize).ok_or_else(|| Fault::bug("a copy that its run does not have"))?;
+        if let Asker::Remote { node, .. } = asker {
+            return Err(Fault::refused(format!("its streams are relayed by a node, {node}")));
+        }
+        if copy.moving.is_some() {
+            return Err(Fault::refused("it is being moved already"));
+        }
+        let (token, key): ([u8; 16], [u8; 32]) = (link::random()?, link::random()?);
+        copy.moving = Some(token);
+        let further = Some(Further { node, key: key.to_vec() });
+        self.tokens.insert(token, Dialled { asker, answer: Answer::Channel { copy: number, further } });
+        Ok(ChannelTo { address, token: token.to_vec(), key: key.to_vec() })
+    }
+
+    /// The program `pid` is on `node` from now on.
+    pub(crate) fn moved(&mut self, pid: Pid, node: NodeId) {
+        if let Some((_, _, copy)) = self.copy_of(pid) {
+            copy.node = node;
+            copy.moving = None;
+        }
+    }
+
+    /// The program `pid` is not moved after all. Whoever has the channel that was for it already is to be told so, before it is told anything else of
+    /// this copy.
+    #[must_use]
+    pub(crate) fn stays(&mut self, pid: Pid) -> Option<(Asker, Answer)> {
+        let (asker, number, copy) = self.copy_of(pid)?;
+        let token = copy.moving.take()?;
+        self.tokens.remove(&token).is_none().then_some((asker, Answer::Stays { copy: number }))
+    }
+
+    fn copy_of(&mut self, pid: Pid) -> Option<(Asker, u32, &mut Copy)> {
+        let (caller, number) = *self.programs.get(&pid)?;
+        let run = self.runs.get_mut(&caller)?;
+        Some((run.asker, number, run.copies.get_mut(number as usize)?))
     }
 
     /// Whoever asked is gone: nobody takes its channels.
     pub(crate) fn asker_gone(&mut self, asker: Asker) {
-        self.tokens.retain(|_, (whose, _)| *whose != asker);
+        self.tokens.retain(|_, dialled| dialled.asker != asker);
     }
-
-    pub(crate) fn again(&mut self, _pid: Pid, _node: NodeId) -> Result<ChannelTo> {
-        Err(vocab::Fault::refused("not yet"))
-    }
-    pub(crate) fn moved(&mut self, _pid: Pid, _node: NodeId) {}
-    pub(crate) fn stays(&mut self, _pid: Pid) {}
 
     /// Are the standard streams of this program relayed for somebody who called `shoal run`?
     pub(crate) fn relays(&self, pid: Pid) -> bool {
@@ -134,5 +196,90 @@ impl Runs {
                 self.programs.remove(&copy);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::run::Stdio;
+
+    const CALLER: Pid = Pid(100);
+    const PROGRAM: Pid = Pid(101);
+
+    /// One program of `asker`, on node 1; its first channel has been dialled.
+    fn runs(asker: Asker) -> Runs {
+        let program = Program {
+            file: vec![],
+            argv: vec![],
+            env: vec![],
+            cwd: vec![],
+            umask: 0,
+            limits: vec![],
+            nice: 0,
+            ignored: 0,
+            stdio: Stdio::Pipes,
+            blocked: 0,
+        };
+        let run = Run { asker, program, address: "here".into(), copies: vec![], alive: 0 };
+        let mut runs = Runs::default();
+        runs.begin(CALLER, &[NodeId(1)], run).expect("random bytes");
+        let (_, to) = runs.start(CALLER, 0, PROGRAM).expect("it was begun");
+        let first = Answer::Channel { copy: 0, further: None };
+        let dialled = dial(&mut runs, &to);
+        assert_eq!(dialled, matches!(asker, Asker::Local(_)).then_some(Dialled { asker, answer: first }));
+        runs
+    }
+
+    fn dial(runs: &mut Runs, to: &ChannelTo) -> Option<Dialled> {
+        runs.dialled(to.token.as_slice().try_into().expect("16 bytes"))
+    }
+
+    fn node(runs: &Runs) -> NodeId {
+        runs.runs[&CALLER].copies[0].node
+    }
+
+    #[test]
+    fn a_program_that_moves_gets_a_channel_with_a_key_of_its_own() {
+        let asker = Asker::Local(7);
+        let mut runs = runs(asker);
+        let to = runs.again(PROGRAM, NodeId(2)).expect("it can move");
+        assert_eq!(to.address, "here");
+        assert!(runs.again(PROGRAM, NodeId(3)).expect_err("one move at a time").to_string().contains("already"));
+        let further = Some(Further { node: NodeId(2), key: to.key.clone() });
+        assert_eq!(dial(&mut runs, &to), Some(Dialled { asker, answer: Answer::Channel { copy: 0, further } }));
+        assert_eq!(dial(&mut runs, &to), None);
+        runs.moved(PROGRAM, NodeId(2));
+        assert_eq!(node(&runs), NodeId(2));
+        let next = runs.again(PROGRAM, NodeId(1)).expect("it can move on");
+        assert!(next.key != to.key && next.token != to.token);
+        // A channel of a move that was may still be dialled after the program's end.
+        runs.moved(PROGRAM, NodeId(1));
+        assert!(runs.ended(PROGRAM).is_some());
+        assert!(dial(&mut runs, &next).is_some());
+    }
+
+    #[test]
+    fn who_has_the_channel_of_a_move_that_came_to_nothing_is_told() {
+        let asker = Asker::Local(7);
+        let mut runs = runs(asker);
+        let to = runs.again(PROGRAM, NodeId(2)).expect("it can move");
+        assert_eq!(runs.stays(PROGRAM), None);
+        assert_eq!(dial(&mut runs, &to), None);
+        let to = runs.again(PROGRAM, NodeId(2)).expect("it can move");
+        assert!(dial(&mut runs, &to).is_some());
+        assert_eq!(runs.stays(PROGRAM), Some((asker, Answer::Stays { copy: 0 })));
+        assert_eq!((runs.stays(PROGRAM), node(&runs)), (None, NodeId(1)));
+    }
+
+    #[test]
+    fn streams_that_cannot_follow_are_refused_by_name() {
+        let refusal = |runs: &mut Runs| runs.again(PROGRAM, NodeId(2)).expect_err("it cannot move").to_string();
+        assert!(refusal(&mut Runs::default()).contains("nobody here knows"));
+        let mut remote = runs(Asker::Remote { node: NodeId(3), id: 1 });
+        assert!(refusal(&mut remote).contains("relayed by a node, n3"));
+        let mut ended = runs(Asker::Local(7));
+        ended.ended(PROGRAM);
+        assert!(refusal(&mut ended).contains("nobody here knows"));
     }
 }

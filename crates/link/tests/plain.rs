@@ -31,14 +31,14 @@ fn each_descriptor_comes_with_its_message_also_when_the_socket_is_full() {
     for copy in 0..20 {
         daemon.send(&filler).expect("send");
         let (read_end, write_end) = pipe().expect("pipe");
-        daemon.send_with(&Answer::Channel { copy }, write_end).expect("send");
+        daemon.send_with(&Answer::Channel { copy, further: None }, write_end).expect("send");
         read_ends.push(read_end);
     }
     let (mut copies, mut fillers) = (0, 0);
     while daemon.wants_write() || copies < 20 {
         daemon.flush().expect("flush");
         take_all(&mut client, |answer, client| match answer {
-            Answer::Channel { copy } => {
+            Answer::Channel { copy, .. } => {
                 assert_eq!(copy, copies);
                 let fd = client.descriptor().expect("came with it");
                 assert_eq!(write(fd.as_fd(), &[copy as u8]), Ok(1));

@@ -67,6 +67,9 @@ pub enum Answer {
     Channel {
         #[n(0)]
         copy: u32,
+        /// It is not the copy's first.
+        #[n(1)]
+        further: Option<Further>,
     },
     /// To `Run`: copy `copy` could not be started; `status` is what a shell would exit with (126 or 127).
     #[n(6)]
@@ -92,14 +95,32 @@ pub enum Answer {
     /// To `Run` for several nodes, called on a node: the caller is to start a child for each of these, in this order.
     #[n(9)]
     Each(#[n(0)] Vec<NodeId>),
-    /// To `Move`: it runs on that node.
+    /// To `Run`: copy `copy` stays where it is: the newest further channel that came for it is not needed.
     #[n(10)]
+    Stays {
+        #[n(0)]
+        copy: u32,
+    },
+    /// To `Move`: it runs on that node.
+    #[n(11)]
     Moved {
         #[n(0)]
         pid: Pid,
         #[n(1)]
         node: NodeId,
     },
+}
+
+/// A channel over which a copy goes on after [`crate::stream::Chunk::Moved`] has come over the one before it.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Further {
+    /// Where the program is from then on.
+    #[n(0)]
+    pub node: NodeId,
+    /// The key of this channel's Noise handshake, 32 bytes.
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    pub key: Vec<u8>,
 }
 
 /// One copy of the program that `Run` starts.

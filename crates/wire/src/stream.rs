@@ -20,9 +20,14 @@ pub const CREDIT: u32 = 256 * 1024;
 /// The most bytes in one [`Chunk::Data`].
 pub const PIECE: usize = 48 * 1024;
 
+/// The most bytes of input that come back from a node that the program has left ([`Chunk::Moved`]): what is under way, and what the largest pipe
+/// holds that anybody but root can make (fs.pipe-max-size, pipe(7)).
+pub const RETURNED: usize = CREDIT as usize + 1024 * 1024;
+
 /// One message of a channel, in either direction.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum Chunk {
+    /// Standard input in this direction only, but from a node that the program leaves: what it had been sent and has not read, in order.
     #[n(0)]
     Data {
         #[n(0)]
@@ -68,5 +73,14 @@ pub enum Chunk {
         /// Waiting for it by poll(2), select(2) or epoll(7) counts too.
         #[n(1)]
         polls: bool,
+    },
+    /// From the node: the program is on another node now. All that it had written here came before this, and no end is told of a stream that it
+    /// had open. The copy goes on over its next channel ([`crate::ask::Further`]).
+    #[n(8)]
+    Moved {
+        /// Bytes of standard input that had come over this channel by then; what the program had not read of them went back before this. Those
+        /// that come later go back too, and then the relay closes the channel.
+        #[n(0)]
+        input: u64,
     },
 }

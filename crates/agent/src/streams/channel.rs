@@ -4,6 +4,7 @@ use super::dial::{deadline, Line};
 use super::ends::{Ends, OurEnds};
 use super::held::Held;
 use super::input::{Input, Wrote};
+use super::leaving::Leaving;
 use super::output::{Output, Read};
 use super::watch::Watch;
 use super::To;
@@ -45,6 +46,16 @@ impl Slot {
     }
 }
 
+/// Whether the program is still here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Moving {
+    No,
+    /// It is elsewhere, and not all has been sent that it had written.
+    Draining,
+    /// The relay knows, as soon as it hears: input that still comes goes back. The relay closes the channel.
+    Told,
+}
+
 /// See the module. Every failure of a call means that the channel is over: drop it, and the program gets EOF and EPIPE.
 pub(super) struct Channel {
     number: u64,
@@ -61,6 +72,10 @@ pub(super) struct Channel {
     /// The program has ended; the relay knows.
     ended: bool,
     told: bool,
+    moving: Moving,
+    leaving: Arc<Leaving>,
+    /// Input that has come, in bytes.
+    received: u64,
     /// The relay wants to hear once when its input is wanted.
     asked: Option<looking::Waits>,
     /// How often it has said whether it does.
@@ -70,7 +85,13 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(number: u64, to: To, key: [u8; 32], ends: OurEnds, order: Arc<Order>) -> Result<Channel> {
+    pub(super) fn new(
+        number: u64,
+        (to, key): (To, [u8; 32]),
+        ends: OurEnds,
+        order: Arc<Order>,
+        leaving: Arc<Leaving>,
+    ) -> Result<Channel> {
         let (input, outputs, terminal) = match ends.kind {
             Ends::Pipes { input, outputs: [output, errors] } => {
                 let outputs = [output, errors].map(|fd| Output::new(Some(Arc::new(fd)), false));
@@ -94,6 +115,9 @@ impl Channel {
             owed: 0,
             ended: false,
             told: false,
+            moving: Moving::No,
+            leaving,
+            received: 0,
             asked: None,
             quiets: 0,
             file: ends.file,
@@ -140,6 +164,10 @@ impl Channel {
             Chunk::Data { stream: Stream::In, bytes } => {
                 let left = self.due.checked_sub(bytes.len() as u32);
                 self.due = left.ok_or_else(|| Fault::wire("the relay sent more input than it may"))?;
+                if self.moving == Moving::Told {
+                    return self.queue_last(Chunk::Data { stream: Stream::In, bytes });
+                }
+                self.received += bytes.len() as u64;
                 self.input.push(bytes);
                 self.write_input()
             }
@@ -208,7 +236,10 @@ impl Channel {
                 Read::Nothing => break,
                 Read::End => {
                     self.close_output(i)?;
-                    self.queue_output(Chunk::End { stream: STREAMS[i] })?;
+                    // The end of a process that has moved on is not the end of what it writes.
+                    if self.moving == Moving::No && !self.leaving.has(self.number) {
+                        self.queue_output(Chunk::End { stream: STREAMS[i] })?;
+                    }
                 }
             }
         }
@@ -235,9 +266,32 @@ impl Channel {
         }
     }
 
+    /// The program is on another node; see [`super::Streams::moved`].
+    pub(super) fn moved(&mut self, input: Option<OwnedFd>) -> Result<()> {
+        if self.terminal.is_some() || self.ended || self.moving != Moving::No {
+            return Err(Fault::bug("streams that cannot follow their program to another node"));
+        }
+        self.moving = Moving::Draining;
+        self.input.withdraw(input);
+        self.watches[Slot::Input as usize] = Watch::default();
+        self.outputs.iter_mut().for_each(Output::moved);
+        Ok(())
+    }
+
+    /// All that the program has written here is on its way: what it has not read follows, and the word that it has moved.
+    fn tell_moved(&mut self) -> Result<()> {
+        self.moving = Moving::Told;
+        (0..2).for_each(|i| self.close_output(i));
+        for bytes in self.input.take_back() {
+            self.queue_last(Chunk::Data { stream: Stream::In, bytes })?;
+        }
+        tracing::debug!(streams = self.number, "open -> moved");
+        self.queue_last(Chunk::Moved { input: self.received })
+    }
+
     /// The program has ended.
     pub(super) fn ended(&mut self) {
-        if !std::mem::replace(&mut self.ended, true) {
+        if self.moving == Moving::No && !std::mem::replace(&mut self.ended, true) {
             self.outputs.iter_mut().for_each(Output::ended);
         }
     }
@@ -258,6 +312,9 @@ impl Channel {
                 }
                 tracing::debug!(streams = self.number, "open -> ended");
                 self.queue_output(Chunk::Ended)?;
+            }
+            if self.moving == Moving::Draining && self.outputs.iter().all(Output::is_drained) {
+                self.tell_moved()?;
             }
             while let Some(chunk) = self.held.take() {
                 self.queue(&chunk)?;
@@ -320,6 +377,11 @@ impl Channel {
     /// What comes from the program waits until all that it did before is shown.
     fn queue_output(&mut self, chunk: Chunk) -> Result<()> {
         self.held.pass(chunk).map_or(Ok(()), |chunk| self.queue(&chunk))
+    }
+
+    /// What is of no consequence for whoever reads the program's output goes behind the output, and waits for nothing else.
+    fn queue_last(&mut self, chunk: Chunk) -> Result<()> {
+        self.held.behind(chunk).map_or(Ok(()), |chunk| self.queue(&chunk))
     }
 
     fn queue(&mut self, chunk: &Chunk) -> Result<()> {

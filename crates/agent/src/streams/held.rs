@@ -30,6 +30,13 @@ impl Held {
         None
     }
 
+    /// Likewise for one that nobody sees: it waits only for those before it.
+    pub(super) fn behind(&mut self, chunk: Chunk) -> Option<Chunk> {
+        let Some(&(number, until, _)) = self.chunks.back() else { return Some(chunk) };
+        self.chunks.push_back((number, until, chunk));
+        None
+    }
+
     /// The next one that may go by now.
     pub(super) fn take(&mut self) -> Option<Chunk> {
         let (number, until, _) = self.chunks.front()?;

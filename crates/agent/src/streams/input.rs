@@ -1,10 +1,11 @@
 //! The program's standard input: bytes that wait for it, and the end of them.
 
-use kern::poll::{poll, Ready, EAGAIN, EINTR};
+use kern::poll::{poll, unread, Ready, EAGAIN, EINTR};
 use kern::sys;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use wire::stream::PIECE;
 
 /// See the module.
 pub(super) struct Input {
@@ -15,6 +16,8 @@ pub(super) struct Input {
     begun: usize,
     /// Nothing will follow what waits.
     ended: bool,
+    /// What waits is not for a program here any more.
+    withdrawn: bool,
     /// For a terminal: the byte that ends its input.
     end_of_file: Option<u8>,
 }
@@ -30,7 +33,7 @@ pub(super) enum Wrote {
 
 impl Input {
     pub(super) fn new(fd: Arc<OwnedFd>, end_of_file: Option<u8>) -> Input {
-        Input { fd: Some(fd), waiting: VecDeque::new(), begun: 0, ended: false, end_of_file }
+        Input { fd: Some(fd), waiting: VecDeque::new(), begun: 0, ended: false, withdrawn: false, end_of_file }
     }
 
     pub(super) fn fd(&self) -> Option<&Arc<OwnedFd>> {
@@ -55,9 +58,31 @@ impl Input {
     }
 
     pub(super) fn push(&mut self, bytes: Vec<u8>) {
-        if self.fd.is_some() && !self.ended && !bytes.is_empty() {
+        if (self.fd.is_some() || self.withdrawn) && !self.ended && !bytes.is_empty() {
             self.waiting.push_back(bytes);
         }
+    }
+
+    /// The program is elsewhere, and nobody else reads here: nothing is written from now on, and what is in the pipe, of which `pipe` is an end for
+    /// reading, waits before the rest. Without it the program had closed its input, and nothing waits.
+    pub(super) fn withdraw(&mut self, pipe: Option<OwnedFd>) {
+        if let Some(Some(first)) = (self.begun > 0).then(|| self.waiting.front_mut()) {
+            first.drain(..self.begun);
+        }
+        self.begun = 0;
+        self.fd = None;
+        match pipe {
+            Some(pipe) => {
+                self.withdrawn = true;
+                read_all(&pipe).into_iter().rev().for_each(|piece| self.waiting.push_front(piece));
+            }
+            None => self.waiting.clear(),
+        }
+    }
+
+    /// What waits, in order.
+    pub(super) fn take_back(&mut self) -> VecDeque<Vec<u8>> {
+        std::mem::take(&mut self.waiting)
     }
 
     /// No more will be pushed.
@@ -99,6 +124,22 @@ impl Input {
     }
 }
 
+/// What is in a pipe that nobody else reads or writes. Never waits, whatever the descriptor's mode.
+fn read_all(pipe: &OwnedFd) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    while let Some(some @ 1..) = unread(pipe.as_fd()) {
+        let mut piece = vec![0; some.min(PIECE)];
+        match sys::read(pipe.as_fd(), &mut piece) {
+            Ok(n) => piece.truncate(n),
+            Err(EINTR) => continue,
+            // As of a pipe it never is.
+            Err(_) => break,
+        }
+        pieces.push(piece);
+    }
+    pieces
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +162,34 @@ mod tests {
         assert_eq!(input.write(), Wrote::Bytes(100_000 - 65_536));
         assert_eq!(sys::read(read.as_fd(), &mut got), Ok(100_000 - 65_536));
         assert_eq!(sys::read(read.as_fd(), &mut got), Ok(0));
+    }
+
+    #[test]
+    fn what_is_not_read_comes_back_in_order() {
+        let (read, mut input) = pipe();
+        let whole: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
+        whole.chunks(30_000).for_each(|piece| input.push(piece.to_vec()));
+        // Pieces begin on pages of their own, so it is a little less than the pipe's size.
+        assert!(matches!(input.write(), Wrote::Bytes(60_001..65_536)));
+        let mut got = vec![0; 1_000];
+        assert_eq!(sys::read(read.as_fd(), &mut got), Ok(1_000));
+        input.withdraw(Some(read));
+        input.push(vec![1, 2, 3]);
+        assert_eq!((input.write(), input.has_waiting()), (Wrote::Bytes(0), false));
+        got.extend(input.take_back().into_iter().flatten());
+        assert_eq!(got.split_off(100_000), [1, 2, 3]);
+        assert!(got == whole);
+    }
+
+    #[test]
+    fn nothing_comes_back_of_an_input_that_was_closed() {
+        let (read, mut input) = pipe();
+        input.push(vec![7; 100_000]);
+        input.write();
+        drop(read);
+        input.withdraw(None);
+        input.push(vec![1]);
+        assert!(input.take_back().is_empty());
     }
 
     #[test]

@@ -6,8 +6,11 @@ mod dial;
 mod ends;
 mod held;
 mod input;
+mod leaving;
 mod output;
 mod relay;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub use ends::ChildEnds;
@@ -17,6 +20,7 @@ use crate::order::Order;
 use ends::OurEnds;
 use kern::epoll::Waker;
 use kern::perf::Unread;
+use leaving::Leaving;
 use relay::Relay;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -53,11 +57,13 @@ pub struct Streams {
     jobs: Sender<Job>,
     waker: Arc<Waker>,
     next: AtomicU64,
+    leaving: Arc<Leaving>,
 }
 
 enum Job {
     Open { id: u64, to: To, key: [u8; 32], ends: OurEnds },
     Ended(u64),
+    Moved { id: u64, input: Option<OwnedFd> },
 }
 
 impl Streams {
@@ -77,10 +83,11 @@ impl Streams {
     pub(crate) fn ordered(order: Arc<Order>, looker: Looker) -> Result<Streams> {
         let (jobs, taken) = channel();
         let waker = Arc::new(Waker::new()?);
-        let relay = Relay::new(taken, waker.clone(), order, looker)?;
+        let leaving = Arc::new(Leaving::default());
+        let relay = Relay::new(taken, waker.clone(), order, looker, leaving.clone())?;
         let thread = std::thread::Builder::new().name("streams".into()).spawn(move || relay.run());
         thread.map_err(|e| Fault::io(&e, "start the thread of streams"))?;
-        Ok(Streams { jobs, waker, next: AtomicU64::new(0) })
+        Ok(Streams { jobs, waker, next: AtomicU64::new(0), leaving })
     }
 
     /// Makes descriptors 0, 1 and 2 of a program, and begins to relay them. The caller closes its copies as soon as the program has them:
@@ -114,8 +121,14 @@ impl Streams {
         self.tell(Job::Ended(id.0));
     }
 
-    pub fn moved(&self, id: StreamsId, _input: Option<OwnedFd>) {
-        self.tell(Job::Ended(id.0));
+    /// The program goes on elsewhere, over another channel. What it has written is sent, what it has not read is sent back, and the relay is
+    /// told; nothing is told of an end of these streams here.
+    ///
+    /// To be called when the process is frozen for good, before it is killed, and only when no other process has these streams and they are no
+    /// terminal. `input` reads its standard input, so that this pipe has a reader until it has been emptied; `None`: the program had closed it.
+    pub fn moved(&self, id: StreamsId, input: Option<OwnedFd>) {
+        self.leaving.add(id.0);
+        self.tell(Job::Moved { id: id.0, input });
     }
 
     /// Output that waits for the order may go.

@@ -1,6 +1,7 @@
 //! The thread: one epoll loop for the streams of all programs on this node.
 
 use super::channel::{Channel, Slot};
+use super::leaving::Leaving;
 use super::Job;
 use crate::looking::{Looker, Question, Said};
 use crate::order::Order;
@@ -41,10 +42,17 @@ pub(super) struct Relay {
     /// By channel, the wish for which is being looked.
     looked_for: HashMap<u64, u64>,
     order: Arc<Order>,
+    leaving: Arc<Leaving>,
 }
 
 impl Relay {
-    pub(super) fn new(jobs: Receiver<Job>, waker: Arc<Waker>, order: Arc<Order>, looker: Looker) -> Result<Relay> {
+    pub(super) fn new(
+        jobs: Receiver<Job>,
+        waker: Arc<Waker>,
+        order: Arc<Order>,
+        looker: Looker,
+        leaving: Arc<Leaving>,
+    ) -> Result<Relay> {
         let poller = Poller::new()?;
         poller.add(waker.as_fd(), WAKER, Interest::READ)?;
         poller.add(looker.fd(), LOOKER, Interest::READ)?;
@@ -62,6 +70,7 @@ impl Relay {
             look_began: 0,
             looked_for: HashMap::new(),
             order,
+            leaving,
         })
     }
 
@@ -106,13 +115,17 @@ impl Relay {
         loop {
             match self.jobs.try_recv() {
                 Ok(Job::Open { id, to, key, ends }) => {
-                    let channel = Channel::new(id, to, key, ends, self.order.clone());
+                    let channel = Channel::new(id, (to, key), ends, self.order.clone(), self.leaving.clone());
                     self.keep(id, channel);
                 }
                 Ok(Job::Ended(id)) => self.with(id, |mut channel| {
                     channel.ended();
                     Ok(channel)
                 }),
+                Ok(Job::Moved { id, input }) => {
+                    self.with(id, |mut channel| channel.moved(input).map(|()| channel));
+                    self.leaving.remove(id);
+                }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }

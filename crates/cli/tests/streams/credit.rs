@@ -57,7 +57,7 @@ fn greedy_node() {
     let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
     let client = daemon.accept(1);
     let (relay, node) = socket_pair();
-    client.say(&Answer::Channel { copy: 0 }, Some(relay.as_fd()));
+    client.say(&Answer::Channel { copy: 0, further: None }, Some(relay.as_fd()));
     drop(relay);
     let mut node = Secure::channel_dialler(node, &[1; 32]).expect("a channel");
     // Its standard output is a pipe that nobody reads, so no credit comes back but for what the pipe takes.
@@ -81,7 +81,7 @@ fn ends_in_one_piece() {
     let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
     let client = daemon.accept(1);
     let (relay, node) = socket_pair();
-    client.say(&Answer::Channel { copy: 0 }, Some(relay.as_fd()));
+    client.say(&Answer::Channel { copy: 0, further: None }, Some(relay.as_fd()));
     drop(relay);
     let mut node = Secure::channel_dialler(node, &[1; 32]).expect("a channel");
     assert!(drive(&mut node, |node| node.established()));

@@ -13,7 +13,7 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use vocab::{Exit, Fault, NodeId};
-use wire::ask::{Answer, Ask, Copy};
+use wire::ask::{Answer, Ask, Copy, Further};
 use wire::frame;
 use wire::run::Program;
 
@@ -114,7 +114,7 @@ impl Client {
     /// Takes the channel that the node dials, and hands it to the client.
     pub(crate) fn connect(&self, copy: usize) {
         let socket = self.take(copy);
-        self.say(&Answer::Channel { copy: copy as u32 }, Some(socket.as_fd()));
+        self.say(&Answer::Channel { copy: copy as u32, further: None }, Some(socket.as_fd()));
     }
 
     /// The socket of the channel, behind its preamble.
@@ -128,6 +128,21 @@ impl Client {
         }
         assert_eq!((preamble[0], preamble[1]), (b'S', copy as u8));
         socket
+    }
+
+    /// The streams of the first copy, for a node to which its program moves; `token`: not 0, another for each.
+    pub(crate) fn open_again(&self, token: u8) -> ChildEnds {
+        let address = sock::local_address(self.ports.as_fd()).expect("address");
+        let to = To::Dial { address, token: [token; 16] };
+        let open = Open { to, key: [token; 32], stdio: self.program.stdio.clone() };
+        self.streams.open(open).expect("streams")
+    }
+
+    /// Takes the channel that this node dials, and hands it to the client.
+    pub(crate) fn connect_again(&self, token: u8) {
+        let socket = self.take(token.into());
+        let further = Some(Further { node: NodeId(token.into()), key: vec![token; 32] });
+        self.say(&Answer::Channel { copy: 0, further }, Some(socket.as_fd()));
     }
 
     pub(crate) fn end(&self, copy: usize, body: &mut Body) -> Exit {

@@ -4,6 +4,7 @@
 mod bulk;
 mod credit;
 mod daemon;
+mod moves;
 mod plain;
 mod terminal;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     credit::add(&mut trials);
     terminal::add(&mut trials);
     bulk::add(&mut trials);
+    moves::add(&mut trials);
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

@@ -2,6 +2,7 @@
 
 use super::copy::Copy;
 use super::giving::Input;
+use super::moving::FURTHER;
 use super::queue::{Gathered, Item, Queue};
 use super::takers::Takers;
 use kern::epoll::{Interest, Poller, Ready, Waker};
@@ -11,13 +12,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vocab::{Fault, NodeId, Result};
+use wire::ask::Further;
 use wire::run::Window;
 use wire::stream::{Chunk, Stream, CREDIT};
 
 /// Consumed bytes are told to the node in portions of this size.
 const PORTION: u32 = CREDIT / 4;
 
-/// The poller's token of the hub's waker, and of the daemon's socket; below them: numbers of copies.
+/// The poller's token of the hub's waker, and of the daemon's socket; below them: numbers of copies, and [`FURTHER`].
 const HUB: u64 = u64::MAX;
 const DAEMON: u64 = u64::MAX - 1;
 
@@ -26,6 +28,10 @@ pub(crate) struct State {
     pub(super) input: Input,
     /// Every copy is over, and what came after that is left where it is until all before it has been written.
     paused: bool,
+    /// No daemon is left that could say anything.
+    pub(super) alone: bool,
+    /// Output and errors: nobody reads ours.
+    pub(super) unread: [bool; 2],
     /// Waits for the channels (the copy's number is the token) and for what else the hub listens to.
     poller: Arc<Poller>,
 }
@@ -44,6 +50,25 @@ impl State {
                     copy.watch(&self.poller, number);
                 }
             }
+        }
+    }
+
+    /// Sends a copy what it may have of its input.
+    pub(super) fn feed(&mut self, number: usize) {
+        let Some(copy) = self.copies.get_mut(number) else { return };
+        let Some(channel) = &mut copy.channel else { return };
+        if !copy.input {
+            copy.feed.drop_all();
+        }
+        let mut sent = Ok(());
+        while let (true, Some(chunk)) = (sent.is_ok(), copy.feed.next()) {
+            sent = channel.send(&chunk);
+        }
+        if let Err(fault) = sent.and_then(|()| channel.flush()) {
+            tracing::debug!(node = %copy.node, %fault, "a channel cannot be written");
+        }
+        if !self.paused {
+            copy.watch(&self.poller, number);
         }
     }
 }
@@ -69,7 +94,7 @@ pub(crate) struct Channels {
     state: Mutex<State>,
     /// See [`Channels::reading`].
     pub(super) reading: Mutex<()>,
-    poller: Arc<Poller>,
+    pub(super) poller: Arc<Poller>,
     queues: [Queue; 2],
     /// Marks that the writers have not reached: two for each copy.
     marks: AtomicUsize,
@@ -99,7 +124,8 @@ impl Channels {
         }
         state.input.outlived = input.outlives;
         if !input.outlives {
-            state.tell(&Chunk::End { stream: Stream::In }, |_, _| true);
+            state.copies.iter_mut().for_each(|copy| copy.feed.end());
+            (0..state.copies.len()).for_each(|number| state.feed(number));
         }
         drop(state);
         Ok(channels)
@@ -111,7 +137,14 @@ impl Channels {
         poller.add(hub.as_fd(), HUB, Interest::READ)?;
         Ok(Channels {
             marks: AtomicUsize::new(2 * copies.len()),
-            state: Mutex::new(State { copies, input, paused: false, poller: poller.clone() }),
+            state: Mutex::new(State {
+                copies,
+                input,
+                paused: false,
+                alone: false,
+                unread: [false; 2],
+                poller: poller.clone(),
+            }),
             reading: Mutex::default(),
             poller,
             queues: Default::default(),
@@ -143,28 +176,33 @@ impl Channels {
         if self.hub.drain() {
             self.reader.wake();
         }
-        let told = ready.iter().map(|r| r.token).filter(|token| *token < DAEMON).map(|token| token as usize);
+        let told = ready.iter().map(|r| r.token).filter(|token| *token < DAEMON);
+        told.clone().filter_map(|token| token.checked_sub(FURTHER)).for_each(|number| self.shake(number as usize));
+        let told = told.filter(|token| *token < FURTHER).map(|token| token as usize);
         in_hand.iter().copied().chain(told.filter(|number| !in_hand.contains(number))).for_each(|n| self.receive(n));
         Ok(())
     }
 
     /// A channel has been connected: what was said before goes to it too.
-    pub(crate) fn connected(&self, number: usize, fd: OwnedFd) -> Result<()> {
+    pub(crate) fn connected(&self, number: usize, fd: OwnedFd, further: Option<&Further>) -> Result<()> {
         let mut state = self.lock();
-        let so_far = state.input.so_far();
         let copy = state.copies.get_mut(number).ok_or_else(|| Fault::wire("a channel for a copy that is not ours"))?;
-        if copy.channel.is_some() {
-            return Err(Fault::wire("a second channel for one copy"));
-        }
         if copy.over {
-            // It was not started, and that was told first.
+            // It was not started, or ended before it could move, and that was told first.
             return Ok(());
+        }
+        if let Some(further) = further {
+            return self.further(&mut state, number, fd, further);
+        }
+        if copy.channel.is_some() || copy.turn > 0 {
+            return Err(Fault::wire("a second channel for one copy"));
         }
         self.poller.add(fd.as_fd(), number as u64, Interest::READ)?;
         copy.channel = Some(Secure::channel_taker(fd, &copy.key)?);
         copy.watch(&self.poller, number);
         self.reader.wake();
-        so_far.for_each(|chunk| state.tell(&chunk, |n, _| n == number));
+        state.tell_so_far(number);
+        state.feed(number);
         Ok(())
     }
 
@@ -174,14 +212,17 @@ impl Channels {
         if state.paused {
             return;
         }
-        let received = match state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
-            Some(channel) => channel.receive(),
-            None => return,
-        };
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        let turn = copy.turn;
+        let Some(received) = copy.channel.as_mut().map(Secure::receive) else { return };
         // Whole messages that came before an end or a failure still count.
         let taken = self.take_all(&mut state, number);
         let paused = state.paused;
         let Some(copy) = state.copies.get_mut(number) else { return };
+        if copy.turn != turn {
+            // What became of that channel does not matter, and of the present one nothing is known yet.
+            return taken.unwrap_or_else(|fault| self.broke(&mut state, number, &fault));
+        }
         let flushed = match &mut copy.channel {
             Some(channel) => channel.flush(),
             None => Ok(()),
@@ -223,7 +264,8 @@ impl Channels {
                 self.queue(stream).push(Item::Flush { copy: number });
             }
             Chunk::Credit { stream: Stream::In, bytes } => {
-                copy.credit = copy.credit.saturating_add(bytes);
+                copy.feed.allow(bytes);
+                state.feed(number);
                 self.reader.wake();
             }
             Chunk::Broken { stream: Stream::In } => {
@@ -235,6 +277,14 @@ impl Channels {
                 self.reader.wake();
             }
             Chunk::Ended => self.over(state, number),
+            Chunk::Data { stream: Stream::In, bytes } => {
+                copy.feed.give_back(bytes)?;
+                self.leave(state, number);
+            }
+            Chunk::Moved { input } if !copy.over => {
+                copy.feed.left(input)?;
+                self.leave(state, number);
+            }
             other => return Err(Fault::wire(format!("{other:?} has no business on its way to a relay"))),
         }
         Ok(())
@@ -246,6 +296,7 @@ impl Channels {
         if std::mem::replace(&mut copy.over, true) {
             return;
         }
+        copy.next.clear();
         for queue in &self.queues {
             queue.push(Item::Flush { copy: number });
             queue.push(Item::Mark);
@@ -256,7 +307,7 @@ impl Channels {
         }
     }
 
-    fn broke(&self, state: &mut State, number: usize, fault: &Fault) {
+    pub(super) fn broke(&self, state: &mut State, number: usize, fault: &Fault) {
         let Some(copy) = state.copies.get_mut(number) else { return };
         copy.channel = None;
         if !copy.over {
@@ -281,23 +332,24 @@ impl Channels {
 
     /// The node of this copy is lost.
     pub(crate) fn lost(&self, number: usize) {
-        let why = self.lock().copies.get(number).filter(|c| !c.over).map(|c| format!("shoal: {} is lost\n", c.node));
+        let why =
+            self.lock().copies.get(number).filter(|c| !c.over).map(|c| format!("shoal: {} is lost\n", c.newest_node()));
         self.give_up(number, why);
     }
 
     /// The nodes are lost for which `lives` is not true.
     pub(crate) fn lost_but(&self, lives: impl Fn(NodeId) -> bool) {
-        let nodes: Vec<NodeId> = self.lock().copies.iter().map(|copy| copy.node).collect();
-        for (number, _) in nodes.iter().enumerate().filter(|(_, node)| !lives(**node)) {
-            self.lost(number);
-        }
+        let gone = |copy: &Copy| !lives(copy.node) || !lives(copy.newest_node());
+        let gone: Vec<bool> = self.lock().copies.iter().map(gone).collect();
+        gone.iter().enumerate().filter(|(_, gone)| **gone).for_each(|(number, _)| self.lost(number));
     }
 
     /// Those that have no channel will not get one (`all`: nor will the others be read any more).
     pub(crate) fn give_up_waiting(&self, all: bool, why: &str) {
         let waiting: Vec<usize> = {
             let state = self.lock();
-            let waits = |c: &Copy| !c.over && (all || c.channel.is_none());
+            let goes_on = |c: &Copy| c.channel.is_some() || c.moved && !c.next.is_empty();
+            let waits = |c: &Copy| !c.over && (all || !goes_on(c));
             state.copies.iter().enumerate().filter(|(_, c)| waits(c)).map(|(i, _)| i).collect()
         };
         for number in waiting {
@@ -343,12 +395,16 @@ impl Gathered for Channels {
         let mut state = self.lock();
         let Some(copy) = state.copies.get_mut(number) else { return };
         let i = index(stream);
-        copy.owed[i] += bytes as u32;
+        // A channel gets credit for what came over it.
+        let old = copy.before[i].min(bytes as u32);
+        copy.before[i] -= old;
+        copy.owed[i] += bytes as u32 - old;
         if copy.owed[i] >= PORTION && !copy.closed[i] {
             let bytes = std::mem::take(&mut copy.owed[i]);
             copy.due[i] += bytes;
             state.tell(&Chunk::Credit { stream, bytes }, |n, _| n == number);
         }
+        self.go_on(&mut state, number);
     }
 
     fn marked(&self) {
@@ -358,13 +414,15 @@ impl Gathered for Channels {
     }
 
     fn unread(&self, stream: Stream) {
-        self.lock().tell(&Chunk::Broken { stream }, |_, copy| {
+        let mut state = self.lock();
+        state.unread[index(stream)] = true;
+        state.tell(&Chunk::Broken { stream }, |_, copy| {
             copy.closed[index(stream)] = true;
             true
         });
     }
 }
 
-fn index(stream: Stream) -> usize {
+pub(super) fn index(stream: Stream) -> usize {
     usize::from(stream == Stream::Err)
 }

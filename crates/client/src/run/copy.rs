@@ -1,7 +1,9 @@
 //! One copy of the program, as the relay knows it.
 
+use super::feed::Feed;
 use kern::epoll::{Interest, Poller};
 use link::secure::Secure;
+use std::collections::VecDeque;
 use vocab::NodeId;
 use wire::stream::CREDIT;
 
@@ -14,8 +16,7 @@ pub(crate) struct Copy {
     pub(crate) over: bool,
     /// The program still takes input, as far as we know.
     pub(super) input: bool,
-    /// Input that may still be sent.
-    pub(super) credit: u32,
+    pub(super) feed: Feed,
     /// Output and errors: consumed, and not yet told.
     pub(super) owed: [u32; 2],
     /// Output and errors: how much may still come.
@@ -26,6 +27,22 @@ pub(crate) struct Copy {
     pub(super) writing: bool,
     /// Not all that has been received has been taken. The poller knows nothing of that, so it is said here, and goes with the copy.
     pub(super) in_hand: bool,
+    /// The program has left the node of the channel that was the last one.
+    pub(super) moved: bool,
+    /// Channels over which the copy is to go on, in order.
+    pub(super) next: VecDeque<Next>,
+    /// How often it has left a channel.
+    pub(super) turn: u32,
+    /// Output and errors that came over channels before the present one and are not consumed.
+    pub(super) before: [u32; 2],
+}
+
+/// A channel whose turn has not come.
+pub(super) struct Next {
+    pub(super) node: NodeId,
+    pub(super) channel: Secure,
+    /// The handshake is not done, and is waited for.
+    pub(super) shaking: bool,
 }
 
 impl Copy {
@@ -36,13 +53,22 @@ impl Copy {
             channel: None,
             over: false,
             input: true,
-            credit: CREDIT,
+            feed: Feed::new(),
             owed: [0; 2],
             due: [CREDIT; 2],
             closed: [false; 2],
             writing: false,
             in_hand: false,
+            moved: false,
+            next: VecDeque::new(),
+            turn: 0,
+            before: [0; 2],
         }
+    }
+
+    /// Where the program is, as far as the daemon has said so.
+    pub(super) fn newest_node(&self) -> NodeId {
+        self.next.back().map_or(self.node, |next| next.node)
     }
 
     /// Has the poller wait for what the channel waits for.

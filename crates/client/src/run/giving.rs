@@ -5,7 +5,7 @@ use super::copy::Copy;
 use super::takers::{Allowed, Takers, Wanting};
 use kern::epoll::Waker;
 use std::sync::{MutexGuard, PoisonError};
-use wire::stream::{Chunk, Stream, PIECE};
+use wire::stream::{Chunk, PIECE};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Input {
@@ -43,10 +43,9 @@ impl Input {
         copy.over && copy.input && !self.ended && self.outlives
     }
 
-    /// What a channel must be told that comes late.
-    pub(super) fn so_far(self) -> impl Iterator<Item = Chunk> {
-        let question = self.asked.map(|_| self.question());
-        question.into_iter().chain(self.ended.then_some(Chunk::End { stream: Stream::In }))
+    /// The question that a channel must be told that comes late.
+    pub(super) fn so_far(self) -> Option<Chunk> {
+        self.asked.map(|_| self.question())
     }
 }
 
@@ -81,7 +80,7 @@ impl Takers for Channels {
             let left = state.copies.iter().any(|copy| state.input.is_left_to(copy));
             return if left { Allowed::Wait } else { Allowed::Over };
         }
-        let room = takers.map(|c| if c.channel.is_some() { c.credit as usize } else { 0 }).min().unwrap_or(0);
+        let room = takers.map(|c| if c.channel.is_some() { c.feed.room() } else { 0 }).min().unwrap_or(0);
         match room {
             0 => Allowed::Wait,
             n => Allowed::Read(n.min(PIECE)),
@@ -90,17 +89,18 @@ impl Takers for Channels {
 
     fn input(&self, bytes: Vec<u8>) {
         let mut state = self.lock();
-        let used = bytes.len() as u32;
         let ended = bytes.is_empty();
-        let chunk = match ended {
-            true => Chunk::End { stream: Stream::In },
-            false => Chunk::Data { stream: Stream::In, bytes },
-        };
         let input = state.input;
-        state.tell(&chunk, |_, copy| {
-            copy.credit = copy.credit.saturating_sub(used);
-            input.is_for(copy)
-        });
+        for number in 0..state.copies.len() {
+            let copy = &mut state.copies[number];
+            match (input.is_for(copy), ended) {
+                (false, _) => continue,
+                (true, true) => copy.feed.end(),
+                // One that is between two channels gets it over the next.
+                (true, false) => copy.feed.push(bytes.clone()),
+            }
+            state.feed(number);
+        }
         state.input.ended |= ended;
         drop(state);
         if ended {

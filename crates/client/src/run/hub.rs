@@ -77,6 +77,9 @@ impl Hub {
     /// The programs have ended, and descendants of theirs still have their streams open: a process of its own relays on,
     /// as the descendants themselves would write and read after a local program's end.
     fn hand_over(&mut self) {
+        for (copy, node) in self.channels.nodes().into_iter().enumerate() {
+            self.late_lines.iter_mut().flatten().for_each(|lines| lines.moved(copy, node));
+        }
         match self.channels.hand_over() {
             Ok(None) => {}
             Ok(Some(channels)) => {
@@ -125,14 +128,19 @@ impl Hub {
             // The streams do not need it; only those that have not been connected will never be.
             tracing::debug!(%fault, "the daemon has gone");
             self.asking = None;
-            self.channels
-                .give_up_waiting(false, &format!("shoal: the program's streams were never connected: {fault}\n"));
+            self.channels.daemon_gone(&fault);
         }
     }
 
     fn hear(&mut self, (answer, descriptor): Answered) -> Result<()> {
         match (answer, descriptor) {
-            (Answer::Channel { copy }, Some(fd)) => self.channels.connected(copy as usize, fd),
+            (Answer::Channel { copy, further }, Some(fd)) => {
+                self.channels.connected(copy as usize, fd, further.as_ref())
+            }
+            (Answer::Stays { copy }, _) => {
+                self.channels.stays(copy as usize);
+                Ok(())
+            }
             (Answer::NotStarted { copy, fault, status }, _) => {
                 note(copy, Exit::Code(status));
                 self.channels.give_up(copy as usize, Some(format!("shoal: {fault}\n")));

@@ -1,5 +1,7 @@
 //! Output of several copies on one stream: whole lines only, each with its prefix.
 
+use vocab::NodeId;
+
 /// A line longer than this, in bytes, is cut: a copy that never ends its line must not fill the memory.
 const LONGEST: usize = 64 * 1024;
 
@@ -33,6 +35,13 @@ impl Lines {
         }
     }
 
+    /// The lines of `copy` that are not whole yet end on `node`: where prefixes are wanted, that is theirs.
+    pub(crate) fn moved(&mut self, copy: usize, node: NodeId) {
+        if let Some(line) = self.copies.get_mut(copy).filter(|line| !line.prefix.is_empty()) {
+            line.prefix = prefix(node).into_bytes();
+        }
+    }
+
     /// Appends the line that `copy` has begun, with an end: nothing more of it comes.
     pub(crate) fn flush(&mut self, copy: usize, out: &mut Vec<u8>) {
         match self.copies.get_mut(copy) {
@@ -40,6 +49,11 @@ impl Lines {
             _ => {}
         }
     }
+}
+
+/// What is put before the lines of a copy on `node`.
+pub(crate) fn prefix(node: NodeId) -> String {
+    format!("{node}: ")
 }
 
 impl Line {
@@ -67,6 +81,18 @@ mod tests {
         lines.flush(1, &mut out);
         lines.flush(0, &mut out);
         assert_eq!(out, b"n0: a\nn1: x\nn1: \nn0: half\nn1: end\n");
+    }
+
+    #[test]
+    fn a_line_has_the_prefix_of_the_node_on_which_it_ends() {
+        let mut lines = Lines::new([prefix(NodeId(0)), String::new()]);
+        let mut out = Vec::new();
+        lines.feed(0, b"one\ntw", &mut out);
+        lines.feed(1, b"bare ", &mut out);
+        (0..2).for_each(|copy| lines.moved(copy, NodeId(7)));
+        lines.feed(0, b"o\n", &mut out);
+        lines.feed(1, b"stays\n", &mut out);
+        assert_eq!(String::from_utf8_lossy(&out), "n0: one\nn7: two\nbare stays\n");
     }
 
     #[test]

@@ -8,11 +8,13 @@ mod asking;
 mod channels;
 mod copy;
 mod each;
+mod feed;
 mod giving;
 mod hub;
 mod input;
 mod late;
 mod lines;
+mod moving;
 mod output;
 mod program;
 mod queue;
@@ -165,7 +167,7 @@ fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>) -> Result<
 
 /// Whole lines where several copies write; prefixes where they are wanted.
 fn lines(nodes: &[NodeId], prefix: bool) -> Option<Lines> {
-    let prefix = |node: &NodeId| if prefix { format!("{node}: ") } else { String::new() };
+    let prefix = |node: &NodeId| if prefix { lines::prefix(*node) } else { String::new() };
     let all: Vec<String> = nodes.iter().map(prefix).collect();
     (nodes.len() > 1 || all.iter().any(|p| !p.is_empty())).then(|| Lines::new(all))
 }

@@ -70,6 +70,11 @@ impl<'c, G: Gathered> Writer<'c, G> {
                 }
                 self.write(&whole);
             }
+            Item::Moved { copy, node } => {
+                if let Some(lines) = &mut self.lines {
+                    lines.moved(copy, node);
+                }
+            }
             Item::Mark => self.from.marked(),
         }
     }

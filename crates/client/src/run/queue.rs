@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use vocab::NodeId;
 use wire::stream::Stream;
 
 /// What the copies have written, gathered for the writers of our own streams.
@@ -28,6 +29,8 @@ pub(crate) enum Item {
     Note(String),
     /// No more of this copy: write the line it has begun.
     Flush { copy: usize },
+    /// What follows of this copy comes from there.
+    Moved { copy: usize, node: NodeId },
     /// Say when everything before this has been written.
     Mark,
 }

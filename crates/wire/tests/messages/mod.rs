@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use vocab::{Creds, Exit, Fault, Ids, Kind, NodeId, Pid, Sig, SigInfo};
-use wire::ask::{Answer, Ask, Copy, NodeRow, ProcRow};
+use wire::ask::{Answer, Ask, Copy, Further, NodeRow, ProcRow};
 use wire::event::{BodyEvent, Person, Usage};
 use wire::node::{ChannelTo, KillTarget, Kin, Lease, Load, ToFront, ToNode};
 use wire::run::{Caller, Limit, Program, Stdio, Target, Window};
@@ -189,6 +189,7 @@ pub(crate) fn asks() -> Variants<Ask> {
 pub(crate) fn answers() -> Variants<Answer> {
     let copies = vec((node(), bytes(), bytes()).prop_map(|(node, key, token)| Copy { node, key, token }), 0..4);
     let not_started = (any::<u32>(), fault(), any::<u8>());
+    let further = option::of((node(), bytes()).prop_map(|(node, key)| Further { node, key }));
     variants! {
         Failed => fault().prop_map(Answer::Failed),
         Nodes => vec(node_row(), 0..4).prop_map(Answer::Nodes),
@@ -197,9 +198,10 @@ pub(crate) fn answers() -> Variants<Answer> {
         Here => Just(Answer::Here),
         Each => vec(node(), 0..4).prop_map(Answer::Each),
         Granted => (".{0,20}", copies).prop_map(|(hold, copies)| Answer::Granted { hold, copies }),
-        Channel => any::<u32>().prop_map(|copy| Answer::Channel { copy }),
+        Channel => (any::<u32>(), further).prop_map(|(copy, further)| Answer::Channel { copy, further }),
         NotStarted => not_started.prop_map(|(copy, fault, status)| Answer::NotStarted { copy, fault, status }),
         Ended => (any::<u32>(), exit()).prop_map(|(copy, exit)| Answer::Ended { copy, exit }),
+        Stays => any::<u32>().prop_map(|copy| Answer::Stays { copy }),
         Moved => (pid(), node()).prop_map(|(pid, node)| Answer::Moved { pid, node }),
     }
 }
@@ -336,5 +338,6 @@ pub(crate) fn chunks() -> Variants<Chunk> {
         Ended => Just(Chunk::Ended),
         Wanted => Just(Chunk::Wanted),
         Quiet => any::<(bool, bool)>().prop_map(|(on, polls)| Chunk::Quiet { on, polls }),
+        Moved => any::<u64>().prop_map(|input| Chunk::Moved { input }),
     }
 }

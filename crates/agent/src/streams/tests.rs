@@ -1,0 +1,195 @@
+//! Streams whose program moves away, as the relay's end of the channel sees them.
+
+use super::*;
+use kern::poll::{poll, Ready};
+use kern::sys;
+use link::Secure;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use wire::stream::{Chunk, Stream, CREDIT};
+
+/// What a pipe holds when nobody has changed that.
+const PIPE: usize = 65_536;
+
+/// The relay's end.
+struct Far(Secure);
+
+impl Far {
+    /// A program's ends of its streams, and the relay of it.
+    fn open(streams: &Streams) -> (ChildEnds, Far) {
+        let (near, far) = UnixStream::pair().expect("socketpair");
+        far.set_nonblocking(true).expect("fcntl");
+        let key = [7; 32];
+        let ends = streams.open(Open { to: To::Connected(near.into()), key, stdio: Stdio::Pipes });
+        let mut far = Far(Secure::channel_taker(far.into(), &key).expect("a channel"));
+        while !far.0.established() {
+            far.0.receive().and_then(|_| far.0.flush()).expect("connected");
+            if !far.0.established() {
+                assert!(poll(&[(far.0.fd(), Ready::READ)], 20_000).expect("poll")[0].readable);
+            }
+        }
+        (ends.expect("descriptors"), far)
+    }
+
+    fn send(&mut self, chunk: &Chunk) {
+        self.0.send(chunk).expect("connected");
+        self.0.flush().expect("connected");
+    }
+
+    fn input(&mut self, bytes: &[u8]) {
+        self.send(&Chunk::Data { stream: Stream::In, bytes: bytes.to_vec() });
+    }
+
+    fn next(&mut self) -> Chunk {
+        self.next_within(20_000).expect("something comes")
+    }
+
+    fn next_within(&mut self, ms: i32) -> Option<Chunk> {
+        loop {
+            let more = self.0.receive().expect("connected");
+            self.0.flush().expect("connected");
+            if let Some(chunk) = self.0.next().expect("a chunk") {
+                return Some(chunk);
+            }
+            if !more && !poll(&[(self.0.fd(), Ready::READ)], ms).expect("poll")[0].readable {
+                return None;
+            }
+        }
+    }
+
+    /// Until the word that the program has moved: its output, its errors, what comes back of its input, and how much of that had come.
+    fn until_moved(&mut self) -> ([Vec<u8>; 3], u64) {
+        let mut got = <[Vec<u8>; 3]>::default();
+        loop {
+            match self.next() {
+                Chunk::Data { stream: Stream::Out, bytes } => got[0].extend(bytes),
+                Chunk::Data { stream: Stream::Err, bytes } => got[1].extend(bytes),
+                Chunk::Data { stream: Stream::In, bytes } => got[2].extend(bytes),
+                Chunk::Credit { stream: Stream::In, .. } => {}
+                Chunk::Moved { input } => return (got, input),
+                other => panic!("{other:?} before the word that the program has moved"),
+            }
+        }
+    }
+}
+
+/// The program is frozen for good, and then killed.
+fn move_away(streams: &Streams, ends: ChildEnds) {
+    let input = ends.stdin.try_clone().expect("dup");
+    streams.moved(ends.id, Some(input));
+    drop(ends);
+}
+
+fn write_all(fd: &OwnedFd, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let n = sys::write(fd.as_fd(), bytes).expect("the other end is open");
+        bytes = &bytes[n..];
+    }
+}
+
+fn numbered(count: usize) -> Vec<u8> {
+    (0..count).map(|n| (n % 251) as u8).collect()
+}
+
+#[test]
+fn what_is_in_the_pipes_goes_where_it_belongs_and_no_end_is_told() {
+    let streams = Streams::start().expect("a thread");
+    // Often, since the end of the process here is a race with the word that it has moved.
+    for _ in 0..300 {
+        let (ends, mut far) = Far::open(&streams);
+        far.input(b"abcdef");
+        let mut two = [0; 2];
+        assert_eq!(sys::read(ends.stdin.as_fd(), &mut two), Ok(2));
+        write_all(&ends.stdout, b"output");
+        write_all(&ends.stderr, b"errors");
+        move_away(&streams, ends);
+        let (got, input) = far.until_moved();
+        assert_eq!(got, [b"output".to_vec(), b"errors".to_vec(), b"cdef".to_vec()]);
+        assert_eq!(input, 6);
+    }
+}
+
+#[test]
+fn the_word_of_a_move_waits_for_the_credit_that_the_output_needs() {
+    let streams = Streams::start().expect("a thread");
+    let (ends, mut far) = Far::open(&streams);
+    let whole = numbered(CREDIT as usize + PIPE);
+    // As much as the relay takes unasked, and a full pipe; the channel opens while it is written.
+    std::thread::scope(|scope| {
+        scope.spawn(|| write_all(&ends.stdout, &whole));
+        let mut got = Vec::new();
+        while got.len() < CREDIT as usize {
+            let Chunk::Data { stream: Stream::Out, bytes } = far.next() else { panic!("only output comes") };
+            got.extend(bytes);
+        }
+        assert!(got == whole[..CREDIT as usize]);
+    });
+    move_away(&streams, ends);
+    far.input(b"more");
+    assert_eq!(far.next_within(50), None, "nothing goes without credit");
+    far.send(&Chunk::Credit { stream: Stream::Out, bytes: 1_000 });
+    let Chunk::Data { stream: Stream::Out, bytes } = far.next() else { panic!("output comes first") };
+    assert!(bytes == whole[CREDIT as usize..][..1_000]);
+    assert_eq!(far.next_within(50), None, "nothing goes without credit");
+    // No byte more than is needed.
+    far.send(&Chunk::Credit { stream: Stream::Out, bytes: PIPE as u32 - 1_000 });
+    let ([output, errors, back], input) = far.until_moved();
+    assert!(output == whole[CREDIT as usize + 1_000..]);
+    assert_eq!((errors, back, input), (vec![], b"more".to_vec(), 4));
+}
+
+#[test]
+fn input_comes_back_whole_also_what_was_under_way() {
+    let streams = Streams::start().expect("a thread");
+    let (ends, mut far) = Far::open(&streams);
+    // More than the pipe takes: some of it is with us.
+    let whole = numbered(CREDIT as usize);
+    whole.chunks(40_000).for_each(|piece| far.input(piece));
+    let mut read = vec![0; 70_000];
+    let mut begun = 0;
+    while begun < read.len() {
+        far.0.flush().expect("connected");
+        begun += sys::read(ends.stdin.as_fd(), &mut read[begun..]).expect("input comes");
+    }
+    move_away(&streams, ends);
+    let ([output, errors, mut back], input) = far.until_moved();
+    assert_eq!((output, errors), (vec![], vec![]));
+    // The rest was on its way when the word came.
+    while read.len() + back.len() < whole.len() {
+        let Chunk::Data { stream: Stream::In, bytes } = far.next() else { panic!("only input comes back") };
+        back.extend(bytes);
+    }
+    assert!(input <= whole.len() as u64);
+    read.extend(back);
+    assert!(read == whole);
+    far.input(b"late");
+    assert_eq!(far.next(), Chunk::Data { stream: Stream::In, bytes: b"late".to_vec() });
+}
+
+#[test]
+fn a_program_that_had_closed_its_streams_moves_too() {
+    let streams = Streams::start().expect("a thread");
+    let (ends, mut far) = Far::open(&streams);
+    let ChildEnds { id, stdin, stdout, stderr, .. } = ends;
+    drop(stdin);
+    assert_eq!(far.next(), Chunk::Broken { stream: Stream::In });
+    drop(stderr);
+    assert_eq!(far.next(), Chunk::End { stream: Stream::Err });
+    write_all(&stdout, b"last");
+    streams.moved(id, None);
+    drop(stdout);
+    assert_eq!(far.until_moved(), ([b"last".to_vec(), vec![], vec![]], 0));
+}
+
+#[test]
+fn nobody_reads_here_what_is_written_after_a_move() {
+    let streams = Streams::start().expect("a thread");
+    let (ends, mut far) = Far::open(&streams);
+    let output = ends.stdout.try_clone().expect("dup");
+    move_away(&streams, ends);
+    far.until_moved();
+    // Nobody reads here any more, and a second end is not told.
+    assert_eq!(sys::write(output.as_fd(), b"x"), Err(32));
+    drop(output);
+    assert_eq!(far.next_within(50), None);
+}

@@ -1,0 +1,266 @@
+//! Programs that move from node to node while they read and write. Here every node is the same thread, and the program is this one.
+
+use crate::daemon::{Client, Daemon};
+use crate::{shoal_run, trial};
+use agent::streams::{ChildEnds, Streams};
+use kern::poll::{poll, Ready, EAGAIN};
+use kern::sys;
+use libtest_mimic::Trial;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use vocab::Exit;
+use wire::ask::Answer;
+
+pub(crate) fn add(trials: &mut Vec<Trial>) {
+    trials.push(trial("no_byte_is_lost_or_doubled_when_a_program_moves", at_random));
+    trials.push(trial("programs_move_while_nobody_reads_their_output", while_nobody_reads));
+    trials.push(trial("a_move_that_did_not_come_about_leaves_the_streams_as_they_were", stays));
+    trials.push(trial("lines_have_the_prefix_of_the_node_on_which_they_end", prefixes));
+    trials.push(trial("streams_that_nobody_connects_again_are_cut_off", alone));
+}
+
+/// Numbers that look like chance and are the same every time (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % most
+    }
+}
+
+fn numbered(from: usize, count: usize) -> Vec<u8> {
+    (from..from + count).map(|n| (n % 65_521 % 251) as u8).collect()
+}
+
+/// The program, wherever it is.
+struct Mover {
+    client: Client,
+    streams: Arc<Streams>,
+    ends: ChildEnds,
+    hops: u8,
+    read: Vec<u8>,
+    /// Bytes.
+    written: usize,
+}
+
+impl Mover {
+    fn begin(flags: &str) -> (Mover, Child) {
+        let streams = Arc::new(Streams::start().expect("streams"));
+        let daemon = Daemon::new(streams.clone());
+        let mut command = shoal_run(&daemon, flags, &["x"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let run = command.spawn().expect("start");
+        let client = daemon.accept(1);
+        let ends = client.open(0);
+        client.connect(0);
+        let mut mover = Mover { client, streams, ends, hops: 0, read: Vec::new(), written: 0 };
+        mover.settle_in();
+        (mover, run)
+    }
+
+    fn settle_in(&mut self) {
+        for fd in [&self.ends.stdin, &self.ends.stdout] {
+            sys::set_nonblocking(fd.as_fd(), true).expect("fcntl");
+        }
+    }
+
+    /// Freezes for good here and goes on there; `prepared`: the new channel is connected before that.
+    fn hop(&mut self, prepared: bool) {
+        self.hops += 1;
+        let there = self.client.open_again(self.hops);
+        if prepared {
+            self.client.connect_again(self.hops);
+        }
+        let here = std::mem::replace(&mut self.ends, there);
+        self.streams.moved(here.id, Some(here.stdin.try_clone().expect("dup")));
+        drop(here);
+        self.settle_in();
+        if !prepared {
+            self.client.connect_again(self.hops);
+        }
+    }
+
+    /// Reads what is there of its input, at most so much; false at the end of it.
+    fn read(&mut self, most: usize) -> bool {
+        let mut buffer = vec![0; most];
+        match sys::read(self.ends.stdin.as_fd(), &mut buffer) {
+            Ok(0) => return false,
+            Ok(n) => self.read.extend_from_slice(&buffer[..n]),
+            Err(errno) => assert_eq!(errno, EAGAIN),
+        }
+        true
+    }
+
+    /// Writes what is taken of the next bytes of its output.
+    fn write(&mut self, most: usize) {
+        match sys::write(self.ends.stdout.as_fd(), &numbered(self.written, most)) {
+            Ok(n) => self.written += n,
+            Err(errno) => assert_eq!(errno, EAGAIN),
+        }
+    }
+
+    fn wait(&self, ms: i32) {
+        let _ = poll(&[(self.ends.stdin.as_fd(), Ready::READ)], ms).expect("poll");
+    }
+
+    /// Writes to its end and reads to the end of its input, and ends.
+    fn finish(mut self, output: usize) -> (Vec<u8>, Client) {
+        let mut open = true;
+        while open || self.written < output {
+            let reading = if open { Ready::READ } else { Ready::OVER };
+            let writing = if self.written < output { Ready::WRITE } else { Ready::OVER };
+            let wanted = [(self.ends.stdin.as_fd(), reading), (self.ends.stdout.as_fd(), writing)];
+            let ready = poll(&wanted, 20_000).expect("poll");
+            assert!(ready.iter().any(|one| *one != Ready::default()), "nothing comes or goes within 20 s");
+            open = open && self.read(65_536);
+            if self.written < output {
+                self.write(65_536.min(output - self.written));
+            }
+        }
+        let Mover { client, streams, ends, read, .. } = self;
+        let id = ends.id;
+        drop(ends);
+        streams.ended(id);
+        client.say(&Answer::Ended { copy: 0, exit: Exit::Code(3) }, None);
+        (read, client)
+    }
+}
+
+fn typed(run: &mut Child, input: usize) -> JoinHandle<()> {
+    let mut stdin = run.stdin.take().expect("piped");
+    std::thread::spawn(move || stdin.write_all(&numbered(0, input)).expect("a reader"))
+}
+
+fn collected(run: &mut Child) -> JoinHandle<Vec<u8>> {
+    let mut stdout = run.stdout.take().expect("piped");
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        stdout.read_to_end(&mut all).expect("its output");
+        all
+    })
+}
+
+fn check(got: &[u8], count: usize, what: &str) {
+    let wanted = numbered(0, count);
+    let differs = got.iter().zip(&wanted).position(|(a, b)| a != b);
+    assert!(got == wanted, "{what}: {} bytes of {count}, which differ from byte {differs:?}", got.len());
+}
+
+fn at_random() {
+    for seed in 1..=8u64 {
+        let mut dice = Dice(seed * 0x9e37_79b9_7f4a_7c15);
+        let (mut mover, mut run) = Mover::begin("");
+        // Sometimes little, so that its end comes early.
+        let input = dice.below(if seed % 3 == 0 { 5_000 } else { 3_000_000 });
+        let (typing, output) = (typed(&mut run, input), collected(&mut run));
+        for _ in 0..400 {
+            match dice.below(16) {
+                0 if mover.hops < 100 => mover.hop(dice.below(2) == 0),
+                1..=6 => drop(mover.read(1 + dice.below(40_000))),
+                7..=12 => mover.write(1 + dice.below(40_000)),
+                _ => mover.wait(dice.below(5) as i32),
+            }
+        }
+        assert!(mover.hops > 5);
+        let whole = mover.written + dice.below(500_000);
+        let (read, _client) = mover.finish(whole);
+        typing.join().expect("typed");
+        assert_eq!(run.wait().expect("its end").code(), Some(3));
+        check(&read, input, "input");
+        check(&output.join().expect("read"), whole, "output");
+    }
+}
+
+/// What it writes fills the pipe to the relay, then what the relay takes ahead, and then its own pipes.
+fn while_nobody_reads() {
+    let (mut mover, mut run) = Mover::begin("");
+    let typing = typed(&mut run, 100_000);
+    for hop in 0..6 {
+        for _ in 0..200 {
+            mover.write(10_000);
+            mover.read(100);
+            mover.wait(1);
+        }
+        mover.hop(hop % 2 == 0);
+    }
+    let most = 64 * 1024 + 2 * wire::stream::CREDIT as usize;
+    assert!(mover.written > most, "the relay takes what one channel may bring, and what the one before has brought");
+    let (whole, output) = (mover.written, collected(&mut run));
+    let (read, _client) = mover.finish(whole);
+    typing.join().expect("typed");
+    assert_eq!(run.wait().expect("its end").code(), Some(3));
+    check(&read, 100_000, "input");
+    check(&output.join().expect("read"), whole, "output");
+}
+
+fn stays() {
+    let (mut mover, mut run) = Mover::begin("");
+    let (typing, output) = (typed(&mut run, 1_000_000), collected(&mut run));
+    for round in 0..10 {
+        mover.write(30_000);
+        mover.read(30_000);
+        mover.hops += 1;
+        let there = mover.client.open_again(mover.hops);
+        mover.client.connect_again(mover.hops);
+        if round % 2 == 0 {
+            drop(there);
+            mover.client.say(&Answer::Stays { copy: 0 }, None);
+        } else {
+            mover.client.say(&Answer::Stays { copy: 0 }, None);
+            drop(there);
+        }
+        mover.wait(5);
+        if round % 3 == 0 {
+            mover.hop(true);
+        }
+    }
+    let (read, _client) = mover.finish(700_000);
+    typing.join().expect("typed");
+    assert_eq!(run.wait().expect("its end").code(), Some(3));
+    check(&read, 1_000_000, "input");
+    check(&output.join().expect("read"), 700_000, "output");
+}
+
+fn write_text(fd: &OwnedFd, text: &str) {
+    assert_eq!(sys::write(fd.as_fd(), text.as_bytes()), Ok(text.len()));
+}
+
+fn prefixes() {
+    let (mut mover, mut run) = Mover::begin("p");
+    drop(run.stdin.take());
+    let output = collected(&mut run);
+    write_text(&mover.ends.stdout, "here\nhalf");
+    mover.hop(true);
+    write_text(&mover.ends.stdout, " way\nthere\n");
+    mover.hop(false);
+    write_text(&mover.ends.stdout, "last");
+    let written = mover.written;
+    let (_, _client) = mover.finish(written);
+    assert_eq!(run.wait().expect("its end").code(), Some(3));
+    let output = output.join().expect("read");
+    assert_eq!(String::from_utf8_lossy(&output), "n0: here\nn1: half way\nn1: there\nn2: last\n");
+}
+
+fn alone() {
+    let (mut mover, mut run) = Mover::begin("");
+    let output = collected(&mut run);
+    write_text(&mover.ends.stdout, "all that came");
+    mover.hops += 1;
+    let there = mover.client.open_again(mover.hops);
+    let here = std::mem::replace(&mut mover.ends, there);
+    mover.streams.moved(here.id, Some(here.stdin.try_clone().expect("dup")));
+    drop((here, mover));
+    let mut text = [0; 300];
+    let got = run.stderr.as_mut().expect("piped").read(&mut text).expect("its errors");
+    let text = String::from_utf8_lossy(&text[..got]).into_owned();
+    assert!(text.contains("n0: the program's streams were cut off: it has moved, and the daemon has gone"), "{text}");
+    run.kill().expect("a child");
+    run.wait().expect("its end");
+    assert_eq!(output.join().expect("read"), b"all that came");
+}
