@@ -10,6 +10,7 @@ mod copies;
 mod hostile;
 mod jobs;
 mod loss;
+mod moving;
 mod real;
 mod residue;
 mod restart;
@@ -49,6 +50,7 @@ fn all() -> Vec<Scene> {
         real::SCENES,
         checkpoint::SCENES,
         uncarried::SCENES,
+        moving::SCENES,
         residue::SCENES,
     ];
     all.concat()

@@ -35,6 +35,8 @@ use wire::run::Program;
 pub(crate) struct Moving {
     arrivals: HashMap<Pid, Arrival>,
     departures: HashMap<Pid, Departure>,
+    /// They are to leave as soon as the mover that has brought them here has let go of them.
+    later: HashMap<Pid, Out>,
     /// They have left, and their numbers are taken here until their parents here have waited for what is left of them.
     remains: HashSet<Pid>,
     /// By the number of their token.
@@ -207,8 +209,12 @@ impl Agent {
     pub(crate) fn depart(&mut self, pid: Pid, address: String, key: Vec<u8>, streams: bool) {
         let done = match self.bodies.get(pid).map(|body| body.life) {
             Some(crate::bodies::Life::Live) if !self.moving.departures.contains_key(&pid) => {
-                let filters = self.own_filters();
-                self.start_mover(pid, &Order::Out(Out { pid, address, key, filters, streams }))
+                let order = Out { pid, address, key, filters: self.own_filters(), streams };
+                if self.moving.movers.values().any(|mover| mover.whom == pid) {
+                    self.moving.later.insert(pid, order);
+                    return;
+                }
+                self.start_mover(pid, &Order::Out(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),
             None => Err(Fault::gone(format!("{pid} is not on this node"))),
@@ -247,6 +253,7 @@ impl Agent {
 
     /// It is not to leave.
     pub(crate) fn stay(&mut self, pid: Pid) {
+        self.moving.later.remove(&pid);
         if let Some(departure) = self.moving.departures.get(&pid).filter(|one| one.state == Departing::Carrying) {
             let mover = departure.mover;
             self.order_mover(mover, &Order::Stay);
@@ -324,7 +331,10 @@ impl Agent {
 
     fn mover_said(&mut self, number: u32, whom: Pid, said: Said) {
         match said {
-            Said::Failed(fault) => self.mover_gone(number, whom, fault),
+            Said::Failed(fault) => {
+                warn!(pid = %whom, %fault, "a mover has failed");
+                self.mover_gone(number, whom, fault);
+            }
             Said::Listening(port) => self.uplink.send(&ToFront::Arriving { pid: whom, port }),
             Said::Rebuilt => {
                 self.arrival_is(whom, Arriving::Rebuilt { mover: number });
@@ -336,6 +346,10 @@ impl Agent {
 
     /// The mover of `whom` has failed, or has ended; that is as it should be when nothing of the move was left.
     fn mover_gone(&mut self, number: u32, whom: Pid, fault: Fault) {
+        if let Some(Out { pid, address, key, streams, .. }) = self.moving.later.remove(&whom) {
+            self.end_mover(number);
+            return self.depart(pid, address, key, streams);
+        }
         let arrives = self.moving.arrivals.get(&whom).is_some_and(|arrival| {
             matches!(arrival.state, Arriving::Taking { mover } | Arriving::Rebuilt { mover } if mover == number)
         });

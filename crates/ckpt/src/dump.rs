@@ -8,10 +8,13 @@ use image::process::{Header, Process};
 use image::thread::Thread;
 use image::Writer;
 use kern::areas::{areas, Area};
-use kern::ptrace::{queued, Queue, RawInfo};
+use kern::pidfd;
+use kern::poll::{poll, Ready};
+use kern::ptrace::{self, queued, Halt, Queue, RawInfo};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan};
 use std::io::Write;
+use std::os::fd::AsFd;
 use vocab::{Fault, Pid, Result, Sig};
 
 /// What becomes of the process when its image is written.
@@ -45,17 +48,23 @@ pub fn dump(pid: Pid, out: impl Write, then: Then) -> Result<()> {
     }
 }
 
+/// Milliseconds in which a process that was killed is expected to have closed its files.
+const END_MS: i32 = 10_000;
+
 /// A process that stands still and of which everything has been written but the end of the image. Dropped, it runs on.
 pub struct Held {
     frozen: Frozen,
     /// It came while threads were lent.
     signal: Option<Sig>,
-    /// How many signals waited when they were written: for the process, and for each thread.
     queued: Queued,
+    locks: bool,
 }
 
-/// How many signals wait: for the process, and for each thread.
-type Queued = (usize, Vec<usize>);
+/// How many signals waited when they were written: for the process, and for each thread.
+struct Queued {
+    process: usize,
+    threads: Vec<usize>,
+}
 
 /// A signal that waits for a process, or for one of its threads.
 pub struct Waiting {
@@ -70,8 +79,8 @@ pub struct Waiting {
 pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Held> {
     let frozen = freeze(pid)?;
     let written = write(&frozen, seen, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
-    let (signal, queued) = written?;
-    Ok(Held { frozen, signal, queued })
+    let (signal, queued, locks) = written?;
+    Ok(Held { frozen, signal, queued, locks })
 }
 
 impl Held {
@@ -84,27 +93,37 @@ impl Held {
     /// # Errors
     /// `Gone` when it was killed.
     pub fn come_since(&self) -> Result<Vec<Waiting>> {
-        let (process, threads) = &self.queued;
         let read = |tid: Pid, queue, thread, known: usize| -> Result<Vec<Waiting>> {
             let all = queued(tid, queue);
             let all = all.map_err(|errno| Fault::sys(errno, format!("read the signals that wait for {tid}")))?;
             Ok(all.into_iter().skip(known).map(|info| Waiting { thread, info }).collect())
         };
-        let mut come = read(self.pid(), Queue::Process, None, *process)?;
-        for (thread, known) in self.frozen.threads.iter().zip(threads) {
+        let mut come = read(self.pid(), Queue::Process, None, self.queued.process)?;
+        for (thread, known) in self.frozen.threads.iter().zip(&self.queued.threads) {
             come.extend(read(thread.tid(), Queue::Thread, Some(thread.tid()), *known)?);
         }
         Ok(come)
     }
 
-    /// It is killed: from now on the image is the process.
+    /// It is killed: from now on the image is the process. When this returns its locks on files are free.
     ///
     /// # Errors
     /// `Sys` as kill(2).
     pub fn end(self) -> Result<()> {
         let pid = self.pid();
-        kern::signal::send(pid, Sig::KILL).map_err(|errno| Fault::sys(errno, format!("end process {pid}")))?;
-        let _ended = self.frozen.thaw(None);
+        let failed = |errno| Fault::sys(errno, format!("end process {pid}"));
+        let handle = pidfd::open(pid).map_err(failed)?;
+        pidfd::kill(handle.as_fd(), Sig::KILL).map_err(failed)?;
+        for thread in self.frozen.threads {
+            let tid = thread.tid();
+            let _ended = thread.release(None);
+            while matches!(ptrace::wait(tid), Ok(halt) if !matches!(halt, Halt::Ended(_))) {
+                let _dying = ptrace::detach(tid, None);
+            }
+        }
+        if self.locks {
+            poll(&[(handle.as_fd(), Ready::READ)], END_MS).map_err(failed)?;
+        }
         Ok(())
     }
 
@@ -117,8 +136,8 @@ impl Held {
     }
 }
 
-/// Writes everything; a SIGSTOP that came meanwhile is told, and how many signals were written ([`Held::queued`]).
-fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result<(Option<Sig>, Queued)> {
+/// Writes everything; a SIGSTOP that came meanwhile is told, how many signals were written, and whether it has locks.
+fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result<(Option<Sig>, Queued, bool)> {
     let pid = frozen.pid;
     let areas = areas_now(pid, seen)?;
     let memory = RemoteMemory::open(pid)?;
@@ -152,8 +171,9 @@ fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result
         .iter()
         .zip(&threads)
         .try_for_each(|(thread, saved)| waits::note(pid, thread.tid(), saved, &memory))?;
-    let queued = (process.queue.len(), threads.iter().map(|thread| thread.queue.len()).collect());
-    Ok((signal, queued))
+    let of_threads = threads.iter().map(|thread| thread.queue.len());
+    let queued = Queued { process: process.queue.len(), threads: of_threads.collect() };
+    Ok((signal, queued, kinds::has_locks(&files)))
 }
 
 /// The mappings; the slow look at them is made again only if they are others by now.

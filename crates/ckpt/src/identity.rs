@@ -3,7 +3,7 @@
 use crate::proc::{self, Fields};
 use image::process::{Layout, Limit, Process};
 use image::thread::Creds;
-use kern::others;
+use kern::proc::Proc;
 use puppet::script::Outcome;
 use puppet::{Script, Slot};
 use vocab::{Fault, Pid, Result};
@@ -160,10 +160,12 @@ pub(crate) fn set_habits(script: &mut Script, process: &Process) {
 
 /// In the end, since a low limit would be in the way of the restore. Raising a hard one needs a right, so equal ones are let be.
 pub(crate) fn set_limits(script: &mut Script, process: &Process) -> Result<()> {
+    let pid = process.pid;
+    let failed = |errno| Fault::sys(errno, format!("read the limits of process {pid}"));
+    // As text: prlimit(2) of another user's process wants a right.
+    let now = Proc::open("/proc")?.limits(Pid(pid)).map_err(failed)?;
     for (resource, limit) in (0u32..).zip(&process.limits) {
-        let own = others::limit(Pid(process.pid), resource);
-        let own = own.map_err(|errno| Fault::sys(errno, format!("read limit {resource}")))?;
-        if own != (limit.soft, limit.hard) {
+        if !now.contains(&(resource, limit.soft, limit.hard)) {
             let at = script.bytes([limit.soft, limit.hard].as_bytes());
             script.call(format!("set limit {resource}"), libc::SYS_prlimit64, &[0, resource.into(), at, 0]);
         }

@@ -43,6 +43,8 @@ pub struct Rebuilt {
     /// The leader first; none when it runs.
     threads: Vec<Stopped>,
     stopped: Option<Sig>,
+    /// Its locks are taken when it goes, as the original has them until it has ended.
+    files: Files,
 }
 
 /// Makes the process of an image, as a child of the caller and with the PID that it had. It runs when this returns.
@@ -89,7 +91,8 @@ impl<R: Read> Coming<R> {
         let mut others = Vec::new();
         let done = build(&leader, &mut others, &self.plan, &mut self.reader, self.first, &self.opened);
         let threads = std::iter::once(leader).chain(others).collect();
-        let rebuilt = Rebuilt { pid, threads, stopped: Sig::new(self.plan.process.stopped) };
+        let stopped = Sig::new(self.plan.process.stopped);
+        let rebuilt = Rebuilt { pid, threads, stopped, files: self.plan.files };
         done.map_err(|fault| fault.doing(format!("restore process {pid}")))?;
         Ok(rebuilt)
     }
@@ -99,12 +102,29 @@ impl Rebuilt {
     /// It runs.
     ///
     /// # Errors
-    /// `Gone` when it was killed.
+    /// `Gone` when it was killed; EAGAIN when another process has a lock that it had: it cannot go on, and is killed.
     pub fn go(mut self) -> Result<()> {
+        if kinds::has_locks(&self.files) {
+            self.take_locks()?;
+        }
         let mut threads = std::mem::take(&mut self.threads).into_iter();
         let leader = threads.next();
         threads.try_for_each(|thread| thread.release(None))?;
         leader.map_or(Ok(()), |leader| leader.release(self.stopped.map(|_| Sig::STOP)))
+    }
+}
+
+impl Rebuilt {
+    fn take_locks(&self) -> Result<()> {
+        let Some(leader) = self.threads.first() else { return Ok(()) };
+        let remote = RemoteMemory::open(self.pid)?;
+        let mut loan = Loan::take(leader, &remote, &kern::areas::areas(self.pid, false)?)?;
+        let arena = loan.map_arena(None)?;
+        let mut script = arena.script();
+        kinds::take_locks(&mut script, &self.files);
+        loan.run(arena, script)?;
+        loan.unmap_arena(arena)?;
+        loan.give_back().map(drop)
     }
 }
 

@@ -69,6 +69,14 @@ pub fn compare_files(one: (Pid, i32), other: (Pid, i32)) -> Errno<Ordering> {
     })
 }
 
+/// Do two processes share their memory (kcmp(2), KCMP_VM)?
+pub fn share_memory(one: Pid, other: Pid) -> Errno<bool> {
+    const KCMP_VM: i32 = 1;
+    // SAFETY: numbers only.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_VM, 0, 0) };
+    sys::check(order).map(|order| order == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +88,8 @@ mod tests {
         let pid = Pid(child.id() as i32);
         let core = libc::RLIMIT_CORE;
         assert_eq!(limit(pid, core), limit(Pid::NONE, core));
+        assert_eq!(share_memory(pid, Pid(std::process::id() as i32)), Ok(false));
+        assert_eq!(share_memory(pid, pid), Ok(true));
         let before = scheduling(pid).expect("a child");
         let nicer = Scheduling { policy: libc::SCHED_BATCH, priority: 0, nice: before.nice + 3 };
         set_scheduling(pid, nicer).expect("a child");

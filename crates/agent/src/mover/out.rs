@@ -5,6 +5,7 @@ use super::orders::{Order, Out, Said};
 use ckpt::dump::{hold, Held};
 use ckpt::survey::{survey, Given, Survey};
 use image::Writer;
+use kern::others::share_memory;
 use kern::pidfd::read_siginfo;
 use std::io::BufWriter;
 use vocab::{Fault, Pid, Result, Sig, SigInfo};
@@ -56,7 +57,9 @@ fn look(order: &Out) -> Result<Survey> {
 fn shared(pid: Pid, pipe: &str) -> Option<i32> {
     let numbers = std::fs::read_dir("/proc").ok()?;
     let pids = numbers.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let mut others = pids.filter(|other| *other != pid.0 && *other != Pid::INIT.0);
+    // A program that the agent is about to start has all that the agent has, until it executes.
+    let agents = |other: i32| share_memory(Pid::INIT, Pid(other)).unwrap_or(false);
+    let mut others = pids.filter(|other| *other != pid.0 && !agents(*other));
     others.find(|other| {
         let files = std::fs::read_dir(format!("/proc/{other}/fd"));
         let links = files.into_iter().flatten().flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());

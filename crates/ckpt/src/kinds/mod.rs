@@ -295,7 +295,6 @@ pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32]) -> Res
     for (index, file) in files.files.iter().enumerate() {
         let number = files.descriptors.iter().find(|descriptor| descriptor.file == index as u32);
         let Some(number) = number.map(|descriptor| descriptor.number) else { continue };
-        locks::take(script, number, &file.locks);
         match &file.kind {
             Kind::Epoll { watches } => epoll::set(script, number, watches),
             Kind::TimerFd { ticks, interval, .. } => timerfd::set(script, number, *ticks, interval),
@@ -303,6 +302,21 @@ pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32]) -> Res
         }
     }
     Ok(())
+}
+
+/// Has the process locks?
+pub(crate) fn has_locks(files: &Files) -> bool {
+    files.files.iter().any(|file| !file.locks.is_empty())
+}
+
+/// In the new process, once whoever had them has ended.
+pub(crate) fn take_locks(script: &mut Script, files: &Files) {
+    for (index, file) in files.files.iter().enumerate() {
+        let number = files.descriptors.iter().find(|descriptor| descriptor.file == index as u32);
+        if let Some(number) = number {
+            locks::take(script, number.number, &file.locks);
+        }
+    }
 }
 
 fn close_range(script: &mut Script, first: i32, last: i32) {

@@ -1,0 +1,153 @@
+//! Running programs move between nodes.
+
+use super::scene::{holds, same, wait_for, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::Res;
+use std::time::Duration;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("move_streams_follow", move_streams_follow),
+    ("move_signals_and_waits", move_signals_and_waits),
+    ("move_python", move_python),
+    ("move_of_a_user", move_of_a_user),
+    ("move_refuses_by_name", move_refuses_by_name),
+    ("move_while_a_node_is_lost", move_while_a_node_is_lost),
+];
+
+/// Input and output of a program that moves all the time arrive whole and in their order.
+fn move_streams_follow(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_streams_follow", 3)?;
+    // More than fits on the way, taken slowly.
+    s.ok("cd $(mktemp -d)
+        seq 200000 | shoal run -n 0 perl -e '$|=1;
+            while (<>) { print; $n++ % 200 or select(undef, undef, undef, 0.003) } exit 7' >got & program=$!
+        sleep 0.3
+        for node in 1 2 0 1 2 0 1 2; do shoal move $program $node 2>error || break; done
+        wait $program; test $? = 7 || { cat error; exit 1; }
+        seq 200000 | cmp - got")?;
+    // Some that takes its time: every hop has something under way both ways.
+    s.ok("cd $(mktemp -d)
+        for i in $(seq 40); do seq $((i * 100 - 99)) $((i * 100)); sleep 0.05; done |
+            shoal run -n 0 perl -e '$|=1; while (<>) { print; select(undef, undef, undef, 0.0002) } exit 9' >got & program=$!
+        sleep 0.3
+        for node in 1 2 0 1 2 0; do shoal move $program $node; done
+        wait $program; test $? = 9
+        seq 4000 | cmp - got")?;
+    Ok(End::Passed)
+}
+
+fn move_signals_and_waits(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_signals_and_waits", 3)?;
+    let script = "shoal run -n 0 perl -e '
+            $|=1; $SIG{USR1}=sub{print \"usr1\\n\"}; $SIG{TERM}=sub{print \"term\\n\"; exit 3};
+            print \"up\\n\"; select(undef, undef, undef, 1) while 1' & p=$!
+        state() { awk '/^State/ {print $2}' /proc/$p/status; }
+        sleep 0.5; shoal move $p 2; shoal where $p
+        kill -USR1 $p; sleep 0.2; shoal move $p 1
+        kill -STOP $p; sleep 0.3; state; shoal move $p 0; shoal where $p; state
+        kill -CONT $p; sleep 0.2; state
+        kill -TERM $p; wait $p; echo $?";
+    s.prints(script, "up\nn2\nusr1\nT\nn0\nT\nS\nterm\n3")?;
+    // What it starts where it has come to is its child there.
+    s.prints(
+        "shoal run -n 0 perl -e '$SIG{USR1}=sub{print `hostname`; exit 5}; sleep 1 while 1' & p=$!
+         sleep 0.5; shoal move $p 1; kill -USR1 $p; wait $p; echo $?",
+        "n1\n5",
+    )?;
+    Ok(End::Passed)
+}
+
+/// It computes what it would have, with threads and a file that it writes.
+fn move_python(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_python", 4)?;
+    let program = "import threading, hashlib, sys
+done = []
+def work(n):
+    h = hashlib.sha256(str(n).encode())
+    for i in range(60000): h.update(h.digest())
+    done.append((n, h.hexdigest()[:8]))
+threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(sorted(done))";
+    s.ok(&format!(
+        "cd $(mktemp -d); cat >p.py <<'P'\n{program}\nP
+        python3 -S p.py >expected
+        shoal run -n 0 python3 -S p.py >got & p=$!
+        for i in $(seq 100); do shoal move $p 1 2>error && break; sleep 0.02; done
+        for node in 2 3 0 1 2 3; do shoal move $p $node 2>error || break; done
+        wait $p && cmp expected got && ! grep -v 'no process\\|ended\\|does not run' error"
+    ))?;
+    Ok(End::Passed)
+}
+
+/// Before a command: as this user, in two further groups.
+const ANN: &str = "setpriv --reuid 61001 --regid 61001 --groups 61001,61005";
+const BOB: &str = "setpriv --reuid 61002 --regid 61002 --clear-groups";
+
+fn move_of_a_user(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_of_a_user", 2)?;
+    s.prints(
+        &format!(
+            "{ANN} shoal run -n 0 perl -e '$SIG{{USR1}}=sub{{$|=1; system(\"id -u; id -G; grep CapPrm /proc/self/status\"); exit}}; sleep 1 while 1' & p=$!
+            sleep 0.5; {BOB} shoal move $p 1 2>&1 | grep -o 'another user.s'; {ANN} shoal move $p 1; shoal where $p
+            kill -USR1 $p; wait $p"
+        ),
+        "another user's\nn1\n61001\n61001 61005\nCapPrm:\t0000000000000000",
+    )?;
+    Ok(End::Passed)
+}
+
+fn move_refuses_by_name(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_refuses_by_name", 2)?;
+    let refused = |script: &str, word: &str| {
+        let line = s.fails(script, 1)?;
+        holds(&format!("{line:?} says {word:?}"), line.contains(word))
+    };
+    refused("shoal move 1 1", "no process of the space")?;
+    let one = s.start("shoal run -n 0 sh -c 'sleep 1031 & wait'; echo $?");
+    wait_for("the child is there", || s.count("sleep 1031") == 1)?;
+    let parent = "$(shoal ps | awk '/sh -c sleep 1031/ {print $1; exit}')";
+    let child = "$(shoal ps | awk '$NF == 1031 && $(NF-1) == \"sleep\" {print $1; exit}')";
+    refused(&format!("shoal move {parent} 7"), "node n7 is not up")?;
+    refused(&format!("shoal move {parent} 1"), "has a child on its node")?;
+    refused(&format!("shoal move {child} 1"), "its parent runs on its node")?;
+    s.ok(&format!("shoal move {parent} 0"))?;
+    s.ok(&format!("kill {child}"))?;
+    same("it has gone on", one.end()?.out.trim(), "0")?;
+    let socket =
+        s.start("shoal run -n 0 perl -e 'use Socket; socket($s, PF_INET, SOCK_STREAM, 0); sleep 1032 while 1'");
+    wait_for("it is there", || s.all().iter().any(|p| p.comm == "perl"))?;
+    let perl = "$(shoal ps | awk '/perl/ {print $1; exit}')";
+    refused(&format!("shoal move {perl} 1"), "socket")?;
+    s.ok(&format!("test $(shoal where {perl}) = n0; kill {perl}"))?;
+    socket.end()?;
+    Ok(End::Passed)
+}
+
+/// Whatever is lost, there is one process, or it has ended as lost.
+fn move_while_a_node_is_lost(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_while_a_node_is_lost", 3)?;
+    for (round, victim) in ["n0", "n1", "n0", "n1", "n0", "n1"].into_iter().enumerate() {
+        let command = format!("sleep 104{round}");
+        let going = s.start(&format!("shoal run -n 0 {command}; echo $?"));
+        wait_for("it is there", || s.count(&command) == 1)?;
+        let pid = format!("$(shoal ps | awk '/{command}/ {{print $1; exit}}')");
+        let moving =
+            s.start(&format!("p={pid}; for i in $(seq 50); do shoal move $p 1; shoal move $p 0; done 2>/dev/null"));
+        std::thread::sleep(Duration::from_millis(300 + 37 * round as u64));
+        s.kill(s.daemon(victim)?)?;
+        s.until(&format!("shoal nodes | grep '^ *{victim} ' | grep -qwv up"))?;
+        moving.end()?;
+        wait_for("it is in one place, or has ended", || s.count(&command) == usize::from(going.is_going()))?;
+        s.restart(victim)?;
+        s.until(&format!("shoal run -n {} true", &victim[1..]))?;
+        if going.is_going() {
+            s.ok(&format!("shoal move {pid} 2 && test $(shoal where {pid}) = n2 && kill {pid}"))?;
+            same("it ends when it is told to", going.end()?.out.trim(), "143")?;
+        } else {
+            same("as if killed", going.end()?.out.trim(), "137")?;
+        }
+    }
+    Ok(End::Passed)
+}
