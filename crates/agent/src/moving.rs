@@ -200,7 +200,7 @@ impl Agent {
         person.ppid = parent;
         self.bodies.add(person);
         self.starts.programs.insert(pid, streams);
-        self.checks.add(pid, What::Creds, kern::clock::monotonic_us());
+        self.checks.add(pid, What::Creds, None, kern::clock::monotonic_us());
         info!(%pid, "arrival: Rebuilt -> a body");
         self.order_mover(mover, &Order::Go);
     }
@@ -316,11 +316,8 @@ impl Agent {
         let Some(mover) = self.moving.movers.get_mut(&number) else { return };
         let whom = mover.whom;
         let received = mover.line.receive();
-        loop {
-            let said = match self.moving.movers.get_mut(&number).map(|mover| mover.line.next::<Said>()) {
-                Some(Ok(Some(said))) => said,
-                _ => break,
-            };
+        let next = |agent: &mut Agent| agent.moving.movers.get_mut(&number).map(|mover| mover.line.next::<Said>());
+        while let Some(Ok(Some(said))) = next(self) {
             self.mover_said(number, whom, said);
         }
         if let Err(fault) = received {

@@ -237,7 +237,6 @@ pub enum ToFront {
 
 /// From the front end to a node's agent.
 #[derive(Clone, PartialEq, Debug, Encode, Decode)]
-#[expect(clippy::large_enum_variant, reason = "a message is encoded or acted on at once, never kept in numbers")]
 pub enum ToNode {
     /// The answer to Hello.
     #[n(0)]

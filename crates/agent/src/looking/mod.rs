@@ -212,7 +212,7 @@ mod tests {
             asked.passed_over
         };
         looker.ask(Question::Commands);
-        assert_eq!(ask(1, 1000), []);
+        assert!(ask(1, 1000).is_empty());
         assert_eq!(looker.go_on(), []);
         assert_eq!(sys::read(begin.as_fd(), &mut [0; 9]), Ok(1));
         let heard = looker.open.as_ref().expect("open").heard;

@@ -281,7 +281,7 @@ impl Channel {
     /// All that the program has written here is on its way: what it has not read follows, and the word that it has moved.
     fn tell_moved(&mut self) -> Result<()> {
         self.moving = Moving::Told;
-        (0..2).for_each(|i| self.close_output(i));
+        (0..2).try_for_each(|i| self.close_output(i))?;
         for bytes in self.input.take_back() {
             self.queue_last(Chunk::Data { stream: Stream::In, bytes })?;
         }
