@@ -14,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("checkpoint_python", checkpoint_python),
     ("checkpoint_refuses_by_name", checkpoint_refuses_by_name),
     ("checkpoint_keeps_a_stop", checkpoint_keeps_a_stop),
+    ("checkpoint_by_its_user", checkpoint_by_its_user),
     ("restore_of_bad_images", restore_of_bad_images),
 ];
 
@@ -159,6 +160,29 @@ fn checkpoint_keeps_a_stop(place: &Place) -> Res<End> {
     std::thread::sleep(Duration::from_millis(300));
     same("its state when it is restored", state()?, "T".to_string())?;
     signal("-CONT")?;
+    same("its status", child.wait().doing("wait for the program")?.code(), Some(0))?;
+    Ok(End::Passed)
+}
+
+/// An ordinary user puts a process of theirs into a file; restored, it is theirs again.
+fn checkpoint_by_its_user(place: &Place) -> Res<End> {
+    let user = ["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"];
+    let (directory, log) = (place.fresh("user"), place.fresh("user.out"));
+    std::fs::create_dir(&directory).doing("make a directory")?;
+    std::os::unix::fs::chown(&directory, Some(1000), Some(1000)).doing("give a directory away")?;
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let mut child = start(&[&user[..], &["sleep", "2"]].concat(), &out)?;
+    let pid = child.id().to_string();
+    until_it_is(&pid, "sleep")?;
+    let image = directory.join("image");
+    let mut command = Command::new(user[0]);
+    command.args(&user[1..]).arg(shoal(place)?).args(["checkpoint", &pid, "--stop", "-o"]).arg(&image);
+    let done = command.stdin(Stdio::null()).output().doing("run shoal")?;
+    same("what it says", told(&done), String::new())?;
+    child.wait().doing("wait for the program")?;
+    let mut child = restore(place, &image, &out)?;
+    let owner = std::fs::metadata(format!("/proc/{pid}")).doing("look at the program")?.uid();
+    same("whose it is", owner, 1000)?;
     same("its status", child.wait().doing("wait for the program")?.code(), Some(0))?;
     Ok(End::Passed)
 }
