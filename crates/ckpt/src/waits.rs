@@ -117,7 +117,7 @@ pub(crate) fn go_on(loan: &mut Loan<'_>, memory: &RemoteMemory, arena: Arena, sa
         libc::SYS_poll => args[2] = left.div_ceil(1_000_000),
         other => return Err(Fault::wire(format!("call {other} waits for a duration"))),
     }
-    let result = loan.begin(call as i64, args)?;
+    let result = loan.begin(arena, call as i64, args)?;
     if result != RESTART_BLOCK {
         regs.rax = result as u64;
         regs.orig_rax = u64::MAX;

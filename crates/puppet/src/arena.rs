@@ -17,6 +17,9 @@ const TABLE_LENGTH: u64 = 512 * 1024;
 /// Of all: what is not touched takes no memory.
 const LENGTH: u64 = CODE_LENGTH + TABLE_LENGTH + 3 * 1024 * 1024 + 508 * 1024;
 
+/// `syscall; int3`: a thread that is let go into a call stops behind it.
+const ONE_CALL: [u8; 3] = [0x0f, 0x05, 0xcc];
+
 impl Arena {
     /// Bytes of address space that an arena takes.
     pub const LENGTH: u64 = LENGTH;
@@ -45,7 +48,12 @@ impl Arena {
         memory.write(at, bytes).map(|()| at)
     }
 
+    /// Where [`ONE_CALL`] is.
+    pub(crate) fn one_call(&self) -> u64 {
+        self.base + script::CODE.len() as u64
+    }
+
     pub(crate) fn write_code(&self, memory: &RemoteMemory) -> Result<()> {
-        memory.write(self.base, &script::CODE)
+        memory.write(self.base, &[&script::CODE[..], &ONE_CALL].concat())
     }
 }

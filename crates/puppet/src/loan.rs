@@ -81,18 +81,21 @@ impl<'a> Loan<'a> {
     }
 
     /// Begins a call that may wait, and interrupts it at once: its result, or that it is to be restarted, as the kernel then keeps in the
-    /// thread how long it is to wait still (linux: `struct restart_block`).
-    pub fn begin(&mut self, number: i64, args: [u64; 6]) -> Result<i64> {
+    /// thread how long it is to wait still (linux: `struct restart_block`). It may be over before it is interrupted.
+    pub fn begin(&mut self, arena: Arena, number: i64, args: [u64; 6]) -> Result<i64> {
         let tid = self.thread.tid();
         let [rdi, rsi, rdx, r10, r8, r9] = args;
         let rax = number as u64;
-        let regs = Regs { rax, rdi, rsi, rdx, r10, r8, r9, rip: self.gate, orig_rax: u64::MAX, ..self.saved };
+        let regs = Regs { rax, rdi, rsi, rdx, r10, r8, r9, rip: arena.one_call(), orig_rax: u64::MAX, ..self.saved };
         self.thread.set_regs(&regs)?;
         self.until_trap(ptrace::to_call)?;
         ptrace::go_on(tid, None).map_err(|errno| failed(tid, errno, "the going on"))?;
         ptrace::interrupt(tid).map_err(|errno| failed(tid, errno, "interrupt"))?;
         match ptrace::wait(tid).map_err(|errno| failed(tid, errno, "wait for a call to be interrupted"))? {
             Halt::Trap | Halt::Group(_) => self.thread.regs().map(|regs| regs.rax as i64),
+            Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => {
+                self.thread.regs().map(|regs| regs.rax as i64)
+            }
             Halt::Exiting | Halt::Ended(_) => Err(failed(tid, libc::ESRCH, "a call in place")),
             other => Err(Fault::bug(format!("a call that was to be interrupted brought {other:?}"))),
         }
