@@ -4,6 +4,7 @@
 mod cpu;
 mod inside;
 mod memory;
+mod moving;
 mod place;
 mod space;
 mod storm;
@@ -29,11 +30,12 @@ fn main() -> ExitCode {
 fn measure(words: &[&str]) -> Result<bool> {
     match words {
         ["space"] => space::measure(),
+        ["move"] => moving::measure(),
         ["inside", "run", count] => inside::run_many_times(number(count)?),
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
         ["inside", "list"] => storm::print_list(),
         ["inside", "cpu", root] => cpu::print(number(root)? as u32),
-        _ => Err(Fault::refused("which? there is: space")),
+        _ => Err(Fault::refused("which? there are: move, space")),
     }
 }
 

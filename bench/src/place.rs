@@ -96,19 +96,19 @@ pub(crate) fn shoal() -> Result<PathBuf> {
     Err(Fault::refused(format!("{} is not there: cargo build --release -p cli", beside.display())))
 }
 
-/// Compiles bench/prog/space.c, and removes what it made when dropped.
+/// Compiles one of bench/prog, and removes what it made when dropped.
 pub(crate) struct Program {
     dir: PathBuf,
+    name: &'static str,
 }
 
 impl Program {
-    pub(crate) fn compile() -> Result<Program> {
-        let dir = std::env::temp_dir().join(format!("shoal-bench.{}", std::process::id()));
+    pub(crate) fn compile(name: &'static str, linked: &str) -> Result<Program> {
+        let dir = std::env::temp_dir().join(format!("shoal-bench{linked}.{}", std::process::id()));
         std::fs::create_dir_all(&dir).map_err(|e| Fault::io(&e, format!("make {}", dir.display())))?;
-        let program = Program { dir };
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/prog/space.c");
-        let done =
-            Command::new("cc").args(["-O2", "-static", "-pthread", "-o"]).arg(program.path()).arg(source).status();
+        let program = Program { dir, name };
+        let source = format!("{}/prog/{name}.c", env!("CARGO_MANIFEST_DIR"));
+        let done = Command::new("cc").args(["-O2", linked, "-pthread", "-o"]).arg(program.path()).arg(source).status();
         match done {
             Ok(status) if status.success() => Ok(program),
             Ok(status) => Err(Fault::refused(format!("cc: {status}"))),
@@ -117,7 +117,7 @@ impl Program {
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.dir.join("space")
+        self.dir.join(self.name)
     }
 }
 

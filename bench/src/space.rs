@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// # Errors
 /// Where nothing can be measured at all: no compiler, no sandbox.
 pub(crate) fn measure() -> Result<bool> {
-    let program = Program::compile()?;
+    let program = Program::compile("space", "-static")?;
     head();
     let mut met = few(&program.path())?;
     met &= opening(4, 1.5)?;

@@ -16,6 +16,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("checkpoint_keeps_a_stop", checkpoint_keeps_a_stop),
     ("checkpoint_by_its_user", checkpoint_by_its_user),
     ("restore_of_bad_images", restore_of_bad_images),
+    ("checkpoint_executable", checkpoint_executable),
+    ("checkpoint_freezes_briefly", checkpoint_freezes_briefly),
 ];
 
 fn shoal(place: &Place) -> Res<PathBuf> {
@@ -53,7 +55,8 @@ pub(super) fn start(words: &[&str], out: &std::fs::File) -> Res<Child> {
 /// Until it has executed, it is a shell with other things open.
 pub(super) fn until_it_is(pid: &str, name: &str) -> Res {
     for _ in 0..2000 {
-        if std::fs::read_to_string(format!("/proc/{pid}/comm")).doing("read its name")?.trim_end() == name {
+        // It may not be there yet.
+        if std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end() == name {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -219,4 +222,53 @@ fn restore_of_bad_images(place: &Place) -> Res<End> {
         same(&format!("{what}: a process is left"), Path::new(&format!("/proc/{pid}")).exists(), false)?;
     }
     Ok(End::Passed)
+}
+
+/// An image that is a program restores itself when it is run; `shoal image` and `shoal restore` read it too.
+fn checkpoint_executable(place: &Place) -> Res<End> {
+    let (image, log) = (place.fresh("program.image"), place.fresh("program.out"));
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let mut child = start(&["sleep", "3"], &out)?;
+    let pid = child.id().to_string();
+    until_it_is(&pid, "sleep")?;
+    let path = image.display().to_string();
+    must(place, &["checkpoint", &pid, "--stop", "--executable", "-o", &path])?;
+    child.wait().doing("wait for the program")?;
+    same("its mode", std::fs::metadata(&image).doing("look at the image")?.mode() & 0o777, 0o700)?;
+    must(place, &["image", &path])?;
+    let mut child = restore(place, &image, &out)?;
+    same("its name", std::fs::read_to_string(format!("/proc/{pid}/comm")).doing("read its name")?, "sleep\n".into())?;
+    must(place, &["checkpoint", &pid, "--stop", "--executable", "-o", &path])?;
+    child.wait().doing("wait for the program")?;
+    let mut child = with_output(Command::new(&image), &out)?.spawn().doing("run the image")?;
+    until_it_is(&pid, "sleep")?;
+    same("its status", child.wait().doing("wait for the program")?.code(), Some(0))?;
+    Ok(End::Passed)
+}
+
+/// A process that goes on stands still for much less time than its memory takes to be written.
+fn checkpoint_freezes_briefly(place: &Place) -> Res<End> {
+    let (image, log) = (place.fresh("frozen.image"), place.fresh("frozen.out"));
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let program = "import time\nb = bytearray(b'x' * 200_000_000)\nprint('there', flush=True)\n\
+                   while True: b[time.monotonic_ns() // 1000 % len(b)] += 0; time.sleep(0.001)";
+    let mut child = start(&["python3", "-c", program], &out)?;
+    let pid = child.id().to_string();
+    while !std::fs::read_to_string(&log).doing("read the output")?.contains("there") {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let done = run(place, &["checkpoint", &pid, "--continue", "--explain", "-o", &image.display().to_string()])?;
+    child.kill().doing("end the program")?;
+    child.wait().doing("wait for the program")?;
+    let told = told(&done);
+    same("the status", done.status.code(), Some(0))?;
+    let frozen = told
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("process {pid} stood still for "))?.strip_suffix(" ms"));
+    let frozen = frozen.and_then(|ms| ms.parse::<f64>().ok()).ok_or_else(|| format!("not told: {told}"))?;
+    // To copy all of it takes 40 ms and more.
+    match told.contains("round 2:") && frozen < 25.0 {
+        true => Ok(End::Passed),
+        false => Err(told),
+    }
 }

@@ -2,12 +2,14 @@
 
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
-use crate::survey::{survey, Given, Survey};
-use crate::{cpu, identity, kinds, memory, sigstate, threads, timers, waits};
+use crate::precopy::{precopy, Precopy};
+use crate::rounds::{Rounds, Why};
+use crate::survey::{survey, survey_again, Given, Survey};
+use crate::{cpu, identity, kinds, memory, pages, sigstate, threads, timers, waits};
 use image::process::{Header, Process};
 use image::thread::Thread;
 use image::Writer;
-use kern::areas::{areas, Area};
+use kern::areas::{areas, Area, AreaFlags};
 use kern::pidfd;
 use kern::poll::{poll, Ready};
 use kern::ptrace::{self, queued, Halt, Queue, RawInfo};
@@ -15,6 +17,7 @@ use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan};
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 use vocab::{Fault, Pid, Result, Sig};
 
 /// What becomes of the process when its image is written.
@@ -26,26 +29,52 @@ pub enum Then {
     Ends,
 }
 
-/// Writes an image of process `pid`, whom the caller may trace.
+/// What a dump was like.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Bytes that were copied while the process ran, by rounds, and why there was no further one.
+    pub rounds: Option<(Rounds, Why)>,
+    /// For how long one thread stood still so that the rounds could be.
+    pub prepared: Duration,
+    /// For how long all of the process stood still.
+    pub frozen: Duration,
+}
+
+/// Writes an image of process `pid`, whom the caller may trace; with `rounds` what is large is copied while it runs.
 ///
 /// # Errors
 /// `Refused` for what is not carried, before the process is touched. Whatever fails later, it goes on.
-pub fn dump(pid: Pid, out: impl Write, then: Then) -> Result<()> {
-    let seen = survey(pid, Given::default())?;
+pub fn dump(pid: Pid, out: impl Write, then: Then, rounds: bool) -> Result<Told> {
+    let mut seen = survey(pid, Given::default())?;
     seen.refuse(pid)?;
     let mut out = Writer::new(out)?;
-    let held = hold(pid, &seen, &mut out)?;
+    let early = if rounds { precopy(pid, &seen, &mut out)? } else { None };
+    if let Some(early) = &early {
+        // It has run on since.
+        seen = survey_again(pid, Given::default(), early.followed())?;
+        seen.refuse(pid)?;
+    }
+    let begun = Instant::now();
+    let held = hold_after(pid, &seen, early.as_ref(), &mut out)?;
+    let mut told = Told::default();
     match then {
         Then::Ends => {
             // The image must be whole before the process ends.
             out.end()?;
-            held.end()
+            held.end()?;
+            told.frozen = begun.elapsed();
         }
         Then::GoesOn => {
             held.go_on()?;
-            out.end().map(drop)
+            told.frozen = begun.elapsed();
+            out.end()?;
         }
     }
+    if let Some(early) = early {
+        told.prepared = early.stopped;
+        told.rounds = Some((early.rounds.clone(), early.why));
+    }
+    Ok(told)
 }
 
 /// Milliseconds in which a process that was killed is expected to have closed its files.
@@ -77,8 +106,16 @@ pub struct Waiting {
 /// # Errors
 /// What kept it from being stopped, asked or written; it runs on.
 pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Held> {
+    hold_after(pid, seen, None, out)
+}
+
+/// The same after rounds in which memory was copied already; `seen` must be from after them.
+///
+/// # Errors
+/// As [`hold`].
+pub fn hold_after(pid: Pid, seen: &Survey, early: Option<&Precopy>, out: &mut Writer<impl Write>) -> Result<Held> {
     let frozen = freeze(pid)?;
-    let written = write(&frozen, seen, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
+    let written = write(&frozen, seen, early, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
     let (signal, queued, locks) = written?;
     Ok(Held { frozen, signal, queued, locks })
 }
@@ -137,9 +174,16 @@ impl Held {
 }
 
 /// Writes everything; a SIGSTOP that came meanwhile is told, how many signals were written, and whether it has locks.
-fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result<(Option<Sig>, Queued, bool)> {
+fn write(
+    frozen: &Frozen,
+    seen: &Survey,
+    early: Option<&Precopy>,
+    out: &mut Writer<impl Write>,
+) -> Result<(Option<Sig>, Queued, bool)> {
     let pid = frozen.pid;
-    let areas = areas_now(pid, seen)?;
+    let mut areas = areas_now(pid, seen)?;
+    // It is ours: one of its own would have been refused.
+    areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
     let memory = RemoteMemory::open(pid)?;
     let mut process = identity::read(pid)?;
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
@@ -164,7 +208,14 @@ fn write(frozen: &Frozen, seen: &Survey, out: &mut Writer<impl Write>) -> Result
     out.memory(&mappings)?;
     out.files(&files)?;
     threads.iter().try_for_each(|thread| out.thread(thread))?;
-    memory::write_pages(pid, &areas, out)?;
+    match early {
+        None => pages::copy(&memory, &pages::all(pid, &areas)?, out)?,
+        Some(early) => {
+            let rest = early.rest(&areas)?;
+            out.kept(&rest.kept)?;
+            pages::copy(&memory, &rest.parts, out)?;
+        }
+    }
     // For the next dump, in case that this process goes on.
     frozen
         .threads

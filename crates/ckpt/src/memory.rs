@@ -4,22 +4,14 @@ use crate::elsewhere::is_deleted;
 use crate::objects::Found;
 use crate::proc;
 use image::memory::{Area as Saved, Mapped, Memory};
-use image::Writer;
 use kern::areas::{Area, AreaFlags};
 use kern::pagemap::PageMap;
-use kern::remote_memory::RemoteMemory;
 use puppet::Script;
 use std::ffi::OsStr;
 use std::fs::Metadata;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result};
-
-/// Bytes that go into one record of pages.
-const PIECE: usize = 1024 * 1024;
-/// Where the address stands before the bytes of a record ([`Writer::pages`]).
-const HEAD: usize = 8;
 
 /// The areas as they are saved. The kernel's own are told apart: the other kernel has its own.
 pub(crate) fn describe(pid: Pid, areas: &[Area], found: &mut Found) -> Result<Memory> {
@@ -103,36 +95,6 @@ fn named_so(area: &Area, link: &[u8]) -> Result<Metadata> {
     }
 }
 
-/// Writes what no file holds.
-pub(crate) fn write_pages(pid: Pid, areas: &[Area], out: &mut Writer<impl Write>) -> Result<()> {
-    let map = PageMap::open(pid)?;
-    let memory = RemoteMemory::open(pid)?;
-    let mut buffer = vec![0; HEAD + PIECE];
-    for area in areas.iter().filter(|area| !area.is_kernels()) {
-        // What is shared is in its file, or in an object of the image.
-        if area.shared {
-            continue;
-        }
-        for run in map.own_pages(area.start, area.end, area.shared)? {
-            let mut at = run.start;
-            while at < run.end {
-                let length = PIECE.min((run.end - at) as usize);
-                read(&memory, area, at, &mut buffer[HEAD..HEAD + length])?;
-                out.pages(at, &mut buffer[..HEAD + length])?;
-                at += length as u64;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn read(memory: &RemoteMemory, area: &Area, at: u64, into: &mut [u8]) -> Result<()> {
-    if area.protection & libc::PROT_READ as u32 != 0 && memory.read_ranges(&[(at, into.len())], into)? == into.len() {
-        return Ok(());
-    }
-    memory.read(at, into)
-}
-
 /// Maps the areas as they were, with descriptors that the process has: `files[i]` is that of area `i`.
 pub(crate) fn map(script: &mut Script, areas: &[Saved], files: &[Option<i32>]) {
     for (area, fd) in areas.iter().zip(files) {
@@ -194,16 +156,5 @@ pub(crate) fn guard_and_lock(script: &mut Script, areas: &[Saved]) {
             true => script.call("lock memory", libc::SYS_mlock, &args),
             false => script.attempt(libc::SYS_mlock, &args),
         };
-    }
-}
-
-/// Puts the bytes of a record of pages where they were.
-pub(crate) fn fill(memory: &RemoteMemory, areas: &[Saved], start: u64, bytes: &[u8]) -> Result<()> {
-    let end = start + bytes.len() as u64;
-    let area = areas.iter().find(|area| area.start <= start && end <= area.end);
-    let area = area.ok_or_else(|| Fault::wire(format!("pages at {start:#x} that no mapping has")))?;
-    match area.protection & libc::PROT_WRITE as u32 != 0 {
-        true => memory.fill(start, bytes),
-        false => memory.write(start, bytes),
     }
 }

@@ -4,7 +4,8 @@
 use crate::bring::{bring, Wanted};
 use crate::kinds::Reopened;
 use crate::objects::Made;
-use crate::{cpu, identity, kinds, memory, rebuild, sigstate, threads, timers, waits};
+use crate::pages::Early;
+use crate::{cpu, identity, kinds, memory, pages, rebuild, sigstate, threads, timers, waits};
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
@@ -27,6 +28,7 @@ struct Plan {
     files: Files,
     threads: Vec<Thread>,
     objects: Made,
+    early: Early,
 }
 
 /// An image that has been read up to its pages, with its files open: what can fail without a process has been done.
@@ -213,6 +215,7 @@ fn plan(reader: &mut Reader<impl Read>) -> Result<(Plan, Record)> {
     let (mut process, mut memory, mut files) = (None, None, None);
     let mut threads: Vec<Thread> = Vec::new();
     let mut objects = Made::default();
+    let mut early = Early::default();
     let rest = loop {
         match reader.next_record()? {
             Some(Record::Header(record)) => {
@@ -225,6 +228,8 @@ fn plan(reader: &mut Reader<impl Read>) -> Result<(Plan, Record)> {
             Some(Record::Thread(record)) => threads.push(*record),
             Some(Record::Objects(record)) => objects = Made::new(&record)?,
             Some(Record::Content { object, offset, bytes }) => objects.content(object, offset, &bytes)?,
+            Some(Record::Early(pages)) => early.pages.push(pages),
+            Some(Record::Kept(kept)) => early.keep(&kept)?,
             Some(record) => break record,
             None => return Err(Fault::wire("an image without an end")),
         }
@@ -238,6 +243,7 @@ fn plan(reader: &mut Reader<impl Read>) -> Result<(Plan, Record)> {
         files: files.ok_or_else(missing("descriptors"))?,
         threads,
         objects,
+        early,
     };
     if plan.threads.len() != header.threads as usize
         || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid)
@@ -291,7 +297,7 @@ fn build(
     let brought = opened.bring(&mut loan, arena, pid, &sockets)?;
     rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped)?;
     plan.objects.seal()?;
-    fill(&remote, plan, reader, first)?;
+    pages::fill(leader.tid(), &remote, &plan.memory.areas, reader, first, &plan.early)?;
     take_up(&mut loan, arena, plan, &brought)?;
     make_threads(&mut loan, arena, plan, others)?;
     let others = &*others;
@@ -318,19 +324,6 @@ fn build(
         waits::note(pid, thread.tid(), saved, &remote)?;
     }
     Ok(())
-}
-
-fn fill(remote: &RemoteMemory, plan: &Plan, reader: &mut Reader<impl Read>, first: Record) -> Result<()> {
-    let mut next = Some(first);
-    loop {
-        match next {
-            Some(Record::Pages { start, bytes }) => memory::fill(remote, &plan.memory.areas, start, &bytes)?,
-            Some(Record::End) => return Ok(()),
-            Some(_) => return Err(Fault::wire("a record that is not of pages between records of pages")),
-            None => return Err(Fault::wire("an image without an end")),
-        }
-        next = reader.next_record()?;
-    }
 }
 
 /// What all threads share and what must be there before they are.

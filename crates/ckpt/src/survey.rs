@@ -6,6 +6,7 @@ use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
 use crate::{kinds, memory};
 use kern::areas::{areas, Area, AreaFlags};
+use kern::pagemap::Run;
 use std::collections::BTreeMap;
 use vocab::{Fault, Pid, Result};
 
@@ -35,6 +36,11 @@ pub struct Given {
 
 /// Looks at the process; fails only if it is not there or not the caller's to look at.
 pub fn survey(pid: Pid, given: Given) -> Result<Survey> {
+    survey_again(pid, given, &[])
+}
+
+/// The same, of a process that is followed by a userfaultfd of ours in some of its mappings.
+pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> {
     let mut obstacles = Vec::new();
     let status = Fields::read(format!("/proc/{pid}/status"))?;
     look_at_status(&status, given, &mut obstacles)?;
@@ -42,7 +48,8 @@ pub fn survey(pid: Pid, given: Given) -> Result<Survey> {
     look_at_places(pid, &mut obstacles)?;
     let mut nameless = kinds::nameless(pid)?;
     for area in &areas {
-        look_at_area(area, &mut obstacles);
+        let ours = followed.iter().any(|run| run.start <= area.start && area.end <= run.end);
+        look_at_area(area, ours, &mut obstacles);
         look_at_file(pid, area, &mut nameless, &mut obstacles)?;
     }
     for descriptor in kinds::survey(pid)? {
@@ -130,7 +137,7 @@ fn place(area: &Area) -> String {
     format!("the mapping at {:#x} ({})", area.start, String::from_utf8_lossy(&area.path))
 }
 
-fn look_at_area(area: &Area, obstacles: &mut Vec<Obstacle>) {
+fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
     let place = || place(area);
     let refused = [
         (AreaFlags::HUGETLB, "is of huge pages from their pool"),
@@ -139,7 +146,7 @@ fn look_at_area(area: &Area, obstacles: &mut Vec<Obstacle>) {
         (AreaFlags::SEALED, "is sealed (mseal)"),
     ];
     for (flag, why) in refused {
-        if area.flags.contains(flag) && !area.is_kernels() {
+        if area.flags.contains(flag) && !area.is_kernels() && !(ours && flag == AreaFlags::USERFAULT) {
             obstacles.push(format!("{} {why}", place()));
         }
     }

@@ -4,12 +4,14 @@
 mod address;
 mod commands;
 mod config;
+mod imagefile;
 mod keyfile;
 mod log;
 mod print;
 
 use clap::Parser;
 use commands::Command;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// One process space for a cluster of Linux machines.
@@ -21,7 +23,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(words()) {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
@@ -32,6 +34,15 @@ fn main() -> ExitCode {
             kern::own::complain(fault);
             ExitCode::from(failure)
         }
+    }
+}
+
+/// A program with an image restores that, whatever it is called: its arguments are those of `shoal restore`.
+fn words() -> Vec<OsString> {
+    let own = imagefile::is_own().then(|| ["shoal", "restore", imagefile::OWN].map(OsString::from));
+    match own {
+        Some(first) => first.into_iter().chain(std::env::args_os().skip(1)).collect(),
+        None => std::env::args_os().collect(),
     }
 }
 

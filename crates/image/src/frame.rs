@@ -1,7 +1,7 @@
 //! Records on a byte stream, each with its length and checksum.
 
 use crate::files::Files;
-use crate::memory::Memory;
+use crate::memory::{Kept, Memory};
 use crate::objects::Objects;
 use crate::process::{Header, Process};
 use crate::thread::Thread;
@@ -30,11 +30,11 @@ pub enum Record {
     Memory(Memory),
     Files(Files),
     Thread(Box<Thread>),
-    Pages {
-        /// Address.
-        start: u64,
-        bytes: Vec<u8>,
-    },
+    Pages(Pages),
+    /// Pages as they were while the process ran, before everything else but the header's: what of them still held in the end is in `Kept`.
+    Early(Pages),
+    /// Behind everything else but `Pages` and `End`; there if there are early pages.
+    Kept(Kept),
     /// Before the mappings and descriptors that are of them; not there if there are none.
     Objects(Objects),
     /// Behind all of `Objects`, and before the pages.
@@ -49,6 +49,56 @@ pub enum Record {
     End,
 }
 
+/// What was in memory from an address on, as it is read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pages {
+    /// The address, and behind it the bytes: as they are in the record, so that megabytes need not be moved.
+    record: Vec<u8>,
+}
+
+impl Pages {
+    pub fn start(&self) -> u64 {
+        self.record.first_chunk().map_or(0, |start| u64::from_le_bytes(*start))
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.record[ADDRESS..]
+    }
+}
+
+/// A record of pages under way: filled and sealed by one thread, it can be written by another.
+pub struct Piece {
+    record: Vec<u8>,
+    length: usize,
+}
+
+impl Piece {
+    /// Bytes of memory that a piece has room for.
+    pub const MOST: usize = 2 * 1024 * 1024;
+
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Piece {
+        Piece { record: vec![0; HEAD + ADDRESS + Piece::MOST], length: 0 }
+    }
+
+    /// Where `length` bytes go, at most [`Piece::MOST`].
+    pub fn room(&mut self, length: usize) -> &mut [u8] {
+        self.length = length;
+        &mut self.record[HEAD + ADDRESS..][..length]
+    }
+
+    /// The bytes are there, and were in memory from address `start` on; `early`: while the process ran.
+    pub fn seal(&mut self, start: u64, early: bool) {
+        let kind = if early { KIND_EARLY } else { KIND_PAGES };
+        self.record[HEAD..][..ADDRESS].copy_from_slice(&start.to_le_bytes());
+        let head = head(kind, &self.record[HEAD..][..ADDRESS + self.length]);
+        self.record[..HEAD].copy_from_slice(&head);
+    }
+}
+
+/// Bytes of the address that stands before those of a record of pages.
+const ADDRESS: usize = 8;
+
 const KIND_HEADER: u16 = 1;
 const KIND_PROCESS: u16 = 2;
 const KIND_MEMORY: u16 = 3;
@@ -58,6 +108,8 @@ const KIND_PAGES: u16 = 6;
 const KIND_END: u16 = 7;
 const KIND_OBJECTS: u16 = 8;
 const KIND_CONTENT: u16 = 9;
+const KIND_KEPT: u16 = 10;
+const KIND_EARLY: u16 = 11;
 
 /// Writes an image to anything that takes bytes.
 pub struct Writer<W: Write> {
@@ -96,11 +148,13 @@ impl<W: Write> Writer<W> {
         self.encoded(KIND_THREAD, thread)
     }
 
-    /// What is in memory from address `start` on. `bytes` begins with 8 bytes of room, for the address: so that megabytes need
-    /// not be copied once more.
-    pub fn pages(&mut self, start: u64, bytes: &mut [u8]) -> Result<()> {
-        bytes[..8].copy_from_slice(&start.to_le_bytes());
-        self.record(KIND_PAGES, bytes)
+    pub fn kept(&mut self, kept: &Kept) -> Result<()> {
+        self.encoded(KIND_KEPT, kept)
+    }
+
+    /// What is in memory: a piece that was sealed.
+    pub fn pages(&mut self, piece: &Piece) -> Result<()> {
+        self.put(&piece.record[..HEAD + ADDRESS + piece.length])
     }
 
     pub fn objects(&mut self, objects: &Objects) -> Result<()> {
@@ -130,11 +184,7 @@ impl<W: Write> Writer<W> {
         if bytes.len() as u64 > MOST {
             return Err(Fault::bug(format!("a record of {} bytes, {MOST} is the most", bytes.len())));
         }
-        let mut head = [0; HEAD];
-        head[..2].copy_from_slice(&kind.to_le_bytes());
-        head[8..16].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
-        head[16..].copy_from_slice(&checksum(kind, bytes).to_le_bytes());
-        self.put(&head)?;
+        self.put(&head(kind, bytes))?;
         self.put(bytes)
     }
 
@@ -144,17 +194,27 @@ impl<W: Write> Writer<W> {
     }
 }
 
+fn head(kind: u16, bytes: &[u8]) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[..2].copy_from_slice(&kind.to_le_bytes());
+    head[8..16].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+    head[16..].copy_from_slice(&checksum(kind, bytes).to_le_bytes());
+    head
+}
+
 /// Reads an image from anything that gives bytes.
 pub struct Reader<R: Read> {
     from: R,
     done: bool,
+    /// To be used again: fresh memory for each record would cost more than what is read into it.
+    spare: Vec<Vec<u8>>,
 }
 
 impl<R: Read> Reader<R> {
     /// # Errors
     /// `Wire` for what is no image, `Unsupported` for an image of a later version.
     pub fn new(from: R) -> Result<Reader<R>> {
-        let mut reader = Reader { from, done: false };
+        let mut reader = Reader { from, done: false, spare: Vec::new() };
         let mut start = [0; 16];
         reader.get(&mut start)?;
         if start[..8] != MAGIC {
@@ -182,7 +242,8 @@ impl<R: Read> Reader<R> {
             if length > MOST {
                 return Err(Fault::wire(format!("a record says it has {length} bytes, {MOST} is the most")));
             }
-            let mut bytes = vec![0; length as usize];
+            let mut bytes = self.spare.pop().filter(|_| matches!(kind, KIND_PAGES | KIND_EARLY)).unwrap_or_default();
+            bytes.resize(length as usize, 0);
             self.get(&mut bytes)?;
             if head[2..8] != [0; 6] || checksum(kind, &bytes) != expected {
                 return Err(Fault::wire("a record is not what was written: its checksum is another"));
@@ -194,6 +255,11 @@ impl<R: Read> Reader<R> {
             }
         }
         Ok(None)
+    }
+
+    /// Gives back pages whose bytes are no longer needed.
+    pub fn recycle(&mut self, pages: Pages) {
+        self.spare.push(pages.record);
     }
 
     fn get(&mut self, into: &mut [u8]) -> Result<()> {
@@ -216,10 +282,12 @@ fn parse(kind: u16, mut bytes: Vec<u8>) -> Result<Option<Record>> {
         KIND_MEMORY => Record::Memory(decoded(&bytes, "memory")?),
         KIND_FILES => Record::Files(decoded(&bytes, "files")?),
         KIND_THREAD => Record::Thread(Box::new(decoded(&bytes, "thread")?)),
-        KIND_PAGES => {
-            let [start] = numbers(&mut bytes)?;
-            Record::Pages { start, bytes }
+        KIND_KEPT => Record::Kept(decoded(&bytes, "kept pages")?),
+        KIND_PAGES | KIND_EARLY if bytes.len() < ADDRESS => {
+            return Err(Fault::wire("a record of pages without an address"))
         }
+        KIND_PAGES => Record::Pages(Pages { record: bytes }),
+        KIND_EARLY => Record::Early(Pages { record: bytes }),
         KIND_OBJECTS => Record::Objects(decoded(&bytes, "objects")?),
         KIND_CONTENT => {
             let [object, offset] = numbers(&mut bytes)?;
@@ -262,7 +330,10 @@ mod tests {
             owner: None,
         };
         writer.files(&Files { files: vec![pipe], ..Files::default() }).expect("memory");
-        writer.pages(0x1000, &mut [0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]).expect("memory");
+        let mut piece = Piece::new();
+        piece.room(3).copy_from_slice(&[1, 2, 3]);
+        piece.seal(0x1000, false);
+        writer.pages(&piece).expect("memory");
         let length = writer.end().expect("memory");
         assert_eq!(length, bytes.len() as u64);
         bytes
@@ -278,7 +349,7 @@ mod tests {
         let records = read(&sample()).expect("whole");
         assert_eq!(records.len(), 5);
         assert!(matches!(&records[1], Record::Process(process) if process.pid == 7 && process.exe.0 == b"/bin/x"));
-        assert_eq!(records[3], Record::Pages { start: 0x1000, bytes: vec![1, 2, 3] });
+        assert!(matches!(&records[3], Record::Pages(pages) if pages.start() == 0x1000 && pages.bytes() == [1, 2, 3]));
         assert_eq!(records[4], Record::End);
     }
 
@@ -296,6 +367,22 @@ mod tests {
         writer.end().expect("memory");
         let content = Record::Content { object: 0, offset: 4, bytes: b"abc".to_vec() };
         assert_eq!(read(&bytes).expect("whole"), [Record::Objects(objects), content, Record::End]);
+    }
+
+    #[test]
+    fn early_pages_and_what_was_kept_of_them() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes).expect("memory");
+        let mut piece = Piece::new();
+        piece.room(2).copy_from_slice(&[4, 5]);
+        piece.seal(0x2000, true);
+        writer.pages(&piece).expect("memory");
+        let kept = Kept { runs: vec![(0x2000, 0x3000)] };
+        writer.kept(&kept).expect("memory");
+        writer.end().expect("memory");
+        let records = read(&bytes).expect("whole");
+        assert!(matches!(&records[0], Record::Early(pages) if pages.start() == 0x2000 && pages.bytes() == [4, 5]));
+        assert_eq!(records[1..], [Record::Kept(kept), Record::End]);
     }
 
     /// What this version has written once is read for ever.

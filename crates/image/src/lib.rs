@@ -17,4 +17,4 @@ pub mod show;
 pub mod thread;
 
 pub use bytes::Bytes;
-pub use frame::{Reader, Record, Writer};
+pub use frame::{Pages, Piece, Reader, Record, Writer};

@@ -65,3 +65,12 @@ pub struct Mapped {
     #[n(5)]
     pub object: Option<u32>,
 }
+
+/// What of the early pages was still so when the process stood still.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Kept {
+    /// Addresses, from and to, in their order.
+    #[n(0)]
+    pub runs: Vec<(u64, u64)>,
+}

@@ -1,6 +1,6 @@
 //! An image for people: each record in words, or as one line of JSON.
 
-use crate::frame::{Reader, Record};
+use crate::frame::{Pages, Reader, Record};
 use serde_json::{json, Value};
 use std::io::{Read, Write};
 use vocab::{Fault, Result};
@@ -28,6 +28,7 @@ pub fn as_words(image: impl Read, out: &mut impl Write) -> Result<()> {
 fn each(image: impl Read, mut show: impl FnMut(&str, Value) -> Result<()>) -> Result<()> {
     let mut reader = Reader::new(image)?;
     while let Some(record) = reader.next_record()? {
+        let of = |pages: &Pages| Ok(json!({ "start": pages.start(), "length": pages.bytes().len() }));
         let (name, value) = match record {
             Record::Header(header) => ("header", serde_json::to_value(header)),
             Record::Process(process) => ("process", serde_json::to_value(process)),
@@ -38,7 +39,9 @@ fn each(image: impl Read, mut show: impl FnMut(&str, Value) -> Result<()>) -> Re
             Record::Content { object, offset, bytes } => {
                 ("content", Ok(json!({ "object": object, "offset": offset, "length": bytes.len() })))
             }
-            Record::Pages { start, bytes } => ("pages", Ok(json!({ "start": start, "length": bytes.len() }))),
+            Record::Pages(pages) => ("pages", of(&pages)),
+            Record::Early(pages) => ("early pages", of(&pages)),
+            Record::Kept(kept) => ("kept", serde_json::to_value(kept)),
             Record::End => ("end", Ok(json!({}))),
         };
         show(name, value.map_err(|e| Fault::bug(format!("print a record: {e}")))?)?;

@@ -8,9 +8,11 @@ pub mod cgroup;
 pub mod clock;
 pub mod clone;
 pub mod cpu;
+pub mod disk;
 pub mod epoll;
 pub mod features;
 pub mod fuse;
+pub mod huge;
 mod impatient;
 pub mod init;
 pub mod inotify;
@@ -45,5 +47,6 @@ pub mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod trace;
+pub mod uffd;
 pub mod unix_socket;
 pub mod wait;

@@ -23,14 +23,6 @@ pub struct PageMap {
     guard: u64,
 }
 
-/// Which pages a scan is to find: those that have all of `all` (without those of `inverted`), and one of `any`.
-#[derive(Clone, Copy)]
-struct Sought {
-    inverted: u64,
-    all: u64,
-    any: u64,
-}
-
 /// `struct pm_scan_arg` (linux/fs.h).
 #[repr(C)]
 #[derive(Default)]
@@ -60,6 +52,10 @@ struct Region {
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: libc::Ioctl = (3 << 30) | ((size_of::<ScanArg>() as libc::Ioctl) << 16) | (0x66 << 8) | 16;
+const WP_MATCHING: u64 = 1 << 0;
+const CHECK_WPASYNC: u64 = 1 << 1;
+const IS_WPALLOWED: u64 = 1 << 0;
+const IS_WRITTEN: u64 = 1 << 1;
 const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
@@ -72,6 +68,14 @@ const PM_FILE: u64 = 1 << 61;
 const PM_SWAP: u64 = 1 << 62;
 const PM_PRESENT: u64 = 1 << 63;
 
+/// Which pages are looked for: of all of `is`, of none of `not`, of one of `any` if that is not empty.
+struct Look {
+    flags: u64,
+    is: u64,
+    not: u64,
+    any: u64,
+}
+
 impl PageMap {
     /// # Errors
     /// `Sys` for who may not trace the process.
@@ -79,7 +83,7 @@ impl PageMap {
         let path = format!("/proc/{pid}/pagemap");
         let file = File::open(&path).map_err(|e| Fault::io(&e, format!("open {path}")))?;
         let mut map = PageMap { pid, file, guard: 0 };
-        if map.scan(0, PAGE, Sought { inverted: 0, all: IS_GUARD, any: 0 }).is_ok() {
+        if map.look(0, PAGE, Look { flags: 0, is: IS_GUARD, not: 0, any: 0 }).is_ok() {
             map.guard = IS_GUARD;
         }
         Ok(map)
@@ -90,7 +94,7 @@ impl PageMap {
     pub fn own_pages(&self, start: u64, end: u64, shared: bool) -> Result<Vec<Run>> {
         // A guard counts as swapped out (linux: `pagemap_page_category`).
         let without = IS_PFNZERO | self.guard | if shared { 0 } else { IS_FILE };
-        match self.scan(start, end, Sought { inverted: without, all: without, any: IS_PRESENT | IS_SWAPPED }) {
+        match self.look(start, end, Look { flags: 0, is: 0, not: without, any: IS_PRESENT | IS_SWAPPED }) {
             Err(fault) if fault.errno == libc::ENOTTY => self.read_entries(start, end, shared),
             done => done,
         }
@@ -100,25 +104,59 @@ impl PageMap {
     pub fn guards(&self, start: u64, end: u64) -> Result<Vec<Run>> {
         match self.guard {
             0 => Ok(Vec::new()),
-            guard => self.scan(start, end, Sought { inverted: 0, all: guard, any: 0 }),
+            guard => self.look(start, end, Look { flags: 0, is: guard, not: 0, any: 0 }),
         }
     }
 
-    fn scan(&self, start: u64, end: u64, sought: Sought) -> Result<Vec<Run>> {
+    /// The pages in `start..end` that were written since this was asked last, and hold something; those of mappings that are not followed
+    /// ([`crate::uffd::Tracking`]) are left out: to fail at one of these would lose what was told of others, which are protected anew by then.
+    pub fn written_since(&self, start: u64, end: u64) -> Result<Vec<Run>> {
+        self.look(
+            start,
+            end,
+            Look {
+                flags: WP_MATCHING,
+                is: IS_WPALLOWED | IS_WRITTEN,
+                not: IS_PFNZERO | self.guard,
+                any: IS_PRESENT | IS_SWAPPED,
+            },
+        )
+    }
+
+    /// The pages that [`PageMap::written_since`] would tell, and some that hold nothing, many times faster (linux: the fast path of
+    /// `pagemap_scan_pmd_entry`); `None` if not all of `start..end` is followed. Where the process has emptied a whole table of pages
+    /// (2 MiB) nothing is told of them: [`PageMap::holds`] does.
+    pub fn perhaps_written(&self, start: u64, end: u64) -> Result<Option<Vec<Run>>> {
+        match self.look(start, end, Look { flags: CHECK_WPASYNC, is: IS_WRITTEN, not: 0, any: 0 }) {
+            Err(fault) if fault.errno == libc::EPERM => Ok(None),
+            looked => looked.map(Some),
+        }
+    }
+
+    /// Is the page at this address in memory or swapped out?
+    pub fn holds(&self, address: u64) -> Result<bool> {
+        let mut entry = [0; 8];
+        let got = self.file.read_exact_at(&mut entry, address / PAGE * 8);
+        got.map_err(|e| Fault::io(&e, format!("read the page map of process {}", self.pid)))?;
+        Ok(u64::from_ne_bytes(entry) & (PM_PRESENT | PM_SWAP) != 0)
+    }
+
+    fn look(&self, start: u64, end: u64, look: Look) -> Result<Vec<Run>> {
         let mut runs: Vec<Run> = Vec::new();
         let mut regions = [Region::default(); 512];
         let mut from = start;
         while from < end {
             let mut arg = ScanArg {
                 size: size_of::<ScanArg>() as u64,
+                flags: look.flags,
                 start: from,
                 end,
                 vec: regions.as_mut_ptr() as u64,
                 vec_len: regions.len() as u64,
-                category_inverted: sought.inverted,
-                category_mask: sought.all,
-                category_anyof_mask: sought.any,
-                return_mask: IS_PRESENT,
+                category_inverted: look.not,
+                category_mask: look.is | look.not,
+                category_anyof_mask: look.any,
+                return_mask: if look.is & IS_WRITTEN == 0 { IS_PRESENT } else { IS_WRITTEN },
                 ..ScanArg::default()
             };
             // SAFETY: the argument is live and of the size it says; it names an array of as many regions as it says.

@@ -1,10 +1,12 @@
 //! `shoal checkpoint`: a running process into a file.
 
-use crate::print;
-use ckpt::dump::Then;
+use crate::{imagefile, print};
+use ckpt::dump::{Then, Told};
+use ckpt::rounds::Why;
 use clap::Args;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Seek, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,6 +26,12 @@ pub(crate) struct Checkpoint {
     /// Let the process go on (the default)
     #[arg(long = "continue")]
     go_on: bool,
+    /// Make the file a program that restores the process when it is run; its arguments are those of `shoal restore`
+    #[arg(long)]
+    executable: bool,
+    /// Say on standard error how the memory was copied, and for how long the process stood still
+    #[arg(long)]
+    explain: bool,
     /// Only say what of the process would not be carried, one thing on a line; the exit status is 1 if there is any
     #[arg(long)]
     dry_run: bool,
@@ -41,37 +49,69 @@ impl Checkpoint {
             return Ok(ExitCode::from(u8::from(!obstacles.is_empty())));
         }
         let then = if self.stop { Then::Ends } else { Then::GoesOn };
-        match self.output {
-            Some(path) if path.as_os_str() != "-" => into_file(pid, &path, then)?,
-            _ => ckpt::dump::dump(pid, BufWriter::new(std::io::stdout().lock()), then)?,
+        let told = match self.output {
+            Some(path) if path.as_os_str() != "-" => into_file(pid, &path, then, self.executable)?,
+            _ if self.executable => return Err(Fault::refused("a program must be a file, not standard output")),
+            _ => ckpt::dump::dump(pid, BufWriter::new(std::io::stdout().lock()), then, false)?,
+        };
+        if self.explain {
+            explain(pid, &told);
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
+fn explain(pid: Pid, told: &Told) {
+    let ms = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
+    if let Some((rounds, why)) = &told.rounds {
+        for (round, bytes) in rounds.copied.iter().enumerate() {
+            eprintln!("round {}: {} KiB copied while it ran", round + 1, bytes / 1024);
+        }
+        eprintln!("then it was stopped, because {}", because(*why));
+        eprintln!("one thread of process {pid} stood still for {:.2} ms before", ms(told.prepared));
+    }
+    eprintln!("process {pid} stood still for {:.2} ms", ms(told.frozen));
+}
+
+fn because(why: Why) -> &'static str {
+    match why {
+        Why::LittleIsLeft => "little was left",
+        Why::NoLongerShrinks => "it wrote as much as was copied",
+        Why::ManyRounds => "there had been many rounds",
+    }
+}
+
 /// The memory of a process is in it, so nobody else may read it.
 const PRIVATE: u32 = 0o600;
+const PRIVATE_PROGRAM: u32 = 0o700;
 
 /// The file has its name only when it is whole: an earlier one of that name is not lost to a failure.
-fn into_file(pid: Pid, path: &Path, then: Then) -> Result<()> {
+fn into_file(pid: Pid, path: &Path, then: Then, executable: bool) -> Result<Told> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let failed = |e: std::io::Error| Fault::io(&e, format!("write {}", path.display()));
     // What an earlier failure has left is in the way; a link or a file of somebody else's must not be written to.
     let _none_left = std::fs::remove_file(&partial);
-    let file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&partial).map_err(failed)?;
-    let whole = Whole { file: BufWriter::new(file), partial: &partial, path };
-    let done = ckpt::dump::dump(pid, whole, then);
+    let mode = if executable { PRIVATE_PROGRAM } else { PRIVATE };
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&partial).map_err(failed)?;
+    let trailer = executable.then(|| imagefile::begin_program(&mut file)).transpose().map_err(failed);
+    let done = trailer.and_then(|trailer| {
+        let begun = file.stream_position().map_err(failed)?;
+        let file = BufWriter::new(Steady { file, written: begun, begun });
+        ckpt::dump::dump(pid, Whole { file, trailer, partial: &partial, path }, then, then == Then::GoesOn)
+    });
     if done.is_err() {
         let _nothing_to_remove = std::fs::remove_file(&partial);
     }
     done
 }
 
-/// A file that gets its name when it is flushed: that is what the writer of an image does last, before the process may end.
+/// A file that gets its name when it is flushed: that is what the writer of an image does last, before the process may end. It is on the
+/// disk then, and its name too.
 struct Whole<'a> {
-    file: BufWriter<File>,
+    file: BufWriter<Steady>,
+    trailer: Option<[u8; 16]>,
     partial: &'a Path,
     path: &'a Path,
 }
@@ -82,7 +122,37 @@ impl Write for Whole<'_> {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
+        if let Some(trailer) = self.trailer.take() {
+            self.file.write_all(&trailer)?;
+        }
         self.file.flush()?;
-        std::fs::rename(self.partial, self.path)
+        self.file.get_ref().file.sync_all()?;
+        std::fs::rename(self.partial, self.path)?;
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+/// Bytes that begin their way to the disk as they come: waiting for all of them at the end takes as long again.
+struct Steady {
+    file: File,
+    written: u64,
+    begun: u64,
+}
+
+impl Write for Steady {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        const AT_ONCE: u64 = 8 * 1024 * 1024;
+        let count = self.file.write(bytes)?;
+        self.written += count as u64;
+        if self.written - self.begun >= AT_ONCE {
+            kern::disk::begin_writing(self.file.as_fd(), self.begun, self.written - self.begun);
+            self.begun = self.written;
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
     }
 }

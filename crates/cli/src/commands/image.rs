@@ -1,7 +1,7 @@
 //! `shoal image`: what is in a checkpoint.
 
+use crate::imagefile;
 use clap::Args;
-use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,8 +19,7 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let failed = |e: std::io::Error| Fault::io(&e, format!("open {}", self.file.display()));
-        let file = BufReader::new(File::open(&self.file).map_err(failed)?);
+        let file = BufReader::new(imagefile::open(&self.file)?);
         let mut out = BufWriter::new(std::io::stdout().lock());
         match self.json {
             true => image::show::as_json(file, &mut out)?,

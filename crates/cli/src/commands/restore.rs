@@ -1,5 +1,6 @@
 //! `shoal restore`: a file into a running process.
 
+use crate::imagefile;
 use clap::Args;
 use kern::wait::Change;
 use std::fs::File;
@@ -28,10 +29,7 @@ impl Restore {
         kern::own::raise_files()?;
         let pid = match self.file.as_os_str() == "-" {
             true => ckpt::restore::restore(std::io::stdin().lock())?,
-            false => {
-                let failed = |e: std::io::Error| Fault::io(&e, format!("open {}", self.file.display()));
-                ckpt::restore::restore(std::io::BufReader::new(File::open(&self.file).map_err(failed)?))?
-            }
+            false => ckpt::restore::restore(std::io::BufReader::new(imagefile::open(&self.file)?))?,
         };
         if let Some(fd) = ready_fd {
             let told = File::from(fd).write_all(format!("{pid}\n").as_bytes());

@@ -1,0 +1,240 @@
+//! What is in memory, out of a process and into one.
+
+use image::memory::{Area as Saved, Kept};
+use image::{Pages, Piece, Reader, Record, Writer};
+use kern::areas::{Area, AreaFlags};
+use kern::huge::{self, HUGE};
+use kern::pagemap::{PageMap, Run, PAGE};
+use kern::remote_memory::RemoteMemory;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::sync_channel;
+use vocab::{Fault, Pid, Result};
+
+/// Bytes for which a second thread would cost more than it saves.
+const LITTLE: u64 = 4 * 1024 * 1024;
+/// Pieces under way between two threads.
+const UNDER_WAY: usize = 4;
+
+/// A piece of memory to be copied, at most as much as a [`Piece`] holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    start: u64,
+    length: usize,
+    /// May the process itself read it?
+    readable: bool,
+}
+
+/// May it have pages that no file holds? What is shared is in its file, or in an object of the image.
+pub(crate) fn has_own(area: &Area) -> bool {
+    !area.is_kernels() && !area.shared
+}
+
+/// All pages that no file holds.
+pub(crate) fn all(pid: Pid, areas: &[Area]) -> Result<Vec<Part>> {
+    let map = PageMap::open(pid)?;
+    let mut parts = Vec::new();
+    for area in areas.iter().filter(|area| has_own(area)) {
+        for run in map.own_pages(area.start, area.end, area.shared)? {
+            cut(run, area, &mut parts);
+        }
+    }
+    Ok(parts)
+}
+
+/// Cuts where huge pages begin, so that a restore can make whole ones.
+pub(crate) fn cut(run: Run, area: &Area, parts: &mut Vec<Part>) {
+    let readable = area.protection & libc::PROT_READ as u32 != 0;
+    parts.extend(pieces(run).map(|(start, length)| Part { start, length, readable }));
+}
+
+fn pieces(run: Run) -> impl Iterator<Item = (u64, usize)> {
+    const { assert!(Piece::MOST as u64 == HUGE) };
+    let mut from = run.start;
+    std::iter::from_fn(move || {
+        let (start, end) = (from, run.end.min((from + 1).next_multiple_of(HUGE)));
+        from = end;
+        (start < end).then_some((start, (end - start) as usize))
+    })
+}
+
+/// Copies pages of a process that runs, and tells which: what it takes away meanwhile is left out, and what stands behind that.
+pub(crate) fn copy_early(memory: &RemoteMemory, runs: &[Run], out: &mut Writer<impl Write>) -> Result<Vec<Run>> {
+    let (mut piece, mut copied) = (Piece::new(), Vec::new());
+    for (start, length) in runs.iter().flat_map(|run| pieces(*run)) {
+        let got = memory.read_ranges(&[(start, length)], piece.room(length))?;
+        let got = got - got % PAGE as usize;
+        if got > 0 {
+            piece.room(got);
+            piece.seal(start, true);
+            out.pages(&piece)?;
+            copied.push(Run { start, end: start + got as u64 });
+        }
+    }
+    Ok(copied)
+}
+
+/// One thread: what it has just copied is in its processor's cache when it writes it, and a second one would have to fetch it from there.
+pub(crate) fn copy(memory: &RemoteMemory, parts: &[Part], out: &mut Writer<impl Write>) -> Result<()> {
+    let mut piece = Piece::new();
+    parts.iter().try_for_each(|part| {
+        read(memory, part, &mut piece)?;
+        out.pages(&piece)
+    })
+}
+
+fn read(memory: &RemoteMemory, part: &Part, piece: &mut Piece) -> Result<()> {
+    let into = piece.room(part.length);
+    if !part.readable || memory.read_ranges(&[(part.start, part.length)], into)? != part.length {
+        memory.read(part.start, into)?;
+    }
+    piece.seal(part.start, false);
+    Ok(())
+}
+
+/// Puts the pages of an image, of which `first` is the first record or the end, where they were.
+pub(crate) fn fill(
+    pid: Pid,
+    memory: &RemoteMemory,
+    areas: &[Saved],
+    reader: &mut Reader<impl Read>,
+    first: Record,
+    early: &Early,
+) -> Result<()> {
+    let mut filler = Filler { pid, memory, areas, huge: None };
+    early.pages.iter().try_for_each(|pages| filler.put_kept(pages, &early.kept))?;
+    let (mut next, mut bytes) = (pages(Some(first))?, 0);
+    while let Some(pages) = next {
+        if bytes > LITTLE {
+            return fill_by_two(filler, reader, pages);
+        }
+        bytes += pages.bytes().len() as u64;
+        filler.put(&pages)?;
+        reader.recycle(pages);
+        next = self::pages(reader.next_record()?)?;
+    }
+    Ok(())
+}
+
+/// `None` at the end.
+fn pages(record: Option<Record>) -> Result<Option<Pages>> {
+    match record {
+        Some(Record::Pages(pages)) => Ok(Some(pages)),
+        Some(Record::End) => Ok(None),
+        Some(_) => Err(Fault::wire("a record that is not of pages between records of pages")),
+        None => Err(Fault::wire("an image without an end")),
+    }
+}
+
+fn fill_by_two(mut filler: Filler<'_>, reader: &mut Reader<impl Read>, first: Pages) -> Result<()> {
+    std::thread::scope(|scope| {
+        let ((to_fill, coming), (filled, back)) = (sync_channel::<Pages>(UNDER_WAY), std::sync::mpsc::channel());
+        let filling = scope.spawn(move || {
+            coming.into_iter().try_for_each(|pages| {
+                filler.put(&pages)?;
+                // The reader may have read all.
+                let _taken = filled.send(pages);
+                Ok(())
+            })
+        });
+        let mut next = Some(first);
+        let mut read = Ok(());
+        while let Some(pages) = next {
+            if to_fill.send(pages).is_err() {
+                break; // It tells why.
+            }
+            back.try_iter().for_each(|pages| reader.recycle(pages));
+            next = reader.next_record().and_then(self::pages).unwrap_or_else(|fault| {
+                read = Err(fault);
+                None
+            });
+        }
+        drop(to_fill);
+        let filled = filling.join().map_err(|_| Fault::bug("the thread that fills memory has failed"))?;
+        read.and(filled)
+    })
+}
+
+/// Pages that came before the mappings in which they are, and what of them still holds.
+#[derive(Default)]
+pub(crate) struct Early {
+    pub(crate) pages: Vec<Pages>,
+    pub(crate) kept: Vec<Run>,
+}
+
+impl Early {
+    pub(crate) fn keep(&mut self, kept: &Kept) -> Result<()> {
+        self.kept = kept.runs.iter().map(|&(start, end)| Run { start, end }).collect();
+        let ordered = self.kept.iter().all(|run| run.start < run.end);
+        match ordered && self.kept.windows(2).all(|two| two[0].end <= two[1].start) {
+            true => Ok(()),
+            false => Err(Fault::wire("kept pages that are not in their order")),
+        }
+    }
+}
+
+struct Filler<'a> {
+    pid: Pid,
+    memory: &'a RemoteMemory,
+    areas: &'a [Saved],
+    /// Asked for when the first could be used.
+    huge: Option<HugePages>,
+}
+
+impl Filler<'_> {
+    /// Puts the bytes of a record of pages where they were.
+    fn put(&mut self, pages: &Pages) -> Result<()> {
+        self.put_bytes(pages.start(), pages.bytes())
+    }
+
+    /// Of early pages those that are kept.
+    fn put_kept(&mut self, pages: &Pages, kept: &[Run]) -> Result<()> {
+        let (start, bytes) = (pages.start(), pages.bytes());
+        let end = start.checked_add(bytes.len() as u64).ok_or_else(|| Fault::wire("pages behind all addresses"))?;
+        let first = kept.partition_point(|run| run.end <= start);
+        for run in kept[first..].iter().take_while(|run| run.start < end) {
+            let (from, to) = (run.start.max(start), run.end.min(end));
+            self.put_bytes(from, &bytes[(from - start) as usize..(to - start) as usize])?;
+        }
+        Ok(())
+    }
+
+    fn put_bytes(&mut self, start: u64, bytes: &[u8]) -> Result<()> {
+        let area = &self.areas[..self.areas.partition_point(|area| area.start <= start)];
+        let area = area.last().filter(|area| start.checked_add(bytes.len() as u64).is_some_and(|end| end <= area.end));
+        let area = area.ok_or_else(|| Fault::wire(format!("pages at {start:#x} that no mapping has")))?;
+        if area.protection & libc::PROT_WRITE as u32 == 0 {
+            return self.memory.write(start, bytes);
+        }
+        let wanted = !AreaFlags::from_bits_retain(area.flags).contains(AreaFlags::NOHUGEPAGE);
+        let private = !area.shared && area.file.is_none();
+        if start.next_multiple_of(HUGE) == start && bytes.len() as u64 == HUGE && private && wanted {
+            self.memory.fill(start, &bytes[..PAGE as usize])?;
+            self.huge.get_or_insert_with(|| HugePages::of(self.pid)).put_under(start);
+        }
+        self.memory.fill(start, bytes)
+    }
+}
+
+/// Memory that is full gets huge pages, as far as there are some: a fault for each small page takes longer than all the rest.
+struct HugePages {
+    handle: Option<OwnedFd>,
+    /// How many may be taken still.
+    left: u64,
+}
+
+impl HugePages {
+    /// Half of what is free: the kernel should not have to move others' pages for these.
+    fn of(pid: Pid) -> HugePages {
+        HugePages { handle: kern::pidfd::open(pid).ok(), left: huge::free_blocks() / 2 }
+    }
+
+    /// The first refusal is the last attempt: small pages do as well, only slower.
+    fn put_under(&mut self, start: u64) {
+        let Some(handle) = self.handle.as_ref().filter(|_| self.left > 0) else { return };
+        self.left = match huge::collapse(handle.as_fd(), start, HUGE) {
+            Ok(()) => self.left - 1,
+            Err(_) => 0,
+        };
+    }
+}

@@ -1,0 +1,199 @@
+//! Memory copied while the process runs, in rounds, so that it stands still only for what it has written since the last of them.
+
+use crate::pages::{self, Part};
+use crate::rounds::{Rounds, Why};
+use crate::runs::{both, bytes, either, without};
+use crate::survey::Survey;
+use crate::{proc, threads, waits};
+use image::memory::Kept;
+use image::Writer;
+use kern::areas::{Area, AreaFlags};
+use kern::huge::HUGE;
+use kern::pagemap::{PageMap, Run};
+use kern::remote_memory::RemoteMemory;
+use kern::uffd::{self, Tracking};
+use puppet::{Loan, Running};
+use std::io::Write;
+use std::time::{Duration, Instant};
+use vocab::{Pid, Result};
+
+/// Mappings of fewer bytes are left to the end.
+const SMALL_AREA: u64 = 1024 * 1024;
+/// Less is copied while the process stands still: it takes no longer than to prepare all this.
+const SMALL: u64 = 4 * 1024 * 1024;
+
+/// Memory that has been copied from a running process, and what it has written since is known. Dropped, the process is left as it was.
+pub struct Precopy {
+    pid: Pid,
+    map: PageMap,
+    followed: Vec<Run>,
+    copied: Vec<Run>,
+    pub rounds: Rounds,
+    pub why: Why,
+    /// For how long a thread stood still at the beginning.
+    pub stopped: Duration,
+    _tracking: Tracking,
+}
+
+/// Copies what is large in rounds, until the process is to be stopped. `None` where it cannot be followed, or is not worth it.
+///
+/// # Errors
+/// `Gone`; what keeps the image from being written. The process runs on.
+pub fn precopy(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Option<Precopy>> {
+    let map = PageMap::open(pid)?;
+    let large: Vec<&Area> = seen.areas.iter().filter(|area| is_large(area)).collect();
+    let there = large.iter().map(|area| map.own_pages(area.start, area.end, false).map(|runs| bytes(&runs)));
+    // A read past the page tables into memory that a round has copied already would not be noticed.
+    if there.sum::<Result<u64>>()? < SMALL || reads_directly(pid)? {
+        return Ok(None);
+    }
+    let begun = Instant::now();
+    let Some(tracking) = track(pid, seen)? else { return Ok(None) };
+    let stopped = begun.elapsed();
+    let mut followed = Vec::new();
+    for area in large {
+        // The process may have another mapping there by now, or none: that one is copied in the end.
+        if tracking.add(area.start, area.end).is_ok() {
+            followed.push(Run { start: area.start, end: area.end });
+        }
+    }
+    let (mut rounds, mut copied) = (Rounds::default(), Vec::new());
+    let memory = RemoteMemory::open(pid)?;
+    let why = loop {
+        let mut written = Vec::new();
+        for area in &followed {
+            written.extend(map.written_since(area.start, area.end)?);
+        }
+        // What was copied before and could not be now is not what it was.
+        copied = without(&copied, &written);
+        copied = either(&copied, &pages::copy_early(&memory, &written, out)?);
+        if let Some(why) = rounds.done(bytes(&written)) {
+            break why;
+        }
+    };
+    Ok(Some(Precopy { pid, map, followed, copied, rounds, why, stopped, _tracking: tracking }))
+}
+
+fn is_large(area: &Area) -> bool {
+    let plain = area.inode == 0 && !area.shared && !area.is_kernels() && !area.flags.contains(AreaFlags::GROWSDOWN);
+    plain && area.protection & libc::PROT_READ as u32 != 0 && area.length() >= SMALL_AREA
+}
+
+/// Has it a file open for reading past the cache (O_DIRECT)? The disk writes into its memory then.
+fn reads_directly(pid: Pid) -> Result<bool> {
+    for fd in proc::numbers_in(pid, "fd")? {
+        // It may be closed by now.
+        let info = proc::file(pid, &format!("fdinfo/{fd}")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&info).into_owned();
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
+        if flags & libc::O_DIRECT != 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Has the leader make what tells the writes, and takes it away from it: the process does not see it. `None` if the kernel does not
+/// have it.
+fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
+    let leader = Running::seize(pid, false, false)?;
+    leader.interrupt()?;
+    let leader = leader.stopped()?;
+    let memory = RemoteMemory::open(pid)?;
+    let mut loan = Loan::take(&leader, &memory, &kern::areas::areas(pid, false)?)?;
+    let gate = loan.gate();
+    let made = loan.call(libc::SYS_userfaultfd, &[uffd::FLAGS])?;
+    let tracking = (made >= 0).then(|| Tracking::take(pid, made as i32).ok()).flatten();
+    if made >= 0 {
+        loan.must("close a descriptor", libc::SYS_close, &[made as u64])?;
+    }
+    let arena = loan.map_arena(None)?;
+    let signal = loan.give_back()?;
+    let waiting = seen.waiting.get(&pid.0).copied();
+    let saved = threads::read(pid, &leader, &memory, gate, arena, waiting);
+    let mut loan = Loan::take_at(&leader, &memory, gate)?;
+    loan.unmap_arena(arena)?;
+    let signal = loan.give_back()?.or(signal);
+    // Its wait has been interrupted once now.
+    waits::note(pid, leader.tid(), &saved?, &memory)?;
+    leader.release(signal)?;
+    Ok(tracking)
+}
+
+/// What is to be written of a process that stands still, and what of the early pages is as it was.
+pub(crate) struct Rest {
+    pub(crate) kept: Kept,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Precopy {
+    /// Where the process may be followed.
+    pub fn followed(&self) -> &[Run] {
+        &self.followed
+    }
+
+    pub(crate) fn rest(&self, areas: &[Area]) -> Result<Rest> {
+        let (mut kept, mut parts) = (Vec::new(), Vec::new());
+        for area in areas.iter().filter(|area| pages::has_own(area)) {
+            let whole = [Run { start: area.start, end: area.end }];
+            let followed = both(&whole, &self.followed);
+            let mut left = without(&whole, &followed);
+            for run in followed {
+                match self.map.perhaps_written(run.start, run.end)? {
+                    // It is a new mapping.
+                    None => left.push(run),
+                    Some(written) => {
+                        let copied = both(&self.copied, &[run]);
+                        let same = without(&copied, &written);
+                        let same = without(&same, &self.emptied(&same)?);
+                        left.extend(without(&[run], &same));
+                        kept.extend(same);
+                    }
+                }
+            }
+            left.sort_unstable_by_key(|run| run.start);
+            for run in self.own(area, &left)? {
+                pages::cut(run, area, &mut parts);
+            }
+        }
+        let kept = Kept { runs: kept.iter().map(|run| (run.start, run.end)).collect() };
+        Ok(Rest { kept, parts })
+    }
+
+    /// The pages of these that hold something: few are asked for one by one, for many all of the mapping is looked at.
+    fn own(&self, area: &Area, runs: &[Run]) -> Result<Vec<Run>> {
+        const FEW: usize = 2000;
+        if runs.len() > FEW {
+            return Ok(both(&self.map.own_pages(area.start, area.end, area.shared)?, runs));
+        }
+        let own = runs.iter().map(|run| self.map.own_pages(run.start, run.end, area.shared));
+        Ok(own.collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    /// Those of `runs` whose whole table is gone, which [`PageMap::perhaps_written`] does not tell: then each page of it is, and one will
+    /// do for all that a table has.
+    fn emptied(&self, runs: &[Run]) -> Result<Vec<Run>> {
+        let (mut gone, mut known) = (Vec::new(), None);
+        for run in runs {
+            let mut from = run.start;
+            while from < run.end {
+                let to = run.end.min((from + 1).next_multiple_of(HUGE));
+                let (table, holds) = match known {
+                    Some((table, holds)) if table == from / HUGE => (table, holds),
+                    _ => (from / HUGE, self.map.holds(from)?),
+                };
+                known = Some((table, holds));
+                if !holds {
+                    gone.push(Run { start: from, end: to });
+                }
+                from = to;
+            }
+        }
+        Ok(gone)
+    }
+
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+}
