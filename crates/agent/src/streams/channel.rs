@@ -422,7 +422,8 @@ mod tests {
         drop(program);
         let order = Arc::new(Order::new(Unread::none()).expect("eventfd"));
         let poller = Poller::new().expect("epoll");
-        let mut channel = Channel::new(1, To::Connected(here.into()), [7; 32], ours, order).expect("a channel");
+        let mut channel =
+            Channel::new(1, (To::Connected(here.into()), [7; 32]), ours, order, Arc::default()).expect("a channel");
         channel.ended();
         channel.settle(&poller).expect("open");
         let mut relay = Secure::channel_taker(there.into(), &[7; 32]).expect("the other end");
