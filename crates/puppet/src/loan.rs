@@ -197,8 +197,9 @@ mod tests {
             .expect("python3");
         let pid = Pid(child.id() as i32);
         let memory = loop {
-            // Until it has executed, its memory is that of this test.
-            if std::fs::read(format!("/proc/{pid}/comm")).expect("a child").starts_with(b"python3") {
+            // Until it has executed, its memory is that of this test, or of a script of that name.
+            let exe = std::fs::read_link(format!("/proc/{pid}/exe")).expect("a child");
+            if exe.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3")) {
                 break RemoteMemory::open(pid).expect("a child");
             }
             std::thread::yield_now();
