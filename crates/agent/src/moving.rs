@@ -10,7 +10,7 @@
 //! | a departure | next |
 //! |---|---|
 //! | Carrying: its image goes | Leave: Leaving; Stay, or anything fails: it runs on, over |
-//! | Leaving: the mover is to end it | it has: gone; it could not: it runs on, over |
+//! | Leaving: the mover is to end it | it has, or it is gone and the agent does: gone |
 
 use crate::agent::{Agent, Token};
 use crate::checks::What;

@@ -272,7 +272,8 @@ impl Channel {
             return Err(Fault::bug("streams that cannot follow their program to another node"));
         }
         self.moving = Moving::Draining;
-        self.input.withdraw(input);
+        // What it has as descriptor 0 by now may be another pipe, of which nothing is the relay's.
+        self.input.withdraw(input.filter(|pipe| looking::Input::of_pipe(pipe) == self.file));
         self.watches[Slot::Input as usize] = Watch::default();
         self.outputs.iter_mut().for_each(Output::moved);
         Ok(())
