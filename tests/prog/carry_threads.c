@@ -51,7 +51,7 @@ static void *run(void *arg)
     } else {
         for (volatile double x = 1; !__atomic_load_n(&one->go, __ATOMIC_ACQUIRE); x = x * 1.0000001)
             if (n > 5)
-                usleep(n < 60 ? 100 : 20000);
+                usleep(n < 60 ? 5000 : 20000);
     }
     check(own == n * 7 && gettid() == one->tid && getpid() != gettid());
     check(pthread_getname_np(pthread_self(), now, sizeof now) == 0 && strcmp(now, name) == 0);

@@ -29,7 +29,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use vocab::{Fault, NodeId, Pid, Result, Sig};
 use wire::node::{Lease, ToNode};
 
@@ -205,9 +205,10 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     Ok(agent)
 }
 
-fn run_first() {
-    if let Err(fault) = sched::set_fifo(1) {
-        info!(%fault, "the agent runs at ordinary priority");
+/// The calling thread runs before ordinary ones, what it forks does not (docs/decisions/daemons-run-first.md).
+pub(crate) fn run_first() {
+    if let Err(fault) = sched::set_fifo() {
+        warn!(%fault, "programs that keep this machine busy can starve the node");
     }
 }
 

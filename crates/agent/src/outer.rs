@@ -63,6 +63,7 @@ pub fn run(mut config: NodeConfig) -> Result<()> {
         (None, None) => return Err(Fault::bug("no cgroup")),
     };
     cgroup::enter(&cgroup, Pid::NONE)?;
+    birth::run_first();
     let signals = SignalFd::new(&[Sig::TERM, Sig::INT])?;
     let number = config.number;
     let done = Outer { config, cgroup: cgroup.clone(), signals, number }.watch_agents();
@@ -136,10 +137,6 @@ impl Outer {
         let mut expires_us = None;
         loop {
             let left_us = expires_us.map(|at: u64| at.saturating_sub(boottime_us()));
-            if left_us == Some(0) {
-                error!("the lease of life is over: every process of the space here is killed");
-                return Ok(End::Agent { joined: true });
-            }
             let timeout = left_us.map_or(-1, |us| i32::try_from(us.div_ceil(1000)).unwrap_or(i32::MAX));
             let wanted =
                 [(agent.pidfd.as_fd(), Ready::READ), (read.as_fd(), Ready::READ), (self.signals.as_fd(), Ready::READ)];
@@ -156,6 +153,9 @@ impl Outer {
                 expires_us = self.said(read)?.or(expires_us);
             } else if ready[0].readable || ready[1].over {
                 return Ok(End::Agent { joined: expires_us.is_some() });
+            } else if left_us == Some(0) {
+                error!("the lease of life is over: every process of the space here is killed");
+                return Ok(End::Agent { joined: true });
             }
         }
     }

@@ -4,13 +4,16 @@
 /// Microseconds between looks at the records, and between batches, in a storm. Whoever is alive at a batch costs the front end a ghost, though
 /// it be gone a moment later; and a hundred agents on one machine that looked every millisecond would be a tenth of its work.
 const STORM_US: u64 = 4_000;
+/// The same where a look finds only a few records, as when so many ends are to come that the processors are late with them.
+const LATE_STORM_US: u64 = 16_000;
+const FEW: usize = 4;
 /// Microseconds between batches otherwise.
 const QUIET_US: u64 = 1_000;
 /// Wakes closer together than this, so many in a row, are a storm.
 const CLOSE_US: u64 = 2_000;
 const MANY: u32 = 4;
-/// After so many looks in a row that found nothing it is over: switching the wakes off and on costs about as much as ten of them.
-const CALM: u32 = 5;
+/// After so many microseconds without a record it is over: switching the wakes off and on costs about as much as ten of them.
+const CALM_US: u64 = 20_000;
 
 /// The state of both.
 #[derive(Debug, Default)]
@@ -19,9 +22,11 @@ pub(crate) struct Pace {
     close: u32,
     /// It is a storm: when to look next.
     look_us: Option<u64>,
-    /// Were there records since the last look?
-    some: bool,
-    calm: u32,
+    /// From one look to the next.
+    step_us: u64,
+    /// Records since the last look, and when there were some last.
+    found: usize,
+    some_us: u64,
     next_tell_us: u64,
     hurry: bool,
 }
@@ -39,15 +44,16 @@ impl Pace {
     pub(crate) fn expects(&mut self, now_us: u64) -> bool {
         let begins = self.look_us.is_none();
         if begins {
+            self.step_us = STORM_US;
             self.look_us = Some(now_us + STORM_US);
-            self.calm = 0;
+            self.some_us = now_us;
         }
         begins
     }
 
     /// There were records.
-    pub(crate) fn recorded(&mut self) {
-        self.some = true;
+    pub(crate) fn recorded(&mut self, count: usize) {
+        self.found += count;
     }
 
     pub(crate) fn look_us(&self) -> Option<u64> {
@@ -61,9 +67,13 @@ impl Pace {
 
     /// They have been looked at. `true`: the storm is over, and they shall wake again.
     pub(crate) fn looked(&mut self, now_us: u64) -> bool {
-        self.calm = if std::mem::take(&mut self.some) { 0 } else { self.calm + 1 };
-        let over = self.calm >= CALM;
-        self.look_us = (!over).then_some(now_us + STORM_US);
+        let found = std::mem::take(&mut self.found);
+        if found > 0 {
+            self.some_us = now_us;
+            self.step_us = if found < FEW { LATE_STORM_US } else { STORM_US };
+        }
+        let over = now_us.saturating_sub(self.some_us) >= CALM_US;
+        self.look_us = (!over).then_some(now_us + self.step_us);
         self.close = 0;
         over
     }
@@ -87,7 +97,7 @@ impl Pace {
 
     pub(crate) fn told(&mut self, now_us: u64) {
         self.hurry = false;
-        self.next_tell_us = now_us + if self.look_us.is_some() { STORM_US } else { QUIET_US };
+        self.next_tell_us = now_us + if self.look_us.is_some() { self.step_us } else { QUIET_US };
     }
 }
 
@@ -104,17 +114,30 @@ mod tests {
         assert!(!pace.woken(10_110), "it has begun already");
         let mut now = 10_100 + STORM_US;
         assert_eq!(pace.look_us(), Some(now));
-        pace.recorded();
+        pace.recorded(FEW);
         assert!(!pace.look_due(now - 1) && pace.look_due(now));
         assert!(!pace.looked(now));
         assert_eq!(pace.look_us(), Some(now + STORM_US));
-        for _ in 1..CALM {
+        for _ in 1..CALM_US / STORM_US {
             now += STORM_US;
             assert!(!pace.looked(now));
         }
         assert!(pace.looked(now + STORM_US));
         assert_eq!(pace.look_us(), None);
         assert!(!pace.woken(50_000) && !pace.woken(60_000));
+    }
+
+    #[test]
+    fn looks_that_find_little_are_rare() {
+        let mut pace = Pace::default();
+        assert!(pace.expects(0));
+        let mut now = STORM_US;
+        for (found, step) in [(1, LATE_STORM_US), (0, LATE_STORM_US), (FEW, STORM_US), (0, STORM_US)] {
+            pace.recorded(found);
+            assert!(!pace.looked(now));
+            assert_eq!(pace.look_us(), Some(now + step));
+            now += step;
+        }
     }
 
     #[test]

@@ -21,8 +21,9 @@ impl Agent {
     pub(crate) fn watch(&mut self) {
         let mut records = std::mem::take(&mut self.scratch);
         records.clear();
-        if self.records.drain(&mut records) > 0 {
-            self.pace.recorded();
+        let count = self.records.drain(&mut records);
+        if count > 0 {
+            self.pace.recorded(count);
             // Before they count as read: a thread of streams that sees neither of the two would let output go.
             self.showing.order.set_shown(false);
         }

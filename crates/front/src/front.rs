@@ -10,6 +10,7 @@ use crate::messages::{Batch, Tardy};
 use crate::moves::Moves;
 use crate::parents::Parents;
 use crate::places::Nodes;
+use crate::pulse::Pulse;
 use crate::runs::Runs;
 use ghost::Ghosts;
 use kern::clock::monotonic_us;
@@ -159,7 +160,12 @@ impl Front {
 
     pub(crate) fn serve(mut self) -> Result<()> {
         let mut ready = Vec::new();
+        // Starved for the time after which a node is lost, it would end every node.
+        let pulse = Pulse::start()
+            .inspect_err(|fault| warn!(%fault, "programs that keep this machine busy can starve the front end"))
+            .ok();
         loop {
+            pulse.iter().for_each(Pulse::round);
             self.poller.wait(&mut ready, Some(self.patience_us()))?;
             for one in &ready {
                 if one.token == SIGNALS && self.signals.take()?.is_some() {

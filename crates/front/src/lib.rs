@@ -19,6 +19,7 @@ mod moves;
 mod parents;
 mod persons;
 mod places;
+mod pulse;
 mod recover;
 mod runs;
 

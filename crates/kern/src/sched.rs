@@ -1,17 +1,44 @@
 //! Scheduling of the own process (sched(7)).
 
+use crate::others::Scheduling;
 use crate::sys;
 use vocab::Result;
 
-/// Makes the calling thread run before all ordinary ones (SCHED_FIFO, `priority` 1 to 99). What it forks is ordinary again.
+const FIRST: i32 = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+
+/// Makes the calling thread run before all ordinary ones (SCHED_FIFO, the lowest of its priorities). What it forks is ordinary
+/// again. For daemons and what they wait for (docs/decisions/daemons-run-first.md).
 ///
 /// # Errors
 /// EPERM without CAP_SYS_NICE, or where the thread's cpu cgroup has no real-time share.
-pub fn set_fifo(priority: i32) -> Result<()> {
-    let param = libc::sched_param { sched_priority: priority };
+pub fn set_fifo() -> Result<()> {
+    sys::checked(set(FIRST).into(), || "take real-time priority".into()).map(drop)
+}
+
+/// The same for another thread (`others::set_scheduling`).
+pub fn first(nice: i32) -> Scheduling {
+    Scheduling { policy: FIRST, priority: 1, nice }
+}
+
+/// Calls `clone`, whose child has the caller's policy even where [`set_fifo`] would make it an ordinary one: a caller that waits for the
+/// child must not wait behind every ordinary thread of the machine.
+pub(crate) fn with_children_as_first<T>(clone: impl FnOnce() -> T) -> T {
+    // SAFETY: takes a number; 0 is the calling thread.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    if policy != FIRST {
+        return clone();
+    }
+    // Each fails only where the policy could not have been taken either; then the child is ordinary, which is right too.
+    set(libc::SCHED_FIFO);
+    let made = clone();
+    set(FIRST);
+    made
+}
+
+fn set(policy: i32) -> i32 {
+    let param = libc::sched_param { sched_priority: 1 };
     // SAFETY: `param` is a live sched_param; 0 is the calling thread.
-    let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &param) };
-    sys::checked(ret.into(), || format!("take real-time priority {priority}")).map(drop)
+    unsafe { libc::sched_setscheduler(0, policy, &param) }
 }
 
 /// Makes the calling process unreadable for other processes of its user (PR_SET_DUMPABLE 0): no ptrace, no /proc/PID/mem.
@@ -22,4 +49,33 @@ pub fn set_not_dumpable() -> Result<()> {
     // SAFETY: takes a number.
     let ret = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
     sys::checked(ret.into(), || "make the process unreadable".into()).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use vocab::Pid;
+
+    fn policy_of_a_child(make: impl Fn(&mut Command) -> std::io::Result<std::process::Child>) -> i32 {
+        let mut child = make(Command::new("sleep").arg("60")).expect("a child");
+        let policy = crate::others::scheduling(Pid(child.id() as i32)).expect("a child that sleeps").policy;
+        child.kill().and_then(|()| child.wait()).expect("a child of ours");
+        policy
+    }
+
+    #[test]
+    fn children_are_ordinary_unless_they_are_waited_for() {
+        let shown = std::thread::spawn(|| {
+            if set_fifo().is_err() {
+                return None; // Without the right to it the daemons are ordinary, and so is all they fork.
+            }
+            let plain = policy_of_a_child(Command::spawn);
+            let waited = policy_of_a_child(|command| with_children_as_first(|| command.spawn()));
+            Some((plain, waited, policy_of_a_child(Command::spawn)))
+        });
+        let shown = shown.join().expect("the thread ends");
+        let meant = (libc::SCHED_OTHER, libc::SCHED_FIFO, libc::SCHED_OTHER);
+        assert!(shown.is_none_or(|shown| shown == meant), "{shown:?}");
+    }
 }

@@ -4,6 +4,7 @@
 //! The kernel takes the sender of a kill from who calls, for everybody. So a short-lived child takes the sender's number
 //! (clone3(2), set_tid) and real user id, calls, and is gone: about 40 us.
 
+use crate::sched::with_children_as_first;
 use crate::standin::raw::{self, CloneArgs};
 use vocab::{Pid, Sig};
 
@@ -54,7 +55,7 @@ pub fn send_as(sender: Pid, uid: u32, pid: Pid, tid: Option<Pid>, sig: Sig) -> R
     // that stack, since all signals are blocked.
     let made = unsafe {
         raw::call(libc::SYS_rt_sigprocmask, [how, (&raw const mask) as u64, (&raw mut before) as u64, 8, 0, 0]);
-        let made = raw::clone(&args, child, (&raw mut order) as u64);
+        let made = with_children_as_first(|| raw::clone(&args, child, (&raw mut order) as u64));
         raw::call(libc::SYS_rt_sigprocmask, [how, (&raw const before) as u64, 0, 8, 0, 0]);
         made
     };
