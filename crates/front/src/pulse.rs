@@ -5,6 +5,7 @@ use kern::others::{scheduling, set_scheduling, Scheduling};
 use kern::proc::Proc;
 use kern::sched;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::warn;
@@ -18,8 +19,11 @@ const AT_WORK: u64 = 2;
 /// Looks for which the loop runs first once it was starved.
 const FIRST_FOR: u32 = 4;
 
-/// The rounds of the loop.
-pub(crate) struct Pulse(Arc<AtomicU64>);
+/// The rounds of the loop. The thread ends with it.
+pub(crate) struct Pulse {
+    rounds: Arc<AtomicU64>,
+    _until: Sender<()>,
+}
 
 impl Pulse {
     /// Looks after the calling thread, which is the process's first.
@@ -29,25 +33,26 @@ impl Pulse {
     pub(crate) fn start() -> Result<Pulse> {
         let rounds = Arc::new(AtomicU64::new(0));
         let watch = Watch::new(Arc::clone(&rounds))?;
-        let (say, said) = std::sync::mpsc::sync_channel(1);
+        let (until, over) = channel();
+        let (say, said) = channel();
         let body = move || {
             let first = sched::set_fifo();
             let may = first.is_ok();
             // Who started it waits for this.
             let _ = say.send(first);
             if may {
-                watch.run();
+                watch.run(&over);
             }
         };
         let thread = std::thread::Builder::new().name("pulse".into()).spawn(body);
         thread.map_err(|e| Fault::io(&e, "start the thread that watches over the loop"))?;
         said.recv().map_err(|_| Fault::bug("the thread that watches over the loop has ended"))??;
-        Ok(Pulse(rounds))
+        Ok(Pulse { rounds, _until: until })
     }
 
     /// The loop goes round.
     pub(crate) fn round(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.rounds.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -91,9 +96,8 @@ impl Watch {
         Ok(Watch { rounds, proc: Proc::open("/proc")?, pid, ordinary, standing, used: 0 })
     }
 
-    fn run(mut self) {
-        loop {
-            std::thread::sleep(TICK);
+    fn run(mut self, over: &Receiver<()>) {
+        while over.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
             let rounds = self.rounds.load(Ordering::Relaxed);
             let waiting = self.waits();
             let next = self.standing.next(rounds, waiting);
