@@ -20,6 +20,7 @@ use crate::stopping::Stopping;
 use crate::streams::Streams;
 use crate::uplink::Uplink;
 use crate::usage::Usages;
+use crate::volley::Volley;
 use ghost::{Ghosts, Happened};
 use kern::epoll::Poller;
 use kern::init::SignalFd;
@@ -139,6 +140,7 @@ pub(crate) struct Agent {
     pub(crate) fresh: Vec<Pid>,
     /// Their first thread has exited; looked at when the next batch is made.
     pub(crate) leaving: BTreeSet<Pid>,
+    pub(crate) volley: Volley,
     /// Handles on bodies that leave: one poll tells the end, one that its parent has waited.
     pub(crate) handles: HashMap<Pid, OwnedFd>,
 

@@ -131,11 +131,8 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let (asks, channel_port) = Asks::open(&config.socket(), &poller)?;
     let mut uplink = Uplink::new(config.front.clone(), config.key);
     let welcome = join(&mut uplink, number, &proc, channel_port)?;
-    let mut leases = Leases::default();
-    leases.replace(welcome.leases);
-    let first = leases.start().ok_or_else(|| Fault::wire("the front end's Welcome has no lease"))?;
-    proc::set_last_pid(&proc, Pid(first.0 - 1))?;
-    info!(number = %welcome.number, %first, "joined");
+    let leases = begin_leases(welcome.leases, &proc)?;
+    info!(number = %welcome.number, first = leases.start().map(|pid| pid.0), "joined");
 
     let directory = File::open(cgroup).map_err(|e| Fault::io(&e, format!("open {}", cgroup.display())))?;
     let records = Records::open(Some(directory.as_fd()), PAGES)?;
@@ -174,6 +171,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         stopping: Default::default(),
         fresh: Vec::new(),
         leaving: Default::default(),
+        volley: Default::default(),
         handles: Default::default(),
         happened: Vec::new(),
         nursery,
@@ -203,6 +201,15 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     run_first();
     welcome.rest.into_iter().for_each(|message| agent.heard(message));
     Ok(agent)
+}
+
+/// The next fork gets the first number that is leased.
+fn begin_leases(ranges: Vec<Lease>, proc: &Proc) -> Result<Leases> {
+    let mut leases = Leases::default();
+    leases.replace(ranges);
+    let first = leases.start().ok_or_else(|| Fault::wire("the front end's Welcome has no lease"))?;
+    proc::set_last_pid(proc, Pid(first.0 - 1))?;
+    Ok(leases)
 }
 
 /// The calling thread runs before ordinary ones, what it forks does not (docs/decisions/daemons-run-first.md).

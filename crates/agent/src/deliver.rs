@@ -42,7 +42,11 @@ impl Agent {
             SigInfo::SI_USER | SigInfo::SI_TKILL => self.deliver_from(target, info, thread),
             code if code < 0 => queue(thread.unwrap_or(target), thread.is_some(), info),
             // The kernel's own: nobody but a kernel may say so, so it comes from init.
-            _ => plain(target, info.sig),
+            _ => {
+                let group = self.bodies.person(target).map_or(Pid::NONE, |person| person.pgid);
+                self.volley.hit(group, info.sig, monotonic_us());
+                plain(target, info.sig)
+            }
         };
         if let Err(errno) = sent {
             debug!(%target, sig = %info.sig, errno, "signal not delivered");

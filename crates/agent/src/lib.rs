@@ -42,6 +42,7 @@ mod stopping;
 pub mod streams;
 mod uplink;
 mod usage;
+mod volley;
 mod watch;
 
 pub use config::NodeConfig;

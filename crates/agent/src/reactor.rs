@@ -74,6 +74,9 @@ impl Agent {
         if self.looker.due_us().is_some_and(|due| due <= now) {
             self.looked();
         }
+        if self.volley.due_us().is_some_and(|due| due <= now) {
+            self.end_volley();
+        }
         if self.park_at().is_some_and(|due| due <= now) {
             self.park_late(now);
         }
@@ -139,6 +142,7 @@ impl Agent {
             self.checks.next_us(),
             self.asks.due_us(),
             self.looker.due_us(),
+            self.volley.due_us(),
             self.park_at(),
             self.send_at(),
             self.wake_at(),

@@ -91,14 +91,36 @@ impl Agent {
             return;
         }
         self.pace.told(monotonic_us());
-        self.settle();
+        self.leave_to_parents();
+        self.settle_known();
         if let Some((batch, events)) = self.events.take() {
             self.uplink.send(&ToFront::Events { batch, events });
         }
     }
 
+    /// Those of a group that all ends wait until their parents have ended.
+    fn leave_to_parents(&mut self) {
+        let Some(group) = self.volley.waits(self.leaving.len(), monotonic_us()) else { return };
+        for pid in std::mem::take(&mut self.leaving) {
+            match self.parent_ends_with(pid, group) {
+                true => self.volley.add(pid),
+                false => drop(self.leaving.insert(pid)),
+            }
+        }
+    }
+
+    /// Parents that should have ended have not in time.
+    pub(crate) fn end_volley(&mut self) {
+        self.leaving.extend(self.volley.over());
+    }
+
     /// Compares what has happened since the last batch with /proc.
     pub(crate) fn settle(&mut self) {
+        self.end_volley();
+        self.settle_known();
+    }
+
+    fn settle_known(&mut self) {
         for pid in std::mem::take(&mut self.leaving) {
             self.settle_leaving(pid);
         }
@@ -196,6 +218,13 @@ impl Agent {
         parent == Pid::INIT || self.stands.has(parent)
     }
 
+    /// Are `pid` and its parent, a body that has not ended, of this group?
+    fn parent_ends_with(&self, pid: Pid, group: Pid) -> bool {
+        let of_group = |pid: Pid| self.bodies.get(pid).filter(|body| body.person.pgid == group);
+        let parent = of_group(pid).and_then(|body| of_group(body.person.ppid));
+        parent.is_some_and(|parent| parent.life != Life::Ended)
+    }
+
     /// As far as is known.
     fn parent_lives(&self, pid: Pid) -> bool {
         let parent = self.bodies.person(pid).and_then(|person| self.bodies.get(person.ppid));
@@ -271,11 +300,15 @@ impl Agent {
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
             return;
         }
-        // What ended before it is told before it.
+        // What ended before it is told before it, unless nobody could know: ended children that it leaves are ours to wait for.
         self.runners_waited_for(pid);
         for child in self.bodies.children(pid) {
-            if self.leaving.remove(&child) {
-                self.settle_leaving(child);
+            if !self.leaving.remove(&child) && !self.volley.remove(child) {
+                continue;
+            }
+            match kern::wait::is_child(child) {
+                true => drop(self.leaving.insert(child)),
+                false => self.settle_leaving(child),
             }
         }
         self.bodies.set_life(pid, Life::Ended);
@@ -311,6 +344,7 @@ impl Agent {
 
     fn forget(&mut self, pid: Pid) {
         self.leaving.remove(&pid);
+        self.volley.remove(pid);
         self.drop_handle(pid);
         self.stopping.forget(pid);
         for what in [What::Group, What::Creds, What::State] {

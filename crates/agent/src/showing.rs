@@ -74,6 +74,7 @@ impl Agent {
         let nothing = self.events.shown() == self.events.changes()
             && self.checks.is_empty()
             && self.leaving.is_empty()
+            && self.volley.due_us().is_none()
             && self.handles.is_empty();
         order.set_shown(nothing);
     }

@@ -62,7 +62,9 @@ pub(crate) struct Front {
     /// Connections to which something was sent since they were last flushed.
     pub(crate) dirty: HashSet<Token>,
     /// Connections whose peer takes less than it is sent: they are waited for until they can be written to.
-    full: HashSet<Token>,
+    pub(crate) full: HashSet<Token>,
+    /// When that was last sent which waited (monotonic).
+    pub(crate) flushed_us: u64,
     pub(crate) next_token: Token,
     pub(crate) natives: HashMap<Pid, Token>,
     /// `None`: nobody here tells who is a subreaper.
@@ -119,6 +121,7 @@ impl Front {
             guests: Guests::default(),
             dirty: HashSet::new(),
             full: HashSet::new(),
+            flushed_us: 0,
             next_token: FIRST_CONNECTION,
             natives: HashMap::new(),
             subreapers: Subreapers::open()
@@ -183,7 +186,7 @@ impl Front {
             self.on_time();
             self.settle();
             self.tell_shown();
-            self.flush();
+            self.flush_in_time(monotonic_us());
             self.ghosts.acknowledge(monotonic_us());
         }
     }
@@ -218,6 +221,7 @@ impl Front {
         let mut until = self.look_at_us;
         until = until.min(self.settle_at_us.unwrap_or(until));
         until = until.min(self.ghosts.acknowledge_at().unwrap_or(until));
+        until = until.min(self.flush_at().unwrap_or(until));
         until = until.min(self.nodes.next_deadline_us().unwrap_or(until));
         for listener in [&self.listener, &self.local] {
             until = until.min(listener.due_us().unwrap_or(until));
@@ -281,31 +285,6 @@ impl Front {
         self.dirty.remove(&token);
         self.full.remove(&token);
         Some(connection)
-    }
-
-    pub(crate) fn flush(&mut self) {
-        for token in std::mem::take(&mut self.dirty) {
-            let Some(connection) = self.connections.get_mut(&token) else { continue };
-            let flushed = match connection {
-                Connection::Node { link, .. } | Connection::Joining { link, .. } => link.flush(),
-                Connection::Client { link, .. } => link.flush().and_then(|()| self.guests.keeps(token, link.kept())),
-                Connection::Greeting { .. } | Connection::Native { .. } => Ok(()),
-            };
-            let full = connection.wants_write();
-            let kept = match full == self.full.contains(&token) {
-                true => flushed,
-                false => flushed.and_then(|()| self.poller.modify(connection.fd(), token, Interest::reading_and(full))),
-            };
-            if full {
-                self.full.insert(token);
-            } else {
-                self.full.remove(&token);
-            }
-            if let Err(fault) = kept {
-                info!("a connection ends: {fault}");
-                self.close(token);
-            }
-        }
     }
 }
 

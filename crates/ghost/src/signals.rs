@@ -70,6 +70,11 @@ impl Ghosts {
         }
     }
 
+    /// Is a whole large job being signalled, as by Ctrl-C?
+    pub fn many_signalled(&self) -> bool {
+        self.owed.len() > FEW
+    }
+
     /// A daemon that follows this one gets those signals again: a moment for a few, longer for many, as after Ctrl-C, most of which will end.
     fn patience_us(&self) -> u64 {
         match self.owed.len() {
