@@ -9,6 +9,7 @@ mod place;
 mod space;
 mod storm;
 mod table;
+mod travel;
 
 use std::process::ExitCode;
 use vocab::{Fault, Result};
@@ -31,6 +32,7 @@ fn measure(words: &[&str]) -> Result<bool> {
     match words {
         ["space"] => space::measure(),
         ["move"] => moving::measure(),
+        ["move", "between"] => moving::between(),
         ["inside", "run", count] => inside::run_many_times(number(count)?),
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
         ["inside", "list"] => storm::print_list(),

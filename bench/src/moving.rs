@@ -2,6 +2,7 @@
 
 use crate::place::{shoal, Program};
 use crate::table::{head, print, print_failed, Bar, Line, Local, Spread};
+use crate::travel;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -19,11 +20,10 @@ const LARGE: &str = "1024";
 /// # Errors
 /// Where nothing can be measured at all: no compiler.
 pub(crate) fn measure() -> Result<bool> {
+    let mut met = between()?;
     let (fixed, dynamic) = (Program::compile("move", "-static")?, Program::compile("move", "-rdynamic")?);
     let (fixed, dynamic) = (words(&fixed.path(), &["small"]), dynamic.path());
     let python = ["python3", "-c", "import time; print('there', flush=True); time.sleep(1000)"].map(String::from);
-    head();
-    let mut met = true;
     met &= small("static program, out and back", &fixed);
     met &= small("dynamic program, out and back", &words(&dynamic, &["small"]));
     met &= small("idle python3, out and back", &python);
@@ -32,6 +32,19 @@ pub(crate) fn measure() -> Result<bool> {
         told("1 GiB, 10 MB/s: it stands still", frozen(&words(&dynamic, &["memory", LARGE, "10"])), Bar::Figure(5.0));
     met &= large(&words(&dynamic, &["memory", LARGE, "0"]));
     Ok(met)
+}
+
+/// The moves alone.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn between() -> Result<bool> {
+    let (fixed, dynamic) = (Program::compile("moved", "-static")?, Program::compile("moved", "-rdynamic")?);
+    let data = vec![1; travel::DATA];
+    let file = fixed.path().with_extension("data");
+    std::fs::write(&file, data).map_err(|e| Fault::io(&e, format!("write {}", file.display())))?;
+    head();
+    travel::measure(&fixed.path(), &dynamic.path(), &file)
 }
 
 fn words(program: &Path, rest: &[&str]) -> Vec<String> {

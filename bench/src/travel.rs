@@ -1,0 +1,178 @@
+//! Processes that move from one node of a sandbox to the other and back, over its veth.
+
+use crate::place::{parse, Place};
+use crate::table::{print, print_failed, Bar, Line, Local, Spread};
+use std::path::Path;
+use std::time::Instant;
+use vocab::{Fault, Result};
+
+/// Moves of a small process, and of a large one.
+const TIMES: usize = 31;
+const TIMES_LARGE: usize = 7;
+/// Pairs of before and after.
+const PAIRS: usize = 9;
+/// Bytes of a file that is read.
+pub(crate) const DATA: usize = 16 << 20;
+/// MiB.
+const LARGE: u32 = 1024;
+/// Of the plain connection.
+const PORT: u16 = 7799;
+/// Of what plain TCP carries.
+const LEAST_RATE: f64 = 0.60;
+/// After a move everything takes as long as before, but for so much.
+const SAME: f64 = 1.03;
+
+/// Prints all lines; false when a bar was missed.
+///
+/// # Errors
+/// Where nothing can be measured at all: no sandbox.
+pub(crate) fn measure(fixed: &Path, dynamic: &Path, data: &Path) -> Result<bool> {
+    let mut place = Place::open(2)?;
+    let (fixed, dynamic) = (fixed.display().to_string(), dynamic.display().to_string());
+    let python = format!("python3 {}/prog/moved.py", env!("CARGO_MANIFEST_DIR"));
+    let mut met = true;
+    for (name, program, bar) in [
+        ("static program moves: it stands still", format!("{fixed} small"), 1.0),
+        ("dynamic program moves: it stands still", format!("{dynamic} small"), 1.3),
+        ("python3 moves: it stands still", python, 6.0),
+        ("4 threads move: they stand still", format!("{dynamic} threads"), 2.0),
+    ] {
+        let gaps = Traveller::start(&mut place, &program).and_then(|mut one| one.gaps(TIMES));
+        met &= told(name, gaps, "ms", Bar::Figure(bar));
+    }
+    let writing = format!("{fixed} memory {LARGE} 10");
+    let gaps = Traveller::start(&mut place, &writing).and_then(|mut one| one.gaps(TIMES_LARGE));
+    met &= told("1 GiB, 10 MB/s, moves: it stands still", gaps, "ms", Bar::Figure(5.0));
+    met &= against_plain(&mut place, &fixed);
+    met &= as_fast_as_before(&mut place, &format!("{fixed} speed {}", data.display()));
+    place.close()?;
+    Ok(met)
+}
+
+fn told(name: &str, figures: Result<Vec<f64>>, unit: &str, bar: Bar) -> bool {
+    match figures {
+        Ok(figures) => print(&Line { name, figure: Spread::of(figures), local: None, unit, bar }),
+        Err(fault) => print_failed(name, &fault.to_string()),
+    }
+}
+
+/// A program that goes to and fro, as a job of the sandbox's shell; killed when dropped.
+struct Traveller<'a> {
+    place: &'a mut Place,
+    /// Where it goes next.
+    to: usize,
+}
+
+impl Traveller<'_> {
+    fn start<'a>(place: &'a mut Place, program: &str) -> Result<Traveller<'a>> {
+        place.say(&format!("shoal run -n 0 {program} </dev/null & pid=$!"))?;
+        let traveller = Traveller { place, to: 1 };
+        match traveller.place.line()? {
+            there if there == "there" => Ok(traveller),
+            other => Err(Fault::refused(format!("{program} says {other}"))),
+        }
+    }
+
+    /// What it tells.
+    fn ask(&mut self) -> Result<String> {
+        self.place.say("kill -USR1 $pid || echo gone")?;
+        self.place.line()
+    }
+
+    /// Moves it; milliseconds that the command takes, as the sandbox's shell sees it.
+    fn go(&mut self) -> Result<f64> {
+        let begun = Instant::now();
+        self.place.say(&format!("shoal move $pid {} && echo moved || echo stays", self.to))?;
+        match self.place.line()? {
+            moved if moved == "moved" => {}
+            other => return Err(Fault::refused(format!("shoal move: {other}"))),
+        }
+        self.to = 1 - self.to;
+        Ok(begun.elapsed().as_secs_f64() * 1e3)
+    }
+
+    /// The largest gaps that it sees, in milliseconds.
+    fn gaps(&mut self, times: usize) -> Result<Vec<f64>> {
+        let mut once = || {
+            self.ask()?;
+            self.go()?;
+            parse(&self.ask()?)
+        };
+        (0..times).map(|_| once()).collect()
+    }
+}
+
+impl Drop for Traveller<'_> {
+    fn drop(&mut self) {
+        // The next one finds the place empty, or tells that it is not.
+        let _said = self.place.say("kill -9 $pid; wait $pid 2>/dev/null; echo over");
+        while self.place.line().is_ok_and(|line| line != "over") {}
+    }
+}
+
+/// From the command to its end, beside as many bytes over a connection between the same nodes.
+fn against_plain(place: &mut Place, program: &str) -> bool {
+    let name = "1 GiB moves, in all; local: plain TCP";
+    let measured = (|| -> Result<(Vec<f64>, Vec<f64>)> {
+        place.say("shoal nodes | awk '$1 == \"n1\" { sub(/:.*/, \"\", $3); print $3 }'")?;
+        let host = place.line()?;
+        place.say(&format!("shoal run -n 1 {program} sink {PORT} </dev/null & sink=$!"))?;
+        place.line()?;
+        let (mut moves, mut plains) = (Vec::new(), Vec::new());
+        let mut traveller = Traveller::start(place, &format!("{program} memory {LARGE} 0"))?;
+        let plain = format!("shoal run -n 0 {program} source {host} {PORT} {LARGE}");
+        for _ in 0..TIMES_LARGE {
+            plains.push(traveller.place.number(&plain)?);
+            moves.push(traveller.go()?);
+        }
+        drop(traveller);
+        place.say("kill -9 $sink; wait $sink 2>/dev/null")?;
+        Ok((moves, plains))
+    })();
+    match measured {
+        Ok((moves, plains)) => {
+            let local = Some(Local::pairs(&moves, &plains));
+            print(&Line { name, figure: Spread::of(moves), local, unit: "ms", bar: Bar::Ratio(1.0 / LEAST_RATE) })
+        }
+        Err(fault) => print_failed(name, &fault.to_string()),
+    }
+}
+
+/// What it tells after a move, beside what it told before.
+fn as_fast_as_before(place: &mut Place, program: &str) -> bool {
+    let names = ["a system call after a move", "memory copied after a move", "a file read after a move"];
+    let measured = (|| -> Result<[(Vec<f64>, Vec<f64>); 3]> {
+        let mut all = [const { (Vec::new(), Vec::new()) }; 3];
+        for _ in 0..PAIRS {
+            let mut traveller = Traveller::start(place, program)?;
+            let before = figures(&traveller.ask()?)?;
+            traveller.go()?;
+            let after = figures(&traveller.ask()?)?;
+            for (one, (before, after)) in all.iter_mut().zip(before.into_iter().zip(after)) {
+                one.0.push(after);
+                one.1.push(before);
+            }
+        }
+        Ok(all)
+    })();
+    let mut met = true;
+    match measured {
+        Ok(all) => {
+            for ((name, unit, per), (after, before)) in
+                [(names[0], "ns", 1.0), (names[1], "ms", 1e6), (names[2], "ms", 1e6)].into_iter().zip(all)
+            {
+                let scaled = |all: Vec<f64>| all.into_iter().map(|one| one / per).collect::<Vec<f64>>();
+                let (after, before) = (scaled(after), scaled(before));
+                let local = Some(Local::pairs(&after, &before));
+                met &= print(&Line { name, figure: Spread::of(after), local, unit, bar: Bar::Ratio(SAME) });
+            }
+        }
+        Err(fault) => met &= names.iter().fold(true, |_, name| print_failed(name, &fault.to_string())),
+    }
+    met
+}
+
+fn figures(line: &str) -> Result<[f64; 3]> {
+    let all: Vec<f64> = line.split(' ').map(parse).collect::<Result<_>>()?;
+    all.try_into().map_err(|_| Fault::refused(format!("measured {line:?}, which are not three numbers")))
+}
