@@ -4,10 +4,17 @@
 //! be here. That this machine has more does not matter, since nobody asks again.
 
 use image::cpu::{Cpu, Place};
+use std::sync::OnceLock;
 use vocab::{Fault, Kind, Result};
 
-/// This machine's.
+/// This machine's. It is looked at once: in a virtual machine each cpuid leaves it, and all of them take a millisecond. Who lets a process
+/// stand still asks before that.
 pub fn here() -> Cpu {
+    static HERE: OnceLock<Cpu> = OnceLock::new();
+    HERE.get_or_init(look).clone()
+}
+
+fn look() -> Cpu {
     let states = kern::cpu::states();
     let places = (2..63).filter(|number| states >> number & 1 == 1).map(|number| {
         let (offset, size) = kern::cpu::place_of_state(number);
@@ -31,12 +38,12 @@ pub fn missing(of: &Cpu, here: &Cpu) -> Vec<String> {
 }
 
 /// # Errors
-/// `Unsupported`, with all that is missing.
-pub(crate) fn check(of: &Cpu, here: &Cpu) -> Result<()> {
+/// `Unsupported`, with all that `here` does not have.
+pub fn check(of: &Cpu, here: &Cpu) -> Result<()> {
     match &missing(of, here)[..] {
         [] => Ok(()),
         all => {
-            let what = "this machine's processor does not have what the process may use";
+            let what = "the processor does not have what the process may use";
             Err(Fault::new(Kind::Unsupported, format!("{what}: {}", all.join(", "))))
         }
     }

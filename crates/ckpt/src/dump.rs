@@ -71,7 +71,7 @@ pub fn dump(pid: Pid, out: impl Write, then: Then, rounds: bool) -> Result<Told>
         }
     }
     if let Some(early) = early {
-        told.prepared = early.stopped;
+        told.prepared = early.stopped();
         told.rounds = Some((early.rounds.clone(), early.why));
     }
     Ok(told)
@@ -201,7 +201,7 @@ fn write(
     let threads = threads?;
     let mut objects = Found::default();
     let mappings = memory::describe(pid, &areas, &mut objects)?;
-    let files = kinds::dump(pid, &mut objects)?;
+    let files = kinds::dump(pid, &mut objects, &seen.outside)?;
     out.header(&header(threads.len())?)?;
     out.process(&process)?;
     objects.write(out)?;

@@ -13,6 +13,9 @@ pub(crate) fn identity(path: &str) -> Option<Identity> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
+/// Links of descriptors that other processes had too when they were last looked at, and who.
+pub(crate) type Outside = BTreeMap<Vec<u8>, Pid>;
+
 /// What is looked for, and what was found: who has it besides.
 #[derive(Default)]
 pub(crate) struct Elsewhere {
@@ -27,6 +30,23 @@ impl Elsewhere {
             links: links.into_iter().map(|link| (link, None)).collect(),
             files: files.into_iter().map(|file| (file, None)).collect(),
         }
+    }
+
+    /// As [`Elsewhere::look`], for what is not known to be outside already: a process that stands still should not wait for all others.
+    pub(crate) fn look_unless(&mut self, pid: Pid, known: &Outside) -> Result<()> {
+        let is_known = |link: &Vec<u8>| known.contains_key(link);
+        let wanted: BTreeSet<Vec<u8>> = std::mem::take(&mut self.links).into_keys().collect();
+        self.links = wanted.iter().filter(|link| !is_known(link)).map(|link| (link.clone(), None)).collect();
+        self.look(pid)?;
+        self.links.extend(wanted.into_iter().filter(is_known).map(|link| {
+            let who = known.get(&link).copied();
+            (link, who)
+        }));
+        Ok(())
+    }
+
+    pub(crate) fn outside(&self) -> Outside {
+        self.links.iter().filter_map(|(link, who)| Some((link.clone(), (*who)?))).collect()
     }
 
     /// Looks at the descriptors, and for files at the mappings, of all processes but `pid`.

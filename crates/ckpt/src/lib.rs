@@ -31,4 +31,5 @@ mod sigstate;
 pub mod survey;
 mod threads;
 mod timers;
+pub mod vessel;
 mod waits;

@@ -3,9 +3,10 @@
 use crate::elsewhere::is_deleted;
 use crate::objects::Found;
 use crate::proc;
+use crate::runs::without;
 use image::memory::{Area as Saved, Mapped, Memory};
 use kern::areas::{Area, AreaFlags};
-use kern::pagemap::PageMap;
+use kern::pagemap::{PageMap, Run};
 use puppet::Script;
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -95,8 +96,19 @@ fn named_so(area: &Area, link: &[u8]) -> Result<Metadata> {
     }
 }
 
-/// Maps the areas as they were, with descriptors that the process has: `files[i]` is that of area `i`.
-pub(crate) fn map(script: &mut Script, areas: &[Saved], files: &[Option<i32>]) {
+/// What of an area is mapped already by one of these, which are memory of no file.
+pub(crate) fn stays(area: &Saved, there: &[Saved]) -> Vec<Run> {
+    let alike = |one: &&Saved| {
+        let plain = |area: &Saved| area.file.is_none() && !area.shared;
+        plain(area) && plain(one) && one.flags == area.flags && one.name == area.name
+    };
+    let runs =
+        there.iter().filter(alike).map(|one| Run { start: one.start.max(area.start), end: one.end.min(area.end) });
+    runs.filter(|run| run.start < run.end).collect()
+}
+
+/// Maps the areas as they were, with descriptors that the process has: `files[i]` is that of area `i`. What is `there` already stays.
+pub(crate) fn map(script: &mut Script, areas: &[Saved], files: &[Option<i32>], there: &[Saved]) {
     for (area, fd) in areas.iter().zip(files) {
         let flags = AreaFlags::from_bits_retain(area.flags);
         let kind = match area.shared {
@@ -112,8 +124,15 @@ pub(crate) fn map(script: &mut Script, areas: &[Saved], files: &[Option<i32>]) {
         let offset = area.file.as_ref().map_or(0, |file| file.offset);
         let fd = fd.unwrap_or(-1) as u64;
         let length = area.end - area.start;
-        let args = [area.start, length, area.protection.into(), how as u64, fd, offset];
-        script.call(format!("map {:#x}-{:#x}", area.start, area.end), libc::SYS_mmap, &args);
+        let stays = stays(area, there);
+        for Run { start, end } in without(&[Run { start: area.start, end: area.end }], &stays) {
+            let args = [start, end - start, area.protection.into(), how as u64, fd, offset + start - area.start];
+            script.call(format!("map {start:#x}-{end:#x}"), libc::SYS_mmap, &args);
+        }
+        for Run { start, end } in stays {
+            let args = [start, end - start, area.protection.into()];
+            script.call(format!("protect {start:#x}-{end:#x}"), libc::SYS_mprotect, &args);
+        }
         for (flag, advice) in ADVICE.iter().filter(|(flag, _)| flags.contains(*flag)) {
             let what = format!("advise on {:#x}: {flag:?}", area.start);
             script.call(what, libc::SYS_madvise, &[area.start, length, *advice as u64]);

@@ -1,5 +1,6 @@
 //! What is in memory, out of a process and into one.
 
+use crate::runs::either;
 use image::memory::{Area as Saved, Kept};
 use image::{Pages, Piece, Reader, Record, Writer};
 use kern::areas::{Area, AreaFlags};
@@ -103,55 +104,105 @@ pub(crate) fn fill(
 ) -> Result<()> {
     let mut filler = Filler { pid, memory, areas, huge: None };
     early.pages.iter().try_for_each(|pages| filler.put_kept(pages, &early.kept))?;
-    let (mut next, mut bytes) = (pages(Some(first))?, 0);
-    while let Some(pages) = next {
-        if bytes > LITTLE {
-            return fill_by_two(filler, reader, pages);
+    let last = put_all(
+        |pages| filler.put(pages),
+        reader,
+        first,
+        |record| match record {
+            Record::Pages(pages) => Sorted::Wanted(pages),
+            other => Sorted::Other(other),
+        },
+    );
+    match last? {
+        Record::End => Ok(()),
+        _ => Err(Fault::wire("a record that is not of pages between records of pages")),
+    }
+}
+
+/// Puts pages that come early into mappings that are there already. Which, and the record behind them.
+pub(crate) fn place(
+    pid: Pid,
+    memory: &RemoteMemory,
+    areas: &[Saved],
+    reader: &mut Reader<impl Read>,
+) -> Result<(Vec<Run>, Record)> {
+    let mut filler = Filler { pid, memory, areas, huge: None };
+    let mut placed = Vec::new();
+    let first = following(reader)?;
+    let put = |pages: &Pages| {
+        placed.push(Run { start: pages.start(), end: pages.start() + pages.bytes().len() as u64 });
+        filler.put(pages)
+    };
+    let next = put_all(put, reader, first, |record| match record {
+        Record::Early(pages) => Sorted::Wanted(pages),
+        other => Sorted::Other(other),
+    })?;
+    Ok((either(&[], &placed), next))
+}
+
+pub(crate) fn following(reader: &mut Reader<impl Read>) -> Result<Record> {
+    reader.next_record()?.ok_or_else(|| Fault::wire("an image without an end"))
+}
+
+/// A record of pages of the kind that is wanted, or another record.
+enum Sorted {
+    Wanted(Pages),
+    Other(Record),
+}
+
+/// Puts the pages of records of one kind, of which `first` may be one, where they were; the first record of another kind.
+fn put_all(
+    mut put: impl FnMut(&Pages) -> Result<()> + Send,
+    reader: &mut Reader<impl Read>,
+    first: Record,
+    sort: fn(Record) -> Sorted,
+) -> Result<Record> {
+    let (mut next, mut bytes) = (sort(first), 0);
+    loop {
+        match next {
+            Sorted::Other(other) => return Ok(other),
+            Sorted::Wanted(pages) if bytes > LITTLE => return put_by_two(put, reader, pages, sort),
+            Sorted::Wanted(pages) => {
+                bytes += pages.bytes().len() as u64;
+                put(&pages)?;
+                reader.recycle(pages);
+                next = sort(following(reader)?);
+            }
         }
-        bytes += pages.bytes().len() as u64;
-        filler.put(&pages)?;
-        reader.recycle(pages);
-        next = self::pages(reader.next_record()?)?;
-    }
-    Ok(())
-}
-
-/// `None` at the end.
-fn pages(record: Option<Record>) -> Result<Option<Pages>> {
-    match record {
-        Some(Record::Pages(pages)) => Ok(Some(pages)),
-        Some(Record::End) => Ok(None),
-        Some(_) => Err(Fault::wire("a record that is not of pages between records of pages")),
-        None => Err(Fault::wire("an image without an end")),
     }
 }
 
-fn fill_by_two(mut filler: Filler<'_>, reader: &mut Reader<impl Read>, first: Pages) -> Result<()> {
+fn put_by_two(
+    mut put: impl FnMut(&Pages) -> Result<()> + Send,
+    reader: &mut Reader<impl Read>,
+    first: Pages,
+    sort: fn(Record) -> Sorted,
+) -> Result<Record> {
     std::thread::scope(|scope| {
         let ((to_fill, coming), (filled, back)) = (sync_channel::<Pages>(UNDER_WAY), std::sync::mpsc::channel());
         let filling = scope.spawn(move || {
             coming.into_iter().try_for_each(|pages| {
-                filler.put(&pages)?;
+                put(&pages)?;
                 // The reader may have read all.
                 let _taken = filled.send(pages);
                 Ok(())
             })
         });
-        let mut next = Some(first);
-        let mut read = Ok(());
-        while let Some(pages) = next {
-            if to_fill.send(pages).is_err() {
-                break; // It tells why.
+        let mut next = first;
+        let read = loop {
+            if to_fill.send(next).is_err() {
+                break Ok(Record::End); // It tells why.
             }
             back.try_iter().for_each(|pages| reader.recycle(pages));
-            next = reader.next_record().and_then(self::pages).unwrap_or_else(|fault| {
-                read = Err(fault);
-                None
-            });
-        }
+            match following(reader).map(sort) {
+                Ok(Sorted::Wanted(pages)) => next = pages,
+                Ok(Sorted::Other(other)) => break Ok(other),
+                Err(fault) => break Err(fault),
+            }
+        };
         drop(to_fill);
         let filled = filling.join().map_err(|_| Fault::bug("the thread that fills memory has failed"))?;
-        read.and(filled)
+        filled.and(read)
     })
 }
 

@@ -1,10 +1,11 @@
 //! Memory copied while the process runs, in rounds, so that it stands still only for what it has written since the last of them.
 
+use crate::objects::Found;
 use crate::pages::{self, Part};
 use crate::rounds::{Rounds, Why};
 use crate::runs::{both, bytes, either, without};
 use crate::survey::Survey;
-use crate::{proc, threads, waits};
+use crate::{memory, proc, threads, waits};
 use image::memory::Kept;
 use image::Writer;
 use kern::areas::{Area, AreaFlags};
@@ -22,17 +23,24 @@ const SMALL_AREA: u64 = 1024 * 1024;
 /// Less is copied while the process stands still: it takes no longer than to prepare all this.
 const SMALL: u64 = 4 * 1024 * 1024;
 
-/// Memory that has been copied from a running process, and what it has written since is known. Dropped, the process is left as it was.
-pub struct Precopy {
+/// Memory of a running process of which it is known what is written. Dropped, the process is left as it was.
+pub struct Followed {
     pid: Pid,
     map: PageMap,
+    /// The mappings, as they were then.
+    areas: Vec<Area>,
     followed: Vec<Run>,
-    copied: Vec<Run>,
-    pub rounds: Rounds,
-    pub why: Why,
     /// For how long a thread stood still at the beginning.
     pub stopped: Duration,
     _tracking: Tracking,
+}
+
+/// The same, with what has been copied of it while it ran.
+pub struct Precopy {
+    of: Followed,
+    copied: Vec<Run>,
+    pub rounds: Rounds,
+    pub why: Why,
 }
 
 /// Copies what is large in rounds, until the process is to be stopped. `None` where it cannot be followed, or is not worth it.
@@ -40,6 +48,14 @@ pub struct Precopy {
 /// # Errors
 /// `Gone`; what keeps the image from being written. The process runs on.
 pub fn precopy(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Option<Precopy>> {
+    follow(pid, seen)?.map(|followed| followed.copy(out, |_| Ok(()))).transpose()
+}
+
+/// Begins to follow what is large, for which a thread of it stands still for a moment. `None` as [`precopy`].
+///
+/// # Errors
+/// `Gone`; it runs on.
+pub fn follow(pid: Pid, seen: &Survey) -> Result<Option<Followed>> {
     let map = PageMap::open(pid)?;
     let large: Vec<&Area> = seen.areas.iter().filter(|area| is_large(area)).collect();
     let there = large.iter().map(|area| map.own_pages(area.start, area.end, false).map(|runs| bytes(&runs)));
@@ -50,28 +66,45 @@ pub fn precopy(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<
     let begun = Instant::now();
     let Some(tracking) = track(pid, seen)? else { return Ok(None) };
     let stopped = begun.elapsed();
-    let mut followed = Vec::new();
-    for area in large {
-        // The process may have another mapping there by now, or none: that one is copied in the end.
-        if tracking.add(area.start, area.end).is_ok() {
-            followed.push(Run { start: area.start, end: area.end });
-        }
+    // The process may have another mapping there by now, or none: that one is copied in the end.
+    let areas: Vec<Area> =
+        large.into_iter().filter(|area| tracking.add(area.start, area.end).is_ok()).cloned().collect();
+    let followed = areas.iter().map(|area| Run { start: area.start, end: area.end }).collect();
+    Ok(Some(Followed { pid, map, areas, followed, stopped, _tracking: tracking }))
+}
+
+impl Followed {
+    /// Says in which mappings early pages will be, for who makes them before the process stands still.
+    ///
+    /// # Errors
+    /// What keeps the image from being written.
+    pub fn announce(&self, out: &mut Writer<impl Write>) -> Result<()> {
+        out.memory(&memory::describe(self.pid, &self.areas, &mut Found::default())?)
     }
-    let (mut rounds, mut copied) = (Rounds::default(), Vec::new());
-    let memory = RemoteMemory::open(pid)?;
-    let why = loop {
-        let mut written = Vec::new();
-        for area in &followed {
-            written.extend(map.written_since(area.start, area.end)?);
-        }
-        // What was copied before and could not be now is not what it was.
-        copied = without(&copied, &written);
-        copied = either(&copied, &pages::copy_early(&memory, &written, out)?);
-        if let Some(why) = rounds.done(bytes(&written)) {
-            break why;
-        }
-    };
-    Ok(Some(Precopy { pid, map, followed, copied, rounds, why, stopped, _tracking: tracking }))
+
+    /// Copies it in rounds, until the process is to be stopped; `tell` hears of each.
+    ///
+    /// # Errors
+    /// `Gone`; what keeps the image from being written; what `tell` says. The process runs on.
+    pub fn copy(self, out: &mut Writer<impl Write>, mut tell: impl FnMut(&Rounds) -> Result<()>) -> Result<Precopy> {
+        let (mut rounds, mut copied) = (Rounds::default(), Vec::new());
+        let memory = RemoteMemory::open(self.pid)?;
+        let why = loop {
+            let mut written = Vec::new();
+            for area in &self.followed {
+                written.extend(self.map.written_since(area.start, area.end)?);
+            }
+            // What was copied before and could not be now is not what it was.
+            copied = without(&copied, &written);
+            copied = either(&copied, &pages::copy_early(&memory, &written, out)?);
+            let why = rounds.done(bytes(&written));
+            tell(&rounds)?;
+            if let Some(why) = why {
+                break why;
+            }
+        };
+        Ok(Precopy { of: self, copied, rounds, why })
+    }
 }
 
 fn is_large(area: &Area) -> bool {
@@ -130,17 +163,29 @@ pub(crate) struct Rest {
 impl Precopy {
     /// Where the process may be followed.
     pub fn followed(&self) -> &[Run] {
-        &self.followed
+        &self.of.followed
+    }
+
+    /// For how long a thread stood still at the beginning.
+    pub fn stopped(&self) -> Duration {
+        self.of.stopped
+    }
+
+    /// Does this mapping continue one that is followed, with all that it had then?
+    fn is_as_it_was(&self, area: &Area, run: &Run) -> bool {
+        let was = self.of.areas.iter().find(|was| was.start <= run.start && run.end <= was.end);
+        was.is_some_and(|was| was.flags == area.flags && was.path == area.path)
     }
 
     pub(crate) fn rest(&self, areas: &[Area]) -> Result<Rest> {
         let (mut kept, mut parts) = (Vec::new(), Vec::new());
         for area in areas.iter().filter(|area| pages::has_own(area)) {
             let whole = [Run { start: area.start, end: area.end }];
-            let followed = both(&whole, &self.followed);
+            let mut followed = both(&whole, &self.of.followed);
+            followed.retain(|run| self.is_as_it_was(area, run));
             let mut left = without(&whole, &followed);
             for run in followed {
-                match self.map.perhaps_written(run.start, run.end)? {
+                match self.of.map.perhaps_written(run.start, run.end)? {
                     // It is a new mapping.
                     None => left.push(run),
                     Some(written) => {
@@ -165,9 +210,9 @@ impl Precopy {
     fn own(&self, area: &Area, runs: &[Run]) -> Result<Vec<Run>> {
         const FEW: usize = 2000;
         if runs.len() > FEW {
-            return Ok(both(&self.map.own_pages(area.start, area.end, area.shared)?, runs));
+            return Ok(both(&self.of.map.own_pages(area.start, area.end, area.shared)?, runs));
         }
-        let own = runs.iter().map(|run| self.map.own_pages(run.start, run.end, area.shared));
+        let own = runs.iter().map(|run| self.of.map.own_pages(run.start, run.end, area.shared));
         Ok(own.collect::<Result<Vec<_>>>()?.concat())
     }
 
@@ -181,7 +226,7 @@ impl Precopy {
                 let to = run.end.min((from + 1).next_multiple_of(HUGE));
                 let (table, holds) = match known {
                     Some((table, holds)) if table == from / HUGE => (table, holds),
-                    _ => (from / HUGE, self.map.holds(from)?),
+                    _ => (from / HUGE, self.of.map.holds(from)?),
                 };
                 known = Some((table, holds));
                 if !holds {
@@ -194,6 +239,6 @@ impl Precopy {
     }
 
     pub fn pid(&self) -> Pid {
-        self.pid
+        self.of.pid
     }
 }

@@ -1,9 +1,10 @@
 //! The memory of a new process: everything that it has inherited goes, everything of the image comes.
 
 use crate::memory;
+use crate::runs::{both, without};
 use image::memory::{Area as Saved, Memory};
 use kern::areas::{areas, Area};
-use kern::pagemap::PAGE;
+use kern::pagemap::{Run, PAGE};
 use kern::ptrace;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Script, Stopped};
@@ -30,39 +31,91 @@ pub(crate) fn check(image: &Memory) -> Result<()> {
     }
 }
 
-/// Empties the process but for the kernel's pages, which go where the image has them, and an arena, whose address neither the process nor
-/// the image uses. Returns the arena, and where the `syscall` instruction of the vdso is then.
-pub(crate) fn clear<'a>(
-    thread: &'a Stopped,
-    remote: &'a RemoteMemory,
-    image: &Memory,
-    pid: Pid,
-) -> Result<(Loan<'a>, Arena)> {
-    let now = areas(pid, false)?;
-    let kernels: Vec<&Area> = now.iter().filter(|area| memory::is_vdso(area)).collect();
+/// A process with nothing in it but the kernel's pages and an arena.
+pub(crate) struct Emptied {
+    pub(crate) arena: Arena,
+    /// Where the `syscall` instruction of the vdso is.
+    pub(crate) gate: u64,
+    /// The kernel's pages, behind the arena.
+    kernels: Vec<Area>,
+    /// Where they were.
+    home: u64,
+}
+
+/// Empties the process but for the kernel's pages, which go behind an arena, where few programs have anything.
+pub(crate) fn empty(thread: &Stopped, remote: &RemoteMemory) -> Result<Emptied> {
+    const SELDOM_USED: u64 = 0x2000_0000_0000;
+    let now = areas(thread.tid(), false)?;
+    let kernels: Vec<Area> = now.iter().filter(|area| memory::is_vdso(area)).cloned().collect();
     let (Some(first), Some(last)) = (kernels.first(), kernels.last()) else {
         return Err(Fault::new(Kind::Unsupported, "this kernel gives processes no vdso"));
     };
-    let (start, length) = (first.start, last.end - first.start);
-    if image.vdso.1 != 0 && image.vdso.1 != length {
-        let what = format!("the image is of a kernel whose vdso has {} bytes, here it has {length}", image.vdso.1);
-        return Err(Fault::new(Kind::Unsupported, what));
-    }
-    let base = gap(&now, image, Arena::LENGTH + length)?;
+    let (home, length) = (first.start, last.end - first.start);
+    let base = gap(&now, &Memory::default(), SELDOM_USED, Arena::LENGTH + length)?;
     let mut loan = Loan::take(thread, remote, &now)?;
     leave_rseq(&mut loan, thread.tid())?;
     let arena = loan.map_arena(Some(base))?;
     let mut script = arena.script();
-    move_all(&mut script, &kernels, start, arena.end());
+    move_all(&mut script, &kernels, home, arena.end());
     script.call("unmap what was inherited", libc::SYS_munmap, &[0, base]);
     script.call("unmap what was inherited", libc::SYS_munmap, &[arena.end() + length, TOP - arena.end() - length]);
-    let home = if image.vdso.1 == 0 { start } else { image.vdso.0 };
-    let parked: Vec<Area> = kernels.iter().map(|area| moved(area, start, arena.end())).collect();
-    move_all(&mut script, &parked.iter().collect::<Vec<_>>(), arena.end(), home);
-    let gate = loan.gate() - start + home;
+    let gate = loan.gate() - home + arena.end();
     loan.run(arena, script)?;
-    loan.set_gate(gate);
-    Ok((loan, arena))
+    Ok(Emptied { arena, gate, kernels: all_moved(&kernels, home, arena.end()), home })
+}
+
+impl Emptied {
+    fn length(&self) -> u64 {
+        self.kernels.last().map_or(self.arena.end(), |last| last.end) - self.arena.end()
+    }
+
+    /// Is it where this image has something?
+    fn is_in_the_way(&self, image: &Memory) -> bool {
+        let (start, end) = (self.arena.base(), self.arena.end() + self.length());
+        let vdso = (image.vdso.0, image.vdso.0 + image.vdso.1);
+        image.areas.iter().map(|area| (area.start, area.end)).chain([vdso]).any(|area| area.0 < end && area.1 > start)
+    }
+
+    /// Goes where the image has nothing, nor the process.
+    pub(crate) fn make_way(&mut self, thread: &Stopped, remote: &RemoteMemory, image: &Memory) -> Result<()> {
+        if !self.is_in_the_way(image) {
+            return Ok(());
+        }
+        let base = gap(&areas(thread.tid(), false)?, image, BOTTOM, Arena::LENGTH + self.length())?;
+        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let (arena, old) = (loan.map_arena(Some(base))?, self.arena);
+        let mut script = arena.script();
+        move_all(&mut script, &self.kernels, old.end(), arena.end());
+        script.call("unmap a script's memory", libc::SYS_munmap, &[old.base(), Arena::LENGTH]);
+        loan.run(arena, script)?;
+        self.kernels = all_moved(&self.kernels, old.end(), arena.end());
+        self.gate = self.gate - old.end() + arena.end();
+        self.arena = arena;
+        Ok(())
+    }
+
+    /// The kernel's pages go where the image has them.
+    pub(crate) fn go_home(&mut self, thread: &Stopped, remote: &RemoteMemory, image: &Memory) -> Result<()> {
+        if image.vdso.1 != 0 && image.vdso.1 != self.length() {
+            let what = format!(
+                "the image is of a kernel whose vdso has {} bytes, here it has {}",
+                image.vdso.1,
+                self.length()
+            );
+            return Err(Fault::new(Kind::Unsupported, what));
+        }
+        let home = if image.vdso.1 == 0 { self.home } else { image.vdso.0 };
+        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let mut script = self.arena.script();
+        move_all(&mut script, &self.kernels, self.arena.end(), home);
+        loan.run(self.arena, script)?;
+        self.gate = self.gate - self.arena.end() + home;
+        Ok(())
+    }
+}
+
+fn all_moved(areas: &[Area], from: u64, to: u64) -> Vec<Area> {
+    areas.iter().map(|area| moved(area, from, to)).collect()
 }
 
 fn moved(area: &Area, from: u64, to: u64) -> Area {
@@ -71,7 +124,7 @@ fn moved(area: &Area, from: u64, to: u64) -> Area {
 }
 
 /// Moves mappings that begin at `from` to `to`, each at its distance from the first.
-fn move_all(script: &mut Script, areas: &[&Area], from: u64, to: u64) {
+fn move_all(script: &mut Script, areas: &[Area], from: u64, to: u64) {
     let how = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
     for area in areas {
         let args = [area.start, area.length(), area.length(), how, area.start - from + to];
@@ -90,15 +143,15 @@ fn leave_rseq(loan: &mut Loan<'_>, tid: Pid) -> Result<()> {
     loan.must("leave the restartable sequence", libc::SYS_rseq, &args).map(drop)
 }
 
-/// An address range that is free both in the process as it is and in the image, stacks' room to grow included.
-fn gap(now: &[Area], image: &Memory, length: u64) -> Result<u64> {
+/// An address range from `lowest` on that is free both in the process as it is and in the image, stacks' room to grow included.
+fn gap(now: &[Area], image: &Memory, lowest: u64, length: u64) -> Result<u64> {
     /// Kept below each mapping, for a stack that grows and its guard.
     const ROOM: u64 = 16 * 1024 * 1024;
     let mut taken: Vec<(u64, u64)> = now.iter().map(|area| (area.start, area.end)).collect();
     taken.extend(image.areas.iter().map(|area| (area.start, area.end)));
     taken.push((image.vdso.0, image.vdso.0 + image.vdso.1));
     taken.sort_unstable();
-    let mut from = BOTTOM;
+    let mut from = lowest;
     for (start, end) in taken.into_iter().filter(|(start, end)| end > start && *start < TOP) {
         if start >= from + length + ROOM {
             return Ok(from);
@@ -111,13 +164,51 @@ fn gap(now: &[Area], image: &Memory, length: u64) -> Result<u64> {
     }
 }
 
-/// Maps the areas of the image, some hundred with each script.
-pub(crate) fn map(loan: &mut Loan<'_>, arena: Arena, areas: &[Saved], files: &[Option<i32>]) -> Result<()> {
+/// Maps the areas of the image, some hundred with each script; what is `there` of them already stays.
+pub(crate) fn map(
+    loan: &mut Loan<'_>,
+    arena: Arena,
+    areas: &[Saved],
+    files: &[Option<i32>],
+    there: &[Saved],
+) -> Result<()> {
     const AT_ONCE: usize = 256;
     for (areas, files) in areas.chunks(AT_ONCE).zip(files.chunks(AT_ONCE)) {
         let mut script = arena.script();
-        memory::map(&mut script, areas, files);
+        memory::map(&mut script, areas, files, there);
         loan.run(arena, script)?;
     }
     Ok(())
+}
+
+/// Of mappings that were made early (`there`) and pages that were put there (`placed`) everything goes that the image does not have any more.
+pub(crate) fn clear_early(
+    loan: &mut Loan<'_>,
+    arena: Arena,
+    areas: &[Saved],
+    there: &[Saved],
+    placed: &[Run],
+    kept: &[Run],
+) -> Result<()> {
+    const AT_ONCE: usize = 2048;
+    let mapped: Vec<Run> = there.iter().map(run).collect();
+    let stays: Vec<Run> = areas.iter().flat_map(|area| memory::stays(area, there)).collect();
+    let placed = both(placed, &stays);
+    if !without(kept, &placed).is_empty() {
+        return Err(Fault::wire("kept pages that have not come"));
+    }
+    let unmap = without(&mapped, &stays).into_iter().map(|run| ("unmap what is there no more", libc::SYS_munmap, run));
+    let drop = without(&placed, kept).into_iter().map(|run| ("drop what was written since", libc::SYS_madvise, run));
+    for some in unmap.chain(drop).collect::<Vec<_>>().chunks(AT_ONCE) {
+        let mut script = arena.script();
+        for (what, call, run) in some {
+            script.call(*what, *call, &[run.start, run.end - run.start, libc::MADV_DONTNEED as u64]);
+        }
+        loan.run(arena, script)?;
+    }
+    Ok(())
+}
+
+fn run(area: &Saved) -> Run {
+    Run { start: area.start, end: area.end }
 }

@@ -5,6 +5,7 @@ use crate::bring::{bring, Wanted};
 use crate::kinds::Reopened;
 use crate::objects::Made;
 use crate::pages::Early;
+use crate::vessel::{Begun, Vessel};
 use crate::{cpu, identity, kinds, memory, pages, rebuild, sigstate, threads, timers, waits};
 use image::files::Files;
 use image::memory::Memory;
@@ -14,7 +15,7 @@ use image::{Reader, Record};
 use kern::newborn::newborn;
 use kern::ptrace::{self, Regs};
 use kern::remote_memory::RemoteMemory;
-use puppet::{Arena, Loan, Running, Stopped};
+use puppet::{Arena, Loan, Stopped};
 use rustix::fs::{Mode, OFlags};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,7 +58,7 @@ pub fn restore(image: impl Read) -> Result<Pid> {
     let coming = Coming::read(image)?;
     let child = Child::born(coming.pid())?;
     let pid = child.pid;
-    coming.rebuild(pid)?.go()?;
+    coming.rebuild(Vessel::take(pid)?)?.go()?;
     child.lives();
     Ok(pid)
 }
@@ -67,7 +68,17 @@ impl<R: Read> Coming<R> {
     /// `Wire` for a broken image; what cannot be opened again.
     pub fn read(image: R) -> Result<Coming<R>> {
         let mut reader = Reader::new(image)?;
-        let (plan, first) = plan(&mut reader)?;
+        let first = pages::following(&mut reader)?;
+        Coming::go_on(Begun { reader, first })
+    }
+
+    /// The same behind what a vessel has read ([`Vessel::early`]), which is then to be the process.
+    ///
+    /// # Errors
+    /// As [`Coming::read`].
+    pub fn go_on(begun: Begun<R>) -> Result<Coming<R>> {
+        let Begun { mut reader, first } = begun;
+        let (plan, first) = plan(&mut reader, first)?;
         let base = kinds::above_all(&plan.files);
         let files = kinds::reopen(&plan.files, &plan.objects, base)?;
         let mapped = open_mapped(&plan, base)?;
@@ -81,18 +92,17 @@ impl<R: Read> Coming<R> {
         Pid(self.plan.process.pid)
     }
 
-    /// Makes process `pid`, which has one thread and all capabilities, what the image says. Its descriptors 0 to 2 are the standard streams
-    /// where those of the image led out of the process; everything else that it has goes.
+    /// Makes a process what the image says. Its descriptors 0 to 2 are the standard streams where those of the image led out of the process;
+    /// everything else that it has goes.
     ///
     /// # Errors
     /// `Wire` for a broken image; what it may not do. It is killed then.
-    pub fn rebuild(mut self, pid: Pid) -> Result<Rebuilt> {
-        let leader = Running::seize(pid, true, true)?;
-        leader.interrupt()?;
-        let leader = leader.stopped()?;
+    pub fn rebuild(mut self, mut vessel: Vessel) -> Result<Rebuilt> {
+        let pid = vessel.pid();
         let mut others = Vec::new();
-        let done = build(&leader, &mut others, &self.plan, &mut self.reader, self.first, &self.opened);
-        let threads = std::iter::once(leader).chain(others).collect();
+        let done = build(&mut vessel, &mut others, &self.plan, &mut self.reader, self.first, &self.opened);
+        let mut threads = vessel.launched();
+        threads.append(&mut others);
         let stopped = Sig::new(self.plan.process.stopped);
         let rebuilt = Rebuilt { pid, threads, stopped, files: self.plan.files };
         done.map_err(|fault| fault.doing(format!("restore process {pid}")))?;
@@ -210,29 +220,31 @@ impl Opened {
 }
 
 /// Reads up to the first record of pages, or the end.
-fn plan(reader: &mut Reader<impl Read>) -> Result<(Plan, Record)> {
+fn plan(reader: &mut Reader<impl Read>, first: Record) -> Result<(Plan, Record)> {
     let mut header: Option<Header> = None;
     let (mut process, mut memory, mut files) = (None, None, None);
     let mut threads: Vec<Thread> = Vec::new();
     let mut objects = Made::default();
     let mut early = Early::default();
+    let mut next = first;
     let rest = loop {
-        match reader.next_record()? {
-            Some(Record::Header(record)) => {
+        match next {
+            Record::Header(record) => {
                 record.cpu.as_ref().map_or(Ok(()), |cpu| cpu::check(cpu, &cpu::here()))?;
                 header = Some(record);
             }
-            Some(Record::Process(record)) => process = Some(*record),
-            Some(Record::Memory(record)) => memory = Some(record),
-            Some(Record::Files(record)) => files = Some(record),
-            Some(Record::Thread(record)) => threads.push(*record),
-            Some(Record::Objects(record)) => objects = Made::new(&record)?,
-            Some(Record::Content { object, offset, bytes }) => objects.content(object, offset, &bytes)?,
-            Some(Record::Early(pages)) => early.pages.push(pages),
-            Some(Record::Kept(kept)) => early.keep(&kept)?,
-            Some(record) => break record,
-            None => return Err(Fault::wire("an image without an end")),
+            Record::Process(record) => process = Some(*record),
+            Record::Memory(record) => memory = Some(record),
+            Record::Files(record) => files = Some(record),
+            Record::Thread(record) => threads.push(*record),
+            Record::Objects(record) => objects = Made::new(&record)?,
+            Record::Content { object, offset, bytes } => objects.content(object, offset, &bytes)?,
+            Record::Early(pages) => early.pages.push(pages),
+            Record::Kept(kept) => early.keep(&kept)?,
+            Record::Still => {}
+            record => break record,
         }
+        next = pages::following(reader)?;
     };
     objects.settle()?;
     let missing = |what: &'static str| move || Fault::wire(format!("an image without {what}"));
@@ -282,37 +294,37 @@ fn open_mapped(plan: &Plan, base: i32) -> Result<Vec<Option<OwnedFd>>> {
 }
 
 fn build(
-    leader: &Stopped,
+    vessel: &mut Vessel,
     others: &mut Vec<Stopped>,
     plan: &Plan,
     reader: &mut Reader<impl Read>,
     first: Record,
     opened: &Opened,
 ) -> Result<()> {
-    let pid = leader.tid();
-    let remote = RemoteMemory::open(pid)?;
+    vessel.settle(&plan.memory, &plan.early.kept)?;
+    let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let now = identity::creds(pid, pid)?;
-    let (mut loan, arena) = rebuild::clear(leader, &remote, &plan.memory, pid)?;
+    let (mut loan, arena) = vessel.lend()?;
     let sockets = kinds::make_sockets(&mut loan, arena, plan.process.pid, &plan.files)?;
     let brought = opened.bring(&mut loan, arena, pid, &sockets)?;
-    rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped)?;
+    rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped, vessel.there())?;
     plan.objects.seal()?;
-    pages::fill(leader.tid(), &remote, &plan.memory.areas, reader, first, &plan.early)?;
+    pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early)?;
     take_up(&mut loan, arena, plan, &brought)?;
     make_threads(&mut loan, arena, plan, others)?;
     let others = &*others;
     let gate = loan.gate();
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
-        let mut loan = Loan::take_at(thread, &remote, gate)?;
+        let mut loan = Loan::take_at(thread, remote, gate)?;
         let mut script = arena.script();
         threads::set(&mut script, saved, &now, plan.process.pid)?;
         loan.run(arena, script)?;
     }
     become_it(&mut loan, arena, plan, &now)?;
-    let mut regs = vec![waits::go_on(&mut loan, &remote, arena, &plan.threads[0])?];
+    let mut regs = vec![waits::go_on(&mut loan, remote, arena, &plan.threads[0])?];
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
-        let mut loan = Loan::take_at(thread, &remote, gate)?;
-        regs.push(waits::go_on(&mut loan, &remote, arena, saved)?);
+        let mut loan = Loan::take_at(thread, remote, gate)?;
+        regs.push(waits::go_on(&mut loan, remote, arena, saved)?);
     }
     loan.unmap_arena(arena)?;
     identity::set_oom_score(pid, &plan.process)?;
@@ -321,7 +333,7 @@ fn build(
         finish(thread, saved, regs)?;
     }
     for (thread, saved) in all.iter().zip(&plan.threads) {
-        waits::note(pid, thread.tid(), saved, &remote)?;
+        waits::note(pid, thread.tid(), saved, remote)?;
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! A look at a running process before anything is done to it: what it has, and what of that will not be carried.
 
-use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity};
+use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Outside};
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
-use crate::{kinds, memory};
+use crate::runs::{either, without};
+use crate::{cpu, kinds, memory};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use vocab::{Fault, Pid, Result};
 pub struct Survey {
     pub(crate) areas: Vec<Area>,
     pub(crate) waiting: BTreeMap<i32, Waiting>,
+    pub(crate) outside: Outside,
     pub obstacles: Vec<Obstacle>,
 }
 
@@ -47,14 +49,15 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     let areas = areas(pid, true)?;
     look_at_places(pid, &mut obstacles)?;
     let mut nameless = kinds::nameless(pid)?;
+    // Two that were followed may be one by now.
+    let followed = either(followed, &[]);
     for area in &areas {
-        let ours = followed.iter().any(|run| run.start <= area.start && area.end <= run.end);
+        let ours = without(&[Run { start: area.start, end: area.end }], &followed).is_empty();
         look_at_area(area, ours, &mut obstacles);
         look_at_file(pid, area, &mut nameless, &mut obstacles)?;
     }
-    for descriptor in kinds::survey(pid)? {
-        obstacles.extend(descriptor);
-    }
+    let (outside, in_the_way) = kinds::survey(pid)?;
+    obstacles.extend(in_the_way);
     let mut elsewhere = Elsewhere::of(Default::default(), nameless.keys().copied().collect());
     elsewhere.look(pid)?;
     for (file, who) in &elsewhere.files {
@@ -71,7 +74,9 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
             waiting.insert(tid, one);
         }
     }
-    Ok(Survey { areas, waiting, obstacles })
+    // It will be wanted when the process stands still.
+    cpu::here();
+    Ok(Survey { areas, waiting, outside, obstacles })
 }
 
 fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {

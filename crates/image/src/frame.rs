@@ -31,8 +31,11 @@ pub enum Record {
     Files(Files),
     Thread(Box<Thread>),
     Pages(Pages),
-    /// Pages as they were while the process ran, before everything else but the header's: what of them still held in the end is in `Kept`.
+    /// Pages as they were while the process ran, before everything else: what of them still held in the end is in `Kept`. Who sends them to
+    /// another machine says before in which mappings they are (`Memory`, which comes again then).
     Early(Pages),
+    /// From here on the process stands still, as soon as who reads it says that it is ready; there if somebody does.
+    Still,
     /// Behind everything else but `Pages` and `End`; there if there are early pages.
     Kept(Kept),
     /// Before the mappings and descriptors that are of them; not there if there are none.
@@ -110,6 +113,7 @@ const KIND_OBJECTS: u16 = 8;
 const KIND_CONTENT: u16 = 9;
 const KIND_KEPT: u16 = 10;
 const KIND_EARLY: u16 = 11;
+const KIND_STILL: u16 = SKIPPABLE;
 
 /// Writes an image to anything that takes bytes.
 pub struct Writer<W: Write> {
@@ -146,6 +150,17 @@ impl<W: Write> Writer<W> {
 
     pub fn thread(&mut self, thread: &Thread) -> Result<()> {
         self.encoded(KIND_THREAD, thread)
+    }
+
+    /// What it writes to.
+    pub fn target(&mut self) -> &mut W {
+        &mut self.to
+    }
+
+    /// From here on the process stands still ([`Record::Still`]). It goes out at once, with all that was written before.
+    pub fn still(&mut self) -> Result<()> {
+        self.record(KIND_STILL, &[])?;
+        self.to.flush().map_err(|e| Fault::io(&e, "write an image"))
     }
 
     pub fn kept(&mut self, kept: &Kept) -> Result<()> {
@@ -257,6 +272,11 @@ impl<R: Read> Reader<R> {
         Ok(None)
     }
 
+    /// What it reads from.
+    pub fn source(&mut self) -> &mut R {
+        &mut self.from
+    }
+
     /// Gives back pages whose bytes are no longer needed.
     pub fn recycle(&mut self, pages: Pages) {
         self.spare.push(pages.record);
@@ -294,7 +314,8 @@ fn parse(kind: u16, mut bytes: Vec<u8>) -> Result<Option<Record>> {
             Record::Content { object, offset, bytes }
         }
         KIND_END => Record::End,
-        SKIPPABLE.. => return Ok(None),
+        KIND_STILL => Record::Still,
+        later if later >= SKIPPABLE => return Ok(None),
         other => return Err(Fault::wire(format!("a record of kind {other}, which this program does not know"))),
     }))
 }
@@ -378,11 +399,12 @@ mod tests {
         piece.seal(0x2000, true);
         writer.pages(&piece).expect("memory");
         let kept = Kept { runs: vec![(0x2000, 0x3000)] };
+        writer.still().expect("memory");
         writer.kept(&kept).expect("memory");
         writer.end().expect("memory");
         let records = read(&bytes).expect("whole");
         assert!(matches!(&records[0], Record::Early(pages) if pages.start() == 0x2000 && pages.bytes() == [4, 5]));
-        assert_eq!(records[1..], [Record::Kept(kept), Record::End]);
+        assert_eq!(records[1..], [Record::Still, Record::Kept(kept), Record::End]);
     }
 
     /// What this version has written once is read for ever.

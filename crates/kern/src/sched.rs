@@ -15,7 +15,18 @@ pub fn set_fifo() -> Result<()> {
     sys::checked(set(FIRST).into(), || "take real-time priority".into()).map(drop)
 }
 
-/// The same for another thread (`others::set_scheduling`).
+/// Makes the calling thread ordinary again (SCHED_OTHER): for long work that nobody waits for.
+///
+/// # Errors
+/// `Sys`, which sched_setscheduler(2) does not foresee for this.
+pub fn set_ordinary() -> Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `param` is a live sched_param; 0 is the calling thread.
+    let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &param) };
+    sys::checked(ret.into(), || "be an ordinary thread again".into()).map(drop)
+}
+
+/// As [`set_fifo`], for another thread (`others::set_scheduling`).
 pub fn first(nice: i32) -> Scheduling {
     Scheduling { policy: FIRST, priority: 1, nice }
 }
@@ -62,6 +73,20 @@ mod tests {
         let policy = crate::others::scheduling(Pid(child.id() as i32)).expect("a child that sleeps").policy;
         child.kill().and_then(|()| child.wait()).expect("a child of ours");
         policy
+    }
+
+    #[test]
+    fn a_thread_is_ordinary_again() {
+        let policies = std::thread::spawn(|| {
+            // SAFETY: takes a number; 0 is the calling thread.
+            let policy = || unsafe { libc::sched_getscheduler(0) };
+            let before = set_fifo().is_ok().then(policy);
+            set_ordinary().expect("allowed to all");
+            (before, policy())
+        });
+        let (before, after) = policies.join().expect("the thread ends");
+        assert!(before.is_none_or(|before| before == FIRST), "{before:?}");
+        assert_eq!(after, libc::SCHED_OTHER);
     }
 
     #[test]

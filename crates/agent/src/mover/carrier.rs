@@ -118,15 +118,36 @@ impl Carrier {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        for bytes in bytes.chunks(MOST) {
-            self.link.send(&Piece { bytes: bytes.to_vec() })?;
+        bytes.chunks(MOST).try_for_each(|bytes| self.tell(bytes))
+    }
+
+    /// Something short to the other mover, which may be nothing but that it is said.
+    pub(super) fn tell(&mut self, bytes: &[u8]) -> Result<()> {
+        self.link.send(&Piece { bytes: bytes.to_vec() })?;
+        self.link.flush()?;
+        while self.link.wants_write() {
+            wait_for(self.link.fd(), Ready::WRITE, &self.bell, None)?;
             self.link.flush()?;
-            while self.link.wants_write() {
-                wait_for(self.link.fd(), Ready::WRITE, &self.bell, None)?;
-                self.link.flush()?;
-            }
         }
         Ok(())
+    }
+
+    /// What the other mover tells.
+    pub(super) fn hear(&mut self) -> Result<Vec<u8>> {
+        self.receive()?;
+        self.read = 0;
+        Ok(std::mem::take(&mut self.piece))
+    }
+
+    /// # Errors
+    /// `Gone` when the agent has said that the move is off.
+    pub(super) fn goes_on(&self) -> Result<()> {
+        let said = poll(&[(self.bell.as_fd(), Ready::READ)], 0)
+            .map_err(|errno| Fault::sys(errno, "look for the agent's word"))?;
+        match said.iter().all(|one| *one == Ready::default()) {
+            true => Ok(()),
+            false => Err(Fault::gone("the move was called off")),
+        }
     }
 
     fn receive(&mut self) -> Result<()> {

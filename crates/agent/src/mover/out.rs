@@ -2,21 +2,26 @@
 
 use super::carrier::{Carrier, Word};
 use super::orders::{Order, Out, Said};
-use ckpt::dump::{hold, Held};
-use ckpt::survey::{survey, Given, Survey};
+use ckpt::dump::{hold_after, Held};
+use ckpt::precopy::{follow, Precopy};
+use ckpt::survey::{survey_again, Given, Survey};
 use image::Writer;
 use kern::others::share_memory;
+use kern::pagemap::Run;
 use kern::pidfd::read_siginfo;
+use kern::sched;
 use std::io::BufWriter;
 use vocab::{Fault, Pid, Result, Sig, SigInfo};
-use wire::carry::MOST;
+
+/// Bytes that wait for others to go with them.
+const LITTLE: usize = 16 * 1024;
 
 /// Sends the process, and does with it what the agent says then.
 pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
-    let seen = look(order)?;
+    let seen = look(order, &[])?;
     let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
-    let held = match carry(order, &seen, &mut carrier) {
-        Ok(held) => held,
+    let (held, _early) = match carry(order, seen, &mut carrier) {
+        Ok(carried) => carried,
         // Said before the other node finds the connection broken, and knows no better reason.
         Err(fault) => return word.say(&Said::Failed(fault)),
     };
@@ -31,10 +36,10 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     }
 }
 
-/// Refuses what will not go before the process is touched.
-fn look(order: &Out) -> Result<Survey> {
+/// Refuses what will not go before the process is touched; `followed`: where it is followed already, and by whom is known.
+fn look(order: &Out, followed: &[Run]) -> Result<Survey> {
     let pid = order.pid;
-    let mut seen = survey(pid, Given { filters: order.filters })?;
+    let mut seen = survey_again(pid, Given { filters: order.filters }, followed)?;
     for number in 0..3 {
         let Ok(path) = std::fs::read_link(format!("/proc/{pid}/fd/{number}")) else { continue };
         let path = path.to_string_lossy();
@@ -67,13 +72,39 @@ fn shared(pid: Pid, pipe: &str) -> Option<i32> {
     })
 }
 
-fn carry(order: &Out, seen: &Survey, carrier: &mut Carrier) -> Result<Held> {
-    let mut writer = Writer::new(BufWriter::with_capacity(MOST, carrier))?;
-    let held = hold(order.pid, seen, &mut writer)?;
+/// What is large goes while the process runs, all else while it stands still. What it was followed by lasts as long as what is returned:
+/// to end that takes a while, for which nobody should have to wait.
+fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier) -> Result<(Held, Option<Precopy>)> {
+    let pid = order.pid;
+    may_go_on_there(carrier)?;
+    // What is small goes while the pages are still read: the other side can begin with it.
+    let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
+    let early = match follow(pid, &seen)? {
+        None => None,
+        Some(followed) => {
+            sched::set_ordinary()?;
+            followed.announce(&mut writer)?;
+            let early = followed.copy(&mut writer, |_| Ok(()))?;
+            seen = look(order, early.followed())?;
+            Some(early)
+        }
+    };
+    writer.still()?;
+    let carrier = writer.target().get_mut();
+    carrier.hear()?;
+    carrier.goes_on()?;
+    crate::birth::run_first();
+    let held = hold_after(pid, &seen, early.as_ref(), &mut writer)?;
     match writer.end() {
-        Ok(_) => Ok(held),
+        Ok(_) => Ok((held, early)),
         Err(fault) => held.go_on().and(Err(fault)),
     }
+}
+
+/// The other node's mover says first what its processor has.
+fn may_go_on_there(carrier: &mut Carrier) -> Result<()> {
+    let there = minicbor::decode(&carrier.hear()?).map_err(|e| Fault::wire(format!("what a processor has: {e}")))?;
+    ckpt::cpu::check(&ckpt::cpu::here(), &there)
 }
 
 /// Ends it here. What it was sent since it was written goes with it; one that was killed meanwhile is killed there too.

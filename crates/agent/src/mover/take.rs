@@ -3,7 +3,8 @@
 use super::carrier::{Carrier, Word};
 use super::orders::{In, Order, Said};
 use ckpt::restore::{Coming, Rebuilt};
-use kern::sock;
+use ckpt::vessel::Vessel;
+use kern::{sched, sock};
 use std::os::fd::AsFd;
 use vocab::{Fault, Result};
 
@@ -11,7 +12,11 @@ use vocab::{Fault, Result};
 pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
     let listener = sock::tcp_listen_anywhere()?;
     word.say(&Said::Listening(sock::local_address(listener.as_fd())?.port()))?;
-    let rebuilt = rebuild(order, Carrier::take(&listener, &order.key, word)?)?;
+    // What can be done before the process stands still.
+    let (cpu, vessel) = (ckpt::cpu::here(), Vessel::take(order.pid)?);
+    let mut carrier = Carrier::take(&listener, &order.key, word)?;
+    carrier.tell(&minicbor::to_vec(cpu).map_err(|e| Fault::bug(format!("encode what this processor has: {e}")))?)?;
+    let rebuilt = rebuild(vessel, carrier)?;
     word.say(&Said::Rebuilt)?;
     match word.wait()? {
         Order::Go => rebuilt.go(),
@@ -19,10 +24,15 @@ pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
     }
 }
 
-fn rebuild(order: &In, carrier: Carrier) -> Result<Rebuilt> {
-    let coming = Coming::read(carrier)?;
-    if coming.pid() != order.pid {
+fn rebuild(mut vessel: Vessel, carrier: Carrier) -> Result<Rebuilt> {
+    sched::set_ordinary()?;
+    let mut begun = vessel.early(carrier)?;
+    crate::birth::run_first();
+    // From now on the process stands still, and waits for nobody.
+    begun.source().tell(&[])?;
+    let coming = Coming::go_on(begun)?;
+    if coming.pid() != vessel.pid() {
         return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
     }
-    coming.rebuild(order.pid)
+    coming.rebuild(vessel)
 }

@@ -14,7 +14,7 @@ mod timerfd;
 mod unix;
 
 use crate::bring::Wanted;
-use crate::elsewhere::{Elsewhere, Identity};
+use crate::elsewhere::{Elsewhere, Identity, Outside};
 use crate::objects::{self, Found, Look, Made};
 use crate::obstacle::Obstacle;
 use crate::proc;
@@ -95,16 +95,17 @@ pub(crate) struct All {
     pub(crate) pipes: Vec<String>,
     /// Pairs of unix sockets of which both ends are.
     pub(crate) sockets: Vec<unix::Pair>,
+    outside: Outside,
 }
 
-fn look(pid: Pid) -> Result<All> {
+fn look(pid: Pid, known: &Outside) -> Result<All> {
     let seen = look_at_all(pid)?;
     let links = &pipe::links(&seen) | &unix::links(&seen);
     let mut elsewhere = Elsewhere::of(links, Default::default());
-    elsewhere.look(pid)?;
+    elsewhere.look_unless(pid, known)?;
     let pipes = pipe::within(&elsewhere);
     let sockets = unix::within(pid, &elsewhere)?;
-    Ok(All { seen, pipes, sockets })
+    Ok(All { seen, pipes, sockets, outside: elsewhere.outside() })
 }
 
 fn look_at_all(pid: Pid) -> Result<Vec<Seen>> {
@@ -141,9 +142,9 @@ fn copy(seen: &Seen) -> Result<OwnedFd> {
         .map_err(|errno| Fault::sys(errno, format!("take descriptor {} of process {}", seen.number, seen.pid)))
 }
 
-/// What of each descriptor is in the way.
-pub(crate) fn survey(pid: Pid) -> Result<Vec<Option<Obstacle>>> {
-    let all = look(pid)?;
+/// What of the descriptors others have too, and what is in the way.
+pub(crate) fn survey(pid: Pid) -> Result<(Outside, Vec<Obstacle>)> {
+    let all = look(pid, &Outside::default())?;
     let obstacle = |seen: &Seen| {
         match judge(seen, &all) {
             Ok(Verdict::Refused(obstacle)) => Ok(Some(obstacle)),
@@ -152,7 +153,8 @@ pub(crate) fn survey(pid: Pid) -> Result<Vec<Option<Obstacle>>> {
             judged => judged.map(|_| None),
         }
     };
-    all.seen.iter().map(obstacle).collect()
+    let obstacles = all.seen.iter().filter_map(|seen| obstacle(seen).transpose()).collect::<Result<_>>()?;
+    Ok((all.outside, obstacles))
 }
 
 /// The files without a name that are open, each with what is said when another process has it too.
@@ -167,9 +169,9 @@ pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
     Ok(files)
 }
 
-/// The descriptors of a stopped process and the open files behind them.
-pub(crate) fn dump(pid: Pid, found: &mut Found) -> Result<Files> {
-    let all = look(pid)?;
+/// The descriptors of a stopped process and the open files behind them. `outside`: what others had when they were surveyed.
+pub(crate) fn dump(pid: Pid, found: &mut Found, outside: &Outside) -> Result<Files> {
+    let all = look(pid, outside)?;
     let mut files = Files::default();
     let mut firsts: Vec<&Seen> = Vec::new();
     for seen in &all.seen {

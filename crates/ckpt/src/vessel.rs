@@ -1,0 +1,134 @@
+//! A process that is to become another one: it stands still, and there is nothing in it but what comes before the other one stands still.
+
+use crate::pages;
+use crate::rebuild::{self, Emptied};
+use image::memory::{Area as Saved, Memory};
+use image::{Reader, Record};
+use kern::pagemap::Run;
+use kern::remote_memory::RemoteMemory;
+use puppet::{Arena, Loan, Running, Stopped};
+use std::io::Read;
+use vocab::{Pid, Result, Sig};
+
+/// Dropped, it is killed.
+pub struct Vessel {
+    /// The leader first.
+    threads: Vec<Stopped>,
+    remote: RemoteMemory,
+    emptied: Emptied,
+    /// Mappings that are there, and pages that were put into them.
+    there: Vec<Saved>,
+    placed: Vec<Run>,
+}
+
+/// An image of which everything was read that came while its process ran.
+pub struct Begun<R: Read> {
+    pub(crate) reader: Reader<R>,
+    pub(crate) first: Record,
+}
+
+impl<R: Read> Begun<R> {
+    /// What the image is read from.
+    pub fn source(&mut self) -> &mut R {
+        self.reader.source()
+    }
+}
+
+impl Vessel {
+    /// Stops process `pid`, which has one thread and all capabilities, and takes its memory away.
+    ///
+    /// # Errors
+    /// `Gone`; EPERM for who may not trace it. It is killed then.
+    pub fn take(pid: Pid) -> Result<Vessel> {
+        let leader = Running::seize(pid, true, true)?;
+        leader.interrupt()?;
+        let leader = Doomed(vec![leader.stopped()?]);
+        let remote = RemoteMemory::open(pid)?;
+        let emptied = rebuild::empty(&leader.0[0], &remote)?;
+        Ok(Vessel { threads: leader.saved(), remote, emptied, there: Vec::new(), placed: Vec::new() })
+    }
+
+    pub fn pid(&self) -> Pid {
+        self.leader().tid()
+    }
+
+    pub(crate) fn leader(&self) -> &Stopped {
+        &self.threads[0]
+    }
+
+    pub(crate) fn remote(&self) -> &RemoteMemory {
+        &self.remote
+    }
+
+    /// Reads what comes while the process of the image runs, straight into its place; up to [`Record::Still`], where there is one.
+    ///
+    /// # Errors
+    /// `Wire` for a broken image.
+    pub fn early<R: Read>(&mut self, image: R) -> Result<Begun<R>> {
+        let mut reader = Reader::new(image)?;
+        let mut first = pages::following(&mut reader)?;
+        if let Record::Memory(memory) = first {
+            rebuild::check(&memory)?;
+            self.emptied.make_way(&self.threads[0], &self.remote, &memory)?;
+            self.map(&memory)?;
+            self.there = memory.areas;
+            (self.placed, first) = pages::place(self.pid(), &self.remote, &self.there, &mut reader)?;
+        }
+        Ok(Begun { reader, first })
+    }
+
+    fn map(&self, memory: &Memory) -> Result<()> {
+        let (mut loan, arena) = self.lend()?;
+        let files: Vec<Option<i32>> = memory.areas.iter().map(|_| None).collect();
+        rebuild::map(&mut loan, arena, &memory.areas, &files, &[])
+    }
+
+    /// Makes room for the mappings of an image, of which nothing is there but the early pages that it has kept.
+    pub(crate) fn settle(&mut self, image: &Memory, kept: &[Run]) -> Result<()> {
+        self.emptied.make_way(&self.threads[0], &self.remote, image)?;
+        self.emptied.go_home(&self.threads[0], &self.remote, image)?;
+        if self.there.is_empty() {
+            return Ok(());
+        }
+        let (mut loan, arena) = self.lend()?;
+        rebuild::clear_early(&mut loan, arena, &image.areas, &self.there, &self.placed, kept)
+    }
+
+    /// Its only thread, with where scripts are executed.
+    pub(crate) fn lend(&self) -> Result<(Loan<'_>, Arena)> {
+        Ok((Loan::take_at(self.leader(), &self.remote, self.emptied.gate)?, self.emptied.arena))
+    }
+
+    /// Mappings that are there already.
+    pub(crate) fn there(&self) -> &[Saved] {
+        &self.there
+    }
+
+    /// It is another process now.
+    pub(crate) fn launched(mut self) -> Vec<Stopped> {
+        std::mem::take(&mut self.threads)
+    }
+}
+
+impl Drop for Vessel {
+    fn drop(&mut self) {
+        drop(Doomed(std::mem::take(&mut self.threads)));
+    }
+}
+
+/// Killed when it is dropped, since its memory is not what it was.
+struct Doomed(Vec<Stopped>);
+
+impl Doomed {
+    fn saved(mut self) -> Vec<Stopped> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0.first() {
+            let _gone_already = kern::signal::send(leader.tid(), Sig::KILL);
+        }
+    }
+}
