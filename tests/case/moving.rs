@@ -72,8 +72,10 @@ threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
 print(sorted(done))";
     s.ok(&format!(
         "cd $(mktemp -d); cat >p.py <<'P'\n{program}\nP
-        python3 -S p.py >expected
-        shoal run -n 0 python3 -S p.py >got & p=$!
+        # Itself: what is called python3 may be a script that runs it.
+        python=$(python3 -c 'import sys; print(sys.executable)')
+        $python -S p.py >expected
+        shoal run -n 0 $python -S p.py >got & p=$!
         for i in $(seq 100); do shoal move $p 1 2>error && break; sleep 0.02; done
         for node in 2 3 0 1 2 3; do shoal move $p $node 2>error || break; done
         wait $p && cmp expected got && ! grep -v 'no process\\|ended\\|does not run' error"
