@@ -18,12 +18,16 @@ const LITTLE: usize = 16 * 1024;
 
 /// Sends the process, and does with it what the agent says then.
 pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
-    let seen = look(order, &[])?;
+    let reason = |fault: Fault| match has_ended(order.pid) {
+        true => Fault::gone("the process has ended"),
+        false => fault,
+    };
+    let seen = look(order, &[]).map_err(reason)?;
     let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
     let (held, _early) = match carry(order, seen, &mut carrier) {
         Ok(carried) => carried,
         // Said before the other node finds the connection broken, and knows no better reason.
-        Err(fault) => return word.say(&Said::Failed(fault)),
+        Err(fault) => return word.say(&Said::Failed(reason(fault))),
     };
     match word.wait() {
         Ok(Order::Leave) => {
@@ -34,6 +38,12 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
         Ok(other) => held.go_on().and(Err(Fault::wire(format!("the agent says {other:?}")))),
         Err(fault) => held.go_on().and(Err(fault)),
     }
+}
+
+/// Then whatever was tried with it has failed for that reason.
+fn has_ended(pid: Pid) -> bool {
+    let found = kern::proc::Proc::open("/proc").ok().and_then(|proc| proc.stat(pid).ok());
+    found.is_none_or(|stat| stat.exiting() || stat.ended())
 }
 
 /// Refuses what will not go before the process is touched; `followed`: where it is followed already, and by whom is known.
