@@ -238,7 +238,7 @@ impl Agent {
 /// The first stand-in, behind the gate, so that everything that comes from it is.
 fn nursery(ghosts: &mut Ghosts, hold: &Path, leases: &[Lease]) -> Result<(Pid, Listener)> {
     let slots = Slots::reserve(SLOTS, 64)?;
-    let pid = ghosts.make_first(hold, slots, Pid::NONE, Name::new(b"shoal:nursery"), &mut Vec::new())?;
+    let pid = ghosts.make_first(hold, slots, Pid::NONE, Name::new(b"shoal:nursery"))?;
     let (start, end) = kern::standin::raw::code_range();
     let own = leases.iter().map(|lease| lease.first.0..lease.last.0 + 1).collect();
     let program = Program::new(&Passes { own, code: start..end }).loadable();

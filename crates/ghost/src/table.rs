@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use tracing::{debug, trace, warn};
-use vocab::{Fault, Pid, Result, Sig, SigInfo, SigSet};
+use vocab::{Pid, Result, Sig, SigInfo, SigSet};
 
 /// What happened to a stand-in, in the order in which it happened.
 #[derive(Clone, Debug)]
@@ -83,8 +83,8 @@ pub struct Ghosts {
     pub(crate) owed: VecDeque<(u64, Pid)>,
     pub(crate) pending: kern::pending::Reader,
     pub(crate) looks: Looks,
-    /// While [`Ghosts::open_own`] runs: 0, then the fh it got.
-    own_open: Option<u64>,
+    /// The first stand-in of our own address space, until it has opened the hold file, and what will be its family.
+    first: Option<(Pid, Family)>,
     /// While [`Ghosts::recover`] runs.
     pub(crate) recovering: bool,
 }
@@ -125,7 +125,7 @@ impl Ghosts {
             owed: VecDeque::new(),
             pending: kern::pending::Reader::default(),
             looks: Looks::default(),
-            own_open: None,
+            first: None,
             recovering: false,
         }
     }
@@ -231,67 +231,19 @@ impl Ghosts {
         Ok(true)
     }
 
-    /// Makes the first stand-in of this process's own address space, with `slots` for it and those it makes.
-    /// `path` is that of the hold file. Called once by a node's agent; what happens meanwhile
-    /// is appended to `happened`.
+    /// Makes the first stand-in of this process's own address space, with `slots` for it and those it makes. It opens the hold file, at `path`,
+    /// as soon as the caller serves. Called once by a node's agent.
     ///
     /// # Errors
-    /// `Sys` from open(2) or clone3(2).
-    pub fn make_first(
-        &mut self,
-        path: &Path,
-        slots: Slots,
-        pid: Pid,
-        name: Name,
-        happened: &mut Vec<Happened>,
-    ) -> Result<Pid> {
-        let (file, fh) = self.open_own(path)?;
-        let first = kern::standin::here::make_first(slots, &file, pid, name.bytes())?;
-        self.families.insert(fh, Family::ours(slots.count()));
-        self.ghosts.insert(first, Ghost::coming(fh, Some(0)));
-        self.close_own(file, happened)?;
+    /// `Sys` from clone3(2).
+    pub fn make_first(&mut self, path: &Path, slots: Slots, pid: Pid, name: Name) -> Result<Pid> {
+        let first = kern::standin::here::make_first(slots, path, pid, name.bytes())?;
+        self.first = Some((first, Family::ours(slots.count())));
+        self.expect(first);
         Ok(first)
     }
 
-    /// A thread opens while the caller serves, since the open waits for the caller's own answer.
-    fn open_own(&mut self, path: &Path) -> Result<(OwnedFd, u64)> {
-        let target = path.to_owned();
-        self.own_open = Some(0);
-        let opened =
-            self.serve_while(&mut Vec::new(), move || std::fs::OpenOptions::new().read(true).write(true).open(target))?;
-        let fh = self.own_open.take().unwrap_or(0);
-        opened.map(|file| (file.into(), fh)).map_err(|e| Fault::io(&e, format!("open {}", path.display())))
-    }
-
-    /// Closing sends a FLUSH, which waits for our own answer; a process that still had the file open when it ends would
-    /// wait for itself for ever.
-    //
-    // ODDITY(flush-before-release): a dying process flushes its FUSE files (close_files) before it lets go of the device
-    // (exit_task_work), so a server with a file of its own mount open cannot end. linux: do_exit. prog: tests/prog/odd_flush_self.c
-    fn close_own(&mut self, file: OwnedFd, happened: &mut Vec<Happened>) -> Result<()> {
-        self.serve_while(happened, move || drop(file))
-    }
-
-    fn serve_while<T: Send + 'static>(
-        &mut self,
-        happened: &mut Vec<Happened>,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T> {
-        let worker = std::thread::spawn(work);
-        while !worker.is_finished() {
-            kern::pending::wait_readable(self.fd(), 10);
-            self.read(16, happened)?;
-        }
-        worker.join().map_err(|_| Fault::bug("a thread that opens or closes the hold file panicked"))
-    }
-
     pub(crate) fn opened(&mut self, unique: u64, pid: Pid) {
-        if self.own_open == Some(0) && Path::new(&format!("/proc/self/task/{pid}")).exists() {
-            self.own_open = Some(self.next_family);
-            self.device.opened(unique, self.next_family);
-            self.next_family += 1;
-            return;
-        }
         if !self.came(pid) {
             warn!(%pid, "refused to open the hold file: not expected");
             self.device.fail(unique, EACCES);
@@ -299,7 +251,8 @@ impl Ghosts {
         }
         let family = self.next_family;
         self.next_family += 1;
-        self.families.insert(family, Family::new(1));
+        let first = self.first.take_if(|(first, _)| *first == pid);
+        self.families.insert(family, first.map_or_else(|| Family::new(1), |(_, ours)| ours));
         self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(family, Some(0))).family = family;
         self.device.opened(unique, family);
     }

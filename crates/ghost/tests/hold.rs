@@ -23,9 +23,8 @@ impl Stand {
         let mut ghosts = Ghosts::mount(&dir).expect("FUSE, as root");
         let slots = kern::standin::here::Slots::reserve(128, 64).expect("room");
         let name = Name::new(b"shoal:first");
-        let mut seen = Vec::new();
-        let first = ghosts.make_first(&dir.join("hold"), slots, Pid::NONE, name, &mut seen).expect("open and clone");
-        let mut stand = Stand { _alone: alone, ghosts, first, dir, seen };
+        let first = ghosts.make_first(&dir.join("hold"), slots, Pid::NONE, name).expect("clone");
+        let mut stand = Stand { _alone: alone, ghosts, first, dir, seen: Vec::new() };
         stand.until(|h| matches!(h, Happened::Held { pid } if *pid == first));
         stand
     }
@@ -187,4 +186,57 @@ fn a_thousand_queued_signals_come_complete_and_in_order() {
         };
         assert_eq!((info.value, info.pid, info.code), (value, sender, -1));
     }
+}
+
+/// In a process that [`a_server_that_is_killed_while_it_makes_its_first_stand_in_ends`] starts: makes it, once it has said so.
+#[test]
+fn makes_its_first_stand_in() {
+    let Some(dir) = std::env::var_os(DIRECTORY).map(std::path::PathBuf::from) else { return };
+    let mut ghosts = Ghosts::mount(&dir).expect("FUSE, as root");
+    let slots = kern::standin::here::Slots::reserve(128, 64).expect("room");
+    println!("\nnow");
+    ghosts.make_first(&dir.join("hold"), slots, Pid::NONE, Name::new(b"shoal:first")).expect("clone");
+    let mut seen = Vec::new();
+    loop {
+        kern::pending::wait_readable(ghosts.fd(), 1000);
+        ghosts.read(64, &mut seen).expect("the mount lives");
+    }
+}
+
+const DIRECTORY: &str = "SHOAL_TEST_HOLD_DIRECTORY";
+
+#[test]
+#[expect(clippy::zombie_processes, reason = "it is waited for until it has ended")]
+fn a_server_that_is_killed_while_it_makes_its_first_stand_in_ends() {
+    use std::io::BufRead;
+    let dir = std::env::temp_dir().join(format!("shoal-hold-{}-killed", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a scratch directory");
+    for round in 0..60u64 {
+        let mut server = std::process::Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "makes_its_first_stand_in", "--nocapture"])
+            .env(DIRECTORY, &dir)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("this test");
+        let said = std::io::BufReader::new(server.stdout.take().expect("piped")).lines();
+        assert!(said.map_while(Result::ok).any(|line| line == "now"), "it has begun");
+        let killed_at = Instant::now() + Duration::from_micros(20 * round);
+        while Instant::now() < killed_at {}
+        server.kill().expect("my child");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let mut ended = false;
+        while !ended && Instant::now() < deadline {
+            std::thread::yield_now();
+            ended = server.try_wait().expect("my child").is_some();
+        }
+        if !ended {
+            // Or it would be there for ever.
+            let number = kern::stat::known(&dir).expect("mounted").dev.1;
+            std::fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1").expect("fusectl");
+        }
+        let unmounted = std::process::Command::new("umount").arg("-l").arg(&dir).status();
+        assert!(unmounted.expect("umount").success());
+        assert!(ended, "killed {} us after it began, it has not ended", 20 * round);
+    }
+    std::fs::remove_dir(&dir).expect("it is empty");
 }

@@ -5,6 +5,7 @@ use super::{raw, run, taking, Slot};
 use crate::relay::Relay;
 use crate::sys;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use vocab::{Fault, Result};
 
 /// Slots for stand-ins: address space only; memory is taken as slots are used.
@@ -74,25 +75,31 @@ pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::I
     unsafe { raw::enter(stack + bytes, run::run, slot as u64) }
 }
 
-/// Makes a first stand-in as a child that shares this process's memory; it makes the others as told.
+/// Makes a first stand-in as a child that shares this process's memory; it opens the hold file at `path`, and makes the others as told.
 ///
-/// Called once by a node's agent, which then gives out the slots but 0. The child keeps a copy of the caller's descriptors until
-/// it is told to close them. Returns its PID.
+/// Called once by a node's agent, which then lets it open that file and gives out the slots but 0. Returns its PID.
 ///
 /// # Errors
-/// `Sys` from clone3(2): EEXIST when `pid` is taken.
-pub fn make_first(slots: Slots, file: &OwnedFd, pid: vocab::Pid, name: &[u8; 16]) -> Result<vocab::Pid> {
-    let (slot, (stack, stack_size)) = slots.first(file.as_raw_fd(), 0)?;
+/// `Sys` from clone3(2): EEXIST when `pid` is taken. `Refused` for a path that is no path.
+pub fn make_first(slots: Slots, path: &Path, pid: vocab::Pid, name: &[u8; 16]) -> Result<vocab::Pid> {
+    let (slot, (stack, stack_size)) = slots.first(NO_FILE, 0)?;
+    let path = sys::cstring(path.as_os_str().as_encoded_bytes())?;
+    let bytes = path.as_bytes_with_nul();
+    let (place, room) = slots.0.large_stack(0);
+    if bytes.len() as u64 > room / 2 {
+        return Err(Fault::refused(format!("make the first stand-in: a path of {} bytes", bytes.len())));
+    }
     taking::note_region(slots.0, 0);
     let mut before = 0u64;
     let all = !0u64;
-    // SAFETY: live words for the mask; the child starts with all signals blocked, as `run` wants.
+    // SAFETY: live words for the mask; the child starts with all signals blocked, as `run` wants. Slot 0 and its stacks are unused.
     unsafe {
         raw::call(
             libc::SYS_rt_sigprocmask,
             [libc::SIG_SETMASK as u64, (&raw const all) as u64, (&raw mut before) as u64, 8, 0, 0],
         );
         (*slot).name = *name;
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), place as *mut u8, bytes.len());
     }
     let tid = pid.0;
     let args = raw::CloneArgs {
@@ -113,16 +120,29 @@ pub fn make_first(slots: Slots, file: &OwnedFd, pid: vocab::Pid, name: &[u8; 16]
     Ok(vocab::Pid(ret as i32))
 }
 
-/// The first stand-in takes all signals for itself before it holds; the agent's own dispositions stay as they are.
+/// Of a first stand-in that has not opened the hold file.
+const NO_FILE: i32 = -1;
+
+/// The first stand-in takes all signals for itself before it holds; the agent's own dispositions stay as they are. Its path lies at the lower end
+/// of its large stack, which it does not use before it holds.
 ///
-/// Of the caller's descriptors it keeps the hold file alone: a stand-in with a copy of the FUSE device's would keep
-/// the connection, and with it itself, alive after its daemon's death.
+/// It lets go of all of the agent's descriptors before it opens the hold file, which the agent itself never has open.
+//
+// ODDITY(flush-before-release): a dying process flushes its FUSE files (close_files) before it lets go of the device
+// (exit_task_work), so whoever has a file of a mount open and is, or keeps open, that mount's server can never end once the server is killed.
+// linux: do_exit. prog: tests/prog/odd_flush_self.c
 extern "C" fn first(slot: u64) -> ! {
-    // SAFETY: the slot was prepared by `make_first` and is this process's own; the calls take numbers.
+    // SAFETY: the slot was prepared by `make_first` and is this process's own, as is its large stack; the calls take numbers and that path.
     unsafe {
-        let fd = (*(slot as *const Slot)).fd as u64;
-        raw::call(libc::SYS_close_range, [0, fd - 1, 0, 0, 0, 0]);
-        raw::call(libc::SYS_close_range, [fd + 1, u32::MAX.into(), 0, 0, 0, 0]);
+        let slot = slot as *mut Slot;
+        raw::call(libc::SYS_close_range, [0, u32::MAX.into(), 0, 0, 0, 0]);
+        let (path, _) = (*slot).room.large_stack(0);
+        let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
+        let fd = raw::call(libc::SYS_openat, [libc::AT_FDCWD as u64, path, flags, 0, 0, 0]);
+        if fd < 0 {
+            raw::call(libc::SYS_exit_group, [-fd as u64, 0, 0, 0, 0, 0]);
+        }
+        (*slot).fd = fd as i32;
     }
     taking::take_all_signals();
     run::run(slot)
