@@ -1,6 +1,6 @@
 //! Ordinary users who mean harm: what they do to themselves hurts nobody else.
 
-use super::scene::{holds, wait_for, Sandbox};
+use super::scene::{holds, same, wait_for, Going, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{Doing, Res};
@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("user_who_fills_the_socket", user_who_fills_the_socket),
     ("stand_in_that_executes", stand_in_that_executes),
     ("stand_in_that_lies", stand_in_that_lies),
+    ("stand_in_that_claims_others", stand_in_that_claims_others),
     ("stand_in_that_never_comes", stand_in_that_never_comes),
     ("program_whose_exec_does_not_end", program_whose_exec_does_not_end),
     ("program_that_cannot_be_traced", program_that_cannot_be_traced),
@@ -156,6 +157,31 @@ fn stand_in_that_lies(place: &Place) -> Res<End> {
     wait_for("no descriptor is left", || open().is_ok_and(|now| now <= before + 8))?;
     s.prints("shoal nodes | grep -c up", "2")?;
     s.prints(&format!("{ANN} shoal run -n 0 shoal run -n 1 echo well"), "well")?;
+    Ok(End::Passed)
+}
+
+/// Told to wait for its children, it says that others have ended: a process of root's, and the program that another node runs for root.
+fn stand_in_that_claims_others(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "stand_in_that_claims_others", 2)?;
+    let (program, dir) = (compiled(place, "claims_others")?, place.fresh("asks"));
+    let (program, dir) = (program.display(), dir.display());
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    let going =
+        [s.start("shoal run -n 0 sleep 1000; echo $?"), s.start("shoal run -n 0 shoal run -n 1 sleep 1001; echo $?")];
+    let victims = ["pgrep -xf 'shoal run -n 0 sleep 1000'", "pgrep -xf 'shoal run -n 0 shoal run -n 1 sleep 1001'"];
+    for victim in victims {
+        s.until(&format!("shoal ps | grep -qw \"$({victim})\""))?;
+    }
+    let [body, stand_in] = victims;
+    s.prints(&format!("{ANN} shoal run -n 0 {program} {dir} 1 $({body}) $({stand_in})"), "told to wait")?;
+    for (victim, node) in [(body, "n0"), (stand_in, "n1")] {
+        s.prints(&format!("shoal where $({victim})"), node)?;
+    }
+    holds("they go on", going.iter().all(Going::is_going))?;
+    s.ok(&format!("kill $({body}) $({stand_in})"))?;
+    for one in going {
+        same("how they end", one.end()?.out.trim(), "143")?;
+    }
     Ok(End::Passed)
 }
 

@@ -3,10 +3,11 @@
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::deliver::plain;
-use crate::stands::{Held, Why};
+use crate::stands::{Held, Stand, Why};
 use ghost::{Command, Happened, Name, Outcome};
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
+use kern::proc::exists;
 use kern::wait::{Change, Usage};
 use std::os::fd::AsFd;
 use tracing::{debug, error, warn};
@@ -175,8 +176,12 @@ impl Agent {
                 let used =
                     Usage { user_us: user_us as u64, system_us: system_us as u64, max_rss_kb: max_rss_kb as u64 };
                 self.watch(); // a program may end before the record of its exec was read
-                if let Some(change) = Change::from_status(status as i32) {
-                    self.changed(pid, Pid(outcome.ret as i32), change, crate::settle::usage(used));
+                let child = Pid(outcome.ret as i32);
+                match Change::from_status(status as i32) {
+                    Some(change) if self.may_wait_for(pid, child) => {
+                        self.changed(pid, child, change, crate::settle::usage(used));
+                    }
+                    _ => warn!(%pid, %child, "a stand-in says that it has waited for what is not its child"),
                 }
                 self.child_changed(pid);
             }
@@ -199,6 +204,16 @@ impl Agent {
             command if outcome.ret < 0 => warn!(%pid, ?command, errno = -outcome.ret, "a stand-in could not"),
             _ => {}
         }
+    }
+
+    /// May `by` have waited for `child`? What it says is its user's word, unless its memory is ours: it must name no child of somebody else.
+    fn may_wait_for(&self, by: Pid, child: Pid) -> bool {
+        if !self.stands.get(by).is_some_and(Stand::apart) {
+            return true;
+        }
+        let parent = self.bodies.person(child).map(|person| person.ppid);
+        let parent = parent.or_else(|| self.stands.get(child).map(|stand| stand.native_parent));
+        parent.map_or_else(|| !exists(child), |parent| parent == by)
     }
 
     /// The body of a process that stands here ended.

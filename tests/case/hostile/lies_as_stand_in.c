@@ -1,30 +1,15 @@
 // lies_as_stand_in DIRECTORY NODE SECONDS SEED: for so long, asks for programs in place of `shoal run` and then does something else than that would,
 // one thing after the other and several at once: says nothing more, dies at each step, hands over garbage, stops, executes, leaves a thread.
-#include "question.h"
+#include "hold.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/ioctl.h>
 #include <time.h>
 
-// kern::standin::Hold, as far as it is of use here.
-struct hold {
-    unsigned seq, signals, done, slots, slot, top;
-    long ret, out[4];
-    int info[8];
-    unsigned op, tag;
-    long arg[6];
-    char name[16];
-};
-#define HOLD _IOWR('g', 1, struct hold)
 #define WAYS 14
 #define AT_ONCE 6
 
 static unsigned char ask[1 << 20];
 static size_t length;
-
-static int opened(void) { return open("/run/shoal/ghosts/hold", O_RDWR | O_CLOEXEC); }
 
 static void garble(void *at, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) ((unsigned char *)at)[i] = rand() % 3 ? 0 : rand();
@@ -55,7 +40,7 @@ static void one(int way) {
     if (way > 1 && read(daemon, answer, sizeof answer) <= 0) return;
     if (way == 3) raise(SIGKILL);
     if (way == 4) return;
-    int fd = way > 1 ? opened() : -1;
+    int fd = way > 1 ? hold_file() : -1;
     if (fd < 0) { pause(); return; }
     pthread_t thread;
     switch (way) {
