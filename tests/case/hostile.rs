@@ -20,6 +20,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("stand_in_that_lies", stand_in_that_lies),
     ("stand_in_that_claims_others", stand_in_that_claims_others),
     ("stand_in_that_never_comes", stand_in_that_never_comes),
+    ("storm_of_threads", storm_of_threads),
     ("program_whose_exec_does_not_end", program_whose_exec_does_not_end),
     ("program_that_cannot_be_traced", program_that_cannot_be_traced),
 ];
@@ -204,6 +205,23 @@ fn stand_in_that_never_comes(place: &Place) -> Res<End> {
     holds("it goes on", asking.is_going())?;
     s.ok("pkill -KILL -u 61001")?;
     asking.end()?;
+    Ok(End::Passed)
+}
+
+/// Threads are made as fast as the machine can while thousands of processes are asked for: no number of others is taken, and nobody is killed for it.
+fn storm_of_threads(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "storm_of_threads", 1)?;
+    let program = compiled(place, "makes_threads")?;
+    let many = s.start("shoal run -n 0 bash -c 'for i in $(seq 2000); do sleep 1000 & done; wait' 2>/dev/null");
+    s.until("test $(shoal ps | wc -l) -gt 2000")?;
+    let storm = s.start(&format!("{ANN} shoal run -n 0 {} 4 6; echo $?", program.display()));
+    while storm.is_going() {
+        s.ok("shoal ps >/dev/null")?;
+    }
+    same("its end", storm.end()?.out.trim(), "0")?;
+    holds("no number of others was taken", !s.logs().contains("that is not this node's"))?;
+    s.ok("shoal run -n 0 pkill -KILL -x sleep")?;
+    many.end()?;
     Ok(End::Passed)
 }
 

@@ -131,11 +131,10 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let (asks, channel_port) = Asks::open(&config.socket(), &poller)?;
     let mut uplink = Uplink::new(config.front.clone(), config.key);
     let welcome = join(&mut uplink, number, &proc, channel_port)?;
-    let leases = begin_leases(welcome.leases, &proc)?;
-    info!(number = %welcome.number, first = leases.start().map(|pid| pid.0), "joined");
-
     let directory = File::open(cgroup).map_err(|e| Fault::io(&e, format!("open {}", cgroup.display())))?;
     let records = Records::open(Some(directory.as_fd()), PAGES)?;
+    let leases = begin_leases(welcome.leases, records.untold(), &proc)?;
+    info!(number = %welcome.number, first = leases.start().map(|pid| pid.0), "joined");
     let place = config.run_dir.join("ghosts");
     std::fs::create_dir_all(&place).map_err(|e| Fault::io(&e, format!("make {}", place.display())))?;
     let hold = place.join("hold");
@@ -204,8 +203,8 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
 }
 
 /// The next fork gets the first number that is leased.
-fn begin_leases(ranges: Vec<Lease>, proc: &Proc) -> Result<Leases> {
-    let mut leases = Leases::default();
+fn begin_leases(ranges: Vec<Lease>, untold: usize, proc: &Proc) -> Result<Leases> {
+    let mut leases = Leases::new(untold);
     leases.replace(ranges);
     let first = leases.start().ok_or_else(|| Fault::wire("the front end's Welcome has no lease"))?;
     proc::set_last_pid(proc, Pid(first.0 - 1))?;

@@ -13,34 +13,56 @@ pub(crate) enum Step {
     Move(Pid),
     /// The last move may be lost: make it again if the next fork would not take a number of the current range.
     Check,
-    /// The range ends soon, and there is no other: look which numbers are free again ([`Leases::turn`]).
+    /// There is no other range that is not used yet: look which one to go on with ([`Leases::choose`]), while there is time.
+    Look,
+    /// The range ends soon, and nothing is known to go on with: look again, now ([`Leases::turn`]).
     Turn,
 }
 
 /// The leases of this node, oldest first; the kernel's cursor is in one of them.
-#[derive(Debug, Default)]
+///
+/// | left in the current range | there is one that was never used | there is none |
+/// |---|---|---|
+/// | less than half | | the front end is asked for one |
+/// | less than a quarter | the cursor goes there; what is left is used in later rounds | it is looked where most is free |
+/// | less than the margin | | the cursor goes there, or no fork takes a number any more |
+#[derive(Debug)]
 pub(crate) struct Leases {
     all: Vec<Lease>,
     /// The one that the cursor is in.
     current: usize,
-    /// The newest number given out there.
+    /// From here on they have not been used.
+    fresh: usize,
+    /// The newest number given out in the current one.
     newest: Option<Pid>,
     asked: bool,
+    looked: bool,
+    /// Which one is next, where that had to be looked for.
+    then: Option<usize>,
+    /// Numbers that may have been given out and are not known here.
+    unknown: i32,
 }
 
-/// Numbers left over at the end of a range when the cursor leaves it: what can be forked until the agent has read that. It reads within
-/// 36 us (GHOSTS.md, "Events"), a fork takes 10 us on each processor.
+/// Numbers left over at the end of a range when the cursor leaves it, beside those that records may keep to themselves: what can be forked until the
+/// agent has read that. It reads within 36 us (GHOSTS.md, "Events"), a fork takes 10 us on each processor; but its loop may be busy for milliseconds.
 const MARGIN: i32 = 1024;
 
 fn size(lease: Lease) -> i32 {
     lease.last.0 - lease.first.0 + 1
 }
 
-fn margin(lease: Lease) -> i32 {
-    MARGIN.min(size(lease) / 4)
-}
-
 impl Leases {
+    /// None yet. So many forks may have happened before anybody is told ([`kern::perf::Records::untold`]).
+    pub(crate) fn new(untold: usize) -> Leases {
+        let unknown = i32::try_from(untold).unwrap_or(i32::MAX / 2);
+        let (asked, looked) = (false, false);
+        Leases { all: Vec::new(), current: 0, fresh: 0, newest: None, asked, looked, then: None, unknown }
+    }
+
+    fn margin(&self, lease: Lease) -> i32 {
+        (MARGIN + self.unknown).min(size(lease) / 4)
+    }
+
     pub(crate) fn all(&self) -> &[Lease] {
         &self.all
     }
@@ -54,15 +76,17 @@ impl Leases {
     /// no longer ours.
     pub(crate) fn replace(&mut self, leases: Vec<Lease>) -> Option<Pid> {
         let at = self.all.get(self.current).copied();
-        self.all = leases;
-        self.asked = false;
+        let used: Vec<Lease> = self.all.drain(..).take(self.fresh).collect();
+        let (old, new): (Vec<Lease>, Vec<Lease>) = leases.into_iter().partition(|lease| used.contains(lease));
+        (self.fresh, self.asked, self.then) = (old.len(), false, None);
+        self.all = [old, new].concat();
         match at.and_then(|at| self.all.iter().position(|lease| *lease == at)) {
             Some(current) => {
                 self.current = current;
                 None
             }
             None => {
-                self.enter(0);
+                self.enter(self.fresh.min(self.all.len().saturating_sub(1)));
                 self.start()
             }
         }
@@ -89,47 +113,52 @@ impl Leases {
 
     fn enter(&mut self, current: usize) {
         self.current = current;
-        self.newest = None;
+        self.fresh = self.fresh.max(current + 1);
+        (self.newest, self.asked, self.looked, self.then) = (None, false, false, None);
+    }
+
+    fn go_to(&mut self, next: usize) -> Step {
+        self.enter(next);
+        self.all.get(next).map_or(Step::Turn, |lease| Step::Move(lease.first))
     }
 
     /// The kernel has given out `number` by itself. One at the end of another range was given out before the cursor was moved, or the move
     /// is lost ([`kern::proc::set_last_pid`]). Other numbers outside of the current range change nothing.
     pub(crate) fn given(&mut self, number: Pid) -> Step {
         let Some(&lease) = self.all.get(self.current) else { return Step::Nothing };
-        let ends = |lease: &Lease| lease.has(number) && lease.last.0 - number.0 < margin(*lease);
         if !lease.has(number) {
+            let ends = |lease: &Lease| lease.has(number) && lease.last.0 - number.0 < size(*lease) / 4;
             return if self.all.iter().any(ends) { Step::Check } else { Step::Nothing };
         }
         self.newest = self.newest.max(Some(number));
-        if ends(&lease) {
-            return match self.all.get(self.current + 1) {
-                Some(next) => {
-                    let first = next.first;
-                    self.enter(self.current + 1);
-                    Step::Move(first)
-                }
-                None => Step::Turn,
-            };
+        let (left, is_fresh) = (lease.last.0 - number.0, self.fresh < self.all.len());
+        match () {
+            () if left < size(lease) / 4 && is_fresh => self.go_to(self.fresh),
+            () if left < self.margin(lease) => self.then.map_or(Step::Turn, |then| self.go_to(then)),
+            () if left < size(lease) / 4 && !std::mem::replace(&mut self.looked, true) => Step::Look,
+            () if left < size(lease) / 2 && !is_fresh && !std::mem::replace(&mut self.asked, true) => Step::Ask,
+            () => Step::Nothing,
         }
-        let newest = self.current + 1 == self.all.len();
-        if newest && !self.asked && number.0 - lease.first.0 >= size(lease) / 2 {
-            self.asked = true;
-            return Step::Ask;
-        }
-        Step::Nothing
     }
 
-    /// Every range has been gone through once: goes on in the one with the most free numbers. `used` are all numbers in use. `None`: none has more
-    /// free than its margin, so no fork may take a number until one has, or a new lease comes.
-    pub(crate) fn turn(&mut self, used: &[Pid]) -> Option<Pid> {
+    /// The range with the most free numbers, of which so many are free that it is worth going there.
+    fn freest(&self, used: &[Pid]) -> Option<usize> {
         let free = |lease: &Lease| size(*lease) - used.iter().filter(|pid| lease.has(**pid)).count() as i32;
         let (at, lease) = self.all.iter().enumerate().max_by_key(|(_, lease)| free(lease))?;
-        if free(lease) <= 2 * margin(*lease) {
-            return None;
-        }
-        let first = lease.first;
+        (free(lease) > 2 * self.margin(*lease)).then_some(at)
+    }
+
+    /// Every range has been gone through once: notes where to go on when the current one ends. `used` are all numbers in use.
+    pub(crate) fn choose(&mut self, used: &[Pid]) {
+        self.then = self.freest(used);
+    }
+
+    /// The current range ends: goes on in the one with the most free numbers. `None`: none has enough, so no fork may take a number until
+    /// one has, or a new lease comes.
+    pub(crate) fn turn(&mut self, used: &[Pid]) -> Option<Pid> {
+        let at = self.freest(used)?;
         self.enter(at);
-        Some(first)
+        self.start()
     }
 }
 
@@ -141,10 +170,15 @@ mod tests {
         Lease { first: Pid(first), last: Pid(last) }
     }
 
+    fn of(all: &[(i32, i32)]) -> Leases {
+        let mut leases = Leases::new(0);
+        leases.replace(all.iter().map(|(first, last)| lease(*first, *last)).collect());
+        leases
+    }
+
     #[test]
-    fn the_next_lease_is_asked_for_once_at_half_and_used_before_the_end() {
-        let mut leases = Leases::default();
-        leases.replace(vec![lease(1000, 1999)]);
+    fn the_next_lease_is_asked_for_once_at_half_and_used_when_a_quarter_is_left() {
+        let mut leases = of(&[(1000, 1999)]);
         assert_eq!(leases.start(), Some(Pid(1000)));
         assert_eq!(leases.given(Pid(1499)), Step::Nothing);
         assert_eq!(leases.given(Pid(1500)), Step::Ask);
@@ -163,11 +197,29 @@ mod tests {
     }
 
     #[test]
-    fn without_a_next_lease_it_goes_round_where_most_is_free_and_stops_when_nothing_is() {
-        let mut leases = Leases::default();
-        leases.replace(vec![lease(1000, 1099), lease(2000, 2099)]);
+    fn without_a_next_lease_it_is_looked_in_time_where_most_is_free_and_nothing_is_entered_that_is_full() {
+        let mut leases = of(&[(10_000, 19_999), (30_000, 39_999), (50_000, 59_999)]);
+        assert_eq!(leases.given(Pid(17_501)), Step::Move(Pid(30_000)));
+        assert_eq!(leases.given(Pid(37_501)), Step::Move(Pid(50_000)));
+        assert_eq!([55_001, 57_501, 57_502].map(|n| leases.given(Pid(n))), [Step::Ask, Step::Look, Step::Nothing]);
+        // The second is full: the cursor would leave it at once, for a number of somebody else's.
+        let used: Vec<Pid> = (30_000..40_000).chain(50_000..58_000).map(Pid).collect();
+        leases.choose(&used);
+        assert_eq!(leases.given(Pid(58_975)), Step::Nothing);
+        assert_eq!(leases.given(Pid(58_976)), Step::Move(Pid(10_000)));
+        // Used before: no other is gone to unseen.
+        assert_eq!([15_001, 17_501].map(|n| leases.given(Pid(n))), [Step::Ask, Step::Look]);
+        leases.choose(&(10_000..60_000).map(Pid).collect::<Vec<_>>());
+        assert_eq!(leases.given(Pid(18_976)), Step::Turn);
+        leases.add(lease(70_000, 79_999));
+        assert_eq!(leases.given(Pid(18_977)), Step::Move(Pid(70_000)));
+    }
+
+    #[test]
+    fn it_goes_round_where_most_is_free_and_stops_when_nothing_is() {
+        let mut leases = of(&[(1000, 1099), (2000, 2099)]);
         assert_eq!(leases.given(Pid(1080)), Step::Move(Pid(2000)));
-        leases.given(Pid(2050));
+        assert_eq!(leases.given(Pid(2050)), Step::Ask);
         assert_eq!(leases.given(Pid(2080)), Step::Turn);
         let used: Vec<Pid> = (2000..2090).chain(1000..1040).map(Pid).collect();
         assert_eq!(leases.turn(&used), Some(Pid(1000)));
@@ -176,12 +228,23 @@ mod tests {
     }
 
     #[test]
+    fn what_records_may_keep_to_themselves_is_left_over_too() {
+        let mut leases = Leases::new(500);
+        leases.replace(vec![lease(10_000, 19_999)]);
+        assert_eq!([15_001, 18_000].map(|n| leases.given(Pid(n))), [Step::Ask, Step::Look]);
+        assert_eq!(leases.given(Pid(18_475)), Step::Nothing);
+        assert_eq!(leases.given(Pid(18_476)), Step::Turn);
+    }
+
+    #[test]
     fn a_reconnect_with_the_same_leases_changes_nothing_and_with_others_moves_the_cursor() {
-        let mut leases = Leases::default();
-        assert_eq!(leases.replace(vec![lease(1000, 1999), lease(3000, 3999)]), Some(Pid(1000)));
-        assert_eq!(leases.given(Pid(1990)), Step::Move(Pid(3000)));
-        assert_eq!(leases.replace(vec![lease(1000, 1999), lease(3000, 3999)]), None);
-        assert_eq!(leases.given(Pid(3500)), Step::Ask);
-        assert_eq!(leases.replace(vec![lease(7000, 7999)]), Some(Pid(7000)));
+        let mut leases = Leases::new(0);
+        let both = || vec![lease(3000, 3999), lease(1000, 1999)];
+        assert_eq!(leases.replace(both()), Some(Pid(3000)));
+        assert_eq!(leases.given(Pid(3990)), Step::Move(Pid(1000)));
+        let sorted = || vec![lease(1000, 1999), lease(3000, 3999)];
+        assert_eq!(leases.replace(sorted()), None);
+        assert_eq!(leases.given(Pid(1500)), Step::Ask, "both have been used");
+        assert_eq!(leases.replace(vec![lease(3000, 3999), lease(7000, 7999)]), Some(Pid(7000)));
     }
 }

@@ -20,6 +20,9 @@ pub(crate) struct Tables {
     words: HashMap<Pid, Vec<u8>>,
 }
 
+/// Rows that are made before records are read: forks must not use up a lease meanwhile.
+const AT_ONCE: usize = 64;
+
 impl Agent {
     /// The front end asks for a line for every body.
     pub(crate) fn ps(&mut self, id: u64) {
@@ -47,8 +50,13 @@ impl Agent {
     }
 
     fn end_table(&mut self) {
-        let mut rows: Vec<ProcRow> = self.bodies.iter().filter_map(|body| self.row(body.person.pid)).collect();
-        rows.sort_unstable_by_key(|row| row.pid);
+        let mut pids: Vec<Pid> = self.bodies.iter().map(|body| body.person.pid).collect();
+        pids.sort_unstable();
+        let mut rows: Vec<ProcRow> = Vec::with_capacity(pids.len());
+        for some in pids.chunks(AT_ONCE) {
+            rows.extend(some.iter().filter_map(|pid| self.row(*pid)));
+            self.watch();
+        }
         for id in std::mem::take(&mut self.tables.now) {
             self.uplink.send(&ToFront::PsDone { id, rows: rows.clone() });
         }

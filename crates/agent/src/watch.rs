@@ -57,7 +57,10 @@ impl Agent {
         if !self.leases.has(tid) && !self.leases.all().is_empty() {
             error!(%tid, %forker, "watch: a fork took a number that is not this node's; killed");
             self.kill_at_once(pid);
-            self.check_cursor();
+            // The rest of the current range may be in use: there the cursor would leave it again.
+            if self.cursor_is_lost() && !self.fence.is_up() {
+                self.turn_leases();
+            }
         }
         if tid != pid {
             return;
@@ -94,6 +97,9 @@ impl Agent {
             Step::Ask => self.uplink.send(&ToFront::LeaseWanted),
             Step::Move(first) => self.move_cursor(first),
             Step::Check => self.check_cursor(),
+            Step::Look => self.leases.choose(&self.numbers_in_use()),
+            // Of those that were forked before it was up.
+            Step::Turn if self.fence.is_up() => {}
             Step::Turn => self.turn_leases(),
         }
     }
@@ -105,16 +111,20 @@ impl Agent {
         }
     }
 
+    /// Would the next fork take a number that is not of the current range?
+    fn cursor_is_lost(&self) -> bool {
+        proc::last_pid(&self.proc).is_ok_and(|last| !self.leases.goes_on_after(last))
+    }
+
     /// A move of the cursor may be lost to a fork at the same moment; that fork's record leads here.
     fn check_cursor(&mut self) {
-        let lost = proc::last_pid(&self.proc).is_ok_and(|last| !self.leases.goes_on_after(last));
-        if let (true, Some(first)) = (lost, self.leases.start()) {
+        if let (true, Some(first)) = (self.cursor_is_lost(), self.leases.start()) {
             self.move_cursor(first);
         }
     }
 
-    /// All ranges have been gone through: on with what is free again, or no fork at all.
-    pub(crate) fn turn_leases(&mut self) {
+    /// Of processes and threads.
+    fn numbers_in_use(&self) -> Vec<Pid> {
         let mut used = Vec::new();
         for pid in self.proc.pids().unwrap_or_default() {
             used.extend(self.proc.tasks(pid).unwrap_or_default());
@@ -122,7 +132,12 @@ impl Agent {
         }
         used.sort_unstable();
         used.dedup();
-        let raised = match self.leases.turn(&used) {
+        used
+    }
+
+    /// All ranges have been gone through: on with what is free again, or no fork at all.
+    pub(crate) fn turn_leases(&mut self) {
+        let raised = match self.leases.turn(&self.numbers_in_use()) {
             Some(first) => {
                 self.move_cursor(first);
                 self.fence.lower()

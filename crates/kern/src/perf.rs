@@ -52,6 +52,9 @@ const PAGE: usize = 4096;
 /// Unread bytes of a ring that wake the reader without a bell: about forty tasks that were made and have ended.
 const ALARM: u32 = 4096;
 
+/// A fork's record with its time (PERF_RECORD_FORK, sample_id).
+const FORK_BYTES: usize = 40;
+
 const RECORD_LOST: u32 = 2;
 const RECORD_COMM: u32 = 3;
 const RECORD_EXIT: u32 = 4;
@@ -110,6 +113,11 @@ impl Records {
     /// The descriptors to poll: readable when there are records, unless the bell is off and they are few.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.rings.iter().map(|ring| ring.fd.as_fd()).chain(self.bells.iter().map(|bell| bell.fd.as_fd()))
+    }
+
+    /// So many forks may be in the rings, with the bell off, before any of them wakes the reader.
+    pub fn untold(&self) -> usize {
+        self.rings.len() * ALARM as usize / FORK_BYTES
     }
 
     /// Switches the bell on or off. With it off a record costs its task a tenth of a microsecond instead of eight, and the reader has to look
