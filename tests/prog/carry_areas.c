@@ -42,23 +42,6 @@ static int deep(int depth)
     return depth == 0 ? 1 : deep(depth - 1) + room[0] - room[PAGE - 1];
 }
 
-static int has_flag(const char *at, const char *flag)
-{
-    char line[512];
-    int here = 0, found = 0;
-    FILE *f = fopen("/proc/self/smaps", "r");
-    check(f);
-    while (fgets(line, sizeof line, f)) {
-        unsigned long from, to;
-        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-            here = from <= (unsigned long)at && (unsigned long)at < to;
-        else if (here && strncmp(line, "VmFlags:", 8) == 0)
-            found = strstr(line, flag) != NULL;
-    }
-    fclose(f);
-    return found;
-}
-
 int main(int argc, char **argv)
 {
     begin_carried(argc, argv);

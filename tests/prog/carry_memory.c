@@ -25,24 +25,6 @@ static int filled(const char *at, size_t length, unsigned seed)
     return 1;
 }
 
-/* Does the mapping at `at` have this flag in smaps? */
-static int has_flag(const char *at, const char *flag)
-{
-    char line[512];
-    int here = 0, found = 0;
-    FILE *f = fopen("/proc/self/smaps", "r");
-    check(f);
-    while (fgets(line, sizeof line, f)) {
-        unsigned long from, to;
-        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-            here = from <= (unsigned long)at && (unsigned long)at < to;
-        else if (here && strncmp(line, "VmFlags:", 8) == 0)
-            found = strstr(line, flag) != NULL;
-    }
-    fclose(f);
-    return found;
-}
-
 static char data[3 * PAGE] = "initialised";
 static const char constant[] = "constant";
 

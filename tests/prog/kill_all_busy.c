@@ -6,14 +6,11 @@ enum { LOOPS = 8 }; /* at most */
 int main(int argc, char **argv)
 {
     begin(argc, argv);
-    if (role("stay")) {
-        say(1, 'r');
-        pause_forever();
-    }
+    if (role("stay"))
+        return stay();
     if (geteuid() != 0)
         return ok(); /* needs a uid that nobody else uses */
-    struct piped other = spawn_piped("stay");
-    check(hear(other.out) == 'r');
+    struct piped other = spawn_staying();
     pid_t loops[LOOPS];
     long count = sysconf(_SC_NPROCESSORS_ONLN);
     for (long n = 0; n < count && n < LOOPS; n++)
@@ -21,16 +18,14 @@ int main(int argc, char **argv)
             ;
     pid_t user = fork_child();
     if (user == 0) {
-        uid_t uid = 1000000 + (uid_t)getpid();
         check(nice(19) == 19);
-        check(setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0);
+        become_lone_user();
         kill(-1, SIGTERM); /* nobody else is this user's */
         _exit(38);
     }
     check(exited(wait_status(user), 38));
     for (long n = 0; n < count && n < LOOPS; n++)
         check(kill(loops[n], SIGKILL) == 0 && killed(wait_status(loops[n]), SIGKILL));
-    check(waitpid(other.pid, NULL, WNOHANG) == 0 && kill(other.pid, SIGKILL) == 0);
-    check(killed(wait_status(other.pid), SIGKILL));
+    end_staying(other);
     return ok();
 }

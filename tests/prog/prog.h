@@ -287,6 +287,51 @@ MAYBE int pause_forever(void)
     return 0;
 }
 
+/* Has the mapping at `at` this flag (with a blank before it) among those that smaps shows? */
+MAYBE int has_flag(const char *at, const char *flag)
+{
+    char line[512];
+    int here = 0, found = 0;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    check(f);
+    while (fgets(line, sizeof line, f)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            here = from <= (unsigned long)at && (unsigned long)at < to;
+        else if (here && strncmp(line, "VmFlags:", 8) == 0)
+            found = strstr(line, flag) != NULL;
+    }
+    fclose(f);
+    return found;
+}
+
+/* In a child of this process: a user that has no other process, so that kill(-1) reaches nobody else's. */
+MAYBE void become_lone_user(void)
+{
+    uid_t uid = 1000000 + (uid_t)getpid();
+    check(setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0);
+}
+
+/* A child that stays, and is there: a program for whose role "stay" this begins. */
+MAYBE struct piped spawn_staying(void)
+{
+    struct piped other = spawn_piped("stay");
+    check(hear(other.out) == 'r');
+    return other;
+}
+MAYBE int stay(void)
+{
+    say(1, 'r');
+    return pause_forever();
+}
+
+/* Nobody has signalled it: it is ended now. */
+MAYBE void end_staying(struct piped other)
+{
+    check(waitpid(other.pid, NULL, WNOHANG) == 0 && kill(other.pid, SIGKILL) == 0);
+    check(killed(wait_status(other.pid), SIGKILL));
+}
+
 /* An orphan to be: lets go of its streams, tells its parent by SIGUSR1 that it may end, and whoever takes it then by `sig`. */
 MAYBE int become_orphan(pid_t taker, int sig)
 {

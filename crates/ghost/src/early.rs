@@ -81,84 +81,112 @@ impl Ghosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Name;
     use kern::standin::Hold;
-    use std::os::fd::OwnedFd;
     use std::process::Command as Program;
     use zerocopy::FromZeros;
 
+    fn ghosts() -> Ghosts {
+        Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"))
+    }
+
+    /// A child of this process, which ends with its test.
+    struct Sleep(std::process::Child);
+
+    impl Sleep {
+        fn start() -> Sleep {
+            Sleep(Program::new("sleep").arg("100").spawn().expect("sleep"))
+        }
+
+        fn pid(&self) -> Pid {
+            Pid(self.0.id() as i32)
+        }
+    }
+
+    impl Drop for Sleep {
+        fn drop(&mut self) {
+            let _ = self.0.kill().and_then(|()| self.0.wait().map(drop));
+        }
+    }
+
+    /// This process, which was told to clone one under a number before it opened the hold file.
+    struct Cloning {
+        ghosts: Ghosts,
+        maker: Pid,
+        family: u64,
+        happened: Vec<Happened>,
+        unique: u64,
+    }
+
+    impl Cloning {
+        fn of(child: Pid) -> Cloning {
+            let (mut ghosts, maker) = (ghosts(), Pid(std::process::id() as i32));
+            ghosts.expect(maker);
+            ghosts.command(maker, Command::Clone { pid: child, sibling: false, name: Name::default() });
+            ghosts.opened(2, maker);
+            let family = ghosts.ghosts.get(&maker).expect("expected").family;
+            Cloning { ghosts, maker, family, happened: Vec::new(), unique: 2 }
+        }
+
+        /// `who` holds, and hands this over.
+        fn holds(&mut self, who: Pid, said: Hold) {
+            self.unique += 2;
+            self.ghosts.holds(self.unique, who, self.family, &Hold { slots: 8, ..said }, &mut self.happened);
+        }
+
+        /// The maker has heard the command, and tells what came of it.
+        fn says(&mut self, ret: i64) {
+            let (done, ..) = self.ghosts.ghosts.get(&self.maker).and_then(|maker| maker.working).expect("told at once");
+            self.holds(self.maker, Hold { done, ret, ..Hold::new_zeroed() });
+        }
+
+        /// The maker holds, and the result of its command came behind that.
+        fn held_and_said(&self, result: i64) -> bool {
+            matches!(self.happened[..], [Happened::Held { .. }, Happened::Done { outcome, .. }] if outcome.ret == result)
+        }
+    }
+
     #[test]
     fn what_was_asked_for_before_its_maker_opened_the_hold_file_is_its_makers() {
-        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
-        let mut child = Program::new("sleep").arg("100").spawn().expect("sleep");
-        let (maker, pid) = (Pid(std::process::id() as i32), Pid(child.id() as i32));
-        ghosts.expect(maker);
-        ghosts.command(maker, Command::Clone { pid, sibling: false, name: crate::command::Name::default() });
-        ghosts.opened(2, maker);
-        let fh = ghosts.ghosts.get(&maker).expect("expected").family;
-        let mut happened = Vec::new();
-        let hold = Hold { slots: 8, ..Hold::new_zeroed() };
-        ghosts.holds(4, maker, fh, &hold, &mut happened);
-        let (tag, ..) = ghosts.ghosts.get(&maker).and_then(|maker| maker.working).expect("it is told at once");
-        ghosts.holds(6, maker, fh, &Hold { done: tag, ret: pid.0.into(), ..hold }, &mut happened);
-        assert!(
-            matches!(happened[..], [Happened::Held { .. }, Happened::Done { outcome, .. }] if outcome.ret == pid.0.into()),
-            "{happened:?}"
-        );
-        child.kill().and_then(|()| child.wait()).expect("my child");
+        let child = Sleep::start();
+        let mut cloning = Cloning::of(child.pid());
+        cloning.holds(cloning.maker, Hold::new_zeroed());
+        cloning.says(child.pid().0.into());
+        assert!(cloning.held_and_said(child.pid().0.into()), "{:?}", cloning.happened);
     }
 
     #[test]
     fn a_clone_of_nobody_has_failed_and_whoever_was_not_cloned_does_not_hold() {
-        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
-        let (maker, child, thread) = (Pid(std::process::id() as i32), Pid(4_194_303), Pid(4_194_302));
-        ghosts.expect(maker);
-        ghosts.command(maker, Command::Clone { pid: child, sibling: false, name: crate::command::Name::default() });
-        ghosts.opened(2, maker);
-        let fh = ghosts.ghosts.get(&maker).expect("expected").family;
-        let mut happened = Vec::new();
-        let hold = Hold { slots: 8, ..Hold::new_zeroed() };
-        ghosts.holds(4, thread, fh, &hold, &mut happened);
-        assert!(happened.is_empty() && !ghosts.has(thread), "{happened:?}");
-        ghosts.holds(6, maker, fh, &hold, &mut happened);
-        let (tag, ..) = ghosts.ghosts.get(&maker).and_then(|maker| maker.working).expect("it is told at once");
-        ghosts.holds(8, maker, fh, &Hold { done: tag, ret: 0, ..hold }, &mut happened);
-        assert!(
-            matches!(happened[..], [Happened::Held { .. }, Happened::Done { outcome, .. }] if outcome.ret == -1),
-            "{happened:?}"
-        );
-        assert!(!ghosts.has(child));
+        let (child, thread) = (Pid(4_194_303), Pid(4_194_302));
+        let mut cloning = Cloning::of(child);
+        cloning.holds(thread, Hold::new_zeroed());
+        assert!(cloning.happened.is_empty() && !cloning.ghosts.has(thread), "{:?}", cloning.happened);
+        cloning.holds(cloning.maker, Hold::new_zeroed());
+        cloning.says(0);
+        assert!(cloning.held_and_said(-1), "{:?}", cloning.happened);
+        assert!(!cloning.ghosts.has(child));
     }
 
     #[test]
     fn a_clone_that_ended_before_its_maker_told_of_it_is_forgotten() {
-        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
-        let mut child = Program::new("sleep").arg("100").spawn().expect("sleep");
-        let (maker, pid) = (Pid(std::process::id() as i32), Pid(child.id() as i32));
-        ghosts.expect(maker);
-        ghosts.command(maker, Command::Clone { pid, sibling: false, name: crate::command::Name::default() });
-        ghosts.opened(2, maker);
-        let fh = ghosts.ghosts.get(&maker).expect("expected").family;
-        let mut happened = Vec::new();
-        let hold = Hold { slots: 8, ..Hold::new_zeroed() };
-        ghosts.holds(4, maker, fh, &hold, &mut happened);
-        let (tag, ..) = ghosts.ghosts.get(&maker).and_then(|maker| maker.working).expect("it is told at once");
-        ghosts.holds(6, pid, fh, &Hold { slot: 1, ..hold }, &mut happened);
-        ghosts.left(pid);
-        ghosts.holds(8, maker, fh, &Hold { done: tag, ret: pid.0.into(), ..hold }, &mut happened);
-        assert!(!ghosts.has(pid) && matches!(happened.last(), Some(Happened::Done { .. })), "{happened:?}");
-        child.kill().and_then(|()| child.wait()).expect("my child");
+        let child = Sleep::start();
+        let mut cloning = Cloning::of(child.pid());
+        cloning.holds(cloning.maker, Hold::new_zeroed());
+        cloning.holds(child.pid(), Hold { slot: 1, ..Hold::new_zeroed() });
+        cloning.ghosts.left(child.pid());
+        cloning.says(child.pid().0.into());
+        let told = matches!(cloning.happened.last(), Some(Happened::Done { .. }));
+        assert!(told && !cloning.ghosts.has(child.pid()), "{:?}", cloning.happened);
     }
 
     #[test]
     fn a_user_can_name_only_what_the_kernel_says_is_its_child() {
-        let device: OwnedFd = kern::sys::memory_file(b"").expect("a descriptor");
-        let mut ghosts = Ghosts::adopt(device);
+        let mut ghosts = ghosts();
         ghosts.families.insert(1, Family::new(8));
         ghosts.families.insert(2, Family::ours(8));
-        let me = Pid(std::process::id() as i32);
-        let mut child = Program::new("sleep").arg("100").spawn().expect("sleep");
+        let (child, me) = (Sleep::start(), Pid(std::process::id() as i32));
         let other = Pid(std::os::unix::process::parent_id() as i32);
-        let pid = Pid(child.id() as i32);
+        let pid = child.pid();
         let says = |maker, family, asked, sibling, ret: Pid| {
             ghosts.has_cloned(maker, family, asked, sibling, i64::from(ret.0))
         };
@@ -168,7 +196,7 @@ mod tests {
         assert!(!says(me, 1, Pid::NONE, false, Pid(4_194_303)), "nobody");
         assert!(says(pid, 1, Pid::NONE, true, pid) && !says(me, 1, Pid::NONE, true, pid));
         assert!(says(me, 2, Pid(4_194_303), false, Pid(4_194_303)), "our own word");
-        child.kill().and_then(|()| child.wait()).expect("my child");
+        drop(child);
         assert!(!says(me, 1, pid, false, pid), "it is gone");
     }
 }
