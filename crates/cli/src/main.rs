@@ -53,7 +53,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     let run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
     match (error.use_stderr(), run) {
         (false, _) => ExitCode::SUCCESS,
-        (true, true) => ExitCode::from(commands::RUN_FAILED),
+        (true, true) => ExitCode::from(client::run::FAILED),
         (true, false) => ExitCode::from(2),
     }
 }

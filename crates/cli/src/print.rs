@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::io::Write;
+use vocab::errno::EPIPE;
 use vocab::{Fault, Result};
 
 /// Prints rows under a heading, each column as wide as it needs to be; `right` says which are numbers.
@@ -34,12 +35,15 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
 }
 
 /// # Errors
-/// `Sys` when standard output does not take it; EPIPE ends quietly, as other tools do.
+/// `Sys` when standard output does not take it.
 pub(crate) fn out(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Fault::io(&e, "write to standard output")),
-        _ => Ok(()),
-    }
+    let written = std::io::stdout().write_all(text.as_bytes());
+    unless_unread(written.map_err(|e| Fault::io(&e, "write to standard output")))
+}
+
+/// What is printed for nobody, who has closed the pipe, ends quietly, as other tools do.
+pub(crate) fn unless_unread(printed: Result<()>) -> Result<()> {
+    printed.or_else(|fault| if fault.root_errno() == EPIPE { Ok(()) } else { Err(fault) })
 }
 
 /// Bytes with a binary unit, as `free -h` has them.

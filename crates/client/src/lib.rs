@@ -4,4 +4,4 @@
 pub mod local;
 pub mod run;
 
-pub use local::Local;
+pub use local::{socket_path, Local};

@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vocab::{Fault, Result};
 use wire::ask::{Answer, Ask};
 use wire::frame;
 
-/// The socket of the daemon of this machine, front end or node.
-pub const SOCKET: &str = "/run/shoal/shoal.sock";
+/// The socket of the daemon of this machine, front end or node: what `SHOAL_SOCKET` says, or where the daemons have it by default.
+pub fn socket_path() -> PathBuf {
+    std::env::var_os("SHOAL_SOCKET").map_or_else(|| "/run/shoal/shoal.sock".into(), PathBuf::from)
+}
 
 /// What is said when nobody listens at the daemon's socket.
 pub(crate) const NO_DAEMON: &str = "no shoal daemon runs on this machine";
@@ -47,7 +49,11 @@ impl Local {
     pub fn ask(&mut self, ask: &Ask) -> Result<Answer> {
         let mut bytes = Vec::new();
         frame::encode(ask, &mut bytes)?;
-        self.stream.write_all(&bytes).map_err(|e| Fault::io(&e, "ask the shoal daemon"))?;
+        match self.stream.write_all(&bytes) {
+            // It may have said why before it closed the connection.
+            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
+            written => written.map_err(|e| Fault::io(&e, "ask the shoal daemon"))?,
+        }
         let mut head = [0u8; frame::HEAD];
         self.fill(&mut head)?;
         // A whole frame of an empty body tells whether the length is allowed, before anything is allocated for it.
@@ -104,6 +110,15 @@ mod tests {
     fn the_daemons_fault_is_the_result() {
         let fault = Fault::gone("process 7");
         assert_eq!(served(framed(&Answer::Failed(fault.clone()))).ask(&Ask::Nodes), Err(fault));
+    }
+
+    #[test]
+    fn a_daemon_that_refuses_before_it_is_asked_is_heard() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+        let fault = Fault::refused("serve another connection");
+        theirs.write_all(&framed(&Answer::Failed(fault.clone()))).expect("room for the answer");
+        drop(theirs);
+        assert_eq!(Local { stream: ours }.ask(&Ask::Nodes), Err(fault));
     }
 
     #[test]

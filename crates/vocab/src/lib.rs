@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod creds;
+pub mod errno;
 mod exit;
 mod fault;
 mod id;

@@ -1,6 +1,7 @@
 //! Sets of nodes as users write them: `0`, `0-3,7`.
 
 use crate::{Fault, NodeId, Result};
+use std::collections::HashSet;
 use std::fmt;
 
 /// A list of node numbers in the order in which they were named, each once.
@@ -13,7 +14,7 @@ const MOST: i32 = 65_535;
 impl NodeSet {
     /// Reads `0`, `0-3,7`; an optional `n` before a number is allowed, since that is how nodes are printed.
     pub fn parse(text: &str) -> Result<NodeSet> {
-        let mut nodes = Vec::new();
+        let (mut nodes, mut named) = (Vec::new(), HashSet::new());
         for part in text.split(',') {
             let (first, last) = match part.split_once('-') {
                 Some((a, b)) => (number(a, text)?, number(b, text)?),
@@ -22,11 +23,7 @@ impl NodeSet {
             if first > last {
                 return Err(bad(text, "a range runs from the lower to the higher number"));
             }
-            for n in first..=last {
-                if !nodes.contains(&NodeId(n)) {
-                    nodes.push(NodeId(n));
-                }
-            }
+            nodes.extend((first..=last).map(NodeId).filter(|node| named.insert(*node)));
         }
         Ok(NodeSet(nodes))
     }

@@ -1,6 +1,6 @@
 //! `shoal image`: what is in a checkpoint.
 
-use crate::imagefile;
+use crate::{imagefile, print};
 use clap::Args;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::PathBuf;
@@ -21,11 +21,11 @@ impl Image {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let file = BufReader::new(imagefile::open(&self.file)?);
         let mut out = BufWriter::new(std::io::stdout().lock());
-        match self.json {
-            true => image::show::as_json(file, &mut out)?,
-            false => image::show::as_words(file, &mut out)?,
-        }
-        out.flush().map_err(|e| Fault::io(&e, "print an image"))?;
-        Ok(ExitCode::SUCCESS)
+        let shown = match self.json {
+            true => image::show::as_json(file, &mut out),
+            false => image::show::as_words(file, &mut out),
+        };
+        let printed = shown.and_then(|()| out.flush().map_err(|e| Fault::io(&e, "print an image")));
+        print::unless_unread(printed).map(|()| ExitCode::SUCCESS)
     }
 }

@@ -18,15 +18,13 @@ mod sandbox;
 mod whereis;
 
 use clap::Subcommand;
+use client::run::FAILED;
 use client::Local;
 use kern::relay::Relay;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use vocab::Result;
-
-/// Exit status of `shoal run` when it fails itself, as env(1) and timeout(1) have it.
-pub(crate) const RUN_FAILED: u8 = 125;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -78,7 +76,7 @@ impl Command {
     /// The exit status when the command itself fails.
     pub(crate) fn failure_status(&self) -> u8 {
         match self {
-            Command::Run(_) => RUN_FAILED,
+            Command::Run(_) => FAILED,
             _ => 1,
         }
     }
@@ -88,14 +86,14 @@ impl Command {
 fn hold(file: OwnedFd, relay: &'static Relay) -> ! {
     let Err(fault) = kern::standin::here::hold_here(file, relay);
     kern::own::complain(fault);
-    std::process::exit(RUN_FAILED.into())
+    std::process::exit(FAILED.into())
 }
 
 /// Which daemon to ask; the one of this machine.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Daemon {
     /// The local daemon's socket, if it is another than SHOAL_SOCKET in the environment says
-    #[arg(long, value_name = "PATH", default_value_os_t = client::run::socket_path())]
+    #[arg(long, value_name = "PATH", default_value_os_t = client::socket_path())]
     socket: PathBuf,
 }
 

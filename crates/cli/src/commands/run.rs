@@ -1,6 +1,7 @@
 //! `shoal run [-n NODES | -a | -N COUNT] [-t] [-p] [--] PROGRAM ARG…`
 
-use client::run::{run, socket_path, Hold, Run, FAILED};
+use client::run::{run, Hold, Run, FAILED};
+use client::socket_path;
 use std::ffi::OsString;
 use vocab::NodeSet;
 use wire::run::Target;

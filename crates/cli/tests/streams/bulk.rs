@@ -1,6 +1,7 @@
 //! Much, fast, and slow readers.
 
 use crate::daemon::Daemon;
+use crate::kept::Start;
 use crate::{shoal_run, trial};
 use agent::streams::Streams;
 use libtest_mimic::Trial;
@@ -40,12 +41,12 @@ fn both_ways() {
     let streams = streams();
     let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["cat"]);
-    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     let node = std::thread::spawn(move || daemon.serve());
     let mut input = run.stdin.take().expect("piped");
     let writer = std::thread::spawn(move || input.write_all(&pattern(MUCH)).expect("all is taken"));
     let start = Instant::now();
-    let output = run.wait_with_output().expect("its end");
+    let output = run.output();
     println!("there and back: {:.0} MB/s", MUCH as f64 / start.elapsed().as_secs_f64() / 1e6);
     writer.join().expect("the writer");
     node.join().expect("the node");
@@ -56,7 +57,7 @@ fn speed() {
     let streams = streams();
     let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["head", "-c", "1000000000", "/dev/zero"]);
-    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).start();
     let node = std::thread::spawn(move || daemon.serve());
     let mut output = run.stdout.take().expect("piped");
     let (mut buffer, mut total) = (vec![0; 65536], 0);
@@ -92,7 +93,7 @@ fn echo() {
     let streams = streams();
     let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["cat"]);
-    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     let node = std::thread::spawn(move || daemon.serve());
     echo_time(&mut run, 100);
     println!("echo: {} us", echo_time(&mut run, 2000).as_micros());
@@ -105,12 +106,12 @@ fn slow_reader() {
     let streams = streams();
     let slow = Daemon::new(streams.clone());
     let mut command = shoal_run(&slow, "", &["head", "-c", "5000000", "/dev/zero"]);
-    let mut slow_run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut slow_run = command.stdin(Stdio::null()).stdout(Stdio::piped()).start();
     let slow_node = std::thread::spawn(move || slow.serve());
     slow_run.stdout.as_mut().expect("piped").read_exact(&mut [0; 1000]).expect("its first output");
     let quick = Daemon::new(streams.clone());
     let mut command = shoal_run(&quick, "", &["cat"]);
-    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     let node = std::thread::spawn(move || quick.serve());
     assert!(echo_time(&mut run, 200) < Duration::from_millis(50));
     assert!(!slow_node.is_finished(), "the slow one is blocked, its output is in no buffer of ours");

@@ -1,6 +1,7 @@
 //! Peers that send more than they may, or give nothing.
 
 use crate::daemon::Daemon;
+use crate::kept::Start;
 use crate::{shoal_run, trial};
 use agent::streams::Streams;
 use kern::poll::{poll, Ready};
@@ -54,7 +55,7 @@ fn data(stream: Stream) -> Chunk {
 fn greedy_node() {
     let daemon = Daemon::new(Arc::new(Streams::start().expect("streams")));
     let mut command = shoal_run(&daemon, "", &["x"]);
-    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).start();
     let client = daemon.accept(1);
     let (relay, node) = socket_pair();
     client.say(&Answer::Channel { copy: 0, further: None }, Some(relay.as_fd()));
@@ -78,7 +79,7 @@ fn greedy_node() {
 fn ends_in_one_piece() {
     let daemon = Daemon::new(Arc::new(Streams::start().expect("streams")));
     let mut command = shoal_run(&daemon, "", &["x"]);
-    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).start();
     let client = daemon.accept(1);
     let (relay, node) = socket_pair();
     client.say(&Answer::Channel { copy: 0, further: None }, Some(relay.as_fd()));

@@ -1,5 +1,6 @@
 //! A daemon and a node in one thread: takes one `shoal run`, starts the program here, and relays its streams for real.
 
+use crate::kept::{Kept, Start};
 use agent::streams::{ChildEnds, Open, Streams, StreamsId, To};
 use kern::clock::monotonic_us;
 use kern::poll::{poll, Ready};
@@ -9,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use vocab::{Exit, Fault, NodeId};
@@ -27,7 +28,7 @@ pub(crate) struct Daemon {
 
 /// One copy that runs.
 pub(crate) struct Body {
-    pub(crate) child: Child,
+    pub(crate) child: Kept,
     pub(crate) id: StreamsId,
 }
 
@@ -108,7 +109,7 @@ impl Client {
             }
         };
         command.args(&words[1..]).stdin(ends.stdin).stdout(ends.stdout).stderr(ends.stderr);
-        Body { child: command.spawn().expect("start"), id }
+        Body { child: command.start(), id }
     }
 
     /// Takes the channel that the node dials, and hands it to the client.

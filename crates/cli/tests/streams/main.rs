@@ -4,11 +4,13 @@
 mod bulk;
 mod credit;
 mod daemon;
+mod kept;
 mod moves;
 mod plain;
 mod terminal;
 
-use client::run::{outcome, run, socket_path, Run};
+use client::run::{outcome, run, Run};
+use client::socket_path;
 use daemon::Daemon;
 use kern::relay::Relay;
 use libtest_mimic::{Arguments, Trial};
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     terminal::add(&mut trials);
     bulk::add(&mut trials);
     moves::add(&mut trials);
+    kept::add(&mut trials);
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

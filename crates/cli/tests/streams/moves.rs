@@ -1,6 +1,7 @@
 //! Programs that move from node to node while they read and write. Here every node is the same thread, and the program is this one.
 
 use crate::daemon::{Client, Daemon};
+use crate::kept::{Kept, Start};
 use crate::{shoal_run, trial};
 use agent::streams::{ChildEnds, Streams};
 use kern::poll::{poll, Ready, EAGAIN};
@@ -50,12 +51,12 @@ struct Mover {
 }
 
 impl Mover {
-    fn begin(flags: &str) -> (Mover, Child) {
+    fn begin(flags: &str) -> (Mover, Kept) {
         let streams = Arc::new(Streams::start().expect("streams"));
         let daemon = Daemon::new(streams.clone());
         let mut command = shoal_run(&daemon, flags, &["x"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let run = command.spawn().expect("start");
+        let run = command.start();
         let client = daemon.accept(1);
         let ends = client.open(0);
         client.connect(0);
@@ -263,6 +264,4 @@ fn alone() {
     let got = run.stderr.as_mut().expect("piped").read(&mut text).expect("its errors");
     let text = String::from_utf8_lossy(&text[..got]).into_owned();
     assert!(text.contains("n0: the program's streams were cut off: it has moved, and the daemon has gone"), "{text}");
-    run.kill().expect("a child");
-    run.wait().expect("its end");
 }

@@ -1,6 +1,7 @@
 //! What a program and its user see.
 
 use crate::daemon::Daemon;
+use crate::kept::Start;
 use crate::{shoal_run, trial};
 use agent::streams::Streams;
 use libtest_mimic::Trial;
@@ -17,6 +18,7 @@ pub(crate) fn add(trials: &mut Vec<Trial>) {
     trials.push(trial("input_ends", input_ends));
     trials.push(trial("a_signal_is_the_programs", a_signal));
     trials.push(trial("nobody_reads_the_output", nobody_reads));
+    trials.push(trial("output_that_cannot_be_written_is_told", full));
     trials.push(trial("nobody_reads_the_input", nobody_reads_input));
     trials.push(trial("a_program_that_is_not_there", not_there));
     trials.push(trial("a_lost_node_ends_it", lost_node));
@@ -38,10 +40,10 @@ fn whole(flags: &str, words: &[&str], input: &[u8]) -> Output {
     let streams = streams();
     let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, flags, words);
-    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).start();
     let node = std::thread::spawn(move || daemon.serve());
     run.stdin.take().expect("piped").write_all(input).expect("its input");
-    let output = run.wait_with_output().expect("its end");
+    let output = run.output();
     node.join().expect("the node");
     drop(streams);
     output
@@ -68,7 +70,7 @@ fn nobody_reads() {
     let streams = streams();
     let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["yes"]);
-    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).start();
     let node = std::thread::spawn(move || daemon.serve());
     let mut line = String::new();
     let mut output = BufReader::new(run.stdout.take().expect("piped"));
@@ -81,16 +83,33 @@ fn nobody_reads() {
     assert_eq!(run.wait().expect("its end").signal(), Some(13));
 }
 
+fn full() {
+    for (script, end) in [("echo x; exit 4", Exit::Code(4)), ("exec yes", Exit::Killed { sig: Sig::PIPE, core: false })]
+    {
+        let streams = streams();
+        let daemon = Daemon::new(streams.clone());
+        let full = std::fs::File::create("/dev/full").expect("it is there");
+        let mut command = shoal_run(&daemon, "", &["sh", "-c", &format!("exec 2>/dev/null; {script}")]);
+        let run = command.stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).start();
+        assert_eq!(daemon.serve(), end);
+        let output = run.output();
+        assert_eq!(Exit::from_status(output.status.into_raw()), Some(end));
+        let text =
+            "shoal: write what the program has written to standard output: No space left on device (os error 28)\n";
+        assert_eq!(String::from_utf8_lossy(&output.stderr), text);
+    }
+}
+
 fn nobody_reads_input() {
     // More than all buffers hold: who writes it gets EPIPE when the program leaves, and the rest is not waited for.
     let streams = streams();
     let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["head", "-c", "5"]);
-    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     let node = std::thread::spawn(move || daemon.serve());
     let mut input = run.stdin.take().expect("piped");
     let writer = std::thread::spawn(move || input.write_all(&vec![b'z'; 10_000_000]).is_err());
-    let output = run.wait_with_output().expect("its end");
+    let output = run.output();
     assert_eq!(output.stdout, b"zzzzz");
     assert!(writer.join().expect("the writer"), "EPIPE");
     node.join().expect("the node");
@@ -98,9 +117,9 @@ fn nobody_reads_input() {
 
 fn not_there() {
     let daemon = Daemon::new(streams());
-    let run = shoal_run(&daemon, "", &["nope"]).stderr(Stdio::piped()).spawn().expect("start");
+    let run = shoal_run(&daemon, "", &["nope"]).stderr(Stdio::piped()).start();
     daemon.accept(1).not_started(0, Fault::sys(2, "exec nope").on(vocab::NodeId(0)), 127);
-    let output = run.wait_with_output().expect("its end");
+    let output = run.output();
     assert_eq!(output.status.code(), Some(127));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(text, "shoal: n0: exec nope: No such file or directory (os error 2)\n");
@@ -109,16 +128,14 @@ fn not_there() {
 fn lost_node() {
     let daemon = Daemon::new(streams());
     let mut command = shoal_run(&daemon, "", &["sleep", "1000"]);
-    let run = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("start");
+    let run = command.stdin(Stdio::null()).stderr(Stdio::piped()).start();
     let client = daemon.accept(1);
-    let mut body = client.start(0);
+    let _body = client.start(0);
     client.connect(0);
     client.say(&Answer::Ended { copy: 0, exit: Exit::NodeLost }, None);
-    let output = run.wait_with_output().expect("its end");
+    let output = run.output();
     assert_eq!(output.status.signal(), Some(9));
     assert_eq!(output.stderr, b"shoal: n0 is lost\n");
-    body.child.kill().expect("kill");
-    body.child.wait().expect("wait");
 }
 
 fn prefixes() {
@@ -126,13 +143,13 @@ fn prefixes() {
     let daemon = Daemon::new(streams.clone());
     let script = "for i in 1 2 3 4 5 6 7 8 9; do printf half; echo $i; done; printf end";
     let mut command = shoal_run(&daemon, "p", &["sh", "-c", script]);
-    let run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
+    let run = command.stdin(Stdio::null()).stdout(Stdio::piped()).start();
     let client = daemon.accept(3);
     let mut bodies: Vec<_> = (0..3).map(|i| (client.start(i), client.connect(i)).0).collect();
     bodies.iter_mut().enumerate().for_each(|(i, body)| {
         client.end(i, body);
     });
-    let output = run.wait_with_output().expect("its end");
+    let output = run.output();
     let text = String::from_utf8(output.stdout).expect("text");
     for node in 0..3 {
         let mine: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix(&format!("n{node}: "))).collect();
@@ -145,14 +162,14 @@ fn broadcast() {
     let streams = streams();
     let daemon = Daemon::new(streams.clone());
     let mut command = shoal_run(&daemon, "", &["cat"]);
-    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     let client = daemon.accept(2);
     let mut bodies: Vec<_> = (0..2).map(|i| (client.start(i), client.connect(i)).0).collect();
     run.stdin.take().expect("piped").write_all(b"to all\n").expect("its input");
     bodies.iter_mut().enumerate().for_each(|(i, body)| {
         client.end(i, body);
     });
-    assert_eq!(run.wait_with_output().expect("its end").stdout, b"to all\nto all\n");
+    assert_eq!(run.output().stdout, b"to all\nto all\n");
 }
 
 fn ended_behind_output() {
@@ -172,7 +189,7 @@ fn thousand_rounds() {
     for round in 0..1000 {
         let daemon = Daemon::new(streams.clone());
         let mut command = shoal_run(&daemon, "", &["/bin/echo", "x"]);
-        let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
+        let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).start();
         daemon.serve();
         let mut text = String::new();
         run.stdout.take().expect("piped").read_to_string(&mut text).expect("its output");
@@ -192,7 +209,7 @@ fn late_output() {
     let daemon = Daemon::new(streams.clone());
     let script = "(sleep 0.3; echo late; echo later >&2; head -c 1000000 /dev/zero) 2>&1 & echo early";
     let mut command = shoal_run(&daemon, "", &["sh", "-c", script]);
-    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).start();
     let node = std::thread::spawn(move || daemon.serve());
     run.wait().expect("its end");
     node.join().expect("the node");
@@ -216,7 +233,7 @@ fn outlived(script: &str) -> (std::fs::File, std::os::fd::OwnedFd, std::process:
     let (input, write) = pipe();
     let other = input.try_clone().expect("dup");
     let mut command = shoal_run(&daemon, "", &["sh", "-c", &format!("exec 3<&0; {script}")]);
-    let mut run = command.stdin(Stdio::from(input)).stdout(Stdio::piped()).spawn().expect("start");
+    let mut run = command.stdin(Stdio::from(input)).stdout(Stdio::piped()).start();
     daemon.serve();
     assert_eq!(run.wait().expect("its end").code(), Some(5));
     // The thread of streams lives on with the channel.

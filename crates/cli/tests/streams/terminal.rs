@@ -1,6 +1,7 @@
 //! Terminals: one for the program, and ours with its job control.
 
 use crate::daemon::Daemon;
+use crate::kept::{Kept, Start};
 use crate::{shoal_run, trial, FLAGS};
 use agent::streams::Streams;
 use kern::poll::{poll, Ready};
@@ -8,7 +9,7 @@ use kern::pty::{self, Modes};
 use kern::sys;
 use libtest_mimic::Trial;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ pub(crate) fn add(trials: &mut Vec<Trial>) {
 /// A terminal with a session of its own in it.
 struct Screen {
     master: OwnedFd,
-    child: Child,
+    child: Kept,
     seen: String,
 }
 
@@ -31,7 +32,7 @@ impl Screen {
         let (master, slave) = pty::open().expect("a terminal");
         pty::furnish(&slave, None, rows, columns).expect("furnished");
         let copy = || Stdio::from(slave.try_clone().expect("dup"));
-        let child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().expect("start");
+        let child = command.stdin(copy()).stdout(copy()).stderr(copy()).start();
         Screen { master, child, seen: String::new() }
     }
 

@@ -6,6 +6,7 @@ use kern::sock::{receive_with, send, unix_connect};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use vocab::errno::EPIPE;
 use vocab::{Fault, Kind, Result};
 use wire::ask::{Answer, Ask};
 use wire::frame;
@@ -39,7 +40,7 @@ impl Asking {
         Ok(Asking { socket, arrived: Vec::new(), descriptors: VecDeque::new() })
     }
 
-    /// Sends a question whole, however long the daemon takes to read it.
+    /// Sends a question whole, however long the daemon takes to read it. That it has closed the connection [`Asking::answer`] tells.
     pub(crate) fn ask(&mut self, ask: &Ask) -> Result<()> {
         let mut bytes = Vec::new();
         frame::encode(ask, &mut bytes)?;
@@ -49,6 +50,8 @@ impl Asking {
                 Ok(n) => left = &left[n..],
                 Err(kern::poll::EINTR) => {}
                 Err(kern::poll::EAGAIN) => self.wait(Ready::WRITE)?,
+                // It may have said why before it closed the connection.
+                Err(EPIPE) => break,
                 Err(errno) => return Err(Fault::sys(errno, "ask the daemon")),
             }
         }

@@ -31,7 +31,7 @@ use output::Writer;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use vocab::{Exit, Fault, NodeId, Result};
@@ -44,14 +44,6 @@ pub use program::collect;
 
 /// The exit status for failures of our own, as of env(1), nohup(1) and timeout(1).
 pub const FAILED: u8 = 125;
-
-/// Where the daemon listens, unless `SHOAL_SOCKET` says otherwise.
-pub const SOCKET: &str = "/run/shoal/shoal.sock";
-
-/// The path of the daemon's socket.
-pub fn socket_path() -> PathBuf {
-    std::env::var_os("SHOAL_SOCKET").map_or_else(|| SOCKET.into(), PathBuf::from)
-}
 
 /// Holds the main thread on the daemon's file and ends the process as the daemon says.
 ///

@@ -6,14 +6,15 @@ use kern::poll::{poll, Ready, EAGAIN, EINTR};
 use kern::relay::RELAY;
 use kern::{signal, sys};
 use std::os::fd::{AsFd, BorrowedFd};
-use vocab::{Sig, SigSet};
+use vocab::errno::{EIO, EPIPE};
+use vocab::{Fault, Sig, SigSet};
 use wire::stream::Stream;
 
 /// Longest wait for the stop that a terminal's stop signal announced, in milliseconds.
 pub(crate) const STOP_MS: u32 = 3000;
 
-/// Nobody reads what we write.
-struct Unread;
+/// What we write is not taken: nobody reads it, or (the errno) it cannot be written.
+struct Unread(i32);
 
 /// One writer.
 pub(crate) struct Writer<'c, G> {
@@ -87,8 +88,12 @@ impl<'c, G: Gathered> Writer<'c, G> {
             Stream::Err => write_all(std::io::stderr().as_fd(), bytes),
             _ => write_all(std::io::stdout().as_fd(), bytes),
         };
-        if written.is_err() {
+        if let Err(Unread(errno)) = written {
             self.unread = true;
+            // The program cannot be told why; it may even have ended, and well. EIO: a terminal that is gone, or a group that nobody can continue.
+            if self.stream == Stream::Out && !matches!(errno, EPIPE | EIO) {
+                kern::own::complain(Fault::sys(errno, "write what the program has written to standard output"));
+            }
             self.from.unread(self.stream);
         }
     }
@@ -104,8 +109,7 @@ fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Unread> {
                 let _ = poll(&[(fd, Ready::WRITE)], -1);
             }
             Err(EINTR) => stop(Sig::TTOU, round),
-            // EPIPE; EIO for a terminal that is gone or a group that nobody can continue; ENOSPC.
-            Err(_) => return Err(Unread),
+            Err(errno) => return Err(Unread(errno)),
         }
     }
     Ok(())

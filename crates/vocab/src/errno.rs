@@ -1,0 +1,11 @@
+//! The errors that crates without a kernel tell apart or answer with (errno(3), x86-64).
+
+pub const EPERM: i32 = 1;
+pub const ENOENT: i32 = 2;
+pub const ESRCH: i32 = 3;
+pub const EINTR: i32 = 4;
+pub const EIO: i32 = 5;
+pub const EAGAIN: i32 = 11;
+pub const EEXIST: i32 = 17;
+pub const EINVAL: i32 = 22;
+pub const EPIPE: i32 = 32;
