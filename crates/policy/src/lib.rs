@@ -45,12 +45,13 @@ impl Default for Turn {
     }
 }
 
-/// No one asks for more copies than this in one go.
-const MOST_COPIES: u32 = 1 << 20;
+/// No one asks for more copies than this in one go: what they are told of each copy is to fit into one answer (`wire::frame`).
+pub const MOST_COPIES: u32 = 1 << 16;
 
 /// The nodes for one request, one for each copy.
 ///
-/// Errors: `unknown node n9`, `node n3 is down`, `no node is up`, and a count of 0 or beyond a million.
+/// # Errors
+/// `unknown node n9`, `node n3 is down`, `no node is up`, and no copy or more than [`MOST_COPIES`].
 pub fn place(view: &[NodeView], target: &Target, turn: &mut Turn) -> Result<Vec<NodeId>> {
     match target {
         Target::Any => least_loaded(view, 1, turn),
@@ -73,6 +74,9 @@ fn named(view: &[NodeView], nodes: &[NodeId]) -> Result<Vec<NodeId>> {
     if nodes.is_empty() {
         return Err(Fault::refused("no node is named"));
     }
+    if nodes.len() > MOST_COPIES as usize {
+        return Err(too_many(nodes.len()));
+    }
     for node in nodes {
         match view.iter().find(|n| n.node == *node) {
             None => return Err(Fault::refused(format!("unknown node {node}"))),
@@ -85,7 +89,7 @@ fn named(view: &[NodeView], nodes: &[NodeId]) -> Result<Vec<NodeId>> {
 
 fn least_loaded(view: &[NodeView], copies: u32, turn: &mut Turn) -> Result<Vec<NodeId>> {
     if copies == 0 || copies > MOST_COPIES {
-        return Err(Fault::refused(format!("cannot start {copies} copies")));
+        return Err(too_many(copies as usize));
     }
     let mut nodes: Vec<&NodeView> = view.iter().filter(|n| n.up).collect();
     if nodes.iter().any(|n| !n.quiet) {
@@ -108,6 +112,10 @@ fn busier(a: &NodeView, b: &NodeView) -> Ordering {
 /// Orders nodes beginning after the one that had its turn.
 fn after(last: NodeId, node: NodeId) -> (bool, NodeId) {
     (node <= last, node)
+}
+
+fn too_many(copies: usize) -> Fault {
+    Fault::refused(format!("cannot start {copies} copies: 1 to {MOST_COPIES} are possible"))
 }
 
 fn none_up() -> Fault {
@@ -205,8 +213,10 @@ mod tests {
         assert_eq!(refusal(&v, Target::Nodes(vec![NodeId(0), NodeId(3)])), "node n3 is down");
         assert_eq!(refusal(&[], Target::Any), "no node is up");
         assert_eq!(refusal(&[], Target::All), "no node is up");
-        assert_eq!(refusal(&v, Target::Count(0)), "cannot start 0 copies");
-        assert_eq!(refusal(&v, Target::Count(u32::MAX)), "cannot start 4294967295 copies");
+        assert_eq!(refusal(&v, Target::Count(0)), "cannot start 0 copies: 1 to 65536 are possible");
+        let many = "cannot start 65537 copies: 1 to 65536 are possible";
+        assert_eq!(refusal(&v, Target::Count(MOST_COPIES + 1)), many);
+        assert_eq!(refusal(&v, Target::Nodes(vec![NodeId(0); MOST_COPIES as usize + 1])), many);
         assert_eq!(refusal(&v, Target::Nodes(vec![])), "no node is named");
     }
 }
