@@ -7,6 +7,7 @@ mod bad_input;
 mod checkpoint;
 mod commands;
 mod copies;
+mod daemons;
 mod hostile;
 mod jobs;
 mod loss;
@@ -40,6 +41,7 @@ fn all() -> Vec<Scene> {
     let all = [
         commands::SCENES,
         copies::SCENES,
+        daemons::SCENES,
         jobs::SCENES,
         users::SCENES,
         hostile::SCENES,

@@ -1,0 +1,162 @@
+//! The daemons started by hand, as README.md and dist/README.md say it for real machines. The machines are namespaces that the scene makes itself, with
+//! unshare(1) and ip(8): no sandbox of shoal's is between.
+
+use super::scene::{holds, same, wait_for};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::{Doing, Res};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+pub(crate) const SCENES: &[Scene] = &[("daemons_by_hand", daemons_by_hand)];
+
+/// A machine with processes, a network and an /etc and /run of its own; its init is a shell, which waits for whoever ends. It ends, and all that runs on it, when it is let go of.
+struct Machine {
+    unshare: Child,
+    /// Its init, as this machine numbers it.
+    init: String,
+    shoal: PathBuf,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // A node's daemon that is told to end removes its cgroup, which is this machine's.
+        let _ = self.sh("pkill -TERM -x shoal; for i in $(seq 50); do pgrep -x shoal || break; sleep 0.1; done");
+        let _ = self.unshare.kill().and_then(|()| self.unshare.wait().map(drop));
+    }
+}
+
+impl Machine {
+    fn start(place: &Place, name: &str) -> Res<Machine> {
+        let shoal = place.shoal.clone().ok_or("there is no shoal: build it first, or set SHOAL")?;
+        let ready = place.fresh(name);
+        let furnish = format!(
+            "cp -a /etc {0}.etc && mount --bind {0}.etc /etc && mount -t tmpfs run /run && hostname {name} && ip link set lo up && \
+             touch {0}; while :; do sleep 1000; done",
+            ready.display()
+        );
+        let words =
+            ["--net", "--pid", "--mount", "--uts", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &furnish];
+        let unshare = Command::new("unshare").args(words).stdin(Stdio::null()).spawn().doing("run unshare")?;
+        let children = format!("/proc/{0}/task/{0}/children", unshare.id());
+        let mut machine = Machine { unshare, init: String::new(), shoal };
+        wait_for("a machine is there", || ready.exists())?;
+        machine.init = fs::read_to_string(children).doing("find its init")?.trim().to_string();
+        Ok(machine)
+    }
+
+    /// Runs a shell command on it, in a session of its own.
+    fn shell(&self, script: &str) -> Command {
+        let folder = self.shoal.parent().unwrap_or(Path::new("/"));
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.init, "-n", "-m", "-p", "-u", "--", "setsid", "-w", "bash", "-c", script]);
+        command.env("PATH", path).current_dir("/").stdin(Stdio::null());
+        command
+    }
+
+    /// Its status, output and errors, without blanks at the end.
+    fn sh(&self, script: &str) -> Res<(Option<i32>, String, String)> {
+        let done = self.shell(script).output().doing("run nsenter")?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end().to_string();
+        Ok((done.status.code(), text(done.stdout), text(done.stderr)))
+    }
+
+    fn prints(&self, script: &str, expected: &str) -> Res {
+        same(&format!("$ {script}"), self.sh(script)?, (Some(0), expected.into(), String::new()))
+    }
+
+    fn fails(&self, script: &str, word: &str) -> Res {
+        let (code, _, errors) = self.sh(script)?;
+        holds(&format!("$ {script}: {errors:?} says {word:?}"), code == Some(1) && errors.contains(word))
+    }
+
+    /// A daemon, as its service file starts it.
+    fn daemon(&self, words: &str) -> Res {
+        let started = format!("exec setsid shoal {words} >>/run/{}.log 2>&1 &", words.split(' ').next().unwrap_or("?"));
+        same(words, self.sh(&started)?.0, Some(0))
+    }
+
+    fn until(&self, script: &str) -> Res {
+        wait_for(script, || self.sh(script).is_ok_and(|(code, ..)| code == Some(0)))
+    }
+
+    fn write(&self, path: &str, text: &str, mode: u32) -> Res {
+        let path = PathBuf::from(format!("/proc/{}/root{path}", self.init));
+        fs::create_dir_all(path.parent().unwrap_or(&path)).doing("make a folder")?;
+        fs::write(&path, text).doing("write a file")?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).doing("set its mode")
+    }
+
+    fn read(&self, path: &str) -> Res<String> {
+        fs::read_to_string(format!("/proc/{}/root{path}", self.init)).doing("read a file")
+    }
+}
+
+/// Joins them by a bridge on the first.
+fn join(machines: &[Machine]) -> Res {
+    let on = |machine: &Machine, script: &str| machine.prints(script, "");
+    on(&machines[0], "ip link add lan type bridge && ip addr add 10.78.0.1/24 dev lan && ip link set lan up")?;
+    for (n, machine) in machines.iter().enumerate().skip(1) {
+        let (front, other) = (machines[0].init.as_str(), machine.init.as_str());
+        let add = format!("ip link add port{n} netns {front} type veth peer name eth0 netns {other}");
+        let done = Command::new("sh").args(["-c", &add]).status().doing("run ip")?;
+        holds(&add, done.success())?;
+        on(&machines[0], &format!("ip link set port{n} master lan up"))?;
+        on(machine, &format!("ip addr add 10.78.0.{}/24 dev eth0 && ip link set eth0 up", 10 + n))?;
+    }
+    Ok(())
+}
+
+/// A front end and two nodes: one set up by the example of a configuration file, where the daemons look for it, the other by flags.
+fn daemons_by_hand(place: &Place) -> Res<End> {
+    let machines = ["front", "one", "two"].map(|name| Machine::start(place, name));
+    let machines = machines.into_iter().collect::<Res<Vec<_>>>()?;
+    join(&machines)?;
+    let [front, one, two] = &machines[..] else { return Err("three were made".into()) };
+    let example = include_str!("../../dist/shoal.toml");
+    front.write("/etc/shoal/shoal.toml", example, 0o644)?;
+    front.fails("shoal front", "no cluster key (`shoal key` makes one)")?;
+    front.prints("shoal key /etc/shoal/key; stat -c %a /etc/shoal/key", "600")?;
+    front.fails("shoal key /etc/shoal/key", "File exists")?;
+    let key = front.read("/etc/shoal/key")?;
+    one.write("/etc/shoal/shoal.toml", &example.replace("front.example", "10.78.0.1"), 0o644)?;
+    one.write("/etc/shoal/key", &key, 0o600)?;
+    two.write("/root/other key", &key, 0o644)?;
+    let flags = "node --front 10.78.0.1 --number 7 --key '/root/other key' --run-dir /run/other --lost-grace 3";
+    two.fails(&format!("shoal {flags}"), "others than its owner can use it")?;
+    two.prints("chmod 600 '/root/other key'", "")?;
+    two.fails("shoal node --key '/root/other key'", "which front end?")?;
+
+    // Nodes may come first.
+    one.daemon("node --config /etc/shoal/shoal.toml")?;
+    two.daemon(flags)?;
+    front.daemon("front --config /etc/shoal/shoal.toml")?;
+    front.until("test $(shoal nodes 2>/dev/null | grep -cw up) = 2")?;
+    front.prints("shoal nodes | awk 'NR > 1 {print $1, $2, $3}'", "n0 up 10.78.0.11\nn7 up 10.78.0.12")?;
+    front.prints("shoal run -a hostname | sort | xargs", "one two")?;
+    front.prints("echo abc | shoal run -n 0 shoal run -n 7 tr a-z A-Z", "ABC")?;
+    front.prints("shoal run -n 7 sh -c 'exit 3'; echo $?", "3")?;
+    let job = "shoal run -n 0 sleep 60 & until shoal ps | grep -q 'sleep 60'; do :; done; shoal where $!; kill $!; wait $!; echo $?";
+    same(job, front.sh(job)?.1, "n0\n143".into())?;
+    two.prints("SHOAL_SOCKET=/run/other/shoal.sock shoal nodes | grep -cw up", "2")?;
+
+    // A second daemon in the place of the first changes nothing.
+    front.fails("shoal front --listen 10.78.0.1:7707", "/run/shoal/shoal.sock")?;
+    one.fails("shoal node", "another daemon serves /run/shoal/shoal.sock already")?;
+    front.prints("shoal run -n 0 shoal run -n 7 hostname", "two")?;
+
+    // Told to end they do, and all that runs there; and come back.
+    two.prints("pkill -TERM -o -x shoal; while pgrep -x shoal >/dev/null; do sleep 0.1; done", "")?;
+    front.until("shoal nodes | grep -w n7 | grep -qw down")?;
+    front.fails("shoal run -n 7 true; exit $(($? == 125))", "node n7 is down")?;
+    two.daemon(flags)?;
+    front.until("test $(shoal nodes | grep -cw up) = 2")?;
+    front.prints("pkill -TERM -x shoal; until ! shoal nodes; do :; done 2>/dev/null >&2", "")?;
+    front.daemon("front --config /etc/shoal/shoal.toml")?;
+    front.until("test $(shoal nodes 2>/dev/null | grep -cw up) = 2")?;
+    front.prints("shoal run -a hostname | sort | xargs", "one two")?;
+    Ok(End::Passed)
+}
