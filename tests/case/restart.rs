@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("restart_without_a_node", restart_without_a_node),
     ("restart_then_silent_node", restart_then_silent_node),
     ("restart_with_a_subreaper", restart_with_a_subreaper),
+    ("restart_with_other_leases", restart_with_other_leases),
 ];
 
 /// The front end's side of a daemon's death and of its return with both nodes.
@@ -227,5 +228,18 @@ print(os.WTERMSIG(os.wait()[1]), flush=True)
         s.ok(&format!("kill {}", of("1045")))?;
         same("both were waited for", takes.end()?.out.trim(), "15\n15\n0")?;
     }
+    Ok(End::Passed)
+}
+
+/// The front end's daemon is started again with leases of another size: what runs has numbers that may be given to other nodes, and ends.
+fn restart_with_other_leases(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_with_other_leases", 2)?;
+    let going = s.start("shoal run -n 0 sleep 1044; echo $?");
+    wait_for("the program is there", || s.count("sleep 1044") == 1)?;
+    s.ok(&format!("{KILL}; echo 'lease_size = 8192' >> /run/shoal/shoal.toml"))?;
+    s.ok(START)?;
+    wait_within(Duration::from_secs(10), "the body is dead", &mut || s.count("sleep 1044") == 0)?;
+    same("as if killed", going.end()?.out.trim(), "137")?;
+    s.prints("shoal run -a hostname | sort | xargs", "n0 n1")?;
     Ok(End::Passed)
 }

@@ -21,7 +21,7 @@ pub struct FrontConfig {
     pub front_top: Pid,
     /// PIDs in one lease, 256 to 2097152; fewer where `max_nodes` nodes with two leases each would not fit.
     pub lease_size: i32,
-    /// Nodes that may be in service at one time.
+    /// So many nodes are to have two leases each.
     pub max_nodes: u32,
     /// Gets one byte and is closed when the daemon listens.
     pub ready_fd: Option<OwnedFd>,

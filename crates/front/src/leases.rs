@@ -45,8 +45,8 @@ impl Leases {
     /// Ranges of `size` numbers from `first` up, made smaller where `nodes` nodes with two ranges each would not fit.
     pub(crate) fn new(first: Pid, size: i32, nodes: u32) -> Leases {
         let room = TOP - first.0;
-        let fits = room / (2 * nodes.max(1) as i32);
-        let size = size.min(fits).max(LEAST);
+        let fits = i64::from(room) / (2 * i64::from(nodes.max(1)));
+        let size = i64::from(size).min(fits).max(LEAST.into()) as i32;
         let free = (0..room / size).map(|i| first.0 + i * size).collect();
         Leases { size, free, given: BTreeMap::new(), denied: BTreeSet::new(), kept: None }
     }
@@ -107,20 +107,20 @@ impl Leases {
         self.denied.insert(node)
     }
 
-    /// `node` has this range from before: after a restart of this daemon. False when it is another node's or none of ours.
+    /// `node` has this range from before: after a restart of this daemon. False when it is another node's or none of ours, as one of another size
+    /// is.
     pub(crate) fn claim(&mut self, node: NodeId, lease: Lease) -> bool {
+        if self.lease(lease.first.0) != lease {
+            return false;
+        }
         if let Some(owner) = self.given.get(&lease.first.0) {
             return *owner == node;
         }
-        match self.free.iter().position(|first| *first == lease.first.0) {
-            Some(at) if self.lease(lease.first.0) == lease => {
-                self.free.remove(at);
-                self.given.insert(lease.first.0, node);
-                self.write();
-                true
-            }
-            _ => false,
-        }
+        let Some(at) = self.free.iter().position(|first| *first == lease.first.0) else { return false };
+        self.free.remove(at);
+        self.given.insert(lease.first.0, node);
+        self.write();
+        true
     }
 
     /// Takes back all ranges of a node that is lost.
@@ -134,7 +134,7 @@ impl Leases {
     }
 
     fn lease(&self, first: i32) -> Lease {
-        Lease { first: Pid(first), last: Pid(first + self.size - 1) }
+        Lease { first: Pid(first), last: Pid(first.saturating_add(self.size - 1)) }
     }
 }
 
@@ -164,6 +164,9 @@ mod tests {
         assert_ne!(leases.give(NodeId(1)), Some(first));
         assert!(leases.claim(NodeId(1), first));
         assert!(!leases.claim(NodeId(1), Lease { first: Pid(7), last: Pid(9) }));
+        // Of a daemon that was set up otherwise.
+        assert!(!leases.claim(NodeId(1), Lease { last: Pid(first.last.0 + 1), ..first }));
+        assert!(!leases.claim(NodeId(1), Lease { first: Pid(i32::MAX), last: Pid(i32::MAX) }));
     }
 
     #[test]
@@ -171,6 +174,10 @@ mod tests {
         assert!(check(Pid(1_048_576), 16_384).is_ok() && check(Pid(TOP - LEAST), LEAST).is_ok());
         for (top, size) in [(1_048_576, 255), (1_048_576, -1), (TOP, LEAST), (300, 16_384), (TOP - LEAST + 1, LEAST)] {
             assert!(check(Pid(top), size).is_err(), "{top} {size}");
+        }
+        for nodes in [0, 1, 1 << 30, 1 << 31, u32::MAX] {
+            let least = if nodes < 2 { 16_384 } else { LEAST };
+            assert_eq!(Leases::new(Pid(1_048_576), 16_384, nodes).size, least, "{nodes}");
         }
     }
 
