@@ -64,6 +64,7 @@ fn bad_commands(place: &Place) -> Res<End> {
         told(&format!("{on}shoal run -n 0 /"), 126, "n0: execute /: Permission denied")?;
     }
     told("mkdir /run/gone; cd /run/gone; shoal run -n 0 true", 125, "n0: enter the directory /run/gone: No such file")?;
+    told("shoal run -N 70000 true", 125, "cannot start 70000 copies: 1 to 65536 are possible")?;
     for wrong in ["shoal run -n x true", "shoal run -n 3-1 true", "shoal run", "shoal nonsense", "shoal run -N 0 true"]
     {
         let outcome = s.sh(wrong)?;

@@ -17,6 +17,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("socket_elsewhere", socket_elsewhere),
     ("nodes_ps_where", nodes_ps_where),
     ("all_descendants_show", all_descendants_show),
+    ("ps_of_a_silent_node", ps_of_a_silent_node),
+    ("kill_group_of_natives", kill_group_of_natives),
 ];
 
 /// PID, status, directory and arguments.
@@ -117,6 +119,9 @@ fn run_streams(place: &Place) -> Res<End> {
     s.prints("shoal run -n 0 sh -c 'echo out; echo err >&2' 2>&1 >/dev/null", "err")?;
     s.prints("shoal run -n 0 cat < /dev/null | wc -c", "0")?;
     s.prints("shoal run -n 0 yes | head -1; echo ${PIPESTATUS[0]}", "y\n141")?;
+    let full = s.sh("shoal run -n 0 -- sh -c 'echo x; exit 4' >/dev/full")?;
+    let told = "shoal: write what the program has written to standard output: No space left on device (os error 28)\n";
+    same("a full disk", (full.code(), full.err.as_str()), (Some(4), told))?;
     // Input that nobody has read or ended is no reason to leave a process behind.
     for terminal in ["", "-t"] {
         let unread = format!("f=$(mktemp -u); mkfifo $f; exec 9<>$f; rm $f; shoal run -n 0 {terminal} echo well <&9");
@@ -204,5 +209,61 @@ fn all_descendants_show(place: &Place) -> Res<End> {
     let outcome = going.end()?;
     same("the shell ends by itself", outcome.out.trim(), "0")?;
     super::scene::wait_for("no body is left", || s.count("sleep 1003") == 0)?;
+    Ok(End::Passed)
+}
+
+/// What runs on a node that does not answer is not known, and that is said.
+fn ps_of_a_silent_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "ps_of_a_silent_node", 2)?;
+    let going = s.start("shoal run -n 0,1 sleep 1045");
+    s.until("test $(shoal ps | grep -c 'sleep 1045') = 2")?;
+    s.network("sandbox", &["ip", "link", "set", "n0", "nomaster"])?;
+    for script in ["shoal ps", "shoal ps --json"] {
+        let listed = s.sh(script)?;
+        let told = "shoal: n0 does not answer: what runs there is not shown\n";
+        same(script, (listed.code(), listed.err.as_str()), (Some(1), told))?;
+        same("what n1 has", listed.out.matches("sleep 1045").count(), 1)?;
+    }
+    s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"])?;
+    s.until("shoal ps >/dev/null 2>&1")?;
+    let pids = s.ok("shoal ps | awk 'NR > 1 {print $1}'")?;
+    same("in order", pids.as_str(), s.ok("shoal ps | awk 'NR > 1 {print $1}' | sort -n")?.as_str())?;
+    s.ok("pkill -KILL -f '^(shoal run -n 0,1 )?sleep 1045'")?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+/// A group of the front end of which the space knows nobody, or its leader only, signalled from a node.
+fn kill_group_of_natives(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "kill_group_of_natives", 1)?;
+    let native =
+        "setsid sh -c 'sleep 1046 & sleep 1046 & wait' & until pg=$(pgrep -o -f '^sh -c sleep 1046'); do :; done;";
+    let kill = |sig: &str| format!("python3 -c \"import os, signal; os.killpg($pg, {sig})\" 2>/dev/null; echo $?");
+    let ann = "setpriv --reuid 61001 --regid 61001 --clear-groups";
+    s.prints(
+        &format!(
+            "{native} until test $(pgrep -g $pg sleep | wc -l) = 2; do :; done; {ann} shoal run -n 0 {}; shoal run -n 0 {}; \
+             pgrep -g $pg | wc -l; shoal run -n 0 {}; wait; pgrep -g $pg | wc -l; shoal run -n 0 {}",
+            kill("9"),
+            kill("0"),
+            kill("signal.SIGTERM"),
+            kill("0"),
+        ),
+        "1\n0\n3\n0\n0\n1",
+    )?;
+    // The leader stands on the node as the program's parent: it gets each signal once.
+    let count = r#"
+import os, signal, subprocess
+sig = signal.SIGRTMIN + 3
+os.setpgid(0, 0)
+other = subprocess.Popen(["sleep", "1046"])
+signal.pthread_sigmask(signal.SIG_BLOCK, [sig])
+program = f"import os, signal; signal.signal({sig:d}, signal.SIG_IGN); os.killpg(0, {sig:d})"
+print(subprocess.run(["shoal", "run", "-n", "0", "python3", "-c", program]).returncode)
+while (got := signal.sigtimedwait([sig], 1)): print(got.si_signo == sig)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [sig])
+print(other.wait() == -sig)
+"#;
+    s.prints(&format!("python3 - <<'EOF'{count}EOF"), "0\nTrue\nTrue")?;
     Ok(End::Passed)
 }

@@ -16,6 +16,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("caller_who_executes_a_setuid_program", caller_who_executes_a_setuid_program),
     ("caller_who_asks_for_more", caller_who_asks_for_more),
     ("user_who_fills_the_socket", user_who_fills_the_socket),
+    ("user_who_asks_without_end", user_who_asks_without_end),
     ("stand_in_that_executes", stand_in_that_executes),
     ("stand_in_that_lies", stand_in_that_lies),
     ("stand_in_that_claims_others", stand_in_that_claims_others),
@@ -109,6 +110,32 @@ fn user_who_fills_the_socket(place: &Place) -> Res<End> {
     on_front.end()?;
     on_node.end()?;
     s.prints(&format!("{ANN} shoal nodes | wc -l"), "3")?;
+    Ok(End::Passed)
+}
+
+/// Questions as fast as they can be said, of which the answers are read or not: others are served.
+fn user_who_asks_without_end(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_who_asks_without_end", 2)?;
+    let asks = r#"
+import os, socket, sys, threading
+def ask(question, reads):
+    while True:
+        c = socket.socket(socket.AF_UNIX); c.connect("/run/shoal/shoal.sock")
+        if reads: threading.Thread(target=lambda: [None for _ in iter(lambda: c.recv(65536), b"")], daemon=True).start()
+        try:
+            while True: c.sendall(question * 4000)
+        except OSError: c.close()
+for question in b"\0\0\0\3\x82\1\x80", b"\0\0\0\3\x82\2\x80":
+    for reads in True, False: os.fork() or ask(question, reads)
+os.wait()
+"#;
+    let asking = s.start(&format!("{ANN} /usr/bin/python3 - <<'EOF'{asks}EOF"));
+    s.until("test $(pgrep -u 61001 python3 | wc -l) = 5")?;
+    others_go_on(&s, "")?;
+    holds("it goes on asking", asking.is_going())?;
+    s.ok("pkill -KILL -u 61001")?;
+    asking.end()?;
+    s.prints("shoal nodes | grep -c up", "2")?;
     Ok(End::Passed)
 }
 

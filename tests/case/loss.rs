@@ -13,6 +13,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("lost_link_silent", lost_link_silent),
     ("lost_node_with_kin", lost_node_with_kin),
     ("short_silence_loses_nothing", short_silence_loses_nothing),
+    ("link_breaks_during_a_start", link_breaks_during_a_start),
     ("front_restarts", front_restarts),
     ("front_restarts_during_output", front_restarts_during_output),
     ("front_restarts_with_an_exit_between", front_restarts_with_an_exit_between),
@@ -108,6 +109,46 @@ fn short_silence_loses_nothing(place: &Place) -> Res<End> {
     s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"])?;
     same("what was asked for meanwhile", meanwhile.end()?.out.trim(), "well")?;
     same("the output", going.end()?.out.trim(), s.ok("seq 60 | md5sum")?.as_str())?;
+    Ok(End::Passed)
+}
+
+/// Takes n0's port off the bridge, or puts it back.
+fn plug(s: &Sandbox, end: &[&str]) -> Res {
+    s.network("sandbox", &[&["ip", "link", "set", "n0"], end].concat())
+}
+
+const OUT: &[&str] = &["nomaster"];
+const IN: &[&str] = &["master", "shoal"];
+
+/// The connections of n0 to the front end's port, seen from there: its control link, and channels.
+const LINKS: &str = "( sport = :7706 and dst 10.77.1.1 )";
+
+/// What a node was to start is lost with the link: that is told, and nobody waits for it.
+fn link_breaks_during_a_start(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "link_breaks_during_a_start", 2)?;
+    let port = s.ok(&format!("ss -Htn state established '{LINKS}' | sed 's/.*://'"))?;
+    let other = s.start("shoal run -n 0 -- sh -c 'sleep 8; echo lives'");
+    wait_for("the other is there", || s.count("sleep 8") == 1)?;
+    plug(&s, OUT)?;
+    let lost = s.start("exec shoal run -n 0 sleep 1043");
+    let several = s.start("exec shoal run -n 0,1 sleep 0.1");
+    // The parent of several, and what stands for the two on n0.
+    s.until("test $(ps -eo args | grep -c '^shoal run -n 0.* sleep [01]') = 3")?;
+    // As a firewall on the way would end it. The node does not hear of it before its port is back.
+    let link = format!("( sport = :7706 and dport = :{port} )");
+    let cut = format!("ss -K '{link}'; ! ss -Htn state established '{link}' | grep -q .");
+    if s.network("front", &["sh", "-c", &cut]).is_err() {
+        return Ok(End::Missing("a kernel that ends connections on demand (INET_DIAG_DESTROY)".into()));
+    }
+    plug(&s, IN)?;
+    for (what, one) in [("one", lost), ("one of several", several)] {
+        let outcome = one.end()?;
+        let told = "shoal: n0: start the program: the link to the node broke before it had begun\n";
+        same(what, (outcome.code(), outcome.err.as_str()), (Some(125), told))?;
+    }
+    same("what ran there before goes on", other.end()?.out.trim(), "lives")?;
+    s.prints("shoal run -n 0 echo well", "well")?;
+    wait_for("nothing was started", || s.count("sleep 1043") == 0)?;
     Ok(End::Passed)
 }
 

@@ -20,11 +20,12 @@ pub(crate) struct Known {
     pub(crate) bodies: Vec<Person>,
     pub(crate) stand_ins: Vec<Pid>,
     pub(crate) subreapers: Vec<Pid>,
+    pub(crate) starting: Vec<Pid>,
 }
 
 pub(crate) fn hello(known: Known, load: Load, channel_port: u16) -> ToFront {
-    let Known { number, leases, bodies, stand_ins, subreapers } = known;
-    ToFront::Hello { version: VERSION, number, load, leases, bodies, stand_ins, channel_port, subreapers }
+    let Known { number, leases, bodies, stand_ins, subreapers, starting } = known;
+    ToFront::Hello { version: VERSION, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting }
 }
 
 impl Agent {
@@ -40,6 +41,7 @@ impl Agent {
             bodies: self.everybody(),
             stand_ins: self.stands.known(),
             subreapers: self.bodies.subreapers(),
+            starting: self.starts.to_begin(),
         });
         let (proc, port) = (&self.proc, self.channel_port);
         let come = self.uplink.step(&mut || hello(known.take().unwrap_or_default(), crate::ps::load(proc), port));

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use tracing::warn;
 use vocab::Pid;
-use wire::ask::ProcRow;
+use wire::ask::{shorten, ProcRow};
 use wire::node::{Load, ToFront};
 
 /// Tables of bodies that the front end has asked for; arguments are a matter of the looker, for which the main loop does not wait.
@@ -57,6 +57,7 @@ impl Agent {
             rows.extend(some.iter().filter_map(|pid| self.row(*pid)));
             self.watch();
         }
+        shorten(&mut rows);
         for id in std::mem::take(&mut self.tables.now) {
             self.uplink.send(&ToFront::PsDone { id, rows: rows.clone() });
         }

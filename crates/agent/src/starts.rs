@@ -148,6 +148,17 @@ impl Starts {
             || self.queue.iter().any(|work| work.pid() == pid)
     }
 
+    /// Programs that are to be started here and are no bodies yet.
+    pub(crate) fn to_begin(&self) -> Vec<Pid> {
+        let spawning = self.spawning.values().filter(|spawning| !spawning.started).map(|spawning| &spawning.start);
+        let works = self.queue.iter().chain(self.makings().map(|making| &making.work));
+        let programs = works.filter_map(|work| match work {
+            Work::Program(start) => Some(start),
+            _ => None,
+        });
+        programs.chain(spawning).filter(|start| !start.arrives).map(|start| start.person.pid).collect()
+    }
+
     fn makings(&self) -> impl Iterator<Item = &Making> {
         self.making.iter().chain(&self.parked)
     }

@@ -7,10 +7,11 @@ use crate::persons::{kin_to_wire, to_wire, usage_to_wire};
 use kern::pidfd;
 use kern::proc::group_and_session;
 use kern::send_as::send_as;
-use space::{Effect, Event};
+use space::{Effect, Event, Person};
 use std::os::fd::AsFd;
 use tracing::{debug, info};
-use vocab::{Creds, Fault, NodeId, Pid, SigInfo};
+use vocab::errno::{EEXIST, EPERM, ESRCH};
+use vocab::{Fault, NodeId, Pid, Sig, SigInfo};
 use wire::ask::Answer;
 use wire::node::ToNode;
 
@@ -32,16 +33,23 @@ impl Front {
             }
             Effect::Wake { pid } => self.wake_ghost(pid),
             Effect::Start { node, person, kin, copy } => self.start(node, person, kin, copy),
+            Effect::NotStarted { node, pid } => {
+                let fault = Fault::gone("start the program: the link to the node broke before it had begun");
+                self.tell_not_started(node, pid, fault, FAILED);
+            }
             Effect::Arrive { node, person, kin } => self.arrive(node, person, kin),
             Effect::Copies { parent, worst, copies } => self.parents.keep(parent, Kept { worst, copies }),
             Effect::NotCloned { parent, copy, errno } => {
                 if let Some((asker, copy, last)) = self.runs.copy_ended(parent, copy) {
                     let fault = Fault::sys(errno, "make a stand-in on the front end");
-                    self.answer(asker, Answer::NotStarted { copy, fault, status: 126 }, last);
+                    self.answer(asker, Answer::NotStarted { copy, fault, status: FAILED }, last);
                 }
             }
             Effect::SignalNative { target, info } => signal_native(target, &info),
-            Effect::SignalNatives { pgid, sender, info } => self.signal_natives(pgid, &sender, &info),
+            Effect::SignalNatives { node, id, pgid, but, sender, info, errno } => {
+                let errno = self.signal_natives(pgid, &but, &sender, info.as_ref(), errno);
+                self.send(node, &ToNode::KillDone { id, errno });
+            }
             Effect::WatchNative { pid } => self.watch_native(pid),
             Effect::Ended { pid, exit } => {
                 if let Some((asker, copy, last)) = self.runs.ended(pid) {
@@ -75,16 +83,22 @@ impl Front {
         self.send(node, &message);
     }
 
-    fn start(&mut self, node: NodeId, person: space::Person, kin: Vec<space::Kin>, copy: Option<u32>) {
+    fn start(&mut self, node: NodeId, person: Person, kin: Vec<space::Kin>, copy: Option<u32>) {
         let pid = person.pid;
         let (caller, copy) = copy.map_or((pid, 0), |copy| (person.ppid, copy));
         let Some((program, channel)) = self.runs.start(caller, copy, pid) else {
             info!(%pid, "nobody asked for this program any more");
-            self.events.push_back(Event::NotStarted { node, pid, status: 126 });
+            self.events.push_back(Event::NotStarted { node, pid, status: FAILED });
             return;
         };
         let kin = kin.into_iter().map(kin_to_wire).collect();
-        self.send(node, &ToNode::Start { person: to_wire(person), program, kin, channel });
+        let sent = match self.queued(node) {
+            waiting @ START_MOST.. => Err(Fault::gone(format!("start the program: {waiting} bytes wait for the node"))),
+            _ => self.try_send(node, &ToNode::Start { person: to_wire(person), program, kin, channel }),
+        };
+        if let Err(fault) = sent {
+            self.on_not_started(node, pid, fault, FAILED);
+        }
     }
 
     fn watch_native(&mut self, pid: Pid) {
@@ -101,17 +115,22 @@ impl Front {
         }
     }
 
-    /// The processes of a group that are no ghosts: their own kernel signals those that are.
-    fn signal_natives(&self, pgid: Pid, sender: &Creds, info: &SigInfo) {
-        let Ok(pids) = self.proc.pids() else { return };
-        for pid in pids {
-            if self.ghosts.has(pid) || group_and_session(pid).is_none_or(|(group, _)| group != pgid) {
-                continue;
-            }
-            if self.proc.status(pid).is_ok_and(|s| sender.may_signal(&s.creds)) {
-                signal_native(pid, info);
+    /// The processes of a group that are no ghosts. What kill(2) says of all members, when it says `errno` of the others.
+    fn signal_natives(&self, pgid: Pid, but: &[Pid], sender: &Person, info: Option<&SigInfo>, mut errno: i32) -> i32 {
+        let native = |pid: &Pid| !self.ghosts.has(*pid) && !but.contains(pid);
+        for pid in self.proc.pids().unwrap_or_default().into_iter().filter(native) {
+            let Some((_, sid)) = group_and_session(pid).filter(|(group, _)| *group == pgid) else { continue };
+            // A zombie may be what is left of a ghost.
+            let Some(status) = self.proc.status(pid).ok().filter(|status| !status.ended()) else { continue };
+            let continues = info.is_some_and(|info| info.sig == Sig::CONT) && sid == sender.sid;
+            if continues || sender.creds.may_signal(&status.creds) {
+                errno = 0;
+                info.into_iter().for_each(|info| signal_native(pid, info));
+            } else if errno == ESRCH {
+                errno = EPERM;
             }
         }
+        errno
     }
 }
 
@@ -132,4 +151,9 @@ fn signal_native(target: Pid, info: &SigInfo) {
     }
 }
 
-const EEXIST: i32 = 17;
+/// While so many bytes wait for a node it is told to start nothing more: copies of a program with much to take along must not use up what may wait
+/// ([`link::QUEUE_MOST`]), since then the link is cut.
+const START_MOST: usize = link::QUEUE_MOST / 2;
+
+/// The status of a program that shoal could not start.
+const FAILED: u8 = 125;

@@ -11,13 +11,13 @@ use link::Plain;
 use space::{Event, Person};
 use std::os::fd::AsFd;
 use tracing::debug;
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Fault, Kind, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 use wire::node::ToNode;
 use wire::run::{Caller, Program, Target};
 
-/// Nodes have this long to say what runs on them, in microseconds.
-const PS_US: u64 = 1_000_000;
+/// Questions of one client that are taken before others get their turn.
+const ASKS: usize = 8;
 
 impl Front {
     pub(crate) fn take_clients(&mut self) {
@@ -33,21 +33,14 @@ impl Front {
         }
     }
 
+    /// Takes in what has come, as much as is one client's turn.
     pub(crate) fn on_client(&mut self, token: Token) -> Result<()> {
-        loop {
-            let Some(Connection::Client { link, pid }) = self.connections.get_mut(&token) else { return Ok(()) };
-            let pid = *pid;
-            let mut ask = match link.next::<Ask>()? {
-                Some(ask) => ask,
-                None if link.receive()? => continue,
-                None => match link.next::<Ask>()? {
-                    Some(ask) => ask,
-                    None => {
-                        self.dirty.insert(token);
-                        return Ok(());
-                    }
-                },
-            };
+        let Some((link, _)) = self.client(token) else { return Ok(()) };
+        let received = link.receive();
+        self.dirty.insert(token);
+        for _ in 0..ASKS {
+            let Some((link, pid)) = self.client(token) else { return Ok(()) };
+            let Some(mut ask) = link.next::<Ask>()? else { return received.map(drop) };
             let asker = Asker::Local(token);
             let caller = self.caller(token, pid);
             match caller.and_then(|caller| restrict(&mut ask, &caller, &self.proc).map(|()| caller)) {
@@ -55,6 +48,16 @@ impl Front {
                 Err(fault) => self.answer(asker, Answer::Failed(fault), true),
             }
             self.settle();
+        }
+        // What has come and was not taken is not told by the poller again.
+        self.unheard.push(token);
+        Ok(())
+    }
+
+    fn client(&mut self, token: Token) -> Option<(&mut Plain, Pid)> {
+        match self.connections.get_mut(&token) {
+            Some(Connection::Client { link, pid }) => Some((link, *pid)),
+            _ => None,
         }
     }
 
@@ -132,6 +135,11 @@ impl Front {
         let ancestors = if at.is_front() { self.ancestors(person.ppid) } else { Vec::new() };
         let run = Run { asker, program, address, copies: Vec::new(), alive: 0 };
         let copies = self.runs.begin(caller.pid, &to, run)?;
+        let hold = self.hold_file().to_string_lossy().into_owned();
+        if let Err(fault) = self.try_answer(asker, Answer::Granted { hold, copies }, false) {
+            self.runs.end(caller.pid);
+            return Err(fault);
+        }
         for node in &to {
             if let Some(node) = self.nodes.get_mut(*node) {
                 node.pending += 1;
@@ -142,8 +150,6 @@ impl Front {
             // It is no body there any more, and nobody will tell of its end.
             Some(node) => node.bodies = node.bodies.saturating_sub(1),
         }
-        let hold = self.hold_file().to_string_lossy().into_owned();
-        self.answer(asker, Answer::Granted { hold, copies }, false);
         if !ancestors.is_empty() {
             self.events.push_back(Event::Ancestors { line: ancestors });
         }
@@ -169,31 +175,33 @@ impl Front {
             .collect()
     }
 
-    fn on_ps(&mut self, asker: Asker) {
-        let up: Vec<NodeId> =
-            self.nodes.iter().filter(|(_, n)| n.state == crate::places::State::Up).map(|(number, _)| number).collect();
-        if up.is_empty() {
-            return self.answer(asker, Answer::Ps(Vec::new()), true);
-        }
-        let id = self.reports.ps_begin(asker, &up, monotonic_us() + PS_US);
-        for node in up {
-            self.send(node, &ToNode::Ps { id });
+    /// Answers a question; with `last` there is nothing more to come. Of an answer that is too long the asker is told that.
+    pub(crate) fn answer(&mut self, asker: Asker, answer: Answer, last: bool) {
+        if let Err(fault) = self.try_answer(asker, answer, last) {
+            if fault.kind == Kind::Wire {
+                // It is short.
+                let _ = self.try_answer(asker, Answer::Failed(fault), last);
+            }
         }
     }
 
-    /// Answers a question; with `last` there is nothing more to come.
-    pub(crate) fn answer(&mut self, asker: Asker, answer: Answer, last: bool) {
-        match asker {
-            Asker::Local(token) => {
-                let Some(Connection::Client { link, .. }) = self.connections.get_mut(&token) else { return };
-                if let Err(fault) = link.send(&answer) {
-                    debug!("a client takes no answer: {fault}");
-                    return self.close(token);
-                }
-                self.dirty.insert(token);
+    /// # Errors
+    /// `Gone` when the asker is, or takes nothing any more and is dropped; `Wire` when the answer is too long.
+    fn try_answer(&mut self, asker: Asker, answer: Answer, last: bool) -> Result<()> {
+        let token = match asker {
+            Asker::Remote { node, id } => return self.try_send(node, &ToNode::Answer { id, answer, last }),
+            Asker::Local(token) => token,
+        };
+        let Some((link, pid)) = self.client(token) else { return Err(Fault::gone("the asker is gone")) };
+        let sent = link.send(&answer);
+        match &sent {
+            Err(fault) if fault.kind != Kind::Wire => {
+                debug!(%pid, "a client takes no answer: {fault}");
+                self.close(token);
             }
-            Asker::Remote { node, id } => self.send(node, &ToNode::Answer { id, answer, last }),
+            _ => drop(self.dirty.insert(token)),
         }
+        sent
     }
 
     pub(crate) fn native_ended(&mut self, token: Token, pid: Pid) {

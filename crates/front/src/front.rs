@@ -6,6 +6,7 @@ use crate::cursor::{Cursor, LOOK_US};
 use crate::ghosts::Reports;
 use crate::holder;
 use crate::leases::Leases;
+use crate::listings::Listings;
 use crate::messages::{Batch, Tardy};
 use crate::moves::Moves;
 use crate::parents::Parents;
@@ -43,6 +44,7 @@ pub(crate) struct Front {
     signals: SignalFd,
     pub(crate) ghosts: Ghosts,
     pub(crate) reports: Reports,
+    pub(crate) listings: Listings,
     pub(crate) space: Space,
     /// What the space has not been told yet.
     pub(crate) events: VecDeque<Event>,
@@ -59,6 +61,8 @@ pub(crate) struct Front {
     pub(crate) crowd: link::crowd::Crowd<Token>,
     /// Those that are of this machine's users.
     pub(crate) guests: Guests<Token>,
+    /// Clients that have said more than their turn has let them.
+    pub(crate) unheard: Vec<Token>,
     /// Connections to which something was sent since they were last flushed.
     pub(crate) dirty: HashSet<Token>,
     /// Connections whose peer takes less than it is sent: they are waited for until they can be written to.
@@ -109,6 +113,7 @@ impl Front {
             signals,
             ghosts,
             reports: Reports::default(),
+            listings: Listings::default(),
             space: Space::new(),
             events: VecDeque::new(),
             nodes: Nodes::default(),
@@ -119,6 +124,7 @@ impl Front {
             connections: HashMap::new(),
             crowd: Default::default(),
             guests: Guests::default(),
+            unheard: Vec::new(),
             dirty: HashSet::new(),
             full: HashSet::new(),
             flushed_us: 0,
@@ -217,8 +223,12 @@ impl Front {
 
     /// How long nothing need be done unless something happens.
     fn patience_us(&self) -> u64 {
+        if !self.unheard.is_empty() {
+            return 0;
+        }
         let now = monotonic_us();
         let mut until = self.look_at_us;
+        until = until.min(self.listings.due_us().unwrap_or(until));
         until = until.min(self.settle_at_us.unwrap_or(until));
         until = until.min(self.ghosts.acknowledge_at().unwrap_or(until));
         until = until.min(self.flush_at().unwrap_or(until));
@@ -247,6 +257,10 @@ impl Front {
         self.look_after_ghosts(now);
         self.look_after_nodes(now);
         self.settle_in_time(now);
+        self.tell_listed();
+        for token in std::mem::take(&mut self.unheard) {
+            self.on_connection(token);
+        }
         let late: Vec<Token> = self
             .connections
             .iter()

@@ -1,13 +1,12 @@
 //! What stand-ins on the front end tell, as the space wants it; and the few commands of the space that are several of theirs.
 
 use crate::front::Front;
-use crate::runs::Asker;
 use ghost::{Command, Happened, Name, Outcome};
 use space::Event;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use tracing::{debug, warn};
-use vocab::{NodeId, Pid, Result, Sig, SigSet};
-use wire::ask::{Answer, ProcRow};
+use vocab::errno::ESRCH;
+use vocab::{Pid, Result, Sig, SigSet};
 
 /// Commands of the space that have not been reported back, in order, with their results as they come.
 #[derive(Debug, Default)]
@@ -52,7 +51,7 @@ enum Entry {
     Finished(std::result::Result<i32, i32>),
 }
 
-/// Who is owed what by which stand-in or node.
+/// Who is owed what by which stand-in.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     ledgers: HashMap<Pid, Ledger>,
@@ -60,23 +59,12 @@ pub(crate) struct Reports {
     waking: HashMap<Pid, usize>,
     /// Intermediate processes, and whose they are.
     intermediates: HashMap<Pid, Pid>,
-    listings: HashMap<u64, Listing>,
-    next_listing: u64,
-}
-
-/// A `shoal ps` under way.
-#[derive(Debug)]
-struct Listing {
-    asker: Asker,
-    missing: HashSet<NodeId>,
-    rows: Vec<ProcRow>,
-    deadline_us: u64,
 }
 
 impl Reports {
     /// Is anybody to be woken who has yet to stop?
     pub(crate) fn waking(&self) -> bool {
-        !self.waking.is_empty() || !self.listings.is_empty()
+        !self.waking.is_empty()
     }
 
     fn stop_done(&mut self, pid: Pid) {
@@ -86,30 +74,6 @@ impl Reports {
                 self.waking.remove(&pid);
             }
         }
-    }
-
-    pub(crate) fn ps_begin(&mut self, asker: Asker, nodes: &[NodeId], deadline_us: u64) -> u64 {
-        self.next_listing += 1;
-        let missing = nodes.iter().copied().collect();
-        self.listings.insert(self.next_listing, Listing { asker, missing, rows: Vec::new(), deadline_us });
-        self.next_listing
-    }
-
-    /// A node's part has come; the whole list when it was the last.
-    pub(crate) fn ps_done(&mut self, node: NodeId, id: u64, rows: Vec<ProcRow>) -> Option<(Asker, Vec<ProcRow>)> {
-        let listing = self.listings.get_mut(&id)?;
-        if listing.missing.remove(&node) {
-            listing.rows.extend(rows);
-        }
-        if !listing.missing.is_empty() {
-            return None;
-        }
-        self.listings.remove(&id).map(|l| (l.asker, l.rows))
-    }
-
-    fn overdue_listings(&mut self, now: u64) -> Vec<(Asker, Vec<ProcRow>)> {
-        let late: Vec<u64> = self.listings.iter().filter(|(_, l)| now >= l.deadline_us).map(|(id, _)| *id).collect();
-        late.into_iter().filter_map(|id| self.listings.remove(&id)).map(|l| (l.asker, l.rows)).collect()
     }
 }
 
@@ -186,8 +150,8 @@ impl Front {
 
     /// The body runs again, and so shall its ghost.
     pub(crate) fn wake_ghost(&mut self, pid: Pid) {
-        let ledger = self.reports.ledgers.entry(pid).or_default();
-        match ledger.entries.iter().filter(|entry| **entry == Entry::Stop).count() {
+        let entries = self.reports.ledgers.get(&pid).into_iter().flat_map(|ledger| &ledger.entries);
+        match entries.filter(|entry| **entry == Entry::Stop).count() {
             0 => self.reports.waking.remove(&pid),
             stops => self.reports.waking.insert(pid, stops),
         };
@@ -212,9 +176,6 @@ impl Front {
             if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
                 self.send_cont(pid);
             }
-        }
-        for (asker, rows) in self.reports.overdue_listings(now) {
-            self.answer(asker, Answer::Ps(rows), true);
         }
     }
 
@@ -296,8 +257,6 @@ fn kill(target: space::KillTarget, sig: u8) -> Command {
         T::All => Command::Kill { target: Pid::INIT, sig: 0 },
     }
 }
-
-const ESRCH: i32 = 3;
 
 #[cfg(test)]
 mod tests {

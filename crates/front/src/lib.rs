@@ -15,6 +15,7 @@ mod ghosts;
 pub mod holder;
 mod leases;
 mod links;
+mod listings;
 mod messages;
 mod moves;
 mod parents;

@@ -32,6 +32,7 @@ pub(crate) struct Hello {
     stand_ins: Vec<Pid>,
     channel_port: u16,
     subreapers: Vec<Pid>,
+    starting: Vec<Pid>,
 }
 
 impl Front {
@@ -121,10 +122,21 @@ impl Front {
             match (message, node) {
                 (message, Some(node)) => self.on_message(node, message)?,
                 (
-                    ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers },
+                    ToFront::Hello {
+                        version,
+                        number,
+                        load,
+                        leases,
+                        bodies,
+                        stand_ins,
+                        channel_port,
+                        subreapers,
+                        starting,
+                    },
                     None,
                 ) => {
-                    let hello = Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers };
+                    let hello =
+                        Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting };
                     self.on_hello(token, hello)?
                 }
                 (_, None) => return Err(Fault::wire("a node must begin with Hello")),
@@ -177,6 +189,10 @@ impl Front {
 
     fn join(&mut self, token: Token, number: NodeId, hello: Hello) {
         let Some(Connection::Joining { mut link, from, .. }) = self.take(token) else { return };
+        if let Some(old) = self.nodes.get(number).and_then(|n| n.link) {
+            // What may still come over the link before is older than this Hello.
+            self.close(old);
+        }
         let before = self.nodes.get(number).map(|n| n.state);
         let back = !hello.leases.is_empty() && hello.leases.iter().all(|l| self.leases.claim(number, *l));
         if !back && before == Some(State::Silent) {
@@ -212,7 +228,7 @@ impl Front {
         node.change(number, Change::Joined);
         self.nodes.insert(number, node);
         if back {
-            let subreapers = hello.subreapers;
+            let (subreapers, starting) = (hello.subreapers, hello.starting);
             let natives = hello.stand_ins.iter().filter(|pid| !self.ghosts.has(**pid));
             let natives: Vec<_> = natives.filter_map(|pid| read(&self.proc, *pid).ok()).collect();
             let lines: Vec<_> = natives.iter().map(|person| self.ancestors(person.pid)).collect();
@@ -221,7 +237,7 @@ impl Front {
             let bodies = hello.bodies.into_iter().map(from_wire).collect();
             let stand_ins = hello.stand_ins;
             self.events.extend(lines.into_iter().map(|line| Event::Ancestors { line }));
-            self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins, natives, subreapers });
+            self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins, natives, subreapers, starting });
         } else {
             self.events.push_back(Event::NodeUp { node: number });
         }
@@ -283,14 +299,38 @@ impl Front {
 
     /// Sends a message to a node; one that is not linked gets none (what it must know it learns when it is back).
     pub(crate) fn send(&mut self, number: NodeId, message: &ToNode) {
-        let Some(token) = self.nodes.get(number).and_then(|n| n.link) else { return };
-        let Some(Connection::Node { link, .. }) = self.connections.get_mut(&token) else { return };
-        if let Err(fault) = link.send(message) {
-            warn!(node = %number, "{fault}");
-            self.close(token);
-            return;
+        match self.try_send(number, message) {
+            Err(fault) if fault.kind == Kind::Wire => warn!(node = %number, "{fault}"),
+            _ => {}
         }
-        self.dirty.insert(token);
+    }
+
+    /// The same, where somebody waits for what comes of it.
+    ///
+    /// # Errors
+    /// `Gone` when the node is not linked, or the link takes nothing any more and is closed; `Wire` when the message is longer than a frame may be.
+    pub(crate) fn try_send(&mut self, number: NodeId, message: &ToNode) -> Result<()> {
+        let down = || Fault::gone(format!("node {number} is down"));
+        let token = self.nodes.get(number).and_then(|n| n.link).ok_or_else(down)?;
+        let Some(Connection::Node { link, .. }) = self.connections.get_mut(&token) else { return Err(down()) };
+        let sent = link.send(message);
+        match &sent {
+            Err(fault) if fault.kind != Kind::Wire => {
+                warn!(node = %number, "{fault}");
+                self.close(token);
+            }
+            _ => drop(self.dirty.insert(token)),
+        }
+        sent
+    }
+
+    /// Bytes that a node has yet to be sent.
+    pub(crate) fn queued(&self, number: NodeId) -> usize {
+        let token = self.nodes.get(number).and_then(|n| n.link);
+        match token.and_then(|token| self.connections.get(&token)) {
+            Some(Connection::Node { link, .. }) => link.queued(),
+            _ => 0,
+        }
     }
 
     /// Where a node can be dialled for channels.

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use tracing::{debug, warn};
 use vocab::{Fault, NodeId, Pid, Result};
-use wire::ask::{Answer, ProcRow};
+use wire::ask::Answer;
 use wire::event::BodyEvent;
 use wire::node::{ToFront, ToNode};
 
@@ -145,16 +145,15 @@ impl Front {
         }
     }
 
-    fn on_not_started(&mut self, node: NodeId, pid: Pid, fault: Fault, status: u8) {
-        if let Some((asker, copy, last)) = self.runs.ended(pid) {
-            self.answer(asker, Answer::NotStarted { copy, fault: fault.on(node), status }, last);
-        }
+    pub(crate) fn on_not_started(&mut self, node: NodeId, pid: Pid, fault: Fault, status: u8) {
+        self.tell_not_started(node, pid, fault, status);
         self.events.push_back(Event::NotStarted { node, pid, status });
     }
 
-    fn on_ps_done(&mut self, node: NodeId, id: u64, rows: Vec<ProcRow>) {
-        if let Some((asker, rows)) = self.reports.ps_done(node, id, rows) {
-            self.answer(asker, Answer::Ps(rows), true);
+    /// Tells whoever has asked for the program.
+    pub(crate) fn tell_not_started(&mut self, node: NodeId, pid: Pid, fault: Fault, status: u8) {
+        if let Some((asker, copy, last)) = self.runs.ended(pid) {
+            self.answer(asker, Answer::NotStarted { copy, fault: fault.on(node), status }, last);
         }
     }
 }

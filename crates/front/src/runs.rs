@@ -190,7 +190,8 @@ impl Runs {
         self.programs.contains_key(&pid)
     }
 
-    fn end(&mut self, caller: Pid) {
+    /// It is over, or could not be told that it has begun.
+    pub(crate) fn end(&mut self, caller: Pid) {
         if let Some(run) = self.runs.remove(&caller) {
             for copy in run.copies.iter().filter_map(|c| c.pid) {
                 self.programs.remove(&copy);

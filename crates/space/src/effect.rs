@@ -20,6 +20,8 @@ pub enum Effect {
     /// Start a program as `person`; `kin` are the stand-ins that it needs, outermost first. `copy` is its place in `RunMany::to`
     /// (the caller is then `person.ppid`), and `None` for `Run` (the caller is `person.pid`).
     Start { node: NodeId, person: Person, kin: Vec<Kin>, copy: Option<u32> },
+    /// The node does not know of this program that it was to start, or has failed to: whoever asked is to know.
+    NotStarted { node: NodeId, pid: Pid },
     /// Make what is to become `person` there, with the stand-ins that it needs.
     Arrive { node: NodeId, person: Person, kin: Vec<Kin> },
     /// To be kept over a restart of the front daemon until the ghost `parent` is gone: it is the parent of copies, and `worst` is the
@@ -60,8 +62,10 @@ pub enum Effect {
     },
     /// Send it to a process of the front end that has no ghost; permission has been checked.
     SignalNative { target: Pid, info: SigInfo },
-    /// `sender` signals the native processes in group `pgid` on the front end (those that are no ghosts), as far as it may.
-    SignalNatives { pgid: Pid, sender: Creds, info: SigInfo },
+    /// `sender` signals the native processes in group `pgid` on the front end (those that are no ghosts) but those in `but`, as far as it may, or
+    /// (`info` is `None`) asks only. Then KillAsked is answered: by 0 if it may signal one of them; else by `errno`, or EPERM where that says that
+    /// there is nobody and there is.
+    SignalNatives { node: NodeId, id: u64, pgid: Pid, but: Vec<Pid>, sender: Person, info: Option<SigInfo>, errno: i32 },
     /// Answer to KillAsked.
     KillDone { node: NodeId, id: u64, errno: i32 },
 

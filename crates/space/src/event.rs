@@ -12,8 +12,16 @@ pub enum Event {
     NodeLost { node: NodeId },
     /// A node is back within the agreed time (or after a restart of the front daemon). `bodies` holds every process of the
     /// space whose end the front end has not acknowledged yet, zombies included; later events may repeat what it says. `natives` are
-    /// those among `stand_ins` that are native processes of the front end, `subreapers` those among `bodies` that take orphans.
-    NodeBack { node: NodeId, bodies: Vec<Person>, stand_ins: Vec<Pid>, natives: Vec<Person>, subreapers: Vec<Pid> },
+    /// those among `stand_ins` that are native processes of the front end, `subreapers` those among `bodies` that take orphans, `starting` programs
+    /// that it was told to start and has yet to.
+    NodeBack {
+        node: NodeId,
+        bodies: Vec<Person>,
+        stand_ins: Vec<Pid>,
+        natives: Vec<Person>,
+        subreapers: Vec<Pid>,
+        starting: Vec<Pid>,
+    },
 
     /// `person` (the process that called `shoal run`) asks for a program on `to` under its own PID. On the front end
     /// (`at` is [`NodeId::FRONT`]) it is the ghost; on a node its process becomes the stand-in there.

@@ -45,7 +45,7 @@ impl Space {
             return self.not_cloned(pid, 0);
         }
         let Some(cloner) = self.cloner_for(entry) else {
-            return self.not_cloned(pid, crate::errno::ESRCH);
+            return self.not_cloned(pid, vocab::errno::ESRCH);
         };
         let own_session = entry.person.sid == pid;
         let person = entry.born.as_deref().unwrap_or(&entry.person).clone();
@@ -55,7 +55,7 @@ impl Space {
         let after = self.steps.subreapers(|of| !behind.contains(&of) && self.is_ancestor(of, pid));
         let mark = Mark { after, orphaned: true, ..Mark::default() };
         let Some(id) = self.push(cloner, Act::Command(Command::Clone { pid, orphan: true }), mark) else {
-            return self.not_cloned(pid, crate::errno::ESRCH);
+            return self.not_cloned(pid, vocab::errno::ESRCH);
         };
         let mut first = vec![Act::Command(Command::Name(person.name)), Act::Command(Command::Ids(person.creds))];
         if !own_session && group != Some(person.pgid) {
@@ -291,10 +291,10 @@ impl Space {
                 What::Clone { child, .. } if self.table.get(child).is_some_and(|e| e.clone == Some(id)) => {
                     self.clone_otherwise(child);
                 }
-                What::Copy(copy) => self.copied(pid, copy, Err(crate::errno::ESRCH)),
+                What::Copy(copy) => self.copied(pid, copy, Err(vocab::errno::ESRCH)),
                 What::Reap(child) => self.wait_otherwise(child),
                 What::Kill(Some((node, id))) => {
-                    self.out.push(Effect::KillDone { node, id, errno: crate::errno::ESRCH })
+                    self.out.push(Effect::KillDone { node, id, errno: vocab::errno::ESRCH })
                 }
                 _ => {}
             }

@@ -1,11 +1,11 @@
 //! What ghosts tell, and what they are told to do.
 
 use crate::effect::{Command, Effect};
-use crate::errno::EAGAIN;
 use crate::life::{Ghost, Turn};
 use crate::space::Space;
 use crate::step::{Act, Given, Step, What};
 use crate::table::{Body, End, Entry};
+use vocab::errno::EAGAIN;
 use vocab::{Exit, Pid, Sig, SigSet};
 
 impl Space {
@@ -29,7 +29,7 @@ impl Space {
         match given.what {
             What::Clone { child, orphan } if errno != 0 => {
                 // An orphan's first cloner may have made it before it died.
-                if !(orphan && errno == crate::errno::EEXIST) {
+                if !(orphan && errno == vocab::errno::EEXIST) {
                     self.not_cloned(child, errno);
                 }
             }

@@ -1,12 +1,12 @@
 //! kill(2) and its like by a body for something that is not on its node.
 
 use crate::effect::{Command, Effect};
-use crate::errno::{EINVAL, EPERM, ESRCH};
 use crate::person::KillTarget;
 use crate::signal::may_signal;
 use crate::space::Space;
 use crate::step::{Act, Mark};
 use crate::table::{Body, Entry};
+use vocab::errno::{EINVAL, EPERM, ESRCH};
 use vocab::{NodeId, Pid, Sig, SigInfo};
 
 impl Space {
@@ -19,17 +19,8 @@ impl Space {
                 match target {
                     KillTarget::Process(pid) => self.kill_process(node, id, sender, pid, info),
                     KillTarget::Thread { pid, tid } => self.kill_thread(node, id, sender, pid, tid, info),
-                    KillTarget::Group(pgid) => {
-                        // One that its parent has waited for is a zombie here only until its ghost is.
-                        let rest = |e: &Entry| {
-                            e.person.pgid == pgid && e.place != node && !e.stands.contains(&node) && !e.reaped
-                        };
-                        Some(self.kill_each(sender, self.table.which(rest), Some(pgid), info))
-                    }
-                    KillTarget::All => {
-                        let all = self.table.which(|e| e.person.pid != sender && e.body != Body::Native);
-                        Some(self.kill_each(sender, all, None, info))
-                    }
+                    KillTarget::Group(pgid) => self.kill_group(node, id, sender, pgid, info),
+                    KillTarget::All => Some(self.kill_all(sender, info)),
                 }
             }
         };
@@ -126,14 +117,43 @@ impl Space {
         }
     }
 
-    /// Several at once: success if one was permitted (linux: `__kill_pgrp_info`, `kill_something_info`).
-    fn kill_each(&mut self, sender: Pid, pids: Vec<Pid>, group: Option<Pid>, info: Option<SigInfo>) -> i32 {
+    /// Members on the sender's node, and those that stand there, are that node's own affair.
+    fn kill_group(&mut self, node: NodeId, id: u64, sender: Pid, pgid: Pid, info: Option<SigInfo>) -> Option<i32> {
+        let there = |e: &Entry| e.place == node || e.stands.contains(&node);
+        // One that its parent has waited for is a zombie here only until its ghost is.
+        let rest = |e: &Entry| e.person.pgid == pgid && !there(e) && !e.reaped && e.body != Body::Native;
+        let errno = self.kill_each(sender, self.table.which(rest), info);
+        // The group of a job of a shell on the front end may have members that the space has never heard of.
+        let leader = self.table.get(pgid);
+        if leader.is_some_and(|e| !e.asked && e.body != Body::Native) {
+            return Some(errno);
+        }
+        let but = self.table.which(|e| e.person.pgid == pgid && there(e) && e.body == Body::Native);
+        let sender = self.table.get(sender)?.person.clone();
+        self.out.push(Effect::SignalNatives { node, id, pgid, but, sender, info, errno });
+        None
+    }
+
+    /// That nobody might be signalled is no failure, only that nobody is there (linux: `kill_something_info`).
+    fn kill_all(&mut self, sender: Pid, info: Option<SigInfo>) -> i32 {
+        let others = self.table.which(|e| e.person.pid != sender);
+        let living = |pid: &Pid| self.table.get(*pid).is_some_and(|e| !e.ended() && e.body != Body::Native);
+        let targets = others.iter().copied().filter(living).collect();
+        self.kill_each(sender, targets, info);
+        if others.is_empty() {
+            ESRCH
+        } else {
+            0
+        }
+    }
+
+    /// Several at once: success if one was permitted (linux: `__kill_pgrp_info`).
+    fn kill_each(&mut self, sender: Pid, pids: Vec<Pid>, info: Option<SigInfo>) -> i32 {
         let Some(from) = self.table.get(sender) else { return ESRCH };
-        let creds = from.person.creds.clone();
         let mut errno = ESRCH;
         let mut permitted = Vec::new();
         for pid in pids {
-            let Some(target) = self.table.get(pid).filter(|t| !t.ended() || group.is_some()) else { continue };
+            let Some(target) = self.table.get(pid) else { continue };
             if may_signal(from, target, info.map(|i| i.sig)) {
                 permitted.push(pid);
                 errno = 0;
@@ -141,13 +161,8 @@ impl Space {
                 errno = EPERM;
             }
         }
-        let Some(info) = info else { return errno };
-        for pid in permitted {
-            self.deliver(pid, info);
-        }
-        // The group of a job of a shell on the front end may have members that the space has never heard of.
-        if let Some(pgid) = group.filter(|g| self.table.get(*g).is_none_or(|e| e.asked || e.body == Body::Native)) {
-            self.out.push(Effect::SignalNatives { pgid, sender: creds, info });
+        if let Some(info) = info {
+            permitted.into_iter().for_each(|pid| self.deliver(pid, info));
         }
         errno
     }

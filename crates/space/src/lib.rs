@@ -7,7 +7,6 @@
 
 mod audit;
 mod effect;
-mod errno;
 mod event;
 mod family;
 mod ghost;

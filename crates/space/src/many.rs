@@ -4,6 +4,7 @@
 use crate::effect::{Command, Effect};
 use crate::life::Ghost;
 use crate::person::Person;
+use crate::run::FAILED;
 use crate::signal::our_kill;
 use crate::space::Space;
 use crate::step::{Act, Mark};
@@ -54,7 +55,7 @@ impl Space {
             }
             Err(errno) => {
                 self.out.push(Effect::NotCloned { parent, copy, errno });
-                self.one_less(parent, Exit::Code(126));
+                self.one_less(parent, Exit::Code(FAILED));
             }
         }
         if all {

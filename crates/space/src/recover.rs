@@ -1,6 +1,8 @@
 //! After a restart of the front daemon, or a node's absence: what is known on one side only must end.
 
+use crate::effect::Effect;
 use crate::person::{Person, Usage};
+use crate::run::FAILED;
 use crate::signal::our_signal;
 use crate::space::Space;
 use crate::step::{Act, What};
@@ -42,6 +44,16 @@ impl Space {
         }
     }
 
+    /// What the node was told to start, or told of a start, may have been lost with the link: it knows what it has yet to do.
+    pub(crate) fn not_to_begin(&mut self, node: NodeId, bodies: &[Person], starting: &[Pid]) {
+        let known: BTreeSet<Pid> = bodies.iter().map(|person| person.pid).chain(starting.iter().copied()).collect();
+        let lost = |e: &Entry| e.place == node && e.body == Body::Starting && !known.contains(&e.person.pid);
+        for pid in self.table.which(lost) {
+            self.out.push(Effect::NotStarted { node, pid });
+            self.not_started(node, pid, FAILED);
+        }
+    }
+
     /// Signals to a body may have been lost with the link, and nobody answers them then. A SIGSTOP still keeps its ghost.
     fn signals_lost(&mut self, node: NodeId, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.place == node && e.has_body()) else { return };
@@ -68,7 +80,7 @@ impl Space {
                 self.forked(node, person.ppid, pid);
                 let fits = person.sid == pid || self.table.get(pid).is_some_and(|e| e.person.sid == person.sid);
                 if self.table.get(pid).is_some() && !fits {
-                    self.not_cloned(pid, crate::errno::EPERM);
+                    self.not_cloned(pid, vocab::errno::EPERM);
                 }
             }
             Some(entry) if entry.body == Body::Unclaimed => {

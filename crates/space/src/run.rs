@@ -8,8 +8,8 @@ use crate::space::Space;
 use crate::table::{Body, Entry};
 use vocab::{NodeId, Pid, Sig};
 
-/// What a shell exits with when it cannot run a program that it has found.
-const CANNOT_RUN: u8 = 126;
+/// What `shoal run` exits with when the failure is not the program's.
+pub(crate) const FAILED: u8 = 125;
 
 impl Space {
     pub(crate) fn run(&mut self, person: Person, at: NodeId, to: NodeId, kin: Vec<Person>) {
@@ -75,10 +75,6 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid) else { return };
         entry.asked = true;
         let person = entry.person.clone();
-        if !self.nodes.contains(&node) {
-            self.log(pid, node, "node is down: not started", 0);
-            return self.not_started(node, pid, CANNOT_RUN);
-        }
         let kin = self.kin_on(node, pid);
         self.log(pid, node, "start", 0);
         self.out.push(Effect::Start { node, person, kin, copy });

@@ -67,11 +67,6 @@ impl Space {
         self.len() == 0
     }
 
-    /// Bodies on `node`.
-    pub fn bodies(&self, node: NodeId) -> usize {
-        self.table.iter().filter(|(_, e)| e.place == node && e.has_body()).count()
-    }
-
     /// The number of the newest thing that a ghost or a stand-in is to do.
     pub fn newest(&self) -> u64 {
         self.steps.last()
@@ -87,7 +82,8 @@ impl Space {
         match event {
             Event::NodeUp { node } => self.node_up(node),
             Event::NodeLost { node } => self.node_lost(node),
-            Event::NodeBack { node, bodies, stand_ins, natives, subreapers } => {
+            Event::NodeBack { node, bodies, stand_ins, natives, subreapers, starting } => {
+                self.not_to_begin(node, &bodies, &starting);
                 self.node_back(node, bodies, &stand_ins, natives);
                 self.subreapers(node, &subreapers);
             }

@@ -1,10 +1,10 @@
 //! Where processes stand for bodies that are elsewhere.
 
 use crate::effect::Effect;
-use crate::errno::ESRCH;
 use crate::person::{Kin, Person, Usage};
 use crate::space::Space;
 use crate::table::Body;
+use vocab::errno::ESRCH;
 use vocab::{NodeId, Pid};
 
 impl Space {

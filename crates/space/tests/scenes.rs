@@ -88,8 +88,8 @@ fn a_copy_that_could_not_be_cloned_is_told() {
     step(&mut space, Event::Held { pid: Pid(300) });
     let effects = step(&mut space, Event::Done { pid: Pid(300), result: Err(11) });
     let expected = Effect::NotCloned { parent: Pid(300), copy: 0, errno: 11 };
-    let kept = Effect::Copies { parent: Pid(300), worst: Exit::Code(126), copies: Some(vec![]) };
-    assert_eq!(effects, [expected, kept, ghost(300, Command::Exit(126))]);
+    let kept = Effect::Copies { parent: Pid(300), worst: Exit::Code(125), copies: Some(vec![]) };
+    assert_eq!(effects, [expected, kept, ghost(300, Command::Exit(125))]);
 }
 
 #[test]
@@ -100,9 +100,32 @@ fn kill_of_all_goes_by_permission() {
     let info = SigInfo::kill(Sig::TERM, Pid(200), 7);
     let signal = Effect::Signal { node: N0, target: Pid(202), info, thread: None, turn: None };
     assert_eq!(effects, [signal, Effect::KillDone { node: N0, id: 1, errno: 0 }]);
-    assert_eq!(step(&mut space, ask(201, 0)), [Effect::KillDone { node: N0, id: 1, errno: 1 }]);
-    assert_eq!(step(&mut running(&[7]), ask(200, 15)), [Effect::KillDone { node: N0, id: 1, errno: 3 }]);
+    assert_eq!(step(&mut space, ask(201, 0)), [Effect::KillDone { node: N0, id: 1, errno: 0 }], "nobody it may signal");
+    assert_eq!(step(&mut running(&[7]), ask(200, 15)), [Effect::KillDone { node: N0, id: 1, errno: 0 }]);
     assert_eq!(step(&mut space, ask(200, 65)), [Effect::KillDone { node: N0, id: 1, errno: 22 }]);
+}
+
+#[test]
+fn kill_of_a_group_that_is_of_the_front_end_is_answered_there() {
+    let mut space = running(&[7, 8, 7]);
+    let ask =
+        |pgid| Event::KillAsked { node: N0, id: 1, sender: Pid(200), target: KillTarget::Group(Pid(pgid)), sig: 15 };
+    let info = SigInfo::kill(Sig::TERM, Pid(200), 7);
+    let natives = |pgid, but, errno| Effect::SignalNatives {
+        node: N0,
+        id: 1,
+        pgid: Pid(pgid),
+        but,
+        sender: person(200, 100, 200, 7),
+        info: Some(info),
+        errno,
+    };
+    assert_eq!(step(&mut space, ask(100)), [natives(100, vec![Pid(100)], 3)], "the shell's, which stands on the node");
+    assert_eq!(step(&mut space, ask(999)), [natives(999, vec![], 3)], "one that nobody here knows");
+    assert_eq!(step(&mut space, ask(201)), [natives(201, vec![], 1)], "a job that may have other members");
+    body(&mut space, N0, BodyEvent::Forked { parent: Pid(202), child: Pid(300) });
+    body(&mut space, N0, BodyEvent::Group { pid: Pid(300), pgid: Pid(300) });
+    assert_eq!(step(&mut space, ask(300)), [Effect::KillDone { node: N0, id: 1, errno: 3 }], "the node's own");
 }
 
 #[test]
@@ -131,7 +154,14 @@ fn after_a_restart_both_sides_find_together() {
     let natives = vec![person(100, 1, 100, 0)];
     let effects = step(
         &mut space,
-        Event::NodeBack { node: N0, bodies, stand_ins: vec![Pid(100)], natives, subreapers: vec![Pid(200)] },
+        Event::NodeBack {
+            node: N0,
+            bodies,
+            stand_ins: vec![Pid(100)],
+            natives,
+            subreapers: vec![Pid(200)],
+            starting: vec![],
+        },
     );
     assert!(effects.contains(&ghost(201, Command::Setpgid(Pid(201)))));
     assert!(effects.contains(&ghost(201, Command::Clone { pid: Pid(203), orphan: false })));
@@ -140,9 +170,25 @@ fn after_a_restart_both_sides_find_together() {
         .any(|e| matches!(e, Effect::Signal { target: Pid(204), info, .. } if info.sig == Sig::KILL)));
     let effects = step(&mut space, Event::Settled);
     assert_eq!(effects.iter().filter(|e| matches!(e, Effect::Ghost { pid: Pid(202), .. })).count(), 1);
-    assert_eq!(space.bodies(N0), 3);
+    assert_eq!(space.iter().filter(|v| v.node == N0 && v.ended.is_none()).count(), 3);
     let ended = step(&mut space, Event::NativeEnded { pid: Pid(100), exit: None });
     assert!(matches!(ended[..], [Effect::EndStandIn { node: N0, pid: Pid(100), .. }]));
+}
+
+#[test]
+fn what_was_to_start_and_went_with_the_link_is_told_as_not_started() {
+    let mut space = running(&[]);
+    for pid in [200, 201, 202] {
+        let to = if pid == 202 { N1 } else { N0 };
+        step(&mut space, Event::Run { person: person(pid, 100, pid, 7), at: NodeId::FRONT, to, kin: vec![] });
+        step(&mut space, Event::Held { pid: Pid(pid) });
+    }
+    let (bodies, stand_ins, natives, subreapers) = (vec![], vec![], vec![], vec![]);
+    let back = Event::NodeBack { node: N0, bodies, stand_ins, natives, subreapers, starting: vec![Pid(201)] };
+    let effects = step(&mut space, back);
+    assert!(effects.contains(&Effect::NotStarted { node: N0, pid: Pid(200) }), "{effects:?}");
+    assert!(effects.contains(&ghost(200, Command::Exit(125))), "{effects:?}");
+    assert!(effects.iter().all(|effect| !matches!(effect, Effect::Ghost { pid: Pid(201 | 202), .. })), "{effects:?}");
 }
 
 #[test]
@@ -157,7 +203,14 @@ fn several_copies_outlive_a_restart() {
     let bodies = vec![person(302, 300, 300, 7), person(299, 300, 300, 7)];
     step(
         &mut space,
-        Event::NodeBack { node: N1, bodies, stand_ins: vec![Pid(300)], natives: vec![], subreapers: vec![] },
+        Event::NodeBack {
+            node: N1,
+            bodies,
+            stand_ins: vec![Pid(300)],
+            natives: vec![],
+            subreapers: vec![],
+            starting: vec![],
+        },
     );
     let term = SigInfo::kill(Sig::TERM, Pid(100), 0);
     let signal = Effect::Signal { node: N1, target: Pid(302), info: term, thread: None, turn: None };

@@ -2,6 +2,7 @@
 //!
 //! The front end answers; a node's agent passes on what it cannot answer itself ([`crate::node`]).
 
+use crate::frame;
 use crate::run::{Program, Target};
 use minicbor::{Decode, Encode};
 use vocab::{Exit, Fault, NodeId, Pid};
@@ -44,7 +45,14 @@ pub enum Answer {
     #[n(1)]
     Nodes(#[n(0)] Vec<NodeRow>),
     #[n(2)]
-    Ps(#[n(0)] Vec<ProcRow>),
+    Ps {
+        #[n(0)]
+        rows: Vec<ProcRow>,
+        /// Nodes that are not down and have not told in time: what runs there is not among `rows`.
+        #[n(1)]
+        #[cbor(skip_if = "Vec::is_empty")]
+        missing: Vec<NodeId>,
+    },
     #[n(3)]
     Where {
         #[n(0)]
@@ -187,4 +195,45 @@ pub struct ProcRow {
     pub command: String,
     #[n(7)]
     pub ppid: Pid,
+}
+
+/// The most bytes of a row without its command, and of a message without its rows.
+const ROW: usize = 64;
+const MESSAGE: usize = 64 * 1024;
+
+/// Cuts long commands where all rows together would not fit into a frame; each keeps at least its share.
+pub fn shorten(rows: &mut [ProcRow]) {
+    let room = frame::MOST - MESSAGE;
+    let whole: usize = rows.iter().map(|row| ROW + row.command.len()).sum();
+    if whole <= room {
+        return;
+    }
+    let share = (room / rows.len()).saturating_sub(ROW);
+    for row in rows.iter_mut().filter(|row| row.command.len() > share) {
+        let end = (0..=share).rev().find(|end| row.command.is_char_boundary(*end));
+        row.command.truncate(end.unwrap_or(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(command: String) -> ProcRow {
+        let (pid, node, uid) = (Pid(i32::MAX), NodeId(i32::MIN), u32::MAX);
+        ProcRow { pid, node, uid, state: char::MAX, cpu_ms: u64::MAX, rss_kb: u64::MAX, command, ppid: pid }
+    }
+
+    #[test]
+    fn a_table_fits_into_a_frame_whatever_processes_are_called() {
+        for (count, length) in [(10, 1000), (4000, 3000), (100_000, 3000)] {
+            let mut rows = vec![row("\u{fffd}".repeat(length / 3)); count];
+            rows[0] = row("short".into());
+            shorten(&mut rows);
+            assert_eq!(rows[0].command, "short");
+            assert_eq!(rows[1].command.len() == length / 3 * 3, count == 10);
+            let mut bytes = Vec::new();
+            frame::encode(&Answer::Ps { rows, missing: vec![NodeId(7); 1000] }, &mut bytes).expect("it fits");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// A range of PIDs a node may give to its own forks: `first ..= last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -98,6 +98,10 @@ pub enum ToFront {
         /// After a reconnect: those of `bodies` that take the orphans among their descendants ([`BodyEvent::Subreaper`]).
         #[n(7)]
         subreapers: Vec<Pid>,
+        /// After a reconnect: programs of [`ToNode::Start`] that it has neither begun nor refused. What else was to be started went with the link.
+        #[n(8)]
+        #[cbor(skip_if = "Vec::is_empty")]
+        starting: Vec<Pid>,
     },
     /// I live; `sent_us` is the sender's monotonic clock and comes back in [`ToNode::Beat`].
     #[n(1)]

@@ -10,6 +10,8 @@ use vocab::{Fault, Result};
 use wire::ask::{Answer, Ask, ProcRow};
 
 /// Show the processes that run on nodes: where, whose, state, CPU time, memory
+///
+/// Of a node that does not answer within a second it says so, and the exit status is 1.
 #[derive(Args, Debug)]
 pub(crate) struct Ps {
     /// Print a JSON array
@@ -34,10 +36,11 @@ struct Row {
 
 impl Ps {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let rows = match self.daemon.connect()?.ask(&Ask::Ps)? {
-            Answer::Ps(rows) => rows,
+        let (mut rows, missing) = match self.daemon.connect()?.ask(&Ask::Ps)? {
+            Answer::Ps { rows, missing } => (rows, missing),
             other => return Err(Fault::wire(format!("the daemon answered Ps with {other:?}"))),
         };
+        rows.sort_unstable_by_key(|row| row.pid);
         if self.json {
             print::json(&rows.into_iter().map(row).collect::<Vec<Row>>())?;
         } else {
@@ -46,7 +49,10 @@ impl Ps {
             let right = [true, false, false, false, true, true, false];
             print::table(heading, right, &rows.iter().map(|row| cells(row, &users)).collect::<Vec<_>>())?;
         }
-        Ok(ExitCode::SUCCESS)
+        for node in &missing {
+            kern::own::complain(format!("{node} does not answer: what runs there is not shown"));
+        }
+        Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 

@@ -1,11 +1,11 @@
 //! One machine's processes, as slowly and plainly as POSIX tells it. It plays the bodies as well as the ghosts.
 
 use std::collections::BTreeMap;
+use vocab::errno::EPERM;
 use vocab::{Exit, NodeId, Pid, Sig};
 
 pub(super) const INIT: i32 = 1;
 pub(super) const SHELL: i32 = 100;
-const EPERM: i32 = 1;
 const ECHILD: i32 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -193,7 +193,7 @@ pub(crate) fn answers() -> Variants<Answer> {
     variants! {
         Failed => fault().prop_map(Answer::Failed),
         Nodes => vec(node_row(), 0..4).prop_map(Answer::Nodes),
-        Ps => vec(proc_row(), 0..4).prop_map(Answer::Ps),
+        Ps => (vec(proc_row(), 0..4), vec(node(), 0..2)).prop_map(|(rows, missing)| Answer::Ps { rows, missing }),
         Where => (pid(), node()).prop_map(|(pid, node)| Answer::Where { pid, node }),
         Here => Just(Answer::Here),
         Each => vec(node(), 0..4).prop_map(Answer::Each),
@@ -234,16 +234,10 @@ fn kill_target() -> impl Strategy<Value = KillTarget> {
 }
 
 fn hello() -> impl Strategy<Value = ToFront> {
-    let here = (vec(lease(), 0..3), vec(person(), 0..3), vec(pid(), 0..3), any::<u16>(), vec(pid(), 0..3));
-    let build = |(version, number, load, (leases, bodies, stand_ins, channel_port, subreapers))| ToFront::Hello {
-        version,
-        number,
-        load,
-        leases,
-        bodies,
-        stand_ins,
-        channel_port,
-        subreapers,
+    let pids = || vec(pid(), 0..3);
+    let here = (vec(lease(), 0..3), vec(person(), 0..3), pids(), any::<u16>(), pids(), pids());
+    let build = |(version, number, load, (leases, bodies, stand_ins, channel_port, subreapers, starting))| {
+        ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting }
     };
     (any::<u32>(), option::of(node()), load(), here).prop_map(build)
 }
