@@ -12,6 +12,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_python", move_python),
     ("move_of_a_user", move_of_a_user),
     ("move_refuses_by_name", move_refuses_by_name),
+    ("move_empties_a_node", move_empties_a_node),
+    ("move_called_off", move_called_off),
     ("move_while_a_node_is_lost", move_while_a_node_is_lost),
 ];
 
@@ -125,6 +127,44 @@ fn move_refuses_by_name(place: &Place) -> Res<End> {
     refused(&format!("shoal move {perl} 1"), "socket")?;
     s.ok(&format!("test $(shoal where {perl}) = n0; kill {perl}"))?;
     socket.end()?;
+    Ok(End::Passed)
+}
+
+/// All that can go goes, to where there is least or where it is told to; what cannot is named.
+fn move_empties_a_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_empties_a_node", 3)?;
+    let sleepers = s.start("for i in 1 2 3 4; do shoal run -n 0 sleep 105$i & done; wait");
+    wait_for("they are there", || (1..5).all(|i| s.count(&format!("sleep 105{i}")) == 1))?;
+    let count = |node: &str| format!("shoal ps | awk '$2 == \"{node}\" && /sleep 105/' | wc -l");
+    s.ok("shoal move --from 0 --all")?;
+    s.prints(&format!("{}; {}; {}", count("n0"), count("n1"), count("n2")), "0\n2\n2")?;
+    s.ok("shoal move --from 1 --all 0")?;
+    s.prints(&format!("{}; {}; {}", count("n0"), count("n1"), count("n2")), "2\n0\n2")?;
+    let family = s.start("shoal run -n 1 sh -c 'sleep 1056 & wait'");
+    wait_for("the child is there", || s.count("sleep 1056") == 1)?;
+    let why = "grep -o 'has a child on its node\\|its parent runs on its node' | sort";
+    s.prints(
+        &format!("shoal move --from 1 --all 2 2>&1 | {why}"),
+        "has a child on its node\nits parent runs on its node",
+    )?;
+    s.prints("shoal move --from 1 --all 2 2>/dev/null; echo $?", "1")?;
+    s.fails("shoal move --from 1 --all 2 0", 1)?;
+    s.ok("kill $(shoal ps | awk '/sleep 105/ {print $1}')")?;
+    sleepers.end()?;
+    family.end()?;
+    Ok(End::Passed)
+}
+
+/// Ctrl-C before it counts: the process runs on where it was, and can be moved later.
+fn move_called_off(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_called_off", 2)?;
+    let large = s.start("shoal run -n 0 perl -e '$x = \"x\" x 1_000_000_000; $0 = \"large\"; sleep 1 while 1'");
+    wait_for("it is there", || s.count("large") == 1)?;
+    let pid = "$(shoal ps | awk '$NF == \"large\" {print $1; exit}')";
+    let script = format!("p={pid}; timeout -s INT 0.1 shoal move $p 1; echo $?; shoal where $p");
+    s.prints(&script, "124\nn0")?;
+    s.prints(&format!("p={pid}; shoal move $p 1; shoal where $p; kill $p"), "n1")?;
+    large.end()?;
     Ok(End::Passed)
 }
 

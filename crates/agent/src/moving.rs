@@ -9,7 +9,7 @@
 //!
 //! | a departure | next |
 //! |---|---|
-//! | Carrying: its image goes | Leave: Leaving; Stay, or anything fails: it runs on, over |
+//! | Carrying: its image goes | Leave: Leaving; Stay, or anything fails: it runs on, over (its mover lets go of it first) |
 //! | Leaving: the mover is to end it | it has, or it is gone and the agent does: gone |
 
 use crate::agent::{Agent, Token};
@@ -254,8 +254,11 @@ impl Agent {
     /// It is not to leave.
     pub(crate) fn stay(&mut self, pid: Pid) {
         self.moving.later.remove(&pid);
-        if let Some(departure) = self.moving.departures.get(&pid).filter(|one| one.state == Departing::Carrying) {
-            let mover = departure.mover;
+        let carries = self.moving.departures.get(&pid).filter(|one| one.state == Departing::Carrying);
+        if let Some(mover) = carries.map(|departure| departure.mover) {
+            info!(%pid, "departure: called off");
+            // Until its mover has let go of it, it is to leave later if it is to leave again.
+            self.moving.departures.remove(&pid);
             self.order_mover(mover, &Order::Stay);
         }
     }

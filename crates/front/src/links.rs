@@ -255,6 +255,7 @@ impl Front {
             }
             Some(Connection::Client { pid, .. }) => {
                 self.runs.asker_gone(Asker::Local(token));
+                self.moves_asker_gone(Asker::Local(token));
                 // It may have been killed before it could stand for its program.
                 let mut happened = Vec::new();
                 self.ghosts.comes_no_more(pid, &mut happened);

@@ -272,6 +272,14 @@ impl Front {
         self.answer(asker, Answer::Failed(why.doing(format!("move {pid} to node {to}"))), true);
     }
 
+    /// Nobody waits for it any more (Ctrl-C): what nobody was told to end yet stays where it is.
+    pub(crate) fn moves_asker_gone(&mut self, asker: Asker) {
+        let stays = self.moves.iter().filter(|(_, one)| one.asker == asker && one.state != State::Leaving);
+        for pid in stays.map(|(pid, _)| *pid).collect::<Vec<_>>() {
+            self.move_fails(pid, Fault::gone("who has asked for it is gone"));
+        }
+    }
+
     /// A node speaks of a move that is over, or that a daemon before this one had begun.
     fn not_moving(&mut self, node: NodeId, pid: Pid, change: Change) {
         if change != Change::Arrived {

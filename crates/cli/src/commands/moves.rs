@@ -2,36 +2,88 @@
 
 use super::Daemon;
 use clap::Args;
+use client::Local;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 
-/// Move running processes to another node; returns when they run there
+/// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
 #[derive(Args, Debug)]
 pub(crate) struct Move {
-    /// Processes of the space, then the number of the node
-    #[arg(required = true, num_args = 2.., value_name = "PID... NODE")]
+    /// Processes of the space, then the number of the node; with --from the node alone, or nothing: the one with the fewest processes
+    #[arg(num_args = 0.., value_name = "PID... NODE")]
     numbers: Vec<i32>,
+    /// Empty this node
+    #[arg(long, value_name = "NODE", requires = "all")]
+    from: Option<i32>,
+    /// All processes of the node that can be moved; those that cannot are named, with the reason
+    #[arg(long, requires = "from")]
+    all: bool,
     #[command(flatten)]
     daemon: Daemon,
 }
 
 impl Move {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let Some((node, pids)) = self.numbers.split_last() else { return Err(Fault::refused("no process is named")) };
-        let to = NodeId(*node);
-        let mut status = ExitCode::SUCCESS;
         let mut daemon = self.daemon.connect()?;
-        for pid in pids {
-            match daemon.ask(&Ask::Move { pid: Pid(*pid), to }) {
-                Ok(Answer::Moved { .. }) => {}
-                Ok(other) => return Err(Fault::wire(format!("the daemon answered Move with {other:?}"))),
-                Err(fault) => {
-                    kern::own::complain(fault);
-                    status = ExitCode::FAILURE;
-                }
+        let all_moved = match (self.from, &self.numbers[..]) {
+            (Some(from), []) => empty(&mut daemon, NodeId(from), None)?,
+            (Some(from), [to]) => empty(&mut daemon, NodeId(from), Some(NodeId(*to)))?,
+            (None, [pids @ .., to]) if !pids.is_empty() => {
+                pids.iter().filter(|pid| !go(&mut daemon, Pid(**pid), NodeId(*to))).count() == 0
             }
-        }
-        Ok(status)
+            _ => return Err(Fault::refused("wanted: PID... NODE, or --from NODE --all [NODE]")),
+        };
+        Ok(if all_moved { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+/// Moves one; `false`, and why is said, when it stays.
+fn go(daemon: &mut Local, pid: Pid, to: NodeId) -> bool {
+    let moved = daemon.ask(&Ask::Move { pid, to }).and_then(|answer| match answer {
+        Answer::Moved { .. } => Ok(()),
+        other => Err(Fault::wire(format!("the daemon answered Move with {other:?}"))),
+    });
+    moved.map_err(kern::own::complain).is_ok()
+}
+
+/// Moves everything away from a node, and what is started there meanwhile; each process is tried once.
+fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>) -> Result<bool> {
+    let (mut tried, mut all_moved) = (BTreeSet::new(), true);
+    loop {
+        let there: Vec<Pid> = processes(daemon, from)?.into_iter().filter(|pid| !tried.contains(pid)).collect();
+        if there.is_empty() {
+            return Ok(all_moved);
+        }
+        for pid in there {
+            let to = to.map_or_else(|| emptiest(daemon, from), Ok)?;
+            all_moved &= go(daemon, pid, to);
+            tried.insert(pid);
+        }
+    }
+}
+
+/// What lives on a node.
+fn processes(daemon: &mut Local, node: NodeId) -> Result<Vec<Pid>> {
+    match daemon.ask(&Ask::Ps)? {
+        Answer::Ps { missing, .. } if missing.contains(&node) => {
+            Err(Fault::gone(format!("node {node} does not say what runs there")))
+        }
+        Answer::Ps { rows, .. } => {
+            Ok(rows.into_iter().filter(|row| row.node == node && row.state != 'Z').map(|row| row.pid).collect())
+        }
+        other => Err(Fault::wire(format!("the daemon answered Ps with {other:?}"))),
+    }
+}
+
+/// The node that is up and has the fewest processes.
+fn emptiest(daemon: &mut Local, but: NodeId) -> Result<NodeId> {
+    let rows = match daemon.ask(&Ask::Nodes)? {
+        Answer::Nodes(rows) => rows,
+        other => return Err(Fault::wire(format!("the daemon answered Nodes with {other:?}"))),
+    };
+    let up = rows.into_iter().filter(|row| row.node != but && row.state == "up");
+    let first = up.min_by_key(|row| row.processes);
+    first.map(|row| row.node).ok_or_else(|| Fault::refused(format!("no node but {but} is up")))
 }
