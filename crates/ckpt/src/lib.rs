@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asleep;
 mod bring;
 pub mod cpu;
 pub mod dump;

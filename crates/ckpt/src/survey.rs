@@ -1,5 +1,6 @@
 //! A look at a running process before anything is done to it: what it has, and what of that will not be carried.
 
+use crate::asleep::Clocks;
 use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Outside};
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
@@ -23,8 +24,8 @@ pub struct Survey {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) call: i64,
-    /// Nanoseconds before this look.
-    pub(crate) for_ns: u64,
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub(crate) since: u64,
     /// How often it has given up its processor to wait for something.
     pub(crate) switches: u64,
 }
@@ -63,14 +64,14 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     for (file, who) in &elsewhere.files {
         obstacles.extend(who.map(|who| format!("{} {who}", nameless[file])));
     }
-    let mut waiting = BTreeMap::new();
+    let (mut waiting, mut clocks) = (BTreeMap::new(), Clocks::default());
     for tid in proc::numbers_in(pid, "task")? {
         let children = proc::file(pid, &format!("task/{tid}/children")).unwrap_or_default();
         obstacles.extend(match children.trim_ascii() {
             [] => None,
             some => Some(format!("it has children, which are not carried: {}", String::from_utf8_lossy(some))),
         });
-        if let Some(one) = since_when(pid, tid) {
+        if let Some(one) = since_when(pid, tid, &mut clocks) {
             waiting.insert(tid, one);
         }
     }
@@ -170,21 +171,13 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
     }
 }
 
-/// In which call the thread waits, and since when: it last ran when it went to sleep (linux: `se.exec_start`, set when a task stops
-/// running).
-fn since_when(pid: Pid, tid: i32) -> Option<Waiting> {
+/// In which call the thread waits, and since when.
+fn since_when(pid: Pid, tid: i32, clocks: &mut Clocks) -> Option<Waiting> {
     let call = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let call = call.split_whitespace().next()?.parse().ok()?;
-    let last_ran = |path: &str| {
-        let text = std::fs::read_to_string(path).ok()?;
-        let line = text.lines().find(|line| line.starts_with("se.exec_start"))?;
-        let (whole, part) = line.rsplit_once(':')?.1.trim().split_once('.')?;
-        Some(whole.parse::<u64>().ok()? * 1_000_000 + part.parse::<u64>().ok()?)
-    };
-    let then = last_ran(&format!("/proc/{pid}/task/{tid}/sched"))?;
-    let now = last_ran("/proc/self/sched")?;
+    let since = clocks.asleep_since(pid, Pid(tid))?;
     let switches = switches(pid, Pid(tid)).ok()?;
-    Some(Waiting { call, for_ns: now.saturating_sub(then), switches })
+    Some(Waiting { call, since, switches })
 }
 
 /// How often a thread has given up its processor to wait for something; a stop by its tracer counts too.

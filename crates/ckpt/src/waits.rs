@@ -68,7 +68,8 @@ pub(crate) fn left(
             .map_err(|fault| fault.doing(format!("read what process {pid} waits for")));
     }
     let Some(total) = duration(regs, memory)? else { return Ok(None) };
-    let elapsed = seen.filter(|seen| seen.call as u64 == regs.orig_rax).map_or(0, |seen| seen.for_ns);
+    let elapsed =
+        seen.filter(|seen| seen.call as u64 == regs.orig_rax).map_or(0, |seen| monotonic().saturating_sub(seen.since));
     let left = if total == AS_IT_WAS { total } else { total.saturating_sub(elapsed) };
     Ok(Some(Wait { call: regs.orig_rax, left }))
 }
