@@ -163,7 +163,8 @@ impl Host {
             return Err(format!("{MOST_SESSIONS} sessions of mode {} broke", self.mode.name));
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let plan = Plan { nodes: self.mode.nodes, workers: WORKERS, burners: self.mode.load * cores };
+        let plan =
+            Plan { nodes: self.mode.nodes, workers: WORKERS, burners: self.mode.load * cores, ..Plan::default() };
         let session = Arc::new(Session::start(&self.place, self.mode.name, &plan)?);
         *place = Some(session.clone());
         Ok(session)

@@ -12,6 +12,7 @@ mod hostile;
 mod jobs;
 mod loss;
 mod moving;
+mod moving_faults;
 mod real;
 mod residue;
 mod restart;
@@ -53,6 +54,7 @@ fn all() -> Vec<Scene> {
         checkpoint::SCENES,
         uncarried::SCENES,
         moving::SCENES,
+        moving_faults::SCENES,
         residue::SCENES,
     ];
     all.concat()

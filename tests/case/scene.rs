@@ -64,7 +64,12 @@ impl Going {
 
 impl Sandbox {
     pub(crate) fn new(place: &Place, name: &str, nodes: u32) -> Res<Sandbox> {
-        let plan = Plan { nodes: Some(nodes), workers: WORKERS, burners: 0 };
+        Sandbox::with(place, name, nodes, Plan::default())
+    }
+
+    /// The same with what else `plan` says.
+    pub(crate) fn with(place: &Place, name: &str, nodes: u32, plan: Plan) -> Res<Sandbox> {
+        let plan = Plan { nodes: Some(nodes), workers: WORKERS, ..plan };
         let session = Arc::new(Session::start(place, &format!("case-{name}"), &plan)?);
         Ok(Sandbox { session, name: name.to_string(), told: Arc::default() })
     }

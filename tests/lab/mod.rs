@@ -7,6 +7,7 @@
 pub(crate) mod carry;
 pub(crate) mod compile;
 pub(crate) mod evidence;
+pub(crate) mod faults;
 pub(crate) mod moved;
 pub(crate) mod place;
 pub(crate) mod procs;

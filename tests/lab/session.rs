@@ -27,6 +27,10 @@ pub(crate) struct Plan {
     pub(crate) workers: usize,
     /// Busy loops beside it all.
     pub(crate) burners: usize,
+    /// After which silence a node is lost; by default the product's.
+    pub(crate) lost_after: Option<Duration>,
+    /// The socket at which the daemons' fault points are told.
+    pub(crate) faults: Option<PathBuf>,
 }
 
 /// A running session.
@@ -172,7 +176,14 @@ fn command(place: &Place, plan: &Plan, socket: &Path, log: &Path) -> Res<Command
         Some(nodes) => {
             let shoal = place.shoal.as_ref().ok_or("there is no shoal: build it first, or set SHOAL")?;
             let mut command = Command::new(shoal);
-            command.args(["sandbox", "-n", &nodes.to_string(), "--"]).arg(&me);
+            command.args(["sandbox", "-n", &nodes.to_string()]);
+            if let Some(time) = plan.lost_after {
+                command.args(["--lost-after", &time.as_secs_f64().to_string()]);
+            }
+            if let Some(socket) = &plan.faults {
+                command.env("SHOAL_FAULTS", socket);
+            }
+            command.arg("--").arg(&me);
             command
         }
     };

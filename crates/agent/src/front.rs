@@ -8,6 +8,7 @@ use tracing::{info, warn};
 use vocab::{NodeId, Pid, Result};
 use wire::event::Person;
 use wire::node::{Lease, Load, ToFront, ToNode, VERSION};
+use wire::way::Way;
 
 /// As many that come together are for a job: most of their processes will end, and all at once.
 const MANY_SIGNALS: usize = 5;
@@ -21,11 +22,13 @@ pub(crate) struct Known {
     pub(crate) stand_ins: Vec<Pid>,
     pub(crate) subreapers: Vec<Pid>,
     pub(crate) starting: Vec<Pid>,
+    pub(crate) ways: Vec<Way>,
 }
 
 pub(crate) fn hello(known: Known, load: Load, channel_port: u16) -> ToFront {
-    let Known { number, leases, bodies, stand_ins, subreapers, starting } = known;
-    ToFront::Hello { version: VERSION, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting }
+    let Known { number, leases, bodies, stand_ins, subreapers, starting, ways } = known;
+    let version = VERSION;
+    ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting, ways }
 }
 
 impl Agent {
@@ -42,6 +45,7 @@ impl Agent {
             stand_ins: self.stands.known(),
             subreapers: self.bodies.subreapers(),
             starting: self.starts.to_begin(),
+            ways: self.moving.ways(),
         });
         let (proc, port) = (&self.proc, self.channel_port);
         let come = self.uplink.step(&mut || hello(known.take().unwrap_or_default(), crate::ps::load(proc), port));
@@ -95,6 +99,7 @@ impl Agent {
             ToNode::Stay { pid } => self.stay(pid),
             ToNode::Go { person } => self.go(person),
             ToNode::Abandon { pid } => self.abandon(pid),
+            ToNode::Forget { pid } => self.forget_gone(pid),
         }
     }
 
@@ -121,7 +126,6 @@ impl Agent {
         self.events.begin_again();
         self.tell_states_again();
         self.stops_again();
-        self.moves_again();
         self.tell_outer();
     }
 

@@ -391,6 +391,6 @@ impl Agent {
 
     fn needs(&self, pid: Pid) -> bool {
         let kin = self.bodies.needs(pid) || self.stands.runner_needs(pid) || self.stands.taker_needed(pid);
-        kin || self.starts.needs(pid)
+        kin || self.starts.needs(pid) || self.moving.needs(pid)
     }
 }

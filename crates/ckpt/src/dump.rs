@@ -142,6 +142,14 @@ impl Held {
         Ok(come)
     }
 
+    /// From now on it does not run past its image: it is killed if the calling process ends.
+    ///
+    /// # Errors
+    /// `Gone` when it was killed.
+    pub fn bind(&self) -> Result<()> {
+        self.frozen.threads.iter().try_for_each(puppet::Stopped::die_with_tracer)
+    }
+
     /// It is killed: from now on the image is the process. When this returns its locks on files are free.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use crate::config::FrontConfig;
 use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, HOLDER, LISTENER, LOCAL, SIGNALS};
 use crate::cursor::{Cursor, LOOK_US};
+use crate::doubts::Doubts;
 use crate::ghosts::Reports;
 use crate::holder;
 use crate::leases::Leases;
@@ -56,6 +57,7 @@ pub(crate) struct Front {
     pub(crate) parents: Parents,
     pub(crate) runs: Runs,
     pub(crate) moves: Moves,
+    pub(crate) doubts: Doubts,
     pub(crate) connections: HashMap<Token, Connection>,
     /// Those of them that have not shown the key.
     pub(crate) crowd: link::crowd::Crowd<Token>,
@@ -121,6 +123,7 @@ impl Front {
             tardy: Tardy::default(),
             runs: Runs::default(),
             moves: Moves::default(),
+            doubts: Doubts::default(),
             connections: HashMap::new(),
             crowd: Default::default(),
             guests: Guests::default(),

@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 use tracing::{debug, info, warn};
 use vocab::{Fault, Kind, NodeId, Pid, Result};
 use wire::node::{Lease, Load, ToFront, ToNode, VERSION};
+use wire::way::Way;
 
 /// A peer has this long to say who it is, in microseconds.
 const GREETING_US: u64 = 3_000_000;
@@ -33,6 +34,7 @@ pub(crate) struct Hello {
     channel_port: u16,
     subreapers: Vec<Pid>,
     starting: Vec<Pid>,
+    ways: Vec<Way>,
 }
 
 impl Front {
@@ -132,11 +134,22 @@ impl Front {
                         channel_port,
                         subreapers,
                         starting,
+                        ways,
                     },
                     None,
                 ) => {
-                    let hello =
-                        Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting };
+                    let hello = Hello {
+                        version,
+                        number,
+                        load,
+                        leases,
+                        bodies,
+                        stand_ins,
+                        channel_port,
+                        subreapers,
+                        starting,
+                        ways,
+                    };
                     self.on_hello(token, hello)?
                 }
                 (_, None) => return Err(Fault::wire("a node must begin with Hello")),
@@ -233,11 +246,18 @@ impl Front {
             let natives: Vec<_> = natives.filter_map(|pid| read(&self.proc, *pid).ok()).collect();
             let lines: Vec<_> = natives.iter().map(|person| self.ancestors(person.pid)).collect();
             let here: Vec<Pid> = hello.bodies.iter().map(|person| person.pid).collect();
-            self.moves_back(number, &here);
-            let bodies = hello.bodies.into_iter().map(from_wire).collect();
+            self.moves_back(number, &hello.ways);
+            let mut bodies: Vec<_> = hello.bodies.into_iter().map(from_wire).collect();
+            // It is there, and has yet to hear that it is to run.
+            let waits = hello.ways.iter().filter(|way| matches!(way, Way::Arrived(_)));
+            let waits = waits.filter_map(|way| self.space.get(way.pid()));
+            let waits = waits.filter(|view| view.node == number && view.ended.is_none());
+            bodies.extend(waits.map(|view| view.person.clone()));
             let stand_ins = hello.stand_ins;
             self.events.extend(lines.into_iter().map(|line| Event::Ancestors { line }));
             self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins, natives, subreapers, starting });
+            self.settle();
+            self.doubts_of(number, &here, hello.ways);
         } else {
             self.events.push_back(Event::NodeUp { node: number });
         }
@@ -294,6 +314,7 @@ impl Front {
         }
         self.leases.take_back(number);
         self.moves_lose(number, true);
+        self.doubts_lose(number);
         self.events.push_back(Event::NodeLost { node: number });
         self.settle();
     }

@@ -74,7 +74,11 @@ impl Front {
             ToFront::Arriving { pid, port } => self.arriving(node, pid, port),
             ToFront::Arrived { pid } => self.move_says(node, pid, moves::Change::Arrived, None),
             ToFront::NotArrived { pid, fault } => self.move_says(node, pid, moves::Change::NotArrived, Some(fault)),
-            ToFront::Left { pid } => self.move_says(node, pid, moves::Change::Left, None),
+            ToFront::Left { pid, signals } => {
+                self.settle();
+                self.left(node, pid, signals);
+            }
+            ToFront::Runs { pid } => self.move_says(node, pid, moves::Change::Runs, None),
             ToFront::NotLeft { pid, fault } => self.move_says(node, pid, moves::Change::NotLeft, Some(fault)),
             ToFront::StandInWanted { pid } => {
                 let native = if self.ghosts.has(pid) { None } else { persons::process(&self.proc, pid) };

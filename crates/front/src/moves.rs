@@ -7,23 +7,32 @@
 //! | state | what happens | next |
 //! |---|---|---|
 //! | Preparing | the new node waits for the image | Carrying: the old node is to send it |
-//! | Carrying | all of it is there | Leaving: the old node is to end its own |
-//! | Preparing, Carrying | anything fails, or a link is cut | over: it stays |
-//! | Leaving | the old node has ended it, or is lost | over: it has moved |
-//! | Leaving | the old node could not, or is back with it | over: it stays |
+//! | Carrying | all of it is there | Leaving: the old node is to end it |
+//! | Preparing | anything fails, or a link is cut | over: it stays |
+//! | Carrying | anything fails, the link to the new node is cut, or a node is lost | over: it stays |
+//! | Carrying | the link to the old node is cut | it waits: the old node keeps still what it has sent all of |
+//! | Leaving | the old node has ended it, or is lost | Going: the new one is to let it run |
+//! | Leaving | the old node is back and waits | it is told again |
+//! | Leaving | the old node could not, or is back without it | over: it stays |
+//! | Going | the new node is back and waits | it is told again |
+//! | Going | the new node says that it runs, or is back with it or without it, or is lost | over: it has moved |
+//!
+//! What a daemon that ends had begun the next one learns from the two nodes ([`crate::doubts`]).
 
 use crate::front::Front;
 use crate::persons::{kin_to_wire, to_wire};
 use crate::places::State as NodeState;
 use crate::runs::Asker;
-use space::{Event, Kin, Person};
+use kern::faultpoint::reach;
+use space::{BodyEvent, Event, Kin, Person};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use tracing::{info, warn};
-use vocab::{Fault, NodeId, Pid, Result};
+use tracing::info;
+use vocab::{Exit, Fault, NodeId, Pid, Result, SigInfo};
 use wire::ask::Answer;
 use wire::node::ToNode;
 use wire::run::Caller;
+use wire::way::Way;
 
 /// How far a move is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +40,7 @@ pub(crate) enum State {
     Preparing,
     Carrying,
     Leaving,
+    Going,
 }
 
 /// What moves a move on.
@@ -44,14 +54,22 @@ pub(crate) enum Change {
     NotArrived,
     /// The old node has ended its own.
     Left,
-    /// The old node could not, or has it still.
+    /// The old node could not, or is back without being about to.
     NotLeft,
+    /// The old node is back and keeps it still.
+    OldWaits,
     /// The link to the old node is cut.
     OldCut,
     /// The link to the new node is cut.
     NewCut,
     /// The old node is lost, and has ended everything on it.
     OldLost,
+    /// The new node is back and keeps it still.
+    NewWaits,
+    /// The new node has let it run, or it has ended there.
+    Runs,
+    /// The new node is lost.
+    NewLost,
 }
 
 /// What follows from a change.
@@ -60,8 +78,10 @@ pub(crate) enum Next {
     /// Nothing (yet).
     Waits,
     To(State),
+    /// What the node was told last is told again.
+    Again,
     Stays,
-    Moves,
+    Moved,
 }
 
 /// The table of a move; every pair has an answer.
@@ -69,10 +89,13 @@ pub(crate) fn next(state: State, change: Change) -> Next {
     match (state, change) {
         (State::Preparing, Change::Arriving) => Next::To(State::Carrying),
         (State::Carrying, Change::Arrived) => Next::To(State::Leaving),
-        (State::Leaving, Change::Left | Change::OldLost) => Next::Moves,
-        (_, Change::NotLeft) => Next::Stays,
-        // Whether it was told before is known when it is back, or lost.
-        (State::Leaving, _) => Next::Waits,
+        (State::Leaving, Change::Left | Change::OldLost) => Next::To(State::Going),
+        (State::Leaving, Change::OldWaits) | (State::Going, Change::NewWaits) => Next::Again,
+        (State::Leaving, Change::NotLeft) => Next::Stays,
+        (State::Going, Change::Runs | Change::NewLost) => Next::Moved,
+        // Whether the old node was told before is known when it is back, or lost; and what ended there runs nowhere else than on the new one.
+        (State::Leaving | State::Going, _) => Next::Waits,
+        (State::Carrying, Change::OldCut | Change::OldWaits) => Next::Waits,
         (State::Preparing | State::Carrying, Change::Arriving | Change::Arrived) => Next::Waits,
         (State::Preparing | State::Carrying, _) => Next::Stays,
     }
@@ -82,13 +105,32 @@ pub(crate) fn next(state: State, change: Change) -> Next {
 #[derive(Debug)]
 pub(crate) struct Move {
     state: State,
-    asker: Asker,
+    /// `None`: who asked is not known any more.
+    asker: Option<Asker>,
     from: NodeId,
     to: NodeId,
     /// As it was when the new node was told of it.
     person: Option<Person>,
     key: [u8; 32],
     streams: bool,
+    /// The new node was lost while the old one was to end it.
+    nowhere: bool,
+}
+
+impl Move {
+    /// One that a daemon before this one has decided on.
+    pub(crate) fn decided(from: NodeId, to: NodeId) -> Move {
+        Move {
+            state: State::Leaving,
+            asker: None,
+            from,
+            to,
+            person: None,
+            key: [0; 32],
+            streams: false,
+            nowhere: false,
+        }
+    }
 }
 
 /// All of them.
@@ -131,9 +173,11 @@ impl Front {
         self.has_no_kin_there(pid, from)?;
         let key = link::random()?;
         let streams = self.runs.relays(pid);
-        let new = Move { state: State::Preparing, asker, from, to, person: None, key, streams };
+        let new =
+            Move { state: State::Preparing, asker: Some(asker), from, to, person: None, key, streams, nowhere: false };
         self.moves.insert(pid, new);
         info!(%pid, %from, %to, "move: begins");
+        reach("front begins");
         self.events.push_back(Event::Arrive { pid, to });
         self.settle();
         // A process that has no body (yet) is not prepared for.
@@ -180,32 +224,46 @@ impl Front {
     pub(crate) fn move_says(&mut self, node: NodeId, pid: Pid, change: Change, why: Option<Fault>) {
         self.settle();
         let why = why.map_or_else(|| Fault::bug(format!("{change:?}")), |fault| fault.on(node));
-        self.move_changes(node, pid, change, why);
+        match change {
+            _ if self.moves.contains_key(&pid) => self.move_changes(node, pid, change, why),
+            Change::Arrived => self.arrived_in_doubt(node, pid),
+            Change::NotLeft => self.stays_in_doubt(node, pid),
+            _ => {}
+        }
     }
 
-    fn move_changes(&mut self, node: NodeId, pid: Pid, change: Change, why: Fault) {
-        let Some(one) = self.moves.get(&pid) else { return self.not_moving(node, pid, change) };
+    pub(crate) fn move_changes(&mut self, node: NodeId, pid: Pid, change: Change, why: Fault) {
+        let Some(one) = self.moves.get_mut(&pid) else { return };
         let side = match change {
-            Change::Arriving | Change::Arrived | Change::NotArrived | Change::NewCut => one.to,
-            Change::Left | Change::NotLeft | Change::OldCut | Change::OldLost => one.from,
+            Change::Arriving | Change::Arrived | Change::NotArrived => one.to,
+            Change::NewCut | Change::NewWaits | Change::Runs | Change::NewLost => one.to,
+            Change::Left | Change::NotLeft | Change::OldWaits | Change::OldCut | Change::OldLost => one.from,
         };
         if side != node {
             return;
         }
         let state = one.state;
+        one.nowhere |= change == Change::NewLost;
         let next = next(state, change);
         info!(%pid, "move: {state:?} -> {change:?} -> {next:?}");
         match next {
             Next::Waits => {}
             Next::To(State::Leaving) => self.leave(pid),
+            Next::To(State::Going) => self.goes(pid),
             Next::To(_) => {}
+            Next::Again if state == State::Leaving => match one.nowhere {
+                true => self.move_fails(pid, Fault::gone("the node to which it was to go is lost")),
+                false => self.send(node, &ToNode::Leave { pid }),
+            },
+            Next::Again => self.let_run(node, pid),
             Next::Stays => self.move_fails(pid, why),
-            Next::Moves => self.has_moved(pid),
+            Next::Moved => self.has_moved(pid),
         }
     }
 
     /// The new node takes the image at this port.
     pub(crate) fn arriving(&mut self, node: NodeId, pid: Pid, port: u16) {
+        reach("front knows where");
         self.move_changes(node, pid, Change::Arriving, Fault::bug("arriving"));
         let address = self.nodes.get(node).map(|node| SocketAddr::new(node.address.ip(), port).to_string());
         let Some(one) = self.moves.get_mut(&pid).filter(|one| one.state == State::Preparing && one.to == node) else {
@@ -218,6 +276,7 @@ impl Front {
     }
 
     fn leave(&mut self, pid: Pid) {
+        reach("front knows that it is there");
         let Some(one) = self.moves.get_mut(&pid) else { return };
         let now = self.space.get(pid).map(|view| view.person);
         let place = |person: &Person| (person.ppid, person.pgid, person.sid);
@@ -232,20 +291,61 @@ impl Front {
         self.send(from, &ToNode::Leave { pid });
     }
 
-    fn has_moved(&mut self, pid: Pid) {
-        let Some(Move { asker, from, to, .. }) = self.moves.remove(&pid) else { return };
-        let person = self.space.get(pid).map(|view| to_wire(view.person.clone()));
-        let Some(person) = person else { return self.send(to, &ToNode::Abandon { pid }) };
-        self.send(to, &ToNode::Go { person });
+    /// The old node has ended it: from now on it is on the new one.
+    fn goes(&mut self, pid: Pid) {
+        reach("front knows that it has left");
+        let Some(one) = self.moves.get_mut(&pid) else { return };
+        one.state = State::Going;
+        let (from, to, nowhere) = (one.from, one.to, one.nowhere);
+        if self.space.get(pid).is_none_or(|view| view.ended.is_some()) {
+            // It has been killed on the way, and that is known already.
+            self.send(to, &ToNode::Abandon { pid });
+            self.send(from, &ToNode::Forget { pid });
+            return self.move_ends(pid, Err(Fault::gone("it has ended")));
+        }
+        if !nowhere {
+            self.let_run(to, pid);
+        }
         self.runs.moved(pid, to);
         self.count_moved(from, to);
         self.events.push_back(Event::Moved { pid, to });
+        if nowhere {
+            let (exit, usage) = (Exit::NodeLost, Default::default());
+            let event = BodyEvent::Exited { pid, exit, usage };
+            self.events.push_back(Event::Body { node: to, event });
+        }
         // Where its number comes from it stands from now on: so the number stays taken there, and a kill finds it.
         if let Some(owner) = self.leases.owner(pid).filter(|owner| *owner != to) {
             self.events.push_back(Event::StandInWanted { node: owner, pid, native: None });
         }
         self.settle();
-        self.answer(asker, Answer::Moved { pid, node: to }, true);
+        if nowhere {
+            self.has_moved(pid);
+        }
+    }
+
+    pub(crate) fn let_run(&mut self, to: NodeId, pid: Pid) {
+        if let Some(person) = self.space.get(pid).map(|view| to_wire(view.person.clone())) {
+            self.send(to, &ToNode::Go { person });
+        }
+    }
+
+    fn has_moved(&mut self, pid: Pid) {
+        let Some(one) = self.moves.get(&pid) else { return };
+        let (from, to, nowhere) = (one.from, one.to, one.nowhere);
+        reach("front knows that it runs");
+        self.send(from, &ToNode::Forget { pid });
+        self.move_ends(pid, if nowhere { Err(Fault::gone("the node is lost")) } else { Ok(to) });
+    }
+
+    /// The move is over, and who asked is told.
+    fn move_ends(&mut self, pid: Pid, outcome: Result<NodeId>) {
+        let Some(Move { asker: Some(asker), to, .. }) = self.moves.remove(&pid) else { return };
+        let answer = match outcome {
+            Ok(node) => Answer::Moved { pid, node },
+            Err(why) => Answer::Failed(why.doing(format!("move {pid} to node {to}"))),
+        };
+        self.answer(asker, answer, true);
     }
 
     fn count_moved(&mut self, from: NodeId, to: NodeId) {
@@ -258,7 +358,8 @@ impl Front {
     }
 
     fn move_fails(&mut self, pid: Pid, why: Fault) {
-        let Some(Move { state, asker, from, to, streams, .. }) = self.moves.remove(&pid) else { return };
+        let Some(Move { state, from, to, streams, .. }) = self.moves.get(&pid) else { return };
+        let (state, from, to, streams) = (*state, *from, *to, *streams);
         info!(%pid, %why, "move: it stays");
         self.send(to, &ToNode::Abandon { pid });
         if state != State::Preparing {
@@ -269,31 +370,14 @@ impl Front {
         }
         self.events.push_back(Event::Stays { pid });
         self.settle();
-        self.answer(asker, Answer::Failed(why.doing(format!("move {pid} to node {to}"))), true);
+        self.move_ends(pid, Err(why));
     }
 
     /// Nobody waits for it any more (Ctrl-C): what nobody was told to end yet stays where it is.
     pub(crate) fn moves_asker_gone(&mut self, asker: Asker) {
-        let stays = self.moves.iter().filter(|(_, one)| one.asker == asker && one.state != State::Leaving);
+        let stays = self.moves.iter().filter(|(_, one)| one.asker == Some(asker) && one.state != State::Leaving);
         for pid in stays.map(|(pid, _)| *pid).collect::<Vec<_>>() {
             self.move_fails(pid, Fault::gone("who has asked for it is gone"));
-        }
-    }
-
-    /// A node speaks of a move that is over, or that a daemon before this one had begun.
-    fn not_moving(&mut self, node: NodeId, pid: Pid, change: Change) {
-        if change != Change::Arrived {
-            return;
-        }
-        match self.space.get(pid) {
-            Some(view) if view.node == node && view.ended.is_none() => {
-                let person = to_wire(view.person.clone());
-                self.send(node, &ToNode::Go { person });
-            }
-            _ => {
-                warn!(%node, %pid, "move: nobody waits for what has arrived");
-                self.send(node, &ToNode::Abandon { pid });
-            }
         }
     }
 
@@ -305,19 +389,47 @@ impl Front {
             let change = match (old, lost) {
                 (true, true) => Change::OldLost,
                 (true, false) => Change::OldCut,
-                (false, _) => Change::NewCut,
+                (false, true) => Change::NewLost,
+                (false, false) => Change::NewCut,
             };
             self.move_changes(node, pid, change, Fault::gone(format!("node {node} does not answer")));
         }
     }
 
-    /// A node is back with these bodies: those that were to leave it have, or not.
-    pub(crate) fn moves_back(&mut self, node: NodeId, bodies: &[Pid]) {
-        let leaving = self.moves.iter().filter(|(_, one)| one.from == node && one.state == State::Leaving);
-        for pid in leaving.map(|(pid, _)| *pid).collect::<Vec<_>>() {
-            let change = if bodies.contains(&pid) { Change::NotLeft } else { Change::Left };
+    /// A node is back, and says who is on the way there.
+    pub(crate) fn moves_back(&mut self, node: NodeId, ways: &[Way]) {
+        let concerned = self.moves.iter().filter(|(_, one)| one.from == node || one.to == node);
+        for (pid, old) in concerned.map(|(pid, one)| (*pid, one.from == node)).collect::<Vec<_>>() {
+            let way = ways.iter().find(|way| way.pid() == pid);
+            let change = match (old, way) {
+                (true, Some(Way::Departs(_))) => Change::OldWaits,
+                (true, Some(Way::Leaves(_))) => continue,
+                (true, Some(Way::Left { signals, .. })) => {
+                    self.left(node, pid, signals.clone());
+                    continue;
+                }
+                (true, _) => Change::NotLeft,
+                (false, Some(Way::Arrived(_))) => Change::NewWaits,
+                (false, _) => Change::Runs,
+            };
             self.move_changes(node, pid, change, Fault::gone(format!("the link to node {node} was cut")));
         }
+    }
+
+    /// The old node has ended it; these signals had come there meanwhile.
+    pub(crate) fn left(&mut self, node: NodeId, pid: Pid, signals: Vec<SigInfo>) {
+        let Some(one) = self.moves.get(&pid) else { return self.left_in_doubt(node, pid, signals) };
+        if one.from == node && next(one.state, Change::Left) == Next::To(State::Going) {
+            self.signals_follow(node, pid, signals);
+        }
+        self.move_changes(node, pid, Change::Left, Fault::bug("left"));
+    }
+
+    /// They are kept with those that came here.
+    pub(crate) fn signals_follow(&mut self, node: NodeId, target: Pid, signals: Vec<SigInfo>) {
+        let events = signals.into_iter().map(|info| Event::StandInSignalled { node, target, info, turn: None });
+        self.events.extend(events);
+        self.settle();
     }
 }
 
@@ -325,25 +437,33 @@ impl Front {
 mod tests {
     use super::*;
 
-    const STATES: [State; 3] = [State::Preparing, State::Carrying, State::Leaving];
-    const CHANGES: [Change; 8] = [
+    const STATES: [State; 4] = [State::Preparing, State::Carrying, State::Leaving, State::Going];
+    const CHANGES: [Change; 12] = [
         Change::Arriving,
         Change::Arrived,
         Change::NotArrived,
         Change::Left,
         Change::NotLeft,
+        Change::OldWaits,
         Change::OldCut,
         Change::NewCut,
         Change::OldLost,
+        Change::NewWaits,
+        Change::Runs,
+        Change::NewLost,
     ];
 
     /// Columns as in `CHANGES`.
-    const TABLE: [[Next; 8]; 3] = {
-        use Next::{Moves, Stays, To, Waits};
+    const TABLE: [[Next; 12]; 4] = {
+        use Next::{Again, Moved, Stays, To, Waits};
+        const CARRYING: Next = To(State::Carrying);
+        const LEAVING: Next = To(State::Leaving);
+        const GOING: Next = To(State::Going);
         [
-            [To(State::Carrying), Waits, Stays, Stays, Stays, Stays, Stays, Stays],
-            [Waits, To(State::Leaving), Stays, Stays, Stays, Stays, Stays, Stays],
-            [Waits, Waits, Waits, Moves, Stays, Waits, Waits, Moves],
+            [CARRYING, Waits, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays],
+            [Waits, LEAVING, Stays, Stays, Stays, Waits, Waits, Stays, Stays, Stays, Stays, Stays],
+            [Waits, Waits, Waits, GOING, Stays, Again, Waits, Waits, GOING, Waits, Waits, Waits],
+            [Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Again, Moved, Moved],
         ]
     };
 
@@ -358,8 +478,15 @@ mod tests {
 
     #[test]
     fn once_the_old_node_was_told_to_end_it_only_that_node_decides() {
-        for change in [Change::Arriving, Change::Arrived, Change::NotArrived, Change::NewCut, Change::OldCut] {
+        for change in
+            [Change::Arriving, Change::Arrived, Change::NotArrived, Change::NewCut, Change::OldCut, Change::NewLost]
+        {
             assert_eq!(next(State::Leaving, change), Next::Waits);
         }
+    }
+
+    #[test]
+    fn what_the_old_node_has_ended_never_stays() {
+        assert!(CHANGES.into_iter().all(|change| next(State::Going, change) != Next::Stays));
     }
 }

@@ -54,6 +54,7 @@ impl Front {
                 self.leases.take_back(node);
             }
         }
+        self.doubts_over();
         self.events.push_back(Event::Settled);
         info!("settled");
     }

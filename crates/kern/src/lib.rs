@@ -10,6 +10,7 @@ pub mod clone;
 pub mod cpu;
 pub mod disk;
 pub mod epoll;
+pub mod faultpoint;
 pub mod features;
 pub mod fuse;
 pub mod huge;

@@ -98,6 +98,11 @@ pub fn seize(tid: Pid, follow: bool, kill: bool) -> Errno<()> {
     request(libc::PTRACE_SEIZE, tid, 0, options as u64)
 }
 
+/// From now on a thread that stands still is killed, and with it its process, when its tracer ends.
+pub fn die_with_tracer(tid: Pid) -> Errno<()> {
+    request(libc::PTRACE_SETOPTIONS, tid, 0, (libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_EXITKILL) as u64)
+}
+
 /// Stops a traced thread that runs.
 pub fn interrupt(tid: Pid) -> Errno<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0)

@@ -104,6 +104,11 @@ impl Stopped {
         ptrace::set_sigmask(self.tid, mask).map_err(|errno| failed(self.tid, errno, "set the signal mask"))
     }
 
+    /// From now on it does not outlive its tracer, unless it is given up before.
+    pub fn die_with_tracer(&self) -> Result<()> {
+        ptrace::die_with_tracer(self.tid).map_err(|errno| failed(self.tid, errno, "the binding to its tracer"))
+    }
+
     /// Gives it up, with a signal delivered. It runs on, unless its process is stopped.
     pub fn release(self, sig: Option<Sig>) -> Result<()> {
         let tid = self.tid;

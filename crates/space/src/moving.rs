@@ -9,6 +9,7 @@
 
 use crate::effect::Effect;
 use crate::space::Space;
+use crate::table::Body;
 use vocab::{NodeId, Pid};
 
 impl Space {
@@ -36,6 +37,10 @@ impl Space {
     }
 
     pub(crate) fn moved(&mut self, pid: Pid, to: NodeId) {
+        if let Some(entry) = self.table.get(pid).filter(|e| e.body == Body::Unclaimed) {
+            let person = entry.person.clone();
+            return self.claim(to, person);
+        }
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
         entry.place = to;
         entry.stands.remove(&to);

@@ -72,8 +72,8 @@ impl Space {
         }
     }
 
-    /// A node says that `person` is on it.
-    fn claim(&mut self, node: NodeId, person: Person) {
+    /// `person` is on `node`, as that says, or as follows from what it and others say.
+    pub(crate) fn claim(&mut self, node: NodeId, person: Person) {
         let pid = person.pid;
         match self.table.get_mut(pid) {
             None => {

@@ -12,3 +12,4 @@ pub mod frame;
 pub mod node;
 pub mod run;
 pub mod stream;
+pub mod way;

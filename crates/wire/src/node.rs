@@ -3,11 +3,12 @@
 use crate::ask::{Answer, Ask, ProcRow};
 use crate::event::{BodyEvent, Person};
 use crate::run::{Caller, Program};
+use crate::way::Way;
 use minicbor::{Decode, Encode};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// A range of PIDs a node may give to its own forks: `first ..= last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -102,6 +103,10 @@ pub enum ToFront {
         #[n(8)]
         #[cbor(skip_if = "Vec::is_empty")]
         starting: Vec<Pid>,
+        /// After a reconnect: every process that is on its way from or to this node.
+        #[n(9)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        ways: Vec<Way>,
     },
     /// I live; `sent_us` is the sender's monotonic clock and comes back in [`ToNode::Beat`].
     #[n(1)]
@@ -209,7 +214,7 @@ pub enum ToFront {
         #[n(1)]
         port: u16,
     },
-    /// The process of [`ToNode::Arrive`] is what its image says and stands still: it needs only [`ToNode::Go`]. Told again after a reconnect.
+    /// The process of [`ToNode::Arrive`] is what its image says and stands still: it needs only [`ToNode::Go`].
     #[n(14)]
     Arrived {
         #[n(0)]
@@ -223,11 +228,14 @@ pub enum ToFront {
         #[n(1)]
         fault: Fault,
     },
-    /// To [`ToNode::Leave`]: it is no more on this node, and whatever signals it was sent here came before this.
+    /// To [`ToNode::Leave`]: it is no more on this node, and these signals go after it. The node remembers it until [`ToNode::Forget`].
     #[n(16)]
     Left {
         #[n(0)]
         pid: Pid,
+        #[n(1)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        signals: Vec<SigInfo>,
     },
     /// To [`ToNode::Depart`] or [`ToNode::Leave`]: it stays, and runs on, if it has not ended.
     #[n(17)]
@@ -236,6 +244,12 @@ pub enum ToFront {
         pid: Pid,
         #[n(1)]
         fault: Fault,
+    },
+    /// To [`ToNode::Go`]: it runs, or has ended.
+    #[n(18)]
+    Runs {
+        #[n(0)]
+        pid: Pid,
     },
 }
 
@@ -454,6 +468,12 @@ pub enum ToNode {
     /// What has arrived, or was to, is not wanted.
     #[n(25)]
     Abandon {
+        #[n(0)]
+        pid: Pid,
+    },
+    /// What has become of a process that has left is known: the node need not remember it.
+    #[n(26)]
+    Forget {
         #[n(0)]
         pid: Pid,
     },

@@ -10,7 +10,7 @@ pub(crate) enum Order {
     Out(#[n(0)] Out),
     #[n(1)]
     In(#[n(0)] In),
-    /// To Out: another node has it, so it is to end.
+    /// To Out: another node has it, so it is not to run here any more, whatever becomes of the mover ([`Said::Bound`]).
     #[n(2)]
     Leave,
     /// To Out: it runs on.
@@ -19,6 +19,12 @@ pub(crate) enum Order {
     /// To In: it runs.
     #[n(4)]
     Go,
+    /// To Out: the link is cut. It runs on, unless the image has been sent: then it waits for Leave or Stay.
+    #[n(5)]
+    Off,
+    /// To Out that is bound: it is to end.
+    #[n(6)]
+    End,
 }
 
 /// Stop this process, and send its image.
@@ -65,4 +71,7 @@ pub(crate) enum Said {
     /// Out: it has ended, and these signals had come since it was written.
     #[n(3)]
     Left(#[n(0)] Vec<SigInfo>),
+    /// Out: it will not run here any more; if the mover ends, it is killed.
+    #[n(4)]
+    Bound,
 }

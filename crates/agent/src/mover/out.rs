@@ -6,6 +6,7 @@ use ckpt::dump::{hold_after, Held};
 use ckpt::precopy::{follow, Precopy};
 use ckpt::survey::{survey_again, Given, Survey};
 use image::Writer;
+use kern::faultpoint::reach;
 use kern::others::share_memory;
 use kern::pagemap::Run;
 use kern::pidfd::read_siginfo;
@@ -23,20 +24,25 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
         false => fault,
     };
     let seen = look(order, &[]).map_err(reason)?;
+    reach("out looked");
     let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
+    reach("out connected");
     let (held, _early) = match carry(order, seen, &mut carrier) {
         Ok(carried) => carried,
         // Said before the other node finds the connection broken, and knows no better reason.
         Err(fault) => return word.say(&Said::Failed(reason(fault))),
     };
-    match word.wait() {
-        Ok(Order::Leave) => {
-            let come = left(held);
-            word.say(&Said::Left(come))
-        }
-        Ok(Order::Stay) => held.go_on().and(Err(Fault::gone("the move was called off"))),
-        Ok(other) => held.go_on().and(Err(Fault::wire(format!("the agent says {other:?}")))),
-        Err(fault) => held.go_on().and(Err(fault)),
+    reach("out sent");
+    loop {
+        return match word.wait() {
+            // The other node may have all of it, and the front end have decided on that: who does not know stands still.
+            Ok(Order::Off) => continue,
+            Ok(Order::Leave) => leave(held, word),
+            Ok(Order::Stay) => held.go_on().and(Err(Fault::gone("the move was called off"))),
+            Ok(other) => held.go_on().and(Err(Fault::wire(format!("the agent says {other:?}")))),
+            // The agent is gone, and with it this node's part of the space: nothing of it runs past an image that may be whole.
+            Err(fault) => held.end().and(Err(fault)),
+        };
     }
 }
 
@@ -44,6 +50,19 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
 fn has_ended(pid: Pid) -> bool {
     let found = kern::proc::Proc::open("/proc").ok().and_then(|proc| proc.stat(pid).ok());
     found.is_none_or(|stat| stat.exiting() || stat.ended())
+}
+
+/// Ends the process, in two steps, so that the agent knows from which moment on it cannot run past its image.
+fn leave(held: Held, word: &mut Word) -> Result<()> {
+    // One that was killed meanwhile will not run either.
+    let _killed = held.bind();
+    reach("out bound");
+    // Whatever else comes of this than End means that the agent is gone: the process ends all the same.
+    let _end = word.say(&Said::Bound).and_then(|()| word.wait());
+    reach("out told to end");
+    let come = left(held);
+    reach("out ended");
+    word.say(&Said::Left(come))
 }
 
 /// Refuses what will not go before the process is touched; `followed`: where it is followed already, and by whom is known.
@@ -105,6 +124,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier) -> Result<(Held, 
     carrier.goes_on()?;
     crate::birth::run_first();
     let held = hold_after(pid, &seen, early.as_ref(), &mut writer)?;
+    reach("out held");
     match writer.end() {
         Ok(_) => Ok((held, early)),
         Err(fault) => held.go_on().and(Err(fault)),

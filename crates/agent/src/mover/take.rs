@@ -4,6 +4,7 @@ use super::carrier::{Carrier, Word};
 use super::orders::{In, Order, Said};
 use ckpt::restore::{Coming, Rebuilt};
 use ckpt::vessel::Vessel;
+use kern::faultpoint::reach;
 use kern::{sched, sock};
 use std::os::fd::AsFd;
 use vocab::{Fault, Result};
@@ -11,15 +12,21 @@ use vocab::{Fault, Result};
 /// Takes the image and makes the process what it says; lets it run when the agent says so, and kills it otherwise.
 pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
     let listener = sock::tcp_listen_anywhere()?;
+    reach("in listening");
     word.say(&Said::Listening(sock::local_address(listener.as_fd())?.port()))?;
     // What can be done before the process stands still.
     let (cpu, vessel) = (ckpt::cpu::here(), Vessel::take(order.pid)?);
     let mut carrier = Carrier::take(&listener, &order.key, word)?;
+    reach("in connected");
     carrier.tell(&minicbor::to_vec(cpu).map_err(|e| Fault::bug(format!("encode what this processor has: {e}")))?)?;
     let rebuilt = rebuild(vessel, carrier)?;
+    reach("in rebuilt");
     word.say(&Said::Rebuilt)?;
     match word.wait()? {
-        Order::Go => rebuilt.go(),
+        Order::Go => {
+            reach("in told to go");
+            rebuilt.go()
+        }
         other => Err(Fault::wire(format!("the agent says {other:?}"))),
     }
 }

@@ -310,6 +310,9 @@ impl Channels {
     pub(super) fn broke(&self, state: &mut State, number: usize, fault: &Fault) {
         let Some(copy) = state.copies.get_mut(number) else { return };
         copy.channel = None;
+        if !copy.over && !copy.next.is_empty() {
+            return self.lost_on_the_way(state, number, fault);
+        }
         if !copy.over {
             let text = format!("shoal: {}: the program's streams were cut off: {fault}\n", copy.node);
             self.queue(Stream::Err).push(Item::Note(text));

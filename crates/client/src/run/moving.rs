@@ -6,6 +6,7 @@
 //! | goes on | has come | shakes hands with it, and takes nothing |
 //! | has said `Moved`, and all input that was under way has come back | none | waits: it is neither over nor cut off |
 //! | the same | has come | goes on over it |
+//! | breaks | has come | goes on over it, without what was under way |
 //!
 //! Of two channels that have come the older is the next: the program has moved twice. One of a move that did not come about is taken back
 //! ([`wire::ask::Answer::Stays`]) before there is another.
@@ -61,6 +62,17 @@ impl Channels {
     pub(super) fn leave(&self, state: &mut State, number: usize) {
         let Some(copy) = state.copies.get_mut(number).filter(|copy| copy.feed.is_back()) else { return };
         copy.channel = None;
+        copy.turn += 1;
+        copy.moved = true;
+        self.go_on(state, number);
+    }
+
+    /// The node that the program of copy `number` is about to leave is lost, with what was under way to and from it. If the program is lost too, so is the
+    /// next channel.
+    pub(super) fn lost_on_the_way(&self, state: &mut State, number: usize, fault: &Fault) {
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        let text = format!("shoal: {}: what was under way in the program's streams is lost: {fault}\n", copy.node);
+        self.queue(Stream::Err).push(Item::Note(text));
         copy.turn += 1;
         copy.moved = true;
         self.go_on(state, number);

@@ -11,6 +11,7 @@ use wire::event::{BodyEvent, Person, Usage};
 use wire::node::{ChannelTo, KillTarget, Kin, Lease, Load, ToFront, ToNode};
 use wire::run::{Caller, Limit, Program, Stdio, Target, Window};
 use wire::stream::{Chunk, Stream};
+use wire::way::Way;
 
 /// The variants of one message type.
 pub(crate) type Variants<T> = Vec<(&'static str, BoxedStrategy<T>)>;
@@ -233,11 +234,17 @@ fn kill_target() -> impl Strategy<Value = KillTarget> {
     prop_oneof![pid().prop_map(KillTarget::Process), thread, pid().prop_map(KillTarget::Group), Just(KillTarget::All)]
 }
 
+fn way() -> impl Strategy<Value = Way> {
+    let left = (pid(), vec(info(), 0..3)).prop_map(|(pid, signals)| Way::Left { pid, signals });
+    prop_oneof![pid().prop_map(Way::Departs), pid().prop_map(Way::Leaves), left, pid().prop_map(Way::Arrived)]
+}
+
 fn hello() -> impl Strategy<Value = ToFront> {
     let pids = || vec(pid(), 0..3);
-    let here = (vec(lease(), 0..3), vec(person(), 0..3), pids(), any::<u16>(), pids(), pids());
-    let build = |(version, number, load, (leases, bodies, stand_ins, channel_port, subreapers, starting))| {
-        ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting }
+    let told = (pids(), pids(), vec(way(), 0..3));
+    let here = (vec(lease(), 0..3), vec(person(), 0..3), pids(), any::<u16>(), told);
+    let build = |(version, number, load, (leases, bodies, stand_ins, channel_port, (subreapers, starting, ways)))| {
+        ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting, ways }
     };
     (any::<u32>(), option::of(node()), load(), here).prop_map(build)
 }
@@ -268,8 +275,9 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         Arriving => (pid(), any::<u16>()).prop_map(|(pid, port)| T::Arriving { pid, port }),
         Arrived => pid().prop_map(|pid| T::Arrived { pid }),
         NotArrived => (pid(), fault()).prop_map(|(pid, fault)| T::NotArrived { pid, fault }),
-        Left => pid().prop_map(|pid| T::Left { pid }),
+        Left => (pid(), vec(info(), 0..3)).prop_map(|(pid, signals)| T::Left { pid, signals }),
         NotLeft => (pid(), fault()).prop_map(|(pid, fault)| T::NotLeft { pid, fault }),
+        Runs => pid().prop_map(|pid| T::Runs { pid }),
     }
 }
 
@@ -319,6 +327,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Stay => pid().prop_map(|pid| T::Stay { pid }),
         Go => person().prop_map(|person| T::Go { person }),
         Abandon => pid().prop_map(|pid| T::Abandon { pid }),
+        Forget => pid().prop_map(|pid| T::Forget { pid }),
     }
 }
 

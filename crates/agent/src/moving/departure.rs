@@ -1,0 +1,228 @@
+//! A process of this node leaves it.
+//!
+//! | state | turn | next |
+//! |---|---|---|
+//! | Carrying: its image goes, or has gone | Leave | Leaving: the mover is to see to it that it cannot run any more |
+//! | | Stay | over: the mover is to let it run on |
+//! | | the link is cut | the mover lets it run on, if it has not sent all; else it stands still, since that may have been decided on |
+//! | | the mover has failed or ended | over: it runs on |
+//! | Leaving | Bound | Bound: its streams leave, and the mover is to end it |
+//! | | the mover has failed or ended | over: it runs on, past its image |
+//! | Bound: if the mover ends, it is killed | it has ended, or the mover has | gone: that is remembered until the front end knows what has become of it |
+
+use super::kill;
+use crate::agent::Agent;
+use crate::bodies::Life;
+use crate::mover::{Order, Out};
+use kern::faultpoint::reach;
+use std::os::fd::OwnedFd;
+use tracing::info;
+use vocab::{Fault, Pid, Sig, SigInfo};
+use wire::node::ToFront;
+
+pub(super) struct Departure {
+    pub(super) mover: u32,
+    pub(super) state: Departing,
+    /// Its parent here has waited for it.
+    pub(super) reaped: bool,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Departing {
+    Carrying,
+    Leaving,
+    Bound,
+}
+
+/// What moves it on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    Leave,
+    Stay,
+    Cut,
+    Bound,
+    /// With the signals that have come meanwhile.
+    Ended(Vec<SigInfo>),
+    Failed(Fault),
+}
+
+/// What follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Nothing,
+    /// The mover is told.
+    Stay,
+    Off,
+    /// And that is the state.
+    Leaving,
+    Bound,
+    /// It has left.
+    Gone,
+    /// It has not.
+    Stays,
+}
+
+/// The table.
+fn next(state: Departing, turn: &Turn) -> Next {
+    match (state, turn) {
+        (Departing::Carrying, Turn::Leave) => Next::Leaving,
+        (Departing::Carrying, Turn::Stay) => Next::Stay,
+        (Departing::Carrying, Turn::Cut) => Next::Off,
+        (Departing::Leaving, Turn::Bound) => Next::Bound,
+        (Departing::Carrying | Departing::Leaving, Turn::Failed(_)) => Next::Stays,
+        (Departing::Bound, Turn::Ended(_) | Turn::Failed(_)) => Next::Gone,
+        (Departing::Carrying, Turn::Bound | Turn::Ended(_))
+        | (Departing::Leaving, Turn::Leave | Turn::Stay | Turn::Cut | Turn::Ended(_))
+        | (Departing::Bound, Turn::Leave | Turn::Stay | Turn::Cut | Turn::Bound) => Next::Nothing,
+    }
+}
+
+impl Agent {
+    /// A body is to leave this node.
+    pub(crate) fn depart(&mut self, pid: Pid, address: String, key: Vec<u8>, streams: bool) {
+        reach("source is told");
+        let done = match self.bodies.get(pid).map(|body| body.life) {
+            Some(Life::Live) if !self.moving.departures.contains_key(&pid) => {
+                let order = Out { pid, address, key, filters: self.own_filters(), streams };
+                if self.moving.movers.values().any(|mover| mover.whom == pid) {
+                    self.moving.later.insert(pid, order);
+                    return;
+                }
+                self.start_mover(pid, &Order::Out(order))
+            }
+            Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),
+            None => Err(Fault::gone(format!("{pid} is not on this node"))),
+        };
+        match done {
+            Ok(mover) => {
+                info!(%pid, "departure: Carrying");
+                self.moving.departures.insert(pid, Departure { mover, state: Departing::Carrying, reaped: false });
+            }
+            Err(fault) => self.uplink.send(&ToFront::NotLeft { pid, fault }),
+        }
+    }
+
+    /// How many seccomp filters a body has that has none of its own.
+    fn own_filters(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.nursery)).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
+        line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// The front end wants it to end here: the other node has it.
+    pub(crate) fn leave(&mut self, pid: Pid) {
+        reach("source is to leave");
+        if self.moving.departures.contains_key(&pid) {
+            return self.departs(pid, Turn::Leave);
+        }
+        let said = match self.moving.gone.get(&pid) {
+            Some(signals) => ToFront::Left { pid, signals: signals.clone() },
+            None => ToFront::NotLeft { pid, fault: Fault::gone(format!("{pid} does not leave this node")) },
+        };
+        self.uplink.send(&said);
+    }
+
+    /// It is not to leave.
+    pub(crate) fn stay(&mut self, pid: Pid) {
+        self.moving.later.remove(&pid);
+        self.departs(pid, Turn::Stay);
+    }
+
+    /// The front end knows what has become of it.
+    pub(crate) fn forget_gone(&mut self, pid: Pid) {
+        self.moving.gone.remove(&pid);
+    }
+
+    /// A departure goes on, by the table.
+    pub(super) fn departs(&mut self, pid: Pid, turn: Turn) {
+        let Some(departure) = self.moving.departures.get_mut(&pid) else { return };
+        let (next, mover, before) = (next(departure.state, &turn), departure.mover, departure.state);
+        info!(%pid, "departure: {before:?} -> {next:?}");
+        match next {
+            Next::Nothing => {}
+            Next::Stay => {
+                // Until its mover has let go of it, it is to leave later if it is to leave again.
+                self.moving.departures.remove(&pid);
+                self.order_mover(mover, &Order::Stay);
+            }
+            Next::Off => self.order_mover(mover, &Order::Off),
+            Next::Leaving => {
+                departure.state = Departing::Leaving;
+                self.order_mover(mover, &Order::Leave);
+                self.tell_all(pid);
+            }
+            Next::Bound => {
+                departure.state = Departing::Bound;
+                reach("source has bound it");
+                if let Some(id) = self.starts.programs.remove(&pid) {
+                    self.streams.moved(id, unread_input(pid));
+                }
+                self.order_mover(mover, &Order::End);
+            }
+            Next::Gone => match turn {
+                Turn::Ended(come) => self.left(pid, come),
+                // Bound to it, it ends with it; the kernel may have that yet to do.
+                _ => {
+                    kill(pid);
+                    self.left(pid, Vec::new());
+                }
+            },
+            Next::Stays => self.has_not_left(pid, turn),
+        }
+    }
+
+    /// It has ended here, and lives on on another node.
+    fn left(&mut self, pid: Pid, signals: Vec<SigInfo>) {
+        let Some(departure) = self.moving.departures.remove(&pid) else { return };
+        if !departure.reaped {
+            self.moving.remains.insert(pid);
+        }
+        self.usages.left(pid, None);
+        self.forget_body(pid);
+        reach("source has ended it");
+        self.moving.gone.insert(pid, signals.clone());
+        self.uplink.send(&ToFront::Left { pid, signals });
+    }
+
+    fn has_not_left(&mut self, pid: Pid, turn: Turn) {
+        let Some(departure) = self.moving.departures.get(&pid) else { return };
+        if departure.reaped {
+            // Somebody has killed it, and nobody has been told: so it is where it goes.
+            return self.left(pid, vec![SigInfo::kill(Sig::KILL, Pid::NONE, 0)]);
+        }
+        self.moving.departures.remove(&pid);
+        let fault = if let Turn::Failed(fault) = turn { fault } else { Fault::bug("it has not left") };
+        self.uplink.send(&ToFront::NotLeft { pid, fault });
+    }
+}
+
+/// What is in the pipe that is its standard input can be read here.
+fn unread_input(pid: Pid) -> Option<OwnedFd> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
+    let path = format!("/proc/{pid}/fd/0");
+    let pipe = std::fs::read_link(&path).is_ok_and(|link| link.to_string_lossy().starts_with("pipe:"));
+    pipe.then(|| rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_turn_of_every_state_is_as_the_table_says() {
+        use Next::{Bound, Gone, Leaving, Nothing, Off, Stay, Stays};
+        let fault = || Fault::gone("the mover");
+        let turns = [Turn::Leave, Turn::Stay, Turn::Cut, Turn::Bound, Turn::Ended(Vec::new()), Turn::Failed(fault())];
+        let table = [
+            (Departing::Carrying, [Leaving, Stay, Off, Nothing, Nothing, Stays]),
+            (Departing::Leaving, [Nothing, Nothing, Nothing, Bound, Nothing, Stays]),
+            (Departing::Bound, [Nothing, Nothing, Nothing, Nothing, Gone, Gone]),
+        ];
+        for (state, row) in table {
+            for (turn, expected) in turns.iter().zip(row) {
+                assert_eq!(next(state, turn), expected, "{state:?} {turn:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Processes that come to this node from another one, or leave it. What is decided when is the front end's (`front::moves`); the work
+//! is done by a process of its own for each ([`crate::mover`]).
+
+mod arrival;
+mod departure;
+
+use crate::agent::{Agent, Token};
+use crate::mover::{Order, Out, Said};
+use arrival::{Arrival, Arriving};
+use departure::{Departing, Departure};
+use kern::epoll::Interest;
+use kern::faultpoint::reach;
+use kern::sock::{self, Kind};
+use kern::{pidfd, sys};
+use link::Plain;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use tracing::warn;
+use vocab::{Fault, Pid, Result, Sig, SigInfo};
+use wire::node::ToFront;
+use wire::way::Way;
+
+/// Who moves.
+#[derive(Default)]
+pub(crate) struct Moving {
+    arrivals: HashMap<Pid, Arrival>,
+    departures: HashMap<Pid, Departure>,
+    /// They are to leave as soon as the mover that has brought them here has let go of them.
+    later: HashMap<Pid, Out>,
+    /// They have left, with these signals to go after them, and the front end has not said that it knows.
+    gone: HashMap<Pid, Vec<SigInfo>>,
+    /// They have left, and their numbers are taken here until their parents here have waited for what is left of them.
+    remains: HashSet<Pid>,
+    /// By the number of their token.
+    movers: HashMap<u32, Mover>,
+    numbers: u32,
+}
+
+struct Mover {
+    /// The process that it moves.
+    whom: Pid,
+    pid: Pid,
+    line: Plain,
+}
+
+impl Moving {
+    /// Does a process under this number arrive, which is no body yet?
+    pub(crate) fn arrives(&self, pid: Pid) -> bool {
+        self.arrivals.contains_key(&pid)
+    }
+
+    /// Does one that arrives need it to stand here?
+    pub(crate) fn needs(&self, pid: Pid) -> bool {
+        self.arrivals.values().any(|arrival| arrival.kin.contains(&pid))
+    }
+
+    /// Is this number still taken by what is left of a process that is elsewhere?
+    pub(crate) fn remains(&self, pid: Pid) -> bool {
+        self.remains.contains(&pid)
+    }
+
+    /// Is this process one of ours that move others?
+    pub(crate) fn is_mover(&self, pid: Pid) -> bool {
+        self.movers.values().any(|mover| mover.pid == pid)
+    }
+
+    /// Who is on the way, for a Hello.
+    pub(crate) fn ways(&self) -> Vec<Way> {
+        let departs = self.departures.iter().map(|(pid, one)| match one.state {
+            Departing::Carrying => Way::Departs(*pid),
+            Departing::Leaving | Departing::Bound => Way::Leaves(*pid),
+        });
+        let left = self.gone.iter().map(|(pid, signals)| Way::Left { pid: *pid, signals: signals.clone() });
+        let arrived = self.arrivals.iter().filter(|(_, one)| matches!(one.state, Arriving::Rebuilt { .. }));
+        departs.chain(left).chain(arrived.map(|(pid, _)| Way::Arrived(*pid))).collect()
+    }
+}
+
+impl Agent {
+    fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<u32> {
+        let (ours, its) = sock::socketpair(Kind::Stream)?;
+        sys::set_nonblocking(ours.as_fd(), true)?;
+        let mut command = Command::new("/proc/self/exe");
+        let child = command.arg("mover").stdin(Stdio::from(its)).stdout(Stdio::null()).spawn();
+        let pid = child.map_err(|e| Fault::io(&e, "start a mover"))?.id();
+        drop(command);
+        let number = self.moving.numbers;
+        self.moving.numbers = number.wrapping_add(1);
+        let mut line = Plain::new(ours);
+        line.send(order)?;
+        line.flush()?;
+        self.poller.add(line.fd(), Token::Mover(number).number(), Interest::READ)?;
+        self.moving.movers.insert(number, Mover { whom, pid: Pid(pid as i32), line });
+        Ok(number)
+    }
+
+    fn order_mover(&mut self, number: u32, order: &Order) {
+        let Some(mover) = self.moving.movers.get_mut(&number) else { return };
+        // One that is gone is told by its line.
+        let _ = mover.line.send(order).and_then(|()| mover.line.flush());
+    }
+
+    fn end_mover(&mut self, number: u32) {
+        if let Some(mover) = self.moving.movers.remove(&number) {
+            let _ = self.poller.remove(mover.line.fd());
+            kill(mover.pid);
+        }
+    }
+
+    pub(crate) fn serve_mover(&mut self, number: u32) {
+        let Some(mover) = self.moving.movers.get_mut(&number) else { return };
+        let whom = mover.whom;
+        let received = mover.line.receive();
+        let next = |agent: &mut Agent| agent.moving.movers.get_mut(&number).map(|mover| mover.line.next::<Said>());
+        while let Some(Ok(Some(said))) = next(self) {
+            self.mover_said(number, whom, said);
+        }
+        if let Err(fault) = received {
+            self.end_mover(number);
+            self.mover_gone(number, whom, fault);
+        }
+    }
+
+    fn mover_said(&mut self, number: u32, whom: Pid, said: Said) {
+        match said {
+            Said::Failed(fault) => {
+                warn!(pid = %whom, %fault, "a mover has failed");
+                self.mover_gone(number, whom, fault);
+            }
+            Said::Listening(port) => {
+                reach("destination listens");
+                self.uplink.send(&ToFront::Arriving { pid: whom, port });
+            }
+            Said::Rebuilt => self.rebuilt(whom, number),
+            Said::Bound => self.departs(whom, departure::Turn::Bound),
+            Said::Left(come) => self.departs(whom, departure::Turn::Ended(come)),
+        }
+    }
+
+    /// The mover of `whom` has failed, or has ended; that is as it should be when nothing of the move was left.
+    fn mover_gone(&mut self, number: u32, whom: Pid, fault: Fault) {
+        if let Some(Out { pid, address, key, streams, .. }) = self.moving.later.remove(&whom) {
+            self.end_mover(number);
+            return self.depart(pid, address, key, streams);
+        }
+        let arrives = self.moving.arrivals.get(&whom).is_some_and(|arrival| {
+            matches!(arrival.state, Arriving::Taking { mover } | Arriving::Rebuilt { mover } if mover == number)
+        });
+        if arrives {
+            return self.arrival_fails(whom, fault);
+        }
+        if self.moving.departures.get(&whom).is_some_and(|one| one.mover == number) {
+            self.departs(whom, departure::Turn::Failed(fault));
+        }
+    }
+
+    /// The link is cut. What nobody can have decided on yet does not happen; the rest waits.
+    pub(crate) fn moves_lost_link(&mut self) {
+        self.moving.later.clear();
+        for pid in self.moving.departures.keys().copied().collect::<Vec<_>>() {
+            self.departs(pid, departure::Turn::Cut);
+        }
+        let lost = self.moving.arrivals.iter().filter(|(_, one)| !matches!(one.state, Arriving::Rebuilt { .. }));
+        for pid in lost.map(|(pid, _)| *pid).collect::<Vec<_>>() {
+            self.abandon(pid);
+        }
+    }
+
+    /// A child of a stand-in, or of init, has been waited for. `true` when it was one that moves: nobody else is to hear of it.
+    pub(crate) fn moved_ended(&mut self, pid: Pid) -> bool {
+        let leaves = |one: &&mut Departure| matches!(one.state, Departing::Leaving | Departing::Bound);
+        if let Some(departure) = self.moving.departures.get_mut(&pid).filter(leaves) {
+            departure.reaped = true;
+            return true;
+        }
+        if self.moving.remains.remove(&pid) {
+            self.next_start();
+            return true;
+        }
+        if self.moving.arrives(pid) {
+            warn!(%pid, "what was to arrive was killed");
+            self.arrival_fails(pid, Fault::gone(format!("what was to become {pid} was killed")));
+            return true;
+        }
+        false
+    }
+}
+
+fn kill(pid: Pid) {
+    if let Ok(fd) = pidfd::open(pid) {
+        // Gone meanwhile is what was wanted.
+        let _ = pidfd::kill(fd.as_fd(), Sig::KILL);
+    }
+}

@@ -1,0 +1,163 @@
+//! Moves that a daemon before this one had begun, and what nodes say of moves that are over.
+//!
+//! This one knows nothing of them; each node tells how far it is when it is back. The old node alone knows whether the process has left it:
+//!
+//! | the old node says | the new one says | what is done |
+//! |---|---|---|
+//! | it stands still here | anything | it stays: `Stay` there, `Abandon` here |
+//! | it is here | it has arrived | `Abandon` |
+//! | it has left | it has arrived | it is on the new node: `Go` |
+//! | it has left | it is here | that is so: `Forget` |
+//! | it is about to leave | it has arrived | the old node will say more |
+//! | nothing, and its time is over | it has arrived | it has ended with the old node, where it may have run on since: `Abandon` |
+//! | it has left | nothing, and its time is over | it has ended with the new node |
+
+use crate::front::Front;
+use crate::moves::{Change, Move};
+use space::{BodyEvent, Event};
+use std::collections::HashMap;
+use tracing::{info, warn};
+use vocab::{Exit, Fault, NodeId, Pid, SigInfo};
+use wire::node::ToNode;
+use wire::way::Way;
+
+/// What one node has said of processes, and the other has not yet.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts {
+    /// The old node is about to end them.
+    leaving: HashMap<Pid, NodeId>,
+    /// The old node has ended them.
+    left: HashMap<Pid, (NodeId, Vec<SigInfo>)>,
+    /// They wait on the new node.
+    arrived: HashMap<Pid, NodeId>,
+}
+
+/// What is known of where a process is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// It has ended, or never was.
+    Nowhere,
+    /// There is a ghost, and its node is not back yet.
+    Unknown,
+    On(NodeId),
+}
+
+impl Front {
+    fn place(&self, pid: Pid) -> Place {
+        match self.space.get(pid) {
+            Some(view) if view.ended.is_some() => Place::Nowhere,
+            Some(view) if view.node.is_front() && self.settle_at_us.is_some() => Place::Unknown,
+            Some(view) => Place::On(view.node),
+            None => Place::Nowhere,
+        }
+    }
+
+    /// A node is back with these bodies, and is so far with these that it moves. Those of which this daemon knows have been dealt with.
+    pub(crate) fn doubts_of(&mut self, node: NodeId, bodies: &[Pid], ways: Vec<Way>) {
+        for way in ways {
+            match way {
+                way if self.moves.contains_key(&way.pid()) => {}
+                Way::Departs(pid) => self.send(node, &ToNode::Stay { pid }),
+                Way::Leaves(pid) => {
+                    self.doubts.leaving.insert(pid, node);
+                    self.events.push_back(Event::Leaves { pid });
+                }
+                Way::Left { pid, signals } => self.left_in_doubt(node, pid, signals),
+                Way::Arrived(pid) => self.arrived_in_doubt(node, pid),
+            }
+        }
+        self.settle();
+        for pid in bodies {
+            if self.moves.contains_key(pid) {
+                continue;
+            }
+            if let Some((from, _)) = self.doubts.left.remove(pid) {
+                self.send(from, &ToNode::Forget { pid: *pid });
+            }
+            if !self.doubts.leaving.contains_key(pid) {
+                self.abandon_arrived(*pid);
+            }
+        }
+    }
+
+    /// The old node has ended it, and there is no move.
+    pub(crate) fn left_in_doubt(&mut self, node: NodeId, pid: Pid, signals: Vec<SigInfo>) {
+        self.doubts.leaving.remove(&pid);
+        match self.place(pid) {
+            Place::Unknown => {}
+            Place::On(here) if here == node => {}
+            Place::On(_) | Place::Nowhere => return self.send(node, &ToNode::Forget { pid }),
+        }
+        match self.doubts.arrived.remove(&pid) {
+            Some(to) => self.lands(pid, node, to, signals),
+            None => {
+                info!(%pid, %node, "has left, nobody has said where to");
+                self.doubts.left.insert(pid, (node, signals));
+            }
+        }
+    }
+
+    /// It waits on the new node, and there is no move.
+    pub(crate) fn arrived_in_doubt(&mut self, node: NodeId, pid: Pid) {
+        if let Some((from, signals)) = self.doubts.left.remove(&pid) {
+            return self.lands(pid, from, node, signals);
+        }
+        match self.place(pid) {
+            Place::On(here) if here == node => self.let_run(node, pid),
+            Place::Unknown => drop(self.doubts.arrived.insert(pid, node)),
+            Place::On(_) if self.doubts.leaving.contains_key(&pid) => drop(self.doubts.arrived.insert(pid, node)),
+            Place::On(_) | Place::Nowhere => {
+                warn!(%node, %pid, "nobody waits for what has arrived");
+                self.send(node, &ToNode::Abandon { pid });
+            }
+        }
+    }
+
+    /// The old node could not end it, and there is no move.
+    pub(crate) fn stays_in_doubt(&mut self, node: NodeId, pid: Pid) {
+        if self.doubts.leaving.get(&pid) == Some(&node) {
+            self.doubts.leaving.remove(&pid);
+            self.events.push_back(Event::Stays { pid });
+            self.settle();
+            self.abandon_arrived(pid);
+        }
+    }
+
+    fn abandon_arrived(&mut self, pid: Pid) {
+        if let Some(to) = self.doubts.arrived.remove(&pid) {
+            self.send(to, &ToNode::Abandon { pid });
+        }
+    }
+
+    /// Both nodes have said that it has moved.
+    fn lands(&mut self, pid: Pid, from: NodeId, to: NodeId, signals: Vec<SigInfo>) {
+        info!(%pid, %from, %to, "move: goes on where a daemon before this one has left it");
+        self.signals_follow(from, pid, signals);
+        self.moves.insert(pid, Move::decided(from, to));
+        self.move_changes(from, pid, Change::Left, Fault::bug("left"));
+    }
+
+    /// A node is lost, and everything on it has ended.
+    pub(crate) fn doubts_lose(&mut self, node: NodeId) {
+        let on_it = self.doubts.leaving.iter().filter(|(_, from)| **from == node);
+        for pid in on_it.map(|(pid, _)| *pid).collect::<Vec<_>>() {
+            self.doubts.leaving.remove(&pid);
+            self.abandon_arrived(pid);
+        }
+        self.doubts.arrived.retain(|_, to| *to != node);
+    }
+
+    /// The time in which nodes could come back is over.
+    pub(crate) fn doubts_over(&mut self) {
+        for pid in self.doubts.arrived.keys().copied().collect::<Vec<_>>() {
+            if !self.doubts.leaving.contains_key(&pid) {
+                self.abandon_arrived(pid);
+            }
+        }
+        for (pid, (from, _)) in std::mem::take(&mut self.doubts.left) {
+            let (exit, usage) = (Exit::NodeLost, Default::default());
+            self.events.push_back(Event::Body { node: from, event: BodyEvent::Exited { pid, exit, usage } });
+            self.send(from, &ToNode::Forget { pid });
+        }
+    }
+}

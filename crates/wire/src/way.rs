@@ -1,0 +1,34 @@
+//! What a Hello says of processes that move.
+
+use minicbor::{Decode, Encode};
+use vocab::{Pid, SigInfo};
+
+/// How far a node is with a process that it moves, as its Hello tells it.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum Way {
+    /// Its image goes, or has gone: it stands still, or will run on by itself. It waits for `ToNode::Leave` or `ToNode::Stay`.
+    #[n(0)]
+    Departs(#[n(0)] Pid),
+    /// It was told to leave, and `ToFront::Left` or `ToFront::NotLeft` follows.
+    #[n(1)]
+    Leaves(#[n(0)] Pid),
+    /// As `ToFront::Left`, and `ToNode::Forget` has not come.
+    #[n(2)]
+    Left {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        signals: Vec<SigInfo>,
+    },
+    /// It is what its image says, and waits for `ToNode::Go` or `ToNode::Abandon`.
+    #[n(3)]
+    Arrived(#[n(0)] Pid),
+}
+
+impl Way {
+    pub fn pid(&self) -> Pid {
+        match *self {
+            Way::Departs(pid) | Way::Leaves(pid) | Way::Left { pid, .. } | Way::Arrived(pid) => pid,
+        }
+    }
+}

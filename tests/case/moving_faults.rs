@@ -1,0 +1,231 @@
+//! Whatever is killed at whatever step of a move, there is one intact process, or it has ended as lost with its node.
+//!
+//! At each point one party is killed, while the one that has reached the point waits. The program counts and writes each number to a file and to
+//! its output: a second copy, or one that goes on from an older image, would write a number twice.
+
+use super::scene::{holds, same, wait_for, wait_within, Going, Sandbox};
+use super::{End, Scene};
+use crate::lab::faults::Faults;
+use crate::lab::place::Place;
+use crate::lab::procs;
+use crate::lab::session::Plan;
+use crate::lab::{Doing, Res};
+use std::fs;
+use std::time::Duration;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("move_front_killed_at_each_point", |place| each_point(place, Victim::FrontDaemon)),
+    ("move_source_daemon_killed_at_each_point", |place| each_point(place, Victim::Daemon(SOURCE))),
+    ("move_destination_daemon_killed_at_each_point", |place| each_point(place, Victim::Daemon(DESTINATION))),
+    ("move_source_node_killed_at_each_point", |place| each_point(place, Victim::Machine(SOURCE))),
+    ("move_destination_node_killed_at_each_point", |place| each_point(place, Victim::Machine(DESTINATION))),
+    ("move_source_link_cut_at_each_point", |place| each_point(place, Victim::Link(SOURCE))),
+    ("move_destination_link_cut_at_each_point", |place| each_point(place, Victim::Link(DESTINATION))),
+];
+
+const SOURCE: &str = "n0";
+const DESTINATION: &str = "n1";
+
+/// Every point, in the order in which a move reaches them; those of the two movers overlap.
+const POINTS: [&str; 26] = [
+    "front begins",
+    "destination is told",
+    "destination has a vessel",
+    "in listening",
+    "destination listens",
+    "front knows where",
+    "source is told",
+    "out looked",
+    "out connected",
+    "in connected",
+    "out held",
+    "out sent",
+    "in rebuilt",
+    "destination has it",
+    FRONT_DECIDES,
+    "source is to leave",
+    "out bound",
+    "source has bound it",
+    "out told to end",
+    "out ended",
+    "source has ended it",
+    "front knows that it has left",
+    "destination is to go",
+    "in told to go",
+    "destination runs it",
+    "front knows that it runs",
+];
+
+/// From here on the destination has all of it, and the source is told to end it.
+const FRONT_DECIDES: &str = "front knows that it is there";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Victim {
+    /// It is started again at once, within the agreed time.
+    FrontDaemon,
+    /// Of a node; likewise, and everything on the node ends.
+    Daemon(&'static str),
+    /// It is gone for longer than the agreed time.
+    Machine(&'static str),
+    /// It is back within the agreed time.
+    Link(&'static str),
+}
+
+/// What may have become of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Lives,
+    LivesOrLost,
+}
+
+impl Victim {
+    /// The node whose processes end.
+    fn lost(self) -> Option<&'static str> {
+        match self {
+            Victim::Daemon(node) | Victim::Machine(node) => Some(node),
+            Victim::FrontDaemon | Victim::Link(_) => None,
+        }
+    }
+
+    fn fate(self, point: &str) -> Fate {
+        let at = |name: &str| POINTS.iter().position(|one| *one == name);
+        let decided = at(point) >= at(FRONT_DECIDES);
+        match self.lost() {
+            None => Fate::Lives,
+            Some(SOURCE) if decided => Fate::Lives,
+            // Who is held at "out sent" does not keep the front end from deciding.
+            Some(DESTINATION) if !decided && point != "out sent" => Fate::Lives,
+            Some(_) => Fate::LivesOrLost,
+        }
+    }
+
+    fn kill(self, s: &Sandbox) -> Res {
+        match self {
+            Victim::FrontDaemon => s.ok("shoal fault front kill-daemon").map(drop),
+            Victim::Daemon(node) => s.ok(&format!("shoal fault {node} kill-daemon")).map(drop),
+            Victim::Machine(node) => s.ok(&format!("shoal fault {node} kill")).map(drop),
+            Victim::Link(node) => s.ok(&format!("shoal fault {node} link-down")).map(drop),
+        }
+    }
+
+    /// What is done as soon as those who waited go on.
+    fn heal(self, s: &Sandbox) -> Res {
+        match self {
+            Victim::FrontDaemon => s.ok("shoal fault front start-daemon").map(drop),
+            Victim::Daemon(node) => {
+                // Another daemon does not start beside an agent that is not gone yet.
+                let machine = s.machine(node)?;
+                let agent = || procs::below(machine).iter().any(|one| one.comm == "shoal:agent");
+                wait_for("the agent is gone", || !agent())?;
+                s.ok(&format!("shoal fault {node} start-daemon")).map(drop)
+            }
+            Victim::Machine(_) => Ok(()),
+            Victim::Link(node) => {
+                std::thread::sleep(Duration::from_millis(200));
+                s.ok(&format!("shoal fault {node} link-up")).map(drop)
+            }
+        }
+    }
+
+    /// What is done when all is settled, so that the next can be killed.
+    fn replace(self, s: &Sandbox) -> Res {
+        match self {
+            Victim::Machine(node) => s.ok(&format!("shoal fault {node} boot")).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Appends numbers to a file and writes them to its output.
+const PROGRAM: &str = r"open F, q(>>), $ARGV[0]; for ($n = 1;; $n++) { syswrite $_, qq($n\n) for *F, *STDOUT; select undef, undef, undef, .002 }";
+
+/// A program that counts.
+struct Counting {
+    file: String,
+    pid: String,
+    command: String,
+    going: Going,
+}
+
+impl Counting {
+    fn start(s: &Sandbox, place: &Place) -> Res<Counting> {
+        let file = place.fresh("count").to_string_lossy().into_owned();
+        let going = s.start(&format!(
+            "shoal run -n 0 -- perl -e '{PROGRAM}' {file} >{file}.out </dev/null & echo $! >{file}.pid; wait $!; echo $?"
+        ));
+        let lines = || fs::read_to_string(&file).map_or(0, |text| text.lines().count());
+        wait_for("the program counts", || lines() > 3)?;
+        let pid = fs::read_to_string(format!("{file}.pid")).doing("read its number")?.trim().to_string();
+        let command = format!("perl -e {PROGRAM} {file}");
+        Ok(Counting { file, pid, command, going })
+    }
+
+    /// How far it is; every number is there once.
+    fn counted(&self, suffix: &str) -> Res<usize> {
+        let text = fs::read_to_string(format!("{}{suffix}", self.file)).doing("read what it has counted")?;
+        for (at, line) in text.lines().enumerate() {
+            if line.parse() != Ok(at + 1) {
+                return Err(format!("line {} of {}{suffix} is {line:?}", at + 1, self.file));
+            }
+        }
+        Ok(text.lines().count())
+    }
+
+    /// There is one, and it counts on.
+    fn lives(&self, s: &Sandbox) -> Res {
+        wait_for("there is one", || s.count(&self.command) == 1)?;
+        let before = self.counted("")?;
+        wait_for("it counts on", || self.counted("").is_ok_and(|now| now > before + 20))?;
+        same("there is one", s.count(&self.command), 1)?;
+        s.until(&format!("shoal where {}", self.pid))
+    }
+}
+
+fn each_point(place: &Place, victim: Victim) -> Res<End> {
+    let socket = place.fresh("faults");
+    let faults = Faults::listen(&socket)?;
+    let time = match victim {
+        Victim::Machine(_) => Duration::from_secs(1),
+        _ => Duration::from_secs(3),
+    };
+    let plan = Plan { lost_after: Some(time), faults: Some(socket), ..Plan::default() };
+    let s = Sandbox::with(place, &format!("move_faults_{victim:?}").replace(['(', ')', '"'], "_"), 2, plan)?;
+    for point in POINTS {
+        at_point(&s, place, &faults, victim, point).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+    }
+    Ok(End::Passed)
+}
+
+fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Victim, point: &'static str) -> Res {
+    s.until("test $(shoal nodes | grep -cw up) = 2")?;
+    let counting = Counting::start(s, place)?;
+    faults.watch(point)?;
+    let moving = s.start(&format!("shoal move {} 1", counting.pid));
+    let held = faults.reached(Duration::from_secs(5))?;
+    victim.kill(s)?;
+    drop(held);
+    victim.heal(s)?;
+    moving.end()?;
+    let settled = || s.count(&counting.command) == usize::from(counting.going.is_going());
+    wait_within(Duration::from_secs(10), "it is settled", &mut || settled())?;
+    if victim.lost().is_some() {
+        // What is not known to be lost yet lives.
+        s.until("test $(shoal nodes | grep -cw silent) = 0")?;
+        wait_within(Duration::from_secs(10), "it is settled", &mut || settled())?;
+    }
+    let lives = counting.going.is_going();
+    holds("it lives", lives || victim.fate(point) == Fate::LivesOrLost)?;
+    if lives {
+        counting.lives(s)?;
+        if victim.lost().is_none() {
+            counting.counted(".out")?;
+        }
+        s.ok(&format!("kill {}", counting.pid))?;
+    }
+    counting.counted("")?;
+    let command = counting.command.clone();
+    let status = if lives { "143" } else { "137" };
+    same("its end", counting.going.end()?.out.trim(), status)?;
+    wait_for("nothing is left of it", || s.count(&command) == 0)?;
+    victim.replace(s)
+}
