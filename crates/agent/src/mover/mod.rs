@@ -21,7 +21,7 @@ use vocab::{Fault, Result};
 /// When the agent says nothing that it understands. What goes wrong with the move is told to the agent.
 pub fn run() -> Result<()> {
     ns::set_name("shoal:mover")?;
-    // While it works a process stands still.
+    // While it works a process stands still, but in rounds of pre-copy (`sched::set_ordinary`).
     crate::birth::run_first();
     let line = std::io::stdin().as_fd().try_clone_to_owned();
     let line = line.map_err(|e| Fault::io(&e, "take over the line to the agent"))?;
