@@ -14,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("bad_settings_of_leases", bad_settings_of_leases),
     ("leases_by_default", leases_by_default),
     ("full_lease", full_lease),
+    ("full_lease_of_one_node", full_lease_of_one_node),
     ("tiny_leases_follow_each_other", tiny_leases_follow_each_other),
     ("bad_rounds_leak_nothing", bad_rounds_leak_nothing),
     ("full_disk", full_disk),
@@ -209,10 +210,13 @@ fn bad_settings_of_leases(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// A sandbox with one node and so many leases of 256 numbers each.
-fn with_leases(place: &Place, name: &str, leases: i32) -> Res<Sandbox> {
-    let s = Sandbox::new(place, name, 1)?;
-    s.ok("shoal fault n0 kill-daemon; shoal fault front kill-daemon")?;
+/// A sandbox with so many leases of 256 numbers each, and so many nodes, of which only the first is in service.
+fn with_leases(place: &Place, name: &str, nodes: u32, leases: i32) -> Res<Sandbox> {
+    let s = Sandbox::new(place, name, nodes)?;
+    for node in 0..nodes {
+        s.ok(&format!("shoal fault n{node} kill-daemon"))?;
+    }
+    s.ok("shoal fault front kill-daemon")?;
     let top = 4_194_304 - 256 * leases;
     s.ok(&format!("printf 'lease_size = 256\\nfront_top = {top}\\n' >> /run/shoal/shoal.toml"))?;
     s.ok("shoal fault front start-daemon; shoal fault n0 start-daemon")?;
@@ -255,7 +259,7 @@ fn leases_by_default(place: &Place) -> Res<End> {
 
 /// No other lease is to be had: forks fail as at any limit, and work again when processes have ended.
 fn full_lease(place: &Place) -> Res<End> {
-    let s = with_leases(place, "full_lease", 1)?;
+    let s = with_leases(place, "full_lease", 1, 1)?;
     let other = s.start("timeout 3 shoal node --key /run/shoal/key --front 10.77.0.1:7706 --run-dir /run/other");
     wait_for("another node is refused", || s.logs().contains("no range of PIDs is left for node n1 "))?;
     holds("it goes on trying", other.is_going())?;
@@ -277,9 +281,23 @@ fn full_lease(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+/// A node that asks for all there are leaves one to a node that comes later.
+fn full_lease_of_one_node(place: &Place) -> Res<End> {
+    let s = with_leases(place, "full_lease_of_one_node", 2, 4)?;
+    s.ok("mkfifo /run/tell")?;
+    let bomb = s.start(&format!("exec 3<>/run/tell; shoal run -n 0 -- python3 -c '{BOMB}' <&3 | tee /run/said"));
+    s.until("test -s /run/said")?;
+    s.ok("shoal fault n1 start-daemon")?;
+    s.until("test $(shoal nodes | grep -cw up) = 2")?;
+    s.prints("shoal run -n 1 sh -c '(exit 3); echo $?'", "3")?;
+    s.ok("echo > /run/tell")?;
+    same("what the first one saw", bomb.end()?.out.trim(), "True False EAGAIN\nTrue\n7")?;
+    Ok(End::Passed)
+}
+
 /// The next lease comes in time.
 fn tiny_leases_follow_each_other(place: &Place) -> Res<End> {
-    let s = with_leases(place, "tiny_leases_follow_each_other", 8)?;
+    let s = with_leases(place, "tiny_leases_follow_each_other", 1, 32)?;
     // From the question to the end of the lease it is 64 forks: a machine that is busy for as long lets some of them fail.
     let patient = BOMB.replace("; break", "; continue");
     let seen = s.ok(&format!("echo | shoal run -n 0 -- python3 -c '{patient}'"))?;

@@ -29,9 +29,17 @@ pub(crate) fn check(front_top: Pid, size: i32) -> Result<()> {
 const LOWEST_TOP: i32 = 262_144;
 
 /// All ranges above the front end's own numbers.
+///
+/// A node that has none is given one as long as there is one. One that has some is given another only while at least as many as it has would be
+/// left to others, beside one for each node that is yet to come ([`Leases::is_fair`]): so whoever forks without end leaves room for the others, and
+/// those that have least are served longest.
 #[derive(Debug)]
 pub(crate) struct Leases {
     size: i32,
+    /// So many nodes are counted on.
+    nodes: usize,
+    /// Ranges, free or given.
+    all: usize,
     /// Free ranges by their first number; one that came back goes to the end.
     free: VecDeque<i32>,
     given: BTreeMap<i32, NodeId>,
@@ -47,8 +55,9 @@ impl Leases {
         let room = TOP - first.0;
         let fits = i64::from(room) / (2 * i64::from(nodes.max(1)));
         let size = i64::from(size).min(fits).max(LEAST.into()) as i32;
-        let free = (0..room / size).map(|i| first.0 + i * size).collect();
-        Leases { size, free, given: BTreeMap::new(), denied: BTreeSet::new(), kept: None }
+        let free: VecDeque<i32> = (0..room / size).map(|i| first.0 + i * size).collect();
+        let (all, nodes) = (free.len(), nodes as usize);
+        Leases { size, nodes, all, free, given: BTreeMap::new(), denied: BTreeSet::new(), kept: None }
     }
 
     /// Keeps who has what in the file `path` from now on; takes over first what a daemon before this one has left there (`again`).
@@ -88,13 +97,23 @@ impl Leases {
         }
     }
 
-    /// The next free range for `node`; `None` when all are given.
+    /// The next free range for `node`; `None` when what is left is for others.
     pub(crate) fn give(&mut self, node: NodeId) -> Option<Lease> {
+        if !self.is_fair(node) {
+            return None;
+        }
         let first = self.free.pop_front()?;
         self.given.insert(first, node);
         self.denied.remove(&node);
         self.write();
         Some(self.lease(first))
+    }
+
+    /// May this node have another one? What is kept for nodes to come is at most half of all, where there are few.
+    fn is_fair(&self, node: NodeId) -> bool {
+        let has = self.given.values().filter(|owner| **owner == node).count();
+        let kept = self.nodes.saturating_sub(self.owners().len()).min(self.all / 2);
+        has == 0 || self.free.len().saturating_sub(kept) > has
     }
 
     /// Is there one for a node that has none?
@@ -141,6 +160,8 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     #[test]
     fn no_number_is_given_to_two_nodes_and_all_are_legal() {
@@ -153,6 +174,46 @@ mod tests {
             count += 1;
         }
         assert!(count >= 200, "{count} ranges for 100 nodes");
+    }
+
+    proptest! {
+        #[test]
+        fn however_nodes_ask_each_gets_its_first_and_nobody_goes_before_who_has_fewer(
+            size in LEAST..65_536,
+            nodes in 1..200u32,
+            asks in vec((0..200i32, 1..40), 1..100),
+        ) {
+            let mut leases = Leases::new(Pid(1_048_576), size, nodes);
+            let mut has = BTreeMap::<i32, usize>::new();
+            for (node, times) in asks {
+                let node = node % nodes as i32;
+                for _ in 0..times {
+                    let mine = has.get(&node).copied().unwrap_or(0);
+                    let fewer: Vec<i32> = has.iter().filter(|(_, n)| **n < mine).map(|(node, _)| *node).collect();
+                    let denied = fewer.into_iter().find(|other| !leases.is_fair(NodeId(*other)));
+                    match leases.give(NodeId(node)) {
+                        Some(_) => *has.entry(node).or_default() += 1,
+                        None => prop_assert!(mine > 0, "node {} has none", node),
+                    }
+                    let now = has.get(&node).copied().unwrap_or(0);
+                    prop_assert!(denied.is_none() || now == mine, "{} before {:?}", node, denied);
+                }
+            }
+            for node in 0..nodes as i32 {
+                prop_assert!(leases.has(NodeId(node)) || leases.give(NodeId(node)).is_some(), "node {} gets none", node);
+            }
+        }
+    }
+
+    #[test]
+    fn who_forks_without_end_leaves_as_much_as_it_has() {
+        let mut leases = Leases::new(Pid(1_048_576), 16_384, 96);
+        let given = |leases: &mut Leases, node| (0..).take_while(|_| leases.give(NodeId(node)).is_some()).count();
+        assert_eq!(given(&mut leases, 0), 49);
+        assert_eq!(given(&mut leases, 1), 25);
+        assert_eq!((2..96).filter(|node| leases.give(NodeId(*node)).is_some()).count(), 94);
+        // Few ranges: half of them are for nodes to come.
+        assert_eq!(given(&mut Leases::new(Pid(TOP - 8 * LEAST), LEAST, 96), 0), 2);
     }
 
     #[test]
