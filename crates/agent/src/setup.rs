@@ -117,6 +117,7 @@ impl Prepared {
         let paths = arena.strings(paths.iter().map(Vec::as_slice))?;
         let groups = arena.align(size_of::<u32>());
         arena.bytes.extend(creds.groups.iter().flat_map(|group| group.to_ne_bytes()));
+        let capabilities = program.capabilities.unwrap_or_default();
         let setup = Setup {
             pid: pid.0 as u64,
             stack: 0,
@@ -152,6 +153,11 @@ impl Prepared {
             ignored: program.ignored,
             blocked: program.blocked,
             keeps: keeps.into(),
+            bounded: program.capabilities.is_some().into(),
+            inheritable: capabilities.inheritable,
+            bounding: capabilities.bounding,
+            ambient: capabilities.ambient,
+            no_new_privs: capabilities.no_new_privs.into(),
             errno: 0,
             stage: 0,
         };
@@ -274,6 +280,7 @@ mod tests {
             ignored: 0,
             stdio: Stdio::Pipes,
             blocked: 0,
+            capabilities: None,
         }
     }
 

@@ -74,7 +74,7 @@ impl Front {
     pub(crate) fn on_ask(&mut self, asker: Asker, caller: &Caller, ask: Ask) {
         match ask {
             Ask::Run { target, program } => {
-                if let Err(fault) = self.on_run(asker, caller, &target, program) {
+                if let Err(fault) = self.on_run(asker, caller, &target, *program) {
                     self.answer(asker, Answer::Failed(fault), true);
                 }
             }

@@ -221,6 +221,7 @@ mod tests {
             ignored: 0,
             stdio: Stdio::Pipes,
             blocked: 0,
+            capabilities: None,
         };
         let run = Run { asker, program, address: "here".into(), copies: vec![], alive: 0 };
         let mut runs = Runs::default();

@@ -7,7 +7,7 @@ use crate::sys;
 use std::ffi::CStr;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use vocab::{Creds, Fault, Kind, Pid, Result, SigSet};
+use vocab::{Capabilities, Creds, Fault, Kind, Pid, Result, SigSet};
 
 /// A mounted procfs: which PID namespace's numbers it shows was fixed when it was mounted.
 #[derive(Debug)]
@@ -103,6 +103,7 @@ pub struct Status {
     pub ppid: Pid,
     pub umask: u32,
     pub creds: Creds,
+    pub capabilities: Capabilities,
     pub threads: u32,
     /// Pending for the thread and for the whole process.
     pub pending: SigSet,

@@ -14,13 +14,16 @@ const MOST: usize = 8192;
 /// Bytes of one user's that are kept: questions that have not come whole, and answers that are not read.
 const MOST_BYTES: usize = 8 * wire::frame::MOST;
 
-/// Nobody but root asks for more than they might do themselves: higher limits, a better priority.
+/// Nobody asks for more than they might do themselves: capabilities that they have lost for good, and, but for root, higher limits and a
+/// better priority.
 ///
 /// # Errors
 /// `Gone` when the process is.
 pub fn restrict(ask: &mut Ask, caller: &Caller, proc: &Proc) -> Result<()> {
-    if let (Ask::Run { program, .. }, 1..) = (ask, caller.creds.uid.effective) {
-        let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
+    let Ask::Run { program, .. } = ask else { return Ok(()) };
+    let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
+    program.capabilities = Some(proc.status(caller.pid).map_err(gone)?.capabilities);
+    if caller.creds.uid.effective != 0 {
         program.restrict(&proc.limits(caller.pid).map_err(gone)?, kern::own::nice_of(caller.pid)?);
     }
     Ok(())

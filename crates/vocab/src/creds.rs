@@ -43,6 +43,21 @@ impl Creds {
     }
 }
 
+/// What a process keeps of root's powers across exec, each set as a number with bit n for capability n (capabilities(7)), and whether it
+/// has renounced any gain for good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
+pub struct Capabilities {
+    #[n(0)]
+    pub inheritable: u64,
+    #[n(1)]
+    pub bounding: u64,
+    #[n(2)]
+    pub ambient: u64,
+    /// PR_SET_NO_NEW_PRIVS.
+    #[n(3)]
+    pub no_new_privs: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ mod id;
 mod nodeset;
 mod sig;
 
-pub use creds::{Creds, Ids};
+pub use creds::{Capabilities, Creds, Ids};
 pub use exit::Exit;
 pub use fault::{Fault, Kind, Result};
 pub use id::{NodeId, Pid};

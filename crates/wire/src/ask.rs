@@ -16,7 +16,7 @@ pub enum Ask {
         #[n(0)]
         target: Target,
         #[n(1)]
-        program: Program,
+        program: Box<Program>,
     },
     #[n(1)]
     Nodes,

@@ -1,7 +1,7 @@
 //! What is to be started: the program and everything it takes along.
 
 use minicbor::{Decode, Encode};
-use vocab::{Creds, NodeId};
+use vocab::{Capabilities, Creds, NodeId};
 
 /// Where the program is to run.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -86,6 +86,10 @@ pub struct Program {
     /// Signals that are blocked across exec, as a kernel set.
     #[n(9)]
     pub blocked: u64,
+    /// What of root's powers it has on the node at most. Never the caller's word: the daemon that is asked fills it in
+    /// (`link::guests::restrict`). Without it, what the node's daemon has.
+    #[n(10)]
+    pub capabilities: Option<Capabilities>,
 }
 
 impl Program {
@@ -136,6 +140,7 @@ mod tests {
             ignored: 0,
             stdio: Stdio::Pipes,
             blocked: 0,
+            capabilities: None,
         };
         program.restrict(&[(3, 10, 20), (7, 10, 20), (8, 10, 20)], 5);
         assert_eq!(program.limits, [limit(3, 5, 8), limit(7, 20, 20), limit(8, 10, 20)]);

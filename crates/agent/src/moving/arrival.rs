@@ -49,6 +49,7 @@ fn vessel() -> Program {
         ignored: 0,
         stdio: wire::run::Stdio::Pipes,
         blocked: !0,
+        capabilities: None,
     }
 }
 

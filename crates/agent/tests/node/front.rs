@@ -206,6 +206,7 @@ impl Front {
             ignored: 0,
             stdio: Stdio::Pipes,
             blocked: 0,
+            capabilities: None,
         };
         let kin = kin.iter().map(|person| Kin { person: person.clone(), node: NodeId::FRONT }).collect();
         // Nobody listens there: the program has no input and its output goes nowhere.

@@ -59,7 +59,8 @@ impl Daemon {
         let keys: Vec<[u8; 32]> = (0..copies).map(|i| [i as u8 + 1; 32]).collect();
         let copy =
             |(i, key): (usize, &[u8; 32])| Copy { node: NodeId(i as i32), key: key.to_vec(), token: vec![0; 16] };
-        let client = Client { socket, program, streams: self.streams.clone(), ports: duplicate(&self.ports), keys };
+        let client =
+            Client { socket, program: *program, streams: self.streams.clone(), ports: duplicate(&self.ports), keys };
         let copies = client.keys.iter().enumerate().map(copy).collect();
         client.say(&Answer::Granted { hold: "/dev/null".into(), copies }, None);
         client

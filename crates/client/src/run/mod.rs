@@ -82,7 +82,7 @@ pub fn outcome() -> Option<Exit> {
 }
 
 fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
-    let program = collect(&run.argv, run.terminal)?;
+    let program = Box::new(collect(&run.argv, run.terminal)?);
     let mut asking = Asking::connect(socket)?;
     asking.ask(&Ask::Run { target: run.target.clone(), program })?;
     let (hold, copies) = match asking.answer()? {

@@ -29,6 +29,7 @@ pub fn collect(argv: &[OsString], terminal: bool) -> Result<Program> {
         ignored: signal::inherited_ignored().0,
         stdio: if terminal { own_terminal() } else { Stdio::Pipes },
         blocked: signal::blocked()?.0,
+        capabilities: None,
     })
 }
 

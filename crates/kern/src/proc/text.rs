@@ -59,6 +59,10 @@ pub(super) fn status(text: &[u8]) -> Option<Status> {
             b"Uid" => status.creds.uid = ids(value)?,
             b"Gid" => status.creds.gid = ids(value)?,
             b"Groups" => status.creds.groups = words(value).map(number).collect::<Option<_>>()?,
+            b"CapInh" => status.capabilities.inheritable = hexadecimal(value)?,
+            b"CapBnd" => status.capabilities.bounding = hexadecimal(value)?,
+            b"CapAmb" => status.capabilities.ambient = hexadecimal(value)?,
+            b"NoNewPrivs" => status.capabilities.no_new_privs = number::<u32>(value)? != 0,
             b"Threads" => status.threads = number(value)?,
             b"SigPnd" => status.pending = set(value)?,
             b"ShdPnd" => status.shared_pending = set(value)?,
@@ -107,8 +111,12 @@ fn ids(value: &[u8]) -> Option<Ids> {
     Some(Ids { real: next()?, effective: next()?, saved: next()?, fs: next()? })
 }
 
+fn hexadecimal(value: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(value).ok()?.trim(), 16).ok()
+}
+
 fn set(value: &[u8]) -> Option<SigSet> {
-    u64::from_str_radix(std::str::from_utf8(value).ok()?.trim(), 16).ok().map(SigSet)
+    hexadecimal(value).map(SigSet)
 }
 
 #[cfg(test)]

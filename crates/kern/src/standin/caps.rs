@@ -3,6 +3,8 @@
 use super::raw;
 
 const CAP_CHECKPOINT_RESTORE: u32 = 40;
+/// More than any kernel has (a set is 64 bits).
+const CAPABILITIES: u64 = 64;
 
 /// All permitted capabilities take effect.
 pub(super) fn raise() {
@@ -19,21 +21,64 @@ pub(super) fn lower() {
 
 /// All permitted capabilities take effect, and stay so when a program is executed that has none of its own (capabilities(7), ambient).
 pub(super) fn keep_across_exec() {
-    const CAPABILITIES: u64 = 64;
     change(|[_, permitted, _]| [permitted; 3]);
     for capability in 0..CAPABILITIES {
-        let raise = libc::PR_CAP_AMBIENT_RAISE as u64;
-        // SAFETY: takes numbers. It fails for those that are not permitted.
-        unsafe { raw::call(libc::SYS_prctl, [libc::PR_CAP_AMBIENT as u64, raise, capability, 0, 0, 0]) };
+        raise_ambient(capability);
     }
+}
+
+/// Leaves `bounding` of the bounding set, and makes `inheritable` the inheritable set. 0, or `-errno`.
+///
+/// Who has no CAP_SETPCAP (a `shoal run` on this node, which is a user's) has lost these capabilities already, or they cannot be taken from it.
+pub(super) fn bound(inheritable: u64, bounding: u64) -> i64 {
+    let ret = change(|[effective, permitted, _]| [effective, permitted, halves(inheritable)]);
+    if ret < 0 {
+        return ret;
+    }
+    for capability in (0..CAPABILITIES).filter(|capability| bounding & (1 << capability) == 0) {
+        // SAFETY: both take numbers. PR_CAPBSET_READ says 1 for one that is still there, and fails for one that this kernel does not know.
+        unsafe {
+            if raw::call(libc::SYS_prctl, [libc::PR_CAPBSET_READ as u64, capability, 0, 0, 0, 0]) == 1 {
+                let ret = raw::call(libc::SYS_prctl, [libc::PR_CAPBSET_DROP as u64, capability, 0, 0, 0, 0]);
+                if ret < 0 {
+                    return ret;
+                }
+            }
+        }
+    }
+    0
+}
+
+/// Gives up all capabilities but `ambient`, which takes effect and stays across exec, and `inheritable`. 0, or `-errno`.
+pub(super) fn keep(inheritable: u64, kept: u64) -> i64 {
+    let ret = change(|_| [halves(kept), halves(kept), halves(inheritable | kept)]);
+    let mut ambients = (0..CAPABILITIES).filter(|capability| kept & (1 << capability) != 0);
+    match ambients.find_map(|capability| Some(raise_ambient(capability)).filter(|ret| *ret < 0)) {
+        Some(errno) if ret == 0 => errno,
+        _ => ret,
+    }
+}
+
+fn raise_ambient(capability: u64) -> i64 {
+    // SAFETY: takes numbers. It fails for those that are not permitted.
+    unsafe {
+        raw::call(
+            libc::SYS_prctl,
+            [libc::PR_CAP_AMBIENT as u64, libc::PR_CAP_AMBIENT_RAISE as u64, capability, 0, 0, 0],
+        )
+    }
+}
+
+fn halves(set: u64) -> [u32; 2] {
+    [set as u32, (set >> 32) as u32]
 }
 
 fn change_effective(which: impl Fn([u32; 2]) -> [u32; 2]) {
     change(|[_, permitted, inheritable]| [which(permitted), permitted, inheritable]);
 }
 
-/// Effective, permitted and inheritable ones become what `which` makes of them, each in two halves.
-fn change(which: impl Fn([[u32; 2]; 3]) -> [[u32; 2]; 3]) {
+/// Effective, permitted and inheritable ones become what `which` makes of them, each in two halves. 0, or `-errno`.
+fn change(which: impl Fn([[u32; 2]; 3]) -> [[u32; 2]; 3]) -> i64 {
     // Two of struct __user_cap_data_struct: effective, permitted, inheritable.
     let mut caps = [[0u32; 3]; 2];
     let head = [0x2008_0522u32, 0];
@@ -43,6 +88,6 @@ fn change(which: impl Fn([[u32; 2]; 3]) -> [[u32; 2]; 3]) {
         let [low, high] = caps;
         let [effective, permitted, inheritable] = which([[low[0], high[0]], [low[1], high[1]], [low[2], high[2]]]);
         caps = [0, 1].map(|half: usize| [effective[half], permitted[half], inheritable[half]]);
-        raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0]);
+        raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0])
     }
 }

@@ -56,6 +56,14 @@ pub struct Setup {
     pub blocked: u64,
     /// 1: the program keeps the stand-in's capabilities.
     pub keeps: u64,
+    /// 1: what follows says which capabilities the program may have at most; 0: those of the stand-in.
+    pub bounded: u64,
+    /// Sets of capabilities, with bit n for capability n.
+    pub inheritable: u64,
+    pub bounding: u64,
+    pub ambient: u64,
+    /// 1: PR_SET_NO_NEW_PRIVS.
+    pub no_new_privs: u64,
     /// Result: the errno, and the [`Stage`] at which it failed.
     pub errno: i64,
     pub stage: u64,
@@ -84,6 +92,7 @@ pub enum Stage {
     Ids = 5,
     Directory = 6,
     Exec = 7,
+    Capabilities = 8,
 }
 
 impl Stage {
@@ -98,6 +107,7 @@ impl Stage {
             "take on its user",
             "enter the directory",
             "execute",
+            "take on its capabilities",
         ]
         .get(stage as usize)
         .copied()
@@ -190,7 +200,10 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         if s.group_count != GROUPS_STAY {
             must(Stage::Ids, call(libc::SYS_setgroups, [s.group_count, s.groups, 0, 0, 0, 0]))?;
         }
-        if s.keeps != 0 {
+        if s.bounded != 0 {
+            must(Stage::Capabilities, super::caps::bound(s.inheritable | s.ambient, s.bounding))?;
+        }
+        if s.keeps != 0 || s.ambient != 0 {
             call(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 1, 0, 0, 0, 0]);
         }
         must(Stage::Ids, call(libc::SYS_setresgid, [s.ids[3], s.ids[4], s.ids[5], 0, 0, 0]))?;
@@ -199,9 +212,7 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         if s.keeps != 0 {
             super::caps::keep_across_exec();
         } else if s.ids[1] != 0 {
-            let head = [0x2008_0522u32, 0];
-            let none = [[0u32; 3]; 2];
-            call(libc::SYS_capset, [(&raw const head) as u64, (&raw const none) as u64, 0, 0, 0, 0]);
+            must(Stage::Capabilities, super::caps::keep(s.inheritable, s.ambient))?;
         }
         must(Stage::Directory, call(libc::SYS_chdir, [s.cwd, 0, 0, 0, 0, 0]))?;
         for sig in 1..=64u64 {
@@ -209,6 +220,9 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
             disposition(sig, u64::from(ignored));
         }
         block(s.blocked);
+        if s.no_new_privs != 0 {
+            call(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0, 0]);
+        }
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use minicbor::bytes::ByteVec;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use vocab::{Creds, Exit, Fault, Ids, Kind, NodeId, Pid, Sig, SigInfo};
+use vocab::{Capabilities, Creds, Exit, Fault, Ids, Kind, NodeId, Pid, Sig, SigInfo};
 use wire::ask::{Answer, Ask, Copy, Further, NodeRow, ProcRow};
 use wire::event::{BodyEvent, Person, Usage};
 use wire::node::{ChannelTo, KillTarget, Kin, Lease, Load, ToFront, ToNode};
@@ -43,6 +43,15 @@ fn ids() -> impl Strategy<Value = Ids> {
 
 fn creds() -> BoxedStrategy<Creds> {
     (ids(), ids(), vec(any::<u32>(), 0..5)).prop_map(|(uid, gid, groups)| Creds { uid, gid, groups }).boxed()
+}
+
+fn capabilities() -> impl Strategy<Value = Capabilities> {
+    any::<([u64; 3], bool)>().prop_map(|([inheritable, bounding, ambient], no_new_privs)| Capabilities {
+        inheritable,
+        bounding,
+        ambient,
+        no_new_privs,
+    })
 }
 
 fn info() -> BoxedStrategy<SigInfo> {
@@ -119,8 +128,8 @@ fn limit() -> impl Strategy<Value = Limit> {
 fn program() -> BoxedStrategy<Program> {
     let limits = vec(limit(), 0..4);
     let text = (bytes(), strings(), strings(), bytes());
-    let rest = (any::<u32>(), limits, any::<i32>(), any::<u64>(), stdio(), any::<u64>());
-    let build = |((file, argv, env, cwd), (umask, limits, nice, ignored, stdio, blocked))| Program {
+    let rest = (any::<u32>(), limits, any::<i32>(), any::<u64>(), stdio(), any::<u64>(), option::of(capabilities()));
+    let build = |((file, argv, env, cwd), (umask, limits, nice, ignored, stdio, blocked, capabilities))| Program {
         file,
         argv,
         env,
@@ -131,6 +140,7 @@ fn program() -> BoxedStrategy<Program> {
         ignored,
         stdio,
         blocked,
+        capabilities,
     };
     (text, rest).prop_map(build).boxed()
 }
@@ -179,7 +189,7 @@ fn node_row() -> BoxedStrategy<NodeRow> {
 
 pub(crate) fn asks() -> Variants<Ask> {
     variants! {
-        Run => (target(), program()).prop_map(|(target, program)| Ask::Run { target, program }),
+        Run => (target(), program()).prop_map(|(target, program)| Ask::Run { target, program: Box::new(program) }),
         Nodes => Just(Ask::Nodes),
         Ps => Just(Ask::Ps),
         Where => pid().prop_map(|pid| Ask::Where { pid }),
