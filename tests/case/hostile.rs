@@ -14,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("polled_list_that_does_not_answer", polled_list_that_does_not_answer),
     ("strangers_keep_nobody_out", strangers_keep_nobody_out),
     ("caller_who_executes_a_setuid_program", caller_who_executes_a_setuid_program),
+    ("caller_whose_number_is_anothers", caller_whose_number_is_anothers),
     ("caller_who_asks_for_more", caller_who_asks_for_more),
     ("user_who_fills_the_socket", user_who_fills_the_socket),
     ("user_who_asks_without_end", user_who_asks_without_end),
@@ -74,6 +75,29 @@ fn caller_who_executes_a_setuid_program(place: &Place) -> Res<End> {
         s.ok(&format!("{ANN} {from}{} {dir} {to} {} {dir}/made", program.display(), sleep.display()))?;
         s.prints(&format!("stat -c %u {dir}/made"), "61001")?;
     }
+    Ok(End::Passed)
+}
+
+/// The process that has connected has ended, and its number is another user's by the time somebody asks on that connection: nothing is started in that one's
+/// place.
+fn caller_whose_number_is_anothers(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "caller_whose_number_is_anothers", 2)?;
+    let (program, dir) = (compiled(place, "asks_as_another")?, place.fresh("asked"));
+    let (program, dir) = (program.display(), dir.display());
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    let script = format!(
+        "cursor=/proc/sys/kernel/ns_last_pid
+         {ANN} {program} {dir} 0 > {dir}/said & asks=$!; wait $asks
+         until [ \"$other\" = $asks ]; do
+             kill $other; read last < $cursor; echo $((asks - 1)) > $cursor
+             sleep 1043 & other=$!; echo $last > $cursor
+         done 2>/dev/null
+         touch {dir}/go; until [ -s {dir}/said ]; do sleep 0.01; done
+         kill $other; wait $other; echo $?; cat {dir}/said"
+    );
+    let seen = s.ok(&format!("bash -c '{script}' 2>/dev/null"))?;
+    holds(&format!("it is refused: {seen}"), seen.starts_with("143\n") && seen.contains("the caller is gone"))?;
+    s.ok(&format!("test ! -e {dir}/made"))?;
     Ok(End::Passed)
 }
 

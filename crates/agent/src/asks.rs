@@ -4,7 +4,7 @@
 use crate::agent::{Agent, Token};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
-use kern::sock::{peer_address, peer_credentials, peer_groups, peer_identity};
+use kern::sock::{peer_address, peer_groups, peer_identity, Peer};
 use link::crowd::Crowd;
 use link::guests::{restrict, Guests};
 use link::listener::Listener;
@@ -25,7 +25,15 @@ const UNCLAIMED_US: u64 = 5_000_000;
 
 struct Client {
     link: Plain,
+    peer: Peer,
     writing: bool,
+}
+
+impl Client {
+    /// Its process, while it has its number.
+    fn pid(&self) -> Option<Pid> {
+        self.peer.pid(self.link.fd())
+    }
 }
 
 /// Who waits for a channel.
@@ -98,15 +106,15 @@ impl Agent {
     /// Takes new local clients.
     pub(crate) fn take_clients(&mut self) {
         while let Some(fd) = self.asks.local.take(&self.poller, monotonic_us()) {
-            let Ok(peer) = peer_credentials(fd.as_fd()) else { continue };
-            let number = self.asks.next;
+            let Ok(peer) = Peer::of(fd.as_fd()) else { continue };
+            let (number, uid) = (self.asks.next, peer.creds().uid);
             self.asks.next = number.wrapping_add(1);
             if let Err(fault) = self.poller.add(fd.as_fd(), Token::Client(number).number(), Interest::READ) {
                 warn!(%fault, "local client");
                 continue;
             }
-            self.asks.clients.insert(number, Client { link: Plain::new(fd), writing: false });
-            if let Err(fault) = self.asks.guests.enter(number, peer.uid) {
+            self.asks.clients.insert(number, Client { link: Plain::new(fd), peer, writing: false });
+            if let Err(fault) = self.asks.guests.enter(number, uid) {
                 self.answer_client(number, &Answer::Failed(fault));
                 self.drop_client(number);
             }
@@ -182,8 +190,9 @@ impl Agent {
     /// Who asks, as the kernel has it.
     fn caller(&self, number: u32, ask: &Ask) -> Result<Caller> {
         let client = self.asks.clients.get(&number).ok_or_else(|| Fault::gone("the caller is gone"))?;
-        let peer = peer_credentials(client.link.fd())?;
-        match self.person(peer.pid) {
+        let peer = client.peer.creds();
+        let person = self.person(peer.pid);
+        match person.filter(|_| client.pid().is_some()) {
             Some(person) if self.bodies.has(peer.pid) => {
                 let (ppid, pgid, sid) = (person.ppid, person.pgid, person.sid);
                 let creds = peer_identity(client.link.fd(), &person.creds)?;
@@ -218,9 +227,11 @@ impl Agent {
         }
         if let Answer::Granted { hold, copies } = &mut answer {
             // It opens the hold file as soon as it has this, which may be before the front end's own word of it comes.
-            let peer = self.asks.clients.get(&number).and_then(|client| peer_credentials(client.link.fd()).ok());
-            if let (Some(peer), true) = (peer, copies.iter().all(|copy| copy.node != self.number)) {
-                self.become_stand_in(peer.pid);
+            let peer = self.asks.clients.get(&number).map(|client| (client.peer.creds().pid, client.pid()));
+            match peer.filter(|_| copies.iter().all(|copy| copy.node != self.number)) {
+                Some((_, Some(pid))) => self.become_stand_in(pid),
+                Some((was, None)) => self.kill_program(was),
+                None => {}
             }
             // The front end does not know where this node keeps its hold file.
             hold.clone_from(&self.hold);

@@ -286,7 +286,7 @@ impl Agent {
     }
 
     /// The `shoal run` of this program is dead, and was not held.
-    fn kill_program(&mut self, pid: Pid) {
+    pub(crate) fn kill_program(&mut self, pid: Pid) {
         let info = SigInfo::kill(Sig::KILL, Pid::NONE, 0);
         self.uplink.send(&ToFront::Signal { target: pid, info, turn: None });
     }

@@ -22,10 +22,10 @@ const ASKS: usize = 8;
 impl Front {
     pub(crate) fn take_clients(&mut self) {
         while let Some(fd) = self.local.take(&self.poller, monotonic_us()) {
-            let Ok(peer) = sock::peer_credentials(fd.as_fd()) else { continue };
-            let link = Box::new(Plain::new(fd));
-            let Some(token) = self.add(Connection::Client { link, pid: peer.pid }) else { continue };
-            if let Err(fault) = self.guests.enter(token, peer.uid) {
+            let Ok(peer) = sock::Peer::of(fd.as_fd()) else { continue };
+            let (link, uid) = (Box::new(Plain::new(fd)), peer.creds().uid);
+            let Some(token) = self.add(Connection::Client { link, peer }) else { continue };
+            if let Err(fault) = self.guests.enter(token, uid) {
                 self.answer(Asker::Local(token), Answer::Failed(fault), true);
                 self.flush();
                 self.close(token);
@@ -35,14 +35,14 @@ impl Front {
 
     /// Takes in what has come, as much as is one client's turn.
     pub(crate) fn on_client(&mut self, token: Token) -> Result<()> {
-        let Some((link, _)) = self.client(token) else { return Ok(()) };
+        let Some(link) = self.client(token) else { return Ok(()) };
         let received = link.receive();
         self.dirty.insert(token);
         for _ in 0..ASKS {
-            let Some((link, pid)) = self.client(token) else { return Ok(()) };
+            let Some(link) = self.client(token) else { return Ok(()) };
             let Some(mut ask) = link.next::<Ask>()? else { return received.map(drop) };
             let asker = Asker::Local(token);
-            let caller = self.caller(token, pid);
+            let caller = self.caller(token);
             match caller.and_then(|caller| restrict(&mut ask, &caller, &self.proc).map(|()| caller)) {
                 Ok(caller) => self.on_ask(asker, &caller, ask),
                 Err(fault) => self.answer(asker, Answer::Failed(fault), true),
@@ -54,19 +54,19 @@ impl Front {
         Ok(())
     }
 
-    fn client(&mut self, token: Token) -> Option<(&mut Plain, Pid)> {
+    fn client(&mut self, token: Token) -> Option<&mut Plain> {
         match self.connections.get_mut(&token) {
-            Some(Connection::Client { link, pid }) => Some((link, *pid)),
+            Some(Connection::Client { link, .. }) => Some(link),
             _ => None,
         }
     }
 
     /// Who asks, as the kernel has it.
-    fn caller(&self, token: Token, pid: Pid) -> Result<Caller> {
-        let Some(Connection::Client { link, .. }) = self.connections.get(&token) else {
-            return Err(Fault::gone("the caller is gone"));
-        };
-        let Person { pid, ppid, pgid, sid, creds, .. } = persons::read(&self.proc, pid)?;
+    fn caller(&self, token: Token) -> Result<Caller> {
+        let gone = || Fault::gone("the caller is gone");
+        let Some(Connection::Client { link, peer }) = self.connections.get(&token) else { return Err(gone()) };
+        let Person { pid, ppid, pgid, sid, creds, .. } = persons::read(&self.proc, peer.creds().pid)?;
+        peer.pid(link.fd()).ok_or_else(gone)?;
         let creds = sock::peer_identity(link.fd(), &creds)?;
         Ok(Caller { pid, creds, ppid, pgid, sid })
     }
@@ -192,11 +192,11 @@ impl Front {
             Asker::Remote { node, id } => return self.try_send(node, &ToNode::Answer { id, answer, last }),
             Asker::Local(token) => token,
         };
-        let Some((link, pid)) = self.client(token) else { return Err(Fault::gone("the asker is gone")) };
+        let Some(link) = self.client(token) else { return Err(Fault::gone("the asker is gone")) };
         let sent = link.send(&answer);
         match &sent {
             Err(fault) if fault.kind != Kind::Wire => {
-                debug!(%pid, "a client takes no answer: {fault}");
+                debug!(token, "a client takes no answer: {fault}");
                 self.close(token);
             }
             _ => drop(self.dirty.insert(token)),

@@ -1,5 +1,6 @@
 //! What hangs on the daemon's poller: numbers for descriptors, and what each is.
 
+use kern::sock::Peer;
 use link::preamble::Greeting;
 use link::{Plain, Secure};
 use std::net::SocketAddr;
@@ -36,7 +37,7 @@ pub(crate) enum Connection {
     },
     Client {
         link: Box<Plain>,
-        pid: Pid,
+        peer: Peer,
     },
     /// A pidfd: readable when the process has ended.
     Native {

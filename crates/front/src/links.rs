@@ -6,6 +6,7 @@ use crate::persons::{from_wire, read};
 use crate::places::{Change, Node, State};
 use crate::runs::{Asker, Dialled};
 use kern::clock::monotonic_us;
+use kern::proc::exists;
 use kern::sock;
 use link::beat::FrontWatch;
 use link::preamble::{Greeting, Preamble};
@@ -65,10 +66,10 @@ impl Front {
         };
         if let Err(fault) = result {
             match self.connections.get(&token) {
-                Some(Connection::Client { pid, .. }) if matches!(fault.kind, Kind::Wire | Kind::Refused) => {
-                    info!(%pid, "client: {fault}");
+                Some(Connection::Client { peer, .. }) if matches!(fault.kind, Kind::Wire | Kind::Refused) => {
+                    info!(pid = %peer.creds().pid, "client: {fault}");
                 }
-                Some(Connection::Client { pid, .. }) => debug!(%pid, "client: {fault}"),
+                Some(Connection::Client { peer, .. }) => debug!(pid = %peer.creds().pid, "client: {fault}"),
                 Some(Connection::Node { node, .. }) => warn!(%node, "link: {fault}"),
                 Some(Connection::Greeting { from, .. } | Connection::Joining { from, .. }) => {
                     warn!(%from, "refused: {fault}");
@@ -273,12 +274,15 @@ impl Front {
                     self.moves_lose(number, false);
                 }
             }
-            Some(Connection::Client { pid, .. }) => {
+            Some(Connection::Client { link, peer }) => {
                 self.runs.asker_gone(Asker::Local(token));
                 self.moves_asker_gone(Asker::Local(token));
                 // It may have been killed before it could stand for its program.
                 let mut happened = Vec::new();
-                self.ghosts.comes_no_more(pid, &mut happened);
+                let pid = peer.creds().pid;
+                if peer.pid(link.fd()).is_some() || !exists(pid) {
+                    self.ghosts.comes_no_more(pid, &mut happened);
+                }
                 for one in happened {
                     self.on_ghost(one);
                 }

@@ -65,6 +65,14 @@ pub fn kill(pidfd: BorrowedFd<'_>, sig: Sig) -> Errno<()> {
     send(pidfd, i32::from(sig.number()), std::ptr::null())
 }
 
+/// Is the process there, if only as a zombie?
+///
+/// # Errors
+/// ESRCH when it has been reaped; EPERM when it is there and the caller may send it no signals.
+pub fn is_there(pidfd: BorrowedFd<'_>) -> Errno<()> {
+    send(pidfd, 0, std::ptr::null())
+}
+
 /// Sends a signal with the sender, code and value of `info`.
 ///
 /// # Errors

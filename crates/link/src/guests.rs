@@ -55,14 +55,13 @@ impl<K: Copy + Eq + Hash> Guests<K> {
     /// # Errors
     /// `Refused` when there are too many; it is not counted then.
     pub fn enter(&mut self, key: K, uid: u32) -> Result<()> {
-        let uses = self.users.entry(uid).or_default();
-        if uid != 0 && (uses.connections >= MOST_OF_ONE || self.guests.len() >= MOST) {
-            let connections = uses.connections;
+        let connections = self.users.get(&uid).map_or(0, |uses| uses.connections);
+        if uid != 0 && (connections >= MOST_OF_ONE || self.guests.len() >= MOST) {
             return Err(Fault::refused(format!(
                 "serve another connection of user {uid}, who has {connections} open already"
             )));
         }
-        uses.connections += 1;
+        self.users.entry(uid).or_default().connections += 1;
         self.guests.insert(key, (uid, 0));
         Ok(())
     }
@@ -107,7 +106,8 @@ mod tests {
         guests.leave(5);
         assert!(guests.enter(9000, 7).is_ok());
         (10_000..20_000).for_each(|key| guests.enter(key, 0).expect("root"));
-        assert!(guests.enter(9002, 8).is_err());
+        assert!(guests.enter(9002, 8).is_err() && guests.enter(9003, 11).is_err());
+        assert!(!guests.users.contains_key(&11), "who was never let in is not remembered");
         (0..20_000).for_each(|key| guests.leave(key));
         assert!(guests.users.is_empty() && guests.guests.is_empty());
     }

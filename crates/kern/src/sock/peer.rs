@@ -1,7 +1,7 @@
 //! Who is at the other end of a unix socket, as the kernel noted it when the connection was made.
 
 use crate::sys::{check, checked};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use vocab::{Creds, Fault, Ids, Pid, Result};
 
 /// What SO_PEERCRED says (unix(7)).
@@ -71,6 +71,45 @@ pub fn peer_identity(fd: BorrowedFd<'_>, now: &Creds) -> Result<Creds> {
     }
 }
 
+/// The process at the other end, which is never taken for a later one that has its number: it may end, and be reaped, while others that it has given
+/// the connection to still have that.
+#[derive(Debug)]
+pub struct Peer {
+    creds: PeerCreds,
+    /// For kernels without SO_PEERPIDFD.
+    opened: Option<OwnedFd>,
+}
+
+impl Peer {
+    /// Of a connection that was accepted just now. Before Linux 6.5 the process is the one that has the number at this moment: one that ends between its
+    /// connect(2) and this may be mistaken, if all numbers of the namespace are gone through meanwhile.
+    ///
+    /// # Errors
+    /// As [`peer_credentials`].
+    pub fn of(fd: BorrowedFd<'_>) -> Result<Peer> {
+        let creds = peer_credentials(fd)?;
+        let opened = match peer_pidfd(fd) {
+            Ok(None) if creds.pid.0 > 0 => crate::pidfd::open(creds.pid).ok(),
+            _ => None,
+        };
+        Ok(Peer { creds, opened })
+    }
+
+    /// What SO_PEERCRED says.
+    pub fn creds(&self) -> PeerCreds {
+        self.creds
+    }
+
+    /// Its number, as long as it is its own: what was read of that number before this call is of this process. `None` once it has been reaped, and where it
+    /// has no number in the caller's PID namespace. `fd` is the connection.
+    pub fn pid(&self, fd: BorrowedFd<'_>) -> Option<Pid> {
+        let asked = peer_pidfd(fd).ok().flatten();
+        let pidfd = asked.as_ref().or(self.opened.as_ref())?;
+        let there = !matches!(crate::pidfd::is_there(pidfd.as_fd()), Err(libc::ESRCH));
+        (there && self.creds.pid.0 > 0).then_some(self.creds.pid)
+    }
+}
+
 /// A pidfd of the peer (SO_PEERPIDFD, Linux 6.5); `None` where the kernel has no such thing.
 ///
 /// # Errors
@@ -101,7 +140,44 @@ pub fn peer_pidfd(fd: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
 mod tests {
     use super::*;
     use crate::sock::{socketpair, Kind};
-    use std::os::fd::AsFd;
+    use std::io::BufRead;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_peer_that_was_reaped_has_no_number_though_its_child_has_the_connection() {
+        let path = std::env::temp_dir().join(format!("shoal-peer.{}", std::process::id()));
+        let listener = UnixListener::bind(&path).expect("a new socket");
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", "sleep 100 >/dev/null & echo $!; read x"]);
+        let shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let connects = {
+            let path = path.clone();
+            move || {
+                // Descriptor 7, which the shell's child has too.
+                let stream = UnixStream::connect(&path)?;
+                // SAFETY: takes two numbers; nobody else uses 7 in the new process.
+                checked(unsafe { libc::dup2(stream.as_raw_fd(), 7) }.into(), || "dup2".into())
+                    .map(drop)
+                    .map_err(|fault| std::io::Error::from_raw_os_error(fault.errno))
+            }
+        };
+        // SAFETY: the closure makes a socket and a descriptor; it allocates, which glibc allows after a fork.
+        let mut shell = unsafe { shell.pre_exec(connects) }.spawn().expect("sh");
+        let (taken, _) = listener.accept().expect("it connects");
+        let peer = Peer::of(taken.as_fd()).expect("a peer");
+        let number = Pid(shell.id() as i32);
+        assert_eq!((peer.creds().pid, peer.pid(taken.as_fd())), (number, Some(number)));
+        let mut line = String::new();
+        std::io::BufReader::new(shell.stdout.take().expect("piped")).read_line(&mut line).expect("text");
+        drop(shell.stdin.take());
+        shell.wait().expect("my child");
+        assert_eq!((peer.creds().pid, peer.pid(taken.as_fd())), (number, None));
+        let sleeper = Pid(line.trim().parse().expect("a number"));
+        crate::pidfd::kill(crate::pidfd::open(sleeper).expect("it sleeps").as_fd(), vocab::Sig::KILL).expect("mine");
+        std::fs::remove_file(&path).expect("it is there");
+    }
 
     #[test]
     fn a_pair_is_our_own_peer() {
