@@ -10,6 +10,9 @@ pub(crate) fn semantics(tests: &BTreeSet<String>) -> Res {
     let text = std::fs::read_to_string(&path).doing(format!("read {}", path.display()))?;
     let mut faults = Vec::new();
     let mut named = BTreeSet::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("<<<<<<<")) {
+        faults.push(format!("line {}: a merge that was not finished: {line}", number + 1));
+    }
     for (number, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("- ")) {
         let names: Vec<&str> = line
             .split_once("(test: ")

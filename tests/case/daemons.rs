@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-pub(crate) const SCENES: &[Scene] = &[("daemons_by_hand", daemons_by_hand)];
+pub(crate) const SCENES: &[Scene] =
+    &[("daemons_by_hand", daemons_by_hand), ("daemons_keep_what_is_theirs", daemons_keep_what_is_theirs)];
 
 /// A machine with processes, a network and an /etc and /run of its own; its init is a shell, which waits for whoever ends. It ends, and all that runs on it, when it is let go of.
 struct Machine {
@@ -124,11 +125,11 @@ fn daemons_by_hand(place: &Place) -> Res<End> {
     let key = front.read("/etc/shoal/key")?;
     one.write("/etc/shoal/shoal.toml", &example.replace("front.example", "10.78.0.1"), 0o644)?;
     one.write("/etc/shoal/key", &key, 0o600)?;
-    two.write("/root/other key", &key, 0o644)?;
-    let flags = "node --front 10.78.0.1 --number 7 --key '/root/other key' --run-dir /run/other --lost-grace 3";
+    two.write("/run/other key", &key, 0o644)?;
+    let flags = "node --front 10.78.0.1 --number 7 --key '/run/other key' --run-dir /run/other --lost-grace 3";
     two.fails(&format!("shoal {flags}"), "others than its owner can use it")?;
-    two.prints("chmod 600 '/root/other key'", "")?;
-    two.fails("shoal node --key '/root/other key'", "which front end?")?;
+    two.prints("chmod 600 '/run/other key'", "")?;
+    two.fails("shoal node --key '/run/other key'", "which front end?")?;
 
     // Nodes may come first.
     one.daemon("node --config /etc/shoal/shoal.toml")?;
@@ -158,5 +159,38 @@ fn daemons_by_hand(place: &Place) -> Res<End> {
     front.daemon("front --config /etc/shoal/shoal.toml")?;
     front.until("test $(shoal nodes 2>/dev/null | grep -cw up) = 2")?;
     front.prints("shoal run -a hostname | sort | xargs", "one two")?;
+    Ok(End::Passed)
+}
+
+/// A node's daemon whose session keyring has a secret in it, and that is to be killed rather than others when memory runs out.
+fn daemons_keep_what_is_theirs(place: &Place) -> Res<End> {
+    let machines = ["front", "one"].map(|name| Machine::start(place, name)).into_iter().collect::<Res<Vec<_>>>()?;
+    join(&machines)?;
+    let [front, one] = &machines[..] else { return Err("two were made".into()) };
+    front.prints("mkdir -p /etc/shoal && shoal key", "")?;
+    one.write("/etc/shoal/key", &front.read("/etc/shoal/key")?, 0o600)?;
+    front.daemon("front")?;
+    // keyctl(2): KEYCTL_JOIN_SESSION_KEYRING, then add_key(2) to it; KEYCTL_SEARCH in it, and its number.
+    let names = "my ($type, $name) = qw(user secret);";
+    let secret =
+        "my $x = q(x); syscall(250, 1, 0) > 0 && syscall(248, $type, $name, $x, 1, -3) > 0 or die $!; exec @ARGV";
+    let look =
+        "printf qq(%s %d\\n), syscall(250, 10, -3, $type, $name, 0) > 0 ? q(found) : q(none), syscall(250, 0, -3, 0)";
+    one.write("/run/secret.pl", &format!("{names}{secret}"), 0o644)?;
+    for machine in &machines {
+        machine.write("/run/look.pl", &format!("{names}{look}"), 0o644)?;
+    }
+    holds("it is found", one.sh("perl /run/secret.pl perl /run/look.pl")?.1.starts_with("found"))?;
+    let node = "perl /run/secret.pl choom -n 300 -- setsid shoal node --front 10.78.0.1 >>/run/node.log 2>&1 &";
+    same(node, one.sh(node)?.0, Some(0))?;
+    front.until("test $(shoal nodes 2>/dev/null | grep -cw up) = 1")?;
+    front.prints("shoal run sh -c 'cat /proc/self/oom_score_adj /proc/$$/timerslack_ns' | xargs", "0 50000")?;
+    let mut rings = Vec::new();
+    for _ in 0..2 {
+        let (_, out, errors) = front.sh("shoal run perl /run/look.pl")?;
+        let ring = out.strip_prefix("none ").and_then(|number| number.parse::<i64>().ok());
+        rings.push(ring.filter(|number| *number > 0).ok_or(format!("{out}{errors}"))?);
+    }
+    holds("each program has a session keyring of its own", rings[0] != rings[1])?;
     Ok(End::Passed)
 }

@@ -66,6 +66,10 @@ pub(crate) fn agent(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, 
 fn prepare() -> Result<Proc> {
     ns::die_with_parent()?;
     ns::set_name("shoal:agent")?;
+    // What protects the daemon from the OOM killer must not protect the programs, which are born here.
+    if let Err(fault) = kern::own::oom_score_zero() {
+        warn!(%fault, "programs begin with the oom_score_adj of the daemon");
+    }
     mount::make_all_private()?;
     mount::mount("proc", Path::new("/proc"), mount::Flags::NOSUID | mount::Flags::NODEV | mount::Flags::NOEXEC, "")?;
     // Once: else the processes made from here show group and session 0 (GHOSTS.md, "Family").

@@ -53,6 +53,7 @@ pub fn run(mut config: NodeConfig) -> Result<()> {
         return Err(Fault::refused(format!("another daemon serves {} already", socket.display())));
     }
     kern::own::raise_files()?;
+    kern::own::leave_session_keyring()?;
     let own = match &config.cgroup {
         Some(_) => None,
         None => Some(claim()?),

@@ -1,6 +1,6 @@
 //! What a process has of its own and keeps across exec: limits, niceness, umask.
 
-use crate::sys::checked;
+use crate::sys::{check, checked};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Pid, Result, Sig};
 
@@ -32,6 +32,25 @@ pub fn raise_files() -> Result<()> {
     checked(ret.into(), || "raise the limit of descriptors".into()).map(drop)
 }
 
+/// The environment, entry for entry as this process was given it, those included that are no `NAME=value` and that the standard library leaves
+/// out (environ(7)). Nothing in this program changes it.
+pub fn environment() -> Vec<Vec<u8>> {
+    // SAFETY: the C library's variable, of this type (environ(7)).
+    unsafe extern "C" {
+        static environ: *const *const libc::c_char;
+    }
+    let mut entries = Vec::new();
+    // SAFETY: a NULL-terminated list of strings, or NULL after clearenv(3), that nobody writes to.
+    unsafe {
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            entries.push(std::ffi::CStr::from_ptr(*entry).to_bytes().to_vec());
+            entry = entry.add(1);
+        }
+    }
+    entries
+}
+
 /// The niceness, -20 to 19 (getpriority(2)).
 pub fn nice() -> Result<i32> {
     nice_of(Pid::NONE)
@@ -42,6 +61,33 @@ pub fn nice_of(pid: Pid) -> Result<i32> {
     // SAFETY: numbers only. The raw call gives 20 - nice, so that -1 is an error and nothing else.
     let ret = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, pid.0) };
     checked(ret, || "read the niceness".into()).map(|n| 20 - n as i32)
+}
+
+/// Gives up what protects this process, or exposes it, when memory runs out (oom_score_adj, proc(5)): what it makes begins with 0.
+///
+/// # Errors
+/// `Sys` with EACCES where root has set a lowest value above 0.
+pub fn oom_score_zero() -> Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", "0").map_err(|e| Fault::io(&e, "set oom_score_adj to 0"))
+}
+
+/// Leaves the session keyring that this process was started with for one that nobody may use: whoever inherits it must neither find keys in it nor
+/// share any (session-keyring(7)). Nothing happens where the kernel has no keys.
+///
+/// # Errors
+/// `Sys`: EDQUOT when this user has too many keys.
+pub fn leave_session_keyring() -> Result<()> {
+    const SESSION: i64 = libc::KEY_SPEC_SESSION_KEYRING as i64;
+    // SAFETY: numbers only, the name of the new keyring being none.
+    let joined = check(unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING as i64, 0i64) });
+    match joined {
+        Ok(_) => {}
+        Err(libc::ENOSYS | libc::EPERM) => return Ok(()),
+        Err(errno) => return Err(Fault::sys(errno, "join a new session keyring")),
+    }
+    // SAFETY: numbers only.
+    let ret = unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_SETPERM as i64, SESSION, 0i64) };
+    checked(ret, || "close the session keyring".into()).map(drop)
 }
 
 /// The file mode mask, read without changing it: umask(2) itself can only swap it.

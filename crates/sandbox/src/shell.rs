@@ -47,16 +47,20 @@ fn shell(nodes: u32) -> Result<Command> {
 /// The user's own settings, then ours: a prompt and one line on what to try.
 fn bashrc(nodes: u32) -> String {
     format!(
-        "for file in /etc/bash.bashrc ~/.bashrc; do [ -r \"$file\" ] && . \"$file\"; done; unset file PROMPT_COMMAND\n\
+        "for file in /etc/bash.bashrc ~/.bashrc; do [ -r \"$file\" ] && . \"$file\"; done; unset file PROMPT_COMMAND HISTFILE\n\
          PS1='[shoal front end] \\w\\$ '\nPATH={BIN_DIR}:${{PATH#{BIN_DIR}:}}\necho '{}'\n",
         greeting(nodes)
     )
 }
 
 fn greeting(nodes: u32) -> String {
-    let last = nodes.saturating_sub(1);
+    let (there, all) = match nodes {
+        0 => return "A front end (this shell) without nodes. Try: shoal nodes; exit ends it all.".into(),
+        1 => ("a node (n0)".into(), "0".into()),
+        _ => (format!("{nodes} nodes (n0 to n{})", nodes - 1), format!("0-{}", nodes - 1)),
+    };
     format!(
-        "A front end (this shell) and {nodes} nodes (n0 to n{last}). Try: shoal nodes; shoal run -n 0-{last} hostname; \
+        "A front end (this shell) and {there}. Try: shoal nodes; shoal run -n {all} hostname; \
          shoal run sleep 100 & ps f; kill %1; exit ends it all."
     )
 }

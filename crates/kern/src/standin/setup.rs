@@ -17,6 +17,9 @@ pub const IMAGE: i32 = -4;
 /// [`Setup::group_count`]: the supplementary groups are right already, and setting them may not be allowed.
 pub const GROUPS_STAY: u64 = u64::MAX;
 
+/// The timer slack that a program begins with, in nanoseconds: that of init (prctl(2), PR_SET_TIMERSLACK). The stand-in has the agent's, which is 0.
+const TIMER_SLACK: u64 = 50_000;
+
 /// Everything the child does before exec, made by the agent and kept alive until the command is done.
 #[repr(C)]
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -197,6 +200,7 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         }
         call(libc::SYS_setpriority, [libc::PRIO_PROCESS as u64, 0, s.nice as u64, 0, 0, 0]);
         call(libc::SYS_umask, [s.umask, 0, 0, 0, 0, 0]);
+        call(libc::SYS_prctl, [libc::PR_SET_TIMERSLACK as u64, TIMER_SLACK, 0, 0, 0, 0]);
         if s.group_count != GROUPS_STAY {
             must(Stage::Ids, call(libc::SYS_setgroups, [s.group_count, s.groups, 0, 0, 0, 0]))?;
         }
@@ -208,6 +212,8 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         }
         must(Stage::Ids, call(libc::SYS_setresgid, [s.ids[3], s.ids[4], s.ids[5], 0, 0, 0]))?;
         must(Stage::Ids, call(libc::SYS_setresuid, [s.ids[0], s.ids[1], s.ids[2], 0, 0, 0]))?;
+        // A keyring of its own and of its user; who has too many keys for that is left with the agent's, which nobody may use.
+        call(libc::SYS_keyctl, [libc::KEYCTL_JOIN_SESSION_KEYRING.into(), 0, 0, 0, 0, 0]);
         // The stand-in's capabilities must not help a user into a directory, nor stay after a failed exec.
         if s.keeps != 0 {
             super::caps::keep_across_exec();
