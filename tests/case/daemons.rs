@@ -1,7 +1,7 @@
 //! The daemons started by hand, as README.md and dist/README.md say it for real machines. The machines are namespaces that the scene makes itself, with
 //! unshare(1) and ip(8): no sandbox of shoal's is between.
 
-use super::scene::{holds, same, wait_for};
+use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{Doing, Res};
@@ -10,8 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-pub(crate) const SCENES: &[Scene] =
-    &[("daemons_by_hand", daemons_by_hand), ("daemons_keep_what_is_theirs", daemons_keep_what_is_theirs)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("daemons_by_hand", daemons_by_hand),
+    ("daemons_keep_what_is_theirs", daemons_keep_what_is_theirs),
+    ("daemon_follows_the_killed", daemon_follows_the_killed),
+];
 
 /// A machine with processes, a network and an /etc and /run of its own; its init is a shell, which waits for whoever ends. It ends, and all that runs on it, when it is let go of.
 struct Machine {
@@ -192,5 +195,15 @@ fn daemons_keep_what_is_theirs(place: &Place) -> Res<End> {
         rings.push(ring.filter(|number| *number > 0).ok_or(format!("{out}{errors}"))?);
     }
     holds("each program has a session keyring of its own", rings[0] != rings[1])?;
+    Ok(End::Passed)
+}
+
+/// The agent of a daemon that was killed serves its socket a moment longer.
+fn daemon_follows_the_killed(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "daemon_follows_the_killed", 1)?;
+    for _ in 0..20 {
+        s.ok("shoal fault n0 kill-daemon && shoal fault n0 start-daemon")?;
+    }
+    s.prints("shoal run -n 0 echo well", "well")?;
     Ok(End::Passed)
 }

@@ -9,7 +9,7 @@ use crate::fence;
 use crate::looking::Looker;
 use crate::message::{Message, MESSAGE};
 use kern::cgroup;
-use kern::clock::boottime_us;
+use kern::clock::{boottime_us, monotonic_us};
 use kern::init::SignalFd;
 use kern::ns::{self, Child, Forked, Namespaces};
 use kern::poll::{poll, Ready};
@@ -23,7 +23,7 @@ const PAUSES_MS: [i32; 5] = [0, 100, 400, 1_600, 3_000];
 
 const PREFIX: &str = "shoal-node.";
 
-/// How long another daemon's socket is waited for, should it be there, in microseconds.
+/// How long another daemon's socket is waited for, should it be there, and then for its end, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
 
 /// Why the watch over one agent ended.
@@ -49,7 +49,7 @@ struct Outer {
 pub fn run(mut config: NodeConfig) -> Result<()> {
     config.run_dir = kern::mount::directory(&config.run_dir)?;
     let socket = config.socket();
-    if kern::sock::unix_connect(&socket, PATIENCE_US).is_ok() {
+    if is_served(&socket) {
         return Err(Fault::refused(format!("another daemon serves {} already", socket.display())));
     }
     kern::own::raise_files()?;
@@ -74,6 +74,20 @@ pub fn run(mut config: NodeConfig) -> Result<()> {
     // Nobody is behind it any more.
     let _ = std::fs::remove_file(socket);
     done
+}
+
+/// Does another daemon live at `socket`? One that was killed serves it until its agent has died too, which closes every connection.
+fn is_served(socket: &Path) -> bool {
+    let until = monotonic_us() + PATIENCE_US;
+    loop {
+        let left_us = until.saturating_sub(monotonic_us());
+        let Ok(there) = kern::sock::unix_connect(socket, left_us) else { return false };
+        let over =
+            poll(&[(there.as_fd(), Ready::OVER)], left_us.div_ceil(1000) as i32).is_ok_and(|ready| ready[0].over);
+        if !over || left_us == 0 {
+            return true;
+        }
+    }
 }
 
 /// A cgroup of our own, after those of dead daemons have been removed.

@@ -5,7 +5,7 @@ use crate::front::Front;
 use crate::parents::Kept;
 use crate::persons::{kin_to_wire, to_wire, usage_to_wire};
 use kern::pidfd;
-use kern::proc::group_and_session;
+use kern::proc::{group_and_session, Status};
 use kern::send_as::send_as;
 use space::{Effect, Event, Person};
 use std::os::fd::AsFd;
@@ -120,8 +120,9 @@ impl Front {
         let native = |pid: &Pid| !self.ghosts.has(*pid) && !but.contains(pid);
         for pid in self.proc.pids().unwrap_or_default().into_iter().filter(native) {
             let Some((_, sid)) = group_and_session(pid).filter(|(group, _)| *group == pgid) else { continue };
-            // A zombie may be what is left of a ghost.
-            let Some(status) = self.proc.status(pid).ok().filter(|status| !status.ended()) else { continue };
+            // What ends may be what is left of a ghost: one that is let go at its exit gate has no memory any more.
+            let lives = |status: &Status| status.memory && !status.ended();
+            let Some(status) = self.proc.status(pid).ok().filter(lives) else { continue };
             let continues = info.is_some_and(|info| info.sig == Sig::CONT) && sid == sender.sid;
             if continues || sender.creds.may_signal(&status.creds) {
                 errno = 0;

@@ -167,7 +167,7 @@ impl Cluster {
                 self.break_or_mend();
             }
             let stage = |host| self.members.iter().find(|m| m.host == host).map_or(Stage::Gone, |m| m.stage);
-            self.breakage.answer(stage);
+            self.breakage.answer(stage, |host| not_ready(&self.logs, host, "its daemon has ended"));
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(self.too_late());
             }
@@ -217,7 +217,9 @@ impl Cluster {
         let early = self.deadline.is_some();
         self.members[index].stage = Stage::Down;
         match Exit::from_status(status) {
-            Some(exit) if early => Err(self.not_ready(index, &format!("its daemon ended ({exit})"))),
+            Some(exit) if early => {
+                Err(not_ready(&self.logs, self.members[index].host, &format!("its daemon ended ({exit})")))
+            }
             _ => Ok(()),
         }
     }
@@ -260,7 +262,13 @@ impl Cluster {
             Action::Kill => {
                 pidfd::kill(member.init.pidfd.as_fd(), Sig::KILL).map_err(|e| Fault::sys(e, "kill its init"))
             }
-            Action::StartDaemon => member.talk.say(&Word::Daemon),
+            Action::StartDaemon if member.stage == Stage::Ready => {
+                Err(Fault::refused(format!("{}'s daemon runs", member.host.name())))
+            }
+            Action::StartDaemon => {
+                member.stage = Stage::Starting;
+                member.talk.say(&Word::Daemon)
+            }
             Action::SignalDaemon(sig) => member.talk.say(&Word::SignalDaemon(sig)),
             Action::Link(up) => self.network.set_up(netlink::device_number(&self.name(index))?, up),
             Action::Cable(plugged) => {
@@ -272,17 +280,18 @@ impl Cluster {
 
     fn too_late(&self) -> Fault {
         let slow = self.members.iter().position(|member| member.stage != Stage::Ready).unwrap_or(0);
-        self.not_ready(slow, &format!("it is still {:?} when its time is over", self.members[slow].stage))
-    }
-
-    /// With the last line of the daemon's log, which is mostly the reason.
-    fn not_ready(&self, index: usize, why: &str) -> Fault {
-        let log = std::fs::read_to_string(layout::log_of(&self.logs, self.members[index].host)).unwrap_or_default();
-        let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("its log is empty");
-        Fault::gone(last.trim()).doing(why).doing(format!("start {}", self.name(index)))
+        let Member { host, stage, .. } = &self.members[slow];
+        not_ready(&self.logs, *host, &format!("it is still {stage:?} when its time is over"))
     }
 
     fn name(&self, index: usize) -> String {
         self.members[index].host.name()
     }
+}
+
+/// With the last line of the daemon's log, which is mostly the reason.
+fn not_ready(logs: &Path, host: Host, why: &str) -> Fault {
+    let log = std::fs::read_to_string(layout::log_of(logs, host)).unwrap_or_default();
+    let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("its log is empty");
+    Fault::gone(last.trim()).doing(why).doing(format!("start {}", host.name()))
 }

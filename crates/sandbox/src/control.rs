@@ -131,14 +131,17 @@ impl Control {
         }
     }
 
-    /// Answers what has come about.
-    pub(crate) fn answer(&mut self, stage: impl Fn(Host) -> Stage) {
+    /// Answers what has come about, and what cannot come about any more, for which `why` has the words.
+    pub(crate) fn answer(&mut self, stage: impl Fn(Host) -> Stage, why: impl Fn(Host) -> Fault) {
         self.waiting.retain_mut(|(stream, host, wanted)| {
-            let reached = stage(*host) == *wanted;
-            if reached {
+            let stage = stage(*host);
+            let never = stage == Stage::Gone || stage == Stage::Down && *wanted == Stage::Ready;
+            if stage == *wanted {
                 reply(stream, &Ok(()));
+            } else if never {
+                reply(stream, &Err(why(*host)));
             }
-            !reached
+            stage != *wanted && !never
         });
     }
 }
