@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("restart_then_silent_node", restart_then_silent_node),
     ("restart_with_a_subreaper", restart_with_a_subreaper),
     ("restart_with_other_leases", restart_with_other_leases),
+    ("restart_with_many_processes", restart_with_many_processes),
 ];
 
 /// The front end's side of a daemon's death and of its return with both nodes.
@@ -228,6 +229,26 @@ print(os.WTERMSIG(os.wait()[1]), flush=True)
         s.ok(&format!("kill {}", of("1045")))?;
         same("both were waited for", takes.end()?.out.trim(), "15\n15\n0")?;
     }
+    Ok(End::Passed)
+}
+
+/// The node has more to say of itself than goes into one message, after a restart of the front end's daemon and after its link was cut.
+fn restart_with_many_processes(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_with_many_processes", 2)?;
+    let going = s.start("shoal run -n 0 bash -c 'for i in $(seq 4000); do sleep 1046 & done; wait'; echo $?");
+    s.until("test $(shoal ps | grep -c 'sleep 1046$') = 4000")?;
+    let pids = "shoal ps | awk '$NF == 1046 { print $1 }' | sort -n | md5sum";
+    let before = s.ok(pids)?;
+    for fault in [format!("{KILL}; {START}"), "shoal fault n0 link-down; sleep 1; shoal fault n0 link-up".into()] {
+        s.ok(&fault)?;
+        s.until("test $(shoal nodes | grep -cw up) = 2")?;
+        same("who is there", &s.ok(pids)?, &before)?;
+        s.prints("shoal run -n 0 echo well", "well")?;
+    }
+    holds("it goes on", going.is_going())?;
+    s.ok("shoal ps | awk '$NF == 1046 { print $1 }' | xargs kill")?;
+    same("its end", going.end()?.out.trim(), "0")?;
+    s.until("test -z \"$(shoal ps | tail -n +2)\"")?;
     Ok(End::Passed)
 }
 

@@ -181,7 +181,10 @@ impl Agent {
                 let id = self.asks.next_question;
                 self.asks.questions.insert(id, number);
                 self.tell_all(caller.pid); // the front end must know the caller before its question
-                self.uplink.send(&ToFront::Ask { id, caller, ask });
+                if let Err(fault) = self.uplink.try_send(&ToFront::Ask { id, caller, ask }) {
+                    self.asks.questions.remove(&id);
+                    self.answer_client(number, &Answer::Failed(fault.on(self.number)));
+                }
             }
             Err(fault) => self.answer_client(number, &Answer::Failed(fault)),
         }

@@ -6,7 +6,6 @@
 use crate::agent::{Agent, Token};
 use crate::asks::Asks;
 use crate::config::NodeConfig;
-use crate::front::{hello, Known};
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::order::Order;
@@ -31,7 +30,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tracing::{error, info, warn};
 use vocab::{Fault, NodeId, Pid, Result, Sig};
-use wire::node::{Lease, ToNode};
+use wire::hello::Hello;
+use wire::node::{Lease, ToNode, VERSION};
 
 /// The largest PID of Linux, exclusive (PID_MAX_LIMIT).
 const PID_MAX: i32 = 4_194_304;
@@ -93,8 +93,11 @@ struct Welcome {
 /// Dials until the front end welcomes this node.
 fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> Result<Welcome> {
     loop {
-        let known = || Known { number, ..Known::default() };
-        let mut come = uplink.step(&mut || hello(known(), crate::ps::load(proc), port)).into_iter();
+        let mut come = uplink.step().into_iter();
+        if uplink.to_greet() {
+            let load = crate::ps::load(proc);
+            uplink.greet(Hello { version: VERSION, number, load, channel_port: port, ..Hello::default() });
+        }
         while let Some(message) = come.next() {
             match message {
                 ToNode::Welcome { number, leases, beat_us, lost_after_us, .. } => {

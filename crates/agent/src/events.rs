@@ -6,6 +6,8 @@ use wire::event::BodyEvent;
 
 /// The most events in one batch: about a megabyte, and what the front end can take in a few tens of milliseconds.
 const MOST: usize = 20_000;
+/// The most bytes in one, as [`BodyEvent::bytes`] counts them: far from what a frame may have.
+const MOST_BYTES: usize = 2 * 1024 * 1024;
 
 /// Events that wait, and the batch that is not acknowledged yet.
 #[derive(Debug, Default)]
@@ -84,7 +86,7 @@ impl Events {
             self.all_told();
             return None;
         }
-        let rest = self.waiting.split_off(self.waiting.len().min(MOST));
+        let rest = self.waiting.split_off(fits(&self.waiting));
         let batch = std::mem::replace(&mut self.waiting, rest);
         self.batches += 1;
         self.unshown.push_back((self.batches, self.unshown.back().map_or(self.shown, |(_, changes)| *changes)));
@@ -138,6 +140,16 @@ impl Events {
             self.all_told();
         }
     }
+}
+
+/// How many of these are one batch, at least one.
+fn fits(events: &[BodyEvent]) -> usize {
+    let mut bytes = 0;
+    let over = |event: &BodyEvent| {
+        bytes += event.bytes();
+        bytes > MOST_BYTES
+    };
+    events.iter().take(MOST).position(over).unwrap_or(events.len().min(MOST)).max(1)
 }
 
 /// Leaves out every process that was forked, ended and was reaped in `events`, if nothing that stays speaks of it; and names
@@ -274,6 +286,23 @@ mod tests {
         queue.done(first);
         let (second, events) = queue.take().expect("something to tell");
         assert_eq!((second, events), (first + 1, vec![exit(2)]));
+    }
+
+    #[test]
+    fn whatever_has_happened_a_batch_fits_into_a_frame() {
+        let mut queue = Events::default();
+        let creds = vocab::Creds { groups: vec![u32::MAX; 65_536], ..Default::default() };
+        (0..40).for_each(|pid| queue.push(BodyEvent::Credentials { pid: Pid(pid), creds: creds.clone() }));
+        (0..200_000).for_each(|pid| queue.push(exit(4_000_000 + pid)));
+        let (mut told, mut batches) = (0, 0);
+        while let Some((batch, events)) = queue.take() {
+            told += events.len();
+            batches += 1;
+            let mut bytes = Vec::new();
+            wire::frame::encode(&wire::node::ToFront::Events { batch, events }, &mut bytes).expect("it fits");
+            queue.done(batch);
+        }
+        assert!(told == 200_040 && batches < 25, "{told} in {batches}");
     }
 
     #[test]

@@ -5,31 +5,13 @@ use kern::clock::{boottime_us, monotonic_us};
 use link::beat::NodeLife;
 use std::os::fd::AsFd;
 use tracing::{info, warn};
-use vocab::{NodeId, Pid, Result};
+use vocab::{NodeId, Result};
 use wire::event::Person;
-use wire::node::{Lease, Load, ToFront, ToNode, VERSION};
-use wire::way::Way;
+use wire::hello::Hello;
+use wire::node::{Lease, ToFront, ToNode, VERSION};
 
 /// As many that come together are for a job: most of their processes will end, and all at once.
 const MANY_SIGNALS: usize = 5;
-
-/// What a Hello says of a node that is not new.
-#[derive(Default)]
-pub(crate) struct Known {
-    pub(crate) number: Option<NodeId>,
-    pub(crate) leases: Vec<Lease>,
-    pub(crate) bodies: Vec<Person>,
-    pub(crate) stand_ins: Vec<Pid>,
-    pub(crate) subreapers: Vec<Pid>,
-    pub(crate) starting: Vec<Pid>,
-    pub(crate) ways: Vec<Way>,
-}
-
-pub(crate) fn hello(known: Known, load: Load, channel_port: u16) -> ToFront {
-    let Known { number, leases, bodies, stand_ins, subreapers, starting, ways } = known;
-    let version = VERSION;
-    ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting, ways }
-}
 
 impl Agent {
     /// Everything that can be done on the link now.
@@ -38,17 +20,10 @@ impl Agent {
     /// What keeps the records from being paced.
     pub(crate) fn serve_link(&mut self) -> Result<()> {
         let was_up = self.uplink.up();
-        let mut known = (!was_up).then(|| Known {
-            number: Some(self.number),
-            leases: self.leases.all().to_vec(),
-            bodies: self.everybody(),
-            stand_ins: self.stands.known(),
-            subreapers: self.bodies.subreapers(),
-            starting: self.starts.to_begin(),
-            ways: self.moving.ways(),
-        });
-        let (proc, port) = (&self.proc, self.channel_port);
-        let come = self.uplink.step(&mut || hello(known.take().unwrap_or_default(), crate::ps::load(proc), port));
+        let come = self.uplink.step();
+        if self.uplink.to_greet() {
+            self.uplink.greet(self.hello());
+        }
         let signals = come.iter().filter(|message| matches!(message, ToNode::Signal { .. })).count();
         if signals >= MANY_SIGNALS {
             self.expect_storm()?;
@@ -62,6 +37,23 @@ impl Agent {
             self.moves_lost_link();
         }
         Ok(())
+    }
+
+    /// What the front end has to know of a node that is not new.
+    fn hello(&self) -> Hello {
+        Hello {
+            version: VERSION,
+            number: Some(self.number),
+            load: self.load(),
+            leases: self.leases.all().to_vec(),
+            bodies: self.everybody(),
+            stand_ins: self.stands.known(),
+            channel_port: self.channel_port,
+            subreapers: self.bodies.subreapers(),
+            starting: self.starts.to_begin(),
+            ways: self.moving.ways(),
+            more: false,
+        }
     }
 
     /// Every body whose end the front end has not acknowledged.

@@ -26,6 +26,7 @@ mod message;
 mod mirror;
 pub mod mover;
 mod moving;
+mod names;
 pub mod order;
 mod outer;
 mod pace;

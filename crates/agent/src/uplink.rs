@@ -6,14 +6,16 @@
 //! | Dialling | connected: the preamble goes, Open |
 //! | Open | the handshake, Hello, Welcome, then everything else; broken: Down |
 
+use crate::names::{look_up, Names};
 use kern::clock::{boottime_us, monotonic_us};
 use kern::epoll::Interest;
 use link::preamble::Preamble;
 use link::Secure;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tracing::{info, warn};
-use vocab::{Fault, Result};
+use vocab::{Fault, Kind, Result};
+use wire::hello::Hello;
 use wire::node::{ToFront, ToNode};
 
 /// A connection that is not welcomed in this time is given up.
@@ -28,6 +30,7 @@ enum State {
 /// The link, whatever state it is in.
 pub(crate) struct Uplink {
     front: String,
+    names: Names,
     key: [u8; 32],
     state: State,
     /// Attempts that failed in a row.
@@ -45,8 +48,8 @@ pub(crate) struct Uplink {
 
 impl Uplink {
     pub(crate) fn new(front: String, key: [u8; 32]) -> Uplink {
-        let state = State::Down;
-        Uplink { front, key, state, failed: 0, dialled: 0, due_us: 0, hello_us: 0, welcomed: false, peer: None }
+        let (state, names) = (State::Down, Names::new(front.clone(), look_up));
+        Uplink { front, names, key, state, failed: 0, dialled: 0, due_us: 0, hello_us: 0, welcomed: false, peer: None }
     }
 
     /// Has the front end welcomed this connection?
@@ -84,10 +87,38 @@ impl Uplink {
 
     /// Queues a message; without a link it is dropped, since a Hello tells all that matters of it.
     pub(crate) fn send(&mut self, message: &ToFront) {
-        if let (State::Open(link), true) = (&mut self.state, self.welcomed) {
-            if let Err(fault) = link.send(message) {
+        if let Err(fault) = self.try_send(message) {
+            warn!(%fault, "link: a message is not sent");
+        }
+    }
+
+    /// The same, where somebody waits for what comes of it.
+    ///
+    /// # Errors
+    /// `Wire` when the message is longer than a frame may be.
+    pub(crate) fn try_send(&mut self, message: &ToFront) -> Result<()> {
+        let (State::Open(link), true) = (&mut self.state, self.welcomed) else { return Ok(()) };
+        match link.send(message) {
+            Err(fault) if fault.kind != Kind::Wire => {
                 self.broke(&fault);
+                Ok(())
             }
+            sent => sent,
+        }
+    }
+
+    /// Is this a connection on which nothing has been said yet, and can be?
+    pub(crate) fn to_greet(&self) -> bool {
+        matches!(&self.state, State::Open(link) if link.established() && self.hello_us == 0)
+    }
+
+    /// Begins a connection.
+    pub(crate) fn greet(&mut self, hello: Hello) {
+        let State::Open(link) = &mut self.state else { return };
+        self.hello_us = boottime_us();
+        let sent = hello.parts().into_iter().try_for_each(|part| link.send(&ToFront::from(part)));
+        if let Err(fault) = sent.and_then(|()| link.flush()) {
+            self.broke(&fault);
         }
     }
 
@@ -100,16 +131,16 @@ impl Uplink {
         }
     }
 
-    /// Does what can be done now and returns what has come. `hello` makes the first message of a connection.
-    pub(crate) fn step(&mut self, hello: &mut dyn FnMut() -> ToFront) -> Vec<ToNode> {
+    /// Does what can be done now and returns what has come.
+    pub(crate) fn step(&mut self) -> Vec<ToNode> {
         let mut come = Vec::new();
-        if let Err(fault) = self.try_step(hello, &mut come) {
+        if let Err(fault) = self.try_step(&mut come) {
             self.broke(&fault);
         }
         come
     }
 
-    fn try_step(&mut self, hello: &mut dyn FnMut() -> ToFront, come: &mut Vec<ToNode>) -> Result<()> {
+    fn try_step(&mut self, come: &mut Vec<ToNode>) -> Result<()> {
         if let State::Down = self.state {
             if monotonic_us() < self.due_us {
                 return Ok(());
@@ -131,10 +162,6 @@ impl Uplink {
         while let Some(message) = link.next::<ToNode>()? {
             self.welcomed |= matches!(message, ToNode::Welcome { .. });
             come.push(message);
-        }
-        if link.established() && self.hello_us == 0 {
-            self.hello_us = boottime_us();
-            link.send(&hello())?;
         }
         link.flush()?;
         more?;
@@ -162,12 +189,12 @@ impl Uplink {
         Ok(())
     }
 
-    fn address(&self) -> Result<SocketAddr> {
-        let doing = || format!("look up the front end {}", self.front);
-        let addresses = self.front.to_socket_addrs().map_err(|e| Fault::io(&e, doing()))?.collect::<Vec<_>>();
+    fn address(&mut self) -> Result<SocketAddr> {
+        let known = self.names.addresses()?;
         // A name may have several, of which one answers ("localhost": IPv6 first, where the front end listens for IPv4 only).
-        let one = self.failed as usize % addresses.len().max(1);
-        addresses.get(one).copied().ok_or_else(|| Fault::gone(doing()))
+        let one = self.failed as usize % known.len().max(1);
+        let doing = || Fault::gone(format!("look up the front end {}", self.front));
+        known.get(one).copied().ok_or_else(doing)
     }
 
     /// The connection is of no use any more.
@@ -193,5 +220,6 @@ impl Uplink {
     /// A Welcome has been taken in.
     pub(crate) fn joined(&mut self) {
         self.failed = 0;
+        self.names.wait_no_more();
     }
 }

@@ -6,6 +6,7 @@ use link::{Plain, Secure};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::{NodeId, Pid};
+use wire::hello::Hello;
 
 /// The poller's number for a descriptor.
 pub(crate) type Token = u64;
@@ -25,10 +26,11 @@ pub(crate) enum Connection {
         greeting: Greeting,
         from: SocketAddr,
     },
-    /// Says it is a node and has not sent Hello. Dropped at `deadline_us`.
+    /// Says it is a node and has not sent all of its Hello. Dropped at `deadline_us`.
     Joining {
         link: Box<Secure>,
         from: SocketAddr,
+        said: Option<Box<Hello>>,
         deadline_us: u64,
     },
     Node {

@@ -16,27 +16,16 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use tracing::{debug, info, warn};
 use vocab::{Fault, Kind, NodeId, Pid, Result};
-use wire::node::{Lease, Load, ToFront, ToNode, VERSION};
+use wire::hello::Hello;
+use wire::node::{ToFront, ToNode, VERSION};
 use wire::way::Way;
 
 /// A peer has this long to say who it is, in microseconds.
 const GREETING_US: u64 = 3_000_000;
+/// Processes of which a node may tell: as many as there are PIDs (PID_MAX_LIMIT).
+const MOST_TOLD: usize = 4_194_304;
 /// Beats in the time after which a node is lost.
 const BEATS: u64 = 10;
-
-/// What a node says of itself when it joins.
-pub(crate) struct Hello {
-    version: u32,
-    number: Option<NodeId>,
-    load: Load,
-    leases: Vec<Lease>,
-    bodies: Vec<wire::event::Person>,
-    stand_ins: Vec<Pid>,
-    channel_port: u16,
-    subreapers: Vec<Pid>,
-    starting: Vec<Pid>,
-    ways: Vec<Way>,
-}
 
 impl Front {
     pub(crate) fn take_peers(&mut self) {
@@ -92,7 +81,7 @@ impl Front {
                 let deadline_us = monotonic_us() + GREETING_US;
                 // It stays where it is among those that have not shown the key.
                 if let Some(gone) = self
-                    .add(Connection::Joining { link, from, deadline_us })
+                    .add(Connection::Joining { link, from, said: None, deadline_us })
                     .and_then(|token| self.crowd.enter(token, from.ip()))
                 {
                     self.close(gone);
@@ -122,38 +111,12 @@ impl Front {
                 Some(Connection::Node { node, .. }) => Some(*node),
                 _ => None,
             };
-            match (message, node) {
-                (message, Some(node)) => self.on_message(node, message)?,
-                (
-                    ToFront::Hello {
-                        version,
-                        number,
-                        load,
-                        leases,
-                        bodies,
-                        stand_ins,
-                        channel_port,
-                        subreapers,
-                        starting,
-                        ways,
-                    },
-                    None,
-                ) => {
-                    let hello = Hello {
-                        version,
-                        number,
-                        load,
-                        leases,
-                        bodies,
-                        stand_ins,
-                        channel_port,
-                        subreapers,
-                        starting,
-                        ways,
-                    };
-                    self.on_hello(token, hello)?
+            match node {
+                Some(node) => self.on_message(node, message)?,
+                None => {
+                    let hello = message.hello().ok_or_else(|| Fault::wire("a node must begin with Hello"))?;
+                    self.on_hello(token, hello)?;
                 }
-                (_, None) => return Err(Fault::wire("a node must begin with Hello")),
             }
             self.settle();
         }
@@ -167,17 +130,33 @@ impl Front {
         }
     }
 
-    fn on_hello(&mut self, token: Token, hello: Hello) -> Result<()> {
-        match self.admit(&hello) {
+    /// A node says who it is, or goes on with that.
+    fn on_hello(&mut self, token: Token, part: Hello) -> Result<()> {
+        let Some(Connection::Joining { said, .. }) = self.connections.get_mut(&token) else { return Ok(()) };
+        let hello = match said.take() {
+            Some(mut before) => {
+                before.add(part);
+                before
+            }
+            None => Box::new(part),
+        };
+        let admitted = self.admit(&hello);
+        let Some(Connection::Joining { link, said, deadline_us, .. }) = self.connections.get_mut(&token) else {
+            return Ok(());
+        };
+        match admitted {
+            Ok(_) if hello.more => {
+                *deadline_us = monotonic_us() + GREETING_US;
+                *said = Some(hello);
+                Ok(())
+            }
             Ok(number) => {
-                self.join(token, number, hello);
+                self.join(token, number, *hello);
                 Ok(())
             }
             Err(fault) => {
-                if let Some(Connection::Joining { link, .. }) = self.connections.get_mut(&token) {
-                    link.send(&ToNode::Refused(fault.clone()))?;
-                    let _ = link.flush();
-                }
+                link.send(&ToNode::Refused(fault.clone()))?;
+                let _ = link.flush();
                 Err(fault)
             }
         }
@@ -190,6 +169,9 @@ impl Front {
         }
         let number = hello.number.unwrap_or_else(|| self.nodes.free_number(|n| self.leases.has(n)));
         match self.nodes.get(number) {
+            _ if hello.bodies.len().max(hello.stand_ins.len()) > MOST_TOLD => {
+                Err(Fault::refused(format!("node {number} tells of more processes than there are numbers")))
+            }
             _ if number.0 < 0 => Err(Fault::refused(format!("{} is no node number", number.0))),
             Some(node) if node.state == State::Up && node.link.is_some() => {
                 Err(Fault::refused(format!("node {number} has joined already, from {}", node.address)))

@@ -36,6 +36,18 @@ pub struct Person {
     pub name: Vec<u8>,
 }
 
+/// At most so many bytes has a message for a person or an event, without the name and the supplementary groups.
+const FIXED: usize = 96;
+/// Bytes of a group id, at most.
+const GROUP: usize = 5;
+
+impl Person {
+    /// How many bytes it has in a message, at most.
+    pub fn bytes(&self) -> usize {
+        FIXED + self.name.len() + GROUP * self.creds.groups.len()
+    }
+}
+
 /// One thing that happened to a body.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum BodyEvent {
@@ -139,6 +151,15 @@ pub enum BodyEvent {
 }
 
 impl BodyEvent {
+    /// How many bytes it has in a message, at most.
+    pub fn bytes(&self) -> usize {
+        match self {
+            BodyEvent::Named { name, .. } => FIXED + name.len(),
+            BodyEvent::Credentials { creds, .. } => FIXED + GROUP * creds.groups.len(),
+            _ => FIXED,
+        }
+    }
+
     /// The process that it is about; for a fork the child.
     pub fn pid(&self) -> Pid {
         match *self {

@@ -6,6 +6,10 @@ use vocab::{Fault, Result};
 /// The largest frame, in bytes: above what exec takes for arguments and environment (6 MiB at 8 MiB of stack, execve(2)).
 pub const MOST: usize = 8 * 1024 * 1024;
 
+/// What can be told in several messages is told in messages of about so many bytes, so that others are not kept waiting; any single thing that is told
+/// is smaller than the rest of a frame.
+pub const PIECE: usize = 256 * 1024;
+
 /// Bytes of the length before each message.
 pub const HEAD: usize = 4;
 

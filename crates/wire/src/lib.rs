@@ -9,6 +9,7 @@ pub mod ask;
 pub mod carry;
 pub mod event;
 pub mod frame;
+pub mod hello;
 pub mod node;
 pub mod run;
 pub mod stream;

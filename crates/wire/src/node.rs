@@ -74,7 +74,7 @@ pub enum KillTarget {
 /// From a node's agent to the front end.
 #[derive(Clone, PartialEq, Debug, Encode, Decode)]
 pub enum ToFront {
-    /// First message on a link.
+    /// The first message on a link, or messages.
     #[n(0)]
     Hello {
         #[n(0)]
@@ -107,6 +107,10 @@ pub enum ToFront {
         #[n(9)]
         #[cbor(default, skip_if = "Vec::is_empty")]
         ways: Vec<Way>,
+        /// Not all: further ones follow, whose lists go behind these ([`crate::hello::Hello`]).
+        #[n(10)]
+        #[cbor(default, skip_if = "crate::hello::is_last")]
+        more: bool,
     },
     /// I live; `sent_us` is the sender's monotonic clock and comes back in [`ToNode::Beat`].
     #[n(1)]

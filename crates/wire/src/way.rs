@@ -25,7 +25,19 @@ pub enum Way {
     Arrived(#[n(0)] Pid),
 }
 
+/// At most so many bytes has a message for one of these without signals, and for a signal.
+const FIXED: usize = 16;
+const SIGNAL: usize = 40;
+
 impl Way {
+    /// How many bytes it has in a message, at most.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Way::Left { signals, .. } => FIXED + SIGNAL * signals.len(),
+            _ => FIXED,
+        }
+    }
+
     pub fn pid(&self) -> Pid {
         match *self {
             Way::Departs(pid) | Way::Leaves(pid) | Way::Left { pid, .. } | Way::Arrived(pid) => pid,

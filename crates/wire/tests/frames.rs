@@ -15,9 +15,11 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use vocab::{Kind, Result};
+use vocab::{Creds, Ids, Kind, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
+use wire::event::Person;
 use wire::frame;
+use wire::hello::Hello;
 use wire::node::{ToFront, ToNode};
 use wire::stream::Chunk;
 
@@ -57,6 +59,44 @@ proptest! {
     #[test]
     fn chunks_come_back(message in any_of(chunks())) {
         prop_assert_eq!(round_trip(&message), message);
+    }
+}
+
+#[test]
+fn whatever_a_node_has_to_say_it_says_in_frames() {
+    let groups = |n: i32| if n % 5000 == 0 { vec![u32::MAX; 65_536] } else { vec![n as u32] };
+    let person = |n: i32| Person {
+        pid: Pid(n),
+        ppid: Pid(i32::MAX),
+        pgid: Pid(i32::MAX),
+        sid: Pid(i32::MAX),
+        creds: Creds { uid: Ids::all(u32::MAX), gid: Ids::all(u32::MAX), groups: groups(n) },
+        name: b"fifteen of them".to_vec(),
+    };
+    let pids = |count: i32| (0..count).map(Pid).collect::<Vec<_>>();
+    for bodies in [0, 1, 60_000] {
+        let hello = Hello {
+            version: 9,
+            number: Some(NodeId(3)),
+            bodies: (0..bodies).map(person).collect(),
+            stand_ins: pids(2 * bodies),
+            subreapers: pids(bodies),
+            starting: pids(bodies / 2),
+            ..Hello::default()
+        };
+        let mut whole: Option<Hello> = None;
+        for part in hello.clone().parts() {
+            assert!(whole.as_ref().is_none_or(|before| before.more), "it goes on after its end");
+            assert_eq!((part.version, part.number), (9, Some(NodeId(3))));
+            let mut bytes = Vec::new();
+            frame::encode(&ToFront::from(part.clone()), &mut bytes).expect("it fits");
+            assert!(bytes.len() < 2 * frame::PIECE, "{} bytes", bytes.len());
+            match &mut whole {
+                Some(before) => before.add(part),
+                None => whole = Some(part),
+            }
+        }
+        assert!(whole == Some(hello), "{bodies} bodies");
     }
 }
 

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command};
 use vocab::{Creds, Ids, NodeId, Pid};
 use wire::event::{BodyEvent, Person};
+use wire::hello::Hello;
 use wire::node::{ChannelTo, Kin, Lease, ToFront, ToNode};
 use wire::run::{Program, Stdio};
 
@@ -30,7 +31,7 @@ pub(crate) struct Front {
     /// Answer beats?
     pub(crate) beating: bool,
     pub(crate) lost_after_us: u64,
-    pub(crate) hello: Option<ToFront>,
+    pub(crate) hello: Option<Hello>,
     leased: i32,
 }
 
@@ -90,7 +91,7 @@ impl Front {
         }
         // A node that has leases keeps them; a fresh one gets new ones.
         let leases = match &self.hello {
-            Some(ToFront::Hello { leases, .. }) if !leases.is_empty() => leases.clone(),
+            Some(hello) if !hello.leases.is_empty() => hello.leases.clone(),
             _ => vec![self.lease()],
         };
         let welcome = ToNode::Welcome {
@@ -139,7 +140,10 @@ impl Front {
         link.flush().expect("flushed");
         for message in come {
             match message {
-                ToFront::Hello { .. } => self.hello = Some(message),
+                ToFront::Hello { .. } => {
+                    self.hello = message.hello();
+                    assert!(self.hello.as_ref().is_some_and(|hello| !hello.more), "a node with so little to say");
+                }
                 ToFront::Beat { sent_us, .. } if self.beating => self.send(&ToNode::Beat { sent_us }),
                 ToFront::Beat { .. } => {}
                 ToFront::Events { batch, events } => {

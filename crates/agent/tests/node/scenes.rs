@@ -5,6 +5,7 @@ pub(crate) mod mute;
 use crate::front::{person, Front, LEASE};
 use vocab::{Exit, Pid, Sig, SigInfo};
 use wire::event::BodyEvent;
+use wire::hello::Hello;
 use wire::node::{KillTarget, ToFront, ToNode};
 
 type Scene = fn();
@@ -246,9 +247,7 @@ fn a_new_link_within_the_time_loses_nothing() {
     let child = front.child(5001);
     front.cut();
     front.welcome();
-    let Some(ToFront::Hello { number, leases, bodies, stand_ins, .. }) = front.hello.clone() else {
-        unreachable!("a Hello")
-    };
+    let Hello { number, leases, bodies, stand_ins, .. } = front.hello.clone().expect("a Hello");
     assert_eq!((number, leases.len(), stand_ins), (Some(vocab::NodeId(0)), 1, vec![Pid(5000)]));
     let mut pids: Vec<Pid> = bodies.iter().map(|person| person.pid).collect();
     pids.sort_unstable();
@@ -275,7 +274,7 @@ fn when_beats_stop_everything_dies() {
     assert!((400_000..900_000).contains(&took), "{took} us");
     front.beating = true;
     front.welcome();
-    let Some(ToFront::Hello { number, bodies, .. }) = front.hello.clone() else { unreachable!("a Hello") };
+    let Hello { number, bodies, .. } = front.hello.clone().expect("a Hello");
     assert_eq!((number, bodies.len()), (Some(vocab::NodeId(0)), 0));
     front.shell(5001, "exit 4");
     assert_eq!(front.exit(5001), Exit::Code(4));

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use vocab::{Capabilities, Creds, Exit, Fault, Ids, Kind, NodeId, Pid, Sig, SigInfo};
 use wire::ask::{Answer, Ask, Copy, Further, NodeRow, ProcRow};
 use wire::event::{BodyEvent, Person, Usage};
+use wire::hello::Hello;
 use wire::node::{ChannelTo, KillTarget, Kin, Lease, Load, ToFront, ToNode};
 use wire::run::{Caller, Limit, Program, Stdio, Target, Window};
 use wire::stream::{Chunk, Stream};
@@ -251,10 +252,14 @@ fn way() -> impl Strategy<Value = Way> {
 
 fn hello() -> impl Strategy<Value = ToFront> {
     let pids = || vec(pid(), 0..3);
-    let told = (pids(), pids(), vec(way(), 0..3));
+    let told = (pids(), pids(), vec(way(), 0..3), any::<bool>());
     let here = (vec(lease(), 0..3), vec(person(), 0..3), pids(), any::<u16>(), told);
-    let build = |(version, number, load, (leases, bodies, stand_ins, channel_port, (subreapers, starting, ways)))| {
-        ToFront::Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting, ways }
+    let build = |(version, number, load, here)| {
+        let (leases, bodies, stand_ins, channel_port, told) = here;
+        let (subreapers, starting, ways, more) = told;
+        let parts =
+            Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting, ways, more };
+        ToFront::from(parts)
     };
     (any::<u32>(), option::of(node()), load(), here).prop_map(build)
 }
