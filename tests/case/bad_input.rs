@@ -66,11 +66,18 @@ fn bad_commands(place: &Place) -> Res<End> {
     }
     told("mkdir /run/gone; cd /run/gone; shoal run -n 0 true", 125, "n0: enter the directory /run/gone: No such file")?;
     told("shoal run -N 70000 true", 125, "cannot start 70000 copies: 1 to 65536 are possible")?;
-    for wrong in ["shoal run -n x true", "shoal run -n 3-1 true", "shoal run", "shoal nonsense", "shoal run -N 0 true"]
-    {
-        let outcome = s.sh(wrong)?;
-        holds(&format!("{wrong}: {}", outcome.text()), outcome.code() != Some(0) && !outcome.err.is_empty())?;
+    told(
+        "shoal run -n 0 \"$(printf 'no\\nsuch\\033[31mname')\"",
+        127,
+        "n0: execute no\\nsuch\\u{1b}[31mname: No such file",
+    )?;
+    told("shoal run -n 0 ''", 127, "n0: execute \"\": No such file")?;
+    told("shoal move --from 7 --all", 1, "unknown node n7")?;
+    told("shoal move --from 0 --all 7", 1, "unknown node n7")?;
+    for (wrong, word) in [("-n x true", "-n"), ("-n 3-1 true", "3-1"), ("", "<PROGRAM>"), ("-N 0 true", "--count")] {
+        told(&format!("shoal run {wrong}"), 125, word)?;
     }
+    told("shoal nonsense", 2, "nonsense")?;
     for (wrong, meant) in [("node --front front:x", "HOST:PORT"), ("front --listen localhost", "ADDRESS:PORT")] {
         let outcome = s.sh(&format!("shoal {wrong}"))?;
         holds(&format!("{wrong}: {}", outcome.text()), outcome.code() == Some(2) && outcome.err.contains(meant))?;

@@ -119,6 +119,15 @@ fn run_streams(place: &Place) -> Res<End> {
     s.prints("shoal run -n 0 sh -c 'echo out; echo err >&2' 2>&1 >/dev/null", "err")?;
     s.prints("shoal run -n 0 cat < /dev/null | wc -c", "0")?;
     s.prints("shoal run -n 0 yes | head -1; echo ${PIPESTATUS[0]}", "y\n141")?;
+    // What lives on without our streams does not keep them open.
+    for where_to in ["-n 0", "-n 0-1", "-t -n 0", "-n 0 shoal run -n 1"] {
+        let daemon = "sh -c 'setsid sleep 1024 >/dev/null 2>&1 </dev/null & echo started'";
+        let first = format!(
+            "timeout -s KILL 10 shoal run {where_to} {daemon} 2>&1 | cat | head -1 | tr -d '\\r'; \
+             while p=$(shoal ps | awk '/sleep 102[4]/ {{print $1}}'); test \"$p\"; do kill $p 2>/dev/null; done; sleep 0.2"
+        );
+        s.prints(&first, "started")?;
+    }
     let full = s.sh("shoal run -n 0 -- sh -c 'echo x; exit 4' >/dev/full")?;
     let told = "shoal: write what the program has written to standard output: No space left on device (os error 28)\n";
     same("a full disk", (full.code(), full.err.as_str()), (Some(4), told))?;

@@ -161,7 +161,9 @@ impl Prepared {
             errno: 0,
             stage: 0,
         };
-        let [file, cwd] = [&program.file, &program.cwd].map(|path| String::from_utf8_lossy(path).into_owned());
+        let shown =
+            |path: &Vec<u8>| if path.is_empty() { "\"\"".into() } else { String::from_utf8_lossy(path).into_owned() };
+        let [file, cwd] = [&program.file, &program.cwd].map(shown);
         let (image, addresses) = arena.finish(setup);
         Ok(Prepared { image, addresses, base: 0, told: None, file, cwd })
     }

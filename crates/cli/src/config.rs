@@ -86,7 +86,7 @@ const LONGEST: f64 = 86_400.0;
 pub(crate) fn duration(seconds: Option<f64>) -> Result<Option<Duration>> {
     match seconds {
         Some(s) if !(0.1..=LONGEST).contains(&s) => {
-            Err(Fault::refused(format!("{s} seconds: 0.1 to {LONGEST} are possible")))
+            Err(Fault::refused(format!("{s:?} seconds: 0.1 to {LONGEST} are possible")))
         }
         other => Ok(other.map(Duration::from_secs_f64)),
     }

@@ -46,14 +46,40 @@ fn words() -> Vec<OsString> {
     }
 }
 
-/// Help and version as asked for; a mistake in the arguments as clap words it. `shoal run` keeps 2 free for the program.
+/// Help and version as asked for; a mistake in the arguments as clap words it, in one line. `shoal run` keeps 2 free for the program.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody reads it where it cannot be printed.
-    let _ = error.print();
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if error.use_stderr() && error.kind() != DisplayHelpOnMissingArgumentOrSubcommand {
+        kern::own::complain(mistake(&error.to_string()));
+    } else {
+        // Nobody reads it where it cannot be printed.
+        let _ = error.print();
+    }
     let run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
     match (error.use_stderr(), run) {
         (false, _) => ExitCode::SUCCESS,
         (true, true) => ExitCode::from(client::run::FAILED),
         (true, false) => ExitCode::from(2),
+    }
+}
+
+/// The mistake, without the usage that follows it.
+fn mistake(text: &str) -> String {
+    let said = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    let line: Vec<&str> = said.lines().map(str::trim).collect();
+    format!("{} (--help says more)", line.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_in_the_arguments_is_one_line() {
+        let told = |words: &[&str]| Arguments::try_parse_from(words).map_err(|error| mistake(&error.to_string()));
+        let missing = "the following required arguments were not provided: <PROGRAM>... (--help says more)";
+        assert_eq!(told(&["shoal", "run"]).err().as_deref(), Some(missing));
+        let unknown = "unrecognized subcommand 'nonsense' (--help says more)";
+        assert_eq!(told(&["shoal", "nonsense"]).err().as_deref(), Some(unknown));
     }
 }

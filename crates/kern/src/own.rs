@@ -100,13 +100,13 @@ pub fn umask() -> Result<u32> {
         .ok_or_else(|| Fault::bug("/proc/self/status says no umask"))
 }
 
-/// Gives the calling thread a descriptor table of its own, with 2 and `keep` in it, and with `terminal` 0 and 1 too: what the other
+/// Gives the calling thread a descriptor table of its own, with 2 and `keep` in it, and with `terminal` 0 too: what the other
 /// threads close is closed, and what this one opens from now on the others do not have, nor do processes that they fork.
 ///
 /// All other descriptors mean nothing in this thread any more: it must not use, nor drop, an owner of one.
 pub fn unshare_descriptors(keep: BorrowedFd<'_>, terminal: bool) -> Result<()> {
     let keep = keep.as_raw_fd() as u32;
-    let standard = if terminal { (3, 2) } else { (0, 1) };
+    let standard = if terminal { (1, 1) } else { (0, 1) };
     for (first, last) in [standard, (3, keep.saturating_sub(1)), (3.max(keep + 1), u32::MAX)] {
         if first > last {
             continue;
@@ -121,17 +121,20 @@ pub fn unshare_descriptors(keep: BorrowedFd<'_>, terminal: bool) -> Result<()> {
     Ok(())
 }
 
-/// Closes descriptor 0 of the calling thread's table, so that whoever writes to it gets EPIPE; /dev/null keeps its number taken.
-pub fn close_input() -> Result<()> {
+/// Closes descriptor `number` (0, 1 or 2) of the calling thread's table, so that whoever writes to it gets EPIPE, and whoever reads from it the end of the
+/// file; /dev/null keeps its number taken.
+///
+/// # Errors
+/// `Sys` as open(2); it is open still.
+pub fn close_standard(number: i32) -> Result<()> {
     let null = crate::sys::cstring("/dev/null")?;
     // SAFETY: open with a live string, then numbers only.
     unsafe {
-        let fd =
-            checked(libc::open(null.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC).into(), || "open /dev/null".into())?;
-        checked(libc::dup3(fd as i32, 0, libc::O_CLOEXEC).into(), || "close standard input".into())?;
+        let fd = checked(libc::open(null.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC).into(), || "open /dev/null".into())?;
+        let ret = libc::dup3(fd as i32, number, libc::O_CLOEXEC);
         libc::close(fd as i32);
+        checked(ret.into(), || format!("close descriptor {number}")).map(drop)
     }
-    Ok(())
 }
 
 /// Forks: the child's PID, or `None` in the child, in which only the calling thread goes on (fork(2)).
@@ -167,10 +170,17 @@ pub fn take_standard(streams: [OwnedFd; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Says on standard error what has failed. Where that cannot be written, as on a full disk, nobody is told, and nothing else is changed by
-/// it: `eprintln!` would panic.
+/// Says on standard error what has failed, in one line: names in it that would be more, or act on a terminal, are escaped. Where that cannot be written,
+/// as on a full disk, nobody is told, and nothing else is changed by it: `eprintln!` would panic.
 pub fn complain(what: impl std::fmt::Display) {
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("shoal: {what}\n").as_bytes());
+    let _ =
+        std::io::Write::write_all(&mut std::io::stderr(), format!("shoal: {}\n", plain(&what.to_string())).as_bytes());
+}
+
+/// The text with its control characters escaped.
+pub fn plain(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
 }
 
 /// The errno of a program that is not there.
@@ -221,6 +231,11 @@ mod tests {
             assert_eq!(crate::sys::read(kept.as_fd(), &mut [0]), Ok(1));
             drop(done);
         });
+    }
+
+    #[test]
+    fn a_complaint_is_one_line_and_nothing_to_a_terminal() {
+        assert_eq!(plain("execute a\n\x1b[31mb ü"), "execute a\\n\\u{1b}[31mb ü");
     }
 
     #[test]

@@ -43,7 +43,11 @@ impl Front {
         let listen = self.listen.or(listen).unwrap_or_else(address::default_listen);
         let mut settings = FrontConfig::new(listen, key);
         config::set(&mut settings.run_dir, self.run_dir.or(file.run_dir));
-        config::set(&mut settings.lost_after, self.lost_after.or(config::duration(file.front.lost_after)?));
+        config::set(
+            &mut settings.lost_after,
+            self.lost_after.or(config::duration(file.front.lost_after)
+                .map_err(|f| f.doing("lost_after of [front] in the configuration file"))?),
+        );
         config::set(&mut settings.front_top, file.front.front_top.map(Pid));
         config::set(&mut settings.lease_size, file.front.lease_size);
         config::set(&mut settings.max_nodes, file.front.max_nodes);

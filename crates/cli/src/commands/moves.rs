@@ -6,7 +6,7 @@ use client::Local;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use vocab::{Fault, NodeId, Pid, Result};
-use wire::ask::{Answer, Ask};
+use wire::ask::{Answer, Ask, NodeRow};
 
 /// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
 #[derive(Args, Debug)]
@@ -49,7 +49,14 @@ fn go(daemon: &mut Local, pid: Pid, to: NodeId) -> bool {
 }
 
 /// Moves everything away from a node, and what is started there meanwhile; each process is tried once.
+///
+/// # Errors
+/// `Refused` for a node that there is not.
 fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>) -> Result<bool> {
+    let known: Vec<NodeId> = nodes(daemon)?.into_iter().map(|row| row.node).collect();
+    if let Some(unknown) = to.into_iter().chain([from]).find(|node| !known.contains(node)) {
+        return Err(Fault::refused(format!("unknown node {unknown}")));
+    }
     let (mut tried, mut all_moved) = (BTreeSet::new(), true);
     loop {
         let there: Vec<Pid> = processes(daemon, from)?.into_iter().filter(|pid| !tried.contains(pid)).collect();
@@ -77,13 +84,16 @@ fn processes(daemon: &mut Local, node: NodeId) -> Result<Vec<Pid>> {
     }
 }
 
+fn nodes(daemon: &mut Local) -> Result<Vec<NodeRow>> {
+    match daemon.ask(&Ask::Nodes)? {
+        Answer::Nodes(rows) => Ok(rows),
+        other => Err(Fault::wire(format!("the daemon answered Nodes with {other:?}"))),
+    }
+}
+
 /// The node that is up and has the fewest processes.
 fn emptiest(daemon: &mut Local, but: NodeId) -> Result<NodeId> {
-    let rows = match daemon.ask(&Ask::Nodes)? {
-        Answer::Nodes(rows) => rows,
-        other => return Err(Fault::wire(format!("the daemon answered Nodes with {other:?}"))),
-    };
-    let up = rows.into_iter().filter(|row| row.node != but && row.state == "up");
+    let up = nodes(daemon)?.into_iter().filter(|row| row.node != but && row.state == "up");
     let first = up.min_by_key(|row| row.processes);
     first.map(|row| row.node).ok_or_else(|| Fault::refused(format!("no node but {but} is up")))
 }

@@ -53,7 +53,11 @@ impl Node {
         settings.number = number(self.number.or(file.node.number))?;
         config::set(&mut settings.run_dir, self.run_dir.or(file.run_dir));
         settings.cgroup = self.cgroup.or(file.node.cgroup);
-        config::set(&mut settings.lost_grace, self.lost_grace.or(config::duration(file.node.lost_grace)?));
+        config::set(
+            &mut settings.lost_grace,
+            self.lost_grace.or(config::duration(file.node.lost_grace)
+                .map_err(|f| f.doing("lost_grace of [node] in the configuration file"))?),
+        );
         settings.ready_fd = ready_fd;
         agent::run(settings).map(|()| ExitCode::SUCCESS)
     }

@@ -260,8 +260,11 @@ impl Channels {
                 self.queue(stream).push(Item::Data { copy: number, bytes });
             }
             Chunk::End { stream: stream @ (Stream::Out | Stream::Err) } => {
-                copy.closed[index(stream)] = true;
+                let before = std::mem::replace(&mut copy.closed[index(stream)], true);
                 self.queue(stream).push(Item::Flush { copy: number });
+                if !before {
+                    self.queue(stream).push(Item::End);
+                }
             }
             Chunk::Credit { stream: Stream::In, bytes } => {
                 copy.feed.allow(bytes);
@@ -372,6 +375,11 @@ impl Channels {
             copy.channel = None;
         }
         state.copies.iter().any(|c| c.channel.is_some())
+    }
+
+    /// Copies that have not closed this stream.
+    pub(crate) fn open(&self, stream: Stream) -> usize {
+        self.lock().copies.iter().filter(|copy| !copy.closed[index(stream)]).count()
     }
 
     // For what comes after the end of the program.

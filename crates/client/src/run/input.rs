@@ -68,7 +68,7 @@ impl<'c, T: Takers> Reader<'c, T> {
     /// No program reads any more: whoever writes to a pipe must learn it, as from a program that has closed its input.
     fn close(&self) {
         if self.source == Source::Ours {
-            if let Err(fault) = kern::own::close_input() {
+            if let Err(fault) = kern::own::close_standard(0) {
                 tracing::warn!(%fault, "the writer of our input is not told that nobody reads it");
             }
         }

@@ -26,7 +26,9 @@ pub(super) fn relay(channels: Channels, lines: [Option<Lines>; 2]) {
         channels.input(Vec::new());
     }
     let [output, errors] = lines;
-    let mut writers = [Writer::new(&*channels, Stream::Out, output), Writer::new(&*channels, Stream::Err, errors)];
+    let [out, err] = [Stream::Out, Stream::Err].map(|stream| channels.open(stream));
+    let mut writers =
+        [Writer::new(&*channels, Stream::Out, output, out), Writer::new(&*channels, Stream::Err, errors, err)];
     let mut ready = Vec::new();
     while channels.close_finished() && channels.wait(&mut ready).is_ok() {
         writers.iter_mut().for_each(Writer::catch_up);

@@ -145,12 +145,14 @@ fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>) -> Result<
         }
     }
     let late_lines = [lines(&nodes, run.prefix), lines(&nodes, run.prefix)];
+    // The terminal of `-t` has one end, and it is not ours.
+    let open = if run.terminal { usize::MAX } else { nodes.len() };
     let hub = Hub::new(channels.clone(), asking, socket.to_owned(), run.terminal, late_lines);
     spawn("hub", move || hub.run())?;
     for stream in [Stream::Out, Stream::Err] {
         let lines = lines(&nodes, run.prefix);
         let channels = channels.clone();
-        spawn(&format!("{stream:?}"), move || Writer::new(&*channels, stream, lines).run())?;
+        spawn(&format!("{stream:?}"), move || Writer::new(&*channels, stream, lines, open).run())?;
     }
     let reader = channels.clone();
     spawn("In", move || Reader::new(&*reader, source).run())?;

@@ -23,11 +23,14 @@ pub(crate) struct Writer<'c, G> {
     /// Where lines must stay whole or have prefixes.
     lines: Option<Lines>,
     unread: bool,
+    /// Copies that have this stream open.
+    open: usize,
 }
 
 impl<'c, G: Gathered> Writer<'c, G> {
-    pub(crate) fn new(from: &'c G, stream: Stream, lines: Option<Lines>) -> Writer<'c, G> {
-        Writer { from, stream, lines, unread: false }
+    /// `open`: so many copies have the stream open.
+    pub(crate) fn new(from: &'c G, stream: Stream, lines: Option<Lines>, open: usize) -> Writer<'c, G> {
+        Writer { from, stream, lines, unread: false, open }
     }
 
     /// Writes until the process ends.
@@ -63,7 +66,7 @@ impl<'c, G: Gathered> Writer<'c, G> {
                 }
                 self.from.consumed(copy, self.stream, bytes.len());
             }
-            Item::Note(text) => self.write(text.as_bytes()),
+            Item::Note(text) => self.write((kern::own::plain(text.trim_end()) + "\n").as_bytes()),
             Item::Flush { copy } => {
                 let mut whole = Vec::new();
                 if let Some(lines) = &mut self.lines {
@@ -71,12 +74,28 @@ impl<'c, G: Gathered> Writer<'c, G> {
                 }
                 self.write(&whole);
             }
+            Item::End => {
+                self.open = self.open.saturating_sub(1);
+                if self.open == 0 {
+                    self.close();
+                }
+            }
             Item::Moved { copy, node } => {
                 if let Some(lines) = &mut self.lines {
                     lines.moved(copy, node);
                 }
             }
             Item::Mark => self.from.marked(),
+        }
+    }
+
+    /// Nothing of a copy will be written any more: whoever reads our standard output must learn it, also if the program lives on. Standard error stays
+    /// open for what is to be said of ourselves.
+    fn close(&self) {
+        if self.stream == Stream::Out {
+            if let Err(fault) = kern::own::close_standard(1) {
+                tracing::warn!(%fault, "the reader of our output is not told that it has ended");
+            }
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) enum Item {
     Note(String),
     /// No more of this copy: write the line it has begun.
     Flush { copy: usize },
+    /// This copy and its descendants have closed this stream.
+    End,
     /// What follows of this copy comes from there.
     Moved { copy: usize, node: NodeId },
     /// Say when everything before this has been written.

@@ -71,6 +71,9 @@ pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::I
     taking::note_region(slots.0, u64::from(std::process::id()));
     taking::take_all_signals();
     std::mem::forget(file);
+    // Nothing is said from here on, and standard error must not stay open in the stand-ins that are made.
+    // SAFETY: takes a number; nobody owns descriptor 2 as a value.
+    unsafe { raw::call(libc::SYS_close, [libc::STDERR_FILENO as u64, 0, 0, 0, 0, 0]) };
     // SAFETY: the stack is that of slot 0, unused; this thread never comes back.
     unsafe { raw::enter(stack + bytes, run::run, slot as u64) }
 }

@@ -229,6 +229,7 @@ impl Copies {
             _ => {
                 *from = None;
                 self.shared.queue(stream).push(Item::Flush { copy: n });
+                self.shared.queue(stream).push(Item::End);
             }
         }
     }

@@ -61,11 +61,12 @@ fn start_all(asked: &Run, nodes: &[NodeId], socket: &Path, hold: Hold) -> Result
 
 /// Carries bytes until all have ended and all has been written; how the worst ended.
 fn relay(asked: &Run, nodes: &[NodeId], signals: SignalFd, copies: Vec<Copy>) -> Result<Exit> {
-    let shared = Arc::new(Shared::new(copies.len())?);
+    let count = copies.len();
+    let shared = Arc::new(Shared::new(count)?);
     for stream in [Stream::Out, Stream::Err] {
         let lines = lines(nodes, asked.prefix);
         let from = shared.clone();
-        spawn(&format!("{stream:?}"), move || Writer::new(&*from, stream, lines).run())?;
+        spawn(&format!("{stream:?}"), move || Writer::new(&*from, stream, lines, count).run())?;
     }
     let source = if program::input_is_terminal() { Source::Keys } else { Source::Ours };
     let takers = shared.clone();
