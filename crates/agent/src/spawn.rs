@@ -325,8 +325,9 @@ impl Agent {
         }
         let Some(spawning) = self.starts.spawning.remove(&pid) else { return };
         if ret > 0 {
-            if let Ok(stat) = self.proc.stat(pid) {
-                self.rename(pid, stat.name.as_bytes());
+            // Not its stat: it may execute another program by now, one that is never read.
+            if let Ok(status) = self.proc.status(pid) {
+                self.rename(pid, status.name.as_bytes());
             }
             // A parent that only stood for one that is gone: ends, and the kernel gives the program to init.
             if self.stands.get(parent).is_some_and(|stand| stand.why == Why::Husk) {

@@ -7,14 +7,14 @@ use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::{cpu, identity, kinds, memory, pages, sigstate, threads, timers, waits};
 use image::process::{Header, Process};
-use image::thread::Thread;
+use image::thread::{Thread, Wait};
 use image::Writer;
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pidfd;
 use kern::poll::{poll, Ready};
 use kern::ptrace::{self, queued, Halt, Queue, RawInfo};
 use kern::remote_memory::RemoteMemory;
-use puppet::{Arena, Loan};
+use puppet::{Arena, Loan, Stopped};
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -197,12 +197,13 @@ fn write(
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
     process.queue = sigstate::queue(pid, Queue::Process)?;
     process.timers = timers::timers(pid)?;
+    let waits = waits(frozen, seen, &memory)?;
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
     let arena = loan.map_arena(None)?;
     let gate = loan.gate();
     let asked = ask(&mut loan, arena, &mut process);
     let signal = loan.give_back()?;
-    let threads = asked.and_then(|()| read_threads(frozen, seen, &memory, gate, arena));
+    let threads = asked.and_then(|()| read_threads(frozen, waits, &memory, gate, arena));
     let mut loan = Loan::take_at(frozen.leader(), &memory, gate)?;
     loan.unmap_arena(arena)?;
     let signal = loan.give_back()?.or(signal);
@@ -262,12 +263,22 @@ fn ask(loan: &mut Loan<'_>, arena: Arena, process: &mut Process) -> Result<()> {
     identity::fill(&outcome, &identity, process)
 }
 
-fn read_threads(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory, gate: u64, arena: Arena) -> Result<Vec<Thread>> {
-    let read = |thread| {
-        let waiting = seen.waiting.get(&puppet::Stopped::tid(thread).0).copied();
-        threads::read(frozen.pid, thread, memory, gate, arena, waiting)
-    };
-    frozen.threads.iter().map(read).collect()
+/// What each thread waits for; before anything is done in them.
+fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Result<Vec<Option<Wait>>> {
+    let left =
+        |thread: &Stopped| waits::left(frozen.pid, thread, &thread.regs()?, seen.waiting.get(&thread.tid().0), memory);
+    frozen.threads.iter().map(left).collect()
+}
+
+fn read_threads(
+    frozen: &Frozen,
+    waits: Vec<Option<Wait>>,
+    memory: &RemoteMemory,
+    gate: u64,
+    arena: Arena,
+) -> Result<Vec<Thread>> {
+    let read = |(thread, waits)| threads::read(frozen.pid, thread, memory, gate, arena, waits);
+    frozen.threads.iter().zip(waits).map(read).collect()
 }
 
 fn header(threads: usize) -> Result<Header> {

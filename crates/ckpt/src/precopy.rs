@@ -134,6 +134,7 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
     leader.interrupt()?;
     let leader = leader.stopped()?;
     let memory = RemoteMemory::open(pid)?;
+    let waits = waits::left(pid, &leader, &leader.regs()?, seen.waiting.get(&pid.0), &memory)?;
     let mut loan = Loan::take(&leader, &memory, &kern::areas::areas(pid, false)?)?;
     let gate = loan.gate();
     let made = loan.call(libc::SYS_userfaultfd, &[uffd::FLAGS])?;
@@ -143,8 +144,7 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
     }
     let arena = loan.map_arena(None)?;
     let signal = loan.give_back()?;
-    let waiting = seen.waiting.get(&pid.0).copied();
-    let saved = threads::read(pid, &leader, &memory, gate, arena, waiting);
+    let saved = threads::read(pid, &leader, &memory, gate, arena, waits);
     let mut loan = Loan::take_at(&leader, &memory, gate)?;
     loan.unmap_arena(arena)?;
     let signal = loan.give_back()?.or(signal);

@@ -26,8 +26,6 @@ pub(crate) struct Waiting {
     pub(crate) call: i64,
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub(crate) since: u64,
-    /// How often it has given up its processor to wait for something.
-    pub(crate) switches: u64,
 }
 
 /// What a process that is to be made from an image will have already.
@@ -176,8 +174,7 @@ fn since_when(pid: Pid, tid: i32, clocks: &mut Clocks) -> Option<Waiting> {
     let call = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let call = call.split_whitespace().next()?.parse().ok()?;
     let since = clocks.asleep_since(pid, Pid(tid))?;
-    let switches = switches(pid, Pid(tid)).ok()?;
-    Some(Waiting { call, since, switches })
+    Some(Waiting { call, since })
 }
 
 /// How often a thread has given up its processor to wait for something; a stop by its tracer counts too.

@@ -3,9 +3,7 @@
 use crate::identity;
 use crate::registers;
 use crate::sigstate;
-use crate::survey::Waiting;
-use crate::waits;
-use image::thread::{AltStack, Rseq, Scheduling, Thread};
+use image::thread::{AltStack, Rseq, Scheduling, Thread, Wait};
 use kern::others;
 use kern::ptrace::{self, Queue, Regs};
 use kern::remote_memory::RemoteMemory;
@@ -23,14 +21,14 @@ struct StackT {
     size: u64,
 }
 
-/// Everything of a stopped thread. `waiting`: what it did when it was looked at.
+/// Everything of a stopped thread. `waits`: what is left of its wait (`waits::left`).
 pub(crate) fn read(
     pid: Pid,
     thread: &Stopped,
     memory: &RemoteMemory,
     gate: u64,
     arena: Arena,
-    waiting: Option<Waiting>,
+    waits: Option<Wait>,
 ) -> Result<Thread> {
     let tid = thread.tid();
     let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("read the {what} of thread {tid}"));
@@ -50,7 +48,7 @@ pub(crate) fn read(
             .into(),
         creds: identity::creds(pid, tid)?,
         scheduling: scheduling(tid)?,
-        waits: waits::left(pid, tid, &regs, waiting, memory)?,
+        waits,
         ..Thread::default()
     };
     saved.regs = registers::save(&leave_sequence(regs, &saved.rseq, memory)?);

@@ -10,7 +10,7 @@ use crate::survey::{switches, Waiting};
 use image::thread::{Thread, Wait};
 use kern::ptrace::Regs;
 use kern::remote_memory::RemoteMemory;
-use puppet::{Arena, Loan};
+use puppet::{Arena, Loan, Stopped};
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -23,8 +23,9 @@ const AS_IT_WAS: u64 = u64::MAX;
 const RESTART_BLOCK: i64 = -516;
 const SECOND: u64 = 1_000_000_000;
 
-/// What is left below the stack. It counts for the wait for which it was made only: the thread has not given up its processor but once
-/// since, for that wait.
+/// What is left below the stack. It counts for the wait for which it was made only, and how often the thread has given up its processor
+/// since tells whether it is in that: once for this wait, once for the stop by which it was interrupted, and perhaps for a lock or a page on
+/// its way. Another wait that has been interrupted before has given it up twice more.
 #[repr(C)]
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 struct Note {
@@ -37,6 +38,9 @@ struct Note {
     end: u64,
     switches: u64,
 }
+
+/// So often at most.
+const MOST_SWITCHES: u64 = 3;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"shoalwai");
 /// Below it x86-64 programs have nothing that they need (System V ABI, 3.2.2).
@@ -52,20 +56,20 @@ fn monotonic() -> u64 {
 }
 
 /// How long a call that was interrupted would still have waited; `None` when it was not waiting for a duration, or nobody knows: then it
-/// returns EINTR, as it may after any signal.
+/// returns EINTR, as it may after any signal. `seen` is what the thread did before it was stopped, and nothing else was done in it since.
 pub(crate) fn left(
     pid: Pid,
-    tid: Pid,
+    thread: &Stopped,
     regs: &Regs,
-    seen: Option<Waiting>,
+    seen: Option<&Waiting>,
     memory: &RemoteMemory,
 ) -> Result<Option<Wait>> {
     if regs.rax as i64 != RESTART_BLOCK {
         return Ok(None);
     }
-    if regs.orig_rax as i64 == libc::SYS_restart_syscall {
-        return noted(tid, regs, seen, memory)
-            .map_err(|fault| fault.doing(format!("read what process {pid} waits for")));
+    let noted = noted(pid, thread.tid(), regs, memory)?;
+    if noted.is_some() || regs.orig_rax as i64 == libc::SYS_restart_syscall {
+        return Ok(noted);
     }
     let Some(total) = duration(regs, memory)? else { return Ok(None) };
     let elapsed =
@@ -74,13 +78,23 @@ pub(crate) fn left(
     Ok(Some(Wait { call: regs.orig_rax, left }))
 }
 
-fn noted(tid: Pid, regs: &Regs, seen: Option<Waiting>, memory: &RemoteMemory) -> Result<Option<Wait>> {
+/// What was left as a note for this wait.
+fn noted(pid: Pid, tid: Pid, regs: &Regs, memory: &RemoteMemory) -> Result<Option<Wait>> {
     let mut note = Note::default();
-    memory.read(place(regs), note.as_mut_bytes())?;
-    let ours = note.magic == MAGIC && note.tid == tid.0 as u64 && note.rip == regs.rip;
-    let same_wait = seen.is_some_and(|seen| seen.switches == note.switches + 1);
-    let left = if note.end == AS_IT_WAS { AS_IT_WAS } else { note.end.saturating_sub(monotonic()) };
-    Ok((ours && same_wait).then_some(Wait { call: note.call, left }))
+    // There may be no memory: then there was no note either.
+    let read = memory.read(place(regs), note.as_mut_bytes()).is_ok();
+    if !read || note.magic != MAGIC || note.tid != tid.0 as u64 || note.rip != regs.rip {
+        return Ok(None);
+    }
+    let since = switches(pid, tid)?.saturating_sub(note.switches);
+    let now = monotonic();
+    let ours = match regs.orig_rax as i64 == libc::SYS_restart_syscall {
+        true => since <= MOST_SWITCHES,
+        // It has not come to run since the note was made.
+        false => regs.orig_rax == note.call && since <= 1 && note.end > now,
+    };
+    let left = if note.end == AS_IT_WAS { AS_IT_WAS } else { note.end.saturating_sub(now) };
+    Ok(ours.then_some(Wait { call: note.call, left }))
 }
 
 /// The command of futex(2) without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME; of those that wait only FUTEX_WAIT is told a duration.
@@ -132,5 +146,7 @@ pub(crate) fn note(pid: Pid, tid: Pid, saved: &Thread, memory: &RemoteMemory) ->
     let regs = registers::of(saved)?;
     let end = if left == AS_IT_WAS { left } else { monotonic() + left };
     let note = Note { magic: MAGIC, tid: tid.0 as u64, rip: regs.rip, call, end, switches: switches(pid, tid)? };
-    memory.write(place(&regs), note.as_bytes())
+    // Where its stack ends there is no place for it, and the next interruption ends the wait.
+    let _ = memory.write(place(&regs), note.as_bytes());
+    Ok(())
 }
