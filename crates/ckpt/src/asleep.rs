@@ -44,11 +44,16 @@ fn offset(processor: usize) -> Option<i64> {
     offset
 }
 
+/// Nanoseconds of the processor's clock; `None` too for one that was moved to another processor while it slept: the kernel forgets it then (linux:
+/// `dequeue_entities` leaves who goes to sleep in the queue for a while, `detach_tasks` may take it from there, `migrate_task_rq_fair` sets 0).
 fn last_ran(path: &str) -> Option<i64> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let line = text.lines().find(|line| line.starts_with("se.exec_start"))?;
+    moment(&std::fs::read_to_string(path).ok()?)
+}
+
+fn moment(sched: &str) -> Option<i64> {
+    let line = sched.lines().find(|line| line.starts_with("se.exec_start"))?;
     let (whole, part) = line.rsplit_once(':')?.1.trim().split_once('.')?;
-    Some(whole.parse::<i64>().ok()? * 1_000_000 + part.parse::<i64>().ok()?)
+    Some(whole.parse::<i64>().ok()? * 1_000_000 + part.parse::<i64>().ok()?).filter(|moment| *moment > 0)
 }
 
 fn monotonic() -> i64 {
@@ -61,6 +66,14 @@ mod tests {
     use super::*;
     use std::process::Command;
     use std::time::Duration;
+
+    #[test]
+    fn what_the_kernel_has_forgotten_is_not_known() {
+        let line = |moment: &str| format!("sleep (7, #threads: 1)\n-----\nse.exec_start        :      {moment}\n");
+        assert_eq!(moment(&line("57290.000012")), Some(57_290_000_012));
+        assert_eq!(moment(&line("0.000000")), None);
+        assert_eq!(moment("sleep (7, #threads: 1)\n"), None);
+    }
 
     #[test]
     fn every_processor_tells_how_long_a_thread_has_slept() {

@@ -1,7 +1,7 @@
 //! Calls that wait for a duration: the kernel alone knows when such a wait ends, and tells nobody.
 //!
-//! When it is interrupted for the first time, the call's arguments say how long it was to last and the scheduler since when the thread
-//! sleeps. From then on the kernel restarts it as restart_syscall(2), and both are lost: so whoever lets such a thread go on leaves a
+//! When it is interrupted for the first time, a sleep has been told what is left if it asked; else the call's arguments say how long it was
+//! to last and the scheduler since when the thread sleeps. From then on the kernel restarts it as restart_syscall(2), and both are lost: so whoever lets such a thread go on leaves a
 //! note for the next dump, below its stack's red zone, where nothing is while the thread is in a call (but a signal's frame, and then
 //! the wait is over).
 
@@ -71,6 +71,9 @@ pub(crate) fn left(
     if noted.is_some() || regs.orig_rax as i64 == libc::SYS_restart_syscall {
         return Ok(noted);
     }
+    if let Some(left) = remainder(regs, memory)? {
+        return Ok(Some(Wait { call: regs.orig_rax, left }));
+    }
     let Some(total) = duration(regs, memory)? else { return Ok(None) };
     let elapsed =
         seen.filter(|seen| seen.call as u64 == regs.orig_rax).map_or(0, |seen| monotonic().saturating_sub(seen.since));
@@ -97,6 +100,22 @@ fn noted(pid: Pid, tid: Pid, regs: &Regs, memory: &RemoteMemory) -> Result<Optio
     Ok(ours.then_some(Wait { call: note.call, left }))
 }
 
+/// What the kernel has said is left of a sleep that it interrupted, when it was told where (linux: `nanosleep_copyout`).
+fn remainder(regs: &Regs, memory: &RemoteMemory) -> Result<Option<u64>> {
+    match regs.orig_rax as i64 {
+        libc::SYS_nanosleep if regs.rsi != 0 => time(regs.rsi, memory).map(Some),
+        libc::SYS_clock_nanosleep if regs.r10 != 0 => time(regs.r10, memory).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// A struct timespec, in nanoseconds.
+fn time(at: u64, memory: &RemoteMemory) -> Result<u64> {
+    let mut time = [0u64; 2];
+    memory.read(at, time.as_mut_bytes())?;
+    Ok(time[0] * SECOND + time[1])
+}
+
 /// The command of futex(2) without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME; of those that wait only FUTEX_WAIT is told a duration.
 const FUTEX_COMMAND: i32 = 0x7f;
 
@@ -110,9 +129,7 @@ fn duration(regs: &Regs, memory: &RemoteMemory) -> Result<Option<u64>> {
         libc::SYS_poll => return Ok(Some(regs.rdx * 1_000_000)),
         _ => return Ok(None),
     };
-    let mut time = [0u64; 2];
-    memory.read(at, time.as_mut_bytes())?;
-    Ok(Some(time[0] * SECOND + time[1]))
+    time(at, memory).map(Some)
 }
 
 /// Has a thread wait on for what was left: the call is made anew with that duration and interrupted, so that the kernel restarts it
