@@ -45,10 +45,6 @@ pub(crate) const ALL: &[Mode] = &[
     Mode { name: "loaded", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 2 },
 ];
 
-/// What runs unless modes are named (`--mode`, or words in SHOAL_TEST_MODES, `all` for all; `./x test all`): the modes that have passed 50
-/// rounds beside busy loops. `across`, `case` and `loaded` join when they have.
-pub(crate) const SETTLED: [&str; 4] = ["bare", "node", "child-remote", "restored"];
-
 impl Mode {
     /// The programs `odd_…` show what this machine's kernel does, whoever runs them: once is enough. Only the programs `carry_…` can be
     /// carried, and they have nothing to show on a node.

@@ -1,7 +1,7 @@
 //! All tests that need more than one crate: the programs of `prog/` in every mode, and the scenes of `case/`.
 //!
 //! `cargo test -p tests -- [--mode MODE]… [--repeat K] [FILTER] [options of cargo test]`. Names are `MODE::PROGRAM` and
-//! `case::SCENE`. MODE is one of [`modes::ALL`] or `case`, or `all`; without it those of [`modes::SETTLED`].
+//! `case::SCENE`. MODE is one of [`modes::ALL`] or `case`; without any it is all of them, or those that SHOAL_TEST_MODES names.
 #![forbid(unsafe_code)]
 
 mod case;
@@ -51,16 +51,17 @@ fn options(args: Vec<String>) -> Res<Options> {
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--mode" => {
-                let mode = args.next().ok_or("--mode needs a mode")?;
-                if mode != "case" && modes::find(&mode).is_none() {
-                    return Err(format!("--mode {mode}: it is one of case, {}", modes::names().join(", ")));
-                }
-                modes.push(mode);
-            }
+            "--mode" => modes.push(args.next().ok_or("--mode needs a mode")?),
             "--repeat" => repeat = args.next().unwrap_or_default().parse().doing("--repeat needs a number")?,
             _ => rest.push(arg),
         }
+    }
+    if modes.is_empty() {
+        let named = std::env::var("SHOAL_TEST_MODES").unwrap_or_default();
+        modes.extend(named.split_whitespace().map(str::to_string));
+    }
+    if let Some(mode) = modes.iter().find(|mode| *mode != "case" && modes::find(mode).is_none()) {
+        return Err(format!("mode {mode}: it is one of case, {}", modes::names().join(", ")));
     }
     let mut mimic = Arguments::from_iter(rest);
     mimic.test_threads.get_or_insert(modes::WORKERS);
@@ -69,12 +70,7 @@ fn options(args: Vec<String>) -> Res<Options> {
 
 fn outer(args: Vec<String>) -> Res<ExitCode> {
     let options = options(args)?;
-    let modes = match (options.modes.is_empty(), std::env::var("SHOAL_TEST_MODES")) {
-        (false, _) => options.modes.clone(),
-        (true, Ok(named)) => named.split_whitespace().map(str::to_string).collect(),
-        (true, Err(_)) => modes::SETTLED.iter().map(|mode| mode.to_string()).collect(),
-    };
-    let wanted = |mode: &str| modes.iter().any(|m| m == mode || m == "all");
+    let wanted = |mode: &str| options.modes.is_empty() || options.modes.iter().any(|m| m == mode);
     let place = Arc::new(Place::make()?);
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("skip.toml");
     let skips = skip::read(&list, &place.programs, &modes::names(), &case::names().collect::<Vec<_>>())?;

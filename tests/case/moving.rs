@@ -121,9 +121,9 @@ fn move_refuses_by_name(place: &Place) -> Res<End> {
     s.ok(&format!("kill {child}"))?;
     same("it has gone on", one.end()?.out.trim(), "0")?;
     let socket =
-        s.start("shoal run -n 0 perl -e 'use Socket; socket($s, PF_INET, SOCK_STREAM, 0); sleep 1032 while 1'");
-    wait_for("it is there", || s.all().iter().any(|p| p.comm == "perl"))?;
-    let perl = "$(shoal ps | awk '/perl/ {print $1; exit}')";
+        s.start("shoal run -n 0 perl -e 'use Socket; socket($s, PF_INET, SOCK_STREAM, 0); $0 = q(connected); sleep 1032 while 1'");
+    wait_for("it is there", || s.all().iter().any(|p| p.comm == "connected"))?;
+    let perl = "$(shoal ps | awk '/connected/ {print $1; exit}')";
     refused(&format!("shoal move {perl} 1"), "socket")?;
     s.ok(&format!("test $(shoal where {perl}) = n0; kill {perl}"))?;
     socket.end()?;
