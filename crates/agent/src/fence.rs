@@ -74,11 +74,17 @@ fn make() -> Result<Claim> {
     let parent = cgroup::pids_own()?;
     cgroup::sweep(&parent, FENCE)?;
     let claim = cgroup::claim(&parent.join(format!("{FENCE}{:016x}", u64::from_ne_bytes(link::random::<8>()?))))?;
-    if claim.path().join("pids.max").exists() {
+    let limits = || claim.path().join("pids.max").exists();
+    let why = match limits() {
+        true => return Ok(claim),
+        false => cgroup::share_pids(&parent, claim.path()).err(),
+    };
+    if limits() {
         return Ok(claim);
     }
     cgroup::remove(claim.path())?;
-    Err(Fault::new(Kind::Unsupported, "limit the number of tasks: no pids controller"))
+    let missing = Fault::new(Kind::Unsupported, "limit the number of tasks: no pids controller");
+    Err(why.unwrap_or(missing))
 }
 
 /// Removes the limits of agents that have ended.

@@ -76,6 +76,27 @@ pub fn make(path: &Path) -> Result<()> {
     }
 }
 
+/// Lets the version 2 group `path`, just made below `parent`, limit tasks, though there are processes in `parent`: it becomes a threaded one, as the pids
+/// controller can be (cgroups(7), "Thread mode"; the rule that only leaves have processes is for others). `parent` must limit nothing but tasks
+/// and processors below it, and have no other groups below it that have processes. It can still be killed as a whole, `path` alone cannot.
+///
+/// # Errors
+/// `Sys` where the groups above do not let `parent` have the controller (ENOENT: it is no word of its `cgroup.controllers`), or it cannot be a threaded
+/// one (EOPNOTSUPP).
+pub fn share_pids(parent: &Path, path: &Path) -> Result<()> {
+    let root = find_v2()?;
+    // Who may have it above need not have been asked yet: they have no processes, or have it already.
+    let mut above: Vec<&Path> = parent.ancestors().skip(1).take_while(|group| group.starts_with(&root)).collect();
+    above.reverse();
+    for group in above {
+        let _ = fs::write(group.join("cgroup.subtree_control"), "+pids");
+    }
+    for (file, word) in [(path.join("cgroup.type"), "threaded"), (parent.join("cgroup.subtree_control"), "+pids")] {
+        fs::write(&file, word).map_err(|e| Fault::io(&e, format!("write {word} to {}", file.display())))?;
+    }
+    Ok(())
+}
+
 /// Puts process `pid` with all its threads into the group `path`; [`Pid::NONE`] means the caller.
 pub fn enter(path: &Path, pid: Pid) -> Result<()> {
     fs::write(path.join("cgroup.procs"), pid.0.to_string())
