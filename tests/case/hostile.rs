@@ -21,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("stand_in_that_executes", stand_in_that_executes),
     ("stand_in_that_lies", stand_in_that_lies),
     ("stand_in_that_claims_others", stand_in_that_claims_others),
+    ("stand_in_that_claims_a_spawn", stand_in_that_claims_a_spawn),
     ("stand_in_that_never_comes", stand_in_that_never_comes),
     ("storm_of_threads", storm_of_threads),
     ("program_whose_exec_does_not_end", program_whose_exec_does_not_end),
@@ -234,6 +235,20 @@ fn stand_in_that_claims_others(place: &Place) -> Res<End> {
     for one in going {
         same("how they end", one.end()?.out.trim(), "143")?;
     }
+    Ok(End::Passed)
+}
+
+/// Told to clone a program, it says that it has, and has not: who waits for that program is told that it was not started.
+fn stand_in_that_claims_a_spawn(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "stand_in_that_claims_a_spawn", 2)?;
+    let (program, dir) = (compiled(place, "claims_a_spawn")?, place.fresh("asks"));
+    let (program, dir) = (program.display(), dir.display());
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    let claims = s.start(&format!("{ANN} shoal run -n 0 {program} {dir} 1 0; echo $?"));
+    s.until(&format!("test -e {dir}/status"))?;
+    s.prints(&format!("cat {dir}/status"), "125")?;
+    same("its end", claims.end()?.out.trim(), "0")?;
+    s.prints("shoal ps --json", "[]")?;
     Ok(End::Passed)
 }
 

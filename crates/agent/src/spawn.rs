@@ -312,9 +312,9 @@ impl Agent {
 
     /// The parent's stand-in is back from cloning a program.
     pub(crate) fn spawned(&mut self, parent: Pid, address: u64, outcome: &Outcome) {
-        let ret = outcome.ret;
         let is = |s: &Spawning| s.prepared.address() == address && s.parent == parent && !s.in_place;
         let Some(pid) = self.starts.spawning.iter().find_map(|(pid, s)| is(s).then_some(*pid)) else { return };
+        let ret = self.checked(parent, pid, outcome.ret);
         if let Some(spawning) = self.starts.spawning.get_mut(&pid).filter(|spawning| spawning.apart) {
             spawning.prepared.ended(if ret < 0 { -ret as i32 } else { 0 }, outcome.out[0] as u64);
             self.ghosts.command(parent, Command::Unmap { address, bytes: spawning.prepared.size() });
@@ -336,6 +336,24 @@ impl Agent {
             return;
         }
         self.could_not(spawning, -ret as i32);
+    }
+
+    /// What `parent` says of cloning `pid` is its user's word unless its memory is ours: a child that is not there was not made, and one that should not be
+    /// there ends.
+    fn checked(&mut self, parent: Pid, pid: Pid, ret: i64) -> i64 {
+        if !self.starts.spawning.get(&pid).is_some_and(|spawning| spawning.apart) {
+            return ret;
+        }
+        let there = self.proc.status(pid).is_ok_and(|status| status.ppid == parent);
+        if ret > 0 && !there {
+            warn!(%parent, %pid, "a stand-in says that it has made what is not its child");
+            return (-ESRCH).into();
+        }
+        if ret < 0 && there {
+            // As the exec's failure leaves it, it is a zombie already.
+            self.kill_at_once(pid);
+        }
+        ret
     }
 
     /// A body has ended; if it is a program that was started here, its output is sent to the end.

@@ -83,7 +83,7 @@ impl Agent {
         }
     }
 
-    fn kill_at_once(&mut self, pid: Pid) {
+    pub(crate) fn kill_at_once(&mut self, pid: Pid) {
         if let Ok(fd) = kern::pidfd::open(pid) {
             // Gone meanwhile is what was wanted.
             let _ = kern::pidfd::kill(std::os::fd::AsFd::as_fd(&fd), Sig::KILL);
