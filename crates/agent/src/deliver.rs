@@ -1,7 +1,6 @@
 //! Signals from the front end, given to bodies with their sender's identity.
 
 use crate::agent::Agent;
-use crate::errno::EEXIST;
 use crate::stands::{Held, Stand};
 use ghost::Command;
 use kern::clock::monotonic_us;
@@ -9,6 +8,7 @@ use kern::{pidfd, send_as};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use tracing::debug;
+use vocab::errno::EEXIST;
 use vocab::{Pid, Sig, SigInfo};
 
 /// A signal that a stand-in of its sender is sending. Others for the same process wait, so that all come in their order.

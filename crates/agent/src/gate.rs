@@ -3,7 +3,6 @@
 use crate::agent::Agent;
 use crate::bodies::Ids;
 use crate::checks::What;
-use crate::errno::{EINVAL, ESRCH};
 use kern::clock::monotonic_us;
 use kern::proc::{exists, group_and_session};
 use kern::ran::Waited;
@@ -12,6 +11,7 @@ use kern::standin::setup::IMAGE;
 use std::collections::HashMap;
 use std::path::Path;
 use tracing::warn;
+use vocab::errno::{EINVAL, ESRCH};
 use vocab::Pid;
 use wire::event::BodyEvent;
 use wire::node::{KillTarget, ToFront};

@@ -13,7 +13,6 @@ mod bodies;
 mod checks;
 pub mod config;
 mod deliver;
-mod errno;
 mod events;
 mod fence;
 mod front;

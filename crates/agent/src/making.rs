@@ -2,13 +2,13 @@
 //! its group or session and whose it is.
 
 use crate::agent::Agent;
-use crate::errno::ESRCH;
 use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
 use crate::starts::{Making, Phase, Spawning, Work};
 use ghost::{Command, Name, Outcome};
 use kern::clock::monotonic_us;
 use kern::proc::exists;
 use tracing::warn;
+use vocab::errno::ESRCH;
 use vocab::{Fault, Pid};
 use wire::event::Person;
 

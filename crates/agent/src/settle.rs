@@ -3,7 +3,6 @@
 use crate::agent::{Agent, Token};
 use crate::bodies::{Ids, Life};
 use crate::checks::What;
-use crate::errno::ESRCH;
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
 use kern::proc::{exists, group_and_session, Stat};
@@ -12,6 +11,7 @@ use kern::wait::Change;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use tracing::warn;
+use vocab::errno::ESRCH;
 use vocab::{Exit, Pid};
 use wire::event::{BodyEvent, Usage};
 use wire::node::ToFront;

@@ -1,12 +1,12 @@
 //! A program with its surroundings in the form that the setup stage in its new process reads (`kern::standin::setup`): one piece of
 //! memory with numbers and addresses within itself, for any place.
 
-use crate::errno::EPERM;
 use crate::kin::Place;
 use kern::standin::setup::{failed, Setup, Stage, FROM_THE_GATE, GROUPS_STAY};
 use kern::sys::memory_file;
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
+use vocab::errno::EPERM;
 use vocab::{Creds, Pid, Result};
 use wire::run::Program;
 use zerocopy::{FromBytes, IntoBytes};

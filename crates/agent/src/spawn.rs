@@ -1,7 +1,6 @@
 //! Starting programs: the stand-ins they need are made one after the other, then the parent's stand-in clones the program.
 
 use crate::agent::Agent;
-use crate::errno::{EIO, ENOENT, ESRCH};
 use crate::kin::{self, Place, Plan};
 use crate::setup::Prepared;
 use crate::stands::Why;
@@ -11,6 +10,7 @@ use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tracing::{debug, info, warn};
+use vocab::errno::{EIO, ENOENT, ESRCH};
 use vocab::{Fault, Pid, Result};
 use wire::event::{BodyEvent, Person};
 use wire::node::{ChannelTo, Kin, ToFront};

@@ -361,9 +361,11 @@ impl Agent {
     /// Lets stand-ins go that nobody has needed for a while.
     pub(crate) fn let_go(&mut self) {
         let now = monotonic_us();
+        let needed = self.stands.needed();
         for pid in self.stands.pids() {
             let Some(stand) = self.stands.get(pid) else { continue };
-            let keeps = stand.ending || matches!(stand.why, Why::Runner | Why::Handle) || self.needs(pid);
+            let needed = needed.contains(&pid) || self.needs(pid);
+            let keeps = needed || stand.ending || matches!(stand.why, Why::Runner | Why::Handle);
             if keeps {
                 self.idle.remove(&pid);
                 continue;
@@ -390,7 +392,6 @@ impl Agent {
     }
 
     fn needs(&self, pid: Pid) -> bool {
-        let kin = self.bodies.needs(pid) || self.stands.runner_needs(pid) || self.stands.taker_needed(pid);
-        kin || self.starts.needs(pid) || self.moving.needs(pid)
+        self.bodies.needs(pid) || self.starts.needs(pid) || self.moving.needs(pid)
     }
 }

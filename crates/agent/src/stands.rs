@@ -138,15 +138,20 @@ impl Stands {
         };
     }
 
-    /// Does anybody stand below it, whose children it is to take?
-    pub(crate) fn taker_needed(&self, pid: Pid) -> bool {
-        self.takes_orphans(pid) && self.iter().any(|stand| stand.native_parent == pid && stand.why != Why::Husk)
-    }
-
-    /// Is it parent or leader of a `shoal run` on this node?
-    pub(crate) fn runner_needs(&self, pid: Pid) -> bool {
-        let kin = |person: &Person| [person.ppid, person.pgid, person.sid].contains(&pid);
-        self.iter().any(|stand| stand.why == Why::Runner && stand.person.pid != pid && kin(&stand.person))
+    /// Those that others here need: parents and leaders of a `shoal run` on this node, and those below which somebody stands whose children they are
+    /// to take.
+    pub(crate) fn needed(&self) -> HashSet<Pid> {
+        let mut needed = HashSet::new();
+        for stand in self.iter() {
+            let Person { pid, ppid, pgid, sid, .. } = stand.person;
+            if stand.why == Why::Runner {
+                needed.extend([ppid, pgid, sid].into_iter().filter(|kin| *kin != pid));
+            }
+            if stand.why != Why::Husk && self.takes_orphans(stand.native_parent) {
+                needed.insert(stand.native_parent);
+            }
+        }
+        needed
     }
 
     /// In the order of their numbers.

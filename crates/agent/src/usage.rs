@@ -16,7 +16,6 @@
 //! | traced, gets a signal or is stopped | released; the call is asked about again when it is restarted |
 
 use crate::agent::Agent;
-use crate::errno::EINTR;
 use crate::stands::Why;
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
@@ -25,6 +24,7 @@ use kern::seccomp::{Call, Notice, Reads};
 use kern::trace::{self, Stop};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use tracing::debug;
+use vocab::errno::EINTR;
 use vocab::{Pid, Sig};
 use wire::event::Usage;
 

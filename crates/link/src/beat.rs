@@ -8,8 +8,9 @@
 //! rates matter, and one beat of margin covers rates that differ by `beat / lost_after` (5 % for 1 s and 20 s; clocks
 //! of machines differ by less than 0.05 %). The margin also has to cover how late the node's timer and the kill are.
 //!
-//! All times are microseconds of CLOCK_BOOTTIME (`kern::clock::boottime_us`): a machine that was suspended must see
-//! that its time is over. A connect counts as a beat: `Hello` as [`NodeLife::sent`] and [`FrontWatch::beat_arrived`],
+//! A node's times are microseconds of CLOCK_BOOTTIME (`kern::clock::boottime_us`): a machine that was suspended must see
+//! that its time is over. The front end's are of CLOCK_MONOTONIC (`kern::clock::monotonic_us`): a suspension of that machine only lets it
+//! wait longer, and the nodes have killed their bodies by then. A connect counts as a beat: `Hello` as [`NodeLife::sent`] and [`FrontWatch::beat_arrived`],
 //! `Welcome` as [`NodeLife::returned`].
 
 /// The node's side.
