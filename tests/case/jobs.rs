@@ -1,7 +1,7 @@
 //! Job control of an interactive bash on the front end, with jobs on nodes. Where a text is to be awaited that is also
 //! typed, it is typed with quotes in it (`u''p`), so that the echo is not taken for the answer.
 
-use super::scene::Sandbox;
+use super::scene::{same, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::proto::Step;
@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("job_terminal", job_terminal),
     ("job_terminal_inside", job_terminal_inside),
     ("job_whose_parent_is_gone", job_whose_parent_is_gone),
+    ("job_whose_parent_goes_on", job_whose_parent_goes_on),
 ];
 
 fn key(text: &str) -> Step {
@@ -176,5 +177,22 @@ fn job_whose_parent_is_gone(place: &Place) -> Res<End> {
         "for i in $(seq 200); do setsid sh -c 'shoal run -n 0 -- echo x & exit 0'; done | cat | wc -l; shoal run -n 0 -- echo well",
         "200\nwell",
     )?;
+    Ok(End::Passed)
+}
+
+/// SIGINT ends many processes of a job before their parent, which ignores it and waits for them later: they show as zombies until then.
+fn job_whose_parent_goes_on(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "job_whose_parent_goes_on", 1)?;
+    let program = "for (1..40) { fork or exec qw(sleep 1081) } $SIG{INT} = q(IGNORE); $0 = q(ready); <STDIN>; \
+                   $n = 0; $n += $? == 2 while wait > 0; print qq($n\\n)";
+    s.ok("mkfifo /run/go")?;
+    let job = s.start(&format!("exec 3<>/run/go; setsid shoal run -n 0 perl -e '{program}' <&3"));
+    s.until("test $(ps -e -o comm= | grep -cx sleep) = 40 && pgrep -x ready")?;
+    s.ok("kill -INT -$(ps -o pgid= -p $(pgrep -ox sleep) | tr -d ' ')")?;
+    s.until("test $(ps -e -o stat=,comm= | grep -c '^Z.*sleep') = 40")?;
+    s.prints("ps -e -o comm= | grep -cx ready", "1")?;
+    s.ok("echo > /run/go")?;
+    same("how many have died of it", job.end()?.out.trim(), "40")?;
+    s.until("! ps -e -o comm= | grep -qx sleep")?;
     Ok(End::Passed)
 }
