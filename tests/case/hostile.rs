@@ -15,6 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("strangers_keep_nobody_out", strangers_keep_nobody_out),
     ("caller_who_executes_a_setuid_program", caller_who_executes_a_setuid_program),
     ("caller_whose_number_is_anothers", caller_whose_number_is_anothers),
+    ("caller_with_capabilities_of_a_namespace", caller_with_capabilities_of_a_namespace),
     ("caller_who_asks_for_more", caller_who_asks_for_more),
     ("user_who_fills_the_socket", user_who_fills_the_socket),
     ("user_who_asks_without_end", user_who_asks_without_end),
@@ -76,6 +77,24 @@ fn caller_who_executes_a_setuid_program(place: &Place) -> Res<End> {
         s.ok(&format!("{ANN} {from}{} {dir} {to} {} {dir}/made", program.display(), sleep.display()))?;
         s.prints(&format!("stat -c %u {dir}/made"), "61001")?;
     }
+    Ok(End::Passed)
+}
+
+/// Whoever makes a user namespace has all capabilities in it, and /proc says so: what such a one starts elsewhere has none.
+fn caller_with_capabilities_of_a_namespace(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "caller_with_capabilities_of_a_namespace", 2)?;
+    // The program itself has a capability of the file's, and so loses those that are ambient when it is executed.
+    let copy = place.fresh("shoal");
+    let copy = copy.display();
+    s.ok(&format!("cp $(command -v shoal) {copy}"))?;
+    let capabilities = "-sys_resource"; // Not everywhere has root that.
+    let alone = format!("unshare -Uc --keep-caps setpriv --ambient-caps {capabilities} --inh-caps {capabilities}");
+    let sets = "grep -E \"Cap(Inh|Prm|Eff|Amb):.*[1-9a-f]\" /proc/self/status";
+    holds("it has some there", !s.ok(&format!("{ANN} {alone} {sets}"))?.is_empty())?;
+    for from in ["", "shoal run -n 0 "] {
+        s.prints(&format!("{ANN} {from}{alone} {copy} run -n 1 {sets}; echo $?"), "1")?;
+    }
+    s.prints(&format!("unshare -Ur setpriv --inh-caps +all {copy} run -n 0 echo well"), "well")?;
     Ok(End::Passed)
 }
 

@@ -156,7 +156,6 @@ impl Prepared {
             bounded: program.capabilities.is_some().into(),
             inheritable: capabilities.inheritable,
             bounding: capabilities.bounding,
-            ambient: capabilities.ambient,
             no_new_privs: capabilities.no_new_privs.into(),
             errno: 0,
             stage: 0,

@@ -22,8 +22,10 @@ const MOST_BYTES: usize = 8 * wire::frame::MOST;
 pub fn restrict(ask: &mut Ask, caller: &Caller, proc: &Proc) -> Result<()> {
     let Ask::Run { program, .. } = ask else { return Ok(()) };
     let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
-    program.capabilities = Some(proc.status(caller.pid).map_err(gone)?.capabilities);
+    let capabilities = program.capabilities.insert(proc.status(caller.pid).map_err(gone)?.capabilities);
     if caller.creds.uid.effective != 0 {
+        // /proc tells them also of one that has them in a user namespace of its own only (user_namespaces(7)).
+        capabilities.inheritable = 0;
         program.restrict(&proc.limits(caller.pid).map_err(gone)?, kern::own::nice_of(caller.pid)?);
     }
     Ok(())

@@ -51,8 +51,6 @@ pub struct Capabilities {
     pub inheritable: u64,
     #[n(1)]
     pub bounding: u64,
-    #[n(2)]
-    pub ambient: u64,
     /// PR_SET_NO_NEW_PRIVS.
     #[n(3)]
     pub no_new_privs: bool,

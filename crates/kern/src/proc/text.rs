@@ -61,7 +61,6 @@ pub(super) fn status(text: &[u8]) -> Option<Status> {
             b"Groups" => status.creds.groups = words(value).map(number).collect::<Option<_>>()?,
             b"CapInh" => status.capabilities.inheritable = hexadecimal(value)?,
             b"CapBnd" => status.capabilities.bounding = hexadecimal(value)?,
-            b"CapAmb" => status.capabilities.ambient = hexadecimal(value)?,
             b"NoNewPrivs" => status.capabilities.no_new_privs = number::<u32>(value)? != 0,
             b"Threads" => status.threads = number(value)?,
             b"SigPnd" => status.pending = set(value)?,

@@ -27,11 +27,14 @@ pub(super) fn keep_across_exec() {
     }
 }
 
-/// Leaves `bounding` of the bounding set, and makes `inheritable` the inheritable set. 0, or `-errno`.
+/// Leaves `bounding` of the bounding set, and makes `inheritable` the inheritable set, but for what is not there to be had. 0, or `-errno`.
 ///
 /// Who has no CAP_SETPCAP (a `shoal run` on this node, which is a user's) has lost these capabilities already, or they cannot be taken from it.
 pub(super) fn bound(inheritable: u64, bounding: u64) -> i64 {
-    let ret = change(|[effective, permitted, _]| [effective, permitted, halves(inheritable)]);
+    let wanted = [inheritable as u32, (inheritable >> 32) as u32];
+    let ret = change(|[effective, permitted, before]| {
+        [effective, permitted, [0, 1].map(|half: usize| wanted[half] & (permitted[half] | before[half]))]
+    });
     if ret < 0 {
         return ret;
     }
@@ -49,28 +52,19 @@ pub(super) fn bound(inheritable: u64, bounding: u64) -> i64 {
     0
 }
 
-/// Gives up all capabilities but `ambient`, which takes effect and stays across exec, and `inheritable`. 0, or `-errno`.
-pub(super) fn keep(inheritable: u64, kept: u64) -> i64 {
-    let ret = change(|_| [halves(kept), halves(kept), halves(inheritable | kept)]);
-    let mut ambients = (0..CAPABILITIES).filter(|capability| kept & (1 << capability) != 0);
-    match ambients.find_map(|capability| Some(raise_ambient(capability)).filter(|ret| *ret < 0)) {
-        Some(errno) if ret == 0 => errno,
-        _ => ret,
-    }
+/// Gives up all capabilities. 0, or `-errno`.
+pub(super) fn give_up() -> i64 {
+    change(|_| [[0; 2]; 3])
 }
 
-fn raise_ambient(capability: u64) -> i64 {
+fn raise_ambient(capability: u64) {
     // SAFETY: takes numbers. It fails for those that are not permitted.
     unsafe {
         raw::call(
             libc::SYS_prctl,
             [libc::PR_CAP_AMBIENT as u64, libc::PR_CAP_AMBIENT_RAISE as u64, capability, 0, 0, 0],
-        )
+        );
     }
-}
-
-fn halves(set: u64) -> [u32; 2] {
-    [set as u32, (set >> 32) as u32]
 }
 
 fn change_effective(which: impl Fn([u32; 2]) -> [u32; 2]) {

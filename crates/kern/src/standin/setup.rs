@@ -64,7 +64,6 @@ pub struct Setup {
     /// Sets of capabilities, with bit n for capability n.
     pub inheritable: u64,
     pub bounding: u64,
-    pub ambient: u64,
     /// 1: PR_SET_NO_NEW_PRIVS.
     pub no_new_privs: u64,
     /// Result: the errno, and the [`Stage`] at which it failed.
@@ -205,9 +204,9 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
             must(Stage::Ids, call(libc::SYS_setgroups, [s.group_count, s.groups, 0, 0, 0, 0]))?;
         }
         if s.bounded != 0 {
-            must(Stage::Capabilities, super::caps::bound(s.inheritable | s.ambient, s.bounding))?;
+            must(Stage::Capabilities, super::caps::bound(s.inheritable, s.bounding))?;
         }
-        if s.keeps != 0 || s.ambient != 0 {
+        if s.keeps != 0 {
             call(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 1, 0, 0, 0, 0]);
         }
         must(Stage::Ids, call(libc::SYS_setresgid, [s.ids[3], s.ids[4], s.ids[5], 0, 0, 0]))?;
@@ -218,7 +217,7 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         if s.keeps != 0 {
             super::caps::keep_across_exec();
         } else if s.ids[1] != 0 {
-            must(Stage::Capabilities, super::caps::keep(s.inheritable, s.ambient))?;
+            must(Stage::Capabilities, super::caps::give_up())?;
         }
         must(Stage::Directory, call(libc::SYS_chdir, [s.cwd, 0, 0, 0, 0, 0]))?;
         for sig in 1..=64u64 {

@@ -47,10 +47,9 @@ fn creds() -> BoxedStrategy<Creds> {
 }
 
 fn capabilities() -> impl Strategy<Value = Capabilities> {
-    any::<([u64; 3], bool)>().prop_map(|([inheritable, bounding, ambient], no_new_privs)| Capabilities {
+    any::<([u64; 2], bool)>().prop_map(|([inheritable, bounding], no_new_privs)| Capabilities {
         inheritable,
         bounding,
-        ambient,
         no_new_privs,
     })
 }
