@@ -179,11 +179,10 @@ impl Agent {
         }
     }
 
-    /// Nobody who has ended executes a program any more, so what /proc says of that one can be read.
     fn ending(&self, pid: Pid) -> Ending {
-        match self.proc.status(pid) {
-            Ok(status) if !status.ended() => Ending::Lives,
-            Ok(_) => self.proc.stat(pid).map_or(Ending::Gone, Ending::Ended),
+        match self.proc.stat_of_ended(pid) {
+            Ok(Some(stat)) => Ending::Ended(stat),
+            Ok(None) => Ending::Lives,
             Err(_) => Ending::Gone,
         }
     }

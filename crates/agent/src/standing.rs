@@ -97,8 +97,8 @@ impl Agent {
     /// Something that was no command of ours kills it. The real one decides; nobody else's end is waited for.
     fn dying(&mut self, pid: Pid) {
         if pid == self.nursery {
-            let status = self.proc.stat(pid).map_or(0, |stat| stat.exit_status);
-            error!(status, "the first stand-in dies, and no other can be made: this agent ends");
+            let status = self.proc.stat_of_ended(pid).ok().flatten().map(|stat| stat.exit_status);
+            error!(?status, "the first stand-in dies, and no other can be made: this agent ends");
             std::process::exit(1);
         }
         self.held(pid, Held::Dying);

@@ -1,7 +1,9 @@
 //! Whether bodies are stopped, and what of that is told.
 //!
 //! A look at /proc tells: it is made in the thread that gives bodies their signals, so what it says holds after the newest of them. What a wait
-//! says may be older than that, so a wait only leads to a look.
+//! says may be older than that, so a wait only leads to a look. By what a process is stopped only a wait tells: /proc/PID/stat would too, but is not
+//! read (ODDITY stat-waits-for-exec: its user can let it execute a program just then). Where no wait of ours does, the process and its parent are on
+//! this node, so nobody elsewhere is told the signal.
 
 use crate::agent::Agent;
 use crate::checks::What;
@@ -21,7 +23,9 @@ struct Seen {
     turn: Option<u64>,
     /// That one stops, and has not yet been seen to.
     to_stop: bool,
-    /// By what it is stopped, as far as that is known.
+    /// The newest signal that stops and that it was given: probably by that one.
+    given: Option<Sig>,
+    /// By what it is stopped, as a wait has said.
     by: Option<Sig>,
     /// Stopped or not, and after which turn.
     told: (bool, Option<u64>),
@@ -31,7 +35,7 @@ struct Seen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Runs,
-    /// By this signal; `None` when its parent has waited for that already (linux: `wait_task_stopped` clears it).
+    /// By this signal, if that is known.
     Stopped(Option<Sig>),
 }
 
@@ -52,9 +56,10 @@ impl Stopping {
     fn given(&mut self, pid: Pid, sig: Sig, turn: Option<u64>) {
         let seen = self.table.entry(pid).or_default();
         (seen.turn, seen.to_stop) = (turn.or(seen.turn), sig.stops());
+        seen.given = Some(sig).filter(|_| seen.to_stop).or(seen.given);
     }
 
-    /// A wait says by what it is stopped. From then on /proc does not.
+    /// A wait says by what it is stopped.
     fn stopped_by(&mut self, pid: Pid, sig: Sig) {
         self.table.entry(pid).or_default().by = Some(sig);
     }
@@ -79,7 +84,7 @@ impl Stopping {
             return None;
         }
         Some(match stopped {
-            true => BodyEvent::Stopped { pid, sig: seen.by.unwrap_or(Sig::STOP), turn },
+            true => BodyEvent::Stopped { pid, sig: seen.by.or(seen.given).unwrap_or(Sig::STOP), turn },
             false => BodyEvent::Continued { pid, turn },
         })
     }
@@ -125,11 +130,7 @@ impl Agent {
             return true;
         };
         let state = match pending.state {
-            // For a stopped process /proc has the signal where it later has the status (do_task_stat).
-            b'T' => {
-                let status = self.proc.stat(pid).map_or(0, |stat| stat.exit_status);
-                State::Stopped(u8::try_from(status).ok().and_then(Sig::new))
-            }
+            b'T' => State::Stopped(None),
             _ => State::Runs,
         };
         self.state_is(pid, state, last)
@@ -225,6 +226,11 @@ mod tests {
         assert_eq!(stopping.found(P, State::Runs, true, false), runs(None));
         let unknown = Some(BodyEvent::Stopped { pid: P, sig: Sig::STOP, turn: None });
         assert_eq!(stopping.found(P, State::Stopped(None), false, false), unknown);
+        // Nobody has said it in time: by what it was given.
+        stopping.given(P, Sig::TTIN, Some(1));
+        assert_eq!(stopping.found(P, State::Stopped(None), true, false), None);
+        let given = Some(BodyEvent::Stopped { pid: P, sig: Sig::TTIN, turn: Some(1) });
+        assert_eq!(stopping.found(P, State::Stopped(None), true, true), given);
     }
 
     #[test]

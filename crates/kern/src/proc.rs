@@ -161,12 +161,25 @@ impl Proc {
         self.dir.as_fd()
     }
 
+    /// May wait for the process (ODDITY stat-waits-for-exec): a daemon asks this of itself alone.
+    ///
     /// # Errors
     /// ENOENT or ESRCH when there is no such process (any more).
     pub fn stat(&self, pid: Pid) -> std::result::Result<Stat, i32> {
         let mut buffer = [0u8; 1024];
         let text = self.read_record(pid, "stat", &mut buffer)?;
         text::stat(text).ok_or(libc::EIO)
+    }
+
+    /// The same for whoever must wait for nobody (ODDITY stat-waits-for-exec): `None` while the process lives. Who has ended executes no program any more.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn stat_of_ended(&self, pid: Pid) -> std::result::Result<Option<Stat>, i32> {
+        match self.status(pid)?.ended() {
+            true => self.stat(pid).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// Never waits for anybody.

@@ -183,3 +183,21 @@ fn nothing_is_left_for_later() {
     }
     none(complaints);
 }
+
+/// A daemon's threads serve everybody. What they may ask of somebody's process never waits for that one (kern, ODDITY stat-waits-for-exec).
+#[test]
+fn daemons_read_the_stat_of_nobody_who_lives() {
+    const DAEMONS: &[&str] = &["link", "ghost", "agent", "front"];
+    /// A process made for one move, which may wait for what it moves; and a daemon that reads of itself.
+    const MAY: &[&str] = &["agent/src/mover/", "front/src/pulse.rs"];
+    let mut complaints = Vec::new();
+    for one in crates().iter().filter(|one| DAEMONS.contains(&one.name.as_str())) {
+        for file in &one.files {
+            let path = file.path.display().to_string();
+            let asks = file.text.lines().enumerate().filter(|(_, line)| line.contains("proc.stat("));
+            let bad = asks.filter(|_| !MAY.iter().any(|may| path.contains(may)));
+            complaints.extend(bad.map(|(line, _)| format!("{path}:{}: use stat_of_ended or status", line + 1)));
+        }
+    }
+    none(complaints);
+}
