@@ -208,7 +208,8 @@ fn bad_rounds_leak_nothing(place: &Place) -> Res<End> {
 
 fn bad_settings_of_leases(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "bad_settings_of_leases", 1)?;
-    for setting in ["lease_size = 255", "front_top = 4194304", "front_top = 1000"] {
+    for setting in ["lease_size = 255", "front_top = 4194304", "front_top = 1000", "max_nodes = 0", "max_nodes = 4097"]
+    {
         let front =
             "shoal front --key /run/shoal/key --listen 10.77.0.1:7707 --run-dir /run/other --config /run/other.toml";
         let line = s.fails(&format!("printf '[front]\\n{setting}\\n' > /run/other.toml; {front}"), 1)?;

@@ -85,13 +85,19 @@ impl Front {
             Ask::Ps => self.on_ps(asker),
             Ask::Move { pid, to } => self.on_move(asker, caller, pid, to),
             Ask::Where { pid } => {
-                let answer = match self.space.get(pid) {
-                    Some(view) => Answer::Where { pid, node: view.node },
+                let known = self.space.get(pid).map(|view| view.node);
+                let answer = match known.or_else(|| self.is_own(pid).then_some(NodeId::FRONT)) {
+                    Some(node) => Answer::Where { pid, node },
                     None => Answer::Failed(Fault::gone(format!("{pid} is no process of the space"))),
                 };
                 self.answer(asker, answer, true);
             }
         }
+    }
+
+    /// Is it a living process of this machine, and nobody's ghost?
+    pub(crate) fn is_own(&self, pid: Pid) -> bool {
+        !self.ghosts.has(pid) && persons::process(&self.proc, pid).is_some()
     }
 
     fn on_run(&mut self, asker: Asker, caller: &Caller, target: &Target, program: Program) -> Result<()> {

@@ -85,7 +85,7 @@ pub(crate) struct Front {
 
 impl Front {
     pub(crate) fn new(mut config: FrontConfig) -> Result<Front> {
-        crate::leases::check(config.front_top, config.lease_size)?;
+        crate::leases::check(config.front_top, config.lease_size, config.max_nodes)?;
         let proc = Proc::open("/proc")?;
         let signals = SignalFd::new(&[Sig::TERM, Sig::INT])?;
         let cursor = Cursor::new(&proc, config.front_top)?;

@@ -7,6 +7,8 @@ use wire::node::Lease;
 
 /// One above the largest PID of the kernel (PID_MAX_LIMIT).
 const TOP: i32 = 4_194_304;
+/// The most nodes for each of which there could be two of the smallest ranges in half of all numbers.
+const MOST_NODES: u32 = 4_096;
 /// The smallest range: a node keeps a quarter of it in hand for forks of which it has not read yet.
 pub(crate) const LEAST: i32 = 256;
 
@@ -14,7 +16,10 @@ pub(crate) const LEAST: i32 = 256;
 ///
 /// # Errors
 /// `Refused`, with what is possible.
-pub(crate) fn check(front_top: Pid, size: i32) -> Result<()> {
+pub(crate) fn check(front_top: Pid, size: i32, nodes: u32) -> Result<()> {
+    if !(1..=MOST_NODES).contains(&nodes) {
+        return Err(Fault::refused(format!("max_nodes {nodes}: 1 to {MOST_NODES} are possible")));
+    }
     if !(LEAST..=TOP / 2).contains(&size) {
         return Err(Fault::refused(format!("lease_size {size}: {LEAST} to {} are possible", TOP / 2)));
     }
@@ -232,9 +237,12 @@ mod tests {
 
     #[test]
     fn settings_without_any_range_are_refused() {
-        assert!(check(Pid(1_048_576), 16_384).is_ok() && check(Pid(TOP - LEAST), LEAST).is_ok());
+        assert!(check(Pid(1_048_576), 16_384, 1).is_ok() && check(Pid(TOP - LEAST), LEAST, MOST_NODES).is_ok());
+        for nodes in [0, MOST_NODES + 1, u32::MAX] {
+            assert!(check(Pid(1_048_576), 16_384, nodes).is_err(), "{nodes} nodes");
+        }
         for (top, size) in [(1_048_576, 255), (1_048_576, -1), (TOP, LEAST), (300, 16_384), (TOP - LEAST + 1, LEAST)] {
-            assert!(check(Pid(top), size).is_err(), "{top} {size}");
+            assert!(check(Pid(top), size, 96).is_err(), "{top} {size}");
         }
         for nodes in [0, 1, 1 << 30, 1 << 31, u32::MAX] {
             let least = if nodes < 2 { 16_384 } else { LEAST };

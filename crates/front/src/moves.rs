@@ -148,7 +148,11 @@ impl Front {
 
     /// `false`: it is there.
     fn begin_move(&mut self, asker: Asker, caller: &Caller, pid: Pid, to: NodeId) -> Result<bool> {
-        let view = self.space.get(pid).ok_or_else(|| Fault::gone(format!("{pid} is no process of the space")))?;
+        let stays = || Fault::refused(format!("{pid} is the front end's own, from which nothing is moved"));
+        let Some(view) = self.space.get(pid) else {
+            let gone = || Fault::gone(format!("{pid} is no process of the space"));
+            return Err(if self.is_own(pid) { stays() } else { gone() });
+        };
         let owner = &view.person.creds;
         let its = [owner.uid.real, owner.uid.effective, owner.uid.saved];
         if caller.creds.uid.effective != 0 && its != [caller.creds.uid.effective; 3] {
@@ -162,7 +166,7 @@ impl Front {
             return Ok(false);
         }
         if from.is_front() {
-            return Err(Fault::refused(format!("{pid} runs on the front end, from which nothing is moved")));
+            return Err(stays());
         }
         if view.ended.is_some() {
             return Err(Fault::gone(format!("{pid} has ended")));

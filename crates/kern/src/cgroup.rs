@@ -99,8 +99,9 @@ pub fn share_pids(parent: &Path, path: &Path) -> Result<()> {
 
 /// Puts process `pid` with all its threads into the group `path`; [`Pid::NONE`] means the caller.
 pub fn enter(path: &Path, pid: Pid) -> Result<()> {
+    let who = if pid == Pid::NONE { "the calling process".to_owned() } else { format!("process {pid}") };
     fs::write(path.join("cgroup.procs"), pid.0.to_string())
-        .map_err(|e| Fault::io(&e, format!("put process {pid} into cgroup {}", path.display())))
+        .map_err(|e| Fault::io(&e, format!("put {who} into cgroup {}", path.display())))
 }
 
 /// Kills every process in the group `path` and in the groups below it with SIGKILL (cgroup.kill, Linux 5.14).
