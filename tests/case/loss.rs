@@ -1,16 +1,20 @@
 //! Parts are lost: the daemon of a node, a node, its link, the front end's daemon. The agreed time is 5 s.
 
-use super::scene::{holds, same, wait_for, wait_within, Sandbox};
+use super::scene::{holds, outside, same, wait_for, wait_within, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
+use crate::lab::procs;
 use crate::lab::Res;
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("lost_node_daemon", lost_node_daemon),
     ("lost_node", lost_node),
     ("lost_link_cut", lost_link_cut),
     ("lost_link_silent", lost_link_silent),
+    ("lost_agent_stopped", lost_agent_stopped),
+    ("lost_daemon_stopped", lost_daemon_stopped),
     ("lost_node_with_kin", lost_node_with_kin),
     ("short_silence_loses_nothing", short_silence_loses_nothing),
     ("link_breaks_during_a_start", link_breaks_during_a_start),
@@ -20,19 +24,54 @@ pub(crate) const SCENES: &[Scene] = &[
     ("front_gone", front_gone),
 ];
 
-/// The agreed time, one second for a loaded machine, and what the front end waits longer than the node.
-const AGREED: Duration = Duration::from_secs(8);
+/// The agreed time.
+const AGREED: Duration = Duration::from_secs(5);
+/// How long is waited for what is then held against it, or comes a little after it.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Waits beside the scene until all processes with this command line have ended, and says when.
+fn end_of(s: &Sandbox, command: &str) -> JoinHandle<Res<SystemTime>> {
+    let all = s.all().into_iter().filter(|p| procs::command_line(p) == command);
+    let pids: Vec<i32> = all.map(|p| p.pid).collect();
+    std::thread::spawn(move || {
+        let until = SystemTime::now() + PATIENCE;
+        while pids.iter().any(|pid| procs::one(*pid).is_some_and(|now| now.state != 'Z')) {
+            holds("the bodies have ended in time", SystemTime::now() < until)?;
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(SystemTime::now())
+    })
+}
+
+/// What a command told that ends by `echo $? $EPOCHREALTIME`: its status, and when.
+fn told_end(out: &str) -> Res<(&str, SystemTime)> {
+    let parts = out.trim().split_once(' ').and_then(|(status, at)| Some((status, at.parse::<f64>().ok()?)));
+    let (status, at) = parts.ok_or(format!("no status and time: {out}"))?;
+    Ok((status, UNIX_EPOCH + Duration::from_secs_f64(at)))
+}
+
+/// Both within the agreed time after the fault, and the node's end first.
+fn in_time(fault: SystemTime, node: SystemTime, front: SystemTime) -> Res {
+    let after = |at: SystemTime| at.duration_since(fault).unwrap_or_default();
+    let (node, front) = (after(node), after(front));
+    holds(&format!("{node:?} on the node, {front:?} on the front end"), node <= front && front <= AGREED)
+}
 
 /// Programs on n0 that are to end, and one on n1 that is not to notice.
 fn lose(place: &Place, name: &str, cut: fn(&Sandbox) -> Res, heal: fn(&Sandbox) -> Res) -> Res<End> {
     let s = Sandbox::new(place, name, 2)?;
-    let lost = s.start("shoal run -n 0 -- sh -c 'sleep 1020 & sleep 1020'; echo $?");
+    let lost = s.start("shoal run -n 0 -- sh -c 'sleep 1020 & sleep 1020'; echo $? $EPOCHREALTIME");
     let other = s.start("shoal run -n 1 -- sh -c 'read x; echo $x; exec sleep 1021' <<< lives; echo $?");
     wait_for("the programs are there", || s.count("sleep 1020") == 2 && s.count("sleep 1021") == 1)?;
+    let bodies = end_of(&s, "sleep 1020");
     cut(&s)?;
-    wait_within(AGREED, "the bodies are dead", &mut || s.count("sleep 1020") == 0)?;
-    wait_within(AGREED, "the command ends", &mut || !lost.is_going())?;
-    same("as if killed", lost.end()?.out.trim(), "137")?;
+    let fault = SystemTime::now();
+    let dead = bodies.join().map_err(|_| "the thread that waits has panicked")??;
+    wait_within(PATIENCE, "the command ends", &mut || !lost.is_going())?;
+    let outcome = lost.end()?;
+    let (status, ended) = told_end(&outcome.out)?;
+    same("as if killed", status, "137")?;
+    in_time(fault, dead, ended)?;
     s.until("! ps -e | grep -q defunct; ! shoal ps | grep -q 'sleep 1020'")?;
     s.until("! shoal nodes | grep '^ *n\\?0 ' | grep -qw up")?;
     holds("the other node's program lives", other.is_going() && s.count("sleep 1021") == 1)?;
@@ -52,12 +91,16 @@ fn lost_node_daemon(place: &Place) -> Res<End> {
 /// All processes of the node at once; it cannot come back in a sandbox.
 fn lost_node(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "lost_node", 2)?;
-    let lost = s.start("shoal run -n 0 sleep 1022; echo $?");
+    let lost = s.start("shoal run -n 0 sleep 1022; echo $? $EPOCHREALTIME");
     let other = s.start("shoal run -n 1 sleep 1023; echo $?");
     wait_for("the programs are there", || s.count("sleep 1022") == 1 && s.count("sleep 1023") == 1)?;
     s.kill(s.machine("n0")?)?;
-    wait_within(AGREED, "the command ends", &mut || !lost.is_going())?;
-    same("as if killed", lost.end()?.out.trim(), "137")?;
+    let fault = SystemTime::now();
+    wait_within(PATIENCE, "the command ends", &mut || !lost.is_going())?;
+    let outcome = lost.end()?;
+    let (status, ended) = told_end(&outcome.out)?;
+    same("as if killed", status, "137")?;
+    in_time(fault, fault, ended)?;
     holds("the other lives", other.is_going() && s.count("sleep 1023") == 1)?;
     s.fails("shoal run -n 0 true", 125)?;
     s.prints("shoal run hostname", "n1")?;
@@ -81,6 +124,34 @@ fn lost_link_silent(place: &Place) -> Res<End> {
     )
 }
 
+/// The daemon's part that has the processes hangs: the other one kills it, and starts another.
+fn lost_agent_stopped(place: &Place) -> Res<End> {
+    let stop = |s: &Sandbox| {
+        let daemon = s.daemon("n0")?;
+        let agent = s.all().into_iter().find(|p| p.ppid == daemon && p.comm == "shoal:agent");
+        outside(&["kill", "-STOP", &agent.ok_or("no agent")?.pid.to_string()])
+    };
+    lose(place, "lost_agent_stopped", stop, |_| Ok(()))
+}
+
+/// All of the daemon is stopped, and nobody is left there who would kill: it does when it goes on.
+fn lost_daemon_stopped(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "lost_daemon_stopped", 2)?;
+    let lost = s.start("shoal run -n 0 sleep 1019; echo $? $EPOCHREALTIME");
+    wait_for("the program is there", || s.count("sleep 1019") == 1)?;
+    s.ok("shoal fault n0 stop-daemon")?;
+    let fault = SystemTime::now();
+    wait_within(PATIENCE, "the command ends", &mut || !lost.is_going())?;
+    let outcome = lost.end()?;
+    let (status, ended) = told_end(&outcome.out)?;
+    same("as if killed", status, "137")?;
+    in_time(fault, fault, ended)?;
+    s.ok("shoal fault n0 continue-daemon")?;
+    wait_for("the body is dead", || s.count("sleep 1019") == 0)?;
+    s.until("shoal run -n 0 true 2>/dev/null")?;
+    Ok(End::Passed)
+}
+
 /// A parent on n1 whose child on n0 is lost: wait tells it, as of a kill. A child whose parent is lost is an orphan.
 fn lost_node_with_kin(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "lost_node_with_kin", 3)?;
@@ -89,7 +160,7 @@ fn lost_node_with_kin(place: &Place) -> Res<End> {
         s.start("shoal run -n 0 -- sh -c 'shoal run -n 2 sh -c \"sleep 7; echo orphan\" & wait'; echo $?; sleep 9");
     wait_for("the child is there", || s.count("sleep 1024") == 1 && s.count("sleep 7") == 1)?;
     s.kill(s.daemon("n0")?)?;
-    wait_within(AGREED, "the parent is told", &mut || !waits.is_going())?;
+    wait_within(PATIENCE, "the parent is told", &mut || !waits.is_going())?;
     same("the parent's tale", waits.end()?.out.trim(), "child 137\n4")?;
     let outcome = orphan.end()?;
     let lines: Vec<&str> = outcome.out.lines().collect();
@@ -97,18 +168,19 @@ fn lost_node_with_kin(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// Shorter than the agreed time.
+/// Four fifths of the agreed time.
 fn short_silence_loses_nothing(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "short_silence_loses_nothing", 2)?;
-    let going = s.start("shoal run -n 0 -- sh -c 'for i in $(seq 60); do echo $i; sleep 0.1; done' | md5sum");
-    wait_for("it has begun", || s.count("sh -c for i in $(seq 60); do echo $i; sleep 0.1; done") == 1)?;
-    s.network("sandbox", &["ip", "link", "set", "n0", "nomaster"])?;
+    let going = s.start("shoal run -n 0 -- sh -c 'for i in $(seq 80); do echo $i; sleep 0.1; done' | md5sum");
+    wait_for("it has begun", || s.count("sh -c for i in $(seq 80); do echo $i; sleep 0.1; done") == 1)?;
+    let begin = Instant::now();
+    plug(&s, OUT)?;
     s.until("shoal nodes | grep -w n0 | grep -qw silent")?;
     let meanwhile = s.start("shoal run -n 0 echo well");
-    std::thread::sleep(Duration::from_millis(500));
-    s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"])?;
+    std::thread::sleep((AGREED * 4 / 5).saturating_sub(begin.elapsed()));
+    plug(&s, IN)?;
     same("what was asked for meanwhile", meanwhile.end()?.out.trim(), "well")?;
-    same("the output", going.end()?.out.trim(), s.ok("seq 60 | md5sum")?.as_str())?;
+    same("the output", going.end()?.out.trim(), s.ok("seq 80 | md5sum")?.as_str())?;
     Ok(End::Passed)
 }
 

@@ -85,7 +85,7 @@ struct Welcome {
     number: NodeId,
     leases: Vec<Lease>,
     beat_us: u64,
-    lost_after_us: u64,
+    life_us: u64,
     /// What the front end has said since, and came with it.
     rest: Vec<ToNode>,
 }
@@ -100,9 +100,9 @@ fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> 
         }
         while let Some(message) = come.next() {
             match message {
-                ToNode::Welcome { number, leases, beat_us, lost_after_us, .. } => {
+                ToNode::Welcome { number, leases, beat_us, life_us, .. } => {
                     uplink.joined();
-                    return Ok(Welcome { number, leases, beat_us, lost_after_us, rest: come.collect() });
+                    return Ok(Welcome { number, leases, beat_us, life_us, rest: come.collect() });
                 }
                 ToNode::Refused(fault) => uplink.broke(&fault.doing("the front end refuses this node")),
                 other => return Err(Fault::wire(format!("the front end says {other:?} before Welcome"))),
@@ -159,7 +159,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         hold: hold.to_string_lossy().into_owned(),
         outer,
         proc,
-        life: NodeLife::new(uplink.hello_us(), welcome.lost_after_us.min(lost_grace_us)),
+        life: NodeLife::new(uplink.hello_us(), welcome.life_us.min(lost_grace_us)),
         beat_us: welcome.beat_us.max(1_000),
         lost_grace_us,
         next_beat_us: monotonic_us(),

@@ -63,8 +63,8 @@ impl Agent {
 
     pub(crate) fn heard(&mut self, message: ToNode) {
         match message {
-            ToNode::Welcome { number, leases, beat_us, lost_after_us, .. } => {
-                self.welcomed(number, leases, beat_us, lost_after_us);
+            ToNode::Welcome { number, leases, beat_us, life_us, .. } => {
+                self.welcomed(number, leases, beat_us, life_us);
             }
             ToNode::Refused(fault) => warn!(%fault, "the front end refuses this node"),
             ToNode::Beat { sent_us } => self.beat_back(sent_us),
@@ -95,7 +95,7 @@ impl Agent {
         }
     }
 
-    fn welcomed(&mut self, number: NodeId, leases: Vec<Lease>, beat_us: u64, lost_after_us: u64) {
+    fn welcomed(&mut self, number: NodeId, leases: Vec<Lease>, beat_us: u64, life_us: u64) {
         if self.leases.all().iter().any(|lease| !leases.contains(lease)) {
             // Another node may get these numbers, and nobody there knows of what runs here.
             warn!("the front end takes this node for a new one: every process of the space here ends");
@@ -105,9 +105,9 @@ impl Agent {
         self.uplink.joined();
         self.number = number;
         self.beat_us = beat_us.max(1_000);
-        let lost_after_us = lost_after_us.min(self.lost_grace_us);
+        let life_us = life_us.min(self.lost_grace_us);
         // The Hello counts as a beat. What was promised before holds until the new time is over.
-        self.life = NodeLife::new(self.uplink.hello_us(), lost_after_us);
+        self.life = NodeLife::new(self.uplink.hello_us(), life_us);
         self.next_beat_us = monotonic_us();
         if let Some(first) = self.leases.replace(leases) {
             self.move_cursor(first);

@@ -15,7 +15,7 @@ pub struct FrontConfig {
     pub run_dir: PathBuf,
     /// The cluster key, the pre-shared key of every handshake.
     pub key: [u8; 32],
-    /// A node that was silent for this long is lost.
+    /// The agreed time: what is on a node of which nothing more is heard has ended within it, there and here.
     pub lost_after: Duration,
     /// PIDs below this are the front end's own (DESIGN 4.1): 262144 to 4194304 less `lease_size`.
     pub front_top: Pid,

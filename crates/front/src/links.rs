@@ -8,7 +8,7 @@ use crate::runs::{Asker, Dialled};
 use kern::clock::monotonic_us;
 use kern::proc::exists;
 use kern::sock;
-use link::beat::FrontWatch;
+use link::beat::{Agreed, FrontWatch};
 use link::preamble::{Greeting, Preamble};
 use link::Secure;
 use space::Event;
@@ -24,8 +24,6 @@ use wire::way::Way;
 const GREETING_US: u64 = 3_000_000;
 /// Processes of which a node may tell: as many as there are PIDs (PID_MAX_LIMIT).
 const MOST_TOLD: usize = 4_194_304;
-/// Beats in the time after which a node is lost.
-const BEATS: u64 = 10;
 
 impl Front {
     pub(crate) fn take_peers(&mut self) {
@@ -198,10 +196,10 @@ impl Front {
             // Likewise, before the daemon itself was started again.
             self.leases.take_back(number);
         }
-        let lost_after_us = self.config.lost_after.as_micros() as u64;
-        let beat_us = (lost_after_us / BEATS).max(1000);
+        let agreed = Agreed::within(self.config.lost_after);
         let leases = if back { hello.leases.clone() } else { self.leases.give(number).into_iter().collect() };
-        let welcome = ToNode::Welcome { number, leases, beat_us, lost_after_us, front_top: self.config.front_top };
+        let Agreed { beat_us, life_us, .. } = agreed;
+        let welcome = ToNode::Welcome { number, leases, beat_us, life_us, front_top: self.config.front_top };
         if let Err(fault) = link.send(&welcome) {
             warn!(node = %number, "welcome: {fault}");
             return;
@@ -215,7 +213,7 @@ impl Front {
             address: from,
             channel_port: hello.channel_port,
             load: hello.load,
-            watch: FrontWatch::new(monotonic_us(), beat_us, lost_after_us),
+            watch: FrontWatch::new(monotonic_us(), agreed),
             bodies: hello.bodies.len() as u32,
             pending: 0,
         };

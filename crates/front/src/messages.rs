@@ -91,8 +91,10 @@ impl Front {
     fn on_beat(&mut self, number: NodeId, sent_us: u64, load: wire::node::Load) {
         let now = monotonic_us();
         if let Some(node) = self.nodes.get_mut(number) {
-            // One that comes after its time: `look_after_nodes` finds the node lost all the same.
-            let _ = node.watch.beat_arrived(now);
+            if !node.watch.beat_arrived(now) {
+                // After its time: `look_after_nodes` finds the node lost.
+                return;
+            }
             node.change(number, Change::Beat);
             node.load = load;
             node.pending = 0;

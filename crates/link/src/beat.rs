@@ -1,30 +1,62 @@
 //! The lease of life: who may take a node for lost, and when (docs/protocol.md, "The control link").
 //!
 //! A node lives from the moment at which it *sent* the newest beat that came back; the front end counts from the
-//! *arrival* of the newest beat, and waits one beat longer. The beat that came back had arrived before, so on a common
-//! clock
-//! `sent + lost_after < arrived + lost_after + beat`: the node kills its bodies before the front end declares them
+//! *arrival* of the newest beat, and waits longer by a margin. The beat that came back had arrived before, so on a
+//! common clock `sent + life < arrived + life + margin`: the node kills its bodies before the front end declares them
 //! dead, whatever was lost or late, whichever direction was cut. No clock is compared with another machine's: only the
-//! rates matter, and one beat of margin covers rates that differ by `beat / lost_after` (5 % for 1 s and 20 s; clocks
-//! of machines differ by less than 0.05 %). The margin also has to cover how late the node's timer and the kill are.
+//! rates matter, and the margin covers rates that differ by 2.5 % (clocks of machines differ by less than 0.05 %). It
+//! also has to cover how late the node's timer and the kill are. A second margin is left to the front end, to end the
+//! ghosts within the agreed time: see [`Agreed`].
 //!
 //! A node's times are microseconds of CLOCK_BOOTTIME (`kern::clock::boottime_us`): a machine that was suspended must see
 //! that its time is over. The front end's are of CLOCK_MONOTONIC (`kern::clock::monotonic_us`): a suspension of that machine only lets it
 //! wait longer, and the nodes have killed their bodies by then. A connect counts as a beat: `Hello` as [`NodeLife::sent`] and [`FrontWatch::beat_arrived`],
 //! `Welcome` as [`NodeLife::returned`].
 
+use std::time::Duration;
+
+/// Beats in the agreed time.
+const BEATS: u64 = 10;
+/// Margins in the agreed time.
+const MARGINS: u64 = 40;
+/// Microseconds between two beats at least.
+const LEAST_BEAT_US: u64 = 1_000;
+
+/// What follows from the time within which a lost node's processes have to have ended, on it and on the front end,
+/// counted from the last that was heard of it. A silence of four fifths of it is survived: a beat may have been due
+/// when it began, and another fortieth is left to be heard again in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Agreed {
+    /// Between two beats.
+    pub beat_us: u64,
+    /// How long a node lives after it has sent the newest beat that came back: two margins less than the agreed time.
+    pub life_us: u64,
+    /// After this long without a beat the front end declares it lost: one margin less than the agreed time.
+    pub lost_us: u64,
+}
+
+impl Agreed {
+    /// All ends within `lost_after`.
+    pub fn within(lost_after: Duration) -> Agreed {
+        let agreed_us = u64::try_from(lost_after.as_micros()).unwrap_or(u64::MAX);
+        let margin = agreed_us / MARGINS;
+        let beat_us = (agreed_us / BEATS).max(LEAST_BEAT_US);
+        Agreed { beat_us, life_us: agreed_us - 2 * margin, lost_us: agreed_us - margin }
+    }
+}
+
 /// The node's side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeLife {
-    lost_after_us: u64,
+    life_us: u64,
     newest_sent: u64,
     newest_returned: u64,
 }
 
 impl NodeLife {
-    /// A node whose `Hello`, sent at `hello_us`, has been answered by `Welcome`, which brings `lost_after_us`.
-    pub fn new(hello_us: u64, lost_after_us: u64) -> NodeLife {
-        NodeLife { lost_after_us, newest_sent: hello_us, newest_returned: hello_us }
+    /// A node whose `Hello`, sent at `hello_us`, has been answered by `Welcome`, which brings `life_us`.
+    pub fn new(hello_us: u64, life_us: u64) -> NodeLife {
+        NodeLife { life_us, newest_sent: hello_us, newest_returned: hello_us }
     }
 
     /// A beat (or, on a new link, a `Hello`) is sent at `now`. The answer to put into it: `now`.
@@ -43,7 +75,7 @@ impl NodeLife {
 
     /// From this moment on the bodies must be dead.
     pub fn expires_at(&self) -> u64 {
-        self.newest_returned.saturating_add(self.lost_after_us)
+        self.newest_returned.saturating_add(self.life_us)
     }
 
     /// The time is over at `now`.
@@ -55,15 +87,14 @@ impl NodeLife {
 /// The front end's side, one for each node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrontWatch {
-    beat_us: u64,
-    lost_after_us: u64,
+    agreed: Agreed,
     newest: u64,
 }
 
 impl FrontWatch {
-    /// A node whose `Hello` arrived at `now`; `beat_us` and `lost_after_us` are what `Welcome` tells it.
-    pub fn new(now: u64, beat_us: u64, lost_after_us: u64) -> FrontWatch {
-        FrontWatch { beat_us, lost_after_us, newest: now }
+    /// A node whose `Hello` arrived at `now`; `Welcome` tells it what is agreed.
+    pub fn new(now: u64, agreed: Agreed) -> FrontWatch {
+        FrontWatch { agreed, newest: now }
     }
 
     /// A beat arrived at `now`. True: answer it. False: it came after [`FrontWatch::lost_at`]; the node is lost, though
@@ -79,12 +110,12 @@ impl FrontWatch {
 
     /// From this moment on the node is lost: its bodies are dead.
     pub fn lost_at(&self) -> u64 {
-        self.newest.saturating_add(self.lost_after_us).saturating_add(self.beat_us)
+        self.newest.saturating_add(self.agreed.lost_us)
     }
 
     /// A beat is overdue at `now`: more than two beats have passed since the last. Only to be shown to people.
     pub fn silent(&self, now: u64) -> bool {
-        now > self.newest.saturating_add(self.beat_us.saturating_mul(2))
+        now > self.newest.saturating_add(self.agreed.beat_us.saturating_mul(2))
     }
 }
 
@@ -93,8 +124,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BEAT: u64 = 1_000_000;
     const LOST_AFTER: u64 = 5_000_000;
+    const BEAT: u64 = LOST_AFTER / BEATS;
+
+    fn agreed() -> Agreed {
+        Agreed::within(Duration::from_micros(LOST_AFTER))
+    }
+
+    #[test]
+    fn both_ends_are_within_the_agreed_time_and_the_nodes_is_first() {
+        for lost_after in [Duration::from_millis(100), Duration::from_secs(5), Duration::from_secs(86400)] {
+            let Agreed { beat_us, life_us, lost_us } = Agreed::within(lost_after);
+            let whole = lost_after.as_micros() as u64;
+            assert!(life_us < lost_us && lost_us < whole, "{lost_after:?}");
+            // The last beat before a silence may be this old, and then come back late.
+            assert!(life_us - beat_us >= whole / 5 * 4 + whole / MARGINS, "{lost_after:?}");
+        }
+    }
 
     #[test]
     fn only_a_newer_answer_to_what_was_sent_prolongs_a_life() {
@@ -113,12 +159,12 @@ mod tests {
 
     #[test]
     fn a_node_falls_silent_then_is_lost_and_stays_so() {
-        let mut watch = FrontWatch::new(0, BEAT, LOST_AFTER);
+        let mut watch = FrontWatch::new(0, agreed());
         assert!(watch.beat_arrived(BEAT));
         assert!(!watch.silent(3 * BEAT) && watch.silent(3 * BEAT + 1));
-        assert_eq!(watch.lost_at(), BEAT + LOST_AFTER + BEAT);
+        assert_eq!(watch.lost_at(), BEAT + agreed().lost_us);
         assert!(!watch.beat_arrived(watch.lost_at()));
-        assert_eq!(watch.lost_at(), 2 * BEAT + LOST_AFTER);
+        assert_eq!(watch.lost_at(), BEAT + agreed().lost_us);
     }
 
     /// What happens to one beat: how late it is sent, and how long either way takes; none: lost.
@@ -177,8 +223,8 @@ mod tests {
     /// the moments
     /// `cut_there` and `cut_back` on a direction carries nothing more.
     fn ends(ways: &[Way], node: Clock, front: Clock, hello: u64, cut_there: u64, cut_back: u64) -> (u64, u64) {
-        let mut life = NodeLife::new(node.at(0), LOST_AFTER);
-        let mut watch = FrontWatch::new(front.at(hello), BEAT, LOST_AFTER);
+        let mut life = NodeLife::new(node.at(0), agreed().life_us);
+        let mut watch = FrontWatch::new(front.at(hello), agreed());
         let mut sent = vec![0; ways.len()];
         let mut events: std::collections::BTreeSet<(u64, Event)> = Default::default();
         for (n, way) in ways.iter().enumerate() {
@@ -220,7 +266,7 @@ mod tests {
         let ways = [Way { jitter: 0, there: Some(1000), back: Some(1000) }; 50];
         let clock = Clock { zero: 1 << 41, ppm: 0 };
         let (killed, declared) = ends(&ways, clock, clock, 1000, u64::MAX, u64::MAX);
-        assert!(killed > 49 * BEAT + LOST_AFTER && killed < declared);
-        assert!(declared < killed + 2 * BEAT);
+        assert!(killed > 49 * BEAT + agreed().life_us && killed < declared);
+        assert!(declared < killed + BEAT);
     }
 }

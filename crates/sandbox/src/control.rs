@@ -48,7 +48,7 @@ pub(crate) const ACTIONS: &[(&str, Action, &str)] = &[
     ("kill", Action::Kill, "kill the whole machine at once"),
     ("boot", Action::Boot, "make a killed machine anew"),
     ("kill-daemon", Action::SignalDaemon(Sig::KILL), "kill its shoal daemon"),
-    ("stop-daemon", Action::SignalDaemon(Sig::STOP), "stop its shoal daemon (SIGSTOP)"),
+    ("stop-daemon", Action::SignalDaemon(Sig::STOP), "stop its shoal daemon, all of it (SIGSTOP)"),
     ("continue-daemon", Action::SignalDaemon(Sig::CONT), "let a stopped daemon go on"),
     ("start-daemon", Action::StartDaemon, "start its daemon again"),
     ("link-down", Action::Link(false), "set its network link down"),

@@ -7,6 +7,7 @@ use crate::{places, shell, watch};
 use kern::init::{self, SignalFd};
 use kern::netlink::{self, Netlink};
 use kern::ns::{self, Forked, Namespaces};
+use kern::proc::Proc;
 use kern::signal;
 use kern::wait::{self, Change};
 use std::ffi::OsString;
@@ -141,7 +142,7 @@ impl Life {
             Word::Command => self.start_command(),
             // One that has ended meanwhile needs no signal.
             Word::Signal(sig) => self.command.map_or(Ok(()), |pid| init::signal_group(pid, sig).or(Ok(()))),
-            Word::SignalDaemon(sig) => self.daemon.map_or(Ok(()), |pid| init::signal_group(pid, sig).or(Ok(()))),
+            Word::SignalDaemon(sig) => self.daemon.map_or(Ok(()), |pid| signal_daemon(pid, sig).or(Ok(()))),
             other => Err(Fault::bug(format!("a machine was told {other:?}"))),
         }
     }
@@ -253,4 +254,15 @@ pub(crate) fn leave_streams() -> Result<()> {
     let file = File::options().read(true).write(true).open("/dev/null");
     let null = file.map(OwnedFd::from).map_err(|e| Fault::io(&e, "open /dev/null"))?;
     (0..=2).try_for_each(|number| ns::become_stream(&null, number))
+}
+
+/// To the daemon `pid`, and what stops it or lets it go on also to what it has forked: a node's has its agent, in a session of its own. A kill is for
+/// the daemon alone: what it has forked sees to it that nothing is lost, or ends by itself.
+fn signal_daemon(pid: Pid, sig: Sig) -> Result<()> {
+    let parts = if sig == Sig::KILL { Vec::new() } else { Proc::open("/proc")?.children(pid).unwrap_or_default() };
+    for part in parts {
+        // One that has ended meanwhile needs no signal.
+        let _ = kern::pidfd::open(part).and_then(|part| kern::pidfd::kill(part.as_fd(), sig));
+    }
+    init::signal_group(pid, sig)
 }

@@ -272,7 +272,7 @@ pub enum ToNode {
         beat_us: u64,
         /// The node kills its bodies when the newest beat that came back was sent longer ago than this.
         #[n(3)]
-        lost_after_us: u64,
+        life_us: u64,
         /// PIDs below this are the front end's own.
         #[n(4)]
         front_top: Pid,

@@ -30,7 +30,7 @@ pub(crate) struct Front {
     pub(crate) said: Vec<ToFront>,
     /// Answer beats?
     pub(crate) beating: bool,
-    pub(crate) lost_after_us: u64,
+    pub(crate) life_us: u64,
     pub(crate) hello: Option<Hello>,
     leased: i32,
 }
@@ -56,7 +56,7 @@ impl Front {
             told: Vec::new(),
             said: Vec::new(),
             beating: true,
-            lost_after_us: 5_000_000,
+            life_us: 5_000_000,
             hello: None,
             leased: 0,
         };
@@ -98,7 +98,7 @@ impl Front {
             number: NodeId(0),
             leases,
             beat_us: BEAT_US,
-            lost_after_us: self.lost_after_us,
+            life_us: self.life_us,
             front_top: Pid(1_048_576),
         };
         let link = self.link.as_mut().expect("a link");

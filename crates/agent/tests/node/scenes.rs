@@ -257,7 +257,7 @@ fn a_new_link_within_the_time_loses_nothing() {
 
 fn when_beats_stop_everything_dies() {
     let mut front = Front::new("lost");
-    front.lost_after_us = 600_000;
+    front.life_us = 600_000;
     front.cut();
     front.welcome();
     front.shell(5001, "sleep 4321 & wait");
@@ -366,7 +366,7 @@ fn questions_go_to_the_front_end() {
 
 fn an_agent_that_hangs_is_killed() {
     let mut front = Front::new("hang");
-    front.lost_after_us = 600_000;
+    front.life_us = 600_000;
     front.cut();
     front.welcome();
     front.shell(5001, "sleep 4322 & wait");

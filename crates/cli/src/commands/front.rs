@@ -24,7 +24,7 @@ pub(crate) struct Front {
     /// Directory of the local socket and the stand-ins' files [default: /run/shoal]
     #[arg(long, value_name = "PATH")]
     run_dir: Option<PathBuf>,
-    /// A node that was silent for so long is lost [default: 5]
+    /// The processes of a node of which nothing more is heard end within this time [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = config::seconds)]
     lost_after: Option<Duration>,
     /// Write one byte to this inherited descriptor when nodes can dial in

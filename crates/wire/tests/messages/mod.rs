@@ -297,13 +297,8 @@ pub(crate) fn to_front() -> Variants<ToFront> {
 
 fn welcome() -> impl Strategy<Value = ToNode> {
     let parts = (node(), vec(lease(), 0..3), any::<u64>(), any::<u64>(), pid());
-    let build = |(number, leases, beat_us, lost_after_us, front_top)| ToNode::Welcome {
-        number,
-        leases,
-        beat_us,
-        lost_after_us,
-        front_top,
-    };
+    let build =
+        |(number, leases, beat_us, life_us, front_top)| ToNode::Welcome { number, leases, beat_us, life_us, front_top };
     parts.prop_map(build)
 }
 
