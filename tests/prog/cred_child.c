@@ -20,6 +20,12 @@ int main(int argc, char **argv)
         check(getuid() == 65534 && geteuid() == 65534 && getgid() == 65533 && getegid() == 65533);
         check(getgroups(3, groups) == 2 && groups[0] == 1234567 && groups[1] == 2345678);
         check(setuid(0) == -1 && errno == EPERM && kill(1, 0) == -1 && errno == EPERM);
+        char line[256];
+        int none = 0;
+        FILE *status = fopen("/proc/self/status", "re");
+        while (status && fgets(line, sizeof line, status))
+            none += strncmp(line, "Cap", 3) == 0 && strncmp(line, "CapBnd", 6) && strtoull(line + 7, NULL, 16) == 0;
+        check(none == 4); /* inheritable, permitted, effective, ambient */
         say(1, 'r');
         return hear(0) == -1 ? 72 : 1;
     }

@@ -15,11 +15,15 @@ int main(int argc, char **argv)
         return hear(0) == -1 ? 0 : 1;
     }
     struct piped child = spawn_piped("child");
-    check(hear(child.out) == 'r' && stat_field(child.pid, 1) == getpid() && state_of(child.pid) != 'Z');
+    check(hear(child.out) == 'r' && stat_field(child.pid, 1) == getpid());
+    check(stat_field(child.pid, 2) == getpgrp() && stat_field(child.pid, 3) == getsid(0));
+    until(state_of(child.pid) == 'S');
     snprintf(path, sizeof path, "/proc/%d/comm", (int)child.pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     check(fd >= 0 && read(fd, comm, sizeof comm - 1) > 0 && comm[0]);
     close(child.in);
-    check(exited(wait_status(child.pid), 0));
+    until(state_of(child.pid) == 'Z');
+    check(stat_field(child.pid, 1) == getpid() && stat_field(child.pid, 2) == getpgrp());
+    check(exited(wait_status(child.pid), 0) && state_of(child.pid) == -1);
     return ok();
 }

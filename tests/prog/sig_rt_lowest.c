@@ -5,9 +5,26 @@ static int order[8];
 static volatile sig_atomic_t count;
 static void handler(int sig) { order[count++] = sig - SIGRTMIN; }
 
+/* They come from elsewhere, the highest first, and all wait before one is taken. */
+static int child(void)
+{
+    sigset_t set = set_of(SIGUSR1), pending;
+    for (int i = 0; i < 8; i++)
+        sigaddset(&set, SIGRTMIN + i);
+    check(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+    sigdelset(&set, SIGUSR1);
+    say(1, 'r');
+    until(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));
+    for (int i = 0; i < 8; i++)
+        check(sigwaitinfo(&set, NULL) == SIGRTMIN + i);
+    return 53;
+}
+
 int main(int argc, char **argv)
 {
     begin(argc, argv);
+    if (role("child"))
+        return child();
     struct sigaction act = {.sa_handler = handler};
     sigset_t all, old;
     sigfillset(&all);
@@ -20,5 +37,10 @@ int main(int argc, char **argv)
     check(count == 8);
     for (int i = 0; i < 8; i++)
         check(order[i] == i);
+    struct piped other = spawn_piped("child");
+    check(hear(other.out) == 'r');
+    for (int i = 7; i >= 0; i--)
+        check(kill(other.pid, SIGRTMIN + i) == 0);
+    check(kill(other.pid, SIGUSR1) == 0 && exited(wait_status(other.pid), 53));
     return ok();
 }

@@ -1,4 +1,4 @@
-/* tgkill reaches the one thread that is named; a wrong group or a gone thread is ESRCH. */
+/* tgkill reaches the one thread that is named, also of a process elsewhere; a wrong group or a gone thread is ESRCH. */
 #include "prog.h"
 
 static volatile pid_t got;
@@ -23,6 +23,16 @@ static void *body(void *arg)
 int main(int argc, char **argv)
 {
     begin(argc, argv);
+    if (role("child")) {
+        block(SIGUSR2);
+        say(1, 'r');
+        siginfo_t info;
+        sigset_t set = set_of(SIGUSR2);
+        /* Not sigwaitinfo: glibc makes SI_USER of the code. */
+        check(syscall(SYS_rt_sigtimedwait, &set, &info, NULL, NSIG / 8) == SIGUSR2);
+        check(info.si_code == SI_TKILL && info.si_pid == getppid() && info.si_uid == getuid());
+        return 43;
+    }
     pthread_t thread[2];
     check(pipe(ready) == 0 && signal(SIGUSR1, on_usr1) != SIG_ERR);
     for (intptr_t i = 0; i < 2; i++)
@@ -36,5 +46,8 @@ int main(int argc, char **argv)
     check(syscall(SYS_tgkill, getppid(), tid[0], 0) == -1 && errno == ESRCH);
     until(syscall(SYS_tgkill, getpid(), tid[0], 0) == -1 && errno == ESRCH);
     check(syscall(SYS_tgkill, 0, tid[0], 0) == -1 && errno == EINVAL);
+    struct piped child = spawn_piped("child");
+    check(hear(child.out) == 'r' && syscall(SYS_tgkill, getpid(), child.pid, SIGUSR2) == -1 && errno == ESRCH);
+    check(syscall(SYS_tgkill, child.pid, child.pid, SIGUSR2) == 0 && exited(wait_status(child.pid), 43));
     return ok();
 }
