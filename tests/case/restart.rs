@@ -162,6 +162,9 @@ fn restart_then_ctrl_c_to_several_copies(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+/// The agreed time.
+const AGREED: Duration = Duration::from_secs(5);
+
 /// What is done to a node's link so that nothing comes of it any more, no end of a connection either.
 fn silence(s: &Sandbox, node: &str) -> Res {
     s.network("sandbox", &["ip", "link", "set", node, "nomaster"])
@@ -174,7 +177,7 @@ fn with_a_silent_node(place: &Place, name: &str, lose: fn(&Sandbox) -> Res) -> R
     let copies = s.start("shoal run -n 0,1 -- sh -c 'echo up; sleep 1043; exit 4'; echo $?");
     wait_for("they are there", || s.count("sleep 1042") == 1 && s.count("sleep 1043") == 2)?;
     lose(&s)?;
-    wait_within(Duration::from_secs(10), "the command ends", &mut || !alone.is_going())?;
+    wait_within(AGREED, "the command ends", &mut || !alone.is_going())?;
     let alone = alone.end()?;
     same("as if killed", alone.out.trim(), "137")?;
     holds(&format!("the user is told: {}", alone.err), alone.err.contains("n0 is lost"))?;

@@ -4,6 +4,7 @@ use crate::front::Front;
 use crate::parents::Kept;
 use ghost::Happened;
 use kern::clock::monotonic_us;
+use link::beat::Agreed;
 use space::Event;
 use std::collections::BTreeSet;
 use tracing::{info, warn};
@@ -37,7 +38,7 @@ impl Front {
                 self.on_ghost(one);
             }
         }
-        self.settle_at_us = Some(monotonic_us() + self.config.lost_after.as_micros() as u64);
+        self.settle_at_us = Some(monotonic_us() + Agreed::within(self.config.lost_after).lost_us);
         info!(ghosts = all.len(), stopped = stopped.len(), "takes over");
         self.settle();
         Ok(())

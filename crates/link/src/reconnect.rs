@@ -4,7 +4,7 @@
 ///
 /// The first retry is quick, since most breaks are a restart of the other daemon; the cap is short, since a node's
 /// bodies live only as long as its lease (see [`crate::beat`]) and must be reached again before.
-const DELAYS_US: [u64; 8] = [0, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000, 3_000_000];
+const DELAYS_US: [u64; 5] = [0, 50_000, 100_000, 200_000, 400_000];
 
 /// Microseconds to wait after `failed` attempts in a row (0: dial at once). `random` (any number, from
 /// [`crate::random`]) spreads it over the upper half of the table's delay, so that the nodes of a cluster do not all
@@ -22,7 +22,7 @@ mod tests {
     #[test]
     fn delays_grow_to_a_cap_and_are_spread_over_their_upper_half() {
         for failed in [0, 1, 2, 7, 8, 1000, u32::MAX] {
-            let whole = DELAYS_US[(failed as usize).min(7)];
+            let whole = DELAYS_US[(failed as usize).min(4)];
             assert_eq!(delay_us(failed, 0), whole);
             for random in [1, 12_345, u64::MAX / 3, u64::MAX] {
                 let delay = delay_us(failed, random);
