@@ -147,8 +147,9 @@ fn bad_bytes_on_the_socket(place: &Place) -> Res<End> {
         "bytes(4)",
         "__import__(\"os\").urandom(1 << 20)",
     ] {
-        let script = python(&to_sockets(bytes));
-        s.prints(&script, "dropped")?;
+        let lines = s.logs().lines().count();
+        s.prints(&python(&to_sockets(bytes)), "dropped")?;
+        wait_for(&format!("a line in the log about {bytes}"), || s.logs().lines().count() > lines)?;
     }
     // A local client may stay as long as it likes; nobody else notices.
     let half = s.start(&python("import glob, socket, stat, os, time\nl = []\nfor f in glob.glob(\"/run/shoal/**\", recursive=True):\n if stat.S_ISSOCK(os.lstat(f).st_mode):\n  c = socket.socket(socket.AF_UNIX); c.connect(f); c.send(b\"\\0\\0\"); l.append(c)\nprint(len(l), flush=True); time.sleep(8)"));
