@@ -153,24 +153,27 @@ fn lost_daemon_stopped(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// A parent on n1 whose child on n0 is lost: wait tells it, as of a kill. A child on n2 whose parent is lost is an orphan: init's, and it lives on.
+/// A parent on n1 whose child on n0 is lost: wait tells it, as of a kill. A child on n2 whose parent is lost is an orphan, and lives on.
 fn lost_node_with_kin(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "lost_node_with_kin", 3)?;
     let waits = s.start("shoal run -n 1 -- sh -c 'shoal run -n 0 sleep 1024; echo child $?; exit 4'; echo $?");
-    let parent = s.start("shoal run -n 0 -- sh -c 'shoal run -n 2 sleep 1047 & wait'; echo $?");
+    // The shell stays for as long as the orphan does.
+    let stays = "while shoal ps | grep -q 'sleep 1047$'; do sleep 0.1; done";
+    let parent = s.start(&format!("shoal run -n 0 -- sh -c 'shoal run -n 2 sleep 1047 & wait'; echo $?; {stays}"));
     s.until("test $(shoal ps | grep -cE 'sleep (1024|1047)$') = 2")?;
     let orphan = s.ok("shoal ps | awk '/sleep 1047$/ {print $1}'")?;
     let ppid = format!("ps -o ppid= -p {orphan} | tr -d ' '");
-    holds("it has its parent", s.ok(&ppid)? != "1")?;
+    let lost = s.ok(&ppid)?;
     s.kill(s.daemon("n0")?)?;
     wait_within(PATIENCE, "the parent is told", &mut || !waits.is_going())?;
     same("the parent's tale", waits.end()?.out.trim(), "child 137\n4")?;
-    same("the parent was lost", parent.end()?.out.trim(), "137")?;
-    s.prints(&ppid, "1")?;
+    let another = s.ok(&ppid)?;
+    holds(&format!("its parent was {lost}, is {another}"), another != lost && !another.is_empty())?;
+    s.fails(&format!("kill -0 {lost}"), 1)?;
     holds("the orphan lives", s.count("sleep 1047") == 1)?;
     s.ok(&format!("kill {orphan}"))?;
     wait_for("it has ended", || s.count("sleep 1047") == 0)?;
-    s.until(&format!("! kill -0 {orphan} 2>/dev/null"))?;
+    same("the parent was lost", parent.end()?.out.trim(), "137")?;
     Ok(End::Passed)
 }
 

@@ -8,9 +8,9 @@ int main(int argc, char **argv)
         struct timespec none = {0, 0};
         sigset_t set = set_of(SIGRTMIN); /* which queues, so that a second one would be seen */
         block(SIGRTMIN);
-        block(SIGUSR1);
+        block(SIGRTMIN + 1);
         say(1, 'r');
-        take(SIGUSR1);
+        take(SIGRTMIN + 1);
         for (int i = 0; i < *arg(1) - '0'; i++)
             check(sigtimedwait(&set, NULL, &none) == SIGRTMIN);
         check(sigtimedwait(&set, NULL, &none) == -1 && errno == EAGAIN);
@@ -35,11 +35,11 @@ int main(int argc, char **argv)
         check(hear(out[0]) == 'r');
     for (int i = 0; i < 3; i++)
         check(kill(-group, SIGRTMIN) == 0);
-    check(kill(-group, SIGUSR1) == 0);
+    check(kill(-group, SIGRTMIN + 1) == 0);
     for (int i = 0; i < 5; i++)
         check(exited(wait_status(member[i]), 36));
     check(kill(-group, 0) == -1 && errno == ESRCH);
-    check(waitpid(outside.pid, NULL, WNOHANG) == 0 && kill(outside.pid, SIGUSR1) == 0);
+    check(waitpid(outside.pid, NULL, WNOHANG) == 0 && kill(outside.pid, SIGRTMIN + 1) == 0);
     check(exited(wait_status(outside.pid), 36));
     return ok();
 }

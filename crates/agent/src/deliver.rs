@@ -37,6 +37,8 @@ impl Agent {
             sending.later.push_back((*info, thread, turn));
             return;
         }
+        // Who has hit a stand-in by tgkill(2) meant its one thread, which stands for the first.
+        let thread = thread.or((info.code == SigInfo::SI_TKILL).then_some(target));
         let sent = match info.code {
             SigInfo::SI_USER | SigInfo::SI_TKILL if self.sends(target, info, thread, turn) => return,
             SigInfo::SI_USER | SigInfo::SI_TKILL => self.deliver_from(target, info, thread),
@@ -77,11 +79,7 @@ impl Agent {
         if sender.0 <= 1 {
             return plain(target, info.sig);
         }
-        let tid = match (thread, info.code) {
-            (None, SigInfo::SI_TKILL) => Some(target),
-            (thread, _) => thread,
-        };
-        match send_as::send_as(sender, info.uid, target, tid, info.sig) {
+        match send_as::send_as(sender, info.uid, target, thread, info.sig) {
             // The sender's number is taken here: it is a body of this node, and the kernel lets nobody else call as that.
             Err(EEXIST) => {
                 let info = SigInfo { code: SigInfo::SI_QUEUE, ..*info };
