@@ -4,7 +4,7 @@ use crate::agent::Agent;
 use crate::bodies::Ids;
 use crate::checks::What;
 use kern::clock::monotonic_us;
-use kern::proc::{exists, group_and_session};
+use kern::proc::{exists, group_and_session, Status};
 use kern::ran::Waited;
 use kern::seccomp::{Call, Notice};
 use kern::standin::setup::IMAGE;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use tracing::warn;
 use vocab::errno::{EINVAL, ESRCH};
-use vocab::Pid;
+use vocab::{Pid, Sig};
 use wire::event::BodyEvent;
 use wire::node::{KillTarget, ToFront};
 
@@ -22,11 +22,21 @@ const TURN: usize = 64;
 /// Calls that wait for the front end.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// By the number of our question: the call, and the group that is signalled here too.
-    kills: HashMap<u64, (u64, Option<Pid>)>,
+    /// By the number of our question.
+    kills: HashMap<u64, Killing>,
     /// pidfd_open and rt_sigqueueinfo: by process.
     handles: HashMap<Pid, Vec<u64>>,
     questions: u64,
+}
+
+/// A kill(2) of which the front end is asked.
+#[derive(Debug)]
+struct Killing {
+    call: u64,
+    sender: Pid,
+    /// The group that is signalled here too.
+    group: Option<Pid>,
+    sig: u8,
 }
 
 impl Agent {
@@ -195,29 +205,39 @@ impl Agent {
             KillTarget::Group(group) => Some(group),
             _ => None,
         };
-        self.waiting.kills.insert(id, (notice.id, group));
+        self.waiting.kills.insert(id, Killing { call: notice.id, sender, group, sig });
         self.tell_all(sender); // what the sender did before must be known there when it is judged
         self.uplink.send(&ToFront::Kill { id, sender, target, sig });
     }
 
-    /// The front end's answer. A group's members here are signalled now, by the call itself going on.
+    /// The front end's answer. A group's members here are signalled now, by the call itself going on: unless none of them would be, since the kernel
+    /// here would say EPERM where elsewhere somebody was signalled.
     pub(crate) fn kill_done(&mut self, id: u64, errno: i32) {
-        let Some((call, group)) = self.waiting.kills.remove(&id) else { return };
-        match group {
-            Some(group) if self.has_members(group) => self.gate.proceed(call),
-            _ => self.gate.answer(call, errno),
+        let Some(Killing { call, sender, group, sig }) = self.waiting.kills.remove(&id) else { return };
+        let members = group.map_or(vec![], |group| self.members(group));
+        match members.is_empty() || errno == 0 && !self.may_signal_any(sender, &members, sig) {
+            true => self.gate.answer(call, errno),
+            false => self.gate.proceed(call),
         };
     }
 
-    fn has_members(&mut self, group: Pid) -> bool {
+    fn members(&mut self, group: Pid) -> Vec<Pid> {
         // Somebody may have joined it just now.
         for (pid, what) in self.checks.all() {
             if what == What::Group {
                 self.look(pid, what);
             }
         }
-        self.bodies.iter().any(|body| body.person.pgid == group)
-            || self.stands.iter().any(|stand| stand.person.pgid == group)
+        let bodies = self.bodies.iter().map(|body| &body.person);
+        let all = bodies.chain(self.stands.iter().map(|stand| &stand.person));
+        all.filter(|person| person.pgid == group).map(|person| person.pid).collect()
+    }
+
+    /// As their ids are now: by the rule of linux: `check_kill_permission`.
+    fn may_signal_any(&self, sender: Pid, members: &[Pid], sig: u8) -> bool {
+        let Ok(from) = self.proc.status(sender) else { return true };
+        let may = |to: Status| from.creds.may_signal(&to.creds) || sig == Sig::CONT.number() && from.sid == to.sid;
+        members.iter().any(|pid| self.proc.status(*pid).is_ok_and(may))
     }
 
     /// rt_sigqueueinfo goes on when its target stands here, and the stand-in hands over what the kernel has given it. So the siginfo is read by
@@ -257,7 +277,7 @@ impl Agent {
 
     /// The link is gone, and with it every answer that was to come.
     pub(crate) fn gate_lost_link(&mut self) {
-        for (_, (call, group)) in std::mem::take(&mut self.waiting.kills) {
+        for (_, Killing { call, group, .. }) in std::mem::take(&mut self.waiting.kills) {
             match group {
                 Some(_) => self.gate.proceed(call),
                 None => self.gate.answer(call, ESRCH),

@@ -1,5 +1,6 @@
 //! One probe for each fact about the kernel that shoal rests on. A probe leaves nothing behind.
 
+use crate::fuse::Device;
 use crate::mount::{self, Flags};
 use crate::netlink::{self, Netlink};
 use crate::ns::{self, Forked, Namespaces};
@@ -61,6 +62,11 @@ const FACTS: &[Fact] = &[
         "BPF and BTF",
         "the orphans of a subreaper on the front end have it as their parent on nodes too",
         subreapers,
+    ),
+    useful(
+        "FUSE_NOTIFY_RESEND",
+        "the front end's daemon can be started again under living processes (Linux 6.9)",
+        resend,
     ),
     useful("pid_max of a namespace", "raising it changes nothing outside (Linux 6.14)", own_pid_max),
     useful("virtual Ethernet and bridge", "the sandbox joins its machines", virtual_network),
@@ -176,6 +182,13 @@ fn own_pid_max() -> Result<String> {
 fn fuse() -> Result<String> {
     let device = File::options().read(true).write(true).open("/dev/fuse");
     device.map(|_| String::new()).map_err(|e| Fault::io(&e, "open /dev/fuse (modprobe fuse?)"))
+}
+
+fn resend() -> Result<String> {
+    in_child(Namespaces::MOUNT, || {
+        mount::make_all_private()?;
+        Device::mount(&std::env::temp_dir())?.resend().map(|()| String::new())
+    })
 }
 
 fn process_handles() -> Result<String> {
