@@ -266,7 +266,8 @@ fn front_restarts_during_output(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "front_restarts_during_output", 2)?;
     let going = s.start("shoal run -n 0 -- sh -c 'for i in $(seq 300); do seq $i; sleep 0.02; done' | md5sum");
     let through = s.start("seq 3000000 | shoal run -n 1 -- sh -c 'sleep 1; cat' | md5sum");
-    wait_for("it has begun", || s.count("sh -c for i in $(seq 300); do seq $i; sleep 0.02; done") == 1)?;
+    let commands = ["sh -c for i in $(seq 300); do seq $i; sleep 0.02; done", "sh -c sleep 1; cat"];
+    wait_for("they have begun", || commands.iter().all(|command| s.count(command) == 1))?;
     kill_front_and_restart(&s)?;
     s.until("test $(shoal nodes | grep -cw up) = 2")?;
     same("output", going.end()?.out.trim(), s.ok("for i in $(seq 300); do seq $i; done | md5sum")?.as_str())?;
