@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("daemons_by_hand", daemons_by_hand),
+    ("daemon_that_waits_for_its_socket", daemon_that_waits_for_its_socket),
     ("daemons_keep_what_is_theirs", daemons_keep_what_is_theirs),
     ("daemon_follows_the_killed", daemon_follows_the_killed),
 ];
@@ -162,6 +163,24 @@ fn daemons_by_hand(place: &Place) -> Res<End> {
     front.daemon("front --config /etc/shoal/shoal.toml")?;
     front.until("test $(shoal nodes 2>/dev/null | grep -cw up) = 2")?;
     front.prints("shoal run -a hostname | sort | xargs", "one two")?;
+    Ok(End::Passed)
+}
+
+/// A daemon has its place also while its agent cannot begin, since something else is where its socket should be.
+fn daemon_that_waits_for_its_socket(place: &Place) -> Res<End> {
+    let machines = ["front", "one"].map(|name| Machine::start(place, name)).into_iter().collect::<Res<Vec<_>>>()?;
+    join(&machines)?;
+    let [front, one] = &machines[..] else { return Err("two were made".into()) };
+    front.prints("mkdir -p /etc/shoal && shoal key", "")?;
+    one.write("/etc/shoal/key", &front.read("/etc/shoal/key")?, 0o600)?;
+    front.daemon("front")?;
+    one.prints("mkdir -p /run/shoal/shoal.sock", "")?;
+    one.daemon("node --front 10.78.0.1")?;
+    one.until("grep -q 'starting another' /run/node.log")?;
+    one.fails("timeout 10 shoal node --front 10.78.0.1", "another daemon serves /run/shoal/shoal.sock already")?;
+    one.prints("rmdir /run/shoal/shoal.sock", "")?;
+    front.until("test $(shoal nodes 2>/dev/null | grep -cw up) = 1")?;
+    front.prints("shoal run -n 0 echo well", "well")?;
     Ok(End::Passed)
 }
 

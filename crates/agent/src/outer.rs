@@ -11,6 +11,7 @@ use crate::message::{Message, MESSAGE};
 use kern::cgroup;
 use kern::clock::{boottime_us, monotonic_us};
 use kern::init::SignalFd;
+use kern::lock::Lock;
 use kern::ns::{self, Child, Forked, Namespaces};
 use kern::poll::{poll, Ready};
 use std::os::fd::{AsFd, OwnedFd};
@@ -49,9 +50,12 @@ struct Outer {
 pub fn run(mut config: NodeConfig) -> Result<()> {
     config.run_dir = kern::mount::directory(&config.run_dir)?;
     let socket = config.socket();
+    let taken = || Fault::refused(format!("another daemon serves {} already", socket.display()));
     if is_served(&socket) {
-        return Err(Fault::refused(format!("another daemon serves {} already", socket.display())));
+        return Err(taken());
     }
+    // It may be one whose agent has yet to begin.
+    let _lock = Lock::take(&config.run_dir.join("lock"))?.ok_or_else(taken)?;
     kern::own::raise_files()?;
     kern::own::leave_session_keyring()?;
     let own = match &config.cgroup {
@@ -72,7 +76,7 @@ pub fn run(mut config: NodeConfig) -> Result<()> {
         leave(&cgroup);
     }
     // Nobody is behind it any more.
-    let _ = std::fs::remove_file(socket);
+    let _ = std::fs::remove_file(&socket);
     done
 }
 

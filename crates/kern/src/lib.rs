@@ -17,6 +17,7 @@ pub mod huge;
 mod impatient;
 pub mod init;
 pub mod inotify;
+pub mod lock;
 pub mod mount;
 pub mod netlink;
 pub mod newborn;

@@ -1,0 +1,37 @@
+//! What one process has at a time: record locks (fcntl(2), F_SETLK).
+
+use crate::sys::{check, checked};
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use vocab::{Fault, Result};
+
+/// A file that this process has locked, until it drops this, or ends. Those that it forks have not, whatever descriptors they keep.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code, reason = "closing it ends the lock")] File);
+
+impl Lock {
+    /// Locks the file `path`, which is made if need be, and which only its owner can open. `None` when another process has it.
+    ///
+    /// # Errors
+    /// As open(2); `Sys` as fcntl(2): ENOLCK.
+    pub fn take(path: &Path) -> Result<Option<Lock>> {
+        let doing = || format!("lock {}", path.display());
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
+        let file = file.map_err(|e| Fault::io(&e, doing()))?;
+        let whole = libc::flock {
+            l_type: libc::F_WRLCK as i16,
+            l_whence: libc::SEEK_SET as i16,
+            l_start: 0,
+            l_len: 0,
+            l_pid: 0,
+        };
+        // SAFETY: the struct is live and is what F_SETLK takes.
+        let ret = i64::from(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const whole) });
+        match check(ret) {
+            Err(libc::EACCES | libc::EAGAIN) => Ok(None),
+            _ => checked(ret, doing).map(|_| Some(Lock(file))),
+        }
+    }
+}
