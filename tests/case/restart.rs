@@ -238,8 +238,11 @@ print(os.WTERMSIG(os.wait()[1]), flush=True)
 /// The node has more to say of itself than goes into one message, after a restart of the front end's daemon and after its link was cut.
 fn restart_with_many_processes(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "restart_with_many_processes", 2)?;
-    let going = s.start("shoal run -n 0 bash -c 'for i in $(seq 4000); do sleep 1046 & done; wait'; echo $?");
-    s.until("test $(shoal ps | grep -c 'sleep 1046$') = 4000")?;
+    let going = s.start("shoal run -n 0 bash -c 'for i in $(seq 3000); do sleep 1046 & done; wait'; echo $?");
+    // Each step has its own time.
+    for some in [1000, 2000, 3000] {
+        s.until(&format!("test $(shoal ps | grep -c 'sleep 1046$') -ge {some}"))?;
+    }
     let pids = "shoal ps | awk '$NF == 1046 { print $1 }' | sort -n | md5sum";
     let before = s.ok(pids)?;
     for fault in [format!("{KILL}; {START}"), "shoal fault n0 link-down; sleep 1; shoal fault n0 link-up".into()] {
