@@ -109,7 +109,7 @@ fn move_refuses_by_name(place: &Place) -> Res<End> {
         let line = s.fails(script, 1)?;
         holds(&format!("{line:?} says {word:?}"), line.contains(word))
     };
-    refused("shoal move 1 1", "no process of the space")?;
+    refused("shoal move 1 1", "1 is the front end's own")?;
     let one = s.start("shoal run -n 0 sh -c 'sleep 1031 & wait'; echo $?");
     wait_for("the child is there", || s.count("sleep 1031") == 1)?;
     let parent = "$(shoal ps | awk '/sh -c sleep 1031/ {print $1; exit}')";
