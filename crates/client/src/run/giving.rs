@@ -93,7 +93,8 @@ impl Takers for Channels {
         let input = state.input;
         for number in 0..state.copies.len() {
             let copy = &mut state.copies[number];
-            match (input.is_for(copy), ended) {
+            // The program may have ended since this was read for it: its descendants get it.
+            match (input.is_for(copy) || input.is_left_to(copy), ended) {
                 (false, _) => continue,
                 (true, true) => copy.feed.end(),
                 // One that is between two channels gets it over the next.
