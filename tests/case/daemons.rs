@@ -166,14 +166,20 @@ fn daemons_by_hand(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// A daemon has its place also while its agent cannot begin, since something else is where its socket should be.
-fn daemon_that_waits_for_its_socket(place: &Place) -> Res<End> {
-    let machines = ["front", "one"].map(|name| Machine::start(place, name)).into_iter().collect::<Res<Vec<_>>>()?;
+/// A front end with its daemon, and a machine that has its key.
+fn front_and_one(place: &Place) -> Res<[Machine; 2]> {
+    let machines = [Machine::start(place, "front")?, Machine::start(place, "one")?];
     join(&machines)?;
-    let [front, one] = &machines[..] else { return Err("two were made".into()) };
+    let [front, one] = &machines;
     front.prints("mkdir -p /etc/shoal && shoal key", "")?;
     one.write("/etc/shoal/key", &front.read("/etc/shoal/key")?, 0o600)?;
     front.daemon("front")?;
+    Ok(machines)
+}
+
+/// A daemon has its place also while its agent cannot begin, since something else is where its socket should be.
+fn daemon_that_waits_for_its_socket(place: &Place) -> Res<End> {
+    let [front, one] = &front_and_one(place)?;
     one.prints("mkdir -p /run/shoal/shoal.sock", "")?;
     one.daemon("node --front 10.78.0.1")?;
     one.until("grep -q 'starting another' /run/node.log")?;
@@ -186,12 +192,7 @@ fn daemon_that_waits_for_its_socket(place: &Place) -> Res<End> {
 
 /// A node's daemon whose session keyring has a secret in it, and that is to be killed rather than others when memory runs out.
 fn daemons_keep_what_is_theirs(place: &Place) -> Res<End> {
-    let machines = ["front", "one"].map(|name| Machine::start(place, name)).into_iter().collect::<Res<Vec<_>>>()?;
-    join(&machines)?;
-    let [front, one] = &machines[..] else { return Err("two were made".into()) };
-    front.prints("mkdir -p /etc/shoal && shoal key", "")?;
-    one.write("/etc/shoal/key", &front.read("/etc/shoal/key")?, 0o600)?;
-    front.daemon("front")?;
+    let [front, one] = &front_and_one(place)?;
     // keyctl(2): KEYCTL_JOIN_SESSION_KEYRING, then add_key(2) to it; KEYCTL_SEARCH in it, and its number.
     let names = "my ($type, $name) = qw(user secret);";
     let secret =
@@ -199,7 +200,7 @@ fn daemons_keep_what_is_theirs(place: &Place) -> Res<End> {
     let look =
         "printf qq(%s %d\\n), syscall(250, 10, -3, $type, $name, 0) > 0 ? q(found) : q(none), syscall(250, 0, -3, 0)";
     one.write("/run/secret.pl", &format!("{names}{secret}"), 0o644)?;
-    for machine in &machines {
+    for machine in [front, one] {
         machine.write("/run/look.pl", &format!("{names}{look}"), 0o644)?;
     }
     holds("it is found", one.sh("perl /run/secret.pl perl /run/look.pl")?.1.starts_with("found"))?;

@@ -44,8 +44,8 @@ fn offset(processor: usize) -> Option<i64> {
     offset
 }
 
-/// Nanoseconds of the processor's clock; `None` too for one that was moved to another processor while it slept: the kernel forgets it then (linux:
-/// `dequeue_entities` leaves who goes to sleep in the queue for a while, `detach_tasks` may take it from there, `migrate_task_rq_fair` sets 0).
+/// Nanoseconds of the processor's clock; `None` too where the kernel says 0, as it did on 6.18 for 469 of 3000 threads that had just gone to sleep on two
+/// busy processors. Why has not been looked for.
 fn last_ran(path: &str) -> Option<i64> {
     moment(&std::fs::read_to_string(path).ok()?)
 }

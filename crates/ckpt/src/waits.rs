@@ -1,9 +1,9 @@
 //! Calls that wait for a duration: the kernel alone knows when such a wait ends, and tells nobody.
 //!
 //! When it is interrupted for the first time, a sleep has been told what is left if it asked; else the call's arguments say how long it was
-//! to last and the scheduler since when the thread sleeps. From then on the kernel restarts it as restart_syscall(2), and both are lost: so whoever lets such a thread go on leaves a
-//! note for the next dump, below its stack's red zone, where nothing is while the thread is in a call (but a signal's frame, and then
-//! the wait is over).
+//! to last and the scheduler since when the thread sleeps. From then on the kernel restarts it as restart_syscall(2), and both are lost: so
+//! whoever lets such a thread go on leaves a note for the next dump, below its stack's red zone, where nothing is while the thread is in a
+//! call (but a signal's frame, and then the wait is over).
 
 use crate::registers;
 use crate::survey::{switches, Waiting};
