@@ -55,6 +55,11 @@ impl Bodies {
         self.table.contains_key(&pid)
     }
 
+    /// Is it a body whose end nothing has told of?
+    pub(crate) fn is_live(&self, pid: Pid) -> bool {
+        self.get(pid).is_some_and(|body| body.life == Life::Live)
+    }
+
     pub(crate) fn get(&self, pid: Pid) -> Option<&Body> {
         self.table.get(&pid)
     }

@@ -19,6 +19,9 @@ use wire::node::ToFront;
 /// Microseconds of a clock tick of /proc/PID/stat (USER_HZ is 100 on every x86-64).
 const TICK_US: u64 = 10_000;
 
+/// How often a batch takes in those that were forked while it was made; the next one says whose children the others are.
+const ROUNDS: usize = 3;
+
 /// From so many forks of one process on, its children are looked at together.
 const MANY_FORKS: usize = 4;
 
@@ -124,14 +127,18 @@ impl Agent {
         for pid in std::mem::take(&mut self.leaving) {
             self.settle_leaving(pid);
         }
-        let mut fresh: HashMap<Pid, Vec<Pid>> = HashMap::new();
-        for pid in std::mem::take(&mut self.fresh) {
-            if let Some(body) = self.bodies.get(pid).filter(|body| body.life == Life::Live) {
-                fresh.entry(body.person.ppid).or_default().push(pid);
+        let mut rounds = 0;
+        while !self.fresh.is_empty() && rounds < ROUNDS {
+            rounds += 1;
+            let mut fresh: HashMap<Pid, Vec<Pid>> = HashMap::new();
+            for pid in std::mem::take(&mut self.fresh) {
+                if let Some(body) = self.bodies.get(pid).filter(|body| body.life == Life::Live) {
+                    fresh.entry(body.person.ppid).or_default().push(pid);
+                }
             }
-        }
-        for (forker, children) in fresh {
-            self.settle_fresh(forker, children);
+            for (forker, children) in fresh {
+                self.settle_fresh(forker, children);
+            }
         }
     }
 
@@ -142,8 +149,11 @@ impl Agent {
             children.retain(|child| !its.contains(child));
         }
         for pid in children {
-            if let (Ok(ppid), Some(of)) = (self.proc.parent(pid), group_and_session(pid)) {
-                self.compare(pid, ppid, of);
+            if let Ok(ppid) = self.proc.parent(pid) {
+                self.apply_parent(pid, ppid);
+            }
+            if let Some((pgid, sid)) = group_and_session(pid) {
+                self.apply_group(pid, pgid, sid);
             }
         }
     }

@@ -210,10 +210,19 @@ impl Agent {
         let mut order: Vec<(usize, Pid)> =
             here.keys().map(|pid| (successors(Some(*pid), parent).take(DEEPEST).count(), *pid)).collect();
         order.sort_unstable();
+        let ended = |pid: &Pid| here.get(pid).is_none_or(Status::ended);
+        let gone: Vec<Pid> = self.bodies.iter().map(|body| body.person.pid).filter(ended).collect();
+        for pid in gone {
+            if self.bodies.is_live(pid) {
+                self.bodies.set_life(pid, Life::Leaving);
+            }
+            self.leaving.insert(pid);
+        }
         for (_, pid) in order {
             if let (true, Some(status)) = (self.bodies.has(pid), here.get(&pid)) {
                 let Status { ppid, pgid, sid, name, .. } = status;
-                self.compare(pid, *ppid, (*pgid, *sid));
+                self.set_parent(pid, *ppid);
+                self.apply_group(pid, *pgid, *sid);
                 self.rename(pid, name.as_bytes());
                 self.bodies.set_ids(pid, Ids::Executed);
                 self.checks.add(pid, What::Creds, None, kern::clock::monotonic_us());
@@ -221,8 +230,6 @@ impl Agent {
                 self.found(pid);
             }
         }
-        let gone = self.bodies.iter().map(|body| body.person.pid).filter(|pid| !here.contains_key(pid));
-        self.leaving.extend(gone.collect::<Vec<_>>());
     }
 
     /// A process that nobody told of.
@@ -260,14 +267,25 @@ impl Agent {
         self.apply_group(pid, pgid, sid);
     }
 
+    /// The parent of a body is `ppid`, as somebody who looked at it or waited for it has seen.
     pub(crate) fn apply_parent(&mut self, pid: Pid, ppid: Pid) {
+        let before = self.bodies.person(pid).map_or(ppid, |person| person.ppid);
+        if before != ppid && self.bodies.is_live(before) {
+            // A parent that ends says so before its children get another (linux: `do_exit` calls `perf_event_exit_task`, then
+            // `exit_notify`), but perhaps after the records were read.
+            self.watch();
+        }
+        self.set_parent(pid, ppid);
+    }
+
+    /// The same when the records that are still to be read are those that there are.
+    fn set_parent(&mut self, pid: Pid, ppid: Pid) {
         let Some(before) = self.bodies.person(pid).map(|person| person.ppid) else { return };
         if before == ppid || !self.bodies.set_parent(pid, ppid) {
             return;
         }
         // A forker that lives still has its children: so this one never was its child (CLONE_PARENT).
-        let forker_lives = self.bodies.get(before).is_some_and(|body| body.life == Life::Live);
-        if !(forker_lives && self.events.correct_parent(pid, ppid)) {
+        if !(self.bodies.is_live(before) && self.bodies.has(ppid) && self.events.correct_parent(pid, ppid)) {
             self.events.push(BodyEvent::Adopted { pid, ppid });
         }
     }
