@@ -1,6 +1,6 @@
 //! Checkpoints of programs as they are, and of what cannot be carried; images that are broken.
 
-use super::scene::{same, wait_for};
+use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{carry, Doing, Res};
@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("restore_of_bad_images", restore_of_bad_images),
     ("checkpoint_executable", checkpoint_executable),
     ("checkpoint_freezes_briefly", checkpoint_freezes_briefly),
+    ("checkpoint_from_elsewhere", checkpoint_from_elsewhere),
 ];
 
 fn shoal(place: &Place) -> Res<PathBuf> {
@@ -104,6 +105,38 @@ fn checkpoint_python(place: &Place) -> Res<End> {
         0..5 => Err(format!("it was carried {times} times only: {why}")),
         _ => Ok(End::Passed),
     }
+}
+
+/// Of a process on a node it is asked for on the front end, on its node and on another one.
+fn checkpoint_from_elsewhere(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "checkpoint_from_elsewhere", 2)?;
+    let counts = "python3 -c '
+import time
+print(\"up\", flush=True)
+kept = bytearray(8 << 20)
+for n in range(8 << 20):
+    if n % 4096 == 0: kept[n] = n // 4096 % 251; time.sleep(0.0008)
+print(all(kept[n] == n // 4096 % 251 for n in range(0, 8 << 20, 4096)))'";
+    s.ok(&format!(
+        "cd $(mktemp -d); mkfifo up
+        shoal run -n 1 {counts} >up </dev/null & p=$!
+        exec 3<up; read -r line <&3
+        shoal checkpoint --dry-run $p
+        shoal checkpoint $p -o front
+        shoal run -n 1 shoal checkpoint $p -o $PWD/here
+        shoal run -n 0 shoal checkpoint $p -o - >there
+        ! shoal checkpoint $p --stop -o - >/dev/full 2>said; grep -q 'No space left' said
+        ! shoal checkpoint $p --stop -o $PWD 2>said; grep -q 'Is a directory' said
+        for image in front here there; do shoal image $image >/dev/null; done
+        shoal checkpoint $p --stop -o last
+        wait $p; test $? = 137
+        test -z \"$(cat <&3)\"
+        for image in front here there last; do test \"$(shoal restore $image)\" = True; done
+        ls *.partial 2>/dev/null && exit 1; true"
+    ))?;
+    let said = s.fails("shoal run -n 0 shoal checkpoint $$ -o /dev/null; exit $?", 1)?;
+    holds(&format!("it says where to ask: {said}"), said.contains("is on the front end"))?;
+    Ok(End::Passed)
 }
 
 /// What is in the way is named, and the program runs on.

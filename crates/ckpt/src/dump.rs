@@ -40,18 +40,19 @@ pub struct Told {
     pub frozen: Duration,
 }
 
-/// Writes an image of process `pid`, whom the caller may trace; with `rounds` what is large is copied while it runs.
+/// Writes an image of process `pid`, whom the caller may trace, for one that will have what is `given`; with `rounds` what is large is copied
+/// while it runs.
 ///
 /// # Errors
 /// `Refused` for what is not carried, before the process is touched. Whatever fails later, it goes on.
-pub fn dump(pid: Pid, out: impl Write, then: Then, rounds: bool) -> Result<Told> {
-    let mut seen = survey(pid, Given::default())?;
+pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -> Result<Told> {
+    let mut seen = survey(pid, given)?;
     seen.refuse(pid)?;
     let mut out = Writer::new(out)?;
     let early = if rounds { precopy(pid, &seen, &mut out)? } else { None };
     if let Some(early) = &early {
         // It has run on since.
-        seen = survey_again(pid, Given::default(), early.followed())?;
+        seen = survey_again(pid, given, early.followed())?;
         seen.refuse(pid)?;
     }
     let begun = Instant::now();

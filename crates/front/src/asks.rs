@@ -85,6 +85,7 @@ impl Front {
             Ask::Ps => self.on_ps(asker),
             Ask::Move { pid, to } => self.on_move(asker, caller, pid, to),
             Ask::Where { pid } => {
+                let pid = if pid == Pid::NONE { caller.pid } else { pid };
                 let known = self.space.get(pid).map(|view| view.node);
                 let answer = match known.or_else(|| self.is_own(pid).then_some(NodeId::FRONT)) {
                     Some(node) => Answer::Where { pid, node },

@@ -22,6 +22,7 @@ pub enum Ask {
     Nodes,
     #[n(2)]
     Ps,
+    /// On which node a process is; [`Pid::NONE`]: the one that asks.
     #[n(3)]
     Where {
         #[n(0)]

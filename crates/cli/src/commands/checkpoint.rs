@@ -1,21 +1,24 @@
 //! `shoal checkpoint`: a running process into a file.
 
+use super::away;
+use super::place::{self, Place};
 use crate::{imagefile, print};
-use ckpt::dump::{Then, Told};
+use ckpt::dump::{dump, Then, Told};
 use ckpt::rounds::Why;
+use ckpt::survey::Given;
 use clap::Args;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Seek, Write};
+use std::io::{BufWriter, Read, Seek, StdoutLock, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, NodeId, Pid, Result};
 
 /// Write a running process into a file, from which `shoal restore` makes it again
 #[derive(Args, Debug)]
 pub(crate) struct Checkpoint {
-    /// A process of this machine that you may trace
+    /// A process of the space, or of this machine, that you may trace
     pid: i32,
     /// Where to; `-` for standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "dry_run")]
@@ -35,6 +38,9 @@ pub(crate) struct Checkpoint {
     /// Only say what of the process would not be carried, one thing on a line; the exit status is 1 if there is any
     #[arg(long)]
     dry_run: bool,
+    /// Standard input has a byte as soon as the image that goes to standard output is kept
+    #[arg(long, hide = true)]
+    confirmed: bool,
 }
 
 impl Checkpoint {
@@ -43,21 +49,95 @@ impl Checkpoint {
             return Err(Fault::refused(format!("process {}: numbers of processes are above 0", self.pid)));
         }
         let pid = Pid(self.pid);
+        match place::of(pid)? {
+            Place::Here { filters } => self.here(pid, Given { filters }),
+            Place::Node(node) if self.dry_run => away::ask(node, &self.words("--dry-run")),
+            Place::Node(node) => self.away(node),
+        }
+    }
+
+    fn here(self, pid: Pid, given: Given) -> Result<ExitCode> {
         if self.dry_run {
-            let obstacles = ckpt::survey::survey(pid, Default::default())?.obstacles;
+            let obstacles = ckpt::survey::survey(pid, given)?.obstacles;
             obstacles.iter().try_for_each(|obstacle| print::out(&format!("{obstacle}\n")))?;
             return Ok(ExitCode::from(u8::from(!obstacles.is_empty())));
         }
         let then = if self.stop { Then::Ends } else { Then::GoesOn };
-        let told = match self.output {
-            Some(path) if path.as_os_str() != "-" => into_file(pid, &path, then, self.executable)?,
-            _ if self.executable => return Err(Fault::refused("a program must be a file, not standard output")),
-            _ => ckpt::dump::dump(pid, BufWriter::new(std::io::stdout().lock()), then, false)?,
+        let rounds = then == Then::GoesOn;
+        let told = match self.target()? {
+            Target::File(path) => into_file(path, self.executable, |file| dump(pid, given, file, then, rounds))?,
+            Target::Stream(_) if self.confirmed => dump(pid, given, Confirmed::new(), then, rounds)?,
+            Target::Stream(stream) => dump(pid, given, stream, then, rounds)?,
         };
         if self.explain {
             explain(pid, &told);
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn away(self, node: NodeId) -> Result<ExitCode> {
+        let words = self.words("--confirmed");
+        match self.target()? {
+            Target::File(path) => into_file(path, self.executable, |file| away::take(node, &words, file)),
+            Target::Stream(stream) => away::take(node, &words, stream),
+        }
+    }
+
+    fn target(&self) -> Result<Target<'_>> {
+        let path = self.output.as_deref().filter(|path| path.as_os_str() != "-");
+        // What is there and no file, a pipe or a device, stays what it is.
+        let stays = |path: &&Path| std::fs::metadata(path).is_ok_and(|meta| !meta.is_file());
+        match (path, path.filter(stays)) {
+            (Some(path), None) => Ok(Target::File(path)),
+            _ if self.executable => Err(Fault::refused("a program must be a file")),
+            (_, Some(path)) => {
+                let open = OpenOptions::new().write(true).open(path);
+                let file = open.map_err(|e| Fault::io(&e, format!("write {}", path.display())))?;
+                Ok(Target::Stream(BufWriter::new(Box::new(file))))
+            }
+            (None, _) => Ok(Target::Stream(BufWriter::new(Box::new(std::io::stdout().lock())))),
+        }
+    }
+
+    /// What shoal is to be told on the node of the process.
+    fn words(&self, how: &str) -> Vec<String> {
+        let mut words = vec!["checkpoint".to_owned(), self.pid.to_string(), "-o-".to_owned(), how.to_owned()];
+        words.extend(
+            [(self.stop, "--stop"), (self.explain, "--explain")]
+                .iter()
+                .filter(|(wanted, _)| *wanted)
+                .map(|(_, word)| (*word).to_owned()),
+        );
+        words
+    }
+}
+
+/// Where an image goes.
+enum Target<'a> {
+    /// A file that is to be made.
+    File(&'a Path),
+    /// Standard output, or what is there already and no file.
+    Stream(BufWriter<Box<dyn Write>>),
+}
+
+/// Standard output; whoever reads it says on standard input that it has kept the image. The process must not end before.
+struct Confirmed(BufWriter<StdoutLock<'static>>);
+
+impl Confirmed {
+    fn new() -> Confirmed {
+        Confirmed(BufWriter::new(std::io::stdout().lock()))
+    }
+}
+
+impl Write for Confirmed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()?;
+        let lost = |_| std::io::Error::other("whoever wanted the image has not kept it");
+        std::io::stdin().read_exact(&mut [0]).map_err(lost)
     }
 }
 
@@ -86,7 +166,7 @@ const PRIVATE: u32 = 0o600;
 const PRIVATE_PROGRAM: u32 = 0o700;
 
 /// The file has its name only when it is whole: an earlier one of that name is not lost to a failure.
-fn into_file(pid: Pid, path: &Path, then: Then, executable: bool) -> Result<Told> {
+fn into_file<T>(path: &Path, executable: bool, fill: impl FnOnce(Whole<'_>) -> Result<T>) -> Result<T> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
@@ -99,11 +179,10 @@ fn into_file(pid: Pid, path: &Path, then: Then, executable: bool) -> Result<Told
     let done = trailer.and_then(|trailer| {
         let begun = file.stream_position().map_err(failed)?;
         let file = BufWriter::new(Steady { file, written: begun, begun });
-        ckpt::dump::dump(pid, Whole { file, trailer, partial: &partial, path }, then, then == Then::GoesOn)
+        fill(Whole { file, trailer, partial: &partial, path })
     });
-    if done.is_err() {
-        let _nothing_to_remove = std::fs::remove_file(&partial);
-    }
+    // Nothing to remove: it has its name.
+    let _whole = std::fs::remove_file(&partial);
     done
 }
 

@@ -1,5 +1,6 @@
 //! The commands: what each is called, and which exit status its own failure has.
 
+mod away;
 mod check;
 mod checkpoint;
 mod fault;
@@ -11,6 +12,7 @@ mod mover;
 mod moves;
 mod node;
 mod nodes;
+mod place;
 mod ps;
 mod restore;
 mod run;
