@@ -32,6 +32,10 @@ fn user_runs(place: &Place) -> Res<End> {
     s.ok(&format!("{ANN} pkill -u 61001 -x sleep"))?;
     going.end()?;
     wait_for("no body is left", || s.count("sleep 1004") == 0)?;
+    // What this one's programs start could not be shown, and would be killed.
+    let plain = "cd $(mktemp -d) && chmod 755 . && cp $(command -v shoal) plain";
+    let said = s.fails(&format!("{plain} && {ANN} ./plain run -n 0 true"), 125)?;
+    holds(&format!("it says what it lacks: {said}"), said.contains("lacks cap_checkpoint_restore"))?;
     Ok(End::Passed)
 }
 

@@ -170,7 +170,8 @@ impl Agent {
 
     fn asked(&mut self, number: u32, mut ask: Ask) {
         let passed = self.caller(number, &ask);
-        let passed = passed.and_then(|caller| restrict(&mut ask, &caller, &self.proc).map(|()| caller));
+        let lives = || self.asks.clients.get(&number).is_some_and(|client| client.pid().is_some());
+        let passed = passed.and_then(|caller| restrict(&mut ask, &caller, &self.proc, lives).map(|()| caller));
         let passed = passed.and_then(|caller| match self.uplink.up() {
             true => Ok(caller),
             false => Err(Fault::gone("the front end cannot be reached from this node").on(self.number)),

@@ -43,7 +43,8 @@ impl Front {
             let Some(mut ask) = link.next::<Ask>()? else { return received.map(drop) };
             let asker = Asker::Local(token);
             let caller = self.caller(token);
-            match caller.and_then(|caller| restrict(&mut ask, &caller, &self.proc).map(|()| caller)) {
+            let lives = || self.is_there(token);
+            match caller.and_then(|caller| restrict(&mut ask, &caller, &self.proc, lives).map(|()| caller)) {
                 Ok(caller) => self.on_ask(asker, &caller, ask),
                 Err(fault) => self.answer(asker, Answer::Failed(fault), true),
             }
@@ -58,6 +59,14 @@ impl Front {
         match self.connections.get_mut(&token) {
             Some(Connection::Client { link, .. }) => Some(link),
             _ => None,
+        }
+    }
+
+    /// Has the process of this client its number still?
+    fn is_there(&self, token: Token) -> bool {
+        match self.connections.get(&token) {
+            Some(Connection::Client { link, peer }) => peer.pid(link.fd()).is_some(),
+            _ => false,
         }
     }
 

@@ -32,6 +32,20 @@ pub fn raise_files() -> Result<()> {
     checked(ret.into(), || "raise the limit of descriptors".into()).map(drop)
 }
 
+/// May the calling thread make processes of numbers that it chooses, in the PID namespace of the machine's own user namespace? CAP_CHECKPOINT_RESTORE or
+/// CAP_SYS_ADMIN among its permitted capabilities (linux: `checkpoint_restore_ns_capable`).
+pub fn may_choose_pids() -> bool {
+    const SYS_ADMIN: u64 = 1 << 21;
+    const CHECKPOINT_RESTORE: u64 = 1 << 40;
+    // struct __user_cap_header_struct of version 3 for ourselves; two of struct __user_cap_data_struct: effective, permitted, inheritable.
+    let head = [0x2008_0522u32, 0];
+    let mut sets = [[0u32; 3]; 2];
+    // SAFETY: both structs live through the call, and have the layout of version 3.
+    let ret = unsafe { libc::syscall(libc::SYS_capget, head.as_ptr(), sets.as_mut_ptr()) };
+    let permitted = u64::from(sets[0][1]) | u64::from(sets[1][1]) << 32;
+    ret == 0 && permitted & (SYS_ADMIN | CHECKPOINT_RESTORE) != 0
+}
+
 /// The environment, entry for entry as this process was given it, those included that are no `NAME=value` and that the standard library leaves
 /// out (environ(7)). Nothing in this program changes it.
 pub fn environment() -> Vec<Vec<u8>> {

@@ -15,11 +15,11 @@ const MOST: usize = 8192;
 const MOST_BYTES: usize = 8 * wire::frame::MOST;
 
 /// Nobody asks for more than they might do themselves: capabilities that they have lost for good, and, but for root, higher limits and a
-/// better priority.
+/// better priority. `lives`: the caller's number is still its own, which counts once all has been read by that number.
 ///
 /// # Errors
 /// `Gone` when the process is.
-pub fn restrict(ask: &mut Ask, caller: &Caller, proc: &Proc) -> Result<()> {
+pub fn restrict(ask: &mut Ask, caller: &Caller, proc: &Proc, lives: impl FnOnce() -> bool) -> Result<()> {
     let Ask::Run { program, .. } = ask else { return Ok(()) };
     let gone = |errno| Fault { errno, ..Fault::gone(format!("look at process {}", caller.pid)) };
     let capabilities = program.capabilities.insert(proc.status(caller.pid).map_err(gone)?.capabilities);
@@ -28,7 +28,11 @@ pub fn restrict(ask: &mut Ask, caller: &Caller, proc: &Proc) -> Result<()> {
         capabilities.inheritable = 0;
         program.restrict(&proc.limits(caller.pid).map_err(gone)?, kern::own::nice_of(caller.pid)?);
     }
-    Ok(())
+    if lives() {
+        Ok(())
+    } else {
+        Err(gone(0))
+    }
 }
 
 /// Those clients, by whatever names them. Root is counted and never refused.

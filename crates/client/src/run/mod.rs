@@ -82,6 +82,11 @@ pub fn outcome() -> Option<Exit> {
 }
 
 fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
+    if !own::may_choose_pids() {
+        let why = "run a program: this shoal lacks cap_checkpoint_restore, so nothing that the program starts could be shown \
+                   (setcap cap_checkpoint_restore=ep FILE; no_new_privs and nosuid take it away)";
+        return Err(Fault::refused(why));
+    }
     let program = Box::new(collect(&run.argv, run.terminal)?);
     let mut asking = Asking::connect(socket)?;
     asking.ask(&Ask::Run { target: run.target.clone(), program })?;
