@@ -244,7 +244,9 @@ impl Bodies {
         match order {
             Order::Signal { target, info, turn } => {
                 self.signal(node, target, info);
-                if let Some(turn) = turn {
+                // A body on another node by now has that node's turns.
+                let here = self.tree.procs.get(&target).is_some_and(|p| p.node == node);
+                if let Some(turn) = turn.filter(|_| here) {
                     self.turns.insert(target, turn);
                     self.unlooked.insert(target);
                 }
@@ -261,6 +263,9 @@ impl Bodies {
                     return;
                 }
                 self.tree.at(n).blocked = false;
+                // This node has told nothing of it yet.
+                self.turns.remove(&n);
+                self.seen.remove(&n);
                 if fails {
                     self.tree.exit(n, Exit::Code(127));
                     let event = Event::NotStarted { node, pid: pid(n), status: 127 };
