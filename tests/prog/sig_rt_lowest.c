@@ -1,20 +1,31 @@
 /* Of several pending real-time signals the lowest number is delivered first. */
 #include "prog.h"
+#include <stdbool.h>
 
 static int order[8];
 static volatile sig_atomic_t count;
 static void handler(int sig) { order[count++] = sig - SIGRTMIN; }
 
+static bool all_pend(void)
+{
+    sigset_t pending;
+    check(sigpending(&pending) == 0);
+    for (int i = 0; i < 8; i++)
+        if (!sigismember(&pending, SIGRTMIN + i))
+            return false;
+    return sigismember(&pending, SIGUSR1);
+}
+
 /* They come from elsewhere, the highest first, and all wait before one is taken. */
 static int child(void)
 {
-    sigset_t set = set_of(SIGUSR1), pending;
+    sigset_t set = set_of(SIGUSR1);
     for (int i = 0; i < 8; i++)
         sigaddset(&set, SIGRTMIN + i);
     check(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
     sigdelset(&set, SIGUSR1);
     say(1, 'r');
-    until(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));
+    until(all_pend());
     for (int i = 0; i < 8; i++)
         check(sigwaitinfo(&set, NULL) == SIGRTMIN + i);
     return 53;
