@@ -70,24 +70,15 @@ impl Front {
     }
 
     fn welcome_saying(&mut self, more: &[ToNode]) {
-        self.link = None;
-        let deadline = monotonic_us() + PATIENCE_US;
-        let fd = loop {
-            assert!(monotonic_us() < deadline, "the node does not dial");
-            wait(self.listener.as_fd(), 100);
-            if let Some(fd) = kern::sock::accept(self.listener.as_fd()).expect("accept") {
-                break fd;
-            }
-        };
-        let mut greeting = Greeting::new(fd, deadline);
-        while greeting.read(monotonic_us()).expect("a preamble") != Some(Preamble::Control) {
-            wait(greeting.fd(), 100);
-        }
-        self.link = Some(Secure::control_taker(greeting.into_fd(), &KEY).expect("noise"));
         self.hello = None;
+        let deadline = monotonic_us() + PATIENCE_US;
+        // A connection that nobody speaks on any more: of an agent that has been killed since.
         while self.hello.is_none() {
-            assert!(monotonic_us() < deadline, "the node does not say Hello");
-            self.serve(100);
+            self.take(deadline);
+            while self.link.is_some() && self.hello.is_none() {
+                assert!(monotonic_us() < deadline, "the node does not say Hello");
+                self.serve(100);
+            }
         }
         // A node that has leases keeps them; a fresh one gets new ones.
         let leases = match &self.hello {
@@ -106,6 +97,27 @@ impl Front {
             link.send(message).expect("sent");
         }
         link.flush().expect("flushed");
+    }
+
+    /// Waits for a connection.
+    fn take(&mut self, deadline: u64) {
+        self.link = None;
+        let fd = loop {
+            assert!(monotonic_us() < deadline, "the node does not dial");
+            wait(self.listener.as_fd(), 100);
+            if let Some(fd) = kern::sock::accept(self.listener.as_fd()).expect("accept") {
+                break fd;
+            }
+        };
+        let mut greeting = Greeting::new(fd, deadline);
+        loop {
+            match greeting.read(monotonic_us()) {
+                Ok(Some(Preamble::Control)) => break,
+                Ok(_) => wait(greeting.fd(), 100),
+                Err(_) => return,
+            };
+        }
+        self.link = Some(Secure::control_taker(greeting.into_fd(), &KEY).expect("noise"));
     }
 
     pub(crate) fn lease(&mut self) -> Lease {
