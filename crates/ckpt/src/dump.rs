@@ -1,5 +1,6 @@
 //! A process into an image.
 
+use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
 use crate::precopy::{precopy, Precopy};
@@ -14,9 +15,12 @@ use kern::pidfd;
 use kern::poll::{poll, Ready};
 use kern::ptrace::{self, queued, Halt, Queue, RawInfo};
 use kern::remote_memory::RemoteMemory;
+use kern::timeline::mark;
 use puppet::{Arena, Loan, Stopped};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use vocab::{Fault, Pid, Result, Sig};
 
@@ -57,6 +61,7 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
     }
     let begun = Instant::now();
     let held = hold_after(pid, &seen, early.as_ref(), &mut out)?;
+    held.is_alone()?;
     let mut told = Told::default();
     match then {
         Then::Ends => {
@@ -88,6 +93,8 @@ pub struct Held {
     signal: Option<Sig>,
     queued: Queued,
     locks: bool,
+    /// Links of descriptors that nobody else had when it was surveyed.
+    believed: BTreeSet<Vec<u8>>,
 }
 
 /// How many signals waited when they were written: for the process, and for each thread.
@@ -115,15 +122,25 @@ pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Hel
 /// # Errors
 /// As [`hold`].
 pub fn hold_after(pid: Pid, seen: &Survey, early: Option<&Precopy>, out: &mut Writer<impl Write>) -> Result<Held> {
+    mark("dump: stop");
     let frozen = freeze(pid)?;
+    mark("dump: stopped");
     let written = write(&frozen, seen, early, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
-    let (signal, queued, locks) = written?;
-    Ok(Held { frozen, signal, queued, locks })
+    let Written { signal, queued, locks, believed } = written?;
+    Ok(Held { frozen, signal, queued, locks, believed })
 }
 
 impl Held {
     pub fn pid(&self) -> Pid {
         self.frozen.pid
+    }
+
+    /// Only now, so that nobody has to wait for it: does nobody else have what was only this process's when it was surveyed?
+    ///
+    /// # Errors
+    /// `Refused` when somebody does: then the image is not to be used.
+    pub fn is_alone(&self) -> Result<()> {
+        nobody_elses(self.pid(), &self.believed)
     }
 
     /// Signals that have come since everything was written.
@@ -155,12 +172,12 @@ impl Held {
     ///
     /// # Errors
     /// `Sys` as kill(2).
-    pub fn end(self) -> Result<()> {
+    pub fn end(mut self) -> Result<()> {
         let pid = self.pid();
         let failed = |errno| Fault::sys(errno, format!("end process {pid}"));
         let handle = pidfd::open(pid).map_err(failed)?;
         pidfd::kill(handle.as_fd(), Sig::KILL).map_err(failed)?;
-        for thread in self.frozen.threads {
+        for thread in std::mem::take(&mut self.frozen.threads) {
             let tid = thread.tid();
             let _ended = thread.release(None);
             while matches!(ptrace::wait(tid), Ok(halt) if !matches!(halt, Halt::Ended(_))) {
@@ -182,42 +199,55 @@ impl Held {
     }
 }
 
-/// Writes everything; a SIGSTOP that came meanwhile is told, how many signals were written, and whether it has locks.
-fn write(
-    frozen: &Frozen,
-    seen: &Survey,
-    early: Option<&Precopy>,
-    out: &mut Writer<impl Write>,
-) -> Result<(Option<Sig>, Queued, bool)> {
+/// What is to be known of a process when it has been written.
+struct Written {
+    signal: Option<Sig>,
+    queued: Queued,
+    locks: bool,
+    believed: BTreeSet<Vec<u8>>,
+}
+
+/// Writes everything.
+fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writer<impl Write>) -> Result<Written> {
     let pid = frozen.pid;
     let mut areas = areas_now(pid, seen)?;
+    mark("dump: areas read");
     // It is ours: one of its own would have been refused.
     areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
     let memory = RemoteMemory::open(pid)?;
     let mut process = identity::read(pid)?;
+    mark("dump: identity read");
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
     process.queue = sigstate::queue(pid, Queue::Process)?;
     process.timers = timers::timers(pid)?;
     let waits = waits(frozen, seen, &memory)?;
+    mark("dump: waits read");
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
     let arena = loan.map_arena(None)?;
     let gate = loan.gate();
+    mark("dump: arena");
     let asked = ask(&mut loan, arena, &mut process);
+    mark("dump: leader asked");
     let signal = loan.give_back()?;
     let threads = asked.and_then(|()| read_threads(frozen, waits, &memory, gate, arena));
+    mark("dump: threads read");
     let mut loan = Loan::take_at(frozen.leader(), &memory, gate)?;
     loan.unmap_arena(arena)?;
     let signal = loan.give_back()?.or(signal);
+    mark("dump: arena gone");
     let threads = threads?;
     let mut objects = Found::default();
     let mappings = memory::describe(pid, &areas, &mut objects)?;
-    let files = kinds::dump(pid, &mut objects, &seen.outside)?;
+    mark("dump: mappings described");
+    let (files, believed) = kinds::dump(pid, &mut objects, &seen.known)?;
+    mark("dump: descriptors read");
     out.header(&header(threads.len())?)?;
     out.process(&process)?;
     objects.write(out)?;
     out.memory(&mappings)?;
     out.files(&files)?;
     threads.iter().try_for_each(|thread| out.thread(thread))?;
+    mark("dump: all but pages written");
     match early {
         None => pages::copy(&memory, &pages::all(pid, &areas)?, out)?,
         Some(early) => {
@@ -226,6 +256,7 @@ fn write(
             pages::copy(&memory, &rest.parts, out)?;
         }
     }
+    mark("dump: pages written");
     // For the next dump, in case that this process goes on.
     frozen
         .threads
@@ -234,7 +265,7 @@ fn write(
         .try_for_each(|(thread, saved)| waits::note(pid, thread.tid(), saved, &memory))?;
     let of_threads = threads.iter().map(|thread| thread.queue.len());
     let queued = Queued { process: process.queue.len(), threads: of_threads.collect() };
-    Ok((signal, queued, kinds::has_locks(&files)))
+    Ok(Written { signal, queued, locks: kinds::has_locks(&files), believed })
 }
 
 /// The mappings; the slow look at them is made again only if they are others by now.
@@ -278,8 +309,20 @@ fn read_threads(
     gate: u64,
     arena: Arena,
 ) -> Result<Vec<Thread>> {
-    let read = |(thread, waits)| threads::read(frozen.pid, thread, memory, gate, arena, waits);
-    frozen.threads.iter().zip(waits).map(read).collect()
+    let read =
+        |((thread, processors), waits)| threads::read(frozen.pid, (thread, processors), memory, gate, arena, waits);
+    frozen.each().zip(waits).map(read).collect()
+}
+
+/// Which run of the machine this is.
+pub(crate) fn boot() -> Result<String> {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    if let Some(boot) = BOOT.get() {
+        return Ok(boot.clone());
+    }
+    let path = "/proc/sys/kernel/random/boot_id";
+    let boot = std::fs::read_to_string(path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+    Ok(BOOT.get_or_init(|| boot.trim().to_owned()).clone())
 }
 
 fn header(threads: usize) -> Result<Header> {
@@ -287,14 +330,13 @@ fn header(threads: usize) -> Result<Header> {
         let time = rustix::time::clock_gettime(id);
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     };
-    let path = "/proc/sys/kernel/random/boot_id";
-    let boot = std::fs::read_to_string(path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+    let boot = boot()?;
     Ok(Header {
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
         taken_at: clock(rustix::time::ClockId::Realtime),
         monotonic: clock(rustix::time::ClockId::Monotonic),
         boottime: clock(rustix::time::ClockId::Boottime),
-        boot: boot.trim().to_owned(),
+        boot,
         threads: threads as u32,
         cpu: Some(cpu::here()),
     })

@@ -13,8 +13,8 @@ pub(crate) fn identity(path: &str) -> Option<Identity> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Links of descriptors that other processes had too when they were last looked at, and who.
-pub(crate) type Outside = BTreeMap<Vec<u8>, Pid>;
+/// Links of descriptors when they were last looked at, and who else had them.
+pub(crate) type Known = BTreeMap<Vec<u8>, Option<Pid>>;
 
 /// What is looked for, and what was found: who has it besides.
 #[derive(Default)]
@@ -32,21 +32,18 @@ impl Elsewhere {
         }
     }
 
-    /// As [`Elsewhere::look`], for what is not known to be outside already: a process that stands still should not wait for all others.
-    pub(crate) fn look_unless(&mut self, pid: Pid, known: &Outside) -> Result<()> {
+    /// As [`Elsewhere::look`], for what is not known already: a process that stands still should not wait for all others. Of what was nobody
+    /// else's then [`nobody_elses`] can tell later whether it still is.
+    pub(crate) fn look_unless(&mut self, pid: Pid, known: &Known) -> Result<()> {
         let is_known = |link: &Vec<u8>| known.contains_key(link);
         let wanted: BTreeSet<Vec<u8>> = std::mem::take(&mut self.links).into_keys().collect();
         self.links = wanted.iter().filter(|link| !is_known(link)).map(|link| (link.clone(), None)).collect();
         self.look(pid)?;
         self.links.extend(wanted.into_iter().filter(is_known).map(|link| {
-            let who = known.get(&link).copied();
+            let who = known.get(&link).copied().flatten();
             (link, who)
         }));
         Ok(())
-    }
-
-    pub(crate) fn outside(&self) -> Outside {
-        self.links.iter().filter_map(|(link, who)| Some((link.clone(), (*who)?))).collect()
     }
 
     /// Looks at the descriptors, and for files at the mappings, of all processes but `pid`.
@@ -93,7 +90,39 @@ impl Elsewhere {
     }
 }
 
+/// # Errors
+/// `Refused` when another process has one of these by now.
+pub(crate) fn nobody_elses(pid: Pid, links: &BTreeSet<Vec<u8>>) -> Result<()> {
+    let mut elsewhere = Elsewhere::of(links.clone(), BTreeSet::new());
+    elsewhere.look(pid)?;
+    match elsewhere.links.iter().find_map(|(link, who)| Some((link, (*who)?))) {
+        None => Ok(()),
+        Some((link, who)) => {
+            let what = format!("process {who} has {} too by now: try again", String::from_utf8_lossy(link));
+            Err(Fault::refused(what))
+        }
+    }
+}
+
 /// /proc says so of a file without a name.
 pub(crate) fn is_deleted(link: &[u8]) -> bool {
     link.ends_with(b" (deleted)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_pipe_that_another_process_has_by_now_is_found() {
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::piped()).spawn().expect("sleep");
+        let (own, other) = (Pid(std::process::id() as i32), Pid(child.id() as i32));
+        let pipe = BTreeSet::from([proc::link(other, "fd/0").expect("a child")]);
+        let found = nobody_elses(own, &pipe);
+        child.kill().and_then(|()| child.wait()).expect("a child");
+        assert!(found
+            .is_err_and(|fault| fault.kind == vocab::Kind::Refused && fault.to_string().contains(&other.to_string())));
+        assert_eq!(nobody_elses(own, &pipe), Ok(()));
+    }
 }

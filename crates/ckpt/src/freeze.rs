@@ -1,5 +1,7 @@
 //! All threads of a process stand still.
 
+use crate::together::Together;
+use kern::others;
 use puppet::{Running, Stopped};
 use std::collections::BTreeSet;
 use vocab::{Fault, Pid, Result, Sig};
@@ -9,6 +11,9 @@ pub struct Frozen {
     pub pid: Pid,
     /// The leader first, then by TID.
     pub threads: Vec<Stopped>,
+    /// Where each might run before; `None`: where it may still.
+    processors: Vec<Option<Vec<u8>>>,
+    together: Together,
 }
 
 /// Stops every thread, those made meanwhile included.
@@ -16,7 +21,8 @@ pub struct Frozen {
 /// # Errors
 /// EPERM for who may not trace it or when it is traced already; `Gone`; `Unsupported` for a process whose leader has ended.
 pub fn freeze(pid: Pid) -> Result<Frozen> {
-    let mut frozen = Frozen { pid, threads: Vec::new() };
+    let together = Together::here();
+    let mut frozen = Frozen { pid, threads: Vec::new(), processors: Vec::new(), together };
     let mut seen: BTreeSet<i32> = BTreeSet::new();
     loop {
         let new: Vec<i32> =
@@ -29,7 +35,10 @@ pub fn freeze(pid: Pid) -> Result<Frozen> {
     }
     frozen.threads.sort_by_key(|thread| (thread.tid() != pid, thread.tid()));
     match frozen.threads.first() {
-        Some(leader) if leader.tid() == pid => Ok(frozen),
+        Some(leader) if leader.tid() == pid => {
+            frozen.gather();
+            Ok(frozen)
+        }
         _ => Err(Fault::new(vocab::Kind::Unsupported, format!("process {pid} lives on without its first thread"))),
     }
 }
@@ -72,15 +81,39 @@ impl Frozen {
         &self.threads[0]
     }
 
+    fn gather(&mut self) {
+        self.processors = self.threads.iter().map(|thread| self.together.bring(thread.tid())).collect();
+    }
+
+    /// Gives each thread back where it might run.
+    fn scatter(&mut self) {
+        for (thread, before) in self.threads.iter().zip(std::mem::take(&mut self.processors)) {
+            // It may have been killed.
+            let _ = before.map(|before| others::set_processors(thread.tid(), &before));
+        }
+    }
+
+    /// Each thread, and where it might run before if that was changed.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Stopped, Option<&[u8]>)> {
+        self.threads.iter().zip(self.processors.iter().map(Option::as_deref))
+    }
+
     /// The signal that had stopped the process before.
     pub fn stopped_by(&self) -> Option<Sig> {
         self.leader().group()
     }
 
     /// All threads run on; the leader takes this signal, if any.
-    pub fn thaw(self, sig: Option<Sig>) -> Result<()> {
-        let mut threads = self.threads.into_iter();
+    pub fn thaw(mut self, sig: Option<Sig>) -> Result<()> {
+        self.scatter();
+        let mut threads = std::mem::take(&mut self.threads).into_iter();
         let leader = threads.next().map_or(Ok(()), |leader| leader.release(sig));
         threads.try_for_each(|thread| thread.release(None)).and(leader)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.scatter();
     }
 }

@@ -32,5 +32,6 @@ mod sigstate;
 pub mod survey;
 mod threads;
 mod timers;
+mod together;
 pub mod vessel;
 mod waits;

@@ -1,5 +1,6 @@
 //! Small texts of /proc/PID.
 
+use kern::proc::whole;
 use std::collections::HashMap;
 use vocab::{Fault, Pid, Result};
 
@@ -11,7 +12,8 @@ pub(crate) struct Fields {
 
 impl Fields {
     pub(crate) fn read(path: String) -> Result<Fields> {
-        let text = std::fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+        let text = whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+        let text = String::from_utf8_lossy(&text);
         let split = |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
         Ok(Fields { path, fields: text.lines().filter_map(split).collect() })
     }
@@ -37,7 +39,7 @@ impl Fields {
 /// The fields of /proc/PID/stat behind the name, of which the first is number 3 in proc_pid_stat(5).
 pub(crate) fn stat_fields(pid: Pid) -> Result<Vec<String>> {
     let path = format!("/proc/{pid}/stat");
-    let text = std::fs::read(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+    let text = whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let behind =
         text.rsplit_once(')').map(|(_, behind)| behind).ok_or_else(|| Fault::bug(format!("{path}: no name")))?;
@@ -60,7 +62,7 @@ pub(crate) fn link(pid: Pid, name: &str) -> Result<Vec<u8>> {
 /// The bytes of a file of /proc/PID.
 pub(crate) fn file(pid: Pid, name: &str) -> Result<Vec<u8>> {
     let path = format!("/proc/{pid}/{name}");
-    std::fs::read(&path).map_err(|e| Fault::io(&e, format!("read {path}")))
+    whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))
 }
 
 /// The numbers in the names of a directory of /proc/PID, in order.

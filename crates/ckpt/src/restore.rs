@@ -5,6 +5,7 @@ use crate::bring::{bring, Wanted};
 use crate::kinds::Reopened;
 use crate::objects::Made;
 use crate::pages::Early;
+use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
 use crate::{cpu, identity, kinds, memory, pages, rebuild, sigstate, threads, timers, waits};
 use image::files::Files;
@@ -15,6 +16,7 @@ use image::{Reader, Record};
 use kern::newborn::newborn;
 use kern::ptrace::{self, Regs};
 use kern::remote_memory::RemoteMemory;
+use kern::timeline::mark;
 use puppet::{Arena, Loan, Stopped};
 use rustix::fs::{Mode, OFlags};
 use std::io::Read;
@@ -79,12 +81,14 @@ impl<R: Read> Coming<R> {
     pub fn go_on(begun: Begun<R>) -> Result<Coming<R>> {
         let Begun { mut reader, first } = begun;
         let (plan, first) = plan(&mut reader, first)?;
+        mark("restore: all but pages read");
         let base = kinds::above_all(&plan.files);
         let files = kinds::reopen(&plan.files, &plan.objects, base)?;
         let mapped = open_mapped(&plan, base)?;
         let exe = open_at(&plan.process.exe.0, OFlags::RDONLY, base)?;
         let cwd = open_at(&plan.process.cwd.0, OFlags::PATH, base)?;
         let root = open_at(&plan.process.root.0, OFlags::PATH, base)?;
+        mark("restore: files opened");
         Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, root, base } })
     }
 
@@ -301,17 +305,25 @@ fn build(
     first: Record,
     opened: &Opened,
 ) -> Result<()> {
+    let together = Together::here();
+    let anywhere = together.bring(vessel.pid());
     vessel.settle(&plan.memory, &plan.early.kept)?;
+    mark("restore: vdso in place");
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let now = identity::creds(pid, pid)?;
     let (mut loan, arena) = vessel.lend()?;
     let sockets = kinds::make_sockets(&mut loan, arena, plan.process.pid, &plan.files)?;
     let brought = opened.bring(&mut loan, arena, pid, &sockets)?;
+    mark("restore: descriptors brought");
     rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped, vessel.there())?;
+    mark("restore: mapped");
     plan.objects.seal()?;
     pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early)?;
+    mark("restore: pages filled");
     take_up(&mut loan, arena, plan, &brought)?;
+    mark("restore: taken up");
     make_threads(&mut loan, arena, plan, others)?;
+    mark("restore: threads made");
     let others = &*others;
     let gate = loan.gate();
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
@@ -320,18 +332,22 @@ fn build(
         threads::set(&mut script, saved, &now, plan.process.pid)?;
         loan.run(arena, script)?;
     }
+    mark("restore: threads set");
     become_it(&mut loan, arena, plan, &now)?;
+    mark("restore: become");
     let mut regs = vec![waits::go_on(&mut loan, remote, arena, &plan.threads[0])?];
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
         let mut loan = Loan::take_at(thread, remote, gate)?;
         regs.push(waits::go_on(&mut loan, remote, arena, saved)?);
     }
+    mark("restore: waits");
     loan.unmap_arena(arena)?;
     identity::set_oom_score(pid, &plan.process)?;
     let all: Vec<&Stopped> = std::iter::once(leader).chain(others).collect();
     for ((thread, saved), regs) in all.iter().zip(&plan.threads).zip(&regs) {
-        finish(thread, saved, regs)?;
+        finish(thread, saved, regs, anywhere.as_deref())?;
     }
+    mark("restore: registers set");
     for (thread, saved) in all.iter().zip(&plan.threads) {
         waits::note(pid, thread.tid(), saved, remote)?;
     }
@@ -401,9 +417,9 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Res
 }
 
 /// Registers, mask and scheduling: the thread is as it was, and only has to run.
-fn finish(thread: &Stopped, saved: &Thread, regs: &Regs) -> Result<()> {
+fn finish(thread: &Stopped, saved: &Thread, regs: &Regs, anywhere: Option<&[u8]>) -> Result<()> {
     let tid = thread.tid();
-    threads::set_scheduling(saved)?;
+    threads::set_scheduling(saved, anywhere)?;
     let length = ptrace::xstate(tid).map_or(0, |state| state.len());
     ptrace::set_xstate(tid, &cpu::fitted(&saved.xstate.0, length)).map_err(|errno| match errno {
         libc::EINVAL => Fault::new(Kind::Unsupported, "this processor does not have all the registers of the image"),

@@ -1,7 +1,7 @@
 //! A look at a running process before anything is done to it: what it has, and what of that will not be carried.
 
 use crate::asleep::Clocks;
-use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Outside};
+use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Known};
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
@@ -16,7 +16,7 @@ use vocab::{Fault, Pid, Result};
 pub struct Survey {
     pub(crate) areas: Vec<Area>,
     pub(crate) waiting: BTreeMap<i32, Waiting>,
-    pub(crate) outside: Outside,
+    pub(crate) known: Known,
     pub obstacles: Vec<Obstacle>,
 }
 
@@ -55,7 +55,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         look_at_area(area, ours, &mut obstacles);
         look_at_file(pid, area, &mut nameless, &mut obstacles)?;
     }
-    let (outside, in_the_way) = kinds::survey(pid)?;
+    let (known, in_the_way) = kinds::survey(pid)?;
     obstacles.extend(in_the_way);
     let mut elsewhere = Elsewhere::of(Default::default(), nameless.keys().copied().collect());
     elsewhere.look(pid)?;
@@ -75,7 +75,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     }
     // It will be wanted when the process stands still.
     cpu::here();
-    Ok(Survey { areas, waiting, outside, obstacles })
+    Ok(Survey { areas, waiting, known, obstacles })
 }
 
 fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {

@@ -5,6 +5,7 @@ use crate::registers;
 use crate::sigstate;
 use image::thread::{AltStack, Rseq, Scheduling, Thread, Wait};
 use kern::others;
+use kern::proc::whole;
 use kern::ptrace::{self, Queue, Regs};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Script, Stopped};
@@ -21,10 +22,10 @@ struct StackT {
     size: u64,
 }
 
-/// Everything of a stopped thread. `waits`: what is left of its wait (`waits::left`).
+/// Everything of a stopped thread, with the processors on which it may run if these are others now. `waits`: what is left of its wait (`waits::left`).
 pub(crate) fn read(
     pid: Pid,
-    thread: &Stopped,
+    (thread, processors): (&Stopped, Option<&[u8]>),
     memory: &RemoteMemory,
     gate: u64,
     arena: Arena,
@@ -42,12 +43,12 @@ pub(crate) fn read(
         queue: sigstate::queue(tid, Queue::Thread)?,
         robust: ptrace::robust_list(tid).map_err(failed("robust futexes"))?,
         rseq: Rseq { address: rseq.address, size: rseq.size, signature: rseq.signature, flags: rseq.flags },
-        name: std::fs::read(format!("/proc/{pid}/task/{tid}/comm"))
+        name: whole(&format!("/proc/{pid}/task/{tid}/comm"))
             .map_err(|e| Fault::io(&e, format!("read the name of thread {tid}")))?
             .trim_ascii_end()
             .into(),
         creds: identity::creds(pid, tid)?,
-        scheduling: scheduling(tid)?,
+        scheduling: scheduling(tid, processors)?,
         waits,
         ..Thread::default()
     };
@@ -56,11 +57,14 @@ pub(crate) fn read(
     Ok(saved)
 }
 
-fn scheduling(tid: Pid) -> Result<Scheduling> {
+fn scheduling(tid: Pid, processors: Option<&[u8]>) -> Result<Scheduling> {
     let failed = |errno| Fault::sys(errno, format!("read the scheduling of thread {tid}"));
     let others::Scheduling { policy, priority, nice } = others::scheduling(tid).map_err(failed)?;
-    let processors = others::processors(tid).map_err(failed)?.into();
-    Ok(Scheduling { policy, priority, nice, processors, slack: 0 })
+    let processors = match processors {
+        Some(known) => known.to_vec(),
+        None => others::processors(tid).map_err(failed)?,
+    };
+    Ok(Scheduling { policy, priority, nice, processors: processors.into(), slack: 0 })
 }
 
 /// A script in the thread for what only it can ask.
@@ -137,8 +141,8 @@ pub(crate) fn set(script: &mut Script, saved: &Thread, now: &image::thread::Cred
     Ok(())
 }
 
-/// What is set from outside.
-pub(crate) fn set_scheduling(saved: &Thread) -> Result<()> {
+/// What is set from outside. `else_on`: the processors for one that had none of this machine.
+pub(crate) fn set_scheduling(saved: &Thread, else_on: Option<&[u8]>) -> Result<()> {
     let tid = Pid(saved.tid);
     let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("set the {what} of thread {tid}"));
     let Scheduling { policy, priority, nice, .. } = saved.scheduling;
@@ -146,8 +150,11 @@ pub(crate) fn set_scheduling(saved: &Thread) -> Result<()> {
         others::set_scheduling(tid, others::Scheduling { policy, priority, nice }).map_err(failed("scheduling"))?;
     }
     match others::set_processors(tid, &saved.scheduling.processors.0) {
+        Ok(()) => Ok(()),
         // A machine without these processors: any will do.
-        Err(libc::EINVAL) | Ok(()) => Ok(()),
+        Err(libc::EINVAL) => {
+            else_on.map_or(Ok(()), |any| others::set_processors(tid, any)).map_err(failed("processors"))
+        }
         Err(errno) => Err(failed("processors")(errno)),
     }
 }

@@ -81,13 +81,17 @@ impl Piece {
 
     #[allow(clippy::new_without_default)]
     pub fn new() -> Piece {
-        Piece { record: vec![0; HEAD + ADDRESS + Piece::MOST], length: 0 }
+        Piece { record: vec![0; HEAD + ADDRESS], length: 0 }
     }
 
     /// Where `length` bytes go, at most [`Piece::MOST`].
     pub fn room(&mut self, length: usize) -> &mut [u8] {
         self.length = length;
-        &mut self.record[HEAD + ADDRESS..][..length]
+        let whole = HEAD + ADDRESS + length;
+        if self.record.len() < whole {
+            self.record.resize(whole, 0);
+        }
+        &mut self.record[HEAD + ADDRESS..whole]
     }
 
     /// The bytes are there, and were in memory from address `start` on; `early`: while the process ran.

@@ -105,7 +105,7 @@ impl Area {
 /// all pages.
 pub fn areas(pid: Pid, with_flags: bool) -> Result<Vec<Area>> {
     let path = format!("/proc/{pid}/{}", if with_flags { "smaps" } else { "maps" });
-    let text = std::fs::read(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+    let text = crate::proc::whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
     parse(&text).ok_or_else(|| Fault::bug(format!("a line of {path} is not as expected")))
 }
 

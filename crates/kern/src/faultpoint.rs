@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 /// The calling process is at this point.
 pub fn reach(point: &str) {
+    crate::timeline::mark(point);
     static SOCKET: OnceLock<Option<OsString>> = OnceLock::new();
     if let Some(path) = SOCKET.get_or_init(|| std::env::var_os("SHOAL_FAULTS")) {
         // Nobody listens, or is gone: then nothing is broken here.

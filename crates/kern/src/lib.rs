@@ -48,6 +48,7 @@ pub mod subreaper;
 pub mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod timeline;
 pub mod trace;
 pub mod uffd;
 pub mod unix_socket;

@@ -46,6 +46,30 @@ pub fn may_choose_pids() -> bool {
     ret == 0 && permitted & (SYS_ADMIN | CHECKPOINT_RESTORE) != 0
 }
 
+/// For short work of which page faults would be a large part: the program's own pages are mapped, and what is freed from now on is kept for what comes, of
+/// which `room` bytes are there already.
+pub fn be_at_hand(room: usize) {
+    /// The most that the C library allows (glibc: HEAP_MAX_SIZE / 2).
+    const PIECE: i32 = 32 * 1024 * 1024;
+    // SAFETY: numbers; nothing else of this process depends on how memory is given out.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, PIECE);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
+        libc::mallopt(libc::M_TOP_PAD, 1024 * 1024);
+    }
+    drop(std::hint::black_box(vec![1u8; room]));
+    // SAFETY: symbols of the linker, of which only the addresses are used (end(3)).
+    unsafe extern "C" {
+        static __executable_start: u8;
+        static etext: u8;
+    }
+    let (start, end) = (&raw const __executable_start as usize, &raw const etext as usize);
+    // SAFETY: reads pages that are mapped. A kernel before 5.14 does not know it, and is only slower.
+    let _slower = unsafe {
+        libc::madvise((start & !4095) as *mut _, end.next_multiple_of(4096) - (start & !4095), libc::MADV_POPULATE_READ)
+    };
+}
+
 /// The environment, entry for entry as this process was given it, those included that are no `NAME=value` and that the standard library leaves
 /// out (environ(7)). Nothing in this program changes it.
 pub fn environment() -> Vec<Vec<u8>> {

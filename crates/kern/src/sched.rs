@@ -52,6 +52,15 @@ fn set(policy: i32) -> i32 {
     unsafe { libc::sched_setscheduler(0, policy, &param) }
 }
 
+/// The processor on which the calling thread is at the moment, as a set of one ([`crate::others::set_processors`]).
+pub fn this_processor() -> Vec<u8> {
+    // SAFETY: takes nothing, and fails on no kernel that we run on (getcpu(2)).
+    let number = unsafe { libc::sched_getcpu() }.max(0) as usize;
+    let mut set = vec![0; number / 64 * 8 + 8];
+    set[number / 8] = 1 << (number % 8);
+    set
+}
+
 /// Makes the calling process unreadable for other processes of its user (PR_SET_DUMPABLE 0): no ptrace, no /proc/PID/mem.
 ///
 /// # Errors

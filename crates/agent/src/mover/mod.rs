@@ -15,6 +15,9 @@ use kern::ns;
 use std::os::fd::AsFd;
 use vocab::{Fault, Result};
 
+/// Bytes that the image of a small process needs while it is made or read.
+const ROOM: usize = 1024 * 1024;
+
 /// Does what the agent orders, as `shoal mover`.
 ///
 /// # Errors
@@ -23,6 +26,7 @@ pub fn run() -> Result<()> {
     ns::set_name("shoal:mover")?;
     // While it works a process stands still, but in rounds of pre-copy (`sched::set_ordinary`).
     crate::birth::run_first();
+    kern::own::be_at_hand(ROOM);
     let line = std::io::stdin().as_fd().try_clone_to_owned();
     let line = line.map_err(|e| Fault::io(&e, "take over the line to the agent"))?;
     kern::own::raise_files()?;

@@ -11,6 +11,7 @@ use kern::others::share_memory;
 use kern::pagemap::Run;
 use kern::pidfd::read_siginfo;
 use kern::sched;
+use kern::timeline::mark;
 use std::io::BufWriter;
 use vocab::{Fault, Pid, Result, Sig, SigInfo};
 
@@ -33,6 +34,10 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
         Err(fault) => return word.say(&Said::Failed(reason(fault))),
     };
     reach("out sent");
+    if let Err(fault) = held.is_alone() {
+        held.go_on()?;
+        return Err(fault);
+    }
     loop {
         return match word.wait() {
             // The other node may have all of it, and the front end have decided on that: who does not know stands still.
@@ -62,7 +67,8 @@ fn leave(held: Held, word: &mut Word) -> Result<()> {
     reach("out told to end");
     let come = left(held);
     reach("out ended");
-    word.say(&Said::Left(come))
+    word.say(&Said::Left(come))?;
+    sched::set_ordinary()
 }
 
 /// Refuses what will not go before the process is touched; `followed`: where it is followed already, and by whom is known.
@@ -120,6 +126,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier) -> Result<(Held, 
     };
     writer.still()?;
     let carrier = writer.target().get_mut();
+    mark("out says still");
     carrier.hear()?;
     carrier.goes_on()?;
     crate::birth::run_first();

@@ -5,6 +5,7 @@ use super::orders::{In, Order, Said};
 use ckpt::restore::{Coming, Rebuilt};
 use ckpt::vessel::Vessel;
 use kern::faultpoint::reach;
+use kern::timeline::mark;
 use kern::{sched, sock};
 use std::os::fd::AsFd;
 use vocab::{Fault, Result};
@@ -25,7 +26,11 @@ pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
     match word.wait()? {
         Order::Go => {
             reach("in told to go");
-            rebuilt.go()
+            rebuilt.go()?;
+            mark("in let it run");
+            // It has both processors to itself, if it needs them.
+            sched::set_ordinary()?;
+            Ok(())
         }
         other => Err(Fault::wire(format!("the agent says {other:?}"))),
     }
@@ -36,6 +41,7 @@ fn rebuild(mut vessel: Vessel, carrier: Carrier) -> Result<Rebuilt> {
     let mut begun = vessel.early(carrier)?;
     crate::birth::run_first();
     // From now on the process stands still, and waits for nobody.
+    mark("in ready");
     begun.source().tell(&[])?;
     let coming = Coming::go_on(begun)?;
     if coming.pid() != vessel.pid() {

@@ -14,7 +14,7 @@ mod timerfd;
 mod unix;
 
 use crate::bring::Wanted;
-use crate::elsewhere::{Elsewhere, Identity, Outside};
+use crate::elsewhere::{Elsewhere, Identity, Known};
 use crate::objects::{self, Found, Look, Made};
 use crate::obstacle::Obstacle;
 use crate::proc;
@@ -23,7 +23,7 @@ use kern::{others, pidfd};
 pub(crate) use owner::set as set_owners;
 use puppet::Script;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 pub(crate) use unix::make as make_sockets;
 use vocab::{Fault, Pid, Result};
@@ -95,17 +95,17 @@ pub(crate) struct All {
     pub(crate) pipes: Vec<String>,
     /// Pairs of unix sockets of which both ends are.
     pub(crate) sockets: Vec<unix::Pair>,
-    outside: Outside,
+    known: Known,
 }
 
-fn look(pid: Pid, known: &Outside) -> Result<All> {
+fn look(pid: Pid, known: &Known) -> Result<All> {
     let seen = look_at_all(pid)?;
     let links = &pipe::links(&seen) | &unix::links(&seen);
     let mut elsewhere = Elsewhere::of(links, Default::default());
     elsewhere.look_unless(pid, known)?;
     let pipes = pipe::within(&elsewhere);
     let sockets = unix::within(pid, &elsewhere)?;
-    Ok(All { seen, pipes, sockets, outside: elsewhere.outside() })
+    Ok(All { seen, pipes, sockets, known: elsewhere.links })
 }
 
 fn look_at_all(pid: Pid) -> Result<Vec<Seen>> {
@@ -142,9 +142,9 @@ fn copy(seen: &Seen) -> Result<OwnedFd> {
         .map_err(|errno| Fault::sys(errno, format!("take descriptor {} of process {}", seen.number, seen.pid)))
 }
 
-/// What of the descriptors others have too, and what is in the way.
-pub(crate) fn survey(pid: Pid) -> Result<(Outside, Vec<Obstacle>)> {
-    let all = look(pid, &Outside::default())?;
+/// Which of the descriptors others have too, and what is in the way.
+pub(crate) fn survey(pid: Pid) -> Result<(Known, Vec<Obstacle>)> {
+    let all = look(pid, &Known::default())?;
     let obstacle = |seen: &Seen| {
         match judge(seen, &all) {
             Ok(Verdict::Refused(obstacle)) => Ok(Some(obstacle)),
@@ -154,7 +154,7 @@ pub(crate) fn survey(pid: Pid) -> Result<(Outside, Vec<Obstacle>)> {
         }
     };
     let obstacles = all.seen.iter().filter_map(|seen| obstacle(seen).transpose()).collect::<Result<_>>()?;
-    Ok((all.outside, obstacles))
+    Ok((all.known, obstacles))
 }
 
 /// The files without a name that are open, each with what is said when another process has it too.
@@ -169,9 +169,10 @@ pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
     Ok(files)
 }
 
-/// The descriptors of a stopped process and the open files behind them. `outside`: what others had when they were surveyed.
-pub(crate) fn dump(pid: Pid, found: &mut Found, outside: &Outside) -> Result<Files> {
-    let all = look(pid, outside)?;
+/// The descriptors of a stopped process and the open files behind them, and the links of which it was believed that nobody else has them. `known`:
+/// what others had when they were surveyed.
+pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known) -> Result<(Files, BTreeSet<Vec<u8>>)> {
+    let all = look(pid, known)?;
     let mut files = Files::default();
     let mut firsts: Vec<&Seen> = Vec::new();
     for seen in &all.seen {
@@ -192,7 +193,8 @@ pub(crate) fn dump(pid: Pid, found: &mut Found, outside: &Outside) -> Result<Fil
     }
     files.pipes = pipe::dump(&all)?;
     files.sockets = unix::dump(pid, &all)?;
-    Ok(files)
+    let believed = all.known.into_iter().filter(|(link, who)| who.is_none() && known.contains_key(link));
+    Ok((files, believed.map(|(link, _)| link).collect()))
 }
 
 fn open_file(seen: &Seen, all: &All, found: &mut Found) -> Result<OpenFile> {
