@@ -26,8 +26,8 @@ pub(crate) const SCENES: &[Scene] = &[
 const SOURCE: &str = "n0";
 const DESTINATION: &str = "n1";
 
-/// Every point, in the order in which a move reaches them; those of the two movers overlap.
-const POINTS: [&str; 26] = [
+/// Every point, in the order in which a move reaches them; those of the two movers, of their nodes' daemons and of the front end's overlap.
+const POINTS: [&str; 28] = [
     "front begins",
     "destination is told",
     "destination has a vessel",
@@ -38,26 +38,30 @@ const POINTS: [&str; 26] = [
     "out looked",
     "out connected",
     "in connected",
+    "source asks",
+    "front lets it leave",
+    "source is to leave",
+    "out may leave",
     "out held",
     "out sent",
     "in rebuilt",
-    "destination has it",
-    FRONT_DECIDES,
-    "source is to leave",
+    ALL_IS_THERE,
     "out bound",
     "source has bound it",
+    IT_MAY_RUN,
+    "destination runs it",
     "out told to end",
     "out ended",
     "source has ended it",
     "front knows that it has left",
     "destination is to go",
-    "in told to go",
-    "destination runs it",
     "front knows that it runs",
 ];
 
-/// From here on the destination has all of it, and the source is told to end it.
-const FRONT_DECIDES: &str = "front knows that it is there";
+/// From here on the source may have bound its own.
+const ALL_IS_THERE: &str = "destination has it";
+/// From here on the destination has been told that it may run.
+const IT_MAY_RUN: &str = "in told to go";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Victim {
@@ -89,12 +93,11 @@ impl Victim {
 
     fn fate(self, point: &str) -> Fate {
         let at = |name: &str| POINTS.iter().position(|one| *one == name);
-        let decided = at(point) >= at(FRONT_DECIDES);
         match self.lost() {
             None => Fate::Lives,
-            Some(SOURCE) if decided => Fate::Lives,
-            // Who is held at "out sent" does not keep the front end from deciding.
-            Some(DESTINATION) if !decided && point != "out sent" => Fate::Lives,
+            Some(SOURCE) if at(point) >= at(IT_MAY_RUN) => Fate::Lives,
+            // Who is held at "out sent" does not keep the destination from saying that all is there.
+            Some(DESTINATION) if at(point) < at(ALL_IS_THERE) && point != "out sent" => Fate::Lives,
             Some(_) => Fate::LivesOrLost,
         }
     }

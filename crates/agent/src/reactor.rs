@@ -24,6 +24,7 @@ impl Agent {
             if self.life.expired(boottime_us()) {
                 return Err(Fault::gone("the lease of life is over"));
             }
+            self.hear_movers();
             self.watch();
             for one in &ready {
                 self.serve(one)?;

@@ -5,7 +5,7 @@ use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
 use crate::precopy::{precopy, Precopy};
 use crate::rounds::{Rounds, Why};
-use crate::survey::{survey, survey_again, Given, Survey};
+use crate::survey::{children, survey, survey_again, Given, Survey};
 use crate::{cpu, identity, kinds, memory, pages, sigstate, threads, timers, waits};
 use image::process::{Header, Process};
 use image::thread::{Thread, Wait};
@@ -135,12 +135,20 @@ impl Held {
         self.frozen.pid
     }
 
-    /// Only now, so that nobody has to wait for it: does nobody else have what was only this process's when it was surveyed?
+    /// Only now, so that nobody has to wait for it: does nobody else have what was only this process's when it was surveyed, and has it no children?
     ///
     /// # Errors
     /// `Refused` when somebody does: then the image is not to be used.
     pub fn is_alone(&self) -> Result<()> {
+        if let Some(children) = children(self.pid())? {
+            return Err(Fault::refused(format!("it has children by now, which are not carried: {children}")));
+        }
         nobody_elses(self.pid(), &self.believed)
+    }
+
+    /// Has it locks on files, which nobody else can have until it has ended?
+    pub fn has_locks(&self) -> bool {
+        self.locks
     }
 
     /// Signals that have come since everything was written.

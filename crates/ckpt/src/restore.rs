@@ -60,7 +60,7 @@ pub fn restore(image: impl Read) -> Result<Pid> {
     let coming = Coming::read(image)?;
     let child = Child::born(coming.pid())?;
     let pid = child.pid;
-    coming.rebuild(Vessel::take(pid)?)?.go()?;
+    coming.rebuild(Vessel::take(pid)?)?.0.go()?;
     child.lives();
     Ok(pid)
 }
@@ -97,11 +97,11 @@ impl<R: Read> Coming<R> {
     }
 
     /// Makes a process what the image says. Its descriptors 0 to 2 are the standard streams where those of the image led out of the process;
-    /// everything else that it has goes.
+    /// everything else that it has goes. Besides it what the image was read from.
     ///
     /// # Errors
     /// `Wire` for a broken image; what it may not do. It is killed then.
-    pub fn rebuild(mut self, mut vessel: Vessel) -> Result<Rebuilt> {
+    pub fn rebuild(mut self, mut vessel: Vessel) -> Result<(Rebuilt, R)> {
         let pid = vessel.pid();
         let mut others = Vec::new();
         let done = build(&mut vessel, &mut others, &self.plan, &mut self.reader, self.first, &self.opened);
@@ -110,7 +110,7 @@ impl<R: Read> Coming<R> {
         let stopped = Sig::new(self.plan.process.stopped);
         let rebuilt = Rebuilt { pid, threads, stopped, files: self.plan.files };
         done.map_err(|fault| fault.doing(format!("restore process {pid}")))?;
-        Ok(rebuilt)
+        Ok((rebuilt, self.reader.into_source()))
     }
 }
 

@@ -64,18 +64,23 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     }
     let (mut waiting, mut clocks) = (BTreeMap::new(), Clocks::default());
     for tid in proc::numbers_in(pid, "task")? {
-        let children = proc::file(pid, &format!("task/{tid}/children")).unwrap_or_default();
-        obstacles.extend(match children.trim_ascii() {
-            [] => None,
-            some => Some(format!("it has children, which are not carried: {}", String::from_utf8_lossy(some))),
-        });
         if let Some(one) = since_when(pid, tid, &mut clocks) {
             waiting.insert(tid, one);
         }
     }
+    let children = children(pid)?;
+    obstacles.extend(children.map(|some| format!("it has children, which are not carried: {some}")));
     // It will be wanted when the process stands still.
     cpu::here();
     Ok(Survey { areas, waiting, known, obstacles })
+}
+
+/// Their PIDs, if it has any.
+pub(crate) fn children(pid: Pid) -> Result<Option<String>> {
+    let of = |tid| proc::file(pid, &format!("task/{tid}/children")).unwrap_or_default();
+    let all: Vec<Vec<u8>> = proc::numbers_in(pid, "task")?.into_iter().map(of).collect();
+    let all = String::from_utf8_lossy(&all.concat()).trim().to_owned();
+    Ok(Some(all).filter(|all| !all.is_empty()))
 }
 
 fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {

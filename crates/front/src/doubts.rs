@@ -4,10 +4,11 @@
 //!
 //! | the old node says | the new one says | what is done |
 //! |---|---|---|
-//! | it stands still here | anything | it stays: `Stay` there, `Abandon` here |
+//! | it was not to leave yet | anything | it stays: `Stay` there, `Abandon` here |
 //! | it is here | it has arrived | `Abandon` |
 //! | it has left | it has arrived | it is on the new node: `Go` |
 //! | it has left | it is here | that is so: `Forget` |
+//! | it has left, or is about to | it runs here because the old node has let it | it is on the new node, and the signals that came follow |
 //! | it is about to leave | it has arrived | the old node will say more |
 //! | nothing, and its time is over | it has arrived | it has ended with the old node, where it may have run on since: `Abandon` |
 //! | it has left | nothing, and its time is over | it has ended with the new node |
@@ -30,6 +31,8 @@ pub(crate) struct Doubts {
     left: HashMap<Pid, (NodeId, Vec<SigInfo>)>,
     /// They wait on the new node.
     arrived: HashMap<Pid, NodeId>,
+    /// They run on the new node because the old one has let them.
+    ran: HashMap<Pid, NodeId>,
 }
 
 /// What is known of where a process is.
@@ -52,11 +55,21 @@ impl Front {
         }
     }
 
+    /// Is it known to be on another node than this one?
+    pub(crate) fn is_elsewhere(&self, pid: Pid, node: NodeId) -> bool {
+        matches!(self.place(pid), Place::On(place) if place != node)
+    }
+
     /// A node is back with these bodies, and is so far with these that it moves. Those of which this daemon knows have been dealt with.
     pub(crate) fn doubts_of(&mut self, node: NodeId, bodies: &[Pid], ways: Vec<Way>) {
         for way in ways {
             match way {
                 way if self.moves.contains_key(&way.pid()) => {}
+                Way::Leaves(pid) if self.doubts.ran.contains_key(&pid) => {
+                    info!(%pid, %node, "move: it runs where a daemon before this one has had it go");
+                    let to = self.doubts.ran.remove(&pid).unwrap_or(node);
+                    self.moves.insert(pid, Move::decided(node, to, true));
+                }
                 Way::Departs(pid) => self.send(node, &ToNode::Stay { pid }),
                 Way::Leaves(pid) => {
                     self.doubts.leaving.insert(pid, node);
@@ -64,6 +77,7 @@ impl Front {
                 }
                 Way::Left { pid, signals } => self.left_in_doubt(node, pid, signals),
                 Way::Arrived(pid) => self.arrived_in_doubt(node, pid),
+                Way::Runs(pid) => self.ran_in_doubt(node, pid),
             }
         }
         self.settle();
@@ -80,9 +94,40 @@ impl Front {
         }
     }
 
+    /// Before it is heard who is on a node: who runs there because the old node has let them, which that had yet to tell.
+    pub(crate) fn landed_in_doubt(&mut self, node: NodeId, ways: &[Way]) {
+        for way in ways {
+            let Way::Runs(pid) = *way else { continue };
+            let Some(from) = self.doubts.leaving.remove(&pid) else { continue };
+            info!(%pid, %from, to = %node, "move: it runs where a daemon before this one has had it go");
+            self.moves.insert(pid, Move::decided(from, node, true));
+            self.events.push_back(Event::Moved { pid, to: node });
+            self.settle();
+            self.let_run(node, pid);
+        }
+    }
+
+    /// The old node has let it run on this one, and there is no move.
+    fn ran_in_doubt(&mut self, node: NodeId, pid: Pid) {
+        if self.place(pid) == Place::Nowhere {
+            return self.send(node, &ToNode::Abandon { pid });
+        }
+        self.let_run(node, pid);
+        if let Some((from, signals)) = self.doubts.left.remove(&pid) {
+            self.signals_follow(from, pid, signals);
+            self.send(from, &ToNode::Forget { pid });
+        } else if self.settle_at_us.is_some() {
+            self.doubts.ran.insert(pid, node);
+        }
+    }
+
     /// The old node has ended it, and there is no move.
     pub(crate) fn left_in_doubt(&mut self, node: NodeId, pid: Pid, signals: Vec<SigInfo>) {
         self.doubts.leaving.remove(&pid);
+        if self.doubts.ran.remove(&pid).is_some() {
+            self.signals_follow(node, pid, signals);
+            return self.send(node, &ToNode::Forget { pid });
+        }
         match self.place(pid) {
             Place::Unknown => {}
             Place::On(here) if here == node => {}
@@ -133,7 +178,7 @@ impl Front {
     fn lands(&mut self, pid: Pid, from: NodeId, to: NodeId, signals: Vec<SigInfo>) {
         info!(%pid, %from, %to, "move: goes on where a daemon before this one has left it");
         self.signals_follow(from, pid, signals);
-        self.moves.insert(pid, Move::decided(from, to));
+        self.moves.insert(pid, Move::decided(from, to, false));
         self.move_changes(from, pid, Change::Left, Fault::bug("left"));
     }
 
@@ -145,6 +190,7 @@ impl Front {
             self.abandon_arrived(pid);
         }
         self.doubts.arrived.retain(|_, to| *to != node);
+        self.doubts.ran.retain(|_, to| *to != node);
     }
 
     /// The time in which nodes could come back is over.
@@ -154,6 +200,7 @@ impl Front {
                 self.abandon_arrived(pid);
             }
         }
+        self.doubts.ran.clear();
         for (pid, (from, _)) in std::mem::take(&mut self.doubts.left) {
             let (exit, usage) = (Exit::NodeLost, Default::default());
             self.events.push_back(Event::Body { node: from, event: BodyEvent::Exited { pid, exit, usage } });

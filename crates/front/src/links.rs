@@ -228,12 +228,16 @@ impl Front {
             let lines: Vec<_> = natives.iter().map(|person| self.ancestors(person.pid)).collect();
             let here: Vec<Pid> = hello.bodies.iter().map(|person| person.pid).collect();
             self.moves_back(number, &hello.ways);
+            self.landed_in_doubt(number, &hello.ways);
             let mut bodies: Vec<_> = hello.bodies.into_iter().map(from_wire).collect();
             // It is there, and has yet to hear that it is to run.
             let waits = hello.ways.iter().filter(|way| matches!(way, Way::Arrived(_)));
             let waits = waits.filter_map(|way| self.space.get(way.pid()));
             let waits = waits.filter(|view| view.node == number && view.ended.is_none());
             bodies.extend(waits.map(|view| view.person.clone()));
+            // It runs elsewhere already, and what is left of it here cannot.
+            let left = |pid| hello.ways.contains(&Way::Leaves(pid)) && self.is_elsewhere(pid, number);
+            bodies.retain(|person| !left(person.pid));
             let stand_ins = hello.stand_ins;
             self.events.extend(lines.into_iter().map(|line| Event::Ancestors { line }));
             self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins, natives, subreapers, starting });

@@ -72,6 +72,7 @@ impl Front {
             ToFront::PsDone { id, rows } => self.on_ps_done(node, id, rows),
             ToFront::StandInDone { pid, errno } => debug!(%node, %pid, errno, "stand-in"),
             ToFront::Arriving { pid, port } => self.arriving(node, pid, port),
+            ToFront::Ready { pid } => self.move_says(node, pid, moves::Change::Ready, None),
             ToFront::Arrived { pid } => self.move_says(node, pid, moves::Change::Arrived, None),
             ToFront::NotArrived { pid, fault } => self.move_says(node, pid, moves::Change::NotArrived, Some(fault)),
             ToFront::Left { pid, signals } => {

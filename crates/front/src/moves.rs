@@ -1,21 +1,26 @@
 //! Processes on their way from one node to another (DESIGN 4.6): who is told what, and when a move counts.
 //!
-//! The new node makes a process that is to become the one that moves; the old one stops its own, sends the image and keeps it still. Only when
-//! all of it is there is the old node told to end its own, and only when it has is the new one told to let its process run. So at most
-//! one of them can ever run, and until the old one has ended nothing is lost by giving up.
+//! The new node makes a process that is to become the one that moves; the old one sends what is large of the image, and asks. Once it may leave the old
+//! node alone decides: it stops its own, sends the rest, and when the new node says that all is there it binds its own, so that it can never run again, and
+//! has the new one let its process run. Nobody else is asked while it stands still. So at most one of them can ever run, and until the old one is bound nothing is
+//! lost by giving up. The front end hears of it from both: that it runs there says that it has left here, and where it has left it is to run.
 //!
 //! | state | what happens | next |
 //! |---|---|---|
 //! | Preparing | the new node waits for the image | Carrying: the old node is to send it |
-//! | Carrying | all of it is there | Leaving: the old node is to end it |
+//! | Carrying | the old node is ready to stop it | Leaving: it may |
 //! | Preparing | anything fails, or a link is cut | over: it stays |
 //! | Carrying | anything fails, the link to the new node is cut, or a node is lost | over: it stays |
-//! | Carrying | the link to the old node is cut | it waits: the old node keeps still what it has sent all of |
-//! | Leaving | the old node has ended it, or is lost | Going: the new one is to let it run |
+//! | Carrying | the link to the old node is cut | it waits: the old node gives up, and says so when it is back |
+//! | Leaving | the old node has ended it | Going: the new one is to let it run |
+//! | Leaving | the new node lets it run | Landed: the old one is about to say that it has ended it |
 //! | Leaving | the old node is back and waits | it is told again |
 //! | Leaving | the old node could not, or is back without it | over: it stays |
+//! | Leaving | the old node is lost | over: it has ended with it, where it may have run on |
+//! | Leaving | the new node could not, is back without it, or is lost | it waits: the old node is to give up, if it can still |
 //! | Going | the new node is back and waits | it is told again |
 //! | Going | the new node says that it runs, or is back with it or without it, or is lost | over: it has moved |
+//! | Landed | the old node has ended it, or is lost | over: it has moved |
 //!
 //! What a daemon that ends had begun the next one learns from the two nodes ([`crate::doubts`]).
 
@@ -41,6 +46,14 @@ pub(crate) enum State {
     Carrying,
     Leaving,
     Going,
+    Landed,
+}
+
+impl State {
+    /// Is it the front end's to give up?
+    fn can_end(self) -> bool {
+        matches!(self, State::Preparing | State::Carrying)
+    }
 }
 
 /// What moves a move on.
@@ -48,6 +61,8 @@ pub(crate) enum State {
 pub(crate) enum Change {
     /// The new node takes the image.
     Arriving,
+    /// The old node would stop it now.
+    Ready,
     /// The new node has all of it.
     Arrived,
     /// The new node could not.
@@ -68,6 +83,8 @@ pub(crate) enum Change {
     NewWaits,
     /// The new node has let it run, or it has ended there.
     Runs,
+    /// The new node is back, and nothing is on the way there.
+    NewBack,
     /// The new node is lost.
     NewLost,
 }
@@ -80,6 +97,8 @@ pub(crate) enum Next {
     To(State),
     /// What the node was told last is told again.
     Again,
+    /// The old node is to give up.
+    CallOff,
     Stays,
     Moved,
 }
@@ -88,15 +107,18 @@ pub(crate) enum Next {
 pub(crate) fn next(state: State, change: Change) -> Next {
     match (state, change) {
         (State::Preparing, Change::Arriving) => Next::To(State::Carrying),
-        (State::Carrying, Change::Arrived) => Next::To(State::Leaving),
-        (State::Leaving, Change::Left | Change::OldLost) => Next::To(State::Going),
+        (State::Carrying, Change::Ready) => Next::To(State::Leaving),
+        (State::Leaving, Change::Left) => Next::To(State::Going),
+        (State::Leaving, Change::Runs) => Next::To(State::Landed),
         (State::Leaving, Change::OldWaits) | (State::Going, Change::NewWaits) => Next::Again,
-        (State::Leaving, Change::NotLeft) => Next::Stays,
-        (State::Going, Change::Runs | Change::NewLost) => Next::Moved,
+        (State::Leaving, Change::NotLeft | Change::OldLost) => Next::Stays,
+        (State::Leaving, Change::NotArrived | Change::NewBack | Change::NewLost) => Next::CallOff,
+        (State::Going, Change::Runs | Change::NewBack | Change::NewLost) => Next::Moved,
+        (State::Landed, Change::Left | Change::NotLeft | Change::OldLost) => Next::Moved,
         // Whether the old node was told before is known when it is back, or lost; and what ended there runs nowhere else than on the new one.
-        (State::Leaving | State::Going, _) => Next::Waits,
+        (State::Leaving | State::Going | State::Landed, _) => Next::Waits,
         (State::Carrying, Change::OldCut | Change::OldWaits) => Next::Waits,
-        (State::Preparing | State::Carrying, Change::Arriving | Change::Arrived) => Next::Waits,
+        (State::Preparing | State::Carrying, Change::Arriving | Change::Ready | Change::Arrived) => Next::Waits,
         (State::Preparing | State::Carrying, _) => Next::Stays,
     }
 }
@@ -118,10 +140,10 @@ pub(crate) struct Move {
 }
 
 impl Move {
-    /// One that a daemon before this one has decided on.
-    pub(crate) fn decided(from: NodeId, to: NodeId) -> Move {
+    /// One that a daemon before this one has decided on; `landed`: it runs.
+    pub(crate) fn decided(from: NodeId, to: NodeId, landed: bool) -> Move {
         Move {
-            state: State::Leaving,
+            state: if landed { State::Landed } else { State::Leaving },
             asker: None,
             from,
             to,
@@ -132,6 +154,10 @@ impl Move {
         }
     }
 }
+
+/// What it hears first of the two nodes, and what then, it cannot choose.
+const HAS_LEFT: &str = "front knows that it has left";
+const RUNS: &str = "front knows that it runs";
 
 /// All of them.
 pub(crate) type Moves = HashMap<Pid, Move>;
@@ -240,8 +266,10 @@ impl Front {
         let Some(one) = self.moves.get_mut(&pid) else { return };
         let side = match change {
             Change::Arriving | Change::Arrived | Change::NotArrived => one.to,
-            Change::NewCut | Change::NewWaits | Change::Runs | Change::NewLost => one.to,
-            Change::Left | Change::NotLeft | Change::OldWaits | Change::OldCut | Change::OldLost => one.from,
+            Change::NewCut | Change::NewWaits | Change::NewBack | Change::Runs | Change::NewLost => one.to,
+            Change::Ready | Change::Left | Change::NotLeft | Change::OldWaits | Change::OldCut | Change::OldLost => {
+                one.from
+            }
         };
         if side != node {
             return;
@@ -253,12 +281,16 @@ impl Front {
         match next {
             Next::Waits => {}
             Next::To(State::Leaving) => self.leave(pid),
-            Next::To(State::Going) => self.goes(pid),
+            Next::To(state @ (State::Going | State::Landed)) => self.goes(pid, state),
             Next::To(_) => {}
             Next::Again if state == State::Leaving => match one.nowhere {
                 true => self.move_fails(pid, Fault::gone("the node to which it was to go is lost")),
                 false => self.send(node, &ToNode::Leave { pid }),
             },
+            Next::CallOff => {
+                let from = one.from;
+                self.send(from, &ToNode::Stay { pid });
+            }
             Next::Again => self.let_run(node, pid),
             Next::Stays => self.move_fails(pid, why),
             Next::Moved => self.has_moved(pid),
@@ -280,7 +312,7 @@ impl Front {
     }
 
     fn leave(&mut self, pid: Pid) {
-        reach("front knows that it is there");
+        reach("front lets it leave");
         let Some(one) = self.moves.get_mut(&pid) else { return };
         let now = self.space.get(pid).map(|view| view.person);
         let place = |person: &Person| (person.ppid, person.pgid, person.sid);
@@ -295,11 +327,11 @@ impl Front {
         self.send(from, &ToNode::Leave { pid });
     }
 
-    /// The old node has ended it: from now on it is on the new one.
-    fn goes(&mut self, pid: Pid) {
-        reach("front knows that it has left");
+    /// It does not run on the old node any more: from now on it is on the new one.
+    fn goes(&mut self, pid: Pid, state: State) {
+        reach(if state == State::Going { HAS_LEFT } else { RUNS });
         let Some(one) = self.moves.get_mut(&pid) else { return };
-        one.state = State::Going;
+        one.state = state;
         let (from, to, nowhere) = (one.from, one.to, one.nowhere);
         if self.space.get(pid).is_none_or(|view| view.ended.is_some()) {
             // It has been killed on the way, and that is known already.
@@ -318,13 +350,21 @@ impl Front {
             let event = BodyEvent::Exited { pid, exit, usage };
             self.events.push_back(Event::Body { node: to, event });
         }
-        // Where its number comes from it stands from now on: so the number stays taken there, and a kill finds it.
-        if let Some(owner) = self.leases.owner(pid).filter(|owner| *owner != to) {
-            self.events.push_back(Event::StandInWanted { node: owner, pid, native: None });
-        }
         self.settle();
+        if state == State::Going {
+            self.stands_at_home(pid, to);
+        }
         if nowhere {
             self.has_moved(pid);
+        }
+    }
+
+    /// Where its number comes from it stands once it has left: so the number stays taken there, and a kill finds it.
+    fn stands_at_home(&mut self, pid: Pid, to: NodeId) {
+        let lives = self.space.get(pid).is_some_and(|view| view.ended.is_none());
+        if let Some(owner) = self.leases.owner(pid).filter(|owner| *owner != to && lives) {
+            self.events.push_back(Event::StandInWanted { node: owner, pid, native: None });
+            self.settle();
         }
     }
 
@@ -336,8 +376,13 @@ impl Front {
 
     fn has_moved(&mut self, pid: Pid) {
         let Some(one) = self.moves.get(&pid) else { return };
-        let (from, to, nowhere) = (one.from, one.to, one.nowhere);
-        reach("front knows that it runs");
+        let (state, from, to, nowhere) = (one.state, one.from, one.to, one.nowhere);
+        if state == State::Landed {
+            reach(HAS_LEFT);
+            self.stands_at_home(pid, to);
+        } else {
+            reach(RUNS);
+        }
         self.send(from, &ToNode::Forget { pid });
         self.move_ends(pid, if nowhere { Err(Fault::gone("the node is lost")) } else { Ok(to) });
     }
@@ -379,7 +424,7 @@ impl Front {
 
     /// Nobody waits for it any more (Ctrl-C): what nobody was told to end yet stays where it is.
     pub(crate) fn moves_asker_gone(&mut self, asker: Asker) {
-        let stays = self.moves.iter().filter(|(_, one)| one.asker == Some(asker) && one.state != State::Leaving);
+        let stays = self.moves.iter().filter(|(_, one)| one.asker == Some(asker) && one.state.can_end());
         for pid in stays.map(|(pid, _)| *pid).collect::<Vec<_>>() {
             self.move_fails(pid, Fault::gone("who has asked for it is gone"));
         }
@@ -414,7 +459,12 @@ impl Front {
                 }
                 (true, _) => Change::NotLeft,
                 (false, Some(Way::Arrived(_))) => Change::NewWaits,
-                (false, _) => Change::Runs,
+                (false, Some(Way::Runs(_))) if self.moves.get(&pid).is_some_and(|one| one.state == State::Landed) => {
+                    self.let_run(node, pid);
+                    continue;
+                }
+                (false, Some(Way::Runs(_))) => Change::Runs,
+                (false, _) => Change::NewBack,
             };
             self.move_changes(node, pid, change, Fault::gone(format!("the link to node {node} was cut")));
         }
@@ -423,7 +473,7 @@ impl Front {
     /// The old node has ended it; these signals had come there meanwhile.
     pub(crate) fn left(&mut self, node: NodeId, pid: Pid, signals: Vec<SigInfo>) {
         let Some(one) = self.moves.get(&pid) else { return self.left_in_doubt(node, pid, signals) };
-        if one.from == node && next(one.state, Change::Left) == Next::To(State::Going) {
+        if one.from == node && next(one.state, Change::Left) != Next::Waits {
             self.signals_follow(node, pid, signals);
         }
         self.move_changes(node, pid, Change::Left, Fault::bug("left"));
@@ -441,9 +491,10 @@ impl Front {
 mod tests {
     use super::*;
 
-    const STATES: [State; 4] = [State::Preparing, State::Carrying, State::Leaving, State::Going];
-    const CHANGES: [Change; 12] = [
+    const STATES: [State; 5] = [State::Preparing, State::Carrying, State::Leaving, State::Going, State::Landed];
+    const CHANGES: [Change; 14] = [
         Change::Arriving,
+        Change::Ready,
         Change::Arrived,
         Change::NotArrived,
         Change::Left,
@@ -454,20 +505,23 @@ mod tests {
         Change::OldLost,
         Change::NewWaits,
         Change::Runs,
+        Change::NewBack,
         Change::NewLost,
     ];
 
     /// Columns as in `CHANGES`.
-    const TABLE: [[Next; 12]; 4] = {
-        use Next::{Again, Moved, Stays, To, Waits};
+    const TABLE: [[Next; 14]; 5] = {
+        use Next::{Again, CallOff, Moved, Stays, To, Waits};
         const CARRYING: Next = To(State::Carrying);
         const LEAVING: Next = To(State::Leaving);
         const GOING: Next = To(State::Going);
+        const LANDED: Next = To(State::Landed);
         [
-            [CARRYING, Waits, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays],
-            [Waits, LEAVING, Stays, Stays, Stays, Waits, Waits, Stays, Stays, Stays, Stays, Stays],
-            [Waits, Waits, Waits, GOING, Stays, Again, Waits, Waits, GOING, Waits, Waits, Waits],
-            [Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Again, Moved, Moved],
+            [CARRYING, Waits, Waits, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays],
+            [Waits, LEAVING, Waits, Stays, Stays, Stays, Waits, Waits, Stays, Stays, Stays, Stays, Stays, Stays],
+            [Waits, Waits, Waits, CallOff, GOING, Stays, Again, Waits, Waits, Stays, Waits, LANDED, CallOff, CallOff],
+            [Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Again, Moved, Moved, Moved],
+            [Waits, Waits, Waits, Waits, Moved, Moved, Waits, Waits, Waits, Moved, Waits, Waits, Waits, Waits],
         ]
     };
 
@@ -481,16 +535,18 @@ mod tests {
     }
 
     #[test]
-    fn once_the_old_node_was_told_to_end_it_only_that_node_decides() {
+    fn once_the_old_node_may_let_it_leave_only_that_node_decides() {
         for change in
             [Change::Arriving, Change::Arrived, Change::NotArrived, Change::NewCut, Change::OldCut, Change::NewLost]
         {
-            assert_eq!(next(State::Leaving, change), Next::Waits);
+            assert!(matches!(next(State::Leaving, change), Next::Waits | Next::CallOff));
         }
     }
 
     #[test]
     fn what_the_old_node_has_ended_never_stays() {
-        assert!(CHANGES.into_iter().all(|change| next(State::Going, change) != Next::Stays));
+        for state in [State::Going, State::Landed] {
+            assert!(CHANGES.into_iter().all(|change| next(state, change) != Next::Stays));
+        }
     }
 }

@@ -281,6 +281,11 @@ impl<R: Read> Reader<R> {
         &mut self.from
     }
 
+    /// Gives back what it reads from.
+    pub fn into_source(self) -> R {
+        self.from
+    }
+
     /// Gives back pages whose bytes are no longer needed.
     pub fn recycle(&mut self, pages: Pages) {
         self.spare.push(pages.record);

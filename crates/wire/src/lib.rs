@@ -10,6 +10,7 @@ pub mod carry;
 pub mod event;
 pub mod frame;
 pub mod hello;
+mod load;
 pub mod node;
 pub mod run;
 pub mod stream;

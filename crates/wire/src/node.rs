@@ -2,13 +2,14 @@
 
 use crate::ask::{Answer, Ask, ProcRow};
 use crate::event::{BodyEvent, Person};
+pub use crate::load::Load;
 use crate::run::{Caller, Program};
 use crate::way::Way;
 use minicbor::{Decode, Encode};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// A range of PIDs a node may give to its own forks: `first ..= last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -23,22 +24,6 @@ impl Lease {
     pub fn has(self, pid: Pid) -> bool {
         self.first <= pid && pid <= self.last
     }
-}
-
-/// A node's load, sent with each beat.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Encode, Decode)]
-pub struct Load {
-    /// One-minute load average.
-    #[n(0)]
-    pub load: f32,
-    /// Bytes.
-    #[n(1)]
-    pub memory_free: u64,
-    #[n(2)]
-    pub cores: u32,
-    /// Bytes.
-    #[n(3)]
-    pub memory: u64,
 }
 
 /// A process of the space that has kin on the node and must stand there.
@@ -249,9 +234,15 @@ pub enum ToFront {
         #[n(1)]
         fault: Fault,
     },
-    /// To [`ToNode::Go`]: it runs, or has ended.
+    /// It runs, or has ended: the old node has let it, or [`ToNode::Go`] has.
     #[n(18)]
     Runs {
+        #[n(0)]
+        pid: Pid,
+    },
+    /// To [`ToNode::Depart`]: what can be sent while it runs is sent, and it is to stand still as soon as [`ToNode::Leave`] comes.
+    #[n(19)]
+    Ready {
         #[n(0)]
         pid: Pid,
     },

@@ -6,7 +6,7 @@ use vocab::{Pid, SigInfo};
 /// How far a node is with a process that it moves, as its Hello tells it.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum Way {
-    /// Its image goes, or has gone: it stands still, or will run on by itself. It waits for `ToNode::Leave` or `ToNode::Stay`.
+    /// Its image goes, and it runs. It waits for `ToNode::Leave` or `ToNode::Stay`, or gives up.
     #[n(0)]
     Departs(#[n(0)] Pid),
     /// It was told to leave, and `ToFront::Left` or `ToFront::NotLeft` follows.
@@ -23,6 +23,9 @@ pub enum Way {
     /// It is what its image says, and waits for `ToNode::Go` or `ToNode::Abandon`.
     #[n(3)]
     Arrived(#[n(0)] Pid),
+    /// The old node has let it run, and `ToNode::Go` has not come. It may have ended.
+    #[n(4)]
+    Runs(#[n(0)] Pid),
 }
 
 /// At most so many bytes has a message for one of these without signals, and for a signal.
@@ -40,7 +43,7 @@ impl Way {
 
     pub fn pid(&self) -> Pid {
         match *self {
-            Way::Departs(pid) | Way::Leaves(pid) | Way::Left { pid, .. } | Way::Arrived(pid) => pid,
+            Way::Departs(pid) | Way::Leaves(pid) | Way::Left { pid, .. } | Way::Arrived(pid) | Way::Runs(pid) => pid,
         }
     }
 }

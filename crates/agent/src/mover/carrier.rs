@@ -28,6 +28,15 @@ impl Word {
         self.0.fd().try_clone_to_owned().map_err(|e| Fault::io(&e, "duplicate the line to the agent"))
     }
 
+    /// The agent's next word, if there is one.
+    fn heard(&mut self) -> Result<Option<Order>> {
+        if let Some(order) = self.0.next()? {
+            return Ok(Some(order));
+        }
+        self.0.receive()?;
+        self.0.next()
+    }
+
     /// The agent's next word.
     pub(super) fn wait(&mut self) -> Result<Order> {
         loop {
@@ -139,6 +148,15 @@ impl Carrier {
         Ok(std::mem::take(&mut self.piece))
     }
 
+    /// What the other mover has told, if anything.
+    fn heard(&mut self) -> Result<Option<Vec<u8>>> {
+        if let Some(piece) = self.link.next::<Piece>()? {
+            return Ok(Some(piece.bytes));
+        }
+        self.link.receive()?;
+        Ok(self.link.next::<Piece>()?.map(|piece| piece.bytes))
+    }
+
     /// # Errors
     /// `Gone` when the agent has said that the move is off.
     pub(super) fn goes_on(&self) -> Result<()> {
@@ -159,6 +177,37 @@ impl Carrier {
             wait_for(self.link.fd(), Ready::READ, &self.bell, None)?;
             self.link.receive()?;
         }
+    }
+}
+
+/// Who lets a process run that is there.
+pub(super) enum By {
+    Agent,
+    OtherMover,
+}
+
+/// Waits until somebody lets it run. The connection may break: then only the agent can.
+///
+/// # Errors
+/// When the agent says anything else, or is gone.
+pub(super) fn may_run(word: &mut Word, carrier: Carrier) -> Result<By> {
+    let mut carrier = Some(carrier);
+    loop {
+        match word.heard()? {
+            Some(Order::Go) => return Ok(By::Agent),
+            // The old node may have been told already that all is there.
+            Some(Order::Off) => continue,
+            Some(other) => return Err(Fault::wire(format!("the agent says {other:?}"))),
+            None => {}
+        }
+        match carrier.as_mut().map(Carrier::heard) {
+            Some(Ok(Some(_go))) => return Ok(By::OtherMover),
+            Some(Err(_)) => carrier = None,
+            Some(Ok(None)) | None => {}
+        }
+        let lines = [Some(word.0.fd()), carrier.as_ref().map(|carrier| carrier.link.fd())];
+        let lines: Vec<_> = lines.into_iter().flatten().map(|fd| (fd, Ready::READ)).collect();
+        wait(&lines, None)?;
     }
 }
 

@@ -10,16 +10,16 @@ pub(crate) enum Order {
     Out(#[n(0)] Out),
     #[n(1)]
     In(#[n(0)] In),
-    /// To Out: another node has it, so it is not to run here any more, whatever becomes of the mover ([`Said::Bound`]).
+    /// To Out, which is [`Said::Ready`]: it may leave.
     #[n(2)]
     Leave,
-    /// To Out: it runs on.
+    /// To Out: it is not to leave, unless it has ([`Said::Bound`]).
     #[n(3)]
     Stay,
     /// To In: it runs.
     #[n(4)]
     Go,
-    /// To Out: the link is cut. It runs on, unless the image has been sent: then it waits for Leave or Stay.
+    /// The link is cut. To Out, which may not leave yet: it runs on. To In: it is over, unless it has said to the other mover that all is there.
     #[n(5)]
     Off,
     /// To Out that is bound: it is to end.
@@ -74,4 +74,10 @@ pub(crate) enum Said {
     /// Out: it will not run here any more; if the mover ends, it is killed.
     #[n(4)]
     Bound,
+    /// Out: it is to stand still from now on.
+    #[n(5)]
+    Ready,
+    /// In: the other mover says that it may run, and it does as soon as this is said.
+    #[n(6)]
+    Runs,
 }

@@ -10,6 +10,7 @@ use kern::faultpoint::reach;
 use kern::others::share_memory;
 use kern::pagemap::Run;
 use kern::pidfd::read_siginfo;
+use kern::proc::group_and_session;
 use kern::sched;
 use kern::timeline::mark;
 use std::io::BufWriter;
@@ -18,7 +19,7 @@ use vocab::{Fault, Pid, Result, Sig, SigInfo};
 /// Bytes that wait for others to go with them.
 const LITTLE: usize = 16 * 1024;
 
-/// Sends the process, and does with it what the agent says then.
+/// Sends the process, and ends it here when the other node has it.
 pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     let reason = |fault: Fault| match has_ended(order.pid) {
         true => Fault::gone("the process has ended"),
@@ -28,26 +29,20 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     reach("out looked");
     let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
     reach("out connected");
-    let (held, _early) = match carry(order, seen, &mut carrier) {
+    let (held, _early) = match carry(order, seen, &mut carrier, word) {
         Ok(carried) => carried,
         // Said before the other node finds the connection broken, and knows no better reason.
         Err(fault) => return word.say(&Said::Failed(reason(fault))),
     };
     reach("out sent");
-    if let Err(fault) = held.is_alone() {
-        held.go_on()?;
-        return Err(fault);
-    }
-    loop {
-        return match word.wait() {
-            // The other node may have all of it, and the front end have decided on that: who does not know stands still.
-            Ok(Order::Off) => continue,
-            Ok(Order::Leave) => leave(held, word),
-            Ok(Order::Stay) => held.go_on().and(Err(Fault::gone("the move was called off"))),
-            Ok(other) => held.go_on().and(Err(Fault::wire(format!("the agent says {other:?}")))),
-            // The agent is gone, and with it this node's part of the space: nothing of it runs past an image that may be whole.
-            Err(fault) => held.end().and(Err(fault)),
-        };
+    // A word of the agent calls it off as well.
+    let there = held.is_alone().and_then(|()| carrier.hear()).and_then(|_all| held.bind());
+    match there {
+        Ok(()) => leave(held, word, &mut carrier),
+        Err(fault) => {
+            held.go_on()?;
+            Err(reason(fault))
+        }
     }
 }
 
@@ -57,18 +52,32 @@ fn has_ended(pid: Pid) -> bool {
     found.is_none_or(|stat| stat.exiting() || stat.ended())
 }
 
-/// Ends the process, in two steps, so that the agent knows from which moment on it cannot run past its image.
-fn leave(held: Held, word: &mut Word) -> Result<()> {
-    // One that was killed meanwhile will not run either.
-    let _killed = held.bind();
+/// It cannot run here any more: the other node may let it run, and it is ended here.
+///
+/// The agent is told first: should this mover end, it knows that the process is not here.
+fn leave(held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
     reach("out bound");
+    let locks = held.has_locks();
     // Whatever else comes of this than End means that the agent is gone: the process ends all the same.
-    let _end = word.say(&Said::Bound).and_then(|()| word.wait());
+    let told = word.say(&Said::Bound);
+    if !locks {
+        let_run(carrier);
+    }
+    mark("out has let it go");
+    while told.is_ok() && matches!(word.wait(), Ok(order) if order != Order::End) {}
     reach("out told to end");
     let come = left(held);
     reach("out ended");
+    if locks {
+        let_run(carrier);
+    }
     word.say(&Said::Left(come))?;
     sched::set_ordinary()
+}
+
+/// If that is lost, the front end says so.
+fn let_run(carrier: &mut Carrier) {
+    let _lost = carrier.tell(&[]);
 }
 
 /// Refuses what will not go before the process is touched; `followed`: where it is followed already, and by whom is known.
@@ -109,7 +118,7 @@ fn shared(pid: Pid, pipe: &str) -> Option<i32> {
 
 /// What is large goes while the process runs, all else while it stands still. What it was followed by lasts as long as what is returned:
 /// to end that takes a while, for which nobody should have to wait.
-fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier) -> Result<(Held, Option<Precopy>)> {
+fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<(Held, Option<Precopy>)> {
     let pid = order.pid;
     may_go_on_there(carrier)?;
     // What is small goes while the pages are still read: the other side can begin with it.
@@ -124,17 +133,36 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier) -> Result<(Held, 
             Some(early)
         }
     };
+    crate::birth::run_first();
+    let place = group_and_session(pid);
+    may_leave(word)?;
     writer.still()?;
-    let carrier = writer.target().get_mut();
     mark("out says still");
+    let carrier = writer.target().get_mut();
     carrier.hear()?;
     carrier.goes_on()?;
-    crate::birth::run_first();
     let held = hold_after(pid, &seen, early.as_ref(), &mut writer)?;
     reach("out held");
-    match writer.end() {
+    let same = || match group_and_session(pid) == place {
+        true => Ok(()),
+        false => Err(Fault::refused("its group or session has changed on the way: try again")),
+    };
+    match same().and_then(|()| writer.end()) {
         Ok(_) => Ok((held, early)),
         Err(fault) => held.go_on().and(Err(fault)),
+    }
+}
+
+/// The front end is asked before the process stands still, so that it need not be while it does.
+fn may_leave(word: &mut Word) -> Result<()> {
+    word.say(&Said::Ready)?;
+    match word.wait()? {
+        Order::Leave => {
+            reach("out may leave");
+            Ok(())
+        }
+        Order::Stay | Order::Off => Err(Fault::gone("the move was called off")),
+        other => Err(Fault::wire(format!("the agent says {other:?}"))),
     }
 }
 

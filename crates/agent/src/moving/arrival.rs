@@ -3,8 +3,8 @@
 //! | an arrival | next |
 //! |---|---|
 //! | Starting: its process is being made, as a program's is | it has executed: Taking; it could not be made, or the link is cut: over |
-//! | Taking: the image comes | all of it is there: Rebuilt; anything fails, or the link is cut: killed, over |
-//! | Rebuilt | Go: a body; Abandon: killed, over; the link is cut: it waits, for nobody else may know that it is here |
+//! | Taking: the image comes | all of it is there: Rebuilt; anything fails: killed, over; the link is cut: likewise, unless its mover has told the old node's that all is there |
+//! | Rebuilt | Go, or its mover was told by the old node's to let it run: a body; Abandon: killed, over; the link is cut: it waits, for nobody else may know that it is here |
 
 use super::kill;
 use crate::agent::Agent;
@@ -20,6 +20,8 @@ use wire::node::{ChannelTo, Kin, ToFront};
 use wire::run::Program;
 
 pub(super) struct Arrival {
+    /// As the front end knew it when it was told to arrive.
+    person: Person,
     key: Vec<u8>,
     /// Its parent, group and session.
     pub(super) kin: [Pid; 3],
@@ -33,6 +35,15 @@ pub(super) enum Arriving {
     Starting,
     Taking { mover: u32 },
     Rebuilt { mover: u32 },
+}
+
+impl Arriving {
+    pub(super) fn mover(self) -> Option<u32> {
+        match self {
+            Arriving::Starting => None,
+            Arriving::Taking { mover } | Arriving::Rebuilt { mover } => Some(mover),
+        }
+    }
 }
 
 /// A process that does nothing, to be made into another one: `shoal vessel`.
@@ -60,6 +71,7 @@ impl Agent {
         reach("destination is told");
         // Of what it was here before nobody asks any more.
         self.moving.gone.remove(&pid);
+        self.moving.ran.remove(&pid);
         if self.bodies.has(pid) || self.moving.arrives(pid) {
             let fault = Fault::refused(format!("the number {pid} is in use on this node"));
             return self.uplink.send(&ToFront::NotArrived { pid, fault });
@@ -75,7 +87,9 @@ impl Agent {
         };
         info!(%pid, "arrival: Starting");
         let its = [person.ppid, person.pgid, person.sid];
-        self.moving.arrivals.insert(pid, Arrival { key, kin: its, state: Arriving::Starting, made: None });
+        self.moving
+            .arrivals
+            .insert(pid, Arrival { person: person.clone(), key, kin: its, state: Arriving::Starting, made: None });
         let kin = kin.into_iter().map(|kin| kin.person).collect();
         let start = Start { person, program, kin, ends, misses: 0, arrives: true };
         self.starts.queue.push_back(Work::Program(Box::new(start)));
@@ -106,6 +120,8 @@ impl Agent {
 
     /// All of it is there.
     pub(super) fn rebuilt(&mut self, pid: Pid, mover: u32) {
+        // Of its threads nobody is to be told.
+        self.watch();
         self.arrival_is(pid, Arriving::Rebuilt { mover });
         reach("destination has it");
         self.uplink.send(&ToFront::Arrived { pid });
@@ -123,12 +139,15 @@ impl Agent {
     pub(crate) fn abandon(&mut self, pid: Pid) {
         if self.end_arrival(pid) {
             info!(%pid, "arrival: abandoned");
+        } else if self.moving.ran.remove(&pid) {
+            info!(%pid, "arrival: runs, and is not to");
+            kill(pid);
         }
     }
 
     fn end_arrival(&mut self, pid: Pid) -> bool {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
-        if let Arriving::Taking { mover } | Arriving::Rebuilt { mover } = arrival.state {
+        if let Some(mover) = arrival.state.mover() {
             self.end_mover(mover);
         }
         if let Some((_, streams)) = arrival.made {
@@ -138,25 +157,50 @@ impl Agent {
         true
     }
 
-    /// It is the process from now on.
-    pub(crate) fn go(&mut self, mut person: Person) {
+    /// It is the process from now on, and is to run.
+    pub(crate) fn go(&mut self, person: Person) {
         let pid = person.pid;
         reach("destination is to go");
-        let known = self.moving.arrivals.get(&pid).map(|arrival| (arrival.state, arrival.made));
-        if let Some((Arriving::Rebuilt { mover }, Some((parent, streams)))) = known {
-            self.moving.arrivals.remove(&pid);
-            person.ppid = parent;
-            self.bodies.add(person);
-            self.starts.programs.insert(pid, streams);
-            self.checks.add(pid, What::Creds, None, kern::clock::monotonic_us());
-            info!(%pid, "arrival: Rebuilt -> a body");
+        if self.moving.ran.remove(&pid) {
+            return;
+        }
+        let state = self.moving.arrivals.get(&pid).map(|arrival| arrival.state);
+        if let Some(mover) = state.and_then(Arriving::mover).filter(|_| self.is_a_body(pid, person)) {
             self.order_mover(mover, &Order::Go);
         } else if !self.bodies.has(pid) {
             // It has been killed here since it was said to be there: that is its end.
             let (exit, usage) = (vocab::Exit::Killed { sig: Sig::KILL, core: false }, Default::default());
             self.events.push(BodyEvent::Exited { pid, exit, usage });
         }
-        reach("destination runs it");
         self.uplink.send(&ToFront::Runs { pid });
+    }
+
+    /// The old node has let it run, and so it does: it was bound there.
+    pub(super) fn runs(&mut self, pid: Pid) {
+        let Some(person) = self.moving.arrivals.get(&pid).map(|arrival| arrival.person.clone()) else { return };
+        if !self.is_a_body(pid, person) {
+            return;
+        }
+        self.moving.ran.insert(pid);
+        self.uplink.send(&ToFront::Runs { pid });
+        // The front end knew it as it was before.
+        if let Some(now) = self.person(pid) {
+            self.rename(pid, &now.name);
+            self.apply_creds(pid, &now.creds);
+        }
+        reach("destination runs it");
+    }
+
+    /// What has arrived whole is a body.
+    fn is_a_body(&mut self, pid: Pid, mut person: Person) -> bool {
+        let known = self.moving.arrivals.get(&pid).map(|arrival| (arrival.state, arrival.made));
+        let Some((Arriving::Rebuilt { .. }, Some((parent, streams)))) = known else { return false };
+        self.moving.arrivals.remove(&pid);
+        person.ppid = parent;
+        self.bodies.add(person);
+        self.starts.programs.insert(pid, streams);
+        self.checks.add(pid, What::Creds, None, kern::clock::monotonic_us());
+        info!(%pid, "arrival: Rebuilt -> a body");
+        true
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! | state | turn | next |
 //! |---|---|---|
-//! | Carrying: its image goes, or has gone | Leave | Leaving: the mover is to see to it that it cannot run any more |
-//! | | Stay | over: the mover is to let it run on |
-//! | | the link is cut | the mover lets it run on, if it has not sent all; else it stands still, since that may have been decided on |
+//! | Carrying: its image goes, and it runs | Ready | the front end is asked |
+//! | | Leave | Leaving: its mover may have it leave |
+//! | | Stay, or the link is cut | its mover is to give up |
 //! | | the mover has failed or ended | over: it runs on |
-//! | Leaving | Bound | Bound: its streams leave, and the mover is to end it |
-//! | | the mover has failed or ended | over: it runs on, past its image |
-//! | Bound: if the mover ends, it is killed | it has ended, or the mover has | gone: that is remembered until the front end knows what has become of it |
+//! | Leaving: once the other node has all of it, it may run there | Stay | its mover is to give up, if it is not bound |
+//! | | Bound | Bound: its streams leave, and the mover is to end it |
+//! | | the mover has failed or ended | over: it runs on |
+//! | Bound: if the mover ends, it is killed; the other node may let it run | it has ended, or the mover has | gone: that is remembered until the front end knows what has become of it |
 
 use super::kill;
 use crate::agent::Agent;
@@ -17,7 +18,7 @@ use crate::mover::{Order, Out};
 use kern::faultpoint::reach;
 use std::os::fd::OwnedFd;
 use tracing::info;
-use vocab::{Fault, Pid, Sig, SigInfo};
+use vocab::{Fault, Pid, SigInfo};
 use wire::node::ToFront;
 
 pub(super) struct Departure {
@@ -38,6 +39,8 @@ pub(super) enum Departing {
 /// What moves it on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
+    /// Its mover is.
+    Ready,
     Leave,
     Stay,
     Cut,
@@ -51,9 +54,12 @@ pub(super) enum Turn {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Nothing,
+    /// The front end is told.
+    Ask,
     /// The mover is told.
     Stay,
     Off,
+    CallOff,
     /// And that is the state.
     Leaving,
     Bound,
@@ -69,12 +75,14 @@ fn next(state: Departing, turn: &Turn) -> Next {
         (Departing::Carrying, Turn::Leave) => Next::Leaving,
         (Departing::Carrying, Turn::Stay) => Next::Stay,
         (Departing::Carrying, Turn::Cut) => Next::Off,
+        (Departing::Carrying, Turn::Ready) => Next::Ask,
+        (Departing::Leaving, Turn::Stay) => Next::CallOff,
         (Departing::Leaving, Turn::Bound) => Next::Bound,
         (Departing::Carrying | Departing::Leaving, Turn::Failed(_)) => Next::Stays,
         (Departing::Bound, Turn::Ended(_) | Turn::Failed(_)) => Next::Gone,
         (Departing::Carrying, Turn::Bound | Turn::Ended(_))
-        | (Departing::Leaving, Turn::Leave | Turn::Stay | Turn::Cut | Turn::Ended(_))
-        | (Departing::Bound, Turn::Leave | Turn::Stay | Turn::Cut | Turn::Bound) => Next::Nothing,
+        | (Departing::Leaving, Turn::Ready | Turn::Leave | Turn::Cut | Turn::Ended(_))
+        | (Departing::Bound, Turn::Ready | Turn::Leave | Turn::Stay | Turn::Cut | Turn::Bound) => Next::Nothing,
     }
 }
 
@@ -110,7 +118,7 @@ impl Agent {
         line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// The front end wants it to end here: the other node has it.
+    /// The front end lets it leave.
     pub(crate) fn leave(&mut self, pid: Pid) {
         reach("source is to leave");
         if self.moving.departures.contains_key(&pid) {
@@ -147,10 +155,15 @@ impl Agent {
                 self.order_mover(mover, &Order::Stay);
             }
             Next::Off => self.order_mover(mover, &Order::Off),
+            Next::CallOff => self.order_mover(mover, &Order::Stay),
+            Next::Ask => {
+                reach("source asks");
+                self.tell_all(pid);
+                self.uplink.send(&ToFront::Ready { pid });
+            }
             Next::Leaving => {
                 departure.state = Departing::Leaving;
                 self.order_mover(mover, &Order::Leave);
-                self.tell_all(pid);
             }
             Next::Bound => {
                 departure.state = Departing::Bound;
@@ -159,6 +172,7 @@ impl Agent {
                     self.streams.moved(id, unread_input(pid));
                 }
                 self.order_mover(mover, &Order::End);
+                self.tell_all(pid);
             }
             Next::Gone => match turn {
                 Turn::Ended(come) => self.left(pid, come),
@@ -186,11 +200,6 @@ impl Agent {
     }
 
     fn has_not_left(&mut self, pid: Pid, turn: Turn) {
-        let Some(departure) = self.moving.departures.get(&pid) else { return };
-        if departure.reaped {
-            // Somebody has killed it, and nobody has been told: so it is where it goes.
-            return self.left(pid, vec![SigInfo::kill(Sig::KILL, Pid::NONE, 0)]);
-        }
         self.moving.departures.remove(&pid);
         let fault = if let Turn::Failed(fault) = turn { fault } else { Fault::bug("it has not left") };
         self.uplink.send(&ToFront::NotLeft { pid, fault });
@@ -211,13 +220,21 @@ mod tests {
 
     #[test]
     fn every_turn_of_every_state_is_as_the_table_says() {
-        use Next::{Bound, Gone, Leaving, Nothing, Off, Stay, Stays};
+        use Next::{Ask, Bound, CallOff, Gone, Leaving, Nothing, Off, Stay, Stays};
         let fault = || Fault::gone("the mover");
-        let turns = [Turn::Leave, Turn::Stay, Turn::Cut, Turn::Bound, Turn::Ended(Vec::new()), Turn::Failed(fault())];
+        let turns = [
+            Turn::Ready,
+            Turn::Leave,
+            Turn::Stay,
+            Turn::Cut,
+            Turn::Bound,
+            Turn::Ended(Vec::new()),
+            Turn::Failed(fault()),
+        ];
         let table = [
-            (Departing::Carrying, [Leaving, Stay, Off, Nothing, Nothing, Stays]),
-            (Departing::Leaving, [Nothing, Nothing, Nothing, Bound, Nothing, Stays]),
-            (Departing::Bound, [Nothing, Nothing, Nothing, Nothing, Gone, Gone]),
+            (Departing::Carrying, [Ask, Leaving, Stay, Off, Nothing, Nothing, Stays]),
+            (Departing::Leaving, [Nothing, Nothing, CallOff, Nothing, Bound, Nothing, Stays]),
+            (Departing::Bound, [Nothing, Nothing, Nothing, Nothing, Nothing, Gone, Gone]),
         ];
         for (state, row) in table {
             for (turn, expected) in turns.iter().zip(row) {

@@ -1,4 +1,4 @@
-//! Processes that come to this node from another one, or leave it. What is decided when is the front end's (`front::moves`); the work
+//! Processes that come to this node from another one, or leave it. When it may be is the front end's to say (`front::moves`); the work
 //! is done by a process of its own for each ([`crate::mover`]).
 
 mod arrival;
@@ -28,6 +28,8 @@ pub(crate) struct Moving {
     departures: HashMap<Pid, Departure>,
     /// They are to leave as soon as the mover that has brought them here has let go of them.
     later: HashMap<Pid, Out>,
+    /// They have arrived, and run because the old node has let them: the front end has not said yet that it knows.
+    ran: HashSet<Pid>,
     /// They have left, with these signals to go after them, and the front end has not said that it knows.
     gone: HashMap<Pid, Vec<SigInfo>>,
     /// They have left, and their numbers are taken here until their parents here have waited for what is left of them.
@@ -73,7 +75,8 @@ impl Moving {
         });
         let left = self.gone.iter().map(|(pid, signals)| Way::Left { pid: *pid, signals: signals.clone() });
         let arrived = self.arrivals.iter().filter(|(_, one)| matches!(one.state, Arriving::Rebuilt { .. }));
-        departs.chain(left).chain(arrived.map(|(pid, _)| Way::Arrived(*pid))).collect()
+        let ran = self.ran.iter().map(|pid| Way::Runs(*pid));
+        departs.chain(left).chain(arrived.map(|(pid, _)| Way::Arrived(*pid))).chain(ran).collect()
     }
 }
 
@@ -133,6 +136,8 @@ impl Agent {
                 self.uplink.send(&ToFront::Arriving { pid: whom, port });
             }
             Said::Rebuilt => self.rebuilt(whom, number),
+            Said::Runs => self.runs(whom),
+            Said::Ready => self.departs(whom, departure::Turn::Ready),
             Said::Bound => self.departs(whom, departure::Turn::Bound),
             Said::Left(come) => self.departs(whom, departure::Turn::Ended(come)),
         }
@@ -161,15 +166,30 @@ impl Agent {
         for pid in self.moving.departures.keys().copied().collect::<Vec<_>>() {
             self.departs(pid, departure::Turn::Cut);
         }
-        let lost = self.moving.arrivals.iter().filter(|(_, one)| !matches!(one.state, Arriving::Rebuilt { .. }));
-        for pid in lost.map(|(pid, _)| *pid).collect::<Vec<_>>() {
-            self.abandon(pid);
+        self.hear_movers();
+        let arrivals = self.moving.arrivals.iter().map(|(pid, one)| (*pid, one.state));
+        for (pid, state) in arrivals.collect::<Vec<_>>() {
+            match state {
+                Arriving::Starting => self.abandon(pid),
+                // It may just have said to the old node's that all is there: then that has perhaps ended its own.
+                Arriving::Taking { mover } => self.order_mover(mover, &Order::Off),
+                Arriving::Rebuilt { .. } => {}
+            }
+        }
+    }
+
+    /// A mover tells that its process runs before it does: so that is to be heard before what the process does.
+    pub(crate) fn hear_movers(&mut self) {
+        let movers = self.moving.arrivals.values().filter_map(|arrival| arrival.state.mover());
+        for number in movers.collect::<Vec<_>>() {
+            self.serve_mover(number);
         }
     }
 
     /// A child of a stand-in, or of init, has been waited for. `true` when it was one that moves: nobody else is to hear of it.
     pub(crate) fn moved_ended(&mut self, pid: Pid) -> bool {
-        let leaves = |one: &&mut Departure| matches!(one.state, Departing::Leaving | Departing::Bound);
+        // One that is not bound has ended as any other.
+        let leaves = |one: &&mut Departure| one.state == Departing::Bound;
         if let Some(departure) = self.moving.departures.get_mut(&pid).filter(leaves) {
             departure.reaped = true;
             return true;

@@ -246,7 +246,13 @@ fn kill_target() -> impl Strategy<Value = KillTarget> {
 
 fn way() -> impl Strategy<Value = Way> {
     let left = (pid(), vec(info(), 0..3)).prop_map(|(pid, signals)| Way::Left { pid, signals });
-    prop_oneof![pid().prop_map(Way::Departs), pid().prop_map(Way::Leaves), left, pid().prop_map(Way::Arrived)]
+    prop_oneof![
+        pid().prop_map(Way::Departs),
+        pid().prop_map(Way::Leaves),
+        left,
+        pid().prop_map(Way::Arrived),
+        pid().prop_map(Way::Runs)
+    ]
 }
 
 fn hello() -> impl Strategy<Value = ToFront> {
@@ -292,6 +298,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         Left => (pid(), vec(info(), 0..3)).prop_map(|(pid, signals)| T::Left { pid, signals }),
         NotLeft => (pid(), fault()).prop_map(|(pid, fault)| T::NotLeft { pid, fault }),
         Runs => pid().prop_map(|pid| T::Runs { pid }),
+        Ready => pid().prop_map(|pid| T::Ready { pid }),
     }
 }
 
