@@ -3,6 +3,7 @@
 mod away;
 mod check;
 mod checkpoint;
+mod choice;
 mod fault;
 mod front;
 mod holder;

@@ -1,5 +1,6 @@
 //! `shoal ps`: the processes on the nodes.
 
+use super::choice::Choice;
 use super::Daemon;
 use crate::print;
 use clap::Args;
@@ -17,6 +18,8 @@ pub(crate) struct Ps {
     /// Print a JSON array
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    choice: Choice,
     #[command(flatten)]
     daemon: Daemon,
 }
@@ -36,18 +39,22 @@ struct Row {
 
 impl Ps {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let (mut rows, missing) = match self.daemon.connect()?.ask(&Ask::Ps)? {
+        let (rows, missing) = match self.daemon.connect()?.ask(&Ask::Ps)? {
             Answer::Ps { rows, missing } => (rows, missing),
             other => return Err(Fault::wire(format!("the daemon answered Ps with {other:?}"))),
         };
-        rows.sort_unstable_by_key(|row| row.pid);
+        let users = users(&std::fs::read_to_string("/etc/passwd").unwrap_or_default());
+        let rows = self.choice.of(rows, &users)?;
         if self.json {
-            print::json(&rows.into_iter().map(row).collect::<Vec<Row>>())?;
+            print::json(&rows.into_iter().map(|(_, one)| row(one)).collect::<Vec<Row>>())?;
         } else {
-            let users = users(&std::fs::read_to_string("/etc/passwd").unwrap_or_default());
             let heading = ["PID", "NODE", "USER", "S", "TIME", "RSS", "COMMAND"];
             let right = [true, false, false, false, true, true, false];
-            print::table(heading, right, &rows.iter().map(|row| cells(row, &users)).collect::<Vec<_>>())?;
+            print::table(
+                heading,
+                right,
+                &rows.iter().map(|(depth, row)| cells(*depth, row, &users)).collect::<Vec<_>>(),
+            )?;
         }
         for node in &missing {
             kern::own::complain(format!("{node} does not answer: what runs there is not shown"));
@@ -61,7 +68,9 @@ fn row(row: ProcRow) -> Row {
     Row { pid: pid.0, ppid: ppid.0, node: node.0, uid, state, cpu_ms, rss_kb, command }
 }
 
-fn cells(row: &ProcRow, users: &HashMap<u32, String>) -> [String; 7] {
+fn cells(depth: usize, row: &ProcRow, users: &HashMap<u32, String>) -> [String; 7] {
+    // As ps(1) draws a forest.
+    let branch = if depth == 0 { String::new() } else { "    ".repeat(depth - 1) + " \\_ " };
     [
         row.pid.to_string(),
         row.node.to_string(),
@@ -69,7 +78,7 @@ fn cells(row: &ProcRow, users: &HashMap<u32, String>) -> [String; 7] {
         row.state.to_string(),
         print::cpu_time(row.cpu_ms),
         print::bytes(row.rss_kb * 1024),
-        row.command.replace(char::is_control, "?"),
+        branch + &row.command.replace(char::is_control, "?"),
     ]
 }
 

@@ -1,0 +1,134 @@
+//! Which processes `shoal ps` shows, and in which order.
+
+use clap::{Args, ValueEnum};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use vocab::{Fault, NodeSet, Pid, Result};
+use wire::ask::ProcRow;
+
+/// See the module.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Choice {
+    /// Only what runs on these nodes: 0, or 0-3,7
+    #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = NodeSet::parse)]
+    nodes: Option<NodeSet>,
+    /// Only what is theirs: names or numbers, with commas between
+    #[arg(short = 'u', long = "user", value_name = "USERS", value_delimiter = ',')]
+    users: Vec<String>,
+    /// The order of lines; time and memory: the most first
+    #[arg(long, value_name = "KEY", value_enum, default_value_t = Key::Pid)]
+    sort: Key,
+    /// Children below their parents
+    #[arg(long)]
+    tree: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Key {
+    #[default]
+    Pid,
+    Node,
+    User,
+    Time,
+    Memory,
+}
+
+impl Choice {
+    /// The rows that are wanted, in order, each with its depth: 0, or in a tree how many of its ancestors are shown.
+    ///
+    /// # Errors
+    /// `Refused` for a user that there is not.
+    pub(crate) fn of(&self, rows: Vec<ProcRow>, users: &HashMap<u32, String>) -> Result<Vec<(usize, ProcRow)>> {
+        let uids = self.uids(users)?;
+        let wanted = |row: &ProcRow| {
+            self.nodes.as_ref().is_none_or(|nodes| nodes.nodes().contains(&row.node))
+                && (uids.is_empty() || uids.contains(&row.uid))
+        };
+        let mut rows: Vec<ProcRow> = rows.into_iter().filter(wanted).collect();
+        rows.sort_unstable_by_key(|row| row.pid);
+        match self.sort {
+            Key::Pid => {}
+            Key::Node => rows.sort_by_key(|row| row.node),
+            Key::User => rows.sort_by_cached_key(|row| users.get(&row.uid).cloned().unwrap_or_default()),
+            Key::Time => rows.sort_by_key(|row| Reverse(row.cpu_ms)),
+            Key::Memory => rows.sort_by_key(|row| Reverse(row.rss_kb)),
+        }
+        Ok(if self.tree { tree(rows) } else { rows.into_iter().map(|row| (0, row)).collect() })
+    }
+
+    fn uids(&self, users: &HashMap<u32, String>) -> Result<HashSet<u32>> {
+        let uid = |name: &String| {
+            let by_name = users.iter().find(|(_, known)| *known == name).map(|(uid, _)| *uid);
+            by_name.or_else(|| name.parse().ok()).ok_or_else(|| Fault::refused(format!("there is no user {name}")))
+        };
+        self.users.iter().map(uid).collect()
+    }
+}
+
+/// Parents before their children, and these in the order that they had.
+fn tree(rows: Vec<ProcRow>) -> Vec<(usize, ProcRow)> {
+    let pids: HashSet<Pid> = rows.iter().map(|row| row.pid).collect();
+    let mut children: HashMap<Pid, Vec<usize>> = HashMap::new();
+    let mut waiting = Vec::new();
+    for (at, row) in rows.iter().enumerate().rev() {
+        match pids.contains(&row.ppid) && row.ppid != row.pid {
+            true => children.entry(row.ppid).or_default().push(at),
+            false => waiting.push((0, at)),
+        }
+    }
+    let mut rows: Vec<Option<ProcRow>> = rows.into_iter().map(Some).collect();
+    let mut sorted = Vec::with_capacity(rows.len());
+    while let Some((depth, at)) = waiting.pop() {
+        let Some(row) = rows[at].take() else { continue };
+        waiting.extend(children.remove(&row.pid).unwrap_or_default().into_iter().map(|child| (depth + 1, child)));
+        sorted.push((depth, row));
+    }
+    // Nodes are asked one after the other, so what they say of parents may make a circle.
+    sorted.extend(rows.into_iter().flatten().map(|row| (0, row)));
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+    use vocab::NodeId;
+
+    fn row(pid: i32, ppid: i32, node: i32, uid: u32, cpu_ms: u64) -> ProcRow {
+        let (pid, ppid, node) = (Pid(pid), Pid(ppid), NodeId(node));
+        ProcRow { pid, node, uid, state: 'S', cpu_ms, rss_kb: 10_000 - cpu_ms, command: String::new(), ppid }
+    }
+
+    fn chosen(words: &[&str], rows: &[ProcRow]) -> Vec<(usize, i32)> {
+        let command = Choice::augment_args(Command::new("ps").no_binary_name(true));
+        let choice = Choice::from_arg_matches(&command.try_get_matches_from(words).expect("good")).expect("good");
+        let users = HashMap::from([(0, "root".to_string()), (7, "ann".into())]);
+        let rows = choice.of(rows.to_vec(), &users).expect("users that there are");
+        rows.into_iter().map(|(depth, row)| (depth, row.pid.0)).collect()
+    }
+
+    #[test]
+    fn filters_and_orders() {
+        let rows = [row(5, 1, 0, 7, 10), row(3, 5, 1, 0, 30), row(4, 5, 2, 7, 20)];
+        assert_eq!(chosen(&[], &rows), [(0, 3), (0, 4), (0, 5)]);
+        assert_eq!(chosen(&["-n", "1-2"], &rows), [(0, 3), (0, 4)]);
+        assert_eq!(chosen(&["-u", "ann"], &rows), [(0, 4), (0, 5)]);
+        assert_eq!(chosen(&["-u", "0,ann", "--sort", "node"], &rows), [(0, 5), (0, 3), (0, 4)]);
+        assert_eq!(chosen(&["--sort", "user"], &rows), [(0, 4), (0, 5), (0, 3)]);
+        assert_eq!(chosen(&["--sort", "time"], &rows), [(0, 3), (0, 4), (0, 5)]);
+        assert_eq!(chosen(&["--sort", "memory"], &rows), [(0, 5), (0, 4), (0, 3)]);
+        assert!(Choice { users: vec!["nobody-such".into()], ..Choice::default() }
+            .of(Vec::new(), &HashMap::new())
+            .is_err());
+    }
+
+    #[test]
+    fn children_stand_below_their_parents_and_nobody_is_lost() {
+        let rows =
+            [row(9, 1, 0, 0, 1), row(3, 9, 1, 0, 3), row(4, 9, 2, 0, 2), row(5, 3, 2, 0, 4), row(6, 77, 0, 0, 0)];
+        assert_eq!(chosen(&["--tree"], &rows), [(0, 6), (0, 9), (1, 3), (2, 5), (1, 4)]);
+        assert_eq!(chosen(&["--tree", "--sort", "time"], &rows)[..3], [(0, 9), (1, 3), (2, 5)]);
+        let circle = [row(3, 4, 0, 0, 0), row(4, 3, 0, 0, 0), row(5, 5, 0, 0, 0)];
+        assert_eq!(chosen(&["--tree"], &circle), [(0, 5), (0, 3), (0, 4)]);
+    }
+}
