@@ -62,6 +62,7 @@ impl Relay {
     /// the wait after [`HURRY_MS`].
     pub fn before_end(&self) {
         self.ending.store(true, Ordering::SeqCst);
+        futex_wake(&self.rounds);
         self.ring();
         while self.drained.load(Ordering::SeqCst) == WRITING {
             futex_wait(&self.drained, WRITING, None);
@@ -133,6 +134,11 @@ impl Relay {
     pub fn want_raw(&self, found: Modes) {
         let _ = self.found.set(found);
         self.make_raw();
+    }
+
+    /// Are raw modes wanted?
+    pub fn wants_raw(&self) -> bool {
+        self.found.get().is_some()
     }
 
     /// For the relay: raw modes, where they are wanted, are not yet set, and we are in the foreground.

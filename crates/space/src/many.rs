@@ -47,7 +47,10 @@ impl Space {
             Ok(pid) => {
                 many.left.insert(Pid(pid));
                 let person = Person { pid: Pid(pid), ppid: parent, ..entry.person.clone() };
+                // Its parent's ghost, of which it is a copy, is shoal's own.
+                let name = Command::Name(person.name.clone());
                 self.table.insert(Entry::new(person, node, Body::Starting, Ghost::Coming));
+                self.push(Pid(pid), Act::Command(name), Mark::default());
                 self.start(Pid(pid), node, Some(copy));
                 if killed {
                     self.kill_body(Pid(pid));

@@ -31,6 +31,7 @@ use output::Writer;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -100,6 +101,10 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         (Answer::Failed(fault), _) => return Err(fault),
         (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
     };
+    // Of several it is the parent, which is shoal still.
+    if copies.len() == 1 {
+        own::take_name(run.argv.first().map_or(&[][..], |file| file.as_bytes()))?;
+    }
     // From here on signals wait: the hold hands them to the program.
     signal::block_all()?;
     let channels = relay(run, asking, socket, copies)?;

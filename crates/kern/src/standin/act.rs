@@ -4,6 +4,7 @@ use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition, on_signal, top};
 use super::{caps, dump, setup, Op, Slot};
 use crate::relay::{Relay, ENDING};
+use vocab::Sig;
 
 const ENOSYS: i64 = -38;
 const EAGAIN: i64 = -11;
@@ -139,12 +140,17 @@ unsafe fn relay(slot: *mut Slot) -> Option<&'static Relay> {
     unsafe { ((*slot).relay as *const Relay).as_ref() }
 }
 
-/// Waits until the relay threads have written out all output. The signals that end programs come through meanwhile.
+/// Waits until the relay threads have written out all output. The signals that end programs come through meanwhile, and those by which a terminal
+/// stops its jobs stop it: there is no program any more to be stopped first. Not where the terminal is in raw modes, in which a stop would leave it.
 // SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn drain(slot: *mut Slot) {
     // SAFETY: the slot is the caller's own.
     if let Some(relay) = unsafe { relay(slot) } {
-        block(ALL & !ENDING.iter().fold(0, |set, sig| set | sig.bit()));
+        let stopping = if relay.wants_raw() { &[][..] } else { &[Sig::TSTP, Sig::TTIN, Sig::TTOU] };
+        for sig in stopping {
+            disposition(sig.number().into(), 0);
+        }
+        block(ALL & !ENDING.iter().chain(stopping).fold(0, |set, sig| set | sig.bit()));
         relay.before_end();
         block(ALL);
     }
