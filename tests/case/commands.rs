@@ -12,6 +12,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("run_many", run_many),
     ("run_many_ends", run_many_ends),
     ("run_on_a_node", run_on_a_node),
+    ("run_names", run_names),
+    ("sandbox_on_a_node", sandbox_on_a_node),
     ("run_streams", run_streams),
     ("run_over_ipv6", run_over_ipv6),
     ("socket_elsewhere", socket_elsewhere),
@@ -84,6 +86,32 @@ fn run_many_ends(place: &Place) -> Res<End> {
 }
 
 /// `shoal run` within what `shoal run` started.
+/// By its name everybody is found on the front end: the program, what it forks, what it calls itself, copies.
+fn run_names(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "run_names", 2)?;
+    let called =
+        "called() { for i in $(seq 100); do test \"$(ps -e -o comm= | grep -cx $1)\" = $2 && return; sleep 0.05; done
+        ps -e -o pid,ppid,comm; exit 1; }";
+    s.ok(&format!("{called}; shoal run -n 0 sleep 1033 & p=$!; called sleep 1; pgrep -x sleep | grep -qx $p; pkill -x sleep; ! wait $p"))?;
+    s.ok(&format!(
+        "{called}; shoal run -n 0 perl -e 'fork; fork; sleep 1034' & p=$!; called perl 4; pkill -x perl; ! wait $p"
+    ))?;
+    s.ok(&format!(
+        "{called}; shoal run -n 0 perl -e '$0 = \"renamed\"; sleep 1035' & p=$!; called renamed 1; kill $p; ! wait $p"
+    ))?;
+    s.ok(&format!(
+        "{called}; shoal run -n 0-1 sleep 1036 & p=$!; called sleep 2; test $(cat /proc/$p/comm) = shoal || exit 1; pkill -x sleep; ! wait $p"
+    ))?;
+    Ok(End::Passed)
+}
+
+fn sandbox_on_a_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "sandbox_on_a_node", 1)?;
+    let said = s.fails("shoal run -n 0 shoal sandbox -n 1 -- true", 1)?;
+    holds(&format!("it is refused: {said}"), said.contains("n0: open a sandbox"))?;
+    Ok(End::Passed)
+}
+
 fn run_on_a_node(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "run_on_a_node", 3)?;
     s.prints("shoal run -n 0 shoal run -n 1 hostname", "n1")?;

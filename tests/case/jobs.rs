@@ -140,6 +140,13 @@ fn job_pipeline(place: &Place) -> Res<End> {
     turns.extend(line("fg", "cont\r"));
     turns.extend([key("\x03"), see("%% ")]);
     turns.extend(line("echo st=$?", "st=130\r"));
+    // Of one that has ended and has not been read, too.
+    turns.extend(line(
+        "shoal run -n 0 sh -c 'head -c 100000 /dev/zero; echo writ\"\"ten >&2' | sleep 1007",
+        "written\r",
+    ));
+    turns.extend([key("\x1a"), see("Stopped"), see("%% ")]);
+    turns.extend(line("kill -9 %1; wait; echo go''ne", "gone\r"));
     play(place, "job_pipeline", turns)
 }
 

@@ -31,6 +31,12 @@ pub(crate) fn of(pid: Pid) -> Result<Place> {
     }
 }
 
+/// The node that the caller is a process of; `None`: the front end, or no node's.
+pub(crate) fn own_node() -> Option<NodeId> {
+    let mut daemon = Local::connect(&socket_path()).ok()?;
+    node_of(&mut daemon, Pid::NONE).ok().filter(|node| *node != NodeId::FRONT)
+}
+
 fn node_of(daemon: &mut Local, pid: Pid) -> Result<NodeId> {
     match daemon.ask(&Ask::Where { pid })? {
         Answer::Where { node, .. } => Ok(node),

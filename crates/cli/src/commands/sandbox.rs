@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use vocab::{Exit, Result};
+use vocab::{Exit, Fault, Result};
 
 /// Make a front end and nodes on this machine, and run a command on the front end
 ///
@@ -31,6 +31,10 @@ pub(crate) struct Sandbox {
 
 impl Sandbox {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        // The kernel gives a process one listener to its calls at most (linux: `has_duplicate_listener`), and there is ours.
+        if let Some(node) = super::place::own_node() {
+            return Err(Fault::refused("open a sandbox in a program that shoal itself has started here").on(node));
+        }
         let Sandbox { nodes, lost_after, logs, command } = self;
         match ::sandbox::run(Plan { nodes, command, lost_after, logs })? {
             Exit::Code(code) => Ok(ExitCode::from(code)),
