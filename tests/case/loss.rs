@@ -1,6 +1,6 @@
 //! Parts are lost: the daemon of a node, a node, its link, the front end's daemon. The agreed time is 5 s.
 
-use super::scene::{holds, outside, same, wait_for, wait_within, Sandbox};
+use super::scene::{holds, outside, same, wait_for, wait_within, Going, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::procs;
@@ -67,11 +67,7 @@ fn lose(place: &Place, name: &str, cut: fn(&Sandbox) -> Res, heal: fn(&Sandbox) 
     cut(&s)?;
     let fault = SystemTime::now();
     let dead = bodies.join().map_err(|_| "the thread that waits has panicked")??;
-    wait_within(PATIENCE, "the command ends", &mut || !lost.is_going())?;
-    let outcome = lost.end()?;
-    let (status, ended) = told_end(&outcome.out)?;
-    same("as if killed", status, "137")?;
-    in_time(fault, dead, ended)?;
+    ends_as_lost(lost, fault, Some(dead))?;
     s.until("! ps -e | grep -q defunct; ! shoal ps | grep -q 'sleep 1020'")?;
     holds("the other node's program lives", other.is_going() && s.count("sleep 1021") == 1)?;
     s.prints("shoal run -n 1 echo well", "well")?;
@@ -81,6 +77,15 @@ fn lose(place: &Place, name: &str, cut: fn(&Sandbox) -> Res, heal: fn(&Sandbox) 
     s.ok("pkill -TERM -f '^(shoal run -n 1 .*)?sleep 1021'")?;
     same("the other ends when it is told to", other.end()?.out.trim(), "lives\n143")?;
     Ok(End::Passed)
+}
+
+/// `shoal run … ; echo $? $EPOCHREALTIME` ends in time, as if killed; its body was seen to end at `dead`.
+fn ends_as_lost(lost: Going, fault: SystemTime, dead: Option<SystemTime>) -> Res {
+    wait_within(PATIENCE, "the command ends", &mut || !lost.is_going())?;
+    let outcome = lost.end()?;
+    let (status, ended) = told_end(&outcome.out)?;
+    same("as if killed", status, "137")?;
+    in_time(fault, dead.unwrap_or(fault), ended)
 }
 
 /// The front end says that n0 is not there.
@@ -100,12 +105,7 @@ fn lost_node(place: &Place) -> Res<End> {
     let other = s.start("shoal run -n 1 sleep 1023; echo $?");
     wait_for("the programs are there", || s.count("sleep 1022") == 1 && s.count("sleep 1023") == 1)?;
     s.kill(s.machine("n0")?)?;
-    let fault = SystemTime::now();
-    wait_within(PATIENCE, "the command ends", &mut || !lost.is_going())?;
-    let outcome = lost.end()?;
-    let (status, ended) = told_end(&outcome.out)?;
-    same("as if killed", status, "137")?;
-    in_time(fault, fault, ended)?;
+    ends_as_lost(lost, SystemTime::now(), None)?;
     holds("the other lives", other.is_going() && s.count("sleep 1023") == 1)?;
     s.fails("shoal run -n 0 true", 125)?;
     s.prints("shoal run hostname", "n1")?;
@@ -141,12 +141,7 @@ fn lost_daemon_stopped(place: &Place) -> Res<End> {
     let lost = s.start("shoal run -n 0 sleep 1019; echo $? $EPOCHREALTIME");
     wait_for("the program is there", || s.count("sleep 1019") == 1)?;
     s.ok("shoal fault n0 stop-daemon")?;
-    let fault = SystemTime::now();
-    wait_within(PATIENCE, "the command ends", &mut || !lost.is_going())?;
-    let outcome = lost.end()?;
-    let (status, ended) = told_end(&outcome.out)?;
-    same("as if killed", status, "137")?;
-    in_time(fault, fault, ended)?;
+    ends_as_lost(lost, SystemTime::now(), None)?;
     s.ok("shoal fault n0 continue-daemon")?;
     wait_for("the body is dead", || s.count("sleep 1019") == 0)?;
     s.until("shoal run -n 0 true 2>/dev/null")?;

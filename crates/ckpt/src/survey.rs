@@ -35,6 +35,14 @@ pub struct Given {
     pub filters: u64,
 }
 
+impl Given {
+    /// What one has that is made as `pid` was, who has nothing of its own; nothing, if that cannot be read.
+    pub fn as_of(pid: Pid) -> Given {
+        let status = Fields::read(format!("/proc/{pid}/status"));
+        Given { filters: status.and_then(|status| status.number("Seccomp_filters", 10)).unwrap_or(0) }
+    }
+}
+
 /// Looks at the process; fails only if it is not there or not the caller's to look at.
 pub fn survey(pid: Pid, given: Given) -> Result<Survey> {
     survey_again(pid, given, &[])

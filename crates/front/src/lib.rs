@@ -18,6 +18,7 @@ mod leases;
 mod links;
 mod listings;
 mod messages;
+mod move_states;
 mod moves;
 mod parents;
 mod persons;

@@ -1,7 +1,7 @@
 //! What nodes say.
 
 use crate::front::Front;
-use crate::moves;
+use crate::move_states;
 use crate::persons::{self, event_from_wire, target_from_wire};
 use crate::places::Change;
 use crate::runs::Asker;
@@ -72,15 +72,17 @@ impl Front {
             ToFront::PsDone { id, rows } => self.on_ps_done(node, id, rows),
             ToFront::StandInDone { pid, errno } => debug!(%node, %pid, errno, "stand-in"),
             ToFront::Arriving { pid, port } => self.arriving(node, pid, port),
-            ToFront::Ready { pid } => self.move_says(node, pid, moves::Change::Ready, None),
-            ToFront::Arrived { pid } => self.move_says(node, pid, moves::Change::Arrived, None),
-            ToFront::NotArrived { pid, fault } => self.move_says(node, pid, moves::Change::NotArrived, Some(fault)),
+            ToFront::Ready { pid } => self.move_says(node, pid, move_states::Change::Ready, None),
+            ToFront::Arrived { pid } => self.move_says(node, pid, move_states::Change::Arrived, None),
+            ToFront::NotArrived { pid, fault } => {
+                self.move_says(node, pid, move_states::Change::NotArrived, Some(fault))
+            }
             ToFront::Left { pid, signals } => {
                 self.settle();
                 self.left(node, pid, signals);
             }
-            ToFront::Runs { pid } => self.move_says(node, pid, moves::Change::Runs, None),
-            ToFront::NotLeft { pid, fault } => self.move_says(node, pid, moves::Change::NotLeft, Some(fault)),
+            ToFront::Runs { pid } => self.move_says(node, pid, move_states::Change::Runs, None),
+            ToFront::NotLeft { pid, fault } => self.move_says(node, pid, move_states::Change::NotLeft, Some(fault)),
             ToFront::StandInWanted { pid } => {
                 let native = if self.ghosts.has(pid) { None } else { persons::process(&self.proc, pid) };
                 self.events.push_back(Event::StandInWanted { node, pid, native });

@@ -104,12 +104,12 @@ pub fn die_with_parent() -> Result<()> {
     sys::checked(ret.into(), || "ask for SIGKILL at the parent's death".into()).map(drop)
 }
 
-/// The name that ps shows for this process: at most 15 bytes, the rest is cut off.
-pub fn set_name(name: &str) -> Result<()> {
-    let text = sys::cstring(name)?;
+/// The name that ps shows for this process: at most 15 bytes, the rest is cut off (PR_SET_NAME, of the calling thread).
+pub fn set_name(name: impl AsRef<[u8]>) -> Result<()> {
+    let text = sys::cstring(name.as_ref())?;
     // SAFETY: the option reads a string that ends with a NUL.
     let ret = unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr(), 0, 0, 0) };
-    sys::checked(ret.into(), || format!("take the name {name}")).map(drop)
+    sys::checked(ret.into(), || format!("take the name {}", text.to_string_lossy())).map(drop)
 }
 
 /// Makes this process the leader of a new session without a terminal (setsid(2)).

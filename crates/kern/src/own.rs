@@ -32,16 +32,6 @@ pub fn raise_files() -> Result<()> {
     checked(ret.into(), || "raise the limit of descriptors".into()).map(drop)
 }
 
-/// Takes the name that ps shows of a process that executes `file`: its last part, at most 15 bytes of it (PR_SET_NAME, of the calling thread).
-pub fn take_name(file: &[u8]) -> Result<()> {
-    let base = file.rsplit(|byte| *byte == b'/').next().unwrap_or(file);
-    let mut name = [0u8; 16];
-    base.iter().take(15).zip(&mut name).for_each(|(from, to)| *to = *from);
-    // SAFETY: the option reads 16 bytes at most, of a live array.
-    let ret = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
-    checked(ret.into(), || "take a program's name".into()).map(drop)
-}
-
 /// May the calling thread make processes of numbers that it chooses, in the PID namespace of the machine's own user namespace? CAP_CHECKPOINT_RESTORE or
 /// CAP_SYS_ADMIN among its permitted capabilities (linux: `checkpoint_restore_ns_capable`).
 pub fn may_choose_pids() -> bool {

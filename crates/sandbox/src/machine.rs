@@ -81,7 +81,7 @@ fn furnish(mut machine: Machine) -> std::result::Result<Life, (Talk, Fault)> {
 fn prepare(machine: &Machine) -> Result<SignalFd> {
     let name = machine.host.name();
     ns::die_with_parent()?;
-    ns::set_name(&format!("shoal:{name}"))?;
+    ns::set_name(format!("shoal:{name}"))?;
     ns::new_session()?;
     if machine.host != Host::Front {
         leave_streams()?;

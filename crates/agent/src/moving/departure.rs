@@ -15,6 +15,7 @@ use super::kill;
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::mover::{Order, Out};
+use ckpt::survey::Given;
 use kern::faultpoint::reach;
 use std::os::fd::OwnedFd;
 use tracing::info;
@@ -92,7 +93,7 @@ impl Agent {
         reach("source is told");
         let done = match self.bodies.get(pid).map(|body| body.life) {
             Some(Life::Live) if !self.moving.departures.contains_key(&pid) => {
-                let order = Out { pid, address, key, filters: self.own_filters(), streams };
+                let order = Out { pid, address, key, filters: Given::as_of(self.nursery).filters, streams };
                 if self.moving.movers.values().any(|mover| mover.whom == pid) {
                     self.moving.later.insert(pid, order);
                     return;
@@ -109,13 +110,6 @@ impl Agent {
             }
             Err(fault) => self.uplink.send(&ToFront::NotLeft { pid, fault }),
         }
-    }
-
-    /// How many seccomp filters a body has that has none of its own.
-    fn own_filters(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.nursery)).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
-        line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
     }
 
     /// The front end lets it leave.

@@ -50,7 +50,7 @@ impl Checkpoint {
         }
         let pid = Pid(self.pid);
         match place::of(pid)? {
-            Place::Here { filters } => self.here(pid, Given { filters }),
+            Place::Here(given) => self.here(pid, given),
             Place::Node(node) if self.dry_run => away::ask(node, &self.words("--dry-run")),
             Place::Node(node) => self.away(node),
         }

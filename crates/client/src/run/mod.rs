@@ -25,7 +25,7 @@ use hub::Hub;
 use input::{Reader, Source};
 use kern::own::ENOENT;
 use kern::relay::{Relay, RELAY};
-use kern::{own, pty, signal};
+use kern::{ns, own, pty, signal};
 use lines::Lines;
 use output::Writer;
 use std::ffi::OsString;
@@ -103,7 +103,8 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
     };
     // Of several it is the parent, which is shoal still.
     if copies.len() == 1 {
-        own::take_name(run.argv.first().map_or(&[][..], |file| file.as_bytes()))?;
+        let name = run.argv.first().and_then(|file| Path::new(file).file_name());
+        ns::set_name(name.unwrap_or_default().as_bytes())?;
     }
     // From here on signals wait: the hold hands them to the program.
     signal::block_all()?;
