@@ -51,8 +51,9 @@ impl Mode {
     pub(crate) fn takes(&self, program: &str) -> bool {
         match self.name {
             "bare" => true,
-            "restored" | "moved" => program.starts_with("carry_"),
-            _ => !program.starts_with("odd_") && !program.starts_with("carry_"),
+            "restored" => program.starts_with("carry_"),
+            "moved" => program.starts_with("carry_") || program.starts_with("kin_"),
+            _ => !["odd_", "carry_", "kin_"].iter().any(|kind| program.starts_with(kind)),
         }
     }
 }

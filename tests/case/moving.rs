@@ -14,6 +14,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_refuses_by_name", move_refuses_by_name),
     ("move_empties_a_node", move_empties_a_node),
     ("move_called_off", move_called_off),
+    ("move_kin", move_kin),
+    ("move_kin_of_a_user", move_kin_of_a_user),
+    ("move_kin_refused", move_kin_refused),
     ("move_while_a_node_is_lost", move_while_a_node_is_lost),
 ];
 
@@ -115,8 +118,8 @@ fn move_refuses_by_name(place: &Place) -> Res<End> {
     let parent = "$(shoal ps | awk '/sh -c sleep 1031/ {print $1; exit}')";
     let child = "$(shoal ps | awk '$NF == 1031 && $(NF-1) == \"sleep\" {print $1; exit}')";
     refused(&format!("shoal move {parent} 7"), "node n7 is not up")?;
-    refused(&format!("shoal move {parent} 1"), "has a child on its node")?;
-    refused(&format!("shoal move {child} 1"), "its parent runs on its node")?;
+    refused(&format!("shoal move {parent} 1"), "is open in process")?;
+    refused(&format!("shoal move {child} 1"), "leads to other processes of its node")?;
     s.ok(&format!("shoal move {parent} 0"))?;
     s.ok(&format!("kill {child}"))?;
     same("it has gone on", one.end()?.out.trim(), "0")?;
@@ -142,11 +145,8 @@ fn move_empties_a_node(place: &Place) -> Res<End> {
     s.prints(&format!("{}; {}; {}", count("n0"), count("n1"), count("n2")), "2\n0\n2")?;
     let family = s.start("shoal run -n 1 sh -c 'sleep 1056 & wait'");
     wait_for("the child is there", || s.count("sleep 1056") == 1)?;
-    let why = "grep -o 'has a child on its node\\|its parent runs on its node' | sort";
-    s.prints(
-        &format!("shoal move --from 1 --all 2 2>&1 | {why}"),
-        "has a child on its node\nits parent runs on its node",
-    )?;
+    let why = "grep -o 'is open in process\\|leads to other processes' | sort -u";
+    s.prints(&format!("shoal move --from 1 --all 2 2>&1 | {why}"), "is open in process\nleads to other processes")?;
     s.prints("shoal move --from 1 --all 2 2>/dev/null; echo $?", "1")?;
     s.fails("shoal move --from 1 --all 2 0", 1)?;
     s.ok("kill $(shoal ps | awk '/sleep 105/ {print $1}')")?;
@@ -165,6 +165,70 @@ fn move_called_off(place: &Place) -> Res<End> {
     s.prints(&script, "124\nn0")?;
     s.prints(&format!("p={pid}; shoal move $p 1; shoal where $p; kill $p"), "n1")?;
     large.end()?;
+    Ok(End::Passed)
+}
+
+/// A shell with jobs of its own: it and they move, each by itself, and it waits for them, stops them and continues them wherever they are.
+fn move_kin(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_kin", 3)?;
+    s.prints(
+        "cd $(mktemp -d); mkfifo in; exec 3<>in
+        shoal run -n 0 bash -c '
+            set -m; trap \"kill -KILL %2; wait %2; echo two \\$?; kill %1; wait %1; echo one \\$?; exit 6\" USR1
+            for i in 1 2; do perl -e \"\\$SIG{TERM}=sub{exit 3}; sleep 1 while 1\" job$i </dev/null >out 2>&1 & done
+            while :; do read -t 1 x; done' <in & shell=$!
+        until test $(shoal ps | grep -c 'job[12]$') = 2; do sleep 0.1; done
+        one=$(shoal ps | awk '/perl.*job1$/ && !/bash/ {print $1}'); two=$(shoal ps | awk '/perl.*job2$/ && !/bash/ {print $1}')
+        shoal move $one 1 && shoal move $shell 2 && shoal move $two 2 && shoal move $one 2 && shoal move $shell 1
+        for pid in $shell $one $two; do shoal where $pid; done
+        ps -o ppid= -p $one,$two | sort -u | grep -cw $shell
+        kill -USR1 $shell; wait $shell; echo $?",
+        "n1\nn2\nn2\n1\ntwo 137\none 3\n6",
+    )?;
+    // An orphan of one that ends elsewhere is nobody's, and lives.
+    s.prints(
+        "shoal run -n 0 perl -e 'if (!fork) { close $_ for *STDIN, *STDOUT, *STDERR; $p = getppid; $0 = q(orphan); sleep 1 while getppid == $p; $0 = q(alone); sleep 100 } sleep 100' & p=$!
+        until shoal ps | grep -q ' orphan$'; do sleep 0.1; done
+        shoal move $p 1; kill $p; wait $p; echo $?
+        until shoal ps | grep -q 'n0 .* alone$'; do sleep 0.1; done
+        kill $(shoal ps | awk '/ alone$/ {print $1}')",
+        "143",
+    )?;
+    Ok(End::Passed)
+}
+
+/// The stand-in in the place of a user's process can do what it must, and lets its user do nothing that they could not.
+fn move_kin_of_a_user(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_kin_of_a_user", 2)?;
+    s.prints(
+        &format!(
+            "{ANN} shoal run -n 0 perl -e '
+                if (!($c = fork)) {{ close $_ for *STDIN, *STDOUT, *STDERR; sleep 1 while 1 }}
+                $SIG{{USR1}} = sub {{ $| = 1; kill TERM => $c; waitpid $c, 0; print $? & 127, qq(\n); system(\"id -u; id -G; grep CapPrm /proc/self/status\"); exit }};
+                sleep 1 while 1' & p=$!
+            sleep 0.5; {ANN} shoal move $p 1 && shoal where $p
+            {ANN} shoal run -n 0 sh -c \"cat /proc/$p/mem; (: >/proc/$p/mem); ls /proc/$p/fd; ls /run/shoal/programs; grep Uid /proc/$p/status\" 2>/dev/null
+            {ANN} shoal move $p 0 && {ANN} shoal move $p 1 && shoal where $p
+            kill -USR1 $p; wait $p"
+        ),
+        "n1\nUid:\t61001\t61001\t61001\t61001\nn1\n15\n61001\n61001 61005\nCapPrm:\t0000000000000000",
+    )?;
+    Ok(End::Passed)
+}
+
+/// One in whose place no stand-in could be is refused where it has kin, and runs on.
+fn move_kin_refused(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_kin_refused", 2)?;
+    let program = "perl -e 'if (!fork) { close $_ for *STDIN, *STDOUT, *STDERR; sleep 1 while 1 } sleep 1 while 1'";
+    for (prefix, why) in [("setpriv --no-new-privs", "no_new_privs"), ("unshare -m", "mount namespace")] {
+        s.prints(
+            &format!(
+                "shoal run -n 0 {prefix} {program} & p=$!; sleep 0.5
+                shoal move $p 1 2>&1 | grep -o '{why}'; shoal where $p; pkill -P $p; kill $p; wait $p; echo $?"
+            ),
+            &format!("{why}\nn0\n143"),
+        )?;
+    }
     Ok(End::Passed)
 }
 

@@ -1,4 +1,5 @@
-//! `--move SHOAL PROGRAM`, on the front end of a sandbox: runs a program on a node and moves it about whenever it says that it does not care.
+//! `--move SHOAL PROGRAM`, on the front end of a sandbox: runs a program on a node and moves it about whenever it says that it does not care;
+//! or those processes that it names. Several are a step apart, so that they part and meet.
 
 use super::{Doing, Res};
 use std::io::{BufRead, BufReader, Write};
@@ -18,12 +19,15 @@ pub(crate) fn move_about(args: &[String]) -> Res {
     let mut first = 0;
     for line in BufReader::new(output).lines() {
         let line = line.doing("read from the program")?;
-        if line != "phase" {
+        let Some(named) = line.strip_prefix("phase") else {
             println!("{line}");
             continue;
-        }
-        for node in WAY.iter().cycle().skip(first).take(WAY.len()) {
-            move_to(shoal, &pid, node)?;
+        };
+        let named: Vec<&str> = if named.is_empty() { vec![&pid] } else { named.split_whitespace().collect() };
+        for step in first..first + WAY.len() {
+            for (ahead, pid) in named.iter().enumerate() {
+                move_to(shoal, pid, WAY[(step + ahead) % WAY.len()])?;
+            }
         }
         // The last one of this phase is where the program is now: the next phase begins elsewhere.
         first = (first + 2) % WAY.len();

@@ -68,18 +68,24 @@ MAYBE void set_deadline(void)
     alarm(DEADLINE_S);
 }
 
-/* Here the process may be carried away and come back, or be on another machine: it does not care until it goes on. */
-MAYBE void phase(void)
+/* Here these processes may be carried away and come back, or be on other machines: they do not care until this one goes on. */
+MAYBE void phase_of(const pid_t *pids, int count)
 {
-    char answer;
+    char answer, line[128] = "phase";
+    int length = 5;
     ssize_t got;
     if (!getenv("PHASES"))
         return;
-    check(write(1, "phase\n", 6) == 6);
+    for (int i = 0; i < count; i++)
+        length += snprintf(line + length, sizeof line - (size_t)length, " %d", (int)pids[i]);
+    line[length++] = '\n';
+    check(write(1, line, (size_t)length) == length);
     while ((got = read(0, &answer, 1)) < 0 && errno == EINTR)
         ;
     check(got == 1);
 }
+
+MAYBE void phase(void) { phase_of(NULL, 0); }
 
 /* What whoever started us ignores or blocks is not ours: a shell's background jobs ignore SIGINT. */
 MAYBE void reset_signals(void)

@@ -107,6 +107,9 @@ pub(crate) struct Agent {
     pub(crate) number: NodeId,
     /// The hold file of this node, for `shoal run` here.
     pub(crate) hold: String,
+    /// Its directory, and one for a program that only root may enter.
+    pub(crate) hold_directory: String,
+    pub(crate) programs: String,
     /// To the outer process: until when this agent may live.
     pub(crate) outer: OwnedFd,
     pub(crate) proc: Proc,

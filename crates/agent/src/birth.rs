@@ -157,6 +157,8 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let mut agent = Agent {
         number: welcome.number,
         hold: hold.to_string_lossy().into_owned(),
+        hold_directory: place.to_string_lossy().into_owned(),
+        programs: programs(&config.run_dir)?,
         outer,
         proc,
         life: NodeLife::new(uplink.hello_us(), welcome.life_us.min(lost_grace_us)),
@@ -207,6 +209,13 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     run_first();
     welcome.rest.into_iter().for_each(|message| agent.heard(message));
     Ok(agent)
+}
+
+/// A directory that only root may enter, for a program with capabilities: these count where it is not mounted nosuid, as /run is.
+fn programs(run_dir: &Path) -> Result<String> {
+    let programs = mount::directory(&run_dir.join("programs"))?;
+    mount::mount("tmpfs", &programs, mount::Flags::NODEV, "mode=0700")?;
+    Ok(programs.to_string_lossy().into_owned())
 }
 
 /// The next fork gets the first number that is leased.

@@ -58,7 +58,7 @@ impl Agent {
 
     /// Every body whose end the front end has not acknowledged.
     fn everybody(&self) -> Vec<Person> {
-        self.bodies.iter().map(|body| body.person.clone()).collect()
+        self.bodies.iter().map(|body| &body.person).chain(self.moving.bound()).cloned().collect()
     }
 
     pub(crate) fn heard(&mut self, message: ToNode) {
@@ -85,9 +85,9 @@ impl Agent {
             ToNode::Subreaper { pid, on } => self.stand_in_takes_orphans(pid, on),
             ToNode::Adopt { kin, from } => self.adopt(kin, from),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
-            ToNode::Arrive { person, kin, channel, key } => self.arrive(person, kin, channel, key),
+            ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
             ToNode::Depart { pid, address, key, streams } => self.depart(pid, address, key, streams),
-            ToNode::Leave { pid } => self.leave(pid),
+            ToNode::Leave { pid, children } => self.leave(pid, children),
             ToNode::Stay { pid } => self.stay(pid),
             ToNode::Go { person } => self.go(person),
             ToNode::Abandon { pid } => self.abandon(pid),

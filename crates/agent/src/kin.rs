@@ -43,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) parent: Pid,
     /// Where the program puts itself.
     pub(crate) place: Place,
+    /// These stand here as children of others than they will be: they are to end first.
+    pub(crate) ends: Vec<Pid>,
 }
 
 /// What is here already, and what the plan will have made.
@@ -79,7 +81,7 @@ pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Sta
     let leads_session = terminal || person.sid == person.pid;
     let session = if leads_session { Pid::INIT } else { person.sid };
     if let Some(stand) = stands.get(person.pid).filter(|stand| !stand.ending) {
-        return match stand.apart() {
+        return match stand.is_users() {
             true => Err(Fault::refused(format!("start {}: a shoal run on this node stands for it", person.pid))),
             false => Ok(planner.in_place(person, terminal)),
         };
@@ -100,7 +102,64 @@ pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Sta
         () if person.pgid == person.pid => Place::Lead,
         () => planner.join(person.pgid, session, parent),
     };
-    Ok(Plan { makes: planner.makes, parent, place })
+    Ok(Plan { makes: planner.makes, parent, place, ends: Vec::new() })
+}
+
+/// Plans what is to become `person`, which is on another node: as [`plan`], but that it must have its parent where that is here, and its children.
+/// Then its own stand-in becomes it.
+///
+/// # Errors
+/// As [`plan`]; `Refused` when one of them stands here already as another's child.
+pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bodies: &Bodies) -> Result<Plan> {
+    let pid = person.pid;
+    let children: Vec<&Person> = kin.iter().filter(|one| one.ppid == pid && one.pid != pid).collect();
+    let stand = stands.get(pid).filter(|stand| !stand.ending);
+    let ours = |stand: &&Stand| stand.why != Why::Runner && !stand.is_users();
+    let strange = |stand: &&Stand| person.ppid != Pid::INIT && stand.native_parent != person.ppid;
+    if stand.filter(ours).filter(strange).is_some() && !bodies.needs(pid) {
+        return Ok(Plan { makes: Vec::new(), parent: pid, place: Place::Stay, ends: vec![pid] });
+    }
+    if children.is_empty() && (stand.is_none() || !bodies.has(person.ppid)) {
+        return plan(person, false, kin, stands, bodies);
+    }
+    let no = |why: String| Err(Fault::refused(format!("let {pid} come to this node: {why}")));
+    match stand {
+        Some(stand) if stand.why == Why::Runner => return no("it is a shoal run on this node itself".into()),
+        Some(stand) if stand.is_users() => return no("a shoal run on this node stands for it".into()),
+        None if bodies.has(person.ppid) => return no(format!("its parent {} has no child there", person.ppid)),
+        Some(stand) if bodies.has(person.ppid) && stand.native_parent != person.ppid => {
+            return no(format!("it stands there as a child of {}, not of {}", stand.native_parent, person.ppid));
+        }
+        _ => {}
+    }
+    let foreign = |child: &&&Person| stands.get(child.pid).is_some_and(|stand| stand.native_parent != pid);
+    let ends: Vec<Pid> = children.iter().filter(foreign).map(|child| child.pid).collect();
+    let stays = |pid: &&Pid| bodies.needs(**pid) || stands.get(**pid).is_some_and(|stand| stand.why == Why::Runner);
+    if let Some(child) = ends.iter().find(stays) {
+        return no(format!("its child {child} stands there as another's"));
+    }
+    if !ends.is_empty() {
+        return Ok(Plan { makes: Vec::new(), parent: pid, place: Place::Stay, ends });
+    }
+    let all: Vec<Person> = kin.iter().chain([person]).cloned().collect();
+    let (user, taker) = (&person.creds, None);
+    let mut planner = Planner { kin: &all, stands, bodies, user, taker, made: HashMap::new(), makes: Vec::new() };
+    if stand.is_none() {
+        planner.need(pid, 8);
+    }
+    // One that has ended may not be waited for yet.
+    for child in children.into_iter().filter(|child| !stands.has(child.pid) && !bodies.has(child.pid)) {
+        let place = match () {
+            () if child.sid == child.pid => Place::Session,
+            () if child.pgid == child.pid => Place::Lead,
+            () => planner.join(child.pgid, child.sid, pid),
+        };
+        planner.make(Make { maker: pid, sibling: false, person: child.clone(), why: Why::Kin, place });
+    }
+    match stand {
+        None => Ok(Plan { makes: planner.makes, parent: pid, place: Place::Stay, ends }),
+        Some(_) => Ok(planner.in_place(person, false)),
+    }
 }
 
 /// Plans that `person` stands here because somebody wants a handle on it.
@@ -150,7 +209,7 @@ impl Planner<'_> {
             () if person.pgid == pid => Place::Lead,
             () => self.join(person.pgid, person.sid, pid),
         };
-        Plan { makes: self.makes, parent: pid, place }
+        Plan { makes: self.makes, parent: pid, place, ends: Vec::new() }
     }
 
     fn person(&self, pid: Pid) -> Option<&Person> {

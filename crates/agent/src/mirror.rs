@@ -11,7 +11,7 @@
 //! told before counts for nothing: a stand-in that somebody here has continued does not stop by what came before, nor the other way round.
 
 use crate::agent::Agent;
-use crate::stands::{Held, Stand};
+use crate::stands::{Held, Later, Stand};
 use ghost::Command;
 use kern::signal::send_to_main_thread;
 use tracing::debug;
@@ -92,7 +92,7 @@ impl Agent {
 
     /// The body of a process that stands here is stopped, or (`None`) is not. `turn` as in [`wire::node::ToNode::Stopped`].
     pub(crate) fn body_stopped(&mut self, pid: Pid, stopped: Option<Sig>, turn: Option<u64>) {
-        if self.adopting.stops(pid, stopped) {
+        if self.adopting.stops(pid, stopped) || self.starts.is_later(pid, Later::Stops(stopped)) {
             return;
         }
         if self.stands.get(pid).is_some_and(|stand| turn >= stand.turn) {

@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::kin::{self, Place, Plan};
 use crate::setup::Prepared;
-use crate::stands::Why;
+use crate::stands::{Later, Why};
 use crate::starts::{Making, Phase, Spawning, Start, Work};
 use crate::streams::{ChildEnds, Open, To};
 use ghost::{Command, Outcome};
@@ -30,7 +30,7 @@ impl Agent {
         match free {
             Ok(ends) => {
                 let kin = kin.into_iter().map(|kin| kin.person).collect();
-                let start = Start { person, program, kin, ends, misses: 0, arrives: false };
+                let start = Start { person, program, kin, ends, misses: 0, arrives: false, later: Vec::new() };
                 self.starts.queue.push_back(Work::Program(Box::new(start)));
                 self.next_start();
             }
@@ -74,7 +74,7 @@ impl Agent {
         while self.starts.making.is_none() {
             let Some((work, planned)) = self.take_work() else { return };
             match planned {
-                Ok(Plan { makes, parent, place }) => {
+                Ok(Plan { makes, parent, place, .. }) => {
                     let (phase, since_us) = (Phase::Idle, monotonic_us());
                     let makes = makes.into();
                     self.starts.making = Some(Making { work, makes, parent, place, phase, since_us, stale: false });
@@ -91,24 +91,40 @@ impl Agent {
         let mut before = self.starts.parked_pids();
         for at in 0..self.starts.queue.len() {
             let work = &self.starts.queue[at];
-            if !self.starts.waits(work, &before) && !self.moving.remains(work.pid()) {
+            let pid = work.pid();
+            let taken = |pid: Pid| self.stands.leaves(pid) || self.moving.remains(pid);
+            if !self.starts.waits(work, &before) && !taken(pid) {
                 let planned = self.planned(work);
-                let taken = |pid: Pid| self.stands.leaves(pid) || self.moving.remains(pid);
-                let leaves = |plan: &Plan| plan.makes.iter().any(|make| taken(make.person.pid));
+                let leaves =
+                    |plan: &Plan| !plan.ends.is_empty() || plan.makes.iter().any(|make| taken(make.person.pid));
                 if !planned.as_ref().is_ok_and(leaves) {
                     return self.starts.queue.remove(at).map(|work| (work, planned));
                 }
+                planned.iter().flat_map(|plan| &plan.ends).for_each(|pid| self.end_unneeded(*pid));
             }
-            before.insert(work.pid());
+            before.insert(pid);
         }
         None
     }
 
+    /// Nobody needs this stand-in as what it is.
+    fn end_unneeded(&mut self, pid: Pid) {
+        if let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) {
+            stand.ending = true;
+            self.idle.remove(&pid);
+            self.rouse(pid);
+            self.ghosts.command(pid, Command::Exit(0));
+        }
+    }
+
     fn planned(&self, work: &Work) -> Result<Plan> {
-        let alone = |makes| Plan { makes, parent: Pid::NONE, place: Place::Stay };
+        let alone = |makes| Plan { makes, parent: Pid::NONE, place: Place::Stay, ends: Vec::new() };
         match work {
             Work::Program(start) => {
-                let Start { person, kin, ends, .. } = &**start;
+                let Start { person, kin, ends, arrives, .. } = &**start;
+                if *arrives {
+                    return kin::plan_arrival(person, kin, &self.stands, &self.bodies);
+                }
                 kin::plan(person, ends.terminal, kin, &self.stands, &self.bodies)
             }
             Work::Handle { person, ended: true } => Err(Fault::gone(format!("stand for {}: it has ended", person.pid))),
@@ -117,9 +133,22 @@ impl Agent {
         }
     }
 
+    /// What has happened to children of one that arrives has waited until it is there, or does not come.
+    fn now(&mut self, later: Vec<(Pid, Later)>) {
+        for (child, later) in later {
+            match later {
+                Later::Stops(stopped) => self.mirror(child, stopped),
+                Later::Ends(exit, usage) => self.end_stand_in(child, exit, usage),
+            }
+        }
+    }
+
     pub(crate) fn work_failed(&mut self, work: Work, fault: Fault) {
         match work {
-            Work::Program(start) => self.not_started(start.person.pid, fault),
+            Work::Program(start) => {
+                self.not_started(start.person.pid, fault);
+                self.now(start.later);
+            }
             Work::Handle { person, ended: true } => self.stood_in(person.pid, ESRCH),
             Work::Handle { person, .. } => {
                 warn!(%fault, "no stand-in for a handle");
@@ -168,8 +197,8 @@ impl Agent {
                         let apart = self.stands.get(parent).is_some_and(|stand| stand.apart());
                         let by = parent;
                         let command = match (in_place, apart) {
-                            (true, _) => Command::Exec(prepared.place_here()),
-                            (false, true) => Command::Map { bytes: prepared.size(), child: pid },
+                            (_, true) => Command::Map { bytes: prepared.size(), child: pid },
+                            (true, false) => Command::Exec(prepared.place_here()),
                             (false, false) => Command::Spawn(prepared.place_here()),
                         };
                         let native = self.stands.get(pid).filter(|_| in_place).map(|stand| stand.native_parent);
@@ -190,8 +219,9 @@ impl Agent {
     pub(crate) fn started(&mut self, pid: Pid) {
         let Some(spawning) = self.starts.spawning.get_mut(&pid).filter(|spawning| !spawning.started) else { return };
         spawning.started = true;
-        let Start { person, ends, .. } = &*spawning.start;
-        let (mut person, id, arrives) = (person.clone(), ends.id, spawning.start.arrives);
+        let later = std::mem::take(&mut spawning.start.later);
+        let Start { person, ends, arrives, .. } = &*spawning.start;
+        let (mut person, id, arrives, in_place) = (person.clone(), ends.id, *arrives, spawning.in_place);
         person.ppid = spawning.parent;
         if ends.terminal {
             (person.pgid, person.sid) = (pid, pid);
@@ -203,7 +233,9 @@ impl Agent {
             self.ghosts.left(pid);
         }
         if arrives {
-            self.arrival_started(pid, person.ppid, id);
+            self.arrival_started(person, id, in_place);
+            self.now(later);
+            self.arrival_goes_on(pid);
             return self.next_start();
         }
         self.bodies.add(person);
@@ -284,6 +316,9 @@ impl Agent {
             let errno = if ret < 0 { -ret as i32 } else { EIO };
             return self.cannot_spawn(child, Fault::sys(errno, "read what the program starts with"));
         }
+        if spawning.in_place {
+            return self.ghosts.command(child, Command::Exec(address));
+        }
         // A `shoal run` has had no children that anybody was to hear of.
         self.ghosts.command(parent, Command::Children(true));
         self.ghosts.command(parent, Command::Spawn(address));
@@ -298,7 +333,8 @@ impl Agent {
 
     /// The file that `parent` reads, while it is to.
     pub(crate) fn image_for(&self, parent: Pid) -> Option<BorrowedFd<'_>> {
-        let its = |spawning: &&Spawning| spawning.apart && spawning.parent == parent;
+        let reader = |one: &Spawning| if one.in_place { one.start.person.pid } else { one.parent };
+        let its = |spawning: &&Spawning| spawning.apart && reader(spawning) == parent;
         let images = self.starts.spawning.values().filter(its).filter_map(|spawning| spawning.image.as_ref());
         images.min_by_key(|(number, _)| *number).map(|(_, image)| image.as_fd())
     }

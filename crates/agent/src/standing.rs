@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::deliver::plain;
-use crate::stands::{Held, Stand, Why};
+use crate::stands::{Held, Later, Memory, Stand, Why};
 use ghost::{Command, Happened, Name, Outcome};
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
@@ -133,9 +133,10 @@ impl Agent {
         stand.ending = true;
         let (parent, why) = (stand.native_parent, stand.why);
         debug!(%pid, told, "stand-in gone");
+        self.arrival_goes_on(parent);
         self.maker_gone(pid);
         self.adopted_here(pid);
-        if why == Why::Runner {
+        if why == Why::Runner || self.bodies.has(parent) {
             // Its parent is a body, which waits for it by itself; nobody else sees that it has.
             self.leaving.remove(&pid);
             self.handle(pid, Interest::empty());
@@ -144,15 +145,20 @@ impl Agent {
         }
     }
 
-    /// Has `pid`, a `shoal run` whose program has ended, been told to end itself?
+    /// Has `pid`, which a body waits for (a `shoal run`, a child of one of this node), been told to end as its process elsewhere has?
     pub(crate) fn is_ending_runner(&self, pid: Pid) -> bool {
-        self.stands.get(pid).is_some_and(|stand| stand.ending && stand.why == Why::Runner)
+        let waits = |stand: &Stand| stand.why == Why::Runner || self.bodies.has(stand.native_parent);
+        self.stands.get(pid).is_some_and(|stand| stand.ending && waits(stand))
     }
 
     /// A stand-in's process has been waited for by its parent here.
     pub(crate) fn stand_in_reaped(&mut self, pid: Pid) {
         if let Some(stand) = self.stands.remove(pid) {
-            if stand.why == Why::Runner && self.bodies.has(stand.native_parent) {
+            if !stand.ending {
+                warn!(%pid, "a stand-in has ended before its process");
+                self.kill_program(pid);
+            }
+            if self.bodies.has(stand.native_parent) {
                 self.usages.charge(stand.native_parent, pid, stand.usage);
             }
             self.ghosts.unexpect(pid);
@@ -163,8 +169,9 @@ impl Agent {
         }
     }
 
-    fn child_changed(&mut self, pid: Pid) {
-        if self.stands.get(pid).is_some_and(|stand| !stand.ending) {
+    pub(crate) fn child_changed(&mut self, pid: Pid) {
+        // One that becomes a process waits for its children itself.
+        if !self.moving.arrives(pid) && self.stands.get(pid).is_some_and(|stand| !stand.ending) {
             self.ghosts.command(pid, WAIT);
         }
     }
@@ -218,6 +225,10 @@ impl Agent {
 
     /// The body of a process that stands here ended.
     pub(crate) fn end_stand_in(&mut self, pid: Pid, exit: Exit, usage: wire::event::Usage) {
+        if self.starts.is_later(pid, Later::Ends(exit, usage)) {
+            return;
+        }
+        self.arrival_ended(pid, exit, usage);
         self.starts.forget_kin(pid);
         self.stands.take_orphans(pid, false);
         if self.end_put_off(pid, exit, usage) {
@@ -226,7 +237,7 @@ impl Agent {
         let Some(stand) = self.stands.get_mut(pid) else { return self.next_start() };
         stand.ending = true;
         stand.usage = usage;
-        if let Some(parent) = Some(stand.native_parent).filter(|_| stand.why == Why::Runner) {
+        if let Some(parent) = Some(stand.native_parent).filter(|parent| self.bodies.has(*parent)) {
             self.trace_waiting(parent);
         }
         let Some(stand) = self.stands.get(pid) else { return };
@@ -293,7 +304,8 @@ impl Agent {
 
     /// A `shoal run` that has ended, and nobody told it to. `true` when it was one.
     pub(crate) fn runner_lost(&mut self, pid: Pid) -> bool {
-        let Some(stand) = self.stands.get_mut(pid).filter(|stand| stand.why == Why::Runner && !stand.ending) else {
+        let unheld = |stand: &&mut Stand| stand.why == Why::Runner || stand.memory == Memory::Apart;
+        let Some(stand) = self.stands.get_mut(pid).filter(|stand| unheld(stand) && !stand.ending) else {
             return false;
         };
         stand.ending = true;
@@ -361,10 +373,11 @@ impl Agent {
     /// Lets stand-ins go that nobody has needed for a while.
     pub(crate) fn let_go(&mut self) {
         let now = monotonic_us();
-        let needed = self.stands.needed();
+        let needed = self.stands.needed(&self.bodies);
         for pid in self.stands.pids() {
             let Some(stand) = self.stands.get(pid) else { continue };
             let needed = needed.contains(&pid) || self.needs(pid);
+            let needed = needed || self.bodies.has(stand.native_parent) || self.moving.arrives(stand.native_parent);
             let keeps = needed || stand.ending || matches!(stand.why, Why::Runner | Why::Handle);
             if keeps {
                 self.idle.remove(&pid);

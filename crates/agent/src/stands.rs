@@ -1,8 +1,9 @@
 //! Who stands on this node for a process that is elsewhere.
 
+use crate::bodies::Bodies;
 use crate::mirror::Stance;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use vocab::{Creds, Pid};
+use vocab::{Creds, Exit, Pid, Sig};
 use wire::event::{Person, Usage};
 
 /// Why a stand-in is here, which decides how long it stays.
@@ -31,13 +32,30 @@ pub(crate) enum Held {
     Dying,
 }
 
+/// What a stand-in is to become once its parent is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Later {
+    Stops(Option<Sig>),
+    Ends(Exit, Usage),
+}
+
+/// Whose memory a stand-in has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    /// The agent's, who can write there what it is to be told.
+    Ours,
+    /// Its own: it is in the place of a process that has left, or was made by such a one. It does what it is told all the same.
+    Apart,
+    /// A user's: it is a `shoal run`, or was made by one. What it says and does is its user's word.
+    Users(Creds),
+}
+
 /// One stand-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Stand {
     pub(crate) person: Person,
     pub(crate) why: Why,
-    /// Whose its memory is, when that is not the agent's: it is a `shoal run`, or was made by one. What it says and does is its user's word.
-    pub(crate) owner: Option<Creds>,
+    pub(crate) memory: Memory,
     /// Its parent on this node, which has to wait for it.
     pub(crate) native_parent: Pid,
     pub(crate) held: Held,
@@ -59,13 +77,21 @@ pub(crate) struct Stand {
 impl Stand {
     /// Its memory is not the agent's.
     pub(crate) fn apart(&self) -> bool {
-        self.owner.is_some()
+        self.memory != Memory::Ours
+    }
+
+    /// What it says is its user's word.
+    pub(crate) fn is_users(&self) -> bool {
+        matches!(self.memory, Memory::Users(_))
     }
 
     /// May it make a process of this user? One that is a user's own makes that user's only: a stand-in or program is its maker's before it is
     /// anybody else's.
     pub(crate) fn may_make(&self, creds: &Creds) -> bool {
-        self.owner.as_ref().is_none_or(|owner| (owner.uid, owner.gid) == (creds.uid, creds.gid))
+        match &self.memory {
+            Memory::Users(owner) => (owner.uid, owner.gid) == (creds.uid, creds.gid),
+            Memory::Ours | Memory::Apart => true,
+        }
     }
 }
 
@@ -97,18 +123,28 @@ impl Stands {
 
     /// `maker` has cloned it, if a stand-in has.
     pub(crate) fn add(&mut self, person: Person, why: Why, maker: Option<Pid>, native_parent: Pid) {
-        let pid = person.pid;
-        let owner = match why {
-            Why::Runner => Some(person.creds.clone()),
-            _ => maker.and_then(|maker| self.get(maker)).and_then(|stand| stand.owner.clone()),
+        let memory = match why {
+            Why::Runner => Memory::Users(person.creds.clone()),
+            _ => maker.and_then(|maker| self.get(maker)).map_or(Memory::Ours, |stand| stand.memory.clone()),
         };
+        self.insert(person, why, memory, native_parent);
+    }
+
+    /// It is in the place of a process that has left.
+    pub(crate) fn add_in_place(&mut self, person: Person) {
+        let parent = person.ppid;
+        self.insert(person, Why::Kin, Memory::Apart, parent);
+    }
+
+    fn insert(&mut self, person: Person, why: Why, memory: Memory, native_parent: Pid) {
+        let pid = person.pid;
         let (ending, stance, body_stopped, turn) = (false, Stance::Runs, false, None);
         let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
         let usage = Usage::default();
         let stand = Stand {
             person,
             why,
-            owner,
+            memory,
             native_parent,
             held,
             ending,
@@ -138,9 +174,9 @@ impl Stands {
         };
     }
 
-    /// Those that others here need: parents and leaders of a `shoal run` on this node, and those below which somebody stands whose children they are
-    /// to take.
-    pub(crate) fn needed(&self) -> HashSet<Pid> {
+    /// Those that others here need: parents and leaders of a `shoal run` on this node, those below which somebody stands whose children they are
+    /// to take, and the parents of those that bodies need.
+    pub(crate) fn needed(&self, bodies: &Bodies) -> HashSet<Pid> {
         let mut needed = HashSet::new();
         for stand in self.iter() {
             let Person { pid, ppid, pgid, sid, .. } = stand.person;
@@ -150,8 +186,19 @@ impl Stands {
             if stand.why != Why::Husk && self.takes_orphans(stand.native_parent) {
                 needed.insert(stand.native_parent);
             }
+            let mut at = stand;
+            while bodies.needs(stand.person.pid) && needed.insert(at.native_parent) {
+                let Some(parent) = self.get(at.native_parent) else { break };
+                at = parent;
+            }
         }
         needed
+    }
+
+    /// Their parent here ends, and init takes them.
+    pub(crate) fn orphan(&mut self, parent: Pid) {
+        let children = self.table.values_mut().filter(|stand| stand.native_parent == parent);
+        children.for_each(|stand| stand.native_parent = Pid::INIT);
     }
 
     /// In the order of their numbers.

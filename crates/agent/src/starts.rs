@@ -9,6 +9,7 @@
 
 use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
 use crate::setup::Prepared;
+use crate::stands::Later;
 use crate::streams::{ChildEnds, StreamsId};
 use ghost::Command;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -43,6 +44,8 @@ pub(crate) struct Start {
     pub(crate) misses: u32,
     /// It is to become a process that is on another node ([`crate::moving`]).
     pub(crate) arrives: bool,
+    /// Of children of one that arrives: they do not stand here yet.
+    pub(crate) later: Vec<(Pid, Later)>,
 }
 
 impl Work {
@@ -191,6 +194,27 @@ impl Starts {
     /// Has it been handed to its parent's stand-in, and not exec'd as far as we know?
     pub(crate) fn is_starting(&self, pid: Pid) -> bool {
         self.spawning.get(&pid).is_some_and(|spawning| !spawning.started)
+    }
+
+    /// A child of one that arrives has stopped or ended: that waits until the parent is there. `false` when it is none such.
+    pub(crate) fn is_later(&mut self, pid: Pid, later: Later) -> bool {
+        let spawning = self.spawning.values_mut().filter(|one| !one.started).map(|one| &mut one.start);
+        let makings = self.making.iter_mut().chain(&mut self.parked).map(|making| &mut making.work);
+        let starts = self.queue.iter_mut().chain(makings).filter_map(|work| match work {
+            Work::Program(start) => Some(start),
+            _ => None,
+        });
+        let is_child = |start: &Start| {
+            let parent = start.person.pid;
+            start.arrives && start.kin.iter().any(|one| one.pid == pid && one.ppid == parent)
+        };
+        match starts.chain(spawning).find(|start| is_child(start)) {
+            Some(start) => {
+                start.later.push((pid, later));
+                true
+            }
+            None => false,
+        }
     }
 
     /// A process elsewhere has ended: nothing is to be made for it any more.

@@ -4,9 +4,10 @@ use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
 use crate::precopy::{precopy, Precopy};
+use crate::remain::{remain, Remains};
 use crate::rounds::{Rounds, Why};
-use crate::survey::{children, survey, survey_again, Given, Survey};
-use crate::{cpu, identity, kinds, memory, pages, sigstate, threads, timers, waits};
+use crate::survey::{survey, survey_again, Given, Survey};
+use crate::{children, cpu, identity, kinds, memory, pages, sigstate, threads, timers, waits};
 use image::process::{Header, Process};
 use image::thread::{Thread, Wait};
 use image::Writer;
@@ -61,7 +62,7 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
     }
     let begun = Instant::now();
     let held = hold_after(pid, &seen, early.as_ref(), &mut out)?;
-    held.is_alone()?;
+    held.is_alone(&[])?;
     let mut told = Told::default();
     match then {
         Then::Ends => {
@@ -97,10 +98,17 @@ pub struct Held {
     believed: BTreeSet<Vec<u8>>,
 }
 
-/// How many signals waited when they were written: for the process, and for each thread.
+/// Which signals waited when they were written: for the process, and for each thread.
 struct Queued {
-    process: usize,
-    threads: Vec<usize>,
+    process: Vec<Sig>,
+    threads: Vec<Vec<Sig>>,
+}
+
+impl Queued {
+    /// A siginfo begins with the number.
+    fn signals<'a>(infos: impl Iterator<Item = &'a [u8]>) -> Vec<Sig> {
+        infos.filter_map(|info| Sig::new(*info.first()?)).collect()
+    }
 }
 
 /// A signal that waits for a process, or for one of its threads.
@@ -135,13 +143,14 @@ impl Held {
         self.frozen.pid
     }
 
-    /// Only now, so that nobody has to wait for it: does nobody else have what was only this process's when it was surveyed, and has it no children?
+    /// Only now, so that nobody has to wait for it: does nobody else have what was only this process's when it was surveyed, and has it these `children`, in order,
+    /// and no others?
     ///
     /// # Errors
     /// `Refused` when somebody does: then the image is not to be used.
-    pub fn is_alone(&self) -> Result<()> {
-        if let Some(children) = children(self.pid())? {
-            return Err(Fault::refused(format!("it has children by now, which are not carried: {children}")));
+    pub fn is_alone(&self, children: &[Pid]) -> Result<()> {
+        if children::of(self.pid())? != children {
+            return Err(Fault::refused("its children have changed on the way: try again"));
         }
         nobody_elses(self.pid(), &self.believed)
     }
@@ -161,9 +170,9 @@ impl Held {
             let all = all.map_err(|errno| Fault::sys(errno, format!("read the signals that wait for {tid}")))?;
             Ok(all.into_iter().skip(known).map(|info| Waiting { thread, info }).collect())
         };
-        let mut come = read(self.pid(), Queue::Process, None, self.queued.process)?;
+        let mut come = read(self.pid(), Queue::Process, None, self.queued.process.len())?;
         for (thread, known) in self.frozen.threads.iter().zip(&self.queued.threads) {
-            come.extend(read(thread.tid(), Queue::Thread, Some(thread.tid()), *known)?);
+            come.extend(read(thread.tid(), Queue::Thread, Some(thread.tid()), known.len())?);
         }
         Ok(come)
     }
@@ -196,6 +205,21 @@ impl Held {
             poll(&[(handle.as_fd(), Ready::READ)], END_MS).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Another program takes its place: from now on the image is the process. `come` are the signals that have come since it was written and that
+    /// go after the image; later ones wait for the program. Its locks on files are free.
+    ///
+    /// # Errors
+    /// As [`remain`].
+    pub fn remain(mut self, with: &Remains<'_>, come: &[Waiting]) -> Result<()> {
+        let pid = self.pid();
+        // Those that wait for other threads go with these.
+        let of_leader = |one: &&Waiting| one.thread.is_none_or(|tid| tid == pid);
+        let come = come.iter().filter(of_leader).filter_map(|one| Sig::new(*one.info.first()? as u8));
+        let leader = self.queued.threads.into_iter().next().unwrap_or_default();
+        let taken: Vec<Sig> = self.queued.process.into_iter().chain(leader).chain(come).collect();
+        remain(self.frozen.scattered(), with, &taken)
     }
 
     /// It goes on as if nothing had been.
@@ -234,7 +258,7 @@ fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writ
     let arena = loan.map_arena(None)?;
     let gate = loan.gate();
     mark("dump: arena");
-    let asked = ask(&mut loan, arena, &mut process);
+    let asked = ask(&mut loan, arena, &seen.children, &mut process);
     mark("dump: leader asked");
     let signal = loan.give_back()?;
     let threads = asked.and_then(|()| read_threads(frozen, waits, &memory, gate, arena));
@@ -271,8 +295,9 @@ fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writ
         .iter()
         .zip(&threads)
         .try_for_each(|(thread, saved)| waits::note(pid, thread.tid(), saved, &memory))?;
-    let of_threads = threads.iter().map(|thread| thread.queue.len());
-    let queued = Queued { process: process.queue.len(), threads: of_threads.collect() };
+    let signals = |queue: &[image::Bytes]| Queued::signals(queue.iter().map(|info| &info.0[..]));
+    let of_threads = threads.iter().map(|thread| signals(&thread.queue));
+    let queued = Queued { process: signals(&process.queue), threads: of_threads.collect() };
     Ok(Written { signal, queued, locks: kinds::has_locks(&files), believed })
 }
 
@@ -290,16 +315,18 @@ fn areas_now(pid: Pid, seen: &Survey) -> Result<Vec<Area>> {
 }
 
 /// What the process alone can ask, by its leader.
-fn ask(loan: &mut Loan<'_>, arena: Arena, process: &mut Process) -> Result<()> {
+fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Process) -> Result<()> {
     let mut script = arena.script();
     let actions = sigstate::ask_actions(&mut script);
     let itimers = timers::ask_itimers(&mut script);
     let posix = timers::ask_timers(&mut script, &process.timers);
     let identity = identity::ask(&mut script);
+    let children = children::ask(&mut script, children);
     let outcome = loan.run(arena, script)?;
     process.actions = sigstate::actions(&outcome, actions)?;
     process.itimers = timers::itimers(&outcome, itimers)?;
     timers::fill_timers(&outcome, &posix, &mut process.timers)?;
+    children::fill(&outcome, &children, process)?;
     identity::fill(&outcome, &identity, process)
 }
 

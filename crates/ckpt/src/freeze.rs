@@ -93,6 +93,12 @@ impl Frozen {
         }
     }
 
+    /// Its threads, each where it might run before.
+    pub(crate) fn scattered(&mut self) -> Vec<Stopped> {
+        self.scatter();
+        std::mem::take(&mut self.threads)
+    }
+
     /// Each thread, and where it might run before if that was changed.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&Stopped, Option<&[u8]>)> {
         self.threads.iter().zip(self.processors.iter().map(Option::as_deref))

@@ -202,6 +202,23 @@ pub(crate) fn creds(pid: Pid, tid: Pid) -> Result<Creds> {
     })
 }
 
+/// All capabilities that it may have take effect. (Who executes a file that has some itself loses what it had as ambient ones.)
+pub(crate) fn raise(script: &mut Script, pid: Pid) -> Result<()> {
+    let [inheritable, permitted, effective, ..] = creds(pid, pid)?.capabilities;
+    if effective != permitted {
+        set_capabilities(script, [permitted, permitted, inheritable]);
+    }
+    Ok(())
+}
+
+/// Effective, permitted, inheritable.
+fn set_capabilities(script: &mut Script, sets: [u64; 3]) {
+    let head = script.bytes([CAPABILITY_VERSION, 0].as_bytes());
+    let low_high = |shift: u32| sets.map(|set| (set >> shift) as u32);
+    let sets = script.bytes([low_high(0), low_high(32)].as_bytes());
+    script.call("set the capabilities", libc::SYS_capset, &[head, sets]);
+}
+
 /// Version 3 of capget(2).
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 /// SECBIT_KEEP_CAPS and SECBIT_NO_SETUID_FIXUP: the ids change, the capabilities stay until they are set.
@@ -231,10 +248,7 @@ pub(crate) fn set_creds(script: &mut Script, creds: &Creds, now: &Creds) {
         script.call("set the secure bits", libc::SYS_prctl, &bits(creds.securebits.into()));
     }
     if !same_ids || creds.capabilities != now.capabilities {
-        let head = script.bytes([CAPABILITY_VERSION, 0].as_bytes());
-        let low_high = |shift: u32| [effective, permitted, inheritable].map(|set| (set >> shift) as u32);
-        let sets = script.bytes([low_high(0), low_high(32)].as_bytes());
-        script.call("set the capabilities", libc::SYS_capset, &[head, sets]);
+        set_capabilities(script, [effective, permitted, inheritable]);
         let ambient_args = |what: i32, capability: u64| [libc::PR_CAP_AMBIENT as u64, what as u64, capability, 0, 0];
         script.call("drop ambient capabilities", libc::SYS_prctl, &ambient_args(libc::PR_CAP_AMBIENT_CLEAR_ALL, 0));
         for capability in (0..64).filter(|bit| ambient >> bit & 1 == 1) {

@@ -11,6 +11,7 @@
 
 mod asleep;
 mod bring;
+mod children;
 pub mod cpu;
 pub mod dump;
 mod elsewhere;
@@ -25,6 +26,7 @@ pub mod precopy;
 mod proc;
 mod rebuild;
 mod registers;
+pub mod remain;
 pub mod restore;
 pub mod rounds;
 mod runs;

@@ -5,9 +5,10 @@ use crate::bring::{bring, Wanted};
 use crate::kinds::Reopened;
 use crate::objects::Made;
 use crate::pages::Early;
+use crate::remain::{remain, Remains};
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
-use crate::{cpu, identity, kinds, memory, pages, rebuild, sigstate, threads, timers, waits};
+use crate::{children, cpu, identity, kinds, memory, pages, rebuild, sigstate, threads, timers, waits};
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
@@ -48,8 +49,26 @@ pub struct Rebuilt {
     /// The leader first; none when it runs.
     threads: Vec<Stopped>,
     stopped: Option<Sig>,
+    /// Signals of the image that wait for it, or for its leader.
+    queued: Vec<Sig>,
     /// Its locks are taken when it goes, as the original has them until it has ended.
     files: Files,
+}
+
+/// What could not be made what the image says. Dropped, it is killed.
+pub struct Broken {
+    pub fault: Fault,
+    rebuilt: Rebuilt,
+}
+
+impl Broken {
+    /// Another program takes its place.
+    ///
+    /// # Errors
+    /// As [`remain`].
+    pub fn remain(self, with: &Remains<'_>) -> Result<()> {
+        self.rebuilt.remain(with)
+    }
 }
 
 /// Makes the process of an image, as a child of the caller and with the PID that it had. It runs when this returns.
@@ -60,7 +79,7 @@ pub fn restore(image: impl Read) -> Result<Pid> {
     let coming = Coming::read(image)?;
     let child = Child::born(coming.pid())?;
     let pid = child.pid;
-    coming.rebuild(Vessel::take(pid)?)?.0.go()?;
+    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go()?;
     child.lives();
     Ok(pid)
 }
@@ -100,21 +119,39 @@ impl<R: Read> Coming<R> {
     /// everything else that it has goes. Besides it what the image was read from.
     ///
     /// # Errors
-    /// `Wire` for a broken image; what it may not do. It is killed then.
-    pub fn rebuild(mut self, mut vessel: Vessel) -> Result<(Rebuilt, R)> {
+    /// `Wire` for a broken image; what it may not do.
+    pub fn rebuild(mut self, mut vessel: Vessel) -> std::result::Result<(Rebuilt, R), Box<Broken>> {
         let pid = vessel.pid();
         let mut others = Vec::new();
-        let done = build(&mut vessel, &mut others, &self.plan, &mut self.reader, self.first, &self.opened);
+        let together = Together::here();
+        let anywhere = together.bring(pid);
+        let (processors, first) = (anywhere.as_deref(), self.first);
+        let done = build(&mut vessel, &mut others, &self.plan, (&mut self.reader, first), &self.opened, processors);
+        if let (Err(_), Some(before)) = (&done, &anywhere) {
+            // What takes its place may run where it might.
+            let _killed = kern::others::set_processors(pid, before);
+        }
         let mut threads = vessel.launched();
         threads.append(&mut others);
         let stopped = Sig::new(self.plan.process.stopped);
-        let rebuilt = Rebuilt { pid, threads, stopped, files: self.plan.files };
-        done.map_err(|fault| fault.doing(format!("restore process {pid}")))?;
-        Ok((rebuilt, self.reader.into_source()))
+        let queued = self.plan.queued();
+        let rebuilt = Rebuilt { pid, threads, stopped, queued, files: self.plan.files };
+        match done {
+            Ok(()) => Ok((rebuilt, self.reader.into_source())),
+            Err(fault) => Err(Box::new(Broken { fault: fault.doing(format!("restore process {pid}")), rebuilt })),
+        }
     }
 }
 
 impl Rebuilt {
+    /// It does not become what the image says after all: another program takes its place.
+    ///
+    /// # Errors
+    /// As [`remain`].
+    pub fn remain(mut self, with: &Remains<'_>) -> Result<()> {
+        remain(std::mem::take(&mut self.threads), with, &self.queued)
+    }
+
     /// It runs.
     ///
     /// # Errors
@@ -181,6 +218,15 @@ impl Drop for Child {
                 let _dying = ptrace::detach(self.pid, None);
             }
         }
+    }
+}
+
+impl Plan {
+    /// Signals that wait for the process, or for its leader.
+    fn queued(&self) -> Vec<Sig> {
+        let of_leader = self.threads.iter().take(1).flat_map(|leader| &leader.queue);
+        let infos = self.process.queue.iter().chain(of_leader);
+        infos.filter_map(|info| Sig::new(*info.0.first()?)).collect()
     }
 }
 
@@ -301,12 +347,10 @@ fn build(
     vessel: &mut Vessel,
     others: &mut Vec<Stopped>,
     plan: &Plan,
-    reader: &mut Reader<impl Read>,
-    first: Record,
+    (reader, first): (&mut Reader<impl Read>, Record),
     opened: &Opened,
+    anywhere: Option<&[u8]>,
 ) -> Result<()> {
-    let together = Together::here();
-    let anywhere = together.bring(vessel.pid());
     vessel.settle(&plan.memory, &plan.early.kept)?;
     mark("restore: vdso in place");
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
@@ -345,7 +389,7 @@ fn build(
     identity::set_oom_score(pid, &plan.process)?;
     let all: Vec<&Stopped> = std::iter::once(leader).chain(others).collect();
     for ((thread, saved), regs) in all.iter().zip(&plan.threads).zip(&regs) {
-        finish(thread, saved, regs, anywhere.as_deref())?;
+        finish(thread, saved, regs, anywhere)?;
     }
     mark("restore: registers set");
     for (thread, saved) in all.iter().zip(&plan.threads) {
@@ -408,6 +452,7 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Res
     timers::set_timers(&mut script, &process.timers);
     sigstate::set_queue(&mut script, &process.queue, process.pid as u64, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);
+    children::take_stops(&mut script, process);
     identity::set_habits(&mut script, process);
     identity::set_limits(&mut script, process)?;
     threads::set(&mut script, &plan.threads[0], now, process.pid)?;

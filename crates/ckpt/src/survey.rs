@@ -6,7 +6,7 @@ use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
 use crate::runs::{either, without};
-use crate::{cpu, kinds, memory};
+use crate::{children, cpu, kinds, memory};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ pub struct Survey {
     pub(crate) areas: Vec<Area>,
     pub(crate) waiting: BTreeMap<i32, Waiting>,
     pub(crate) known: Known,
+    pub(crate) children: Vec<Pid>,
     pub obstacles: Vec<Obstacle>,
 }
 
@@ -33,13 +34,16 @@ pub(crate) struct Waiting {
 pub struct Given {
     /// So many seccomp filters, which are those that the process has.
     pub filters: u64,
+    /// Its children stay behind as those of what takes its place.
+    pub children: bool,
 }
 
 impl Given {
     /// What one has that is made as `pid` was, who has nothing of its own; nothing, if that cannot be read.
     pub fn as_of(pid: Pid) -> Given {
         let status = Fields::read(format!("/proc/{pid}/status"));
-        Given { filters: status.and_then(|status| status.number("Seccomp_filters", 10)).unwrap_or(0) }
+        let filters = status.and_then(|status| status.number("Seccomp_filters", 10)).unwrap_or(0);
+        Given { filters, children: false }
     }
 }
 
@@ -76,19 +80,14 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
             waiting.insert(tid, one);
         }
     }
-    let children = children(pid)?;
-    obstacles.extend(children.map(|some| format!("it has children, which are not carried: {some}")));
+    let children = children::of(pid)?;
+    if !children.is_empty() && !given.children {
+        let all: Vec<String> = children.iter().map(Pid::to_string).collect();
+        obstacles.push(format!("it has children, which are not carried: {}", all.join(" ")));
+    }
     // It will be wanted when the process stands still.
     cpu::here();
-    Ok(Survey { areas, waiting, known, obstacles })
-}
-
-/// Their PIDs, if it has any.
-pub(crate) fn children(pid: Pid) -> Result<Option<String>> {
-    let of = |tid| proc::file(pid, &format!("task/{tid}/children")).unwrap_or_default();
-    let all: Vec<Vec<u8>> = proc::numbers_in(pid, "task")?.into_iter().map(of).collect();
-    let all = String::from_utf8_lossy(&all.concat()).trim().to_owned();
-    Ok(Some(all).filter(|all| !all.is_empty()))
+    Ok(Survey { areas, waiting, known, children, obstacles })
 }
 
 fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::pages;
 use crate::rebuild::{self, Emptied};
+use crate::remain::{remain, Remains};
 use image::memory::{Area as Saved, Memory};
 use image::{Reader, Record};
 use kern::pagemap::Run;
@@ -102,6 +103,14 @@ impl Vessel {
     /// Mappings that are there already.
     pub(crate) fn there(&self) -> &[Saved] {
         &self.there
+    }
+
+    /// It becomes nothing: another program takes its place.
+    ///
+    /// # Errors
+    /// As [`remain`].
+    pub fn remain(self, with: &Remains<'_>) -> Result<()> {
+        remain(self.launched(), with, &[])
     }
 
     /// It is another process now.

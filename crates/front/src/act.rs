@@ -37,7 +37,7 @@ impl Front {
                 let fault = Fault::gone("start the program: the link to the node broke before it had begun");
                 self.tell_not_started(node, pid, fault, FAILED);
             }
-            Effect::Arrive { node, person, kin } => self.arrive(node, person, kin),
+            Effect::Arrive { node, person, kin, children } => self.arrive(node, person, kin, children),
             Effect::Copies { parent, worst, copies } => self.parents.keep(parent, Kept { worst, copies }),
             Effect::NotCloned { parent, copy, errno } => {
                 if let Some((asker, copy, last)) = self.runs.copy_ended(parent, copy) {

@@ -14,12 +14,11 @@
 //! | it has left | nothing, and its time is over | it has ended with the new node |
 
 use crate::front::Front;
-use crate::move_states::Change;
 use crate::moves::Move;
 use space::{BodyEvent, Event};
 use std::collections::HashMap;
 use tracing::{info, warn};
-use vocab::{Exit, Fault, NodeId, Pid, SigInfo};
+use vocab::{Exit, NodeId, Pid, SigInfo};
 use wire::node::ToNode;
 use wire::way::Way;
 
@@ -29,11 +28,19 @@ pub(crate) struct Doubts {
     /// The old node is about to end them.
     leaving: HashMap<Pid, NodeId>,
     /// The old node has ended them.
-    left: HashMap<Pid, (NodeId, Vec<SigInfo>)>,
+    left: HashMap<Pid, Left>,
     /// They wait on the new node.
     arrived: HashMap<Pid, NodeId>,
     /// They run on the new node because the old one has let them.
     ran: HashMap<Pid, NodeId>,
+}
+
+/// What a node has said of one that has left it.
+#[derive(Debug)]
+struct Left {
+    node: NodeId,
+    signals: Vec<SigInfo>,
+    stands: bool,
 }
 
 /// What is known of where a process is.
@@ -76,7 +83,7 @@ impl Front {
                     self.doubts.leaving.insert(pid, node);
                     self.events.push_back(Event::Leaves { pid });
                 }
-                Way::Left { pid, signals } => self.left_in_doubt(node, pid, signals),
+                Way::Left { pid, signals, stands } => self.left_in_doubt(node, pid, signals, stands),
                 Way::Arrived(pid) => self.arrived_in_doubt(node, pid),
                 Way::Runs(pid) => self.ran_in_doubt(node, pid),
             }
@@ -86,8 +93,8 @@ impl Front {
             if self.moves.contains_key(pid) {
                 continue;
             }
-            if let Some((from, _)) = self.doubts.left.remove(pid) {
-                self.send(from, &ToNode::Forget { pid: *pid });
+            if let Some(left) = self.doubts.left.remove(pid) {
+                self.has_left(*pid, left);
             }
             if !self.doubts.leaving.contains_key(pid) {
                 self.abandon_arrived(*pid);
@@ -114,39 +121,48 @@ impl Front {
             return self.send(node, &ToNode::Abandon { pid });
         }
         self.let_run(node, pid);
-        if let Some((from, signals)) = self.doubts.left.remove(&pid) {
-            self.signals_follow(from, pid, signals);
-            self.send(from, &ToNode::Forget { pid });
+        if let Some(left) = self.doubts.left.remove(&pid) {
+            self.signals_follow(left.node, pid, left.signals.clone());
+            self.has_left(pid, left);
         } else if self.settle_at_us.is_some() {
             self.doubts.ran.insert(pid, node);
         }
     }
 
     /// The old node has ended it, and there is no move.
-    pub(crate) fn left_in_doubt(&mut self, node: NodeId, pid: Pid, signals: Vec<SigInfo>) {
+    pub(crate) fn left_in_doubt(&mut self, node: NodeId, pid: Pid, signals: Vec<SigInfo>, stands: bool) {
         self.doubts.leaving.remove(&pid);
+        let left = Left { node, signals, stands };
         if self.doubts.ran.remove(&pid).is_some() {
-            self.signals_follow(node, pid, signals);
-            return self.send(node, &ToNode::Forget { pid });
+            self.signals_follow(node, pid, left.signals.clone());
+            return self.has_left(pid, left);
         }
         match self.place(pid) {
             Place::Unknown => {}
             Place::On(here) if here == node => {}
-            Place::On(_) | Place::Nowhere => return self.send(node, &ToNode::Forget { pid }),
+            Place::On(_) | Place::Nowhere => return self.has_left(pid, left),
         }
         match self.doubts.arrived.remove(&pid) {
-            Some(to) => self.lands(pid, node, to, signals),
+            Some(to) => self.lands(pid, to, left),
             None => {
                 info!(%pid, %node, "has left, nobody has said where to");
-                self.doubts.left.insert(pid, (node, signals));
+                self.doubts.left.insert(pid, left);
             }
         }
     }
 
+    /// What has become of it is known.
+    fn has_left(&mut self, pid: Pid, left: Left) {
+        if left.stands {
+            self.stands_where_it_was(pid, left.node);
+        }
+        self.send(left.node, &ToNode::Forget { pid });
+    }
+
     /// It waits on the new node, and there is no move.
     pub(crate) fn arrived_in_doubt(&mut self, node: NodeId, pid: Pid) {
-        if let Some((from, signals)) = self.doubts.left.remove(&pid) {
-            return self.lands(pid, from, node, signals);
+        if let Some(left) = self.doubts.left.remove(&pid) {
+            return self.lands(pid, node, left);
         }
         match self.place(pid) {
             Place::On(here) if here == node => self.let_run(node, pid),
@@ -176,11 +192,11 @@ impl Front {
     }
 
     /// Both nodes have said that it has moved.
-    fn lands(&mut self, pid: Pid, from: NodeId, to: NodeId, signals: Vec<SigInfo>) {
+    fn lands(&mut self, pid: Pid, to: NodeId, left: Left) {
+        let Left { node: from, signals, stands } = left;
         info!(%pid, %from, %to, "move: goes on where a daemon before this one has left it");
-        self.signals_follow(from, pid, signals);
         self.moves.insert(pid, Move::decided(from, to, false));
-        self.move_changes(from, pid, Change::Left, Fault::bug("left"));
+        self.left(from, pid, signals, stands);
     }
 
     /// A node is lost, and everything on it has ended.
@@ -202,10 +218,11 @@ impl Front {
             }
         }
         self.doubts.ran.clear();
-        for (pid, (from, _)) in std::mem::take(&mut self.doubts.left) {
+        for (pid, left) in std::mem::take(&mut self.doubts.left) {
+            let node = left.node;
+            self.has_left(pid, left);
             let (exit, usage) = (Exit::NodeLost, Default::default());
-            self.events.push_back(Event::Body { node: from, event: BodyEvent::Exited { pid, exit, usage } });
-            self.send(from, &ToNode::Forget { pid });
+            self.events.push_back(Event::Body { node, event: BodyEvent::Exited { pid, exit, usage } });
         }
     }
 }

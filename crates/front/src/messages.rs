@@ -77,9 +77,9 @@ impl Front {
             ToFront::NotArrived { pid, fault } => {
                 self.move_says(node, pid, move_states::Change::NotArrived, Some(fault))
             }
-            ToFront::Left { pid, signals } => {
+            ToFront::Left { pid, signals, stands } => {
                 self.settle();
-                self.left(node, pid, signals);
+                self.left(node, pid, signals, stands);
             }
             ToFront::Runs { pid } => self.move_says(node, pid, move_states::Change::Runs, None),
             ToFront::NotLeft { pid, fault } => self.move_says(node, pid, move_states::Change::NotLeft, Some(fault)),

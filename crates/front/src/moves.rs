@@ -28,10 +28,14 @@ pub(crate) struct Move {
     to: NodeId,
     /// As it was when the new node was told of it.
     person: Option<Person>,
+    /// Those that it had not waited for then.
+    children: Vec<Pid>,
     key: [u8; 32],
     streams: bool,
     /// The new node was lost while the old one was to end it.
     nowhere: bool,
+    /// It stands on the old node.
+    stays: bool,
 }
 
 impl Move {
@@ -43,9 +47,11 @@ impl Move {
             from,
             to,
             person: None,
+            children: Vec::new(),
             key: [0; 32],
             streams: false,
             nowhere: false,
+            stays: false,
         }
     }
 }
@@ -95,11 +101,9 @@ impl Front {
         if self.moves.contains_key(&pid) {
             return Err(Fault::refused(format!("{pid} is on its way already")));
         }
-        self.has_no_kin_there(pid, from)?;
         let key = link::random()?;
         let streams = self.runs.relays(pid);
-        let new =
-            Move { state: State::Preparing, asker: Some(asker), from, to, person: None, key, streams, nowhere: false };
+        let new = Move { state: State::Preparing, asker: Some(asker), key, streams, ..Move::decided(from, to, false) };
         self.moves.insert(pid, new);
         info!(%pid, %from, %to, "move: begins");
         reach("front begins");
@@ -113,36 +117,19 @@ impl Front {
         Ok(true)
     }
 
-    /// Nobody stands yet for a process on a node that it has left, so those who would miss it there keep it.
-    fn has_no_kin_there(&self, pid: Pid, node: NodeId) -> Result<()> {
-        let there = |other: &space::View<'_>| other.node == node && other.person.pid != pid && other.ended.is_none();
-        let Some(own) = self.space.get(pid).map(|view| view.person.clone()) else { return Ok(()) };
-        let why = |other: &Person| match other {
-            other if other.pid == own.ppid => Some("its parent runs on its node"),
-            other if other.ppid == pid => Some("it has a child on its node"),
-            other if other.pgid == pid => Some("it leads a group that others on its node are in"),
-            other if other.sid == pid => Some("it leads a session that others on its node are in"),
-            _ => None,
-        };
-        let others = self.space.iter().filter(there);
-        match others.filter_map(|other| why(other.person).map(|why| (why, other.person.pid))).next() {
-            Some((why, other)) => Err(Fault::refused(format!("{why}: {other}"))),
-            None => Ok(()),
-        }
-    }
-
     /// The space knows who it is and whom it needs.
-    pub(crate) fn arrive(&mut self, node: NodeId, person: Person, kin: Vec<Kin>) {
+    pub(crate) fn arrive(&mut self, node: NodeId, person: Person, kin: Vec<Kin>, children: Vec<Pid>) {
         let pid = person.pid;
         let Some(one) = self.moves.get_mut(&pid) else { return };
         one.person = Some(person.clone());
+        one.children.clone_from(&children);
         let key = one.key.to_vec();
         let channel = match one.streams.then(|| self.runs.again(pid, node)).transpose() {
             Ok(channel) => channel,
             Err(fault) => return self.move_fails(pid, fault),
         };
         let kin = kin.into_iter().map(kin_to_wire).collect();
-        self.send(node, &ToNode::Arrive { person: to_wire(person), kin, channel, key });
+        self.send(node, &ToNode::Arrive { person: to_wire(person), kin, channel, key, children });
     }
 
     /// One of the two nodes says something of a move, in the order of what else it says.
@@ -180,7 +167,7 @@ impl Front {
             Next::To(_) => {}
             Next::Again if state == State::Leaving => match one.nowhere {
                 true => self.move_fails(pid, Fault::gone("the node to which it was to go is lost")),
-                false => self.send(node, &ToNode::Leave { pid }),
+                false => self.tell_to_leave(node, pid),
             },
             Next::CallOff => {
                 let from = one.from;
@@ -215,11 +202,19 @@ impl Front {
             let what = "its parent, group or session has changed on the way: try again";
             return self.move_fails(pid, Fault::refused(what));
         }
+        if one.children != self.space.unwaited_children(pid) {
+            return self.move_fails(pid, Fault::refused("its children have changed on the way: try again"));
+        }
         one.state = State::Leaving;
         let from = one.from;
         self.events.push_back(Event::Leaves { pid });
         self.settle();
-        self.send(from, &ToNode::Leave { pid });
+        self.tell_to_leave(from, pid);
+    }
+
+    fn tell_to_leave(&mut self, node: NodeId, pid: Pid) {
+        let children = self.moves.get(&pid).map(|one| one.children.clone()).unwrap_or_default();
+        self.send(node, &ToNode::Leave { pid, children });
     }
 
     /// It does not run on the old node any more: from now on it is on the new one.
@@ -231,6 +226,7 @@ impl Front {
         if self.space.get(pid).is_none_or(|view| view.ended.is_some()) {
             // It has been killed on the way, and that is known already.
             self.send(to, &ToNode::Abandon { pid });
+            self.stays_if_said(pid);
             self.send(from, &ToNode::Forget { pid });
             return self.move_ends(pid, Err(Fault::gone("it has ended")));
         }
@@ -247,11 +243,25 @@ impl Front {
         }
         self.settle();
         if state == State::Going {
+            self.stays_if_said(pid);
             self.stands_at_home(pid, to);
         }
         if nowhere {
             self.has_moved(pid);
         }
+    }
+
+    /// The old node has said whether it stands there.
+    fn stays_if_said(&mut self, pid: Pid) {
+        if let Some(from) = self.moves.get(&pid).filter(|one| one.stays).map(|one| one.from) {
+            self.stands_where_it_was(pid, from);
+        }
+    }
+
+    /// It has left this node, and stands there since.
+    pub(crate) fn stands_where_it_was(&mut self, pid: Pid, node: NodeId) {
+        self.events.push_back(Event::Stands { pid, node });
+        self.settle();
     }
 
     /// Where its number comes from it stands once it has left: so the number stays taken there, and a kill finds it.
@@ -274,6 +284,7 @@ impl Front {
         let (state, from, to, nowhere) = (one.state, one.from, one.to, one.nowhere);
         if state == State::Landed {
             reach(HAS_LEFT);
+            self.stays_if_said(pid);
             self.stands_at_home(pid, to);
         } else {
             reach(RUNS);
@@ -348,8 +359,8 @@ impl Front {
             let change = match (old, way) {
                 (true, Some(Way::Departs(_))) => Change::OldWaits,
                 (true, Some(Way::Leaves(_))) => continue,
-                (true, Some(Way::Left { signals, .. })) => {
-                    self.left(node, pid, signals.clone());
+                (true, Some(Way::Left { signals, stands, .. })) => {
+                    self.left(node, pid, signals.clone(), *stands);
                     continue;
                 }
                 (true, _) => Change::NotLeft,
@@ -366,8 +377,9 @@ impl Front {
     }
 
     /// The old node has ended it; these signals had come there meanwhile.
-    pub(crate) fn left(&mut self, node: NodeId, pid: Pid, signals: Vec<SigInfo>) {
-        let Some(one) = self.moves.get(&pid) else { return self.left_in_doubt(node, pid, signals) };
+    pub(crate) fn left(&mut self, node: NodeId, pid: Pid, signals: Vec<SigInfo>, stands: bool) {
+        let Some(one) = self.moves.get_mut(&pid) else { return self.left_in_doubt(node, pid, signals, stands) };
+        one.stays = stands;
         if one.from == node && next(one.state, Change::Left) != Next::Waits {
             self.signals_follow(node, pid, signals);
         }

@@ -94,6 +94,10 @@ pub struct Process {
     #[n(22)]
     #[cbor(default)]
     pub merge_pages: u64,
+    /// Children that are stopped, which it has been told.
+    #[n(23)]
+    #[cbor(default)]
+    pub known_stopped: Vec<i32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

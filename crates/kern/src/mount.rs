@@ -108,17 +108,31 @@ const CHECKPOINT_RESTORE: u32 = 40;
 /// # Errors
 /// EPERM without CAP_SETFCAP, EOPNOTSUPP on a file system without extended attributes.
 pub fn set_checkpoint_restore(file: &Path) -> Result<()> {
-    // struct vfs_cap_data, revision 2: magic and the effective bit, then permitted and inheritable for caps 0-31
-    // and for caps 32-63, all little endian (linux/capability.h).
     const REVISION_2_EFFECTIVE: u32 = 0x0200_0001;
     let words = [REVISION_2_EFFECTIVE, 0, 0, 1 << (CHECKPOINT_RESTORE - 32), 0];
+    set_capabilities(file, &words, "cap_checkpoint_restore")
+}
+
+/// Gives the program file all capabilities as permitted ones: whoever executes it has those that are in its bounding set, none of them in
+/// effect. (With the effective bit it could not be executed where one of them is missing: execve(2), EPERM.)
+///
+/// # Errors
+/// As [`set_checkpoint_restore`].
+pub fn permit_all_capabilities(file: &Path) -> Result<()> {
+    const REVISION_2: u32 = 0x0200_0000;
+    set_capabilities(file, &[REVISION_2, !0, 0, !0, 0], "all capabilities")
+}
+
+/// The words are struct vfs_cap_data of revision 2: magic and the effective bit, then permitted and inheritable for caps 0-31
+/// and for caps 32-63, all little endian (linux/capability.h).
+fn set_capabilities(file: &Path, words: &[u32; 5], what: &str) -> Result<()> {
     let value: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let text = path(file)?;
     // SAFETY: two strings that end with a NUL, and a buffer with its length.
     let ret = unsafe {
         libc::setxattr(text.as_ptr(), c"security.capability".as_ptr(), value.as_ptr().cast(), value.len(), 0)
     };
-    sys::checked(ret.into(), || format!("give cap_checkpoint_restore to {}", file.display())).map(drop)
+    sys::checked(ret.into(), || format!("give {what} to {}", file.display())).map(drop)
 }
 
 #[cfg(test)]

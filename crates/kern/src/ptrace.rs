@@ -103,6 +103,15 @@ pub fn die_with_tracer(tid: Pid) -> Errno<()> {
     request(libc::PTRACE_SETOPTIONS, tid, 0, (libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_EXITKILL) as u64)
 }
 
+/// From now on a thread that stands still stops in front of a new program that it executes ([`EXECUTED`]); it is killed when its tracer ends.
+pub fn stop_after_exec(tid: Pid) -> Errno<()> {
+    let options = libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACEEXEC;
+    request(libc::PTRACE_SETOPTIONS, tid, 0, options as u64)
+}
+
+/// The event of [`stop_after_exec`].
+pub const EXECUTED: Halt = Halt::Event(libc::PTRACE_EVENT_EXEC);
+
 /// Stops a traced thread that runs.
 pub fn interrupt(tid: Pid) -> Errno<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0)

@@ -160,6 +160,33 @@ impl<'a> Loan<'a> {
         }
     }
 
+    /// execve(2) or its like: the thread, which is to be the only one of its process, stands still before the first instruction of the new
+    /// program, with all signals blocked that can be but SIGTRAP. Until it is released it is killed if its tracer ends.
+    ///
+    /// # Errors
+    /// The errno of the call; `Gone` when the thread was killed.
+    pub fn execute(self, arena: Arena, number: i64, args: [u64; 6]) -> Result<()> {
+        let tid = self.thread.tid();
+        let done = |errno| failed(tid, errno, "the execution of another program");
+        let [rdi, rsi, rdx, r10, r8, r9] = args;
+        let rax = number as u64;
+        let regs = Regs { rax, rdi, rsi, rdx, r10, r8, r9, rip: arena.one_call(), orig_rax: u64::MAX, ..self.saved };
+        self.thread.set_regs(&regs)?;
+        ptrace::stop_after_exec(tid).map_err(done)?;
+        loop {
+            ptrace::go_on(tid, None).map_err(done)?;
+            match ptrace::wait(tid).map_err(done)? {
+                ptrace::EXECUTED => return Ok(()),
+                Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => {
+                    return Err(Fault::sys(-(self.thread.regs()?.rax as i64) as i32, "execute another program"));
+                }
+                Halt::Exiting | Halt::Ended(_) => return Err(done(libc::ESRCH)),
+                // A SIGSTOP that is lost: who has sent it is told by nobody. Or an interruption that was on its way.
+                Halt::Signal(_) | Halt::Trap | Halt::Group(_) | Halt::Event(_) => {}
+            }
+        }
+    }
+
     /// The registers and the mask are the thread's again. A SIGSTOP that came meanwhile is told: it is to be delivered with the release.
     pub fn give_back(self) -> Result<Option<Sig>> {
         self.thread.set_regs(&self.saved)?;

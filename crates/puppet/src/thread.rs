@@ -109,6 +109,14 @@ impl Stopped {
         ptrace::die_with_tracer(self.tid).map_err(|errno| failed(self.tid, errno, "the binding to its tracer"))
     }
 
+    /// Ends this thread, and no other of its process, by a call of its own; `gate` is the address of a `syscall` instruction. Nobody waits for it.
+    pub fn exit(self, gate: u64) -> Result<()> {
+        let regs = Regs { rax: libc::SYS_exit as u64, rdi: 0, rip: gate, orig_rax: u64::MAX, ..self.regs()? };
+        self.set_sigmask(!0)?;
+        self.set_regs(&regs)?;
+        self.release(None)
+    }
+
     /// Gives it up, with a signal delivered. It runs on, unless its process is stopped.
     pub fn release(self, sig: Option<Sig>) -> Result<()> {
         let tid = self.tid;

@@ -22,8 +22,8 @@ pub enum Effect {
     Start { node: NodeId, person: Person, kin: Vec<Kin>, copy: Option<u32> },
     /// The node does not know of this program that it was to start, or has failed to: whoever asked is to know.
     NotStarted { node: NodeId, pid: Pid },
-    /// Make what is to become `person` there, with the stand-ins that it needs.
-    Arrive { node: NodeId, person: Person, kin: Vec<Kin> },
+    /// Make what is to become `person` there, with the stand-ins that it needs. Its `children` are there, or among these.
+    Arrive { node: NodeId, person: Person, kin: Vec<Kin>, children: Vec<Pid> },
     /// To be kept over a restart of the front daemon until the ghost `parent` is gone: it is the parent of copies, and `worst` is the
     /// worst end among those that have ended. Told again when that changes, and when all have been cloned: `copies` are those that have
     /// not ended, and `None` before.

@@ -6,20 +6,50 @@
 //! | Leaves | the old node, which ends it | nowhere yet |
 //! | Stays | the old node | there, with what was kept |
 //! | Moved | the new node | there, with what was kept |
+//! | Stands | the new node, and stands on the old one | |
 
 use crate::effect::Effect;
+use crate::person::{Kin, Usage};
 use crate::space::Space;
 use crate::table::Body;
-use vocab::{NodeId, Pid};
+use vocab::{Exit, NodeId, Pid};
 
 impl Space {
     /// What is to become `pid` is to be made on `to`, with its kin.
     pub(crate) fn arrive(&mut self, pid: Pid, to: NodeId) {
         let Some(entry) = self.table.get(pid).filter(|e| e.has_body()) else { return };
         let person = entry.person.clone();
-        let kin = self.kin_on(to, pid);
+        let mut kin = self.kin_on(to, pid);
         self.log(pid, to, "to arrive", 0);
-        self.out.push(Effect::Arrive { node: to, person, kin });
+        let children = self.unwaited_children(pid);
+        let mut then = Vec::new();
+        for child in &children {
+            let Some(entry) = self.table.get_mut(*child).filter(|e| e.place != to || e.ended()) else {
+                continue;
+            };
+            if !kin.iter().any(|one| one.person.pid == *child) {
+                kin.push(Kin { person: entry.person.clone(), node: entry.place });
+            }
+            match entry.body {
+                // It stands there as what it is, for its parent to wait for.
+                Body::Ended(exit) => {
+                    then.push(Effect::EndStandIn { node: to, pid: *child, exit, usage: Usage::default() });
+                    continue;
+                }
+                Body::Stopped(sig) => then.push(Effect::StopStandIn { node: to, pid: *child, sig, turn: None }),
+                _ => {}
+            }
+            entry.stands.insert(to);
+        }
+        self.out.push(Effect::Arrive { node: to, person, kin, children });
+        self.out.append(&mut then);
+    }
+
+    /// Children of `pid` that it has not waited for, in order.
+    pub fn unwaited_children(&self, pid: Pid) -> Vec<Pid> {
+        let children = self.table.get(pid).map(|entry| entry.children.clone()).unwrap_or_default();
+        let waited = |child: &Pid| self.table.get(*child).is_none_or(|e| e.reaped || e.reaped_early);
+        children.into_iter().filter(|child| !waited(child)).collect()
     }
 
     pub(crate) fn leaves(&mut self, pid: Pid) {
@@ -36,6 +66,22 @@ impl Space {
         self.settle_down(pid);
     }
 
+    /// What has become of it since it left is told there: it may have ended already.
+    pub(crate) fn stands(&mut self, pid: Pid, node: NodeId) {
+        self.log(pid, node, "stands where it was", 0);
+        let end = |exit| Effect::EndStandIn { node, pid, exit, usage: Usage::default() };
+        let Some(entry) = self.table.get_mut(pid) else { return self.out.push(end(Exit::NodeLost)) };
+        match entry.body {
+            Body::Ended(exit) => return self.out.push(end(exit)),
+            _ if entry.place == node => return,
+            Body::Stopped(sig) => self.out.push(Effect::StopStandIn { node, pid, sig, turn: None }),
+            _ => {}
+        }
+        entry.stands.insert(node);
+        self.out.push(Effect::StandInIs { node, person: entry.person.clone() });
+        self.steps.follow(pid, node);
+    }
+
     pub(crate) fn moved(&mut self, pid: Pid, to: NodeId) {
         if let Some(entry) = self.table.get(pid).filter(|e| e.body == Body::Unclaimed) {
             let person = entry.person.clone();
@@ -49,7 +95,7 @@ impl Space {
         self.log(pid, to, "moved", 0);
         self.settle_down(pid);
         if !self.nodes.contains(&to) {
-            self.exited(pid, vocab::Exit::NodeLost, crate::person::Usage::default());
+            self.exited(pid, Exit::NodeLost, crate::person::Usage::default());
         }
     }
 

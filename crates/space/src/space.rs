@@ -95,6 +95,7 @@ impl Space {
             Event::Leaves { pid } => self.leaves(pid),
             Event::Stays { pid } => self.stays(pid),
             Event::Moved { pid, to } => self.moved(pid, to),
+            Event::Stands { pid, node } => self.stands(pid, node),
             Event::Body { node, event } => self.body(node, event),
             Event::Held { pid } => self.held(pid),
             Event::Done { pid, result } => self.done(pid, result),

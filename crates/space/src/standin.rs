@@ -7,6 +7,9 @@ use crate::table::Body;
 use vocab::errno::ESRCH;
 use vocab::{NodeId, Pid};
 
+/// A line of ancestors that is longer is cut.
+const MOST_KIN: usize = 12;
+
 impl Space {
     /// Who takes its orphans, session leader, parent and group leader of `pid`, as far as they live and are not on `node` themselves.
     /// From now on they stand there.
@@ -15,7 +18,13 @@ impl Space {
         let person = &entry.person;
         let mut kin = Vec::new();
         let mut seen = vec![pid];
-        for pid in [self.taker(person.ppid), person.sid, person.ppid, person.pgid] {
+        let (mut all, mut at) = (vec![self.taker(person.ppid), person.sid, person.ppid, person.pgid], person.ppid);
+        // Further ancestors may come there too, and are to be parents of those that stand there then.
+        while let Some(entry) = self.table.get(at).filter(|e| e.has_body() && all.len() < MOST_KIN) {
+            at = entry.person.ppid;
+            all.push(at);
+        }
+        for pid in all {
             if seen.contains(&pid) {
                 continue;
             }

@@ -7,6 +7,7 @@
 
 pub mod ask;
 pub mod carry;
+mod channel;
 pub mod event;
 pub mod frame;
 pub mod hello;

@@ -1,6 +1,7 @@
 //! The control link between a node's agent and the front end.
 
 use crate::ask::{Answer, Ask, ProcRow};
+pub use crate::channel::ChannelTo;
 use crate::event::{BodyEvent, Person};
 pub use crate::load::Load;
 use crate::run::{Caller, Program};
@@ -9,7 +10,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// A range of PIDs a node may give to its own forks: `first ..= last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -225,6 +226,10 @@ pub enum ToFront {
         #[n(1)]
         #[cbor(default, skip_if = "Vec::is_empty")]
         signals: Vec<SigInfo>,
+        /// It stands there from now on, where it was.
+        #[n(2)]
+        #[cbor(default, skip_if = "crate::way::is_not")]
+        stands: bool,
     },
     /// To [`ToNode::Depart`] or [`ToNode::Leave`]: it stays, and runs on, if it has not ended.
     #[n(17)]
@@ -427,6 +432,10 @@ pub enum ToNode {
         #[n(3)]
         #[cbor(with = "minicbor::bytes")]
         key: Vec<u8>,
+        /// Those that have not been waited for: they are here, or among `kin`.
+        #[n(4)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        children: Vec<Pid>,
     },
     /// Send the image of this body to `address` (`address:port`), and keep it still until [`ToNode::Leave`] or [`ToNode::Stay`].
     #[n(21)]
@@ -447,6 +456,10 @@ pub enum ToNode {
     Leave {
         #[n(0)]
         pid: Pid,
+        /// Those that have not been waited for. If it has others by now, it stays ([`ToFront::NotLeft`]).
+        #[n(1)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        children: Vec<Pid>,
     },
     /// It is not to leave: it runs on.
     #[n(23)]
@@ -472,20 +485,4 @@ pub enum ToNode {
         #[n(0)]
         pid: Pid,
     },
-}
-
-/// How the node that runs a program reaches the relay of the one who started it.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub struct ChannelTo {
-    /// `address:port`; empty: the front end's own address, as the control link has it.
-    #[n(0)]
-    pub address: String,
-    /// Names the channel in the clear: 16 random bytes.
-    #[n(1)]
-    #[cbor(with = "minicbor::bytes")]
-    pub token: Vec<u8>,
-    /// The key of its Noise handshake: 32 random bytes.
-    #[n(2)]
-    #[cbor(with = "minicbor::bytes")]
-    pub key: Vec<u8>,
 }

@@ -19,6 +19,10 @@ pub enum Way {
         pid: Pid,
         #[n(1)]
         signals: Vec<SigInfo>,
+        /// It stands there.
+        #[n(2)]
+        #[cbor(default, skip_if = "is_not")]
+        stands: bool,
     },
     /// It is what its image says, and waits for `ToNode::Go` or `ToNode::Abandon`.
     #[n(3)]
@@ -26,6 +30,10 @@ pub enum Way {
     /// The old node has let it run, and `ToNode::Go` has not come. It may have ended.
     #[n(4)]
     Runs(#[n(0)] Pid),
+}
+
+pub(crate) fn is_not(so: &bool) -> bool {
+    !so
 }
 
 /// At most so many bytes has a message for one of these without signals, and for a signal.

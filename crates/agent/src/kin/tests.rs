@@ -189,3 +189,59 @@ fn kin_in_a_circle_end() {
     let kin = [person(150, 151, 150, 100), person(151, 150, 151, 100)];
     assert!(fresh(&person(200, 150, 200, 100), &kin).makes.len() <= 4);
 }
+
+/// Parent 200, child 201, both on another node, and the shell 100.
+fn family() -> [Person; 3] {
+    [person(100, 1, 100, 100), person(200, 100, 200, 100), person(201, 200, 200, 100)]
+}
+
+#[test]
+fn a_parent_that_comes_stands_first_and_makes_its_children() {
+    let [shell, parent, child] = family();
+    let (stands, bodies) = (Stands::default(), Bodies::default());
+    let plan = plan_arrival(&parent, &[shell, child], &stands, &bodies).expect("a plan");
+    let expected = [(100, 0, true, Place::Session), (200, 100, false, Place::Lead), (201, 200, false, Place::Stay)];
+    assert_eq!(makes(&plan), expected);
+    assert_eq!((plan.parent, plan.place, plan.ends), (Pid(200), Place::Stay, vec![]));
+}
+
+#[test]
+fn a_parent_that_comes_back_to_its_children_becomes_what_stands_for_it() {
+    let [shell, parent, child] = family();
+    let (mut stands, mut bodies) = (Stands::default(), Bodies::default());
+    stands.add(shell.clone(), Why::Kin, None, Pid::INIT);
+    stands.add_in_place(parent.clone());
+    bodies.add(child);
+    let plan = plan_arrival(&parent, &[shell], &stands, &bodies).expect("a plan");
+    assert_eq!((makes(&plan), plan.parent, plan.ends), (vec![], Pid(200), vec![]));
+}
+
+#[test]
+fn what_stands_as_anothers_child_ends_first_unless_others_need_it_there() {
+    let [shell, parent, child] = family();
+    let (mut stands, mut bodies) = (Stands::default(), Bodies::default());
+    stands.add(shell.clone(), Why::Kin, None, Pid::INIT);
+    stands.add_in_place(parent.clone());
+    stands.add(child.clone(), Why::Handle, None, Pid::INIT);
+    let kin = [shell, child.clone()];
+    let ends = |stands: &Stands, bodies: &Bodies, who: &Person, kin: &[Person]| {
+        plan_arrival(who, kin, stands, bodies).map(|plan| plan.ends)
+    };
+    assert_eq!(ends(&stands, &bodies, &parent, &kin), Ok(vec![Pid(201)]));
+    assert_eq!(ends(&stands, &bodies, &child, &kin[..1]), Ok(vec![Pid(201)]));
+    bodies.add(person(202, 201, 200, 100));
+    assert!(ends(&stands, &bodies, &parent, &kin).is_err());
+}
+
+#[test]
+fn a_child_of_a_body_comes_only_to_where_it_is_that_ones_child() {
+    let [shell, parent, child] = family();
+    let (mut stands, mut bodies) = (Stands::default(), Bodies::default());
+    stands.add(shell.clone(), Why::Kin, None, Pid::INIT);
+    bodies.add(parent);
+    let kin = [shell];
+    assert!(plan_arrival(&child, &kin, &stands, &bodies).is_err());
+    stands.add(child.clone(), Why::Kin, None, Pid(200));
+    let plan = plan_arrival(&child, &kin, &stands, &bodies).expect("a plan");
+    assert_eq!((makes(&plan), plan.parent), (vec![], Pid(201)));
+}

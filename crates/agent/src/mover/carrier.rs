@@ -1,6 +1,6 @@
 //! The mover's two lines, on which it waits: the agent's word, and the connection over which the image goes.
 
-use super::orders::{Order, Said};
+use super::orders::{Order, Remain, Said};
 use kern::clock::monotonic_us;
 use kern::poll::{poll, Ready, EINTR};
 use kern::sock;
@@ -184,9 +184,11 @@ impl Carrier {
 pub(super) enum By {
     Agent,
     OtherMover,
+    /// A stand-in is to take its place.
+    Nobody(Remain),
 }
 
-/// Waits until somebody lets it run. The connection may break: then only the agent can.
+/// Waits until somebody lets it run, or nobody will. The connection may break: then only the agent can.
 ///
 /// # Errors
 /// When the agent says anything else, or is gone.
@@ -195,6 +197,7 @@ pub(super) fn may_run(word: &mut Word, carrier: Carrier) -> Result<By> {
     loop {
         match word.heard()? {
             Some(Order::Go) => return Ok(By::Agent),
+            Some(Order::Remain(order)) => return Ok(By::Nobody(order)),
             // The old node may have been told already that all is there.
             Some(Order::Off) => continue,
             Some(other) => return Err(Fault::wire(format!("the agent says {other:?}"))),

@@ -6,9 +6,10 @@
 mod carrier;
 mod orders;
 mod out;
+mod remains;
 mod take;
 
-pub(crate) use orders::{In, Order, Out, Said};
+pub(crate) use orders::{In, Order, Out, Remain, Said};
 
 use carrier::Word;
 use kern::ns;
@@ -34,6 +35,7 @@ pub fn run() -> Result<()> {
     let done = match word.wait()? {
         Order::Out(order) => out::send(&order, &mut word),
         Order::In(order) => take::receive(&order, &mut word),
+        Order::Remain(order) => take::give_back(&order),
         other => Err(Fault::wire(format!("the agent begins with {other:?}"))),
     };
     match done {

@@ -10,9 +10,9 @@ pub(crate) enum Order {
     Out(#[n(0)] Out),
     #[n(1)]
     In(#[n(0)] In),
-    /// To Out, which is [`Said::Ready`]: it may leave.
+    /// To Out, which is [`Said::Ready`]: it may leave if these are the children that it has not waited for.
     #[n(2)]
-    Leave,
+    Leave(#[n(0)] Vec<Pid>),
     /// To Out: it is not to leave, unless it has ([`Said::Bound`]).
     #[n(3)]
     Stay,
@@ -25,6 +25,9 @@ pub(crate) enum Order {
     /// To Out that is bound: it is to end.
     #[n(6)]
     End,
+    /// To Out that is bound, to In, or first: a stand-in takes its place.
+    #[n(7)]
+    Remain(#[n(0)] Remain),
 }
 
 /// Stop this process, and send its image.
@@ -44,6 +47,22 @@ pub(crate) struct Out {
     /// Its standard streams are relayed, and go along.
     #[n(4)]
     pub(crate) streams: bool,
+    /// A stand-in is to take its place.
+    #[n(5)]
+    pub(crate) remains: Option<Remain>,
+}
+
+/// A stand-in takes the place of this process.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub(crate) struct Remain {
+    #[n(0)]
+    pub(crate) pid: Pid,
+    /// The directory of the hold file.
+    #[n(1)]
+    pub(crate) hold: String,
+    /// The directory for its program, which only root may enter.
+    #[n(2)]
+    pub(crate) programs: String,
 }
 
 /// Take an image and make this process what it says.
@@ -68,7 +87,7 @@ pub(crate) enum Said {
     /// In: the process is what the image says, and stands still.
     #[n(2)]
     Rebuilt,
-    /// Out: it has ended, and these signals had come since it was written.
+    /// Out: it has ended, or a stand-in has taken its place, and these signals had come since it was written.
     #[n(3)]
     Left(#[n(0)] Vec<SigInfo>),
     /// Out: it will not run here any more; if the mover ends, it is killed.

@@ -1,7 +1,8 @@
 //! A process of this node leaves it.
 
 use super::carrier::{Carrier, Word};
-use super::orders::{Order, Out, Said};
+use super::orders::{Order, Out, Remain, Said};
+use super::remains::{in_the_way, Ready};
 use ckpt::dump::{hold_after, Held};
 use ckpt::precopy::{follow, Precopy};
 use ckpt::survey::{survey_again, Given, Survey};
@@ -29,14 +30,14 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     reach("out looked");
     let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
     reach("out connected");
-    let (held, _early) = match carry(order, seen, &mut carrier, word) {
+    let (held, children, _early) = match carry(order, seen, &mut carrier, word) {
         Ok(carried) => carried,
         // Said before the other node finds the connection broken, and knows no better reason.
         Err(fault) => return word.say(&Said::Failed(reason(fault))),
     };
     reach("out sent");
     // A word of the agent calls it off as well.
-    let there = held.is_alone().and_then(|()| carrier.hear()).and_then(|_all| held.bind());
+    let there = held.is_alone(&children).and_then(|()| carrier.hear()).and_then(|_all| held.bind());
     match there {
         Ok(()) => leave(held, word, &mut carrier),
         Err(fault) => {
@@ -64,15 +65,30 @@ fn leave(held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
         let_run(carrier);
     }
     mark("out has let it go");
-    while told.is_ok() && matches!(word.wait(), Ok(order) if order != Order::End) {}
+    let end = told.and_then(|()| what_remains(word));
     reach("out told to end");
-    let come = left(held);
+    let come = match end {
+        Ok(Some(order)) => remains(held, &order)?,
+        Ok(None) | Err(_) => left(held),
+    };
     reach("out ended");
     if locks {
         let_run(carrier);
     }
     word.say(&Said::Left(come))?;
     sched::set_ordinary()
+}
+
+/// What is to take its place here, if anything.
+fn what_remains(word: &mut Word) -> Result<Option<Remain>> {
+    loop {
+        match word.wait()? {
+            Order::End => return Ok(None),
+            Order::Remain(order) => return Ok(Some(order)),
+            // Too late to call it off.
+            _ => {}
+        }
+    }
 }
 
 /// If that is lost, the front end says so.
@@ -83,7 +99,12 @@ fn let_run(carrier: &mut Carrier) {
 /// Refuses what will not go before the process is touched; `followed`: where it is followed already, and by whom is known.
 fn look(order: &Out, followed: &[Run]) -> Result<Survey> {
     let pid = order.pid;
-    let mut seen = survey_again(pid, Given { filters: order.filters }, followed)?;
+    let given = Given { filters: order.filters, children: true };
+    let mut seen = survey_again(pid, given, followed)?;
+    if let Some(order) = &order.remains {
+        Ready::new(order)?;
+        seen.obstacles.extend(in_the_way(pid)?);
+    }
     for number in 0..3 {
         let Ok(path) = std::fs::read_link(format!("/proc/{pid}/fd/{number}")) else { continue };
         let path = path.to_string_lossy();
@@ -116,9 +137,12 @@ fn shared(pid: Pid, pipe: &str) -> Option<i32> {
     })
 }
 
+/// A process that stands still, the children that it must have for it to leave, and what it was followed by.
+type Carried = (Held, Vec<Pid>, Option<Precopy>);
+
 /// What is large goes while the process runs, all else while it stands still. What it was followed by lasts as long as what is returned:
 /// to end that takes a while, for which nobody should have to wait.
-fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<(Held, Option<Precopy>)> {
+fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<Carried> {
     let pid = order.pid;
     may_go_on_there(carrier)?;
     // What is small goes while the pages are still read: the other side can begin with it.
@@ -135,7 +159,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     };
     crate::birth::run_first();
     let place = group_and_session(pid);
-    may_leave(word)?;
+    let children = may_leave(word)?;
     writer.still()?;
     mark("out says still");
     let carrier = writer.target().get_mut();
@@ -148,18 +172,19 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
         false => Err(Fault::refused("its group or session has changed on the way: try again")),
     };
     match same().and_then(|()| writer.end()) {
-        Ok(_) => Ok((held, early)),
+        Ok(_) => Ok((held, children, early)),
         Err(fault) => held.go_on().and(Err(fault)),
     }
 }
 
-/// The front end is asked before the process stands still, so that it need not be while it does.
-fn may_leave(word: &mut Word) -> Result<()> {
+/// The front end is asked before the process stands still, so that it need not be while it does. It says which children the process has on the other
+/// node: those that it had not waited for.
+fn may_leave(word: &mut Word) -> Result<Vec<Pid>> {
     word.say(&Said::Ready)?;
     match word.wait()? {
-        Order::Leave => {
+        Order::Leave(children) => {
             reach("out may leave");
-            Ok(())
+            Ok(children)
         }
         Order::Stay | Order::Off => Err(Fault::gone("the move was called off")),
         other => Err(Fault::wire(format!("the agent says {other:?}"))),
@@ -170,6 +195,14 @@ fn may_leave(word: &mut Word) -> Result<()> {
 fn may_go_on_there(carrier: &mut Carrier) -> Result<()> {
     let there = minicbor::decode(&carrier.hear()?).map_err(|e| Fault::wire(format!("what a processor has: {e}")))?;
     ckpt::cpu::check(&ckpt::cpu::here(), &there)
+}
+
+/// A stand-in takes its place. What it was sent since it was written goes with it; what it is sent from now on the stand-in passes on.
+fn remains(held: Held, order: &Remain) -> Result<Vec<SigInfo>> {
+    let ready = Ready::new(order)?;
+    let come = held.come_since()?;
+    held.remain(&ready.remains(), &come)?;
+    Ok(come.iter().filter_map(|one| read_siginfo(&one.info)).collect())
 }
 
 /// Ends it here. What it was sent since it was written goes with it; one that was killed meanwhile is killed there too.

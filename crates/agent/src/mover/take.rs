@@ -1,34 +1,37 @@
 //! A process of another node comes here.
 
 use super::carrier::{may_run, By, Carrier, Word};
-use super::orders::{In, Said};
-use ckpt::restore::{Coming, Rebuilt};
+use super::orders::{In, Order, Remain, Said};
+use super::remains::Ready;
+use ckpt::restore::{Broken, Coming, Rebuilt};
 use ckpt::vessel::Vessel;
+use image::cpu::Cpu;
 use kern::faultpoint::reach;
 use kern::timeline::mark;
 use kern::{sched, sock};
-use std::os::fd::AsFd;
-use vocab::{Fault, Result};
+use std::os::fd::{AsFd, OwnedFd};
+use vocab::{Fault, Pid, Result};
 
-/// Takes the image and makes the process what it says; lets it run when the other mover or the agent says so, and kills it otherwise.
+/// Takes the image and makes the process what it says; lets it run when the other mover or the agent says so. Otherwise it is killed, or a
+/// stand-in takes its place.
 pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
-    let listener = sock::tcp_listen_anywhere()?;
-    reach("in listening");
-    word.say(&Said::Listening(sock::local_address(listener.as_fd())?.port()))?;
-    // What can be done before the process stands still.
-    let (cpu, vessel) = (ckpt::cpu::here(), Vessel::take(order.pid)?);
-    let mut carrier = Carrier::take(&listener, &order.key, word)?;
-    reach("in connected");
-    carrier.tell(&minicbor::to_vec(cpu).map_err(|e| Fault::bug(format!("encode what this processor has: {e}")))?)?;
-    let (rebuilt, mut carrier) = rebuild(vessel, carrier)?;
-    reach("in rebuilt");
-    word.say(&Said::Rebuilt)?;
-    carrier.goes_on()?;
-    // From now on the old node may end its own. If it does not hear this it goes on, and the agent says so.
-    let _lost = carrier.tell(&[]);
+    match take(order, word) {
+        Ok((rebuilt, carrier)) => run(rebuilt, carrier, word),
+        Err(failed) => given_up(*failed, word),
+    }
+}
+
+/// A process that is a vessel, and that nobody moves: a stand-in takes its place.
+pub(super) fn give_back(order: &Remain) -> Result<()> {
+    Vessel::take(order.pid)?.remain(&Ready::new(order)?.remains())
+}
+
+/// All of it is there, and the other mover knows.
+fn run(rebuilt: Rebuilt, carrier: Carrier, word: &mut Word) -> Result<()> {
     match may_run(word, carrier)? {
         By::Agent => {}
         By::OtherMover => word.say(&Said::Runs)?,
+        By::Nobody(order) => return rebuilt.remain(&Ready::new(&order)?.remains()),
     }
     reach("in told to go");
     rebuilt.go()?;
@@ -37,7 +40,90 @@ pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
     sched::set_ordinary()
 }
 
-fn rebuild(mut vessel: Vessel, carrier: Carrier) -> Result<(Rebuilt, Carrier)> {
+/// What there is when it has failed. Dropped, all but the first are killed.
+enum Left {
+    Untouched(Pid),
+    Vessel(Vessel),
+    Broken(Box<Broken>),
+    Rebuilt(Rebuilt),
+}
+
+impl Left {
+    fn remain(self, order: &Remain) -> Result<()> {
+        let ready = Ready::new(order)?;
+        match self {
+            Left::Untouched(pid) => Vessel::take(pid)?.remain(&ready.remains()),
+            Left::Vessel(vessel) => vessel.remain(&ready.remains()),
+            Left::Broken(broken) => broken.remain(&ready.remains()),
+            Left::Rebuilt(rebuilt) => rebuilt.remain(&ready.remains()),
+        }
+    }
+}
+
+struct Failed {
+    fault: Fault,
+    left: Left,
+}
+
+impl Failed {
+    fn with(left: Left) -> impl FnOnce(Fault) -> Box<Failed> {
+        |fault| Box::new(Failed { fault, left })
+    }
+}
+
+type Taken<T> = std::result::Result<T, Box<Failed>>;
+
+/// The agent is told why, unless it has said itself that nobody wants it; then it says what takes the place of what there is, or ends this mover.
+fn given_up(failed: Failed, word: &mut Word) -> Result<()> {
+    let Failed { fault, left } = failed;
+    reach("in gives up");
+    word.say(&Said::Failed(fault))?;
+    loop {
+        match word.wait()? {
+            Order::Remain(order) => return left.remain(&order),
+            // Said before it was heard of the failure.
+            Order::Off | Order::Go => {}
+            other => return Err(Fault::wire(format!("the agent says {other:?}"))),
+        }
+    }
+}
+
+/// Up to where the other mover knows that all of it is there.
+fn take(order: &In, word: &mut Word) -> Taken<(Rebuilt, Carrier)> {
+    let listener = listen(word).map_err(Failed::with(Left::Untouched(order.pid)))?;
+    // What can be done before the process stands still.
+    let cpu = ckpt::cpu::here();
+    let mut vessel = Vessel::take(order.pid).map_err(Failed::with(Left::Untouched(order.pid)))?;
+    let coming = match early(order, &listener, &cpu, &mut vessel, word) {
+        Ok(coming) => coming,
+        Err(fault) => return Err(Failed::with(Left::Vessel(vessel))(fault)),
+    };
+    let (rebuilt, mut carrier) = coming.rebuild(vessel).map_err(|broken| {
+        let fault = broken.fault.clone();
+        Failed::with(Left::Broken(broken))(fault)
+    })?;
+    reach("in rebuilt");
+    let done = word.say(&Said::Rebuilt).and_then(|()| carrier.goes_on());
+    if let Err(fault) = done {
+        return Err(Failed::with(Left::Rebuilt(rebuilt))(fault));
+    }
+    // From now on the old node may end its own. If it does not hear this it goes on, and the agent says so.
+    let _lost = carrier.tell(&[]);
+    Ok((rebuilt, carrier))
+}
+
+fn listen(word: &mut Word) -> Result<OwnedFd> {
+    let listener = sock::tcp_listen_anywhere()?;
+    reach("in listening");
+    word.say(&Said::Listening(sock::local_address(listener.as_fd())?.port()))?;
+    Ok(listener)
+}
+
+/// What comes while the process runs, and all but the pages of the rest.
+fn early(order: &In, listener: &OwnedFd, cpu: &Cpu, vessel: &mut Vessel, word: &mut Word) -> Result<Coming<Carrier>> {
+    let mut carrier = Carrier::take(listener, &order.key, word)?;
+    reach("in connected");
+    carrier.tell(&minicbor::to_vec(cpu).map_err(|e| Fault::bug(format!("encode what this processor has: {e}")))?)?;
     sched::set_ordinary()?;
     let mut begun = vessel.early(carrier)?;
     crate::birth::run_first();
@@ -45,8 +131,8 @@ fn rebuild(mut vessel: Vessel, carrier: Carrier) -> Result<(Rebuilt, Carrier)> {
     mark("in ready");
     begun.source().tell(&[])?;
     let coming = Coming::go_on(begun)?;
-    if coming.pid() != vessel.pid() {
-        return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
+    match coming.pid() == vessel.pid() {
+        true => Ok(coming),
+        false => Err(Fault::wire(format!("the image is of process {}", coming.pid()))),
     }
-    coming.rebuild(vessel)
 }

@@ -2,20 +2,25 @@
 //!
 //! | an arrival | next |
 //! |---|---|
-//! | Starting: its process is being made, as a program's is | it has executed: Taking; it could not be made, or the link is cut: over |
+//! | Starting: its process is being made, as a program's is | it has executed, and children of it that have ended are no more: Taking; it could not be made, or the link is cut: over |
 //! | Taking: the image comes | all of it is there: Rebuilt; anything fails: killed, over; the link is cut: likewise, unless its mover has told the old node's that all is there |
 //! | Rebuilt | Go, or its mover was told by the old node's to let it run: a body; Abandon: killed, over; the link is cut: it waits, for nobody else may know that it is here |
+//!
+//! Where others here need it (its parent, its children) it has stood here before, and its stand-in has become that process. Then it is not killed:
+//! the mover makes it a stand-in again.
 
 use super::kill;
 use crate::agent::Agent;
 use crate::checks::What;
 use crate::mover::{In, Order};
+use crate::stands::Stand;
 use crate::starts::{Start, Work};
 use crate::streams::StreamsId;
+use ghost::Command;
 use kern::faultpoint::reach;
-use tracing::info;
-use vocab::{Fault, Pid, Sig};
-use wire::event::{BodyEvent, Person};
+use tracing::{info, warn};
+use vocab::{Exit, Fault, Pid, Sig};
+use wire::event::{BodyEvent, Person, Usage};
 use wire::node::{ChannelTo, Kin, ToFront};
 use wire::run::Program;
 
@@ -26,8 +31,20 @@ pub(super) struct Arrival {
     /// Its parent, group and session.
     pub(super) kin: [Pid; 3],
     pub(super) state: Arriving,
-    /// Its parent on this node, and its streams, from the time when its process is there.
-    made: Option<(Pid, StreamsId)>,
+    /// Those that it has not waited for.
+    children: Vec<Pid>,
+    /// From the time when its process is there.
+    made: Option<Made>,
+    /// It has ended where it was.
+    ended: Option<(Exit, Usage)>,
+}
+
+struct Made {
+    /// As it is here: its parent may be another.
+    person: Person,
+    streams: StreamsId,
+    /// It stood here, and is to stand here again if it does not come.
+    in_place: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,7 +83,14 @@ fn vessel() -> Program {
 
 impl Agent {
     /// Makes what is to become a process that is on another node.
-    pub(crate) fn arrive(&mut self, person: Person, kin: Vec<Kin>, channel: Option<ChannelTo>, key: Vec<u8>) {
+    pub(crate) fn arrive(
+        &mut self,
+        person: Person,
+        kin: Vec<Kin>,
+        channel: Option<ChannelTo>,
+        key: Vec<u8>,
+        children: Vec<Pid>,
+    ) {
         let pid = person.pid;
         reach("destination is told");
         // Of what it was here before nobody asks any more.
@@ -87,27 +111,79 @@ impl Agent {
         };
         info!(%pid, "arrival: Starting");
         let its = [person.ppid, person.pgid, person.sid];
-        self.moving
-            .arrivals
-            .insert(pid, Arrival { person: person.clone(), key, kin: its, state: Arriving::Starting, made: None });
+        let state = Arriving::Starting;
+        let arrival = Arrival { person: person.clone(), key, kin: its, state, children, made: None, ended: None };
+        self.moving.arrivals.insert(pid, arrival);
+        // From now on its children are its own to wait for.
+        while self.ghosts.take_back(pid, |command| matches!(command, Command::Wait { .. })) {}
         let kin = kin.into_iter().map(|kin| kin.person).collect();
-        let start = Start { person, program, kin, ends, misses: 0, arrives: true };
+        let start = Start { person, program, kin, ends, misses: 0, arrives: true, later: Vec::new() };
         self.starts.queue.push_back(Work::Program(Box::new(start)));
         self.next_start();
     }
 
-    /// What is to become `pid` has executed, as a child of `parent`.
-    pub(crate) fn arrival_started(&mut self, pid: Pid, parent: Pid, streams: StreamsId) {
+    /// What is to become `person` has executed, as a child of that one's parent here; `in_place` if it was a stand-in before.
+    pub(crate) fn arrival_started(&mut self, person: Person, streams: StreamsId, in_place: bool) {
+        let pid = person.pid;
+        let made = Made { person, streams, in_place };
+        let here = self.children_here(pid);
         let Some(arrival) = self.moving.arrivals.get_mut(&pid) else {
-            return kill(pid); // it was abandoned meanwhile
+            return self.unmake(made, None, None); // it was abandoned meanwhile
         };
-        arrival.made = Some((parent, streams));
-        arrival.kin[0] = parent;
+        arrival.kin[0] = made.person.ppid;
+        arrival.children.sort_unstable();
+        let same = arrival.children == here;
+        arrival.made = Some(made);
         reach("destination has a vessel");
+        if !same {
+            self.arrival_fails(pid, Fault::refused("its children have changed on the way: try again"));
+        }
+    }
+
+    /// On with it when all of its children that were to end there have: it is not to be told of that again.
+    pub(crate) fn arrival_goes_on(&mut self, pid: Pid) {
+        let ends = |stand: &Stand| stand.native_parent == pid && stand.ending && self.ghosts.has(stand.person.pid);
+        let Some(arrival) = self.moving.arrivals.get(&pid) else { return };
+        if arrival.state != Arriving::Starting || arrival.made.is_none() || self.stands.iter().any(ends) {
+            return;
+        }
         let key = arrival.key.clone();
         match self.start_mover(pid, &Order::In(In { pid, key })) {
             Ok(mover) => self.arrival_is(pid, Arriving::Taking { mover }),
             Err(fault) => self.arrival_fails(pid, fault),
+        }
+    }
+
+    /// It has not come: what was to become it ends, or stands here again.
+    fn unmake(&mut self, made: Made, mover: Option<u32>, ended: Option<(Exit, Usage)>) {
+        let Made { person, streams, in_place } = made;
+        let pid = person.pid;
+        self.streams.ended(streams);
+        if !in_place {
+            mover.into_iter().for_each(|mover| self.end_mover(mover));
+            self.stands.orphan(pid);
+            return kill(pid);
+        }
+        let order = Order::Remain(self.remain(pid));
+        self.stands_in_place(person);
+        match mover {
+            Some(mover) => self.order_mover(mover, &order),
+            None => {
+                if let Err(fault) = self.start_mover(pid, &order) {
+                    warn!(%pid, %fault, "what was to arrive cannot stand here again");
+                    kill(pid);
+                }
+            }
+        }
+        if let Some((exit, usage)) = ended {
+            self.end_stand_in(pid, exit, usage);
+        }
+    }
+
+    /// One that was to come has ended where it was.
+    pub(crate) fn arrival_ended(&mut self, pid: Pid, exit: Exit, usage: Usage) {
+        if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
+            arrival.ended = Some((exit, usage));
         }
     }
 
@@ -147,12 +223,8 @@ impl Agent {
 
     fn end_arrival(&mut self, pid: Pid) -> bool {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
-        if let Some(mover) = arrival.state.mover() {
-            self.end_mover(mover);
-        }
-        if let Some((_, streams)) = arrival.made {
-            kill(pid);
-            self.streams.ended(streams);
+        if let Some(made) = arrival.made {
+            self.unmake(made, arrival.state.mover(), arrival.ended);
         }
         true
     }
@@ -193,12 +265,14 @@ impl Agent {
 
     /// What has arrived whole is a body.
     fn is_a_body(&mut self, pid: Pid, mut person: Person) -> bool {
-        let known = self.moving.arrivals.get(&pid).map(|arrival| (arrival.state, arrival.made));
-        let Some((Arriving::Rebuilt { .. }, Some((parent, streams)))) = known else { return false };
-        self.moving.arrivals.remove(&pid);
-        person.ppid = parent;
+        let rebuilt = |one: &Arrival| matches!(one.state, Arriving::Rebuilt { .. }) && one.made.is_some();
+        if !self.moving.arrivals.get(&pid).is_some_and(rebuilt) {
+            return false;
+        }
+        let Some(made) = self.moving.arrivals.remove(&pid).and_then(|arrival| arrival.made) else { return false };
+        person.ppid = made.person.ppid;
         self.bodies.add(person);
-        self.starts.programs.insert(pid, streams);
+        self.starts.programs.insert(pid, made.streams);
         self.checks.add(pid, What::Creds, None, kern::clock::monotonic_us());
         info!(%pid, "arrival: Rebuilt -> a body");
         true

@@ -7,11 +7,11 @@
 //! | | Stay, or the link is cut | its mover is to give up |
 //! | | the mover has failed or ended | over: it runs on |
 //! | Leaving: once the other node has all of it, it may run there | Stay | its mover is to give up, if it is not bound |
-//! | | Bound | Bound: its streams leave, and the mover is to end it |
+//! | | Bound | Bound: its streams leave, and the mover is to end it, or to let a stand-in take its place if it is needed here |
 //! | | the mover has failed or ended | over: it runs on |
 //! | Bound: if the mover ends, it is killed; the other node may let it run | it has ended, or the mover has | gone: that is remembered until the front end knows what has become of it |
 
-use super::kill;
+use super::{kill, Gone};
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::mover::{Order, Out};
@@ -20,6 +20,7 @@ use kern::faultpoint::reach;
 use std::os::fd::OwnedFd;
 use tracing::info;
 use vocab::{Fault, Pid, SigInfo};
+use wire::event::Person;
 use wire::node::ToFront;
 
 pub(super) struct Departure {
@@ -27,6 +28,8 @@ pub(super) struct Departure {
     pub(super) state: Departing,
     /// Its parent here has waited for it.
     pub(super) reaped: bool,
+    /// Who it is, when a stand-in takes its place: nobody here counts it any more, and the front end does.
+    pub(super) stands: Option<Person>,
 }
 
 /// How far it is.
@@ -42,7 +45,8 @@ pub(super) enum Departing {
 pub(super) enum Turn {
     /// Its mover is.
     Ready,
-    Leave,
+    /// If these are its children.
+    Leave(Vec<Pid>),
     Stay,
     Cut,
     Bound,
@@ -73,7 +77,7 @@ enum Next {
 /// The table.
 fn next(state: Departing, turn: &Turn) -> Next {
     match (state, turn) {
-        (Departing::Carrying, Turn::Leave) => Next::Leaving,
+        (Departing::Carrying, Turn::Leave(_)) => Next::Leaving,
         (Departing::Carrying, Turn::Stay) => Next::Stay,
         (Departing::Carrying, Turn::Cut) => Next::Off,
         (Departing::Carrying, Turn::Ready) => Next::Ask,
@@ -82,8 +86,8 @@ fn next(state: Departing, turn: &Turn) -> Next {
         (Departing::Carrying | Departing::Leaving, Turn::Failed(_)) => Next::Stays,
         (Departing::Bound, Turn::Ended(_) | Turn::Failed(_)) => Next::Gone,
         (Departing::Carrying, Turn::Bound | Turn::Ended(_))
-        | (Departing::Leaving, Turn::Ready | Turn::Leave | Turn::Cut | Turn::Ended(_))
-        | (Departing::Bound, Turn::Ready | Turn::Leave | Turn::Stay | Turn::Cut | Turn::Bound) => Next::Nothing,
+        | (Departing::Leaving, Turn::Ready | Turn::Leave(_) | Turn::Cut | Turn::Ended(_))
+        | (Departing::Bound, Turn::Ready | Turn::Leave(_) | Turn::Stay | Turn::Cut | Turn::Bound) => Next::Nothing,
     }
 }
 
@@ -93,7 +97,9 @@ impl Agent {
         reach("source is told");
         let done = match self.bodies.get(pid).map(|body| body.life) {
             Some(Life::Live) if !self.moving.departures.contains_key(&pid) => {
-                let order = Out { pid, address, key, filters: Given::as_of(self.nursery).filters, streams };
+                let remains = self.is_needed_here(pid).then(|| self.remain(pid));
+                let filters = Given::as_of(self.nursery).filters;
+                let order = Out { pid, address, key, filters, streams, remains };
                 if self.moving.movers.values().any(|mover| mover.whom == pid) {
                     self.moving.later.insert(pid, order);
                     return;
@@ -106,20 +112,22 @@ impl Agent {
         match done {
             Ok(mover) => {
                 info!(%pid, "departure: Carrying");
-                self.moving.departures.insert(pid, Departure { mover, state: Departing::Carrying, reaped: false });
+                self.moving
+                    .departures
+                    .insert(pid, Departure { mover, state: Departing::Carrying, reaped: false, stands: None });
             }
             Err(fault) => self.uplink.send(&ToFront::NotLeft { pid, fault }),
         }
     }
 
-    /// The front end lets it leave.
-    pub(crate) fn leave(&mut self, pid: Pid) {
+    /// The front end lets it leave, with these children that it has not waited for.
+    pub(crate) fn leave(&mut self, pid: Pid, children: Vec<Pid>) {
         reach("source is to leave");
         if self.moving.departures.contains_key(&pid) {
-            return self.departs(pid, Turn::Leave);
+            return self.departs(pid, Turn::Leave(children));
         }
         let said = match self.moving.gone.get(&pid) {
-            Some(signals) => ToFront::Left { pid, signals: signals.clone() },
+            Some(gone) => gone.told(pid),
             None => ToFront::NotLeft { pid, fault: Fault::gone(format!("{pid} does not leave this node")) },
         };
         self.uplink.send(&said);
@@ -157,7 +165,9 @@ impl Agent {
             }
             Next::Leaving => {
                 departure.state = Departing::Leaving;
-                self.order_mover(mover, &Order::Leave);
+                let mut children = if let Turn::Leave(children) = turn { children } else { Vec::new() };
+                children.sort_unstable();
+                self.order_mover(mover, &Order::Leave(children));
             }
             Next::Bound => {
                 departure.state = Departing::Bound;
@@ -165,8 +175,7 @@ impl Agent {
                 if let Some(id) = self.starts.programs.remove(&pid) {
                     self.streams.moved(id, unread_input(pid));
                 }
-                self.order_mover(mover, &Order::End);
-                self.tell_all(pid);
+                self.is_bound(pid, mover);
             }
             Next::Gone => match turn {
                 Turn::Ended(come) => self.left(pid, come),
@@ -180,17 +189,41 @@ impl Agent {
         }
     }
 
-    /// It has ended here, and lives on on another node.
-    fn left(&mut self, pid: Pid, signals: Vec<SigInfo>) {
-        let Some(departure) = self.moving.departures.remove(&pid) else { return };
-        if !departure.reaped {
-            self.moving.remains.insert(pid);
+    /// It cannot run any more: it is to end, or to become a stand-in if it is needed here.
+    fn is_bound(&mut self, pid: Pid, mover: u32) {
+        if !self.is_needed_here(pid) {
+            self.order_mover(mover, &Order::End);
+            return self.tell_all(pid);
         }
+        self.tell_all(pid);
+        let Some(person) = self.bodies.person(pid).cloned() else { return };
+        info!(%pid, "departure: a stand-in takes its place");
+        if let Some(departure) = self.moving.departures.get_mut(&pid) {
+            departure.stands = Some(person.clone());
+        }
+        let remain = self.remain(pid);
         self.usages.left(pid, None);
         self.forget_body(pid);
+        self.stands_in_place(person);
+        self.order_mover(mover, &Order::Remain(remain));
+    }
+
+    /// It has ended here, or a stand-in has taken its place, and lives on on another node.
+    fn left(&mut self, pid: Pid, signals: Vec<SigInfo>) {
+        let Some(departure) = self.moving.departures.remove(&pid) else { return };
+        let stands = self.stands.has(pid);
+        if !stands {
+            if !departure.reaped && departure.stands.is_none() {
+                self.moving.remains.insert(pid);
+            }
+            self.usages.left(pid, None);
+            self.forget_body(pid);
+            self.stands.orphan(pid);
+        }
         reach("source has ended it");
-        self.moving.gone.insert(pid, signals.clone());
-        self.uplink.send(&ToFront::Left { pid, signals });
+        let gone = Gone { signals, stands };
+        self.uplink.send(&gone.told(pid));
+        self.moving.gone.insert(pid, gone);
     }
 
     fn has_not_left(&mut self, pid: Pid, turn: Turn) {
@@ -218,7 +251,7 @@ mod tests {
         let fault = || Fault::gone("the mover");
         let turns = [
             Turn::Ready,
-            Turn::Leave,
+            Turn::Leave(Vec::new()),
             Turn::Stay,
             Turn::Cut,
             Turn::Bound,

@@ -5,9 +5,11 @@ mod arrival;
 mod departure;
 
 use crate::agent::{Agent, Token};
-use crate::mover::{Order, Out, Said};
+use crate::mover::{Order, Out, Remain, Said};
+use crate::stands::{Stand, Why};
 use arrival::{Arrival, Arriving};
 use departure::{Departing, Departure};
+use ghost::{Command as Tell, Name};
 use kern::epoll::Interest;
 use kern::faultpoint::reach;
 use kern::sock::{self, Kind};
@@ -18,6 +20,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use tracing::warn;
 use vocab::{Fault, Pid, Result, Sig, SigInfo};
+use wire::event::Person;
 use wire::node::ToFront;
 use wire::way::Way;
 
@@ -30,13 +33,28 @@ pub(crate) struct Moving {
     later: HashMap<Pid, Out>,
     /// They have arrived, and run because the old node has let them: the front end has not said yet that it knows.
     ran: HashSet<Pid>,
-    /// They have left, with these signals to go after them, and the front end has not said that it knows.
-    gone: HashMap<Pid, Vec<SigInfo>>,
+    /// They have left, and the front end has not said that it knows.
+    gone: HashMap<Pid, Gone>,
     /// They have left, and their numbers are taken here until their parents here have waited for what is left of them.
     remains: HashSet<Pid>,
     /// By the number of their token.
     movers: HashMap<u32, Mover>,
     numbers: u32,
+}
+
+/// What is told of a process that has left.
+#[derive(Clone)]
+struct Gone {
+    /// They go after it.
+    signals: Vec<SigInfo>,
+    /// It stands here.
+    stands: bool,
+}
+
+impl Gone {
+    fn told(&self, pid: Pid) -> ToFront {
+        ToFront::Left { pid, signals: self.signals.clone(), stands: self.stands }
+    }
 }
 
 struct Mover {
@@ -67,13 +85,23 @@ impl Moving {
         self.movers.values().any(|mover| mover.pid == pid)
     }
 
+    /// Those in whose place stand-ins are about to be: the front end has not heard yet that they have left.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = &Person> {
+        self.departures.values().filter_map(|one| one.stands.as_ref())
+    }
+
     /// Who is on the way, for a Hello.
     pub(crate) fn ways(&self) -> Vec<Way> {
         let departs = self.departures.iter().map(|(pid, one)| match one.state {
             Departing::Carrying => Way::Departs(*pid),
             Departing::Leaving | Departing::Bound => Way::Leaves(*pid),
         });
-        let left = self.gone.iter().map(|(pid, signals)| Way::Left { pid: *pid, signals: signals.clone() });
+        let left = self.gone.iter();
+        let left = left.map(|(pid, Gone { signals, stands })| Way::Left {
+            pid: *pid,
+            signals: signals.clone(),
+            stands: *stands,
+        });
         let arrived = self.arrivals.iter().filter(|(_, one)| matches!(one.state, Arriving::Rebuilt { .. }));
         let ran = self.ran.iter().map(|pid| Way::Runs(*pid));
         departs.chain(left).chain(arrived.map(|(pid, _)| Way::Arrived(*pid))).chain(ran).collect()
@@ -81,6 +109,45 @@ impl Moving {
 }
 
 impl Agent {
+    /// A stand-in is to take the place of this process.
+    fn remain(&self, pid: Pid) -> Remain {
+        let (hold, programs) = (self.hold_directory.clone(), self.programs.clone());
+        Remain { pid, hold, programs }
+    }
+
+    /// It is a stand-in from now on, as soon as a mover has seen to that.
+    fn stands_in_place(&mut self, person: Person) {
+        let pid = person.pid;
+        let creds = person.creds.clone();
+        let name = Name::new(&person.name);
+        self.stands.add_in_place(person);
+        self.ghosts.expect(pid);
+        self.ghosts.command(pid, Tell::Children(true));
+        self.ghosts.command(pid, Tell::Ids { uid: creds.uid, gid: creds.gid });
+        self.ghosts.command(pid, Tell::Name(name));
+        // Of children whose ends nobody has waited for.
+        self.child_changed(pid);
+    }
+
+    /// Those that a process which stands still has not waited for, in order.
+    fn children_here(&self, pid: Pid) -> Vec<Pid> {
+        let threads = self.proc.tasks(pid).unwrap_or_default();
+        let mut all: Vec<Pid> =
+            threads.into_iter().flat_map(|tid| self.proc.children(tid).unwrap_or_default()).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Does somebody here need this process: its parent, its children or theirs, those of a group or session that it leads?
+    fn is_needed_here(&self, pid: Pid) -> bool {
+        let Some(person) = self.bodies.person(pid) else { return false };
+        let needs = |other: &Person| other.pid != pid && [other.ppid, other.pgid, other.sid].contains(&pid);
+        let keeps = |stand: &Stand| stand.why == Why::Runner || self.bodies.needs(stand.person.pid);
+        self.bodies.has(person.ppid)
+            || self.bodies.iter().any(|body| needs(&body.person))
+            || self.stands.iter().any(|stand| stand.native_parent == pid && keeps(stand))
+    }
+
     fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<u32> {
         let (ours, its) = sock::socketpair(Kind::Stream)?;
         sys::set_nonblocking(ours.as_fd(), true)?;
@@ -188,6 +255,10 @@ impl Agent {
 
     /// A child of a stand-in, or of init, has been waited for. `true` when it was one that moves: nobody else is to hear of it.
     pub(crate) fn moved_ended(&mut self, pid: Pid) -> bool {
+        // One that stood here has been killed before it held.
+        if self.stands.has(pid) {
+            return false;
+        }
         // One that is not bound has ended as any other.
         let leaves = |one: &&mut Departure| one.state == Departing::Bound;
         if let Some(departure) = self.moving.departures.get_mut(&pid).filter(leaves) {

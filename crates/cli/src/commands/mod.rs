@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Mover(mover::Mover),
     #[command(hide = true)]
     Vessel(mover::Vessel),
+    #[command(hide = true)]
+    Stand(mover::Stand),
 }
 
 impl Command {
@@ -73,6 +75,7 @@ impl Command {
             Command::Holder(command) => command.run(),
             Command::Mover(command) => command.run(),
             Command::Vessel(command) => command.run(),
+            Command::Stand(command) => command.run(),
         }
     }
 

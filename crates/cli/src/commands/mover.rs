@@ -1,4 +1,4 @@
-//! `shoal mover` and `shoal vessel`: started by the node daemon, not by users.
+//! `shoal mover`, `shoal vessel` and `shoal stand`: started by the node daemon, not by users.
 
 use clap::Args;
 use std::process::ExitCode;
@@ -21,5 +21,15 @@ pub(crate) struct Vessel {}
 impl Vessel {
     pub(crate) fn run(self) -> Result<ExitCode> {
         kern::newborn::wait_for_tracer()
+    }
+}
+
+/// Stand in the place of a process that has left
+#[derive(Args, Debug)]
+pub(crate) struct Stand {}
+
+impl Stand {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        kern::standin::here::hold_in_place().map(|never| match never {})
     }
 }

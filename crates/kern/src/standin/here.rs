@@ -4,7 +4,7 @@ use super::room::Room;
 use super::{raw, run, taking, Slot};
 use crate::relay::Relay;
 use crate::sys;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use vocab::{Fault, Result};
 
@@ -55,6 +55,25 @@ impl Slots {
     }
 }
 
+/// The descriptor of [`hold_in_place`].
+const PLACE: i32 = 3;
+
+/// The calling process, which has one thread and all of whose signals are blocked, becomes a stand-in that relays nothing. Its descriptor 3 is
+/// the directory of the hold file.
+///
+/// # Errors
+/// EACCES when the daemon does not expect it; when the address space has no room for the slots.
+pub fn hold_in_place() -> Result<std::convert::Infallible> {
+    let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
+    // SAFETY: the path is live; the descriptor is nobody's value.
+    let file = unsafe {
+        let file = raw::call(libc::SYS_openat, [PLACE as u64, c"hold".as_ptr() as u64, flags, 0, 0, 0]);
+        raw::call(libc::SYS_close, [PLACE as u64, 0, 0, 0, 0, 0]);
+        OwnedFd::from_raw_fd(sys::checked(file, || "open the hold file".into())? as i32)
+    };
+    begin(file, 0)
+}
+
 /// The calling process becomes a stand-in; it ends only as the daemon tells it.
 ///
 /// Called by the main thread of `shoal run`, whose other threads relay (they must have all signals blocked but SIGTTIN and
@@ -63,8 +82,12 @@ impl Slots {
 /// # Errors
 /// Only when the address space has no room for the slots.
 pub fn hold_here(file: OwnedFd, relay: &'static Relay) -> Result<std::convert::Infallible> {
+    begin(file, relay as *const Relay as u64)
+}
+
+fn begin(file: OwnedFd, relay: u64) -> Result<std::convert::Infallible> {
     let slots = Slots::reserve(65_536, 64)?;
-    let (slot, (stack, bytes)) = slots.first(file.as_raw_fd(), relay as *const Relay as u64)?;
+    let (slot, (stack, bytes)) = slots.first(file.as_raw_fd(), relay)?;
     taking::block(!0);
     // SAFETY: prctl with numbers; a stand-in's memory is not for its user to read (GHOSTS.md, "Safety").
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };

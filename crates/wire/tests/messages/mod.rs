@@ -245,7 +245,8 @@ fn kill_target() -> impl Strategy<Value = KillTarget> {
 }
 
 fn way() -> impl Strategy<Value = Way> {
-    let left = (pid(), vec(info(), 0..3)).prop_map(|(pid, signals)| Way::Left { pid, signals });
+    let left = (pid(), vec(info(), 0..3), any::<bool>());
+    let left = left.prop_map(|(pid, signals, stands)| Way::Left { pid, signals, stands });
     prop_oneof![
         pid().prop_map(Way::Departs),
         pid().prop_map(Way::Leaves),
@@ -295,7 +296,8 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         Arriving => (pid(), any::<u16>()).prop_map(|(pid, port)| T::Arriving { pid, port }),
         Arrived => pid().prop_map(|pid| T::Arrived { pid }),
         NotArrived => (pid(), fault()).prop_map(|(pid, fault)| T::NotArrived { pid, fault }),
-        Left => (pid(), vec(info(), 0..3)).prop_map(|(pid, signals)| T::Left { pid, signals }),
+        Left => (pid(), vec(info(), 0..3), any::<bool>())
+            .prop_map(|(pid, signals, stands)| T::Left { pid, signals, stands }),
         NotLeft => (pid(), fault()).prop_map(|(pid, fault)| T::NotLeft { pid, fault }),
         Runs => pid().prop_map(|pid| T::Runs { pid }),
         Ready => pid().prop_map(|pid| T::Ready { pid }),
@@ -314,7 +316,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
     let start = (person(), program(), vec(kin(), 0..4), channel());
     let signal = (pid(), info(), option::of(pid()), turn());
     let answer = (any::<u64>(), any_of(answers()), any::<bool>());
-    let arrive = (person(), vec(kin(), 0..4), option::of(channel()), bytes());
+    let arrive = (person(), vec(kin(), 0..4), option::of(channel()), bytes(), vec(pid(), 0..3));
     let depart = (pid(), ".{0,20}", bytes(), any::<bool>());
     variants! {
         Welcome => welcome(),
@@ -337,9 +339,9 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Subreaper => (pid(), any::<bool>()).prop_map(|(pid, on)| T::Subreaper { pid, on }),
         Adopt => (kin(), pid()).prop_map(|(kin, from)| T::Adopt { kin, from }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
-        Arrive => arrive.prop_map(|(person, kin, channel, key)| T::Arrive { person, kin, channel, key }),
+        Arrive => arrive.prop_map(|(person, kin, channel, key, children)| T::Arrive { person, kin, channel, key, children }),
         Depart => depart.prop_map(|(pid, address, key, streams)| T::Depart { pid, address, key, streams }),
-        Leave => pid().prop_map(|pid| T::Leave { pid }),
+        Leave => (pid(), vec(pid(), 0..3)).prop_map(|(pid, children)| T::Leave { pid, children }),
         Stay => pid().prop_map(|pid| T::Stay { pid }),
         Go => person().prop_map(|person| T::Go { person }),
         Abandon => pid().prop_map(|pid| T::Abandon { pid }),

@@ -1,0 +1,103 @@
+//! A stand-in in the place of a process: `shoal stand`, which comes to all capabilities by those of its file, since the process may have none.
+//!
+//! So the file lies where only root may enter; the process gets it as a descriptor.
+
+use super::orders::Remain;
+use ckpt::remain::Remains;
+use kern::mount::permit_all_capabilities;
+use rustix::fs::{open, Mode, OFlags};
+use std::fs::{self, File, Permissions};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use vocab::{Fault, Pid, Result};
+
+/// What a stand-in is executed with.
+pub(super) struct Ready {
+    program: OwnedFd,
+    place: OwnedFd,
+}
+
+impl Ready {
+    /// Makes the program where it is not there yet.
+    pub(super) fn new(order: &Remain) -> Result<Ready> {
+        let at = Path::new(&order.programs).join("shoal");
+        if !at.exists() {
+            make(&at)?;
+        }
+        let path = |path: &Path, flags: OFlags| {
+            let found = open(path, flags | OFlags::CLOEXEC, Mode::empty());
+            found.map_err(|e| Fault::sys(e.raw_os_error(), format!("open {}", path.display())))
+        };
+        Ok(Ready { program: path(&at, OFlags::PATH)?, place: path(Path::new(&order.hold), OFlags::PATH)? })
+    }
+
+    pub(super) fn remains(&self) -> Remains<'_> {
+        Remains { program: self.program.as_fd(), arguments: &["shoal", "stand"], place: self.place.as_fd() }
+    }
+}
+
+fn make(at: &Path) -> Result<()> {
+    let own = "/proc/self/exe";
+    let new = at.with_extension(std::process::id().to_string());
+    let doing = |e: std::io::Error| Fault::io(&e, format!("make {}", new.display()));
+    let length = loaded(own)?;
+    let from = File::open(own).map_err(|e| Fault::io(&e, format!("open {own}")))?;
+    let mut to = File::create(&new).map_err(doing)?;
+    std::io::copy(&mut from.take(length), &mut to).map_err(doing)?;
+    drop(to);
+    fs::set_permissions(&new, Permissions::from_mode(0o711)).map_err(doing)?;
+    permit_all_capabilities(&new)?;
+    fs::rename(&new, at).map_err(doing)
+}
+
+/// Where in a program file that ends which is ever in memory: names and lines for debuggers follow it (elf(5)).
+fn loaded(path: &str) -> Result<u64> {
+    const LOAD: u64 = 1;
+    let bytes = {
+        let mut bytes = vec![0; 4096];
+        let got = File::open(path).and_then(|mut file| file.read(&mut bytes));
+        bytes.truncate(got.map_err(|e| Fault::io(&e, format!("read {path}")))?);
+        bytes
+    };
+    let word = |at: usize, length: usize| {
+        let word = bytes.get(at..at + length).ok_or_else(|| Fault::refused(format!("{path} is no program")))?;
+        Ok::<u64, Fault>(word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    let (table, entry, count) = (word(0x20, 8)?, word(0x36, 2)?, word(0x38, 2)?);
+    let mut end = 0;
+    for at in (0..count).map(|i| (table + i * entry) as usize) {
+        if word(at, 4)? == LOAD {
+            end = end.max(word(at + 8, 8)? + word(at + 32, 8)?);
+        }
+    }
+    Ok(end)
+}
+
+/// Why a stand-in cannot take the place of this process, if so: it would not have the capabilities that it needs.
+pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
+    let why = match () {
+        () if status.contains("\nNoNewPrivs:\t1") => "has no_new_privs set",
+        () if namespace(&pid.to_string()) != namespace("self") => "lives in a mount namespace of its own",
+        () => return Ok(None),
+    };
+    Ok(Some(format!("it has parent, children, a group or a session on its node, and {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_loaded_of_a_program_is_less_than_the_file_and_executes() {
+        let own = std::env::current_exe().expect("a test is a program");
+        let all = fs::metadata(&own).expect("it is there").len();
+        let length = loaded(own.to_str().expect("a name")).expect("it is one of these programs");
+        assert!(length > 4096 && length <= all, "{length} of {all}");
+        assert!(loaded("/etc/passwd").is_err());
+    }
+}

@@ -1,0 +1,108 @@
+//! What remains of a process that is given up: another program in its place. Its number, parent, children, group, session, ids and whether it is
+//! stopped stay, and so do signals that wait for it; its memory, other threads, descriptors and timers go.
+
+use crate::bring::{bring, Wanted};
+use kern::areas::areas;
+use kern::remote_memory::RemoteMemory;
+use puppet::{Arena, Loan, Stopped};
+use std::os::fd::{AsFd, BorrowedFd};
+use vocab::{Fault, Result, Sig};
+use zerocopy::IntoBytes;
+
+/// The program in its place.
+pub struct Remains<'a> {
+    /// Executed with no environment.
+    pub program: BorrowedFd<'a>,
+    pub arguments: &'a [&'a str],
+    /// Its descriptor 3. The descriptors 0 to 2 are /dev/null, and it has no others.
+    pub place: BorrowedFd<'a>,
+}
+
+/// Its descriptors come with numbers from here on first.
+const BASE: i32 = 8;
+
+/// Limits that must not be in the way of a small program; up to what the process could set itself.
+const LIMITS: [u32; 6] = [
+    libc::RLIMIT_CPU,
+    libc::RLIMIT_DATA,
+    libc::RLIMIT_STACK,
+    libc::RLIMIT_NOFILE,
+    libc::RLIMIT_AS,
+    libc::RLIMIT_MEMLOCK,
+];
+
+/// A process whose threads all stand still, the leader first, executes another program, and runs in that when this returns, with all
+/// signals blocked. Of signals that wait for it one of each of `taken` is dropped.
+///
+/// # Errors
+/// `Gone` when it was killed; else what kept it from it: then it is killed, since nothing of what it was is left.
+pub fn remain(mut threads: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> Result<()> {
+    if threads.is_empty() {
+        return Err(Fault::bug("a process without threads"));
+    }
+    let leader = threads.remove(0);
+    let pid = leader.tid();
+    let done = execute(&leader, threads, with, taken).and_then(|()| {
+        leader.set_sigmask(!0)?;
+        leader.release(None)
+    });
+    done.map_err(|fault| {
+        let _gone_already = kern::signal::send(pid, Sig::KILL);
+        fault.doing(format!("put another program in the place of process {pid}"))
+    })
+}
+
+fn execute(leader: &Stopped, others: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> Result<()> {
+    let pid = leader.tid();
+    let remote = RemoteMemory::open(pid)?;
+    let mut loan = Loan::take(leader, &remote, &areas(pid, false)?)?;
+    others.into_iter().try_for_each(|thread| thread.exit(loan.gate()))?;
+    let arena = loan.map_arena(None)?;
+    let_go(&mut loan, arena, taken)?;
+    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, 0o0.into());
+    let null = null.map_err(|e| Fault::sys(e.raw_os_error(), "open /dev/null"))?;
+    let files = [null.as_fd(), with.place, with.program].map(Wanted::Ours);
+    let come = bring(&mut loan, arena, pid, &files, BASE)?;
+    let [null, place, program] = come[..] else { return Err(Fault::bug("other descriptors than were brought")) };
+    let mut script = arena.script();
+    for (from, to) in [(null, 0), (null, 1), (null, 2), (place, 3)] {
+        script.call("put a descriptor in its place", libc::SYS_dup3, &[from as u64, to, 0]);
+    }
+    let mut arguments: Vec<u64> = with.arguments.iter().map(|text| script.text(text.as_bytes())).collect();
+    arguments.push(0);
+    let arguments = script.bytes(arguments.as_bytes());
+    let nothing = script.bytes([0u64; 1].as_bytes());
+    let own_path = script.text(b"");
+    loan.run(arena, script)?;
+    let flags = libc::AT_EMPTY_PATH as u64;
+    loan.execute(arena, libc::SYS_execveat, [program as u64, own_path, arguments, nothing, flags, 0])
+}
+
+/// Timers, descriptors and limits of what it was, and what it was to get when its parent ends.
+fn let_go(loan: &mut Loan<'_>, arena: Arena, taken: &[Sig]) -> Result<()> {
+    let mut script = arena.script();
+    let nothing = script.room(32);
+    for which in [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF] {
+        script.call("stop a timer", libc::SYS_setitimer, &[which as u64, nothing, 0]);
+    }
+    for sig in taken {
+        let set = script.bytes(&sig.bit().to_ne_bytes());
+        script.attempt(libc::SYS_rt_sigtimedwait, &[set, 0, nothing, 8]);
+    }
+    script.attempt(libc::SYS_prctl, &[libc::PR_SET_PDEATHSIG as u64, 0]);
+    script.attempt(libc::SYS_close_range, &[0, u32::MAX.into(), 0]);
+    let root = script.text(b"/");
+    script.attempt(libc::SYS_chdir, &[root]);
+    let found: Vec<u64> = LIMITS.iter().map(|_| script.room(16)).collect();
+    for (limit, at) in LIMITS.iter().zip(&found) {
+        script.call("read a limit", libc::SYS_prlimit64, &[0, (*limit).into(), 0, *at]);
+    }
+    let outcome = loan.run(arena, script)?;
+    let mut script = arena.script();
+    for (limit, at) in LIMITS.iter().zip(found) {
+        let [_, hard]: [u64; 2] = outcome.value(at)?;
+        let both = script.bytes([hard, hard].as_bytes());
+        script.attempt(libc::SYS_prlimit64, &[0, (*limit).into(), both, 0]);
+    }
+    loan.run(arena, script).map(drop)
+}

@@ -1,0 +1,19 @@
+//! Where the standard streams of a program lead.
+
+use minicbor::{Decode, Encode};
+
+/// How the node that runs a program reaches the relay of the one who started it.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct ChannelTo {
+    /// `address:port`; empty: the front end's own address, as the control link has it.
+    #[n(0)]
+    pub address: String,
+    /// Names the channel in the clear: 16 random bytes.
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    pub token: Vec<u8>,
+    /// The key of its Noise handshake: 32 random bytes.
+    #[n(2)]
+    #[cbor(with = "minicbor::bytes")]
+    pub key: Vec<u8>,
+}
