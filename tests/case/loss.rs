@@ -61,13 +61,21 @@ fn in_time(fault: SystemTime, node: SystemTime, front: SystemTime) -> Res {
 fn lose(place: &Place, name: &str, cut: fn(&Sandbox) -> Res, heal: fn(&Sandbox) -> Res) -> Res<End> {
     let s = Sandbox::new(place, name, 2)?;
     let lost = s.start("shoal run -n 0 -- sh -c 'sleep 1020 & sleep 1020'; echo $? $EPOCHREALTIME");
+    // One that is stopped, and one whose output is not read.
+    let stuck = s.start(
+        "f=$(mktemp -u); mkfifo $f; exec 9<>$f; rm $f; shoal run -n 0 -- sh -c 'kill -STOP $$' & \
+         shoal run -n 0 yes >&9; unread=$?; wait $!; echo $((unread == $? ? unread : 0)) $EPOCHREALTIME",
+    );
     let other = s.start("shoal run -n 1 -- sh -c 'read x; echo $x; exec sleep 1021' <<< lives; echo $?");
     wait_for("the programs are there", || s.count("sleep 1020") == 2 && s.count("sleep 1021") == 1)?;
+    s.until("test $(shoal ps | grep -cE ' (S|T) .* (yes|sh -c kill .*)$') = 2")?;
     let bodies = end_of(&s, "sleep 1020");
     cut(&s)?;
     let fault = SystemTime::now();
     let dead = bodies.join().map_err(|_| "the thread that waits has panicked")??;
-    ends_as_lost(lost, fault, Some(dead))?;
+    for one in [lost, stuck] {
+        ends_as_lost(one, fault, Some(dead))?;
+    }
     s.until("! ps -e | grep -q defunct; ! shoal ps | grep -q 'sleep 1020'")?;
     holds("the other node's program lives", other.is_going() && s.count("sleep 1021") == 1)?;
     s.prints("shoal run -n 1 echo well", "well")?;

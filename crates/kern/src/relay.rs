@@ -18,16 +18,21 @@ const WRITING: u32 = 0;
 const HURRIED: u32 = 1;
 /// Everything has been written out, or never will be.
 const DRAINED: u32 = 2;
+/// Output that has come may not be written out yet, and the program's node is lost.
+const LOST: u32 = 3;
 
 /// How long output waits for its reader after such a signal, in milliseconds.
 pub const HURRY_MS: u32 = 1000;
+
+/// The same when the node is lost, which leaves a fortieth of the agreed time for the end (`link::beat`): the reader has had the rest already.
+pub const LOST_MS: u32 = 100;
 
 /// The signals by which people and shells end a program that handles none.
 pub const ENDING: [Sig; 4] = [Sig::HUP, Sig::INT, Sig::QUIT, Sig::TERM];
 
 /// See the module.
 pub struct Relay {
-    /// [`WRITING`], [`HURRIED`] or [`DRAINED`].
+    /// [`WRITING`], [`HURRIED`], [`LOST`] or [`DRAINED`].
     drained: AtomicU32,
     /// How often the main thread has come out of a stop.
     rounds: AtomicU32,
@@ -59,7 +64,7 @@ impl Relay {
     /// For the main thread, before it exits or dies as it was told: waits until all output is out, and gives the terminal back.
     ///
     /// Nobody may read the output ever again. Then a signal of [`ENDING`], for which [`Relay::on_signal`] is called meanwhile, ends
-    /// the wait after [`HURRY_MS`].
+    /// the wait after [`HURRY_MS`], and [`Relay::set_lost`] ends it after [`LOST_MS`].
     pub fn before_end(&self) {
         self.ending.store(true, Ordering::SeqCst);
         futex_wake(&self.rounds);
@@ -67,8 +72,9 @@ impl Relay {
         while self.drained.load(Ordering::SeqCst) == WRITING {
             futex_wait(&self.drained, WRITING, None);
         }
-        if self.drained.load(Ordering::SeqCst) == HURRIED {
-            futex_wait(&self.drained, HURRIED, Some(HURRY_MS));
+        for (haste, patience) in [(HURRIED, HURRY_MS), (LOST, LOST_MS)] {
+            // Whoever has set it may wake us for it only now.
+            while self.drained.load(Ordering::SeqCst) == haste && futex_wait(&self.drained, haste, Some(patience)) {}
         }
         self.before_stop();
     }
@@ -105,6 +111,14 @@ impl Relay {
     pub fn set_drained(&self) {
         self.drained.store(DRAINED, Ordering::SeqCst);
         futex_wake(&self.drained);
+    }
+
+    /// For the relay: the program's node is lost, and this process may not outlive the agreed time for a reader that takes nothing.
+    pub fn set_lost(&self) {
+        let hastens = |now: u32| (now != DRAINED).then_some(LOST);
+        if self.drained.fetch_update(Ordering::SeqCst, Ordering::SeqCst, hastens).is_ok() {
+            futex_wake(&self.drained);
+        }
     }
 
     /// For the relay: the main thread no longer executes stops; a relay thread that must stop does it itself.
@@ -166,13 +180,14 @@ fn terminal() -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(TERMINAL) }
 }
 
-/// Sleeps while `word` is `value`; may return early (a signal, a spurious wake).
-fn futex_wait(word: &AtomicU32, value: u32, timeout_ms: Option<u32>) {
+/// Sleeps while `word` is `value`; may return early (a signal). True: it was woken.
+fn futex_wait(word: &AtomicU32, value: u32, timeout_ms: Option<u32>) -> bool {
     let span =
         timeout_ms.map(|ms| libc::timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
     let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word and the timespec live through the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, value, span) };
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), wait, value, span) == 0 }
 }
 
 fn futex_wake(word: &AtomicU32) {
@@ -214,6 +229,26 @@ mod tests {
         relay.on_signal(libc::SIGINT);
         end.join().expect("no panic");
         assert!(start.elapsed() >= Duration::from_millis(u64::from(HURRY_MS)) - Duration::from_millis(50));
+    }
+
+    #[test]
+    fn the_loss_of_the_node_ends_the_wait_at_any_time() {
+        for before in [true, false] {
+            let relay = Arc::new(Relay::new());
+            if before {
+                relay.set_lost();
+            }
+            let main = relay.clone();
+            let start = Instant::now();
+            let end = std::thread::spawn(move || main.before_end());
+            while !before && !relay.is_ending() {
+                std::thread::yield_now();
+            }
+            relay.on_signal(libc::SIGINT);
+            relay.set_lost();
+            end.join().expect("no panic");
+            assert!(start.elapsed() < Duration::from_millis(u64::from(HURRY_MS)));
+        }
     }
 
     #[test]

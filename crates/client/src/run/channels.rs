@@ -7,6 +7,7 @@ use super::queue::{Gathered, Item, Queue};
 use super::takers::Takers;
 use kern::epoll::{Interest, Poller, Ready, Waker};
 use kern::own;
+use kern::relay::RELAY;
 use link::Secure;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -279,7 +280,10 @@ impl Channels {
                 state.want();
                 self.reader.wake();
             }
-            Chunk::Ended => self.over(state, number),
+            Chunk::Ended => {
+                copy.whole = true;
+                self.over(state, number);
+            }
             Chunk::Data { stream: Stream::In, bytes } => {
                 copy.feed.give_back(bytes)?;
                 self.leave(state, number);
@@ -336,18 +340,30 @@ impl Channels {
         self.over(&mut state, number);
     }
 
-    /// The node of this copy is lost.
+    /// The node of this copy is lost, and it has ended with it. Of several copies this process is the parent, which has time.
     pub(crate) fn lost(&self, number: usize) {
-        let why =
-            self.lock().copies.get(number).filter(|c| !c.over).map(|c| format!("shoal: {} is lost\n", c.newest_node()));
+        let state = self.lock();
+        let alone = state.copies.len() == 1;
+        let why = state.copies.get(number).filter(|c| !c.over).map(|c| format!("shoal: {} is lost\n", c.newest_node()));
+        drop(state);
         self.give_up(number, why);
+        if alone {
+            RELAY.set_lost();
+        }
     }
 
     /// The nodes are lost for which `lives` is not true.
     pub(crate) fn lost_but(&self, lives: impl Fn(NodeId) -> bool) {
         let gone = |copy: &Copy| !lives(copy.node) || !lives(copy.newest_node());
-        let gone: Vec<bool> = self.lock().copies.iter().map(gone).collect();
-        gone.iter().enumerate().filter(|(_, gone)| **gone).for_each(|(number, _)| self.lost(number));
+        let copies: Vec<(bool, bool)> = self.lock().copies.iter().map(|copy| (gone(copy), copy.whole)).collect();
+        for (number, (gone, whole)) in copies.into_iter().enumerate() {
+            match (gone, whole) {
+                (true, false) => self.lost(number),
+                // The program had ended by itself before.
+                (true, true) => self.give_up(number, None),
+                (false, _) => {}
+            }
+        }
     }
 
     /// Those that have no channel will not get one (`all`: nor will the others be read any more).

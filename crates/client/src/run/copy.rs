@@ -14,6 +14,8 @@ pub(crate) struct Copy {
     pub(crate) channel: Option<Secure>,
     /// The program's end is known, with all that was written before it; or nothing more can come.
     pub(crate) over: bool,
+    /// The first of the two.
+    pub(super) whole: bool,
     /// The program still takes input, as far as we know.
     pub(super) input: bool,
     pub(super) feed: Feed,
@@ -52,6 +54,7 @@ impl Copy {
             key,
             channel: None,
             over: false,
+            whole: false,
             input: true,
             feed: Feed::new(),
             owed: [0; 2],
