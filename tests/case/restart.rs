@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("restart_without_a_node", restart_without_a_node),
     ("restart_then_silent_node", restart_then_silent_node),
     ("restart_with_a_subreaper", restart_with_a_subreaper),
+    ("restart_with_a_child_elsewhere", restart_with_a_child_elsewhere),
     ("restart_with_other_leases", restart_with_other_leases),
     ("restart_with_many_processes", restart_with_many_processes),
 ];
@@ -256,6 +257,42 @@ fn restart_with_many_processes(place: &Place) -> Res<End> {
     s.ok("shoal ps | awk '$NF == 1046 { print $1 }' | xargs kill")?;
     same("its end", going.end()?.out.trim(), "0")?;
     s.until("test -z \"$(shoal ps | tail -n +2)\"")?;
+    Ok(End::Passed)
+}
+
+/// A parent on n0 whose child on n1 stops, goes on and ends while n0 cannot be told: it is back later than n1, after a restart.
+fn restart_with_a_child_elsewhere(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_with_a_child_elsewhere", 2)?;
+    let script = r#"
+import os
+child = os.fork()
+if child == 0: os.execvp("shoal", ["shoal", "run", "-n", "1", "sleep", "1048"])
+for what in os.WUNTRACED, os.WCONTINUED, 0:
+    status = os.waitpid(child, what)[1]
+    print(os.WIFSTOPPED(status), os.WIFCONTINUED(status), os.WIFSIGNALED(status), flush=True)
+"#;
+    let joined = |nodes: u32| s.until(&format!("test $(shoal nodes | grep -cw up) = {nodes}"));
+    let waits = s.start(&format!("shoal run -n 0 -- python3 -c '{script}'"));
+    wait_for("the child is there", || s.count("sleep 1048") == 1)?;
+    let body = s.all().into_iter().find(|p| procs::command_line(p) == "sleep 1048").ok_or("a body")?.pid.to_string();
+    for signal in ["STOP", "CONT", "TERM"] {
+        s.ok(KILL)?;
+        silence(&s, "n0")?;
+        s.ok("shoal fault front start-daemon")?;
+        joined(1)?;
+        super::scene::outside(&["kill", &format!("-{signal}"), &body])?;
+        let state = match signal {
+            "STOP" => "T",
+            "CONT" => "S",
+            _ => "Z",
+        };
+        s.until(&format!("test $(ps -e -o stat=,comm= | grep -c '^{state}.*sleep') = 1"))?;
+        s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"])?;
+        joined(2)?;
+    }
+    let told = "True False False\nFalse True False\nFalse False True\n";
+    same("what the parent was told", waits.end()?.out.as_str(), told)?;
+    s.until("test -z \"$(shoal ps | tail -n +2)\"; ! shoal run -n 0 ps -e | grep -q sleep")?;
     Ok(End::Passed)
 }
 

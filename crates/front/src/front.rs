@@ -79,6 +79,8 @@ pub(crate) struct Front {
     holder: Option<OwnedFd>,
     /// After a restart: when the time for nodes to come back is over.
     pub(crate) settle_at_us: Option<u64>,
+    /// Until then: stand-ins of nodes that are back, for whom nobody is known to stand.
+    pub(crate) stands_in_doubt: Vec<(NodeId, Pid)>,
     cursor: Cursor,
     look_at_us: u64,
 }
@@ -138,6 +140,7 @@ impl Front {
                 .ok(),
             holder,
             settle_at_us: None,
+            stands_in_doubt: Vec::new(),
             cursor,
             look_at_us: 0,
         };

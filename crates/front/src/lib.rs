@@ -26,6 +26,7 @@ mod places;
 mod pulse;
 mod recover;
 mod runs;
+mod stands;
 
 pub use config::FrontConfig;
 

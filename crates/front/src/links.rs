@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Token};
 use crate::front::Front;
-use crate::persons::{from_wire, read};
+use crate::persons::from_wire;
 use crate::places::{Change, Node, State};
 use crate::runs::{Asker, Dialled};
 use kern::clock::monotonic_us;
@@ -223,8 +223,7 @@ impl Front {
         self.nodes.insert(number, node);
         if back {
             let (subreapers, starting) = (hello.subreapers, hello.starting);
-            let natives = hello.stand_ins.iter().filter(|pid| !self.ghosts.has(**pid));
-            let natives: Vec<_> = natives.filter_map(|pid| read(&self.proc, *pid).ok()).collect();
+            let natives = self.natives_among(&hello.stand_ins);
             let lines: Vec<_> = natives.iter().map(|person| self.ancestors(person.pid)).collect();
             let here: Vec<Pid> = hello.bodies.iter().map(|person| person.pid).collect();
             self.moves_back(number, &hello.ways);
@@ -238,10 +237,11 @@ impl Front {
             // It runs elsewhere already, and what is left of it here cannot.
             let left = |pid| hello.ways.contains(&Way::Leaves(pid)) && self.is_elsewhere(pid, number);
             bodies.retain(|person| !left(person.pid));
-            let stand_ins = hello.stand_ins;
+            let stand_ins = hello.stand_ins.clone();
             self.events.extend(lines.into_iter().map(|line| Event::Ancestors { line }));
             self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins, natives, subreapers, starting });
             self.settle();
+            self.end_stand_ins_of_nobody(number, hello.stand_ins);
             self.doubts_of(number, &here, hello.ways);
         } else {
             self.events.push_back(Event::NodeUp { node: number });
@@ -303,6 +303,7 @@ impl Front {
         self.leases.take_back(number);
         self.moves_lose(number, true);
         self.doubts_lose(number);
+        self.stands_in_doubt.retain(|(node, _)| *node != number);
         self.events.push_back(Event::NodeLost { node: number });
         self.settle();
     }

@@ -56,6 +56,7 @@ impl Front {
             }
         }
         self.doubts_over();
+        self.stands_settle();
         self.events.push_back(Event::Settled);
         info!("settled");
     }

@@ -38,9 +38,7 @@ impl Space {
             self.claim(node, person);
         }
         for pid in stand_ins {
-            if let Some(entry) = self.table.get_mut(*pid).filter(|e| !e.ended() && e.place != node) {
-                entry.stands.insert(node);
-            }
+            self.stands_again(node, *pid);
         }
     }
 

@@ -72,6 +72,24 @@ impl Space {
         }
     }
 
+    /// `pid` stands on `node`, which is back: what became of it meanwhile could not be told there.
+    pub(crate) fn stands_again(&mut self, node: NodeId, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        if let Body::Ended(exit) = entry.body {
+            return self.out.push(Effect::EndStandIn { node, pid, exit, usage: Usage::default() });
+        }
+        if entry.place == node {
+            return;
+        }
+        entry.stands.insert(node);
+        // Of others it is not known yet, or it is what their own machine shows.
+        if !matches!(entry.body, Body::Starting | Body::Running | Body::Stopped(_)) {
+            return;
+        }
+        self.out.push(Effect::StandInIs { node, person: entry.person.clone() });
+        self.stand_in_stops(node, pid);
+    }
+
     pub(crate) fn stand_in_followed(&mut self, node: NodeId, pid: Pid) {
         self.steps.followed(pid, node);
     }

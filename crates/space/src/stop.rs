@@ -9,7 +9,7 @@ use crate::signal::our_signal;
 use crate::space::Space;
 use crate::step::{Act, Mark, What};
 use crate::table::{Body, Entry};
-use vocab::{Pid, Sig};
+use vocab::{NodeId, Pid, Sig};
 
 impl Entry {
     /// Does what was seen of the body after this turn hold?
@@ -29,7 +29,7 @@ impl Space {
         entry.body = Body::Stopped(sig);
         let place = entry.place;
         let pending = std::mem::take(&mut entry.stop_pending);
-        self.stand_ins_stop(pid, Some(sig));
+        self.stand_ins_stop(pid);
         match pending {
             true => self.pending_stop_holds(pid, sig),
             false => self.stop_ghost(pid),
@@ -50,21 +50,26 @@ impl Space {
 
     /// Who follows it runs again.
     pub(crate) fn goes_on(&mut self, pid: Pid) {
-        self.stand_ins_stop(pid, None);
+        self.stand_ins_stop(pid);
         self.drop_stops(pid);
         self.wake(pid);
     }
 
     /// Its stand-ins on nodes stop, or go on, as the body does.
-    fn stand_ins_stop(&mut self, pid: Pid, stopped: Option<Sig>) {
-        let Some(entry) = self.table.get(pid) else { return };
-        for node in &entry.stands {
-            let (node, turn) = (*node, entry.heard.get(node).copied());
-            self.out.push(match stopped {
-                Some(sig) => Effect::StopStandIn { node, pid, sig, turn },
-                None => Effect::ContinueStandIn { node, pid, turn },
-            });
+    fn stand_ins_stop(&mut self, pid: Pid) {
+        for node in self.table.get(pid).map(|entry| entry.stands.clone()).unwrap_or_default() {
+            self.stand_in_stops(node, pid);
         }
+    }
+
+    /// The one there does.
+    pub(crate) fn stand_in_stops(&mut self, node: NodeId, pid: Pid) {
+        let Some(entry) = self.table.get(pid) else { return };
+        let turn = entry.heard.get(&node).copied();
+        self.out.push(match entry.body {
+            Body::Stopped(sig) => Effect::StopStandIn { node, pid, sig, turn },
+            _ => Effect::ContinueStandIn { node, pid, turn },
+        });
     }
 
     /// The body is stopped, and so shall the ghost be. (One that has reported a stop with EAGAIN had SIGCONT waiting: if that is a user's, it

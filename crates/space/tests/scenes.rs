@@ -192,6 +192,35 @@ fn what_was_to_start_and_went_with_the_link_is_told_as_not_started() {
 }
 
 #[test]
+fn a_node_that_is_back_is_told_of_those_that_stand_there() {
+    let mut space = running(&[7, 7, 7]);
+    // 201 and its child 301, a program on node 0, have stood there; so has 203 for whom nobody knows.
+    body(&mut space, N1, BodyEvent::Forked { parent: Pid(201), child: Pid(301) });
+    step(&mut space, Event::Held { pid: Pid(301) });
+    let at_home = person(301, 201, 201, 7);
+    step(&mut space, Event::Run { person: at_home, at: N1, to: N0, kin: vec![] });
+    body(&mut space, N0, BodyEvent::Started { pid: Pid(301) });
+    body(&mut space, N0, exited(301, Exit::Code(5)));
+    let back = |stand_ins: &[i32]| Event::NodeBack {
+        node: N1,
+        bodies: vec![person(201, 100, 201, 7)],
+        stand_ins: stand_ins.iter().map(|pid| Pid(*pid)).collect(),
+        natives: vec![],
+        subreapers: vec![],
+        starting: vec![],
+    };
+    let effects = step(&mut space, back(&[301, 203]));
+    let ends = Effect::EndStandIn { node: N1, pid: Pid(301), exit: Exit::Code(5), usage: Usage::default() };
+    assert_eq!(effects, [ends]);
+    body(&mut space, N0, BodyEvent::Stopped { pid: Pid(200), sig: Sig::TSTP, turn: None });
+    let effects = step(&mut space, back(&[200, 202]));
+    let is = |pid| Effect::StandInIs { node: N1, person: person(pid, 100, pid, 7) };
+    let stops = Effect::StopStandIn { node: N1, pid: Pid(200), sig: Sig::TSTP, turn: None };
+    let goes_on = Effect::ContinueStandIn { node: N1, pid: Pid(202), turn: None };
+    assert_eq!(effects, [is(200), stops, is(202), goes_on]);
+}
+
+#[test]
 fn several_copies_outlive_a_restart() {
     let mut space = Space::new();
     // 301 has ended before, with 3; 303 is a copy whose node will not come back; 299 was a child before its parent was `shoal run`.
