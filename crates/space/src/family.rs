@@ -38,7 +38,7 @@ impl Space {
         self.out.push(Effect::Signal { node, target: pid, info: crate::signal::our_kill(), thread: None, turn: None });
     }
 
-    /// Its parent's ghost died before it could clone this one: another one of the session does, for an orphan.
+    /// Its parent's ghost died before it could clone this one: the one who has taken it does, or another of the session, for an orphan.
     pub(crate) fn clone_otherwise(&mut self, pid: Pid) {
         let Some(entry) = self.table.get(pid) else { return };
         if entry.ended() {
@@ -47,14 +47,22 @@ impl Space {
         let Some(cloner) = self.cloner_for(entry) else {
             return self.not_cloned(pid, vocab::errno::ESRCH);
         };
-        let own_session = entry.person.sid == pid;
+        let (ppid, own_session) = (entry.person.ppid, entry.person.sid == pid);
         let person = entry.born.as_deref().unwrap_or(&entry.person).clone();
         let group = self.table.get(cloner).map(|c| c.person.pgid);
         // Who takes it is decided when it is cloned: its ancestors must be by then what they were.
         let behind = self.held_up_by(pid);
-        let after = self.steps.subreapers(|of| !behind.contains(&of) && self.is_ancestor(of, pid));
+        for of in &behind {
+            if self.is_ancestor(*of, pid) {
+                self.bring_subreaper_forward(*of);
+            }
+        }
+        let after = self.steps.subreapers(|of, step| {
+            self.is_ancestor(of, pid) && (!behind.contains(&of) || self.next_is_subreaper(of, step))
+        });
         let mark = Mark { after, orphaned: true, ..Mark::default() };
-        let Some(id) = self.push(cloner, Act::Command(Command::Clone { pid, orphan: true }), mark) else {
+        let orphan = cloner != ppid;
+        let Some(id) = self.push(cloner, Act::Command(Command::Clone { pid, orphan }), mark) else {
             return self.not_cloned(pid, vocab::errno::ESRCH);
         };
         let mut first = vec![Act::Command(Command::Name(person.name)), Act::Command(Command::Ids(person.creds))];
@@ -69,6 +77,7 @@ impl Space {
         }
         if let Some(entry) = self.table.get_mut(pid) {
             entry.clone = Some(id);
+            entry.cloned_again = true;
             if entry.ghost == Ghost::Coming {
                 entry.ghost = Ghost::Wanted;
             }
@@ -117,6 +126,23 @@ impl Space {
             }
         }
         found
+    }
+
+    /// Changes of who takes orphans that wait only for what `pid` does before come before that: they change nothing for it.
+    fn bring_subreaper_forward(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        let steps = &self.steps;
+        let (first, rest): (Vec<Step>, Vec<Step>) =
+            entry.queue.drain(..).partition(|step| step.is_subreaper() && steps.free(step.id));
+        entry.queue.extend(first.into_iter().chain(rest));
+        self.ready.push(pid);
+    }
+
+    /// Is `step` of `pid` carried out whatever else waits?
+    fn next_is_subreaper(&self, pid: Pid, step: StepId) -> bool {
+        let Some(entry) = self.table.get(pid).filter(|e| e.ghost.obeys()) else { return false };
+        let first = entry.queue.iter().take_while(|s| s.is_subreaper() && self.steps.free(s.id));
+        first.map(|s| s.id).chain(entry.given.iter().map(|g| g.id)).any(|id| id == step)
     }
 
     fn is_ancestor(&self, of: Pid, pid: Pid) -> bool {
@@ -183,15 +209,17 @@ impl Space {
         }
         let (pgid, orphans, lasts) = (entry.person.pgid, !entry.children.is_empty(), entry.asked);
         // With it go its zombies, which may be the last of their groups.
-        let mut after = Vec::new();
-        for child in &self.table.get(pid).map(|e| e.children.clone()).unwrap_or_default() {
-            if let Some(zombie) = self.table.get(*child).filter(|c| c.ended()) {
-                self.steps.joins(zombie.person.pgid, &mut after);
-            }
-        }
-        let mark = Mark { leaves: Some(pgid), orphans, after, lasts, ..Mark::default() };
+        let mut leaves = vec![pgid];
+        let zombies =
+            entry.children.clone().into_iter().filter_map(|child| self.table.get(child)).filter(|c| c.ended());
+        leaves.extend(zombies.map(|zombie| zombie.person.pgid));
+        let mark = Mark { leaves, orphans, lasts, ..Mark::default() };
         let id = self.steps.add(pid, mark);
         let Some(entry) = self.table.get_mut(pid) else { return };
+        // Its ghost may end first, and is then a zombie until theirs have.
+        for parent in &entry.orphaned_by {
+            self.steps.leaves_too(*parent, pgid);
+        }
         entry.end = End::Queued(id);
         entry.queue.push_back(Step { id, act: Act::End });
         self.ready.push(pid);
@@ -288,7 +316,7 @@ impl Space {
         for (id, what) in lost {
             self.steps.finish(id, &mut self.ready);
             match what {
-                What::Clone { child, .. } if self.table.get(child).is_some_and(|e| e.clone == Some(id)) => {
+                What::Clone(child) if self.table.get(child).is_some_and(|e| e.clone == Some(id)) => {
                     self.clone_otherwise(child);
                 }
                 What::Copy(copy) => self.copied(pid, copy, Err(vocab::errno::ESRCH)),

@@ -5,7 +5,7 @@ use crate::life::{Ghost, Turn};
 use crate::space::Space;
 use crate::step::{Act, Given, Step, What};
 use crate::table::{Body, End, Entry};
-use vocab::errno::EAGAIN;
+use vocab::errno::{EAGAIN, EEXIST};
 use vocab::{Exit, Pid, Sig, SigSet};
 
 impl Space {
@@ -27,13 +27,13 @@ impl Space {
         self.steps.finish(given.id, &mut self.ready);
         let errno = result.err().unwrap_or(0);
         match given.what {
-            What::Clone { child, orphan } if errno != 0 => {
-                // An orphan's first cloner may have made it before it died.
-                if !(orphan && errno == vocab::errno::EEXIST) {
+            What::Clone(child) if errno != 0 => {
+                let made_before = self.table.get(child).is_some_and(|e| e.cloned_again) && errno == EEXIST;
+                if !made_before {
                     self.not_cloned(child, errno);
                 }
             }
-            What::Clone { .. } => {}
+            What::Clone(_) => {}
             What::Copy(copy) => self.copied(pid, copy, result),
             What::Reap(child) => self.waited(child),
             What::Stop => {
@@ -153,7 +153,7 @@ impl Space {
 
     fn give(&mut self, pid: Pid, step: Step) {
         let Some(what) = step.act.what() else { return self.give_end(pid) };
-        if let What::Clone { child, .. } = what {
+        if let What::Clone(child) = what {
             match self.table.get_mut(child) {
                 Some(entry) if entry.clone == Some(step.id) => {
                     entry.ghost = entry.ghost.next(Turn::Cloned);

@@ -16,7 +16,7 @@ impl Space {
         }
         let own = pgid == pid;
         let mark =
-            Mark { leaves: Some(old), makes: own.then_some(pgid), joins: (!own).then_some(pgid), ..Mark::default() };
+            Mark { leaves: vec![old], makes: own.then_some(pgid), joins: (!own).then_some(pgid), ..Mark::default() };
         self.push(pid, Act::Command(Command::Setpgid(pgid)), mark);
         self.stand_ins_follow(pid);
     }

@@ -15,7 +15,7 @@ impl Space {
         entry.remember();
         let old = std::mem::replace(&mut entry.person.pgid, pid);
         entry.person.sid = pid;
-        let mark = Mark { leaves: Some(old), makes: Some(pid), ..Mark::default() };
+        let mark = Mark { leaves: vec![old], makes: Some(pid), ..Mark::default() };
         self.push(pid, Act::Command(Command::Setsid), mark);
         self.stand_ins_follow(pid);
     }

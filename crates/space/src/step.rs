@@ -19,6 +19,12 @@ pub(crate) struct Step {
     pub(crate) act: Act,
 }
 
+impl Step {
+    pub(crate) fn is_subreaper(&self) -> bool {
+        matches!(self.act, Act::Command(Command::Subreaper(_)))
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     Command(Command),
@@ -42,7 +48,7 @@ pub(crate) struct Given {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
-    Clone { child: Pid, orphan: bool },
+    Clone(Pid),
     Copy(u32),
     Reap(Pid),
     Stop,
@@ -57,7 +63,7 @@ impl Act {
             Act::End => return None,
             Act::Copy(n) => What::Copy(*n),
             Act::Kill { ask, .. } => What::Kill(*ask),
-            Act::Command(Command::Clone { pid, orphan }) => What::Clone { child: *pid, orphan: *orphan },
+            Act::Command(Command::Clone { pid, .. }) => What::Clone(*pid),
             Act::Command(Command::Reap(pid)) => What::Reap(*pid),
             Act::Command(Command::Stop(_)) => What::Stop,
             Act::Command(Command::Setsid) => What::Other("setsid"),
@@ -74,8 +80,8 @@ impl Act {
 /// What a step touches that others may touch too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
-    /// Leaves this group.
-    pub(crate) leaves: Option<Pid>,
+    /// Leaves these groups, itself or by the zombies that go with it.
+    pub(crate) leaves: Vec<Pid>,
     /// Joins this group, which exists already.
     pub(crate) joins: Option<Pid>,
     /// Makes this group.
@@ -142,8 +148,8 @@ impl Steps {
 
     fn conflicts(&self, mark: &Mark, after: &mut Vec<StepId>) {
         let book = |group: Option<Pid>| group.and_then(|g| self.groups.get(&g));
-        if let Some(book) = book(mark.leaves) {
-            after.extend(&book.joins);
+        for group in &mark.leaves {
+            after.extend(book(Some(*group)).into_iter().flat_map(|book| &book.joins));
         }
         if let Some(book) = book(mark.joins) {
             after.extend(&book.makes);
@@ -160,8 +166,8 @@ impl Steps {
     }
 
     fn enter(&mut self, id: StepId, mark: &Mark) {
-        if let Some(group) = mark.leaves {
-            self.groups.entry(group).or_default().leaves.insert(id);
+        for group in &mark.leaves {
+            self.groups.entry(*group).or_default().leaves.insert(id);
         }
         if let Some(group) = mark.joins {
             self.groups.entry(group).or_default().joins.insert(id);
@@ -177,10 +183,11 @@ impl Steps {
         }
     }
 
-    /// The open steps that join `group`.
-    pub(crate) fn joins(&self, group: Pid, steps: &mut Vec<StepId>) {
-        if let Some(book) = self.groups.get(&group) {
-            steps.extend(&book.joins);
+    /// The open step `id` leaves `group` too.
+    pub(crate) fn leaves_too(&mut self, id: StepId, group: Pid) {
+        if let Some(open) = self.open.get_mut(&id) {
+            open.mark.leaves.push(group);
+            self.groups.entry(group).or_default().leaves.insert(id);
         }
     }
 
@@ -195,9 +202,13 @@ impl Steps {
         blocks.iter().filter_map(|later| self.open.get(later)).map(|open| open.pid)
     }
 
-    /// The open changes of who takes orphans, by ghosts that `which` says.
-    pub(crate) fn subreapers(&self, which: impl Fn(Pid) -> bool) -> Vec<StepId> {
-        self.subreapers.iter().copied().filter(|id| self.open.get(id).is_some_and(|open| which(open.pid))).collect()
+    /// The open changes of who takes orphans, those that `which` says.
+    pub(crate) fn subreapers(&self, which: impl Fn(Pid, StepId) -> bool) -> Vec<StepId> {
+        self.subreapers
+            .iter()
+            .copied()
+            .filter(|id| self.open.get(id).is_some_and(|open| which(open.pid, *id)))
+            .collect()
     }
 
     pub(crate) fn is_open(&self, id: StepId) -> bool {
@@ -207,7 +218,8 @@ impl Steps {
     /// It is carried out, or never will be. Appends the ghosts of which a step became free.
     pub(crate) fn finish(&mut self, id: StepId, ready: &mut Vec<Pid>) {
         let Some(open) = self.open.remove(&id) else { return };
-        for group in [open.mark.leaves, open.mark.joins, open.mark.makes].into_iter().flatten() {
+        let Mark { leaves, joins, makes, .. } = open.mark;
+        for group in leaves.into_iter().chain(joins).chain(makes) {
             self.forget(group, id);
         }
         self.subreapers.remove(&id);

@@ -97,8 +97,11 @@ pub(crate) struct Entry {
     /// Commands given and not yet reported, in order.
     pub(crate) given: VecDeque<Given>,
     pub(crate) end: End,
-    /// The Clone that makes this ghost, and the last change of its ids.
+    /// The Clone that makes this ghost.
     pub(crate) clone: Option<StepId>,
+    /// Whoever was to clone it died, and may have done so before.
+    pub(crate) cloned_again: bool,
+    /// The last change of its ids.
     pub(crate) ids: Option<StepId>,
     /// Ends of former parents, after which a new one may wait for it.
     pub(crate) orphaned_by: Vec<StepId>,
@@ -136,6 +139,7 @@ impl Entry {
             given: VecDeque::new(),
             end: End::No,
             clone: None,
+            cloned_again: false,
             ids: None,
             orphaned_by: Vec::new(),
         }

@@ -35,7 +35,7 @@ impl Space {
         if let End::Queued(id) | End::Issued(id) = entry.end {
             after.push(id);
         }
-        let mark = Mark { leaves: Some(entry.person.pgid), after, lasts: entry.asked, ..Mark::default() };
+        let mark = Mark { leaves: vec![entry.person.pgid], after, lasts: entry.asked, ..Mark::default() };
         let wait = self.push(ppid, Act::Command(Command::Reap(pid)), mark);
         if let Some(entry) = self.table.get_mut(pid) {
             entry.wait = wait;
@@ -61,7 +61,7 @@ impl Space {
     /// A process that came and went before its ghost was begun leaves no trace.
     fn elide(&mut self, pid: Pid) -> bool {
         let Some(entry) = self.table.get(pid) else { return false };
-        let clones = entry.queue.iter().any(|s| matches!(s.act.what(), Some(What::Clone { .. } | What::Kill(_))));
+        let clones = entry.queue.iter().any(|s| matches!(s.act.what(), Some(What::Clone(_) | What::Kill(_))));
         if entry.ghost != Ghost::Wanted || clones || !entry.children.is_empty() {
             return false;
         }
