@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("job_terminal_inside", job_terminal_inside),
     ("job_whose_parent_is_gone", job_whose_parent_is_gone),
     ("job_whose_parent_goes_on", job_whose_parent_goes_on),
+    ("job_over_nodes", job_over_nodes),
 ];
 
 fn key(text: &str) -> Step {
@@ -146,7 +147,8 @@ fn job_pipeline(place: &Place) -> Res<End> {
         "written\r",
     ));
     turns.extend([key("\x1a"), see("Stopped"), see("%% ")]);
-    turns.extend(line("kill -9 %1; wait; echo go''ne", "gone\r"));
+    // bash may take a moment to hear of it, and does not end while it has stopped jobs.
+    turns.extend(line("kill -9 %1; while jobs | grep -q Stopped; do sleep 0.05; done; echo go''ne", "gone\r"));
     play(place, "job_pipeline", turns)
 }
 
@@ -201,5 +203,15 @@ fn job_whose_parent_goes_on(place: &Place) -> Res<End> {
     s.ok("echo > /run/go")?;
     same("how many have died of it", job.end()?.out.trim(), "40")?;
     s.until("! ps -e -o comm= | grep -qx sleep")?;
+    Ok(End::Passed)
+}
+
+/// All members of a pipeline die of the signal that is sent to their group, though each is on another node and one is dead before another has it.
+fn job_over_nodes(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "job_over_nodes", 4)?;
+    let program = include_str!("group_over_nodes.py");
+    for caller in ["", "shoal run -n 3 -- "] {
+        s.prints(&format!("{caller}python3 - 40 <<'EOF'\n{program}\nEOF"), "0")?;
+    }
     Ok(End::Passed)
 }

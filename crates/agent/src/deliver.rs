@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use tracing::debug;
 use vocab::errno::EEXIST;
 use vocab::{Pid, Sig, SigInfo};
+use wire::node::ToFront;
 
 /// A signal that a stand-in of its sender is sending. Others for the same process wait, so that all come in their order.
 #[derive(Debug)]
@@ -18,8 +19,20 @@ pub(crate) struct Sending {
     info: SigInfo,
     thread: Option<Pid>,
     turn: Option<u64>,
-    later: VecDeque<(SigInfo, Option<Pid>, Option<u64>)>,
+    later: VecDeque<Later>,
     since_us: u64,
+}
+
+/// What waits for a signal on its way.
+#[derive(Debug)]
+enum Later {
+    Signal {
+        info: SigInfo,
+        thread: Option<Pid>,
+        turn: Option<u64>,
+    },
+    /// [`wire::node::ToNode::Barrier`].
+    Barrier(u64),
 }
 
 /// A stand-in that has not sent in this time, in microseconds, is not waited for: it is stopped, or its user's own.
@@ -34,7 +47,7 @@ impl Agent {
             return;
         }
         if let (Some(sending), true) = (self.sending.get_mut(&target), info.sig != Sig::KILL) {
-            sending.later.push_back((*info, thread, turn));
+            sending.later.push_back(Later::Signal { info: *info, thread, turn });
             return;
         }
         // Who has hit a stand-in by tgkill(2) meant its one thread, which stands for the first.
@@ -54,6 +67,14 @@ impl Agent {
             debug!(%target, sig = %info.sig, errno, "signal not delivered");
         }
         self.given(target, info.sig, turn);
+    }
+
+    /// [`wire::node::ToNode::Barrier`].
+    pub(crate) fn barrier(&mut self, id: u64, target: Pid) {
+        match self.sending.get_mut(&target) {
+            Some(sending) => sending.later.push_back(Later::Barrier(id)),
+            None => self.uplink.send(&ToFront::Barrier { id }),
+        }
     }
 
     /// Is there a stand-in of its sender that sends it?
@@ -143,8 +164,11 @@ impl Agent {
     fn send_later(&mut self, target: Pid) {
         let Some(Sending { info, turn, mut later, .. }) = self.sending.remove(&target) else { return };
         self.given(target, info.sig, turn);
-        while let Some((info, thread, turn)) = later.pop_front() {
-            self.deliver(target, &info, thread, turn);
+        while let Some(next) = later.pop_front() {
+            match next {
+                Later::Signal { info, thread, turn } => self.deliver(target, &info, thread, turn),
+                Later::Barrier(id) => self.barrier(id, target),
+            }
             if let Some(sending) = self.sending.get_mut(&target) {
                 sending.later.append(&mut later);
             }

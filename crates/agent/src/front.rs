@@ -92,6 +92,7 @@ impl Agent {
             ToNode::Go { person } => self.go(person),
             ToNode::Abandon { pid } => self.abandon(pid),
             ToNode::Forget { pid } => self.forget_gone(pid),
+            ToNode::Barrier { id, pid } => self.barrier(id, pid),
         }
     }
 

@@ -75,6 +75,7 @@ impl Front {
             Effect::StopStandIn { node, pid, sig, turn } => (node, ToNode::Stopped { pid, sig, turn }),
             Effect::ContinueStandIn { node, pid, turn } => (node, ToNode::Continued { pid, turn }),
             Effect::Signal { node, target, info, thread, turn } => {
+                self.deliveries.signalled(target);
                 (node, ToNode::Signal { target, info, thread, turn })
             }
             Effect::KillDone { node, id, errno } => (node, ToNode::KillDone { id, errno }),

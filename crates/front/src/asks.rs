@@ -93,6 +93,7 @@ impl Front {
             }
             Ask::Ps => self.on_ps(asker),
             Ask::Move { pid, to } => self.on_move(asker, caller, pid, to),
+            Ask::Delivered { pid, copy } => self.on_delivered(asker, pid, copy),
             Ask::Where { pid } => {
                 let pid = if pid == Pid::NONE { caller.pid } else { pid };
                 let known = self.space.get(pid).map(|view| view.node);

@@ -3,6 +3,7 @@
 use crate::config::FrontConfig;
 use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, HOLDER, LISTENER, LOCAL, SIGNALS};
 use crate::cursor::{Cursor, LOOK_US};
+use crate::delivered::Deliveries;
 use crate::doubts::Doubts;
 use crate::ghosts::Reports;
 use crate::holder;
@@ -57,6 +58,7 @@ pub(crate) struct Front {
     pub(crate) parents: Parents,
     pub(crate) runs: Runs,
     pub(crate) moves: Moves,
+    pub(crate) deliveries: Deliveries,
     pub(crate) doubts: Doubts,
     pub(crate) connections: HashMap<Token, Connection>,
     /// Those of them that have not shown the key.
@@ -125,6 +127,7 @@ impl Front {
             tardy: Tardy::default(),
             runs: Runs::default(),
             moves: Moves::default(),
+            deliveries: Deliveries::default(),
             doubts: Doubts::default(),
             connections: HashMap::new(),
             crowd: Default::default(),
@@ -197,6 +200,7 @@ impl Front {
             }
             self.on_time();
             self.settle();
+            self.look_after_deliveries();
             self.tell_shown();
             self.flush_in_time(monotonic_us());
             self.ghosts.acknowledge(monotonic_us());

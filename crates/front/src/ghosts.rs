@@ -109,6 +109,7 @@ impl Front {
                 self.reports.ledgers.remove(&pid);
                 self.reports.waking.remove(&pid);
                 self.parents.forget(pid);
+                self.deliveries.forget(pid);
                 match self.reports.intermediates.remove(&pid) {
                     None => self.events.push_back(Event::Gone { pid }),
                     // If it was killed before it had cloned.

@@ -9,6 +9,7 @@ mod asks;
 pub mod config;
 mod connection;
 mod cursor;
+mod delivered;
 mod doubts;
 mod flushing;
 mod front;

@@ -256,6 +256,7 @@ impl Front {
                     node.link = None;
                     node.change(number, Change::LinkCut);
                     self.moves_lose(number, false);
+                    self.deliveries_lose(number);
                 }
             }
             Some(Connection::Client { link, peer }) => {

@@ -83,6 +83,7 @@ impl Front {
             }
             ToFront::Runs { pid } => self.move_says(node, pid, move_states::Change::Runs, None),
             ToFront::NotLeft { pid, fault } => self.move_says(node, pid, move_states::Change::NotLeft, Some(fault)),
+            ToFront::Barrier { id } => self.delivered(node, id),
             ToFront::StandInWanted { pid } => {
                 let native = if self.ghosts.has(pid) { None } else { persons::process(&self.proc, pid) };
                 self.events.push_back(Event::StandInWanted { node, pid, native });

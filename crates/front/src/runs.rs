@@ -185,6 +185,11 @@ impl Runs {
         self.tokens.retain(|_, dialled| dialled.asker != asker);
     }
 
+    /// The program that is copy `copy` of what `caller` asked for.
+    pub(crate) fn program(&self, caller: Pid, copy: u32) -> Option<Pid> {
+        self.runs.get(&caller)?.copies.get(copy as usize)?.pid
+    }
+
     /// Are the standard streams of this program relayed for somebody who called `shoal run`?
     pub(crate) fn relays(&self, pid: Pid) -> bool {
         self.programs.contains_key(&pid)

@@ -19,6 +19,16 @@ impl Ghosts {
         runs_on
     }
 
+    /// Nothing is on its way from this stand-in: it holds and no signal waits for it; or it will not hand over any more, or what waits for it is known.
+    pub fn is_quiet(&mut self, pid: Pid) -> bool {
+        let Some(ghost) = self.ghosts.get(&pid) else { return true };
+        match ghost.state {
+            State::Held => self.pending.read(pid).is_none_or(|pending| pending.signals == SigSet(0)),
+            State::Coming | State::Away => ghost.ending,
+            State::Caught | State::Dying | State::Gone => true,
+        }
+    }
+
     pub(crate) fn interrupted(&mut self, unique: u64, happened: &mut Vec<Happened>) {
         let Some(&pid) = self.uniques.get(&unique) else {
             trace!(unique, "interrupt of a request that is answered already");

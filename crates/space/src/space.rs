@@ -31,6 +31,8 @@ pub struct View<'a> {
     pub stopped: Option<Sig>,
     /// How it ended, while it has not been waited for.
     pub ended: Option<Exit>,
+    /// It is on its way to another node, or not yet the program that it is to be, and has had signals meanwhile.
+    pub signals_wait: bool,
 }
 
 impl Space {
@@ -174,5 +176,6 @@ fn view(entry: &Entry) -> View<'_> {
         node: entry.place,
         stopped: if let Body::Stopped(sig) = entry.body { Some(sig) } else { None },
         ended: if let Body::Ended(exit) = entry.body { Some(exit) } else { None },
+        signals_wait: !entry.early.is_empty(),
     }
 }

@@ -36,6 +36,15 @@ pub enum Ask {
         #[n(1)]
         to: NodeId,
     },
+    /// Answered when every signal that the stand-ins of copy `copy` have had by now has been given to it: what the relay learnt after those, it may tell
+    /// the program then. `pid` called `shoal run`.
+    #[n(5)]
+    Delivered {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        copy: u32,
+    },
 }
 
 /// An answer, or one of several in a row for [`Ask::Run`].
@@ -117,6 +126,12 @@ pub enum Answer {
         pid: Pid,
         #[n(1)]
         node: NodeId,
+    },
+    /// To [`Ask::Delivered`].
+    #[n(12)]
+    Delivered {
+        #[n(0)]
+        copy: u32,
     },
 }
 

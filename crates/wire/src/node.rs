@@ -251,6 +251,12 @@ pub enum ToFront {
         #[n(0)]
         pid: Pid,
     },
+    /// To [`ToNode::Barrier`].
+    #[n(20)]
+    Barrier {
+        #[n(0)]
+        id: u64,
+    },
 }
 
 /// From the front end to a node's agent.
@@ -483,6 +489,14 @@ pub enum ToNode {
     #[n(26)]
     Forget {
         #[n(0)]
+        pid: Pid,
+    },
+    /// Answered when every [`ToNode::Signal`] before it for `pid` has been given to it.
+    #[n(27)]
+    Barrier {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
         pid: Pid,
     },
 }

@@ -75,6 +75,24 @@ impl State {
 }
 
 impl State {
+    /// Copy `number` may hear that nobody reads `unread` of its streams, and perhaps that its input has ended.
+    fn tell_learnt(&mut self, number: usize, unread: &[Stream]) {
+        for stream in unread {
+            self.tell(&Chunk::Broken { stream: *stream }, |n, _| n == number);
+        }
+        if let Some(copy) = self.copies.get_mut(number).filter(|copy| copy.delivery.may_end()) {
+            copy.feed.end();
+            self.feed(number);
+        }
+    }
+
+    fn tell_without_asking(&mut self) {
+        for number in 0..self.copies.len() {
+            let unread = self.copies[number].delivery.unasked();
+            self.tell_learnt(number, &unread);
+        }
+    }
+
     fn with_something_in_hand(&self) -> Vec<usize> {
         let some = |copy: &Copy| copy.in_hand && copy.channel.is_some() && !self.paused;
         self.copies.iter().enumerate().filter(|(_, copy)| some(copy)).map(|(number, _)| number).collect()
@@ -125,9 +143,9 @@ impl Channels {
         }
         state.input.outlived = input.outlives;
         if !input.outlives {
-            state.copies.iter_mut().for_each(|copy| copy.feed.end());
-            (0..state.copies.len()).for_each(|number| state.feed(number));
+            state.copies.iter_mut().for_each(|copy| copy.delivery.ends());
         }
+        state.tell_without_asking();
         drop(state);
         Ok(channels)
     }
@@ -205,6 +223,26 @@ impl Channels {
         state.tell_so_far(number);
         state.feed(number);
         Ok(())
+    }
+
+    /// The copies of which the daemon is to be asked whether they have had their signals; they count as asked.
+    pub(crate) fn to_ask(&self) -> Vec<u32> {
+        let mut state = self.lock();
+        let copies = state.copies.iter_mut().enumerate().filter(|(_, copy)| !copy.over);
+        copies.filter_map(|(number, copy)| copy.delivery.ask().then_some(number as u32)).collect()
+    }
+
+    /// Copy `number` has had the signals that were for it when it was asked about.
+    pub(crate) fn delivered(&self, number: usize) {
+        let mut state = self.lock();
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        let unread = copy.delivery.answered();
+        state.tell_learnt(number, &unread);
+    }
+
+    /// Nobody is left who could say whether the copies have had their signals.
+    pub(crate) fn tell_without_asking(&self) {
+        self.lock().tell_without_asking();
     }
 
     /// Deals with what has come over the channel of copy `number`.
@@ -443,10 +481,12 @@ impl Gathered for Channels {
     fn unread(&self, stream: Stream) {
         let mut state = self.lock();
         state.unread[index(stream)] = true;
-        state.tell(&Chunk::Broken { stream }, |_, copy| {
+        for copy in &mut state.copies {
             copy.closed[index(stream)] = true;
-            true
-        });
+            copy.delivery.unread(index(stream));
+        }
+        drop(state);
+        self.hub.wake();
     }
 }
 

@@ -1,5 +1,6 @@
 //! One copy of the program, as the relay knows it.
 
+use super::delivery::Delivery;
 use super::feed::Feed;
 use kern::epoll::{Interest, Poller};
 use link::secure::Secure;
@@ -19,6 +20,7 @@ pub(crate) struct Copy {
     /// The program still takes input, as far as we know.
     pub(super) input: bool,
     pub(super) feed: Feed,
+    pub(super) delivery: Delivery,
     /// Output and errors: consumed, and not yet told.
     pub(super) owed: [u32; 2],
     /// Output and errors: how much may still come.
@@ -57,6 +59,7 @@ impl Copy {
             whole: false,
             input: true,
             feed: Feed::new(),
+            delivery: Delivery::default(),
             owed: [0; 2],
             due: [CREDIT; 2],
             closed: [false; 2],

@@ -96,7 +96,7 @@ impl Takers for Channels {
             // The program may have ended since this was read for it: its descendants get it.
             match (input.is_for(copy) || input.is_left_to(copy), ended) {
                 (false, _) => continue,
-                (true, true) => copy.feed.end(),
+                (true, true) => copy.delivery.ends(),
                 // One that is between two channels gets it over the next.
                 (true, false) => copy.feed.push(bytes.clone()),
             }
@@ -105,7 +105,7 @@ impl Takers for Channels {
         state.input.ended |= ended;
         drop(state);
         if ended {
-            // A channel may have waited for nothing else.
+            // It asks whether the programs may be told; and a channel may have waited for nothing else.
             self.hub.wake();
         }
     }

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
-use vocab::{Exit, Fault, Result};
+use vocab::{Exit, Fault, Pid, Result};
 use wire::ask::{Answer, Ask};
 use wire::run::Window;
 
@@ -61,6 +61,7 @@ impl Hub {
         loop {
             self.channels.wait(&mut ready)?;
             self.hear_daemon();
+            self.ask_delivered();
             self.ask_successor();
             self.tell_window();
             let unfinished = self.channels.close_finished();
@@ -109,6 +110,23 @@ impl Hub {
         }
     }
 
+    /// Before the programs are told what has been learnt: have they had their signals?
+    fn ask_delivered(&mut self) {
+        let Some(asking) = &mut self.asking else { return self.channels.tell_without_asking() };
+        let pid = Pid(std::process::id() as i32);
+        let mut copies = self.channels.to_ask().into_iter();
+        if let Err(fault) = copies.try_for_each(|copy| asking.ask(&Ask::Delivered { pid, copy })) {
+            self.lose_daemon(&fault);
+        }
+    }
+
+    fn lose_daemon(&mut self, fault: &Fault) {
+        // The streams do not need it; only those that have not been connected will never be.
+        tracing::debug!(%fault, "the daemon has gone");
+        self.asking = None;
+        self.channels.daemon_gone(fault);
+    }
+
     fn hear_daemon(&mut self) {
         let Some(asking) = &mut self.asking else { return };
         // Taking what is there costs a call; asking whether something is there would cost the same.
@@ -125,10 +143,7 @@ impl Hub {
             }
         };
         if let Err(fault) = received.and(heard) {
-            // The streams do not need it; only those that have not been connected will never be.
-            tracing::debug!(%fault, "the daemon has gone");
-            self.asking = None;
-            self.channels.daemon_gone(&fault);
+            self.lose_daemon(&fault);
         }
     }
 
@@ -139,6 +154,10 @@ impl Hub {
             }
             (Answer::Stays { copy }, _) => {
                 self.channels.stays(copy as usize);
+                Ok(())
+            }
+            (Answer::Delivered { copy }, _) => {
+                self.channels.delivered(copy as usize);
                 Ok(())
             }
             (Answer::NotStarted { copy, fault, status }, _) => {

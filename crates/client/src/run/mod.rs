@@ -7,6 +7,7 @@
 mod asking;
 mod channels;
 mod copy;
+mod delivery;
 mod each;
 mod feed;
 mod giving;

@@ -120,6 +120,7 @@ impl Channels {
         state.alone = true;
         (0..state.copies.len()).for_each(|number| self.go_on(&mut state, number));
         drop(state);
+        self.tell_without_asking();
         self.give_up_waiting(false, &format!("shoal: the program's streams were never connected: {fault}\n"));
     }
 
