@@ -143,12 +143,13 @@ fn job_pipeline(place: &Place) -> Res<End> {
     turns.extend(line("echo st=$?", "st=130\r"));
     // Of one that has ended and has not been read, too.
     turns.extend(line(
-        "shoal run -n 0 sh -c 'head -c 100000 /dev/zero; echo writ\"\"ten >&2' | sleep 1007",
-        "written\r",
+        "shoal run -n 0 head -c 100000 /dev/zero | { head -c 1 >/dev/null; while shoal ps | grep -qw n0; do sleep 0.05; done; \
+         echo en''ded; exec sleep 1007; }",
+        "ended\r",
     ));
     turns.extend([key("\x1a"), see("Stopped"), see("%% ")]);
-    // bash may take a moment to hear of it, and does not end while it has stopped jobs.
-    turns.extend(line("kill -9 %1; while jobs | grep -q Stopped; do sleep 0.05; done; echo go''ne", "gone\r"));
+    // Until bash has heard of it, it would not end for a stopped job.
+    turns.extend(line("kill -9 %1; disown %1; echo go''ne", "gone\r"));
     play(place, "job_pipeline", turns)
 }
 

@@ -4,7 +4,7 @@ use crate::command::Command;
 use crate::life::State;
 use crate::table::{Ghost, Ghosts, Happened};
 use std::collections::BTreeSet;
-use vocab::Pid;
+use vocab::{Pid, Sig};
 
 /// A stand-in that was answered and is not back after this many microseconds may have stopped without telling.
 const LATE_US: u64 = 5_000;
@@ -66,7 +66,18 @@ impl Ghost {
     /// Is it away since then, and not because it was told to stop?
     fn is_late(&self, since_us: u64) -> bool {
         let told = matches!(self.working, Some((_, Command::Stop(_), _)));
-        matches!(self.state, State::Coming | State::Away) && self.away_since_us == since_us && !told
+        matches!(self.state, State::Coming | State::Away) && self.away_since_us == since_us && !told && !self.drains()
+    }
+
+    /// Has it been told to end, and may wait until its program's output is out? If its terminal or a user stops it, it is theirs to continue.
+    /// (Only the first of an address space relays. SIGKILL has stopped waiting.)
+    fn drains(&self) -> bool {
+        let ends = match self.working {
+            Some((_, Command::Exit(_), _)) => true,
+            Some((_, Command::Die { sig, .. }, _)) => sig != Sig::KILL,
+            _ => false,
+        };
+        ends && self.slot == Some(0)
     }
 }
 
@@ -123,6 +134,18 @@ mod tests {
             );
             assert_eq!(ghosts.late_at(), None);
             child.kill().and_then(|()| child.wait()).expect("my child");
+        }
+    }
+
+    #[test]
+    fn one_that_stops_on_its_way_out_is_left_alone_unless_it_was_killed() {
+        let exit = |sig: Option<Sig>| sig.map_or(Command::Exit(0), |sig| Command::Die { sig, core: false });
+        for (sig, slot, left) in
+            [(None, 0, true), (Some(Sig::TERM), 0, true), (Some(Sig::KILL), 0, false), (None, 1, false)]
+        {
+            let ghost =
+                Ghost { state: State::Away, working: Some((7, exit(sig), None)), ..Ghost::coming(1, Some(slot)) };
+            assert_eq!(ghost.is_late(ghost.away_since_us), !left, "{sig:?} {slot}");
         }
     }
 
