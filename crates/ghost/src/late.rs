@@ -143,8 +143,8 @@ mod tests {
         for (sig, slot, left) in
             [(None, 0, true), (Some(Sig::TERM), 0, true), (Some(Sig::KILL), 0, false), (None, 1, false)]
         {
-            let ghost =
-                Ghost { state: State::Away, working: Some((7, exit(sig), None)), ..Ghost::coming(1, Some(slot)) };
+            let mut ghost = Ghost::coming(1, Some(slot));
+            (ghost.state, ghost.working) = (State::Away, Some((7, exit(sig), None)));
             assert_eq!(ghost.is_late(ghost.away_since_us), !left, "{sig:?} {slot}");
         }
     }

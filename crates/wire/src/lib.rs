@@ -11,6 +11,7 @@ mod channel;
 pub mod event;
 pub mod frame;
 pub mod hello;
+mod lease;
 mod load;
 pub mod node;
 pub mod run;

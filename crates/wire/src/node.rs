@@ -3,6 +3,7 @@
 use crate::ask::{Answer, Ask, ProcRow};
 pub use crate::channel::ChannelTo;
 use crate::event::{BodyEvent, Person};
+pub use crate::lease::Lease;
 pub use crate::load::Load;
 use crate::run::{Caller, Program};
 use crate::way::Way;
@@ -11,21 +12,6 @@ use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
 pub const VERSION: u32 = 8;
-
-/// A range of PIDs a node may give to its own forks: `first ..= last`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
-pub struct Lease {
-    #[n(0)]
-    pub first: Pid,
-    #[n(1)]
-    pub last: Pid,
-}
-
-impl Lease {
-    pub fn has(self, pid: Pid) -> bool {
-        self.first <= pid && pid <= self.last
-    }
-}
 
 /// A process of the space that has kin on the node and must stand there.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]

@@ -194,6 +194,7 @@ pub(crate) fn asks() -> Variants<Ask> {
         Ps => Just(Ask::Ps),
         Where => pid().prop_map(|pid| Ask::Where { pid }),
         Move => (pid(), node()).prop_map(|(pid, to)| Ask::Move { pid, to }),
+        Delivered => (pid(), any::<u32>()).prop_map(|(pid, copy)| Ask::Delivered { pid, copy }),
     }
 }
 
@@ -214,6 +215,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Ended => (any::<u32>(), exit()).prop_map(|(copy, exit)| Answer::Ended { copy, exit }),
         Stays => any::<u32>().prop_map(|copy| Answer::Stays { copy }),
         Moved => (pid(), node()).prop_map(|(pid, node)| Answer::Moved { pid, node }),
+        Delivered => any::<u32>().prop_map(|copy| Answer::Delivered { copy }),
     }
 }
 
@@ -301,6 +303,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         NotLeft => (pid(), fault()).prop_map(|(pid, fault)| T::NotLeft { pid, fault }),
         Runs => pid().prop_map(|pid| T::Runs { pid }),
         Ready => pid().prop_map(|pid| T::Ready { pid }),
+        Barrier => any::<u64>().prop_map(|id| T::Barrier { id }),
     }
 }
 
@@ -346,6 +349,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Go => person().prop_map(|person| T::Go { person }),
         Abandon => pid().prop_map(|pid| T::Abandon { pid }),
         Forget => pid().prop_map(|pid| T::Forget { pid }),
+        Barrier => (any::<u64>(), pid()).prop_map(|(id, pid)| T::Barrier { id, pid }),
     }
 }
 
