@@ -36,6 +36,9 @@ static void begin_child(void)
         be_child();
     }
     check(setpgid(child, child) == 0 || errno == EACCES);
+    /* Once it answers, nothing of it leads to anybody else. */
+    check(kill(child, ASKED) == 0);
+    take(ANSWERED);
 }
 
 /* All there is between the two; `by`: the child itself or its group. */

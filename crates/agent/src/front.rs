@@ -47,7 +47,7 @@ impl Agent {
             load: self.load(),
             leases: self.leases.all().to_vec(),
             bodies: self.everybody(),
-            stand_ins: self.stands.known(),
+            stand_ins: self.stands.known().into_iter().chain(self.moving.stood()).collect(),
             channel_port: self.channel_port,
             subreapers: self.bodies.subreapers(),
             starting: self.starts.to_begin(),

@@ -224,7 +224,8 @@ impl Agent {
     /// Will its end reach us by wait4, ours or a stand-in's? Then nothing else tells of it.
     pub(crate) fn waited_by_us(&self, pid: Pid) -> bool {
         let parent = self.bodies.person(pid).map_or(Pid::NONE, |person| person.ppid);
-        parent == Pid::INIT || self.stands.has(parent)
+        // One that is about to be a process waits itself.
+        parent == Pid::INIT || self.stands.has(parent) && !self.moving.arrives(parent)
     }
 
     /// Are `pid` and its parent, a body that has not ended, of this group?

@@ -1,14 +1,53 @@
-//! Children, which are not carried: others stand for them where the process is made again. That one of them is stopped is told to their parent once.
+//! Children, which are not carried: others stand for them where the process is made again.
+//!
+//! These end and stop there anew, and their parent is told by SIGCHLD of what it knows. So what has come of that is dropped, and SIGCHLD waits for it as it did when
+//! it was written; and once more if a child is another there by now than it was then.
 
 use crate::proc;
 use image::process::Process;
+use image::Bytes;
+use kern::clock::monotonic_us;
+use kern::pidfd;
+use kern::poll::{poll, Ready};
 use puppet::script::{Outcome, Slot};
-use puppet::Script;
-use vocab::{Pid, Result};
+use puppet::{Arena, Loan, Script};
+use std::os::fd::AsFd;
+use vocab::{Pid, Result, Sig};
+use zerocopy::IntoBytes;
 
 /// The words of a siginfo, of which the kernel fills in all but those of a child that there is none of (waitid(2)).
 const SIGINFO: usize = 128;
-const SI_PID: u64 = 12;
+const SI_PID: u64 = 16;
+/// Microseconds in which what stands for a child that has ended is expected to have ended too.
+const CATCH_UP_US: u64 = 300_000;
+
+/// How a child is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Goes,
+    Stopped,
+    Ended,
+}
+
+impl State {
+    fn of(child: Pid) -> State {
+        let fields = proc::stat_fields(child).unwrap_or_default();
+        match fields.first().map(String::as_str) {
+            Some("T") => State::Stopped,
+            Some("Z") => State::Ended,
+            _ => State::Goes,
+        }
+    }
+
+    /// As it was when the process was written.
+    fn before(child: Pid, process: &Process) -> State {
+        match () {
+            () if process.ended.contains(&child.0) => State::Ended,
+            () if process.stopped_children.contains(&child.0) => State::Stopped,
+            () => State::Goes,
+        }
+    }
+}
 
 /// The children of all threads, as far as they have not been waited for, in order.
 pub(crate) fn of(pid: Pid) -> Result<Vec<Pid>> {
@@ -21,22 +60,31 @@ pub(crate) fn of(pid: Pid) -> Result<Vec<Pid>> {
     Ok(all)
 }
 
-/// Of which of the `children` that are stopped the process still has to be told.
-pub(crate) fn ask(script: &mut Script, children: &[Pid]) -> Vec<(Pid, u64, Slot)> {
-    let is_stopped =
-        |child: &Pid| proc::stat_fields(*child).is_ok_and(|fields| fields.first().is_some_and(|it| it == "T"));
-    let how = (libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT) as u64;
-    let ask = |child: Pid| {
-        let info = script.room(SIGINFO);
-        (child, info, script.attempt(libc::SYS_waitid, &[libc::P_PID as u64, child.0 as u64, info, how, 0]))
-    };
-    children.iter().copied().filter(is_stopped).map(ask).collect()
+/// How they are; before it is read which signals wait, so that what has come of this is among them.
+pub(crate) fn note(children: &[Pid], process: &mut Process) {
+    for child in children {
+        match State::of(*child) {
+            State::Goes => {}
+            State::Stopped => process.stopped_children.push(child.0),
+            State::Ended => process.ended.push(child.0),
+        }
+    }
 }
 
-pub(crate) fn fill(outcome: &Outcome, asked: &[(Pid, u64, Slot)], process: &mut Process) -> Result<()> {
+/// Of which of those that are stopped the process still has to be told.
+pub(crate) fn ask(script: &mut Script, process: &Process) -> Vec<(i32, u64, Slot)> {
+    let how = (libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT) as u64;
+    let ask = |child: &i32| {
+        let info = script.room(SIGINFO);
+        (*child, info, script.attempt(libc::SYS_waitid, &[libc::P_PID as u64, *child as u64, info, how, 0]))
+    };
+    process.stopped_children.iter().map(ask).collect()
+}
+
+pub(crate) fn fill(outcome: &Outcome, asked: &[(i32, u64, Slot)], process: &mut Process) -> Result<()> {
     for (child, info, call) in asked {
         if outcome.result(*call) == 0 && outcome.value::<i32>(info + SI_PID)? == 0 {
-            process.known_stopped.push(child.0);
+            process.known_stopped.push(*child);
         }
     }
     Ok(())
@@ -47,5 +95,60 @@ pub(crate) fn take_stops(script: &mut Script, process: &Process) {
     for child in &process.known_stopped {
         let how = (libc::WUNTRACED | libc::WNOHANG) as u64;
         script.attempt(libc::SYS_wait4, &[*child as u64, 0, how, 0]);
+    }
+}
+
+/// Drops the SIGCHLD that waits for what stands for the children; what the process has yet to be told of one of them, if there is such a thing. To be
+/// called before the signals of the image are queued, all being blocked.
+pub(crate) fn catch_up(loan: &mut Loan<'_>, arena: Arena, process: &Process) -> Result<Option<Bytes>> {
+    let children = of(Pid(process.pid))?;
+    if children.is_empty() {
+        return Ok(None);
+    }
+    wait_for_ends(&process.ended);
+    let mut script = arena.script();
+    for child in &process.ended {
+        // The kernel tells the parent under the lock that this call takes (linux: exit_notify).
+        let how = (libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) as u64;
+        script.attempt(libc::SYS_waitid, &[libc::P_PID as u64, *child as u64, 0, how, 0]);
+    }
+    let (child, at_once) = (script.bytes(&Sig::CHLD.bit().to_ne_bytes()), script.room(16));
+    script.attempt(libc::SYS_rt_sigtimedwait, &[child, 0, at_once, 8]);
+    loan.run(arena, script)?;
+    let is_told_of_ends_only =
+        |one: &image::process::Action| one.signal == Sig::CHLD.number() && one.flags & libc::SA_NOCLDSTOP as u64 != 0;
+    let ends_only = process.actions.iter().any(is_told_of_ends_only);
+    let is_news = |child: &Pid| {
+        let now = State::of(*child);
+        now != State::before(*child, process) && (now == State::Ended || !ends_only)
+    };
+    let mut script = arena.script();
+    let how = (libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT) as u64;
+    let ask = |child: Pid| {
+        let info = script.room(SIGINFO);
+        script.attempt(libc::SYS_waitid, &[libc::P_PID as u64, child.0 as u64, info, how, 0]);
+        info
+    };
+    let asked: Vec<u64> = children.into_iter().filter(is_news).map(ask).collect();
+    if asked.is_empty() {
+        return Ok(None);
+    }
+    let outcome = loan.run(arena, script)?;
+    for info in asked {
+        // What waitid(2) tells is what SIGCHLD tells.
+        if outcome.value::<i32>(info + SI_PID)? != 0 {
+            let words: [u64; SIGINFO / 8] = outcome.value(info)?;
+            return Ok(Some(Bytes(words.as_bytes().to_vec())));
+        }
+    }
+    Ok(None)
+}
+
+/// If it takes longer, the process is told once more.
+fn wait_for_ends(ended: &[i32]) {
+    let until = monotonic_us() + CATCH_UP_US;
+    for child in ended.iter().filter_map(|child| pidfd::open(Pid(*child)).ok()) {
+        let left = until.saturating_sub(monotonic_us()).div_ceil(1000);
+        let _late = poll(&[(child.as_fd(), Ready::READ)], left as i32);
     }
 }

@@ -250,6 +250,7 @@ fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writ
     let mut process = identity::read(pid)?;
     mark("dump: identity read");
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
+    children::note(&seen.children, &mut process);
     process.queue = sigstate::queue(pid, Queue::Process)?;
     process.timers = timers::timers(pid)?;
     let waits = waits(frozen, seen, &memory)?;
@@ -258,7 +259,7 @@ fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writ
     let arena = loan.map_arena(None)?;
     let gate = loan.gate();
     mark("dump: arena");
-    let asked = ask(&mut loan, arena, &seen.children, &mut process);
+    let asked = ask(&mut loan, arena, &mut process);
     mark("dump: leader asked");
     let signal = loan.give_back()?;
     let threads = asked.and_then(|()| read_threads(frozen, waits, &memory, gate, arena));
@@ -315,13 +316,13 @@ fn areas_now(pid: Pid, seen: &Survey) -> Result<Vec<Area>> {
 }
 
 /// What the process alone can ask, by its leader.
-fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Process) -> Result<()> {
+fn ask(loan: &mut Loan<'_>, arena: Arena, process: &mut Process) -> Result<()> {
     let mut script = arena.script();
     let actions = sigstate::ask_actions(&mut script);
     let itimers = timers::ask_itimers(&mut script);
     let posix = timers::ask_timers(&mut script, &process.timers);
     let identity = identity::ask(&mut script);
-    let children = children::ask(&mut script, children);
+    let children = children::ask(&mut script, process);
     let outcome = loan.run(arena, script)?;
     process.actions = sigstate::actions(&outcome, actions)?;
     process.itimers = timers::itimers(&outcome, itimers)?;

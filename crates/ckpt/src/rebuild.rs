@@ -8,7 +8,7 @@ use kern::pagemap::{Run, PAGE};
 use kern::ptrace;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Script, Stopped};
-use vocab::{Fault, Kind, Pid, Result, Sig};
+use vocab::{Fault, Kind, Pid, Result};
 
 /// Where a program may have mappings: the kernel's own begin here (linux: `TASK_SIZE_MAX`).
 const TOP: u64 = 0x7fff_ffff_f000;
@@ -57,9 +57,6 @@ pub(crate) fn empty(thread: &Stopped, remote: &RemoteMemory) -> Result<Emptied> 
     let arena = loan.map_arena(Some(base))?;
     let mut script = arena.script();
     identity::raise(&mut script, thread.tid())?;
-    // Children that have ended for the second time: the process of the image knows.
-    let (child, at_once) = (script.bytes(&Sig::CHLD.bit().to_ne_bytes()), script.room(16));
-    script.attempt(libc::SYS_rt_sigtimedwait, &[child, 0, at_once, 8]);
     move_all(&mut script, &kernels, home, arena.end());
     script.call("unmap what was inherited", libc::SYS_munmap, &[0, base]);
     script.call("unmap what was inherited", libc::SYS_munmap, &[arena.end() + length, TOP - arena.end() - length]);

@@ -447,10 +447,12 @@ fn make_threads(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, made: &mut Vec<S
 /// The last script of the leader: clocks, waiting signals, and what takes its rights away.
 fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Result<()> {
     let process = &plan.process;
+    let news = children::catch_up(loan, arena, process)?;
     let mut script = arena.script();
     timers::set_itimers(&mut script, &process.itimers);
     timers::set_timers(&mut script, &process.timers);
     sigstate::set_queue(&mut script, &process.queue, process.pid as u64, None)?;
+    sigstate::set_queue(&mut script, news.as_slice(), process.pid as u64, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);
     children::take_stops(&mut script, process);
     identity::set_habits(&mut script, process);

@@ -98,6 +98,13 @@ pub struct Process {
     #[n(23)]
     #[cbor(default)]
     pub known_stopped: Vec<i32>,
+    /// Children that had ended, and those that were stopped: of these it has been told, or the signal is among those that wait.
+    #[n(24)]
+    #[cbor(default)]
+    pub ended: Vec<i32>,
+    #[n(25)]
+    #[cbor(default)]
+    pub stopped_children: Vec<i32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

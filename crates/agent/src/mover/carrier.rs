@@ -15,45 +15,60 @@ use wire::carry::{Piece, MOST};
 const PATIENCE_US: u64 = 5_000_000;
 
 /// The line to the agent.
-pub(super) struct Word(Plain);
+pub(super) struct Word {
+    line: Plain,
+    /// It came with the one before.
+    ahead: Option<Order>,
+}
 
 impl Word {
     pub(super) fn new(line: OwnedFd) -> Result<Word> {
         kern::sys::set_nonblocking(line.as_fd(), true)?;
-        Ok(Word(Plain::new(line)))
+        Ok(Word { line: Plain::new(line), ahead: None })
     }
 
     /// Readable when the agent has something to say.
     fn bell(&self) -> Result<OwnedFd> {
-        self.0.fd().try_clone_to_owned().map_err(|e| Fault::io(&e, "duplicate the line to the agent"))
+        self.line.fd().try_clone_to_owned().map_err(|e| Fault::io(&e, "duplicate the line to the agent"))
+    }
+
+    /// # Errors
+    /// `Gone` when the agent has said more than what was read, which no bell tells: the move is off.
+    pub(super) fn goes_on(&mut self) -> Result<()> {
+        if self.ahead.is_none() {
+            self.ahead = self.line.next()?;
+        }
+        match self.ahead {
+            None => Ok(()),
+            Some(_) => Err(called_off()),
+        }
     }
 
     /// The agent's next word, if there is one.
     fn heard(&mut self) -> Result<Option<Order>> {
-        if let Some(order) = self.0.next()? {
+        if let Some(order) = self.ahead.take().map_or_else(|| self.line.next(), |order| Ok(Some(order)))? {
             return Ok(Some(order));
         }
-        self.0.receive()?;
-        self.0.next()
+        self.line.receive()?;
+        self.line.next()
     }
 
     /// The agent's next word.
     pub(super) fn wait(&mut self) -> Result<Order> {
         loop {
-            if let Some(order) = self.0.next()? {
+            if let Some(order) = self.heard()? {
                 return Ok(order);
             }
-            wait(&[(self.0.fd(), Ready::READ)], None)?;
-            self.0.receive()?;
+            wait(&[(self.line.fd(), Ready::READ)], None)?;
         }
     }
 
     pub(super) fn say(&mut self, said: &Said) -> Result<()> {
-        self.0.send(said)?;
-        self.0.flush()?;
-        while self.0.wants_write() {
-            wait(&[(self.0.fd(), Ready::WRITE)], None)?;
-            self.0.flush()?;
+        self.line.send(said)?;
+        self.line.flush()?;
+        while self.line.wants_write() {
+            wait(&[(self.line.fd(), Ready::WRITE)], None)?;
+            self.line.flush()?;
         }
         Ok(())
     }
@@ -79,9 +94,13 @@ fn wait(wanted: &[(BorrowedFd<'_>, Ready)], until_us: Option<u64>) -> Result<Vec
 fn wait_for(fd: BorrowedFd<'_>, ready: Ready, bell: &OwnedFd, until_us: Option<u64>) -> Result<()> {
     let came = wait(&[(fd, ready), (bell.as_fd(), Ready::READ)], until_us)?;
     match came[1].readable || came[1].over {
-        true => Err(Fault::gone("the move was called off")),
+        true => Err(called_off()),
         false => Ok(()),
     }
+}
+
+pub(super) fn called_off() -> Fault {
+    Fault::gone("the move was called off")
 }
 
 /// The connection, with the bytes of one image going one way.
@@ -95,7 +114,8 @@ pub(super) struct Carrier {
 
 impl Carrier {
     /// Connects to who takes the image.
-    pub(super) fn dial(address: &str, key: &[u8], word: &Word) -> Result<Carrier> {
+    pub(super) fn dial(address: &str, key: &[u8], word: &mut Word) -> Result<Carrier> {
+        word.goes_on()?;
         let address: SocketAddr =
             address.parse().map_err(|_| Fault::wire(format!("{address:?} is no address of a node")))?;
         let fd = sock::tcp_connect(address, monotonic_us() + PATIENCE_US)?;
@@ -103,7 +123,8 @@ impl Carrier {
     }
 
     /// Takes the connection of who sends it.
-    pub(super) fn take(listener: &OwnedFd, key: &[u8], word: &Word) -> Result<Carrier> {
+    pub(super) fn take(listener: &OwnedFd, key: &[u8], word: &mut Word) -> Result<Carrier> {
+        word.goes_on()?;
         let bell = word.bell()?;
         loop {
             wait_for(listener.as_fd(), Ready::READ, &bell, Some(monotonic_us() + 2 * PATIENCE_US))?;
@@ -164,7 +185,7 @@ impl Carrier {
             .map_err(|errno| Fault::sys(errno, "look for the agent's word"))?;
         match said.iter().all(|one| *one == Ready::default()) {
             true => Ok(()),
-            false => Err(Fault::gone("the move was called off")),
+            false => Err(called_off()),
         }
     }
 
@@ -208,7 +229,7 @@ pub(super) fn may_run(word: &mut Word, carrier: Carrier) -> Result<By> {
             Some(Err(_)) => carrier = None,
             Some(Ok(None)) | None => {}
         }
-        let lines = [Some(word.0.fd()), carrier.as_ref().map(|carrier| carrier.link.fd())];
+        let lines = [Some(word.line.fd()), carrier.as_ref().map(|carrier| carrier.link.fd())];
         let lines: Vec<_> = lines.into_iter().flatten().map(|fd| (fd, Ready::READ)).collect();
         wait(&lines, None)?;
     }

@@ -1,9 +1,9 @@
 //! A process of this node leaves it.
 
-use super::carrier::{Carrier, Word};
+use super::carrier::{called_off, Carrier, Word};
 use super::orders::{Order, Out, Remain, Said};
 use super::remains::{in_the_way, Ready};
-use ckpt::dump::{hold_after, Held};
+use ckpt::dump::{hold_after, Held, Waiting};
 use ckpt::precopy::{follow, Precopy};
 use ckpt::survey::{survey_again, Given, Survey};
 use image::Writer;
@@ -184,9 +184,9 @@ fn may_leave(word: &mut Word) -> Result<Vec<Pid>> {
     match word.wait()? {
         Order::Leave(children) => {
             reach("out may leave");
-            Ok(children)
+            word.goes_on().map(|()| children)
         }
-        Order::Stay | Order::Off => Err(Fault::gone("the move was called off")),
+        Order::Stay | Order::Off => Err(called_off()),
         other => Err(Fault::wire(format!("the agent says {other:?}"))),
     }
 }
@@ -202,17 +202,23 @@ fn remains(held: Held, order: &Remain) -> Result<Vec<SigInfo>> {
     let ready = Ready::new(order)?;
     let come = held.come_since()?;
     held.remain(&ready.remains(), &come)?;
-    Ok(come.iter().filter_map(|one| read_siginfo(&one.info)).collect())
+    Ok(to_follow(&come))
 }
 
 /// Ends it here. What it was sent since it was written goes with it; one that was killed meanwhile is killed there too.
 fn left(held: Held) -> Vec<SigInfo> {
     let killed = || vec![SigInfo::kill(Sig::KILL, Pid::NONE, 0)];
     let come = match held.come_since() {
-        Ok(come) => come.iter().filter_map(|one| read_siginfo(&one.info)).collect(),
+        Ok(come) => to_follow(&come),
         Err(_) => killed(),
     };
     // It has ended already, or it has not: then the agent ends it.
     let _killed_already = held.end();
     come
+}
+
+/// What is to go after it. Of its children it is told where it is now.
+fn to_follow(come: &[Waiting]) -> Vec<SigInfo> {
+    let of_a_child = |info: &SigInfo| info.sig == Sig::CHLD && info.code > 0;
+    come.iter().filter_map(|one| read_siginfo(&one.info)).filter(|info| !of_a_child(info)).collect()
 }

@@ -39,6 +39,13 @@ pub(super) struct Arrival {
     ended: Option<(Exit, Usage)>,
 }
 
+impl Arrival {
+    /// Is its process made of what stood here for it?
+    pub(super) fn stood(&self) -> bool {
+        self.made.as_ref().is_some_and(|made| made.in_place)
+    }
+}
+
 struct Made {
     /// As it is here: its parent may be another.
     person: Person,

@@ -85,6 +85,11 @@ impl Moving {
         self.movers.values().any(|mover| mover.pid == pid)
     }
 
+    /// Those that stood here and are to become processes, or to stand here again.
+    pub(crate) fn stood(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.arrivals.iter().filter(|(_, one)| one.stood()).map(|(pid, _)| *pid)
+    }
+
     /// Those in whose place stand-ins are about to be: the front end has not heard yet that they have left.
     pub(crate) fn bound(&self) -> impl Iterator<Item = &Person> {
         self.departures.values().filter_map(|one| one.stands.as_ref())
