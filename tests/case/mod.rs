@@ -13,6 +13,7 @@ mod jobs;
 mod loss;
 mod moving;
 mod moving_faults;
+mod moving_kin_faults;
 mod real;
 mod residue;
 mod restart;
@@ -55,6 +56,7 @@ fn all() -> Vec<Scene> {
         uncarried::SCENES,
         moving::SCENES,
         moving_faults::SCENES,
+        moving_kin_faults::SCENES,
         residue::SCENES,
     ];
     all.concat()

@@ -23,8 +23,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_destination_link_cut_at_each_point", |place| each_point(place, Victim::Link(DESTINATION))),
 ];
 
-const SOURCE: &str = "n0";
-const DESTINATION: &str = "n1";
+pub(super) const SOURCE: &str = "n0";
+pub(super) const DESTINATION: &str = "n1";
 
 /// Every point, in the order in which a move reaches them; those of the two movers, of their nodes' daemons and of the front end's overlap.
 const POINTS: [&str; 28] = [
@@ -64,7 +64,7 @@ const ALL_IS_THERE: &str = "destination has it";
 const IT_MAY_RUN: &str = "in told to go";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Victim {
+pub(super) enum Victim {
     /// It is started again at once, within the agreed time.
     FrontDaemon,
     /// Of a node; likewise, and everything on the node ends.
@@ -77,51 +77,52 @@ enum Victim {
 
 /// What may have become of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+pub(super) enum Fate {
     Lives,
     LivesOrLost,
 }
 
 impl Victim {
     /// The node whose processes end.
-    fn lost(self) -> Option<&'static str> {
+    pub(super) fn lost(self) -> Option<&'static str> {
         match self {
             Victim::Daemon(node) | Victim::Machine(node) => Some(node),
             Victim::FrontDaemon | Victim::Link(_) => None,
         }
     }
 
-    fn fate(self, point: &str) -> Fate {
+    /// Of one that moves from `source` to another node.
+    pub(super) fn fate(self, point: &str, source: &str) -> Fate {
         let at = |name: &str| POINTS.iter().position(|one| *one == name);
         match self.lost() {
             None => Fate::Lives,
-            Some(SOURCE) if at(point) >= at(IT_MAY_RUN) => Fate::Lives,
+            Some(lost) if lost == source && at(point) >= at(IT_MAY_RUN) => Fate::Lives,
             // Who is held at "out sent" does not keep the destination from saying that all is there.
-            Some(DESTINATION) if at(point) < at(ALL_IS_THERE) && point != "out sent" => Fate::Lives,
+            Some(lost) if lost != source && at(point) < at(ALL_IS_THERE) && point != "out sent" => Fate::Lives,
             Some(_) => Fate::LivesOrLost,
         }
     }
 
-    fn kill(self, s: &Sandbox) -> Res {
+    pub(super) fn kill(self, s: &Sandbox) -> Res {
         match self {
             Victim::FrontDaemon => s.ok("shoal fault front kill-daemon").map(drop),
-            Victim::Daemon(node) => s.ok(&format!("shoal fault {node} kill-daemon")).map(drop),
+            Victim::Daemon(node) => {
+                let machine = s.machine(node)?;
+                s.ok(&format!("shoal fault {node} kill-daemon"))?;
+                // Who is held there is not to go on before it ends; and another daemon does not start beside an agent that is not gone yet.
+                let agent = || procs::below(machine).iter().any(|one| one.comm == "shoal:agent");
+                wait_for("the agent is gone", || !agent())
+            }
             Victim::Machine(node) => s.ok(&format!("shoal fault {node} kill")).map(drop),
             Victim::Link(node) => s.ok(&format!("shoal fault {node} link-down")).map(drop),
         }
     }
 
     /// What is done as soon as those who waited go on.
-    fn heal(self, s: &Sandbox) -> Res {
+    pub(super) fn heal(self, s: &Sandbox) -> Res {
         match self {
             Victim::FrontDaemon => s.ok("shoal fault front start-daemon").map(drop),
-            Victim::Daemon(node) => {
-                // Another daemon does not start beside an agent that is not gone yet.
-                let machine = s.machine(node)?;
-                let agent = || procs::below(machine).iter().any(|one| one.comm == "shoal:agent");
-                wait_for("the agent is gone", || !agent())?;
-                s.ok(&format!("shoal fault {node} start-daemon")).map(drop)
-            }
+            Victim::Daemon(node) => s.ok(&format!("shoal fault {node} start-daemon")).map(drop),
             Victim::Machine(_) => Ok(()),
             Victim::Link(node) => {
                 std::thread::sleep(Duration::from_millis(200));
@@ -131,7 +132,7 @@ impl Victim {
     }
 
     /// What is done when all is settled, so that the next can be killed.
-    fn replace(self, s: &Sandbox) -> Res {
+    pub(super) fn replace(self, s: &Sandbox) -> Res {
         match self {
             Victim::Machine(node) => s.ok(&format!("shoal fault {node} boot")).map(drop),
             _ => Ok(()),
@@ -165,13 +166,7 @@ impl Counting {
 
     /// How far it is; every number is there once.
     fn counted(&self, suffix: &str) -> Res<usize> {
-        let text = fs::read_to_string(format!("{}{suffix}", self.file)).doing("read what it has counted")?;
-        for (at, line) in text.lines().enumerate() {
-            if line.parse() != Ok(at + 1) {
-                return Err(format!("line {} of {}{suffix} is {line:?}", at + 1, self.file));
-            }
-        }
-        Ok(text.lines().count())
+        counted(&format!("{}{suffix}", self.file))
     }
 
     /// There is one, and it counts on.
@@ -184,7 +179,19 @@ impl Counting {
     }
 }
 
-fn each_point(place: &Place, victim: Victim) -> Res<End> {
+/// How far it is that counts into this file; every number is there once.
+pub(super) fn counted(file: &str) -> Res<usize> {
+    let text = fs::read_to_string(file).doing("read what it has counted")?;
+    for (at, line) in text.lines().enumerate() {
+        if line.parse() != Ok(at + 1) {
+            return Err(format!("line {} of {file} is {line:?}", at + 1));
+        }
+    }
+    Ok(text.lines().count())
+}
+
+/// Two nodes whose daemons wait at fault points.
+pub(super) fn stage(place: &Place, name: &str, victim: Victim) -> Res<(Sandbox, Faults)> {
     let socket = place.fresh("faults");
     let faults = Faults::listen(&socket)?;
     let time = match victim {
@@ -192,7 +199,12 @@ fn each_point(place: &Place, victim: Victim) -> Res<End> {
         _ => Duration::from_secs(3),
     };
     let plan = Plan { lost_after: Some(time), faults: Some(socket), ..Plan::default() };
-    let s = Sandbox::with(place, &format!("move_faults_{victim:?}").replace(['(', ')', '"'], "_"), 2, plan)?;
+    let s = Sandbox::with(place, &format!("{name}_{victim:?}").replace(['(', ')', '"'], "_"), 2, plan)?;
+    Ok((s, faults))
+}
+
+fn each_point(place: &Place, victim: Victim) -> Res<End> {
+    let (s, faults) = stage(place, "move_faults", victim)?;
     for point in POINTS {
         at_point(&s, place, &faults, victim, point).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
@@ -217,7 +229,7 @@ fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Victim, point: 
         wait_within(Duration::from_secs(10), "it is settled", &mut || settled())?;
     }
     let lives = counting.going.is_going();
-    holds("it lives", lives || victim.fate(point) == Fate::LivesOrLost)?;
+    holds("it lives", lives || victim.fate(point, SOURCE) == Fate::LivesOrLost)?;
     if lives {
         counting.lives(s)?;
         if victim.lost().is_none() {
