@@ -56,6 +56,8 @@ struct Planner<'a> {
     user: &'a Creds,
     /// Who takes the orphans of the program, and the program's parent, which has to stand below it.
     taker: Option<(Pid, Pid)>,
+    /// Leaders of sessions are made by their parents, too, since one of them may come and become what stands for it.
+    begets: bool,
     /// (group, session) of those that will be made.
     made: HashMap<Pid, (Pid, Pid)>,
     makes: Vec<Make>,
@@ -67,10 +69,20 @@ struct Planner<'a> {
 /// `Refused` when it is a `shoal run` on this node itself, whose relay the program would take the place of, and when its parent is a
 /// process of this node, which nobody can make have a child.
 pub(crate) fn plan(person: &Person, terminal: bool, kin: &[Person], stands: &Stands, bodies: &Bodies) -> Result<Plan> {
+    plan_with((person, terminal), false, kin, stands, bodies)
+}
+
+fn plan_with(
+    (person, terminal): (&Person, bool),
+    begets: bool,
+    kin: &[Person],
+    stands: &Stands,
+    bodies: &Bodies,
+) -> Result<Plan> {
     let taker = kin.iter().find(|one| stands.takes_orphans(one.pid) && one.pid != person.pid);
     let taker = taker.map(|taker| (taker.pid, person.ppid));
-    let mut planner =
-        Planner { kin, stands, bodies, user: &person.creds, taker, made: HashMap::new(), makes: Vec::new() };
+    let (user, made) = (&person.creds, HashMap::new());
+    let mut planner = Planner { kin, stands, bodies, user, taker, begets, made, makes: Vec::new() };
     if stands.get(person.pid).is_some_and(|stand| stand.why == Why::Runner) {
         return Err(Fault::refused(format!("start {}: it is a shoal run on this node itself", person.pid)));
     }
@@ -116,13 +128,18 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     let stand = stands.get(pid).filter(|stand| !stand.ending);
     let ours = |stand: &&Stand| stand.why != Why::Runner && !stand.is_users();
     let strange = |stand: &&Stand| person.ppid != Pid::INIT && stand.native_parent != person.ppid;
+    let no = |why: String| Err(Fault::refused(format!("let {pid} come to this node: {why}")));
     if stand.filter(ours).filter(strange).is_some() && !bodies.needs(pid) {
+        // Its number is not free before they have ended.
+        let is_in = |one: &Person| one.pid != pid && [one.pgid, one.sid].contains(&pid);
+        if let Some(one) = stands.iter().find(|one| is_in(&one.person)) {
+            return no(format!("it stands there as another's child, and {} in its group or session", one.person.pid));
+        }
         return Ok(Plan { makes: Vec::new(), parent: pid, place: Place::Stay, ends: vec![pid] });
     }
     if children.is_empty() && (stand.is_none() || !bodies.has(person.ppid)) {
-        return plan(person, false, kin, stands, bodies);
+        return plan_with((person, false), true, kin, stands, bodies);
     }
-    let no = |why: String| Err(Fault::refused(format!("let {pid} come to this node: {why}")));
     match stand {
         Some(stand) if stand.why == Why::Runner => return no("it is a shoal run on this node itself".into()),
         Some(stand) if stand.is_users() => return no("a shoal run on this node stands for it".into()),
@@ -143,7 +160,8 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     }
     let all: Vec<Person> = kin.iter().chain([person]).cloned().collect();
     let (user, taker) = (&person.creds, None);
-    let mut planner = Planner { kin: &all, stands, bodies, user, taker, made: HashMap::new(), makes: Vec::new() };
+    let mut planner =
+        Planner { kin: &all, stands, bodies, user, taker, begets: true, made: HashMap::new(), makes: Vec::new() };
     if stand.is_none() {
         planner.need(pid, 8);
     }
@@ -165,8 +183,16 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
 /// Plans that `person` stands here because somebody wants a handle on it.
 pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> Vec<Make> {
     let kin = std::slice::from_ref(person);
-    let mut planner =
-        Planner { kin, stands, bodies, user: &person.creds, taker: None, made: HashMap::new(), makes: Vec::new() };
+    let mut planner = Planner {
+        kin,
+        stands,
+        bodies,
+        user: &person.creds,
+        taker: None,
+        begets: false,
+        made: HashMap::new(),
+        makes: Vec::new(),
+    };
     planner.need(person.pid, 8);
     for make in planner.makes.iter_mut().filter(|make| make.person.pid == person.pid) {
         make.why = Why::Handle;
@@ -186,8 +212,16 @@ pub(crate) fn plan_orphan(person: &Person, from: Pid, stands: &Stands, bodies: &
     if !stands.get(from).is_some_and(|stand| able(stand) && stand.may_make(&person.creds)) {
         return Err(Fault::gone(format!("let {} stand as a child of {from}: that ends", person.pid)));
     }
-    let mut planner =
-        Planner { kin: &[], stands, bodies, user: &person.creds, taker: None, made: HashMap::new(), makes: Vec::new() };
+    let mut planner = Planner {
+        kin: &[],
+        stands,
+        bodies,
+        user: &person.creds,
+        taker: None,
+        begets: false,
+        made: HashMap::new(),
+        makes: Vec::new(),
+    };
     let place = match () {
         () if person.sid == person.pid => Place::Session,
         () if person.pgid == person.pid => Place::Lead,
@@ -252,16 +286,20 @@ impl Planner<'_> {
         if self.here(pid) || depth == 0 {
             return;
         }
-        if person.sid == pid {
-            let (maker, sibling) = self.founder(pid, &person.creds);
-            self.make(Make { maker, sibling, person, why: Why::Kin, place: Place::Session });
-            return;
-        }
-        if self.person(person.ppid).is_some() {
+        let leads = person.sid == pid;
+        if (!leads || self.begets) && self.person(person.ppid).is_some() {
             self.need(person.ppid, depth - 1);
             if self.here(pid) {
                 return; // kin in a circle: made on the way
             }
+        }
+        if leads {
+            let (maker, sibling) = match self.begets && self.able(person.ppid, &person.creds) {
+                true => (person.ppid, false),
+                false => self.founder(pid, &person.creds),
+            };
+            self.make(Make { maker, sibling, person, why: Why::Kin, place: Place::Session });
+            return;
         }
         let (maker, sibling) = self.maker(&person);
         let place = match person.pgid {
@@ -331,6 +369,10 @@ impl Planner<'_> {
         match members.iter().find(|pid| **pid == sid).or(members.first()) {
             Some(member) => *member,
             None if self.bodies.needs(sid) || self.here(sid) => NURSERY,
+            None if self.begets && self.person(sid).is_some_and(|leader| leader.sid == sid) => {
+                self.need(sid, 8);
+                sid
+            }
             None => {
                 let (person, why) = self.leader(sid, sid);
                 let (maker, sibling) = self.founder(sid, self.whose(&person, why));

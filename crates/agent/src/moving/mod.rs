@@ -148,9 +148,11 @@ impl Agent {
         let Some(person) = self.bodies.person(pid) else { return false };
         let needs = |other: &Person| other.pid != pid && [other.ppid, other.pgid, other.sid].contains(&pid);
         let keeps = |stand: &Stand| stand.why == Why::Runner || self.bodies.needs(stand.person.pid);
+        // As long as one is in a group or session of that number it is taken, and it could not come back (linux: `alloc_pid`).
+        let is_in = |person: &Person| person.pid != pid && [person.pgid, person.sid].contains(&pid);
         self.bodies.has(person.ppid)
             || self.bodies.iter().any(|body| needs(&body.person))
-            || self.stands.iter().any(|stand| stand.native_parent == pid && keeps(stand))
+            || self.stands.iter().any(|stand| stand.native_parent == pid && keeps(stand) || is_in(&stand.person))
     }
 
     fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<u32> {
