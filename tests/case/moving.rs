@@ -216,7 +216,7 @@ fn move_kin_of_a_user(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// One in whose place no stand-in could be is refused where it has kin, and runs on.
+/// One in whose place no stand-in could be, or that has a pipe or sockets with its kin, is refused, and runs on.
 fn move_kin_refused(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_kin_refused", 2)?;
     let program = "perl -e 'if (!fork) { close $_ for *STDIN, *STDOUT, *STDERR; sleep 1 while 1 } sleep 1 while 1'";
@@ -227,6 +227,20 @@ fn move_kin_refused(place: &Place) -> Res<End> {
                 shoal move $p 1 2>&1 | grep -o '{why}'; shoal where $p; pkill -P $p; kill $p; wait $p; echo $?"
             ),
             &format!("{why}\nn0\n143"),
+        )?;
+    }
+    // Each of the two has an end that the other has, too.
+    for made in ["pipe R, W", "socketpair R, W, 1, 1, 0"] {
+        let program = format!(
+            "perl -e '{made}; if (!fork) {{ close $_ for *STDIN, *STDOUT, *STDERR, *R; sleep 1 while 1 }} close W; sleep 1 while 1'"
+        );
+        s.prints(
+            &format!(
+                "shoal run -n 0 {program} & p=$!; until c=$(pgrep -P $p); do sleep 0.1; done; sleep 0.3
+                for pid in $p $c; do shoal move $pid 1 2>&1 | grep -o 'descriptor [34] .* leads to other processes' | sed 's/([^)]*) //'; done
+                shoal where $p; shoal where $c; pkill -P $p; kill $p; wait $p; echo $?"
+            ),
+            "descriptor 3 leads to other processes\ndescriptor 4 leads to other processes\nn0\nn0\n143",
         )?;
     }
     Ok(End::Passed)
