@@ -5,6 +5,7 @@ use crate::asks::Asks;
 use crate::bodies::Bodies;
 use crate::checks::Checks;
 use crate::deliver::Sending;
+use crate::elders::Elders;
 use crate::events::Events;
 use crate::fence::Fence;
 use crate::gate::Waiting;
@@ -164,6 +165,7 @@ pub(crate) struct Agent {
 
     /// By target.
     pub(crate) sending: HashMap<Pid, Sending>,
+    pub(crate) elders: Elders,
 
     pub(crate) gate: Listener,
     pub(crate) waiting: Waiting,

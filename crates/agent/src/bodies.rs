@@ -76,6 +76,11 @@ impl Bodies {
         self.children.get(&pid).map_or(Vec::new(), |set| set.iter().copied().collect())
     }
 
+    /// How many those are.
+    pub(crate) fn count_children(&self, pid: Pid) -> usize {
+        self.children.get(&pid).map_or(0, BTreeSet::len)
+    }
+
     pub(crate) fn add(&mut self, person: Person) {
         self.remove(person.pid);
         self.children.entry(person.ppid).or_default().insert(person.pid);

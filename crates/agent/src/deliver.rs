@@ -1,6 +1,8 @@
 //! Signals from the front end, given to bodies with their sender's identity.
 
 use crate::agent::Agent;
+use crate::bodies::Life;
+use crate::elders::MANY_CHILDREN;
 use crate::stands::{Held, Stand};
 use ghost::Command;
 use kern::clock::monotonic_us;
@@ -12,15 +14,23 @@ use vocab::errno::EEXIST;
 use vocab::{Pid, Sig, SigInfo};
 use wire::node::ToFront;
 
-/// A signal that a stand-in of its sender is sending. Others for the same process wait, so that all come in their order.
+/// A signal on its way. Others for the same process wait, so that all come in their order.
 #[derive(Debug)]
 pub(crate) struct Sending {
-    sender: Pid,
+    awaits: Awaits,
     info: SigInfo,
     thread: Option<Pid>,
     turn: Option<u64>,
     later: VecDeque<Later>,
-    since_us: u64,
+    until_us: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Awaits {
+    /// This stand-in, its sender's, is sending it.
+    Sender(Pid),
+    /// This one is to have it before ([`crate::elders`]).
+    Parent(Pid),
 }
 
 /// What waits for a signal on its way.
@@ -50,6 +60,26 @@ impl Agent {
             sending.later.push_back(Later::Signal { info: *info, thread, turn });
             return;
         }
+        match self.parent_is_first(target, info) {
+            Some((parent, until_us)) if thread.is_none() => {
+                let (awaits, later) = (Awaits::Parent(parent), VecDeque::new());
+                self.sending.insert(target, Sending { awaits, info: *info, thread, turn, later, until_us });
+            }
+            _ => self.deliver_now(target, info, thread, turn),
+        }
+    }
+
+    /// The parent, a body too, that is to have it before, and until when that is waited for.
+    fn parent_is_first(&self, target: Pid, info: &SigInfo) -> Option<(Pid, u64)> {
+        let person = self.bodies.person(target)?;
+        let parent = self.bodies.get(person.ppid).filter(|body| body.life == Life::Live)?;
+        let now = monotonic_us();
+        let patience = self.elders.patience_us(person.ppid, info, now)?;
+        let first = parent.person.pgid == person.pgid && self.bodies.count_children(person.ppid) < MANY_CHILDREN;
+        first.then_some((person.ppid, now + patience))
+    }
+
+    fn deliver_now(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>, turn: Option<u64>) {
         // Who has hit a stand-in by tgkill(2) meant its one thread, which stands for the first.
         let thread = thread.or((info.code == SigInfo::SI_TKILL).then_some(target));
         let sent = match info.code {
@@ -66,7 +96,30 @@ impl Agent {
         if let Err(errno) = sent {
             debug!(%target, sig = %info.sig, errno, "signal not delivered");
         }
-        self.given(target, info.sig, turn);
+        self.has_been_given(target, info.sig, turn);
+    }
+
+    fn has_been_given(&mut self, target: Pid, sig: Sig, turn: Option<u64>) {
+        self.given(target, sig, turn);
+        self.elders.given(target, sig, monotonic_us());
+        if self.sending.is_empty() {
+            return;
+        }
+        let awaits = |s: &Sending| s.awaits == Awaits::Parent(target) && s.info.sig == sig;
+        for child in self.bodies.children(target) {
+            if self.sending.get(&child).is_some_and(awaits) {
+                self.elders.next.push(child);
+            }
+        }
+    }
+
+    /// Those whose parents have had what waits for them are next, and then theirs.
+    pub(crate) fn send_after_parents(&mut self) {
+        while let Some(child) = self.elders.next.pop() {
+            if self.sending.get(&child).is_some_and(|s| matches!(s.awaits, Awaits::Parent(_))) {
+                self.send_after_parent(child);
+            }
+        }
     }
 
     /// [`wire::node::ToNode::Barrier`].
@@ -88,8 +141,8 @@ impl Agent {
             None => Command::Kill { target, sig },
             Some(tid) => Command::Tgkill { pid: target, tid, sig },
         };
-        let (later, since_us) = (VecDeque::new(), monotonic_us());
-        self.sending.insert(target, Sending { sender, info: *info, thread, turn, later, since_us });
+        let (awaits, later, until_us) = (Awaits::Sender(sender), VecDeque::new(), monotonic_us() + PATIENCE_US);
+        self.sending.insert(target, Sending { awaits, info: *info, thread, turn, later, until_us });
         self.ghosts.command(sender, command);
         true
     }
@@ -118,35 +171,40 @@ impl Agent {
 
     /// A stand-in has sent what it was told to.
     pub(crate) fn sent(&mut self, sender: Pid, target: Pid) {
-        if self.sending.get(&target).is_some_and(|sending| sending.sender == sender) {
+        if self.sending.get(&target).is_some_and(|sending| sending.awaits == Awaits::Sender(sender)) {
             self.send_later(target);
         }
     }
 
     /// A stand-in that is gone, or stops, will not send what it was told to.
     pub(crate) fn sends_no_more(&mut self, sender: Pid) {
-        let its = |(target, sending): (&Pid, &Sending)| (sending.sender == sender).then_some(*target);
+        let its = |(target, s): (&Pid, &Sending)| (s.awaits == Awaits::Sender(sender)).then_some(*target);
         for target in self.sending.iter().filter_map(its).collect::<Vec<_>>() {
             self.send_without(target);
         }
     }
 
-    /// Stand-ins that were told to send and have not done so in time.
+    /// What has not been sent in time, and for what no parent's signal has come.
     pub(crate) fn send_late(&mut self, now: u64) {
-        let late = |(target, s): (&Pid, &Sending)| (s.since_us + PATIENCE_US <= now).then_some(*target);
-        for target in self.sending.iter().filter_map(late).collect::<Vec<_>>() {
-            self.send_without(target);
+        let late = |(target, s): (&Pid, &Sending)| (s.until_us <= now).then_some((*target, s.awaits));
+        for (target, awaits) in self.sending.iter().filter_map(late).collect::<Vec<_>>() {
+            match awaits {
+                Awaits::Sender(_) => self.send_without(target),
+                Awaits::Parent(_) => self.send_after_parent(target),
+            }
         }
     }
 
     /// When [`Agent::send_late`] has something to do next.
     pub(crate) fn send_at(&self) -> Option<u64> {
-        self.sending.values().map(|sending| sending.since_us + PATIENCE_US).min()
+        self.sending.values().map(|sending| sending.until_us).min()
     }
 
     /// The signal that a stand-in was to send comes from us, with the sender that it was to have.
     fn send_without(&mut self, target: Pid) {
-        let Some(Sending { sender, info, thread, .. }) = self.sending.get(&target) else { return };
+        let Some(Sending { awaits: Awaits::Sender(sender), info, thread, .. }) = self.sending.get(&target) else {
+            return;
+        };
         let (sender, info, thread) = (*sender, SigInfo { code: SigInfo::SI_QUEUE, ..*info }, *thread);
         let sends = |command: &Command| match command {
             Command::Kill { target: whom, .. } => *whom == target,
@@ -162,8 +220,22 @@ impl Agent {
 
     /// The signal has been sent; what came for `target` meanwhile is next.
     fn send_later(&mut self, target: Pid) {
-        let Some(Sending { info, turn, mut later, .. }) = self.sending.remove(&target) else { return };
-        self.given(target, info.sig, turn);
+        let Some(Sending { info, turn, later, .. }) = self.sending.remove(&target) else { return };
+        self.has_been_given(target, info.sig, turn);
+        self.go_on_with(target, later);
+    }
+
+    /// Its parent has had it, or will not.
+    fn send_after_parent(&mut self, target: Pid) {
+        let Some(Sending { info, thread, turn, later, .. }) = self.sending.remove(&target) else { return };
+        self.deliver_now(target, &info, thread, turn);
+        self.go_on_with(target, later);
+    }
+
+    fn go_on_with(&mut self, target: Pid, mut later: VecDeque<Later>) {
+        if let Some(sending) = self.sending.get_mut(&target) {
+            return sending.later.append(&mut later);
+        }
         while let Some(next) = later.pop_front() {
             match next {
                 Later::Signal { info, thread, turn } => self.deliver(target, &info, thread, turn),

@@ -13,6 +13,7 @@ mod bodies;
 mod checks;
 pub mod config;
 mod deliver;
+mod elders;
 mod events;
 mod fence;
 mod front;

@@ -84,6 +84,7 @@ impl Agent {
         if self.send_at().is_some_and(|due| due <= now) {
             self.send_late(now);
         }
+        self.send_after_parents();
         self.beat();
         self.let_go();
         self.trace_no_more();

@@ -1,0 +1,95 @@
+//! A signal for a group, as Ctrl-C, reaches each of its processes here apart. Natively all have it at one moment: a shell that waits for its command,
+//! and handles the signal, never sees the command's death before its own signal. So a parent gets it first, and its children when it has.
+
+use std::collections::{HashMap, VecDeque};
+use vocab::{Pid, Sig, SigInfo};
+
+/// How long a child's signal waits for its parent's, in microseconds. One of the terminal is for all of the group; one of kill(2) may be for the child
+/// alone, and then waits for nothing.
+const OF_TERMINAL_US: u64 = 50_000;
+const OF_KILL_US: u64 = 10_000;
+
+/// A parent of so many does not wait for one of them as a shell does for its command, and theirs would be much work: children that end before
+/// their parents are less ([`crate::volley`]).
+pub(crate) const MANY_CHILDREN: usize = 32;
+
+/// Who has had a signal so long ago, in microseconds, has had another one.
+const LATELY_US: u64 = 100_000;
+
+/// The signals that end programs which do not handle them, and that are sent to groups.
+const ENDING: [Sig; 4] = kern::relay::ENDING;
+
+/// Who has had which of them lately.
+#[derive(Debug, Default)]
+pub(crate) struct Elders {
+    had: HashMap<(Pid, Sig), u64>,
+    /// The same by time.
+    order: VecDeque<(u64, Pid, Sig)>,
+    /// Children whose turn it is.
+    pub(crate) next: Vec<Pid>,
+}
+
+impl Elders {
+    /// `pid` has been given `sig`.
+    pub(crate) fn given(&mut self, pid: Pid, sig: Sig, now_us: u64) {
+        if !ENDING.contains(&sig) {
+            return;
+        }
+        while let Some((at, pid, sig)) = self.order.front().copied().filter(|(at, ..)| at + LATELY_US < now_us) {
+            self.order.pop_front();
+            if self.had.get(&(pid, sig)) == Some(&at) {
+                self.had.remove(&(pid, sig));
+            }
+        }
+        self.had.insert((pid, sig), now_us);
+        self.order.push_back((now_us, pid, sig));
+    }
+
+    /// How long this signal for a child waits for its `parent`, of the same group; `None`: not at all.
+    pub(crate) fn patience_us(&self, parent: Pid, info: &SigInfo, now_us: u64) -> Option<u64> {
+        let patience = match info.code {
+            SigInfo::SI_KERNEL => OF_TERMINAL_US,
+            SigInfo::SI_USER => OF_KILL_US,
+            _ => return None,
+        };
+        let had = self.had.get(&(parent, info.sig)).is_some_and(|at| at + LATELY_US >= now_us);
+        (ENDING.contains(&info.sig) && !had).then_some(patience)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: Pid = Pid(7);
+
+    fn info(sig: Sig, code: i32) -> SigInfo {
+        SigInfo { code, ..SigInfo::kill(sig, Pid(1), 0) }
+    }
+
+    #[test]
+    fn a_signal_waits_for_the_parents_and_not_for_one_that_it_has() {
+        let mut elders = Elders::default();
+        let ctrl_c = info(Sig::INT, SigInfo::SI_KERNEL);
+        assert_eq!(elders.patience_us(P, &ctrl_c, 0), Some(OF_TERMINAL_US));
+        elders.given(P, Sig::INT, 0);
+        assert_eq!(elders.patience_us(P, &ctrl_c, LATELY_US), None);
+        assert_eq!(elders.patience_us(P, &info(Sig::TERM, SigInfo::SI_USER), 0), Some(OF_KILL_US));
+        assert_eq!(elders.patience_us(P, &ctrl_c, LATELY_US + 1), Some(OF_TERMINAL_US));
+        elders.given(P, Sig::INT, LATELY_US + 1);
+        assert_eq!((elders.had.len(), elders.order.len()), (1, 1), "what is old is forgotten");
+    }
+
+    #[test]
+    fn what_is_for_one_process_alone_waits_for_nobody() {
+        let elders = Elders::default();
+        for (sig, code) in [
+            (Sig::KILL, SigInfo::SI_USER),
+            (Sig::USR1, SigInfo::SI_USER),
+            (Sig::INT, SigInfo::SI_QUEUE),
+            (Sig::INT, SigInfo::SI_TKILL),
+        ] {
+            assert_eq!(elders.patience_us(P, &info(sig, code), 0), None);
+        }
+    }
+}
