@@ -27,22 +27,40 @@ pub(crate) struct Mode {
     nodes: Option<u32>,
     /// Busy loops for each processor.
     load: usize,
+    /// So often a process is moved at random.
+    chaos: Option<&'static str>,
 }
 
 pub(crate) const ALL: &[Mode] = &[
-    Mode { name: "bare", program: &[], child: "", nodes: None, load: 0 },
-    Mode { name: "node", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 0 },
-    Mode { name: "child-remote", program: &[], child: "shoal run -n 0 --", nodes: Some(4), load: 0 },
+    Mode { name: "bare", program: &[], child: "", nodes: None, load: 0, chaos: None },
+    Mode { name: "node", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 0, chaos: None },
+    Mode { name: "child-remote", program: &[], child: "shoal run -n 0 --", nodes: Some(4), load: 0, chaos: None },
     Mode {
         name: "across",
         program: &["shoal", "run", "-n", "0", "--"],
         child: "shoal run -n 1 --",
         nodes: Some(4),
         load: 0,
+        chaos: None,
     },
-    Mode { name: "restored", program: &["carry"], child: "", nodes: None, load: 0 },
-    Mode { name: "moved", program: &["move"], child: "", nodes: Some(4), load: 0 },
-    Mode { name: "loaded", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 2 },
+    Mode { name: "restored", program: &["carry"], child: "", nodes: None, load: 0, chaos: None },
+    Mode { name: "moved", program: &["move"], child: "", nodes: Some(4), load: 0, chaos: None },
+    Mode {
+        name: "loaded",
+        program: &["shoal", "run", "-n", "0", "--"],
+        child: "",
+        nodes: Some(4),
+        load: 2,
+        chaos: None,
+    },
+    Mode {
+        name: "chaos",
+        program: &["shoal", "run", "-n", "0", "--"],
+        child: "",
+        nodes: Some(4),
+        load: 0,
+        chaos: Some("20ms"),
+    },
 ];
 
 impl Mode {
@@ -160,8 +178,13 @@ impl Host {
             return Err(format!("{MOST_SESSIONS} sessions of mode {} broke", self.mode.name));
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let plan =
-            Plan { nodes: self.mode.nodes, workers: WORKERS, burners: self.mode.load * cores, ..Plan::default() };
+        let plan = Plan {
+            nodes: self.mode.nodes,
+            workers: WORKERS,
+            burners: self.mode.load * cores,
+            chaos: self.mode.chaos,
+            ..Plan::default()
+        };
         let session = Arc::new(Session::start(&self.place, self.mode.name, &plan)?);
         *place = Some(session.clone());
         Ok(session)

@@ -4,6 +4,7 @@
 //! end. Parts are broken from outside: all processes of the sandbox are below ours.
 
 mod bad_input;
+mod chaos;
 mod checkpoint;
 mod commands;
 mod copies;
@@ -57,6 +58,7 @@ fn all() -> Vec<Scene> {
         moving::SCENES,
         moving_faults::SCENES,
         moving_kin_faults::SCENES,
+        chaos::SCENES,
         residue::SCENES,
     ];
     all.concat()

@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) workers: usize,
     /// Busy loops beside it all.
     pub(crate) burners: usize,
+    /// So often the sandbox moves a process at random.
+    pub(crate) chaos: Option<&'static str>,
     /// After which silence a node is lost; by default the product's.
     pub(crate) lost_after: Option<Duration>,
     /// The socket at which the daemons' fault points are told.
@@ -177,6 +179,7 @@ fn command(place: &Place, plan: &Plan, socket: &Path, log: &Path) -> Res<Command
             let shoal = place.shoal.as_ref().ok_or("there is no shoal: build it first, or set SHOAL")?;
             let mut command = Command::new(shoal);
             command.args(["sandbox", "-n", &nodes.to_string()]);
+            plan.chaos.into_iter().for_each(|every| drop(command.args(["--chaos", every])));
             if let Some(time) = plan.lost_after {
                 command.args(["--lost-after", &time.as_secs_f64().to_string()]);
             }

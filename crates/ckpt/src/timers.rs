@@ -50,8 +50,12 @@ pub(crate) fn itimers(outcome: &Outcome, room: u64) -> Result<Vec<Interval>> {
     (0..ITIMERS).map(one).collect()
 }
 
+/// A program that is moved often enough would otherwise never have one of those that count its CPU time expire: the kernel adds a tick to what it is set to
+/// (linux: `set_cpu_itimer`, kernel/time/itimer.c).
 pub(crate) fn set_itimers(script: &mut Script, itimers: &[Interval]) {
     for (which, interval) in itimers.iter().enumerate().filter(|(_, interval)| interval.left != 0) {
+        let added = if which == libc::ITIMER_REAL as usize { 0 } else { kern::clock::tick_ns() };
+        let interval = &Interval { left: interval.left.saturating_sub(added).max(MICRO), every: interval.every };
         let at = script.bytes(Spec::from(interval, MICRO).as_bytes());
         script.call("set an interval timer", libc::SYS_setitimer, &[which as u64, at, 0]);
     }

@@ -98,6 +98,17 @@ pub(crate) fn seconds(text: &str) -> std::result::Result<Duration, String> {
     duration(Some(number)).map_err(|fault| fault.to_string())?.ok_or_else(|| "no time".into())
 }
 
+/// For flags: seconds, or a number with its unit.
+pub(crate) fn span(text: &str) -> std::result::Result<Duration, String> {
+    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1e-3),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => (text, 1.0),
+    };
+    let seconds = number.parse::<f64>().ok().map(|number| number * unit).filter(|s| (1e-3..=86_400.0).contains(s));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("{text:?} is no time from 1ms to 86400s"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +118,14 @@ mod tests {
         let file = parse(include_str!("../../../dist/shoal.toml")).expect("the example is right");
         assert_eq!(file.front.lost_after, Some(5.0));
         assert_eq!(file.node.front.as_deref(), Some("front.example:7706"));
+    }
+
+    #[test]
+    fn a_span_is_seconds_or_has_its_unit() {
+        for (text, ms) in [("50ms", 50), ("2s", 2000), ("0.5", 500)] {
+            assert_eq!(span(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        assert!(["", "ms", "0", "-1s", "nan", "1h", "1e9"].iter().all(|text| span(text).is_err()));
     }
 
     #[test]

@@ -29,6 +29,15 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Nanoseconds between two ticks of the kernel's (1/HZ), for which the resolution of the coarse clocks stands (clock_getres(2), linux: `hrtimer_resolution`,
+/// `KTIME_LOW_RES`).
+pub fn tick_ns() -> u64 {
+    let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a live timespec; the clock exists since Linux 2.6.32.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut tick) };
+    tick.tv_nsec as u64
+}
+
 fn now_us(clock: libc::clockid_t) -> u64 {
     let now = now(clock);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000

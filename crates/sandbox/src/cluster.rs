@@ -2,7 +2,7 @@
 
 use crate::control::{Action, Control, Stage};
 use crate::layout::{self, Host, KEY, PORT, RUN_DIR, SHARED_DIR};
-use crate::machine::{self, Machine};
+use crate::machine::{self, Chaos, Machine};
 use crate::talk::{Talk, Word};
 use crate::{places, watch, Plan};
 use kern::netlink::{self, Netlink};
@@ -127,6 +127,7 @@ impl Cluster {
         let log = layout::log_of(&self.logs, host);
         let log = File::options().create(true).append(true).open(&log);
         let log = log.map_err(|e| Fault::io(&e, format!("make the log of {}", host.name())))?;
+        let chaos = birth.plan.chaos.filter(|_| host == Host::Front).map(|every| self.chaos(every)).transpose()?;
         let cgroup = birth.cgroup.join(host.name());
         let config = config(host, &birth.plan, &cgroup);
         let (ours, theirs) = Talk::pair()?;
@@ -141,10 +142,17 @@ impl Cluster {
                 let Ok(terminal) = terminal else { ns::exit(1) };
                 let (nodes, command) = (birth.plan.nodes, birth.plan.command.clone());
                 let (talk, blocked) = (theirs, birth.blocked);
-                let machine = Machine { host, nodes, talk, cgroup, bridge, log, config, command, blocked, terminal };
+                let machine =
+                    Machine { host, nodes, talk, cgroup, bridge, log, config, command, chaos, blocked, terminal };
                 ns::exit(machine::init(machine))
             }
         }
+    }
+
+    fn chaos(&self, every: Duration) -> Result<Chaos> {
+        let path = layout::chaos_log(&self.logs);
+        let log = File::options().create(true).append(true).open(&path);
+        Ok(Chaos { every, log: log.map_err(|e| Fault::io(&e, format!("make {}", path.display())))? })
     }
 
     /// Until the command has ended, or the caller.

@@ -79,6 +79,11 @@ pub(crate) fn log_of(directory: &Path, host: Host) -> PathBuf {
     directory.join(format!("{}.log", host.name()))
 }
 
+/// What `shoal chaos` prints.
+pub(crate) fn chaos_log(directory: &Path) -> PathBuf {
+    directory.join("chaos.log")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

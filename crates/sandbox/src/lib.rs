@@ -40,6 +40,8 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// After how long a silence a node is lost; `None`: the daemons' default.
     pub lost_after: Option<Duration>,
+    /// So often a process is moved at random; `None`: never.
+    pub chaos: Option<Duration>,
     /// Where the daemons' logs go (`front.log`, `n0.log`, …); `None`: into the sandbox, where they end with it.
     pub logs: Option<PathBuf>,
 }

@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use vocab::{Fault, Pid, Result, Sig, SigSet};
 
 /// The network device of every machine.
@@ -35,10 +36,19 @@ pub(crate) struct Machine {
     pub(crate) config: String,
     /// The front end's command; empty: a shell.
     pub(crate) command: Vec<OsString>,
+    /// What moves processes at random.
+    pub(crate) chaos: Option<Chaos>,
     /// The signals that the caller of the sandbox had blocked, for the command.
     pub(crate) blocked: SigSet,
     /// The terminal for the command, when the caller has one.
     pub(crate) terminal: Option<OwnedFd>,
+}
+
+/// So often, and where it says so.
+#[derive(Debug)]
+pub(crate) struct Chaos {
+    pub(crate) every: Duration,
+    pub(crate) log: File,
 }
 
 /// The init's whole life; its exit status.
@@ -183,8 +193,22 @@ impl Life {
         }
     }
 
+    /// Nobody waits for it: it ends with the machine.
+    fn start_chaos(&mut self) -> Result<()> {
+        let Some(Chaos { every, log }) = self.machine.chaos.take() else { return Ok(()) };
+        let mut command = Command::new(Path::new(BIN_DIR).join("shoal"));
+        command.args(["chaos", "--every", &format!("{}ms", every.as_millis())]).current_dir("/").stdin(Stdio::null());
+        let errors = log.try_clone().map_err(|e| Fault::io(&e, "share the log"))?;
+        command.stdout(log).stderr(errors).process_group(0);
+        match ns::fork(Namespaces::empty())? {
+            Forked::Parent(_) => Ok(()),
+            Forked::Child => ns::exit(become_program(&mut command, || signal::set_mask(SigSet::default()))),
+        }
+    }
+
     /// In a session of its own: the caller's session and group have no numbers here.
     fn start_command(&mut self) -> Result<()> {
+        self.start_chaos()?;
         let mut command = shell::command(&self.machine.command, self.machine.nodes)?;
         match ns::fork(Namespaces::empty())? {
             Forked::Parent(child) => {

@@ -1,6 +1,7 @@
 //! The commands: what each is called, and which exit status its own failure has.
 
 mod away;
+mod chaos;
 mod check;
 mod checkpoint;
 mod choice;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     Image(image::Image),
     Fault(fault::Fault),
+    Chaos(chaos::Chaos),
     #[command(hide = true)]
     Holder(holder::Holder),
     #[command(hide = true)]
@@ -72,6 +74,7 @@ impl Command {
             Command::Restore(command) => command.run(),
             Command::Image(command) => command.run(),
             Command::Fault(command) => command.run(),
+            Command::Chaos(command) => command.run(),
             Command::Holder(command) => command.run(),
             Command::Mover(command) => command.run(),
             Command::Vessel(command) => command.run(),

@@ -21,6 +21,9 @@ pub(crate) struct Sandbox {
     /// A node that was silent for so long is lost [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = config::seconds)]
     lost_after: Option<Duration>,
+    /// Move a process that is picked at random to another node, again and again, so often, as 50ms; what comes of it is in chaos.log beside the daemons' logs
+    #[arg(long, value_name = "TIME", value_parser = config::span)]
+    chaos: Option<Duration>,
     /// Keep the daemons' logs (front.log, n0.log, …) in this directory, which is made if need be
     #[arg(long, value_name = "PATH")]
     logs: Option<PathBuf>,
@@ -35,8 +38,8 @@ impl Sandbox {
         if let Some(node) = super::place::own_node() {
             return Err(Fault::refused("open a sandbox in a program that shoal itself has started here").on(node));
         }
-        let Sandbox { nodes, lost_after, logs, command } = self;
-        match ::sandbox::run(Plan { nodes, command, lost_after, logs })? {
+        let Sandbox { nodes, lost_after, chaos, logs, command } = self;
+        match ::sandbox::run(Plan { nodes, command, lost_after, chaos, logs })? {
             Exit::Code(code) => Ok(ExitCode::from(code)),
             other => end_like(other),
         }

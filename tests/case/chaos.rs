@@ -1,0 +1,103 @@
+//! Programs as they are, moved from node to node again and again while they run (`shoal sandbox --chaos`).
+
+use super::scene::Sandbox;
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::session::Plan;
+use crate::lab::{Doing, Res};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("chaos_python", chaos_python),
+    ("chaos_sqlite", chaos_sqlite),
+    ("chaos_gcc", chaos_gcc),
+    ("chaos_go", chaos_go),
+    ("chaos_shell", chaos_shell),
+];
+
+/// How long the programs run, in seconds, and the fewest moves in that time that count as such a test.
+const SECONDS: u32 = 4;
+const MOVES: u32 = 8;
+
+fn sandbox(place: &Place, name: &str) -> Res<Sandbox> {
+    Sandbox::with(place, name, 3, Plan { chaos: Some("50ms"), ..Plan::default() })
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("case/real").join(name)
+}
+
+/// What was moved.
+fn moved(s: &Sandbox, least: u32) -> Res<End> {
+    let count: u32 =
+        s.ok("grep -c 'has moved' /run/shoal/sandbox/chaos.log || true")?.trim().parse().doing("read a number")?;
+    match count >= least {
+        true => Ok(End::Passed),
+        false => Err(format!("it was moved {count} times only: {}", s.ok("tail /run/shoal/sandbox/chaos.log")?)),
+    }
+}
+
+fn chaos_python(place: &Place) -> Res<End> {
+    let s = sandbox(place, "chaos_python")?;
+    s.prints(&format!("shoal run python3 {} {SECONDS}", source("chaos_python.py").display()), "well")?;
+    moved(&s, MOVES)
+}
+
+fn chaos_sqlite(place: &Place) -> Res<End> {
+    let s = sandbox(place, "chaos_sqlite")?;
+    let database = place.fresh("database");
+    let done = s.prints(
+        &format!("shoal run python3 {} {} {SECONDS}", source("chaos_sqlite.py").display(), database.display()),
+        "well",
+    );
+    let removed = std::fs::remove_file(&database).doing("remove the database");
+    done.and(removed)?;
+    moved(&s, MOVES)
+}
+
+/// The compiler's own processes come and go quickly, and have no pipe in common, which would keep them where they are; what they make is the same as at home, byte for byte.
+fn chaos_gcc(place: &Place) -> Res<End> {
+    let s = sandbox(place, "chaos_gcc")?;
+    let (there, home) = (place.fresh("there"), place.fresh("home"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("prog/chld_info.c");
+    let compile = |to: &Path| format!("gcc -O2 -c {} -o {}", file.display(), to.display());
+    s.ok(&compile(&home))?;
+    let again = format!(
+        "for i in 1 2 3 4 5 6 7 8; do shoal run sh -c 'exec {} </dev/null >/dev/null 2>&1' && cmp {} {} && echo same; done | uniq -c | xargs",
+        compile(&there),
+        there.display(),
+        home.display()
+    );
+    let done = s.prints(&again, "8 same");
+    for file in [&there, &home] {
+        std::fs::remove_file(file).doing("remove an object file")?;
+    }
+    done?;
+    moved(&s, 1)
+}
+
+fn chaos_go(place: &Place) -> Res<End> {
+    let program = place.program("chaos-go");
+    let mut build = Command::new("go");
+    build.arg("build").arg("-o").arg(&program).arg(source("chaos.go"));
+    match build.env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off").output() {
+        Err(_) => return Ok(End::Missing("go is not installed".into())),
+        Ok(done) if !done.status.success() => {
+            return Err(format!("go build: {}", String::from_utf8_lossy(&done.stderr)))
+        }
+        Ok(_) => {}
+    }
+    let s = sandbox(place, "chaos_go")?;
+    s.prints(&format!("shoal run {} {SECONDS}", program.display()), "well")?;
+    moved(&s, MOVES)
+}
+
+/// A shell and its children, each moved by itself: it waits for all of them, and for what they say.
+fn chaos_shell(place: &Place) -> Res<End> {
+    let s = sandbox(place, "chaos_shell")?;
+    let script = "n=0; for i in $(seq 60); do sleep 0.1 </dev/null >/dev/null 2>&1 & all=\"$all $!\"; (exit $((i % 7))); n=$((n + $?)); done; \
+                  k=0; for job in $all; do wait $job && k=$((k + 1)); done; echo $n $k";
+    s.prints(&format!("shoal run bash -c '{script}'"), "178 60")?;
+    moved(&s, MOVES)
+}
