@@ -96,8 +96,8 @@ fn chaos_go(place: &Place) -> Res<End> {
 /// A shell and its children, each moved by itself: it waits for all of them, and for what they say.
 fn chaos_shell(place: &Place) -> Res<End> {
     let s = sandbox(place, "chaos_shell")?;
-    let script = "n=0; for i in $(seq 60); do sleep 0.1 </dev/null >/dev/null 2>&1 & all=\"$all $!\"; (exit $((i % 7))); n=$((n + $?)); done; \
+    let script = "n=0; for i in $(seq 300); do sleep 0.2 </dev/null >/dev/null 2>&1 & all=\"$all $!\"; (exit $((i % 7))); n=$((n + $?)); done; \
                   k=0; for job in $all; do wait $job && k=$((k + 1)); done; echo $n $k";
-    s.prints(&format!("shoal run bash -c '{script}'"), "178 60")?;
+    s.prints(&format!("shoal run bash -c '{script}'"), "903 300")?;
     moved(&s, MOVES)
 }

@@ -179,7 +179,9 @@ fn command(place: &Place, plan: &Plan, socket: &Path, log: &Path) -> Res<Command
             let shoal = place.shoal.as_ref().ok_or("there is no shoal: build it first, or set SHOAL")?;
             let mut command = Command::new(shoal);
             command.args(["sandbox", "-n", &nodes.to_string()]);
-            plan.chaos.into_iter().for_each(|every| drop(command.args(["--chaos", every])));
+            if let Some(every) = plan.chaos {
+                command.args(["--chaos", every]);
+            }
             if let Some(time) = plan.lost_after {
                 command.args(["--lost-after", &time.as_secs_f64().to_string()]);
             }

@@ -93,7 +93,8 @@ impl Agent {
             let work = &self.starts.queue[at];
             let pid = work.pid();
             let taken = |pid: Pid| self.stands.leaves(pid) || self.moving.remains(pid);
-            if !self.starts.waits(work, &before) && !taken(pid) {
+            let has_to_wait = self.moving.arrives(pid) && self.moving.has_to_wait(pid);
+            if !self.starts.waits(work, &before) && !taken(pid) && !has_to_wait {
                 let planned = self.planned(work);
                 let leaves =
                     |plan: &Plan| !plan.ends.is_empty() || plan.makes.iter().any(|make| taken(make.person.pid));

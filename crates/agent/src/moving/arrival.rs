@@ -123,6 +123,10 @@ impl Agent {
         self.moving.arrivals.insert(pid, arrival);
         // From now on its children are its own to wait for.
         while self.ghosts.take_back(pid, |command| matches!(command, Command::Wait { .. })) {}
+        // But for those that live on elsewhere, of whose end here it must not know: it begins when they have been waited for.
+        for child in self.moving.remaining(pid).collect::<Vec<_>>() {
+            self.ghosts.command(pid, Command::Wait { pid: child, options: kern::wait::WALL });
+        }
         let kin = kin.into_iter().map(|kin| kin.person).collect();
         let start = Start { person, program, kin, ends, misses: 0, arrives: true, later: Vec::new() };
         self.starts.queue.push_back(Work::Program(Box::new(start)));

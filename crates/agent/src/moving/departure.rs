@@ -26,7 +26,9 @@ use wire::node::ToFront;
 pub(super) struct Departure {
     pub(super) mover: u32,
     pub(super) state: Departing,
-    /// Its parent here has waited for it.
+    /// Its parent here, when it was bound.
+    pub(super) parent: Pid,
+    /// That one has waited for it.
     pub(super) reaped: bool,
     /// Who it is, when a stand-in takes its place: nobody here counts it any more, and the front end does.
     pub(super) stands: Option<Person>,
@@ -112,9 +114,10 @@ impl Agent {
         match done {
             Ok(mover) => {
                 info!(%pid, "departure: Carrying");
-                self.moving
-                    .departures
-                    .insert(pid, Departure { mover, state: Departing::Carrying, reaped: false, stands: None });
+                self.moving.departures.insert(
+                    pid,
+                    Departure { mover, state: Departing::Carrying, parent: Pid::NONE, reaped: false, stands: None },
+                );
             }
             Err(fault) => self.uplink.send(&ToFront::NotLeft { pid, fault }),
         }
@@ -171,6 +174,7 @@ impl Agent {
             }
             Next::Bound => {
                 departure.state = Departing::Bound;
+                departure.parent = self.bodies.person(pid).map_or(Pid::NONE, |person| person.ppid);
                 reach("source has bound it");
                 if let Some(id) = self.starts.programs.remove(&pid) {
                     self.streams.moved(id, unread_input(pid));
@@ -214,7 +218,7 @@ impl Agent {
         let stands = self.stands.has(pid);
         if !stands {
             if !departure.reaped && departure.stands.is_none() {
-                self.moving.remains.insert(pid);
+                self.moving.remains.insert(pid, departure.parent);
             }
             self.usages.left(pid, None);
             self.forget_body(pid);

@@ -35,8 +35,8 @@ pub(crate) struct Moving {
     ran: HashSet<Pid>,
     /// They have left, and the front end has not said that it knows.
     gone: HashMap<Pid, Gone>,
-    /// They have left, and their numbers are taken here until their parents here have waited for what is left of them.
-    remains: HashSet<Pid>,
+    /// They have left, and their numbers are taken here until their parents here, the values, have waited for what is left of them.
+    remains: HashMap<Pid, Pid>,
     /// By the number of their token.
     movers: HashMap<u32, Mover>,
     numbers: u32,
@@ -77,7 +77,20 @@ impl Moving {
 
     /// Is this number still taken by what is left of a process that is elsewhere?
     pub(crate) fn remains(&self, pid: Pid) -> bool {
-        self.remains.contains(&pid)
+        self.remains.contains_key(&pid)
+    }
+
+    /// Has it yet to wait for what is left of children that have gone elsewhere?
+    pub(crate) fn has_to_wait(&self, parent: Pid) -> bool {
+        self.remaining(parent).next().is_some()
+    }
+
+    /// What is left, or will be at once, of children that have gone elsewhere, for whom nobody but this parent stands here.
+    fn remaining(&self, parent: Pid) -> impl Iterator<Item = Pid> + '_ {
+        let ends = |one: &Departure| one.state == Departing::Bound && one.stands.is_none() && !one.reaped;
+        let ending =
+            self.departures.iter().filter(move |(_, one)| ends(one) && one.parent == parent).map(|(pid, _)| *pid);
+        ending.chain(self.remains.iter().filter(move |(_, of)| **of == parent).map(|(pid, _)| *pid))
     }
 
     /// Is this process one of ours that move others?
@@ -150,7 +163,9 @@ impl Agent {
         let keeps = |stand: &Stand| stand.why == Why::Runner || self.bodies.needs(stand.person.pid);
         // As long as one is in a group or session of that number it is taken, and it could not come back (linux: `alloc_pid`).
         let is_in = |person: &Person| person.pid != pid && [person.pgid, person.sid].contains(&pid);
-        self.bodies.has(person.ppid)
+        let parent_is_here = self.bodies.has(person.ppid) || self.moving.arrives(person.ppid);
+        parent_is_here
+            || self.moving.needs(pid)
             || self.bodies.iter().any(|body| needs(&body.person))
             || self.stands.iter().any(|stand| stand.native_parent == pid && keeps(stand) || is_in(&stand.person))
     }
@@ -270,9 +285,10 @@ impl Agent {
         let leaves = |one: &&mut Departure| one.state == Departing::Bound;
         if let Some(departure) = self.moving.departures.get_mut(&pid).filter(leaves) {
             departure.reaped = true;
+            self.next_start();
             return true;
         }
-        if self.moving.remains.remove(&pid) {
+        if self.moving.remains.remove(&pid).is_some() {
             self.next_start();
             return true;
         }

@@ -7,7 +7,7 @@ use crate::config;
 use clap::Args;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{channel, Sender};
 use std::time::{Duration, Instant};
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
@@ -26,16 +26,20 @@ pub(crate) struct Chaos {
 }
 
 impl Chaos {
-    /// Until it is killed, or the daemon is gone for good.
+    /// Until it is killed.
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let under_way = UnderWay::default();
+        let (tell, told) = channel();
+        let mut under_way = BTreeSet::new();
         let mut next = Instant::now();
         loop {
-            // By the clock: there is nothing to wait for.
-            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            // A tick comes when nothing else has until then.
+            if let Ok(pid) = told.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                under_way.remove(&pid);
+                continue;
+            }
             next = (next + self.every).max(Instant::now());
             match self.pick() {
-                Ok(Some((pid, to))) if under_way.begin(pid) => self.send(pid, to, &under_way)?,
+                Ok(Some((pid, to))) if under_way.len() < MOST && under_way.insert(pid) => self.send(pid, to, &tell)?,
                 Ok(_) => {}
                 Err(fault) => println!("nothing is picked: {fault}"),
             }
@@ -57,39 +61,19 @@ impl Chaos {
         Ok(Some((one.pid, others[below(others.len())?])))
     }
 
-    fn send(&self, pid: Pid, to: NodeId, under_way: &UnderWay) -> Result<()> {
-        let mut daemon = self.daemon.connect()?;
-        let under_way = under_way.clone();
+    fn send(&self, pid: Pid, to: NodeId, tell: &Sender<Pid>) -> Result<()> {
+        let (mut daemon, tell) = (self.daemon.connect()?, tell.clone());
         let moving = move || {
             let began = Instant::now();
             match daemon.ask(&Ask::Move { pid, to }) {
                 Ok(_) => println!("{pid} has moved to {to} in {} us", began.elapsed().as_micros()),
                 Err(fault) => println!("{pid} does not move to {to}: {fault}"),
             }
-            under_way.end(pid);
+            // Nobody hears it when all ends.
+            let _ = tell.send(pid);
         };
         let thread = std::thread::Builder::new().name("move".into()).spawn(moving);
         thread.map(drop).map_err(|e| Fault::io(&e, "start a thread for a move"))
-    }
-}
-
-/// Who is being moved.
-#[derive(Clone, Default)]
-struct UnderWay(Arc<Mutex<BTreeSet<Pid>>>);
-
-impl UnderWay {
-    fn pids(&self) -> MutexGuard<'_, BTreeSet<Pid>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// May this one be moved now? Then it counts as under way.
-    fn begin(&self, pid: Pid) -> bool {
-        let mut pids = self.pids();
-        pids.len() < MOST && pids.insert(pid)
-    }
-
-    fn end(&self, pid: Pid) {
-        self.pids().remove(&pid);
     }
 }
 
