@@ -123,6 +123,9 @@ impl Agent {
         self.moving.arrivals.insert(pid, arrival);
         // From now on its children are its own to wait for.
         while self.ghosts.take_back(pid, |command| matches!(command, Command::Wait { .. })) {}
+        // One that has ended is looked at again: that wait was to tell of it.
+        self.leaving
+            .extend(self.bodies.iter().map(|body| &body.person).filter(|one| one.ppid == pid).map(|one| one.pid));
         // But for those that live on elsewhere, of whose end here it must not know: it begins when they have been waited for.
         for child in self.moving.remaining(pid).collect::<Vec<_>>() {
             self.ghosts.command(pid, Command::Wait { pid: child, options: kern::wait::WALL });
