@@ -63,6 +63,7 @@ impl Daemon {
             Client { socket, program: *program, streams: self.streams.clone(), ports: duplicate(&self.ports), keys };
         let copies = client.keys.iter().enumerate().map(copy).collect();
         client.say(&Answer::Granted { hold: "/dev/null".into(), copies }, None);
+        client.answer();
         client
     }
 
@@ -81,7 +82,27 @@ impl Drop for Daemon {
     }
 }
 
+/// The client sees its daemon go, though whoever answers has the socket too.
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = sock::shutdown_write(self.socket.as_fd());
+    }
+}
+
 impl Client {
+    /// From now on each question gets its answer, until the client closes its end: here no signal is ever on its way.
+    fn answer(&self) {
+        let socket = duplicate(&self.socket);
+        std::thread::spawn(move || {
+            while let Some(asked) = next_ask(socket.as_fd()) {
+                let Ask::Delivered { copy, .. } = asked else { panic!("{asked:?} is not asked of this daemon") };
+                let mut bytes = Vec::new();
+                frame::encode(&Answer::Delivered { copy }, &mut bytes).expect("encode");
+                let _ = sock::send_with(socket.as_fd(), &bytes, &[]);
+            }
+        });
+    }
+
     pub(crate) fn say(&self, answer: &Answer, fd: Option<BorrowedFd<'_>>) {
         let mut bytes = Vec::new();
         frame::encode(answer, &mut bytes).expect("encode");
@@ -180,15 +201,29 @@ fn accept(listener: BorrowedFd<'_>) -> OwnedFd {
 }
 
 fn ask(socket: BorrowedFd<'_>) -> Ask {
-    let mut bytes = Vec::new();
-    loop {
-        if let Some((body, _)) = frame::split(&bytes).expect("a frame") {
-            return frame::decode(body).expect("an ask");
+    wait(socket);
+    next_ask(socket).expect("the client asks before it leaves")
+}
+
+/// `None`: the client has left.
+fn next_ask(socket: BorrowedFd<'_>) -> Option<Ask> {
+    let mut bytes = vec![0; frame::HEAD];
+    fill(socket, &mut bytes)?;
+    frame::split(&bytes).expect("a length that is allowed");
+    let length = u32::from_be_bytes(bytes[..].try_into().expect("4 bytes")) as usize;
+    let mut body = vec![0; length];
+    fill(socket, &mut body)?;
+    Some(frame::decode(&body).expect("an ask"))
+}
+
+fn fill(socket: BorrowedFd<'_>, into: &mut [u8]) -> Option<()> {
+    let mut filled = 0;
+    while filled < into.len() {
+        poll(&[(socket, Ready::READ)], -1).expect("poll");
+        match kern::sys::read(socket, &mut into[filled..]) {
+            Ok(0) | Err(_) => return None,
+            Ok(got) => filled += got,
         }
-        wait(socket);
-        let mut buffer = [0; 65536];
-        let got = kern::sys::read(socket, &mut buffer).expect("read");
-        assert!(got > 0, "the client left");
-        bytes.extend_from_slice(&buffer[..got]);
     }
+    Some(())
 }

@@ -31,6 +31,8 @@ pub(super) fn relay(channels: Channels, lines: [Option<Lines>; 2]) {
         [Writer::new(&*channels, Stream::Out, output, out), Writer::new(&*channels, Stream::Err, errors, err)];
     let mut ready = Vec::new();
     while channels.close_finished() && channels.wait(&mut ready).is_ok() {
+        // The daemon knows nothing of descendants.
+        channels.tell_without_asking();
         writers.iter_mut().for_each(Writer::catch_up);
     }
 }
