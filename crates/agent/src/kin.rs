@@ -81,8 +81,7 @@ fn plan_with(
 ) -> Result<Plan> {
     let taker = kin.iter().find(|one| stands.takes_orphans(one.pid) && one.pid != person.pid);
     let taker = taker.map(|taker| (taker.pid, person.ppid));
-    let (user, made) = (&person.creds, HashMap::new());
-    let mut planner = Planner { kin, stands, bodies, user, taker, begets, made, makes: Vec::new() };
+    let mut planner = Planner { taker, begets, ..Planner::new(kin, &person.creds, stands, bodies) };
     if stands.get(person.pid).is_some_and(|stand| stand.why == Why::Runner) {
         return Err(Fault::refused(format!("start {}: it is a shoal run on this node itself", person.pid)));
     }
@@ -159,9 +158,7 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
         return Ok(Plan { makes: Vec::new(), parent: pid, place: Place::Stay, ends });
     }
     let all: Vec<Person> = kin.iter().chain([person]).cloned().collect();
-    let (user, taker) = (&person.creds, None);
-    let mut planner =
-        Planner { kin: &all, stands, bodies, user, taker, begets: true, made: HashMap::new(), makes: Vec::new() };
+    let mut planner = Planner { begets: true, ..Planner::new(&all, &person.creds, stands, bodies) };
     if stand.is_none() {
         planner.need(pid, 8);
     }
@@ -183,16 +180,7 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
 /// Plans that `person` stands here because somebody wants a handle on it.
 pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> Vec<Make> {
     let kin = std::slice::from_ref(person);
-    let mut planner = Planner {
-        kin,
-        stands,
-        bodies,
-        user: &person.creds,
-        taker: None,
-        begets: false,
-        made: HashMap::new(),
-        makes: Vec::new(),
-    };
+    let mut planner = Planner::new(kin, &person.creds, stands, bodies);
     planner.need(person.pid, 8);
     for make in planner.makes.iter_mut().filter(|make| make.person.pid == person.pid) {
         make.why = Why::Handle;
@@ -212,16 +200,7 @@ pub(crate) fn plan_orphan(person: &Person, from: Pid, stands: &Stands, bodies: &
     if !stands.get(from).is_some_and(|stand| able(stand) && stand.may_make(&person.creds)) {
         return Err(Fault::gone(format!("let {} stand as a child of {from}: that ends", person.pid)));
     }
-    let mut planner = Planner {
-        kin: &[],
-        stands,
-        bodies,
-        user: &person.creds,
-        taker: None,
-        begets: false,
-        made: HashMap::new(),
-        makes: Vec::new(),
-    };
+    let mut planner = Planner::new(&[], &person.creds, stands, bodies);
     let place = match () {
         () if person.sid == person.pid => Place::Session,
         () if person.pgid == person.pid => Place::Lead,
@@ -229,6 +208,12 @@ pub(crate) fn plan_orphan(person: &Person, from: Pid, stands: &Stands, bodies: &
     };
     planner.make(Make { maker: from, sibling: false, person: person.clone(), why: Why::Handle, place });
     Ok(planner.makes)
+}
+
+impl<'a> Planner<'a> {
+    fn new(kin: &'a [Person], user: &'a Creds, stands: &'a Stands, bodies: &'a Bodies) -> Planner<'a> {
+        Planner { kin, stands, bodies, user, taker: None, begets: false, made: HashMap::new(), makes: Vec::new() }
+    }
 }
 
 impl Planner<'_> {
