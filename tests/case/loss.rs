@@ -66,8 +66,12 @@ fn lose(place: &Place, name: &str, cut: fn(&Sandbox) -> Res, heal: fn(&Sandbox) 
         "f=$(mktemp -u); mkfifo $f; exec 9<>$f; rm $f; shoal run -n 0 -- sh -c 'kill -STOP $$' & \
          shoal run -n 0 yes >&9; unread=$?; wait $!; echo $((unread == $? ? unread : 0)) $EPOCHREALTIME",
     );
+    // One that has ended, whose child writes on.
+    let late = s.start("shoal run -n 0 -- sh -c 'sleep 1024 & exit 6' | cat; echo ${PIPESTATUS[0]}");
     let other = s.start("shoal run -n 1 -- sh -c 'read x; echo $x; exec sleep 1021' <<< lives; echo $?");
-    wait_for("the programs are there", || s.count("sleep 1020") == 2 && s.count("sleep 1021") == 1)?;
+    wait_for("the programs are there", || {
+        s.count("sleep 1020") == 2 && s.count("sleep 1021") == 1 && s.count("sleep 1024") == 1
+    })?;
     s.until("test $(shoal ps | grep -cE ' (S|T) .* (yes|sh -c kill .*)$') = 2")?;
     let bodies = end_of(&s, "sleep 1020");
     cut(&s)?;
@@ -76,6 +80,8 @@ fn lose(place: &Place, name: &str, cut: fn(&Sandbox) -> Res, heal: fn(&Sandbox) 
     for one in [lost, stuck] {
         ends_as_lost(one, fault, Some(dead))?;
     }
+    wait_within(PATIENCE, "the relay of descendants ends", &mut || !late.is_going())?;
+    same("whose status is its own", late.end()?.out.trim(), "6")?;
     s.until("! ps -e | grep -q defunct; ! shoal ps | grep -q 'sleep 1020'")?;
     holds("the other node's program lives", other.is_going() && s.count("sleep 1021") == 1)?;
     s.prints("shoal run -n 1 echo well", "well")?;
@@ -93,6 +99,7 @@ fn ends_as_lost(lost: Going, fault: SystemTime, dead: Option<SystemTime>) -> Res
     let outcome = lost.end()?;
     let (status, ended) = told_end(&outcome.out)?;
     same("as if killed", status, "137")?;
+    holds(&format!("the user is told: {}", outcome.err), outcome.err.contains("n0 is lost"))?;
     in_time(fault, dead.unwrap_or(fault), ended)
 }
 

@@ -1,6 +1,6 @@
 //! The front end's daemon is killed and started again while programs run: nothing is lost, nothing comes twice.
 
-use super::scene::{holds, same, wait_for, wait_within, Sandbox};
+use super::scene::{holds, same, wait_for, wait_within, Going, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::procs;
@@ -17,6 +17,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("restart_then_ctrl_c_to_several_copies", restart_then_ctrl_c_to_several_copies),
     ("restart_without_a_node", restart_without_a_node),
     ("restart_then_silent_node", restart_then_silent_node),
+    ("restart_then_asked_early", restart_then_asked_early),
     ("restart_with_a_subreaper", restart_with_a_subreaper),
     ("restart_with_a_child_elsewhere", restart_with_a_child_elsewhere),
     ("restart_with_other_leases", restart_with_other_leases),
@@ -207,6 +208,33 @@ fn restart_then_silent_node(place: &Place) -> Res<End> {
         s.ok(START)?;
         silence(s, "n0")
     })
+}
+
+/// Who asks for a node that has not come back yet waits for it, and if it does not come is told so.
+fn restart_then_asked_early(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_then_asked_early", 2)?;
+    s.ok(KILL)?;
+    s.ok("shoal fault n1 link-down")?;
+    s.ok("shoal fault front start-daemon")?;
+    let asked = ["-n 1 hostname", "-n 0,1 hostname", "-a hostname"].map(|words| s.start(&format!("shoal run {words}")));
+    let vain = s.start("shoal run -n 7 true");
+    same("a node that never was", vain.end()?.code(), Some(125))?;
+    s.until("shoal nodes | grep -qw '^n0 *up'")?;
+    s.prints("shoal run -n 0 hostname", "n0")?;
+    holds("the others wait", asked.iter().all(Going::is_going))?;
+    s.ok("shoal fault n1 link-up")?;
+    for (going, expected) in asked.into_iter().zip(["n1", "n0 n1", "n0 n1"]) {
+        let outcome = going.end()?;
+        let mut lines: Vec<&str> = outcome.out.split_whitespace().collect();
+        lines.sort_unstable();
+        same(&outcome.text(), lines.join(" ").as_str(), expected)?;
+    }
+    s.ok(KILL)?;
+    s.ok("shoal fault n1 link-down")?;
+    s.ok("shoal fault front start-daemon")?;
+    let line = s.fails("shoal run -n 1 true", 125)?;
+    same("it does not come", line.contains("unknown node n1"), true)?;
+    Ok(End::Passed)
 }
 
 /// A subreaper on n0 has a child on n1, which has another one there and is killed after the restart.

@@ -4,7 +4,7 @@
 use crate::agent::{Agent, Token};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
-use kern::sock::{peer_address, peer_groups, peer_identity, Peer};
+use kern::sock::{peer_address, peer_groups, peer_identity, tcp_tune, Peer};
 use link::crowd::Crowd;
 use link::guests::{restrict, Guests};
 use link::listener::Listener;
@@ -288,6 +288,9 @@ impl Agent {
                 let Some(greeting) = self.asks.greetings.remove(&number) else { return };
                 let fd = greeting.into_fd();
                 let _ = self.poller.remove(fd.as_fd());
+                if let Err(fault) = tcp_tune(fd.as_fd(), self.life.channel_patience_ms()) {
+                    warn!(%fault, "channel port");
+                }
                 self.channel(token, fd, number);
             }
             Ok(Some(Preamble::Control)) => {

@@ -63,7 +63,7 @@ impl Front {
     }
 
     /// Has the process of this client its number still?
-    fn is_there(&self, token: Token) -> bool {
+    pub(crate) fn is_there(&self, token: Token) -> bool {
         match self.connections.get(&token) {
             Some(Connection::Client { link, peer }) => peer.pid(link.fd()).is_some(),
             _ => false,
@@ -71,7 +71,7 @@ impl Front {
     }
 
     /// Who asks, as the kernel has it.
-    fn caller(&self, token: Token) -> Result<Caller> {
+    pub(crate) fn caller(&self, token: Token) -> Result<Caller> {
         let gone = || Fault::gone("the caller is gone");
         let Some(Connection::Client { link, peer }) = self.connections.get(&token) else { return Err(gone()) };
         let Person { pid, ppid, pgid, sid, creds, .. } = persons::read(&self.proc, peer.creds().pid)?;
@@ -83,7 +83,7 @@ impl Front {
     pub(crate) fn on_ask(&mut self, asker: Asker, caller: &Caller, ask: Ask) {
         match ask {
             Ask::Run { target, program } => {
-                if let Err(fault) = self.on_run(asker, caller, &target, *program) {
+                if let Err(fault) = self.on_run(asker, caller.clone(), target, *program) {
                     self.answer(asker, Answer::Failed(fault), true);
                 }
             }
@@ -111,15 +111,18 @@ impl Front {
         !self.ghosts.has(pid) && persons::process(&self.proc, pid).is_some()
     }
 
-    fn on_run(&mut self, asker: Asker, caller: &Caller, target: &Target, program: Program) -> Result<()> {
-        let many = match target {
+    pub(crate) fn on_run(&mut self, asker: Asker, caller: Caller, target: Target, program: Program) -> Result<()> {
+        if self.is_early(&target) {
+            return self.wait_for_nodes(asker, caller, target, program);
+        }
+        let many = match &target {
             Target::Any => false,
             Target::Count(n) => *n > 1,
             Target::All => true,
             Target::Nodes(nodes) => nodes.len() > 1,
         };
         let view = self.nodes.view();
-        let to = policy::place(&view, &policy_target(target), &mut self.nodes.turn)?;
+        let to = policy::place(&view, &policy_target(&target), &mut self.nodes.turn)?;
         let (at, address) = match asker {
             Asker::Local(_) => (NodeId::FRONT, String::new()),
             Asker::Remote { node, .. } => {

@@ -83,6 +83,8 @@ pub(crate) struct Front {
     pub(crate) settle_at_us: Option<u64>,
     /// Until then: stand-ins of nodes that are back, for whom nobody is known to stand.
     pub(crate) stands_in_doubt: Vec<(NodeId, Pid)>,
+    /// Likewise: programs asked for on nodes that are not back.
+    pub(crate) early: Vec<crate::comeback::Early>,
     cursor: Cursor,
     look_at_us: u64,
 }
@@ -143,6 +145,7 @@ impl Front {
                 .ok(),
             holder,
             settle_at_us: None,
+            early: Vec::new(),
             stands_in_doubt: Vec::new(),
             cursor,
             look_at_us: 0,

@@ -8,7 +8,7 @@ use crate::runs::{Asker, Dialled};
 use kern::clock::monotonic_us;
 use kern::proc::exists;
 use kern::sock;
-use link::beat::{Agreed, FrontWatch};
+use link::beat::{channel_patience_ms, Agreed, FrontWatch};
 use link::preamble::{Greeting, Preamble};
 use link::Secure;
 use space::Event;
@@ -87,7 +87,8 @@ impl Front {
             }
             Preamble::Channel(name) => match self.runs.dialled(&name) {
                 Some(Dialled { asker: Asker::Local(client), answer }) => {
-                    sock::tcp_tune(fd.as_fd(), sock::USER_TIMEOUT_MS)?;
+                    let life_us = Agreed::within(self.config.lost_after).life_us;
+                    sock::tcp_tune(fd.as_fd(), channel_patience_ms(life_us))?;
                     if let Some(Connection::Client { link, .. }) = self.connections.get_mut(&client) {
                         link.send_with(&answer, fd)?;
                         self.dirty.insert(client);
@@ -246,6 +247,7 @@ impl Front {
         } else {
             self.events.push_back(Event::NodeUp { node: number });
         }
+        self.early_again();
     }
 
     /// Drops a connection, and what depended on it.

@@ -59,5 +59,6 @@ impl Front {
         self.stands_settle();
         self.events.push_back(Event::Settled);
         info!("settled");
+        self.early_again();
     }
 }

@@ -36,6 +36,15 @@ pub struct Agreed {
     pub lost_us: u64,
 }
 
+/// How many milliseconds a node may acknowledge nothing on a channel before whoever relays its streams gives it up, where the node lives
+/// for `life_us`: a quarter longer. A relay whose program runs hears of the loss before, in words; one that is left to the program's descendants only by this.
+pub fn channel_patience_ms(life_us: u64) -> u32 {
+    u32::try_from(life_us.saturating_mul(5) / 4_000).unwrap_or(u32::MAX).max(LEAST_PATIENCE_MS)
+}
+
+/// Twice what TCP waits before it sends again.
+const LEAST_PATIENCE_MS: u32 = 2_000;
+
 impl Agreed {
     /// All ends within `lost_after`.
     pub fn within(lost_after: Duration) -> Agreed {
@@ -55,6 +64,11 @@ pub struct NodeLife {
 }
 
 impl NodeLife {
+    /// As [`channel_patience_ms`].
+    pub fn channel_patience_ms(&self) -> u32 {
+        channel_patience_ms(self.life_us)
+    }
+
     /// A node whose `Hello`, sent at `hello_us`, has been answered by `Welcome`, which brings `life_us`.
     pub fn new(hello_us: u64, life_us: u64) -> NodeLife {
         NodeLife { life_us, newest_sent: hello_us, newest_returned: hello_us }
@@ -140,6 +154,7 @@ mod tests {
             assert!(life_us < lost_us && lost_us < whole, "{lost_after:?}");
             // The last beat before a silence may be this old, and then come back late.
             assert!(life_us - beat_us >= whole / 100 * 85, "{lost_after:?}");
+            assert!(u64::from(channel_patience_ms(life_us)) * 1000 > whole, "{lost_after:?}");
         }
     }
 

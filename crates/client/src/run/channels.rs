@@ -7,7 +7,6 @@ use super::queue::{Gathered, Item, Queue};
 use super::takers::Takers;
 use kern::epoll::{Interest, Poller, Ready, Waker};
 use kern::own;
-use kern::relay::RELAY;
 use link::Secure;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +28,7 @@ pub(crate) struct State {
     pub(super) input: Input,
     /// Every copy is over, and what came after that is left where it is until all before it has been written.
     paused: bool,
-    /// No daemon is left that could say anything.
+    /// No daemon is left that could say anything, or listened to.
     pub(super) alone: bool,
     /// Output and errors: nobody reads ours.
     pub(super) unread: [bool; 2],
@@ -114,7 +113,7 @@ pub(crate) struct Channels {
     /// See [`Channels::reading`].
     pub(super) reading: Mutex<()>,
     pub(super) poller: Arc<Poller>,
-    queues: [Queue; 2],
+    pub(super) queues: [Queue; 2],
     /// Marks that the writers have not reached: two for each copy.
     marks: AtomicUsize,
     /// For the thread that reads the channels.
@@ -142,6 +141,7 @@ impl Channels {
             }
         }
         state.input.outlived = input.outlives;
+        state.alone = true;
         if !input.outlives {
             state.copies.iter_mut().for_each(|copy| copy.delivery.ends());
         }
@@ -336,7 +336,7 @@ impl Channels {
     }
 
     /// All that had to come of this copy has come.
-    fn over(&self, state: &mut State, number: usize) {
+    pub(super) fn over(&self, state: &mut State, number: usize) {
         let Some(copy) = state.copies.get_mut(number) else { return };
         if std::mem::replace(&mut copy.over, true) {
             return;
@@ -349,71 +349,6 @@ impl Channels {
         self.reader.wake();
         if state.copies.iter().all(|c| c.over) && !state.paused {
             state.pause();
-        }
-    }
-
-    pub(super) fn broke(&self, state: &mut State, number: usize, fault: &Fault) {
-        let Some(copy) = state.copies.get_mut(number) else { return };
-        copy.channel = None;
-        if !copy.over && !copy.next.is_empty() {
-            return self.lost_on_the_way(state, number, fault);
-        }
-        if !copy.over {
-            let text = format!("shoal: {}: the program's streams were cut off: {fault}\n", copy.node);
-            self.queue(Stream::Err).push(Item::Note(text));
-        }
-        self.queues.iter().for_each(|queue| queue.push(Item::Flush { copy: number }));
-        self.over(state, number);
-    }
-
-    /// Nothing will come of this copy: it was not started, or its node is lost. `why` is told to the user.
-    pub(crate) fn give_up(&self, number: usize, why: Option<String>) {
-        let mut state = self.lock();
-        if let Some(why) = why {
-            self.queue(Stream::Err).push(Item::Note(why));
-        }
-        if let Some(copy) = state.copies.get_mut(number) {
-            copy.channel = None;
-        }
-        self.over(&mut state, number);
-    }
-
-    /// The node of this copy is lost, and it has ended with it. Of several copies this process is the parent, which has time.
-    pub(crate) fn lost(&self, number: usize) {
-        let state = self.lock();
-        let alone = state.copies.len() == 1;
-        let why = state.copies.get(number).filter(|c| !c.over).map(|c| format!("shoal: {} is lost\n", c.newest_node()));
-        drop(state);
-        self.give_up(number, why);
-        if alone {
-            RELAY.set_lost();
-        }
-    }
-
-    /// The nodes are lost for which `lives` is not true.
-    pub(crate) fn lost_but(&self, lives: impl Fn(NodeId) -> bool) {
-        let gone = |copy: &Copy| !lives(copy.node) || !lives(copy.newest_node());
-        let copies: Vec<(bool, bool)> = self.lock().copies.iter().map(|copy| (gone(copy), copy.whole)).collect();
-        for (number, (gone, whole)) in copies.into_iter().enumerate() {
-            match (gone, whole) {
-                (true, false) => self.lost(number),
-                // The program had ended by itself before.
-                (true, true) => self.give_up(number, None),
-                (false, _) => {}
-            }
-        }
-    }
-
-    /// Those that have no channel will not get one (`all`: nor will the others be read any more).
-    pub(crate) fn give_up_waiting(&self, all: bool, why: &str) {
-        let waiting: Vec<usize> = {
-            let state = self.lock();
-            let goes_on = |c: &Copy| c.channel.is_some() || c.moved && !c.next.is_empty();
-            let waits = |c: &Copy| !c.over && (all || !goes_on(c));
-            state.copies.iter().enumerate().filter(|(_, c)| waits(c)).map(|(i, _)| i).collect()
-        };
-        for number in waiting {
-            self.give_up(number, Some(why.to_owned()));
         }
     }
 

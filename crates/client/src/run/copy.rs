@@ -5,7 +5,7 @@ use super::feed::Feed;
 use kern::epoll::{Interest, Poller};
 use link::secure::Secure;
 use std::collections::VecDeque;
-use vocab::NodeId;
+use vocab::{Fault, NodeId};
 use wire::stream::CREDIT;
 
 /// One copy of the program.
@@ -17,6 +17,10 @@ pub(crate) struct Copy {
     pub(crate) over: bool,
     /// The first of the two.
     pub(super) whole: bool,
+    /// The channel has broken, and the daemon has yet to say why the program is over.
+    pub(super) broken: Option<Fault>,
+    /// The daemon has said that the program has ended by itself.
+    pub(super) ended: bool,
     /// The program still takes input, as far as we know.
     pub(super) input: bool,
     pub(super) feed: Feed,
@@ -57,6 +61,8 @@ impl Copy {
             channel: None,
             over: false,
             whole: false,
+            broken: None,
+            ended: false,
             input: true,
             feed: Feed::new(),
             delivery: Delivery::default(),

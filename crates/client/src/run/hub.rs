@@ -167,8 +167,9 @@ impl Hub {
             }
             (Answer::Ended { copy, exit }, _) => {
                 note(copy, exit);
-                if exit == Exit::NodeLost {
-                    self.channels.lost(copy as usize);
+                match exit {
+                    Exit::NodeLost => self.channels.lost(copy as usize),
+                    _ => self.channels.ended(copy as usize),
                 }
                 Ok(())
             }

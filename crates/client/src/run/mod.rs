@@ -15,6 +15,7 @@ mod hub;
 mod input;
 mod late;
 mod lines;
+mod loss;
 mod moving;
 mod output;
 mod program;

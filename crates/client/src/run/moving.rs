@@ -7,6 +7,7 @@
 //! | has said `Moved`, and all input that was under way has come back | none | waits: it is neither over nor cut off |
 //! | the same | has come | goes on over it |
 //! | breaks | has come | goes on over it, without what was under way |
+//! | breaks | none | waits for one, or for the daemon's word of the program's end |
 //!
 //! Of two channels that have come the older is the next: the program has moved twice. One of a move that did not come about is taken back
 //! ([`wire::ask::Answer::Stays`]) before there is another.
@@ -31,7 +32,10 @@ impl Channels {
         let Some(copy) = state.copies.get_mut(number) else { return Ok(()) };
         self.poller.add(fd.as_fd(), FURTHER + number as u64, Interest::READ)?;
         copy.next.push_back(Next { node: further.node, channel: Secure::channel_taker(fd, &key)?, shaking: true });
-        self.go_on(state, number);
+        match copy.broken.take() {
+            Some(fault) => self.lost_on_the_way(state, number, &fault),
+            None => self.go_on(state, number),
+        }
         Ok(())
     }
 
@@ -118,7 +122,10 @@ impl Channels {
     pub(crate) fn daemon_gone(&self, fault: &Fault) {
         let mut state = self.lock();
         state.alone = true;
-        (0..state.copies.len()).for_each(|number| self.go_on(&mut state, number));
+        for number in 0..state.copies.len() {
+            self.tell_broken(&mut state, number);
+            self.go_on(&mut state, number);
+        }
         drop(state);
         self.tell_without_asking();
         self.give_up_waiting(false, &format!("shoal: the program's streams were never connected: {fault}\n"));

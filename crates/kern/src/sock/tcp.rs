@@ -7,7 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStr
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Kind, Result};
 
-/// Seconds without traffic after which a connection is probed, and between two probes; three lost probes end it.
+/// Seconds without traffic after which a connection is probed, and between two probes, at most; three lost probes end it, or less if
+/// that takes longer than its TCP_USER_TIMEOUT (tcp_keepalive_timer).
 pub const KEEPALIVE_S: u32 = 5;
 
 /// Milliseconds that sent bytes may stay unacknowledged before the connection ends (TCP_USER_TIMEOUT), unless set
@@ -111,7 +112,7 @@ const TCP_RTO_MAX_MS: i32 = 44;
 /// The kernel takes no less.
 const LEAST_RTO_MAX_MS: i32 = 1000;
 
-/// What every connection of ours has: no delay of small writes, probes of a silent peer ([`KEEPALIVE_S`]), and an end
+/// What every connection of ours has: no delay of small writes, probes of a silent peer (twice in `user_timeout_ms`, and every [`KEEPALIVE_S`] at least), and an end
 /// of waiting for a peer that acknowledges nothing, after `user_timeout_ms` milliseconds. What is not acknowledged is sent again every
 /// second at least, where the kernel lets one say so (Linux 6.15); otherwise after pauses that double, from 0.2 s on.
 ///
@@ -121,8 +122,9 @@ pub fn tcp_tune(fd: BorrowedFd<'_>, user_timeout_ms: u32) -> Result<()> {
     let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
     set_number(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
-    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, number(KEEPALIVE_S))?;
-    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, number(KEEPALIVE_S))?;
+    let probe = number((user_timeout_ms / 2_000).clamp(1, KEEPALIVE_S));
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, probe)?;
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, probe)?;
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)?;
     let _older_kernels_double = set_number(fd, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, LEAST_RTO_MAX_MS);
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, number(user_timeout_ms))
