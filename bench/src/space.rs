@@ -46,8 +46,11 @@ fn few(program: &Path) -> Result<bool> {
         let free = format!("{program} {mode} {count}");
         pairs(&mut place, "  the same, on any processor", &free, Beside::Machine, Bar::None);
     }
-    let ping = format!("{program} ping 1500 {program} answer");
+    let ping = format!("{program} pinned ping 1500 {program} answer");
+    // The second command runs both under numbers of the node's lease; in the first one of them has its number from the front end.
+    let forked = format!("sh -c '{ping}; exit $?'");
     met &= pairs(&mut place, "kill and answer on one node", &ping, Beside::Machine, Bar::Ratio(1.5));
+    met &= pairs(&mut place, "  the same, both forked there", &forked, Beside::Machine, Bar::Ratio(1.5));
     met &= round_trips(&mut place, &program.to_string());
     met &= commands(&mut place);
     place.close()?;

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Jobs of one scene that run at the same time.
-const WORKERS: usize = 4;
+const WORKERS: usize = 6;
 /// How long what must come may take, where nothing else is promised.
 const PATIENCE: Duration = Duration::from_secs(15);
 

@@ -36,7 +36,13 @@ impl Front {
     ///
     /// # Errors
     /// `Refused` for a second question of the same process.
-    pub(crate) fn wait_for_nodes(&mut self, asker: Asker, caller: Caller, target: Target, program: Program) -> Result<()> {
+    pub(crate) fn wait_for_nodes(
+        &mut self,
+        asker: Asker,
+        caller: Caller,
+        target: Target,
+        program: Program,
+    ) -> Result<()> {
         if self.early.iter().any(|early| early.caller.pid == caller.pid) {
             return Err(Fault::refused(format!("run a program under {}: it has asked for one already", caller.pid)));
         }

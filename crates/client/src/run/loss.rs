@@ -45,6 +45,7 @@ impl Channels {
     /// Nothing will come of this copy: it was not started, or its node is lost. `why` is told to the user.
     pub(crate) fn give_up(&self, number: usize, why: Option<String>) {
         let mut state = self.lock();
+        self.tell_broken(&mut state, number);
         if let Some(why) = why {
             self.queue(Stream::Err).push(Item::Note(why));
         }
@@ -56,8 +57,12 @@ impl Channels {
 
     /// The node of this copy is lost, and it has ended with it. Of several copies this process is the parent, which has time.
     pub(crate) fn lost(&self, number: usize) {
-        let state = self.lock();
+        let mut state = self.lock();
         let alone = state.copies.len() == 1;
+        if let Some(copy) = state.copies.get_mut(number) {
+            // This is why.
+            copy.broken = None;
+        }
         let why = state.copies.get(number).filter(|c| !c.over).map(|c| format!("shoal: {} is lost\n", c.newest_node()));
         drop(state);
         self.give_up(number, why);
