@@ -63,6 +63,15 @@ fn name(state: u32) -> String {
     }
 }
 
+/// The tiles of AMX, in masks of states.
+pub(crate) const XTILEDATA: u64 = 1 << 18;
+
+/// Does a thread's state have something in the tiles? (XSTATE_BV, after the legacy region of 512 bytes.)
+pub(crate) fn has_tiles(state: &[u8]) -> bool {
+    let used = state.get(512..520).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+    used & XTILEDATA != 0
+}
+
 /// A thread's state as a machine takes it whose areas have `length` bytes: the parts that are not in the image are as at a program's
 /// beginning (XSTATE_BV, Intel SDM 1, 13.4.2, says that they were not saved).
 pub(crate) fn fitted(state: &[u8], length: usize) -> Vec<u8> {
@@ -106,6 +115,14 @@ mod tests {
         let here = here();
         assert!(here.features.iter().any(|feature| feature == "sse2"));
         assert_eq!(missing(&here, &here), [""; 0]);
+    }
+
+    #[test]
+    fn tiles_are_told_by_the_header() {
+        let mut state = vec![0; 11008];
+        assert!(!has_tiles(&state) && !has_tiles(&[]));
+        state[514] = 4;
+        assert!(has_tiles(&state));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Who the process is: names, limits, paths, addresses that /proc shows, credentials of its threads.
 
+use crate::cpu::XTILEDATA;
 use crate::proc::{self, Fields};
 use image::process::{Layout, Limit, Process};
 use image::thread::Creds;
@@ -60,6 +61,7 @@ pub(crate) struct Asked {
     limits: u64,
     /// In the order of [`HABITS`].
     habits: [Slot; HABITS.len()],
+    states: u64,
 }
 
 /// What prctl(2) gives as its result and sets by its first argument: get, set. Kernels that do not know one have nothing of it to carry.
@@ -75,6 +77,10 @@ const PR_GET_MEMORY_MERGE: i32 = 68;
 /// A flag of PR_SET_THP_DISABLE, which goes into its second argument (Linux 6.18).
 const EXCEPT_ADVISED: u64 = 2;
 
+/// Codes of arch_prctl (linux: Documentation/arch/x86/xstate.rst).
+const ARCH_GET_XCOMP_PERM: u64 = 0x1022;
+const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
+
 /// How many resources getrlimit(2) knows.
 const RESOURCES: u64 = 16;
 /// Bytes of a `struct rlimit`.
@@ -87,12 +93,15 @@ pub(crate) fn ask(script: &mut Script) -> Asked {
     for resource in 0..RESOURCES {
         script.call("read a limit", libc::SYS_prlimit64, &[0, resource, 0, limits + resource * LIMIT]);
     }
+    let states = script.room(8);
+    script.attempt(libc::SYS_arch_prctl, &[ARCH_GET_XCOMP_PERM, states]);
     Asked {
         brk: script.call("read the break", libc::SYS_brk, &[0]),
         dumpable: script.call("ask whether it is dumpable", libc::SYS_prctl, &[libc::PR_GET_DUMPABLE as u64]),
         subreaper,
         limits,
         habits: HABITS.map(|(get, _)| script.attempt(libc::SYS_prctl, &[get as u64])),
+        states,
     }
 }
 
@@ -103,6 +112,7 @@ pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> R
     let limits = (0..RESOURCES).map(|resource| limit(resource).map(|[soft, hard]| Limit { soft, hard }));
     process.limits = limits.collect::<Result<_>>()?;
     process.subreaper = outcome.value::<i32>(asked.subreaper)? != 0;
+    process.permitted_states = outcome.value(asked.states)?;
     let habits = asked.habits.map(|slot| outcome.result(slot).max(0) as u64);
     [process.no_huge_pages, process.deny_write_execute, process.merge_pages] = habits;
     Ok(())
@@ -137,6 +147,15 @@ pub(crate) fn set(script: &mut Script, process: &Process, place: (Pid, Pid)) {
     script.call("set the personality", libc::SYS_personality, &[process.personality.into()]);
     let subreaper = u64::from(process.subreaper);
     script.call("become a subreaper", libc::SYS_prctl, &[libc::PR_SET_CHILD_SUBREAPER as u64, subreaper, 0, 0, 0]);
+}
+
+/// The registers for which a process must ask the kernel: the tiles of AMX, so far. Before it has threads, and stacks for signals, whose
+/// least size grows with it (linux: `xstate_request_perm`).
+pub(crate) fn ask_for_registers(script: &mut Script, process: &Process) {
+    if process.permitted_states & XTILEDATA != 0 {
+        let args = [ARCH_REQ_XCOMP_PERM, XTILEDATA.trailing_zeros().into()];
+        script.call("ask for the tiles of AMX", libc::SYS_arch_prctl, &args);
+    }
 }
 
 /// A change of credentials makes a process undumpable (linux: `commit_creds`), so this comes behind it.

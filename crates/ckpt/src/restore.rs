@@ -375,6 +375,7 @@ fn build(
         let mut script = arena.script();
         threads::set(&mut script, saved, &now, plan.process.pid)?;
         loan.run(arena, script)?;
+        threads::make_room_for_tiles(&mut loan, arena, saved)?;
     }
     mark("restore: threads set");
     become_it(&mut loan, arena, plan, &now)?;
@@ -411,6 +412,7 @@ fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought) ->
     script.call("go to the working directory", libc::SYS_fchdir, &[brought.cwd as u64]);
     identity::set_layout(&mut script, &plan.process, brought.exe);
     identity::set(&mut script, &plan.process, place);
+    identity::ask_for_registers(&mut script, &plan.process);
     sigstate::set_actions(&mut script, &plan.process.actions);
     loan.run(arena, script)?;
     let mut script = arena.script();
@@ -460,7 +462,8 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Res
     threads::set(&mut script, &plan.threads[0], now, process.pid)?;
     kinds::set_owners(&mut script, &plan.files);
     identity::set_dumpable(&mut script, process);
-    loan.run(arena, script).map(drop)
+    loan.run(arena, script)?;
+    threads::make_room_for_tiles(loan, arena, &plan.threads[0])
 }
 
 /// Registers, mask and scheduling: the thread is as it was, and only has to run.

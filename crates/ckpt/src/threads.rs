@@ -1,5 +1,6 @@
 //! What each thread has of its own.
 
+use crate::cpu;
 use crate::identity;
 use crate::registers;
 use crate::sigstate;
@@ -139,6 +140,14 @@ pub(crate) fn set(script: &mut Script, saved: &Thread, now: &image::thread::Cred
     let signal = saved.death_signal as u64;
     script.call("set its parent's signal", libc::SYS_prctl, &[libc::PR_SET_PDEATHSIG as u64, signal]);
     Ok(())
+}
+
+/// The kernel has room for the tiles of a thread that has used them (linux: `__xfd_enable_feature`), and only then takes them.
+pub(crate) fn make_room_for_tiles(loan: &mut Loan<'_>, arena: Arena, saved: &Thread) -> Result<()> {
+    match cpu::has_tiles(&saved.xstate.0) {
+        true => loan.use_tiles(arena),
+        false => Ok(()),
+    }
 }
 
 /// What is set from outside. `else_on`: the processors for one that had none of this machine.

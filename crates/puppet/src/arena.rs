@@ -20,6 +20,18 @@ const LENGTH: u64 = CODE_LENGTH + TABLE_LENGTH + 3 * 1024 * 1024 + 508 * 1024;
 /// `syscall; int3`: a thread that is let go into a call stops behind it.
 const ONE_CALL: [u8; 3] = [0x0f, 0x05, 0xcc];
 
+/// `ldtilecfg [rdi]; tilezero tmm0; tilerelease; int3`
+const USE_TILES: [u8; 16] = [
+    0xc4, 0xe2, 0x78, 0x49, 0x07, 0xc4, 0xe2, 0x7b, 0x49, 0xc0, 0xc4, 0xe2, 0x78, 0x49, 0xc0, 0xcc,
+];
+
+/// What ldtilecfg loads (Intel SDM 1, 18.2): palette 1, of tile 0 one row of four bytes.
+pub(crate) const ONE_TILE: [u8; 64] = {
+    let mut of = [0; 64];
+    (of[0], of[16], of[48]) = (1, 4, 1);
+    of
+};
+
 impl Arena {
     /// Bytes of address space that an arena takes.
     pub const LENGTH: u64 = LENGTH;
@@ -53,7 +65,12 @@ impl Arena {
         self.base + script::CODE.len() as u64
     }
 
+    /// Where the code is that uses tiles; behind it the thread traps.
+    pub(crate) fn use_tiles(&self) -> u64 {
+        self.one_call() + ONE_CALL.len() as u64
+    }
+
     pub(crate) fn write_code(&self, memory: &RemoteMemory) -> Result<()> {
-        memory.write(self.base, &[&script::CODE[..], &ONE_CALL].concat())
+        memory.write(self.base, &[&script::CODE[..], &ONE_CALL, &USE_TILES].concat())
     }
 }

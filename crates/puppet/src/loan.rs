@@ -1,6 +1,6 @@
 //! A stopped thread lent for system calls: its registers, its signal mask and what it was doing are as before when it is given back.
 
-use crate::arena::{Arena, CODE_LENGTH};
+use crate::arena::{Arena, CODE_LENGTH, ONE_TILE};
 use crate::script::{Outcome, Script, CODE};
 use crate::thread::{failed, Stopped};
 use kern::areas::Area;
@@ -99,6 +99,17 @@ impl<'a> Loan<'a> {
             Halt::Exiting | Halt::Ended(_) => Err(failed(tid, libc::ESRCH, "a call in place")),
             other => Err(Fault::bug(format!("a call that was to be interrupted brought {other:?}"))),
         }
+    }
+
+    /// The thread uses the tiles of AMX for a moment, for which its process must have the permission. They are empty afterwards.
+    ///
+    /// # Errors
+    /// `Gone` when the thread was killed.
+    pub fn use_tiles(&mut self, arena: Arena) -> Result<()> {
+        let rdi = arena.put(self.memory, &ONE_TILE)?;
+        let regs = Regs { rdi, rip: arena.use_tiles(), orig_rax: u64::MAX, ..self.saved };
+        self.thread.set_regs(&regs)?;
+        self.until_trap(|tid| ptrace::go_on(tid, None))
     }
 
     /// Maps an arena, at an address of the kernel's or, with `at`, there.
