@@ -1,5 +1,6 @@
 //! Processes that move from one node of a sandbox to the other and back, over its veth.
 
+use crate::moving::warm;
 use crate::place::{parse, Place};
 use crate::table::{print, print_failed, Bar, Line, Local, Spread};
 use std::path::Path;
@@ -37,11 +38,11 @@ pub(crate) fn measure(fixed: &Path, dynamic: &Path, data: &Path) -> Result<bool>
         ("python3 moves: it stands still", python, 6.0),
         ("4 threads move: they stand still", format!("{dynamic} threads"), 2.0),
     ] {
-        let gaps = Traveller::start(&mut place, &program).and_then(|mut one| one.gaps(TIMES));
+        let gaps = Traveller::start(&mut place, &program).and_then(|mut one| one.gaps(TIMES, || Ok(())));
         met &= told(name, gaps, "ms", Bar::Figure(bar));
     }
     let writing = format!("{fixed} memory {LARGE} 10");
-    let gaps = Traveller::start(&mut place, &writing).and_then(|mut one| one.gaps(TIMES_LARGE));
+    let gaps = Traveller::start(&mut place, &writing).and_then(|mut one| one.gaps(TIMES_LARGE, warm));
     met &= told("1 GiB, 10 MB/s, moves: it stands still", gaps, "ms", Bar::Figure(5.0));
     met &= against_plain(&mut place, &fixed);
     met &= as_fast_as_before(&mut place, &format!("{fixed} speed {}", data.display()));
@@ -91,9 +92,10 @@ impl Traveller<'_> {
         Ok(begun.elapsed().as_secs_f64() * 1e3)
     }
 
-    /// The largest gaps that it sees, in milliseconds.
-    fn gaps(&mut self, times: usize) -> Result<Vec<f64>> {
+    /// The largest gaps that it sees, in milliseconds; `before` is done before each move.
+    fn gaps(&mut self, times: usize, before: fn() -> Result<()>) -> Result<Vec<f64>> {
         let mut once = || {
+            before()?;
             self.ask()?;
             self.go()?;
             parse(&self.ask()?)
@@ -123,6 +125,7 @@ fn against_plain(place: &mut Place, program: &str) -> bool {
         let plain = format!("shoal run -n 0 {program} source {host} {PORT} {LARGE}");
         for _ in 0..TIMES_LARGE {
             plains.push(traveller.place.number(&plain)?);
+            warm()?;
             moves.push(traveller.go()?);
         }
         drop(traveller);
