@@ -24,17 +24,23 @@ fn look() -> Cpu {
     Cpu { features, states, places: places.collect() }
 }
 
-/// What the process may use and `here` does not have, in words; nothing when it can go on here.
+/// What whoever saves registers itself saves of what the processor has: glibc, around the search for a symbol at its first call, all of these, into as much
+/// room as the processor had when the program began (glibc: STATE_SAVE_MASK, `_dl_runtime_resolve_xsave`). Tiles are never among them.
+const SAVED_BY_PROGRAMS: u64 = 0xee | 1 << 19;
+
+/// What the process may use and `here` does not have, or has more of than the process has room for, in words; nothing when it can go on here.
 pub fn missing(of: &Cpu, here: &Cpu) -> Vec<String> {
     let features = of.features.iter().filter(|feature| !here.features.contains(feature)).cloned();
     let states = (0..64).filter(|number| of.states & !here.states & 1 << number != 0);
     let states = states.map(|number| format!("the register state {}", name(number)));
-    // Whoever saves registers itself (glibc does, to resolve symbols) has asked how large an area must be.
+    let more = (0..64).filter(|number| here.states & !of.states & SAVED_BY_PROGRAMS & 1 << number != 0);
+    let more = more.map(|number| format!("room for the register state {}, which it saves here", name(number)));
+    // Who has asked where a state is in an area.
     let places = of.places.iter().filter_map(|place| {
         let other = here.places.iter().find(|other| other.number == place.number)?;
         (place != other).then(|| format!("the register state {} at the same place in XSAVE areas", name(place.number)))
     });
-    features.chain(states).chain(places).collect()
+    features.chain(states).chain(more).chain(places).collect()
 }
 
 /// # Errors
@@ -43,7 +49,7 @@ pub fn check(of: &Cpu, here: &Cpu) -> Result<()> {
     match &missing(of, here)[..] {
         [] => Ok(()),
         all => {
-            let what = "the processor does not have what the process may use";
+            let what = "this processor is not as the process has found its own";
             Err(Fault::new(Kind::Unsupported, format!("{what}: {}", all.join(", "))))
         }
     }
@@ -94,11 +100,17 @@ mod tests {
         let avx512 = [(2, 576, 256), (5, 832, 64), (6, 896, 512)];
         let old = cpu(&["sse2", "avx"], 7, &avx512[..1]);
         let new = cpu(&["sse2", "avx", "avx512f", "unheard_of"], 0x67, &avx512);
-        assert_eq!(missing(&old, &new), [""; 0]);
+        let wider = cpu(&["sse2", "avx", "more"], 7 | 3 << 17, &avx512[..1]);
+        assert_eq!(missing(&old, &wider), [""; 0]);
+        let more = [
+            "room for the register state AVX-512 (part 1), which it saves here",
+            "room for the register state AVX-512 (part 2), which it saves here",
+        ];
+        assert_eq!(missing(&old, &new), more);
         assert_eq!(missing(&new, &new), [""; 0]);
         let states = ["the register state AVX-512 (part 1)", "the register state AVX-512 (part 2)"];
         assert_eq!(missing(&new, &old), [&["avx512f", "unheard_of"][..], &states].concat());
-        assert_eq!(check(&old, &new), Ok(()));
+        assert_eq!(check(&old, &wider), Ok(()));
         assert!(check(&new, &old).is_err_and(|fault| fault.to_string().contains("avx512f, unheard_of, the register")));
     }
 

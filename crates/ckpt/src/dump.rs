@@ -14,7 +14,7 @@ use image::Writer;
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pidfd;
 use kern::poll::{poll, Ready};
-use kern::ptrace::{self, queued, Halt, Queue, RawInfo};
+use kern::ptrace::{queued, Queue, RawInfo};
 use kern::remote_memory::RemoteMemory;
 use kern::timeline::mark;
 use puppet::{Arena, Loan, Stopped};
@@ -54,6 +54,7 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
     let mut seen = survey(pid, given)?;
     seen.refuse(pid)?;
     let mut out = Writer::new(out)?;
+    out.vdso(crate::vdso::here()?)?;
     let early = if rounds { precopy(pid, &seen, &mut out)? } else { None };
     if let Some(early) = &early {
         // It has run on since.
@@ -194,13 +195,7 @@ impl Held {
         let failed = |errno| Fault::sys(errno, format!("end process {pid}"));
         let handle = pidfd::open(pid).map_err(failed)?;
         pidfd::kill(handle.as_fd(), Sig::KILL).map_err(failed)?;
-        for thread in std::mem::take(&mut self.frozen.threads) {
-            let tid = thread.tid();
-            let _ended = thread.release(None);
-            while matches!(ptrace::wait(tid), Ok(halt) if !matches!(halt, Halt::Ended(_))) {
-                let _dying = ptrace::detach(tid, None);
-            }
-        }
+        std::mem::take(&mut self.frozen.threads).into_iter().rev().for_each(Stopped::dies);
         if self.locks {
             poll(&[(handle.as_fd(), Ready::READ)], END_MS).map_err(failed)?;
         }
@@ -253,6 +248,7 @@ fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writ
     children::note(&seen.children, &mut process);
     process.queue = sigstate::queue(pid, Queue::Process)?;
     process.timers = timers::timers(pid)?;
+    let stop = leave_vdso(frozen, &memory, &areas)?;
     let waits = waits(frozen, seen, &memory)?;
     mark("dump: waits read");
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
@@ -261,7 +257,7 @@ fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writ
     mark("dump: arena");
     let asked = ask(&mut loan, arena, &mut process);
     mark("dump: leader asked");
-    let signal = loan.give_back()?;
+    let signal = loan.give_back()?.or(stop);
     let threads = asked.and_then(|()| read_threads(frozen, waits, &memory, gate, arena));
     mark("dump: threads read");
     let mut loan = Loan::take_at(frozen.leader(), &memory, gate)?;
@@ -329,6 +325,21 @@ fn ask(loan: &mut Loan<'_>, arena: Arena, process: &mut Process) -> Result<()> {
     timers::fill_timers(&outcome, &posix, &mut process.timers)?;
     children::fill(&outcome, &children, process)?;
     identity::fill(&outcome, &identity, process)
+}
+
+/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one. A stop that came meanwhile is returned.
+fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<Option<Sig>> {
+    let mut stop = None;
+    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(stop) };
+    let code = vdso.start..vdso.end;
+    for thread in &frozen.threads {
+        if code.contains(&thread.regs()?.rip) {
+            let mut loan = Loan::take(thread, memory, areas)?;
+            loan.step_out(&code)?;
+            stop = loan.give_back()?.or(stop);
+        }
+    }
+    Ok(stop)
 }
 
 /// What each thread waits for; before anything is done in them.

@@ -35,5 +35,6 @@ pub mod survey;
 mod threads;
 mod timers;
 mod together;
+pub mod vdso;
 pub mod vessel;
 mod waits;

@@ -1,13 +1,14 @@
 //! The memory of a new process: everything that it has inherited goes, everything of the image comes.
 
 use crate::runs::{both, without};
-use crate::{identity, memory};
+use crate::{identity, memory, vdso};
 use image::memory::{Area as Saved, Memory};
 use kern::areas::{areas, Area};
 use kern::pagemap::{Run, PAGE};
 use kern::ptrace;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Script, Stopped};
+use std::ops::Range;
 use vocab::{Fault, Kind, Pid, Result};
 
 /// Where a program may have mappings: the kernel's own begin here (linux: `TASK_SIZE_MAX`).
@@ -95,8 +96,19 @@ impl Emptied {
         Ok(())
     }
 
-    /// The kernel's pages go where the image has them.
-    pub(crate) fn go_home(&mut self, thread: &Stopped, remote: &RemoteMemory, image: &Memory) -> Result<()> {
+    /// The kernel's pages go where the image has them, if `vdso`, the code among them, is this kernel's; else they stay, and what the image has leads
+    /// to them: where it is.
+    pub(crate) fn go_home(
+        &mut self,
+        thread: &Stopped,
+        remote: &RemoteMemory,
+        image: &Memory,
+        vdso: Option<&[u8]>,
+    ) -> Result<Option<Range<u64>>> {
+        let here = vdso::here()?;
+        if let Some(old) = vdso.filter(|old| image.vdso.1 != 0 && (*old != here || image.vdso.1 != self.length())) {
+            return self.bridge(thread, remote, image, old).map(Some);
+        }
         if image.vdso.1 != 0 && image.vdso.1 != self.length() {
             let what = format!(
                 "the image is of a kernel whose vdso has {} bytes, here it has {}",
@@ -111,7 +123,25 @@ impl Emptied {
         move_all(&mut script, &self.kernels, self.arena.end(), home);
         loan.run(self.arena, script)?;
         self.gate = self.gate - self.arena.end() + home;
-        Ok(())
+        Ok(None)
+    }
+
+    /// The functions of another kernel's code, where the image has it, lead to those of this one.
+    fn bridge(&self, thread: &Stopped, remote: &RemoteMemory, image: &Memory, old: &[u8]) -> Result<Range<u64>> {
+        // The last of the kernel's pages, in all kernels so far.
+        let end = image.vdso.0 + image.vdso.1;
+        let start = end.checked_sub(old.len() as u64).filter(|start| *start >= image.vdso.0 && start % PAGE == 0);
+        let start = start.ok_or_else(|| Fault::wire("a vdso that is longer than its pages"))?;
+        let at = self.kernels.iter().find(|area| area.path == b"[vdso]").map(|area| area.start);
+        let at = at.ok_or_else(|| Fault::bug("a process without a vdso"))?;
+        let code = vdso::bridged(old, vdso::here()?, at)?;
+        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let how = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+        let args = [start, end - start, protection, how, u64::MAX, 0];
+        loan.must("make room for another kernel's code", libc::SYS_mmap, &args)?;
+        remote.write(start, &code)?;
+        Ok(start..end)
     }
 }
 

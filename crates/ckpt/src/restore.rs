@@ -8,7 +8,7 @@ use crate::pages::Early;
 use crate::remain::{remain, Remains};
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
-use crate::{children, cpu, identity, kinds, memory, pages, rebuild, sigstate, threads, timers, waits};
+use crate::{children, cpu, identity, kinds, memory, pages, rebuild, sigstate, threads, timers, vdso, waits};
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
@@ -33,6 +33,7 @@ struct Plan {
     threads: Vec<Thread>,
     objects: Made,
     early: Early,
+    vdso: Option<Vec<u8>>,
 }
 
 /// An image that has been read up to its pages, with its files open: what can fail without a process has been done.
@@ -71,12 +72,13 @@ impl Broken {
     }
 }
 
-/// Makes the process of an image, as a child of the caller and with the PID that it had. It runs when this returns.
+/// Makes the process of an image, as a child of the caller and with the PID that it had. It runs when this returns. `any_processor`: also on one that
+/// [`cpu::check`] would refuse.
 ///
 /// # Errors
 /// `Wire` for a broken image; `Refused` when its PID is in use; what the caller may not do. Nothing of the child is left then.
-pub fn restore(image: impl Read) -> Result<Pid> {
-    let coming = Coming::read(image)?;
+pub fn restore(image: impl Read, any_processor: bool) -> Result<Pid> {
+    let coming = Coming::read(image, any_processor)?;
     let child = Child::born(coming.pid())?;
     let pid = child.pid;
     coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go()?;
@@ -87,10 +89,10 @@ pub fn restore(image: impl Read) -> Result<Pid> {
 impl<R: Read> Coming<R> {
     /// # Errors
     /// `Wire` for a broken image; what cannot be opened again.
-    pub fn read(image: R) -> Result<Coming<R>> {
+    pub fn read(image: R, any_processor: bool) -> Result<Coming<R>> {
         let mut reader = Reader::new(image)?;
         let first = pages::following(&mut reader)?;
-        Coming::go_on(Begun { reader, first })
+        Coming::plan(Begun { reader, first }, any_processor)
     }
 
     /// The same behind what a vessel has read ([`Vessel::early`]), which is then to be the process.
@@ -98,8 +100,12 @@ impl<R: Read> Coming<R> {
     /// # Errors
     /// As [`Coming::read`].
     pub fn go_on(begun: Begun<R>) -> Result<Coming<R>> {
+        Coming::plan(begun, false)
+    }
+
+    fn plan(begun: Begun<R>, any_processor: bool) -> Result<Coming<R>> {
         let Begun { mut reader, first } = begun;
-        let (plan, first) = plan(&mut reader, first)?;
+        let (plan, first) = plan(&mut reader, first, any_processor)?;
         mark("restore: all but pages read");
         let base = kinds::above_all(&plan.files);
         let files = kinds::reopen(&plan.files, &plan.objects, base)?;
@@ -185,6 +191,7 @@ impl Drop for Rebuilt {
     fn drop(&mut self) {
         if !self.threads.is_empty() {
             let _gone_already = kern::signal::send(self.pid, Sig::KILL);
+            std::mem::take(&mut self.threads).into_iter().rev().for_each(Stopped::dies);
         }
     }
 }
@@ -270,17 +277,19 @@ impl Opened {
 }
 
 /// Reads up to the first record of pages, or the end.
-fn plan(reader: &mut Reader<impl Read>, first: Record) -> Result<(Plan, Record)> {
+fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> Result<(Plan, Record)> {
     let mut header: Option<Header> = None;
     let (mut process, mut memory, mut files) = (None, None, None);
     let mut threads: Vec<Thread> = Vec::new();
     let mut objects = Made::default();
     let mut early = Early::default();
+    let mut vdso = None;
     let mut next = first;
     let rest = loop {
         match next {
             Record::Header(record) => {
-                record.cpu.as_ref().map_or(Ok(()), |cpu| cpu::check(cpu, &cpu::here()))?;
+                let its = record.cpu.as_ref().filter(|_| !any_processor);
+                its.map_or(Ok(()), |cpu| cpu::check(cpu, &cpu::here()))?;
                 header = Some(record);
             }
             Record::Process(record) => process = Some(*record),
@@ -291,6 +300,7 @@ fn plan(reader: &mut Reader<impl Read>, first: Record) -> Result<(Plan, Record)>
             Record::Content { object, offset, bytes } => objects.content(object, offset, &bytes)?,
             Record::Early(pages) => early.pages.push(pages),
             Record::Kept(kept) => early.keep(&kept)?,
+            Record::Vdso(code) => vdso = Some(code),
             Record::Still => {}
             record => break record,
         }
@@ -306,6 +316,7 @@ fn plan(reader: &mut Reader<impl Read>, first: Record) -> Result<(Plan, Record)>
         threads,
         objects,
         early,
+        vdso,
     };
     if plan.threads.len() != header.threads as usize
         || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid)
@@ -351,7 +362,9 @@ fn build(
     opened: &Opened,
     anywhere: Option<&[u8]>,
 ) -> Result<()> {
-    vessel.settle(&plan.memory, &plan.early.kept)?;
+    if let Some(foreign) = vessel.settle(&plan.memory, &plan.early.kept, plan.vdso.as_deref())? {
+        vdso::nobody_inside(&foreign, &plan.threads)?;
+    }
     mark("restore: vdso in place");
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let now = identity::creds(pid, pid)?;

@@ -9,6 +9,7 @@ use kern::pagemap::Run;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Running, Stopped};
 use std::io::Read;
+use std::ops::Range;
 use vocab::{Pid, Result, Sig};
 
 /// Dropped, it is killed.
@@ -20,6 +21,8 @@ pub struct Vessel {
     /// Mappings that are there, and pages that were put into them.
     there: Vec<Saved>,
     placed: Vec<Run>,
+    /// The other kernel's code, where it came early.
+    vdso: Option<Vec<u8>>,
 }
 
 /// An image of which everything was read that came while its process ran.
@@ -46,7 +49,7 @@ impl Vessel {
         let leader = Doomed(vec![leader.stopped()?]);
         let remote = RemoteMemory::open(pid)?;
         let emptied = rebuild::empty(&leader.0[0], &remote)?;
-        Ok(Vessel { threads: leader.saved(), remote, emptied, there: Vec::new(), placed: Vec::new() })
+        Ok(Vessel { threads: leader.saved(), remote, emptied, there: Vec::new(), placed: Vec::new(), vdso: None })
     }
 
     pub fn pid(&self) -> Pid {
@@ -68,6 +71,10 @@ impl Vessel {
     pub fn early<R: Read>(&mut self, image: R) -> Result<Begun<R>> {
         let mut reader = Reader::new(image)?;
         let mut first = pages::following(&mut reader)?;
+        if let Record::Vdso(code) = first {
+            self.vdso = Some(code);
+            first = pages::following(&mut reader)?;
+        }
         if let Record::Memory(memory) = first {
             rebuild::check(&memory)?;
             self.emptied.make_way(&self.threads[0], &self.remote, &memory)?;
@@ -84,15 +91,18 @@ impl Vessel {
         rebuild::map(&mut loan, arena, &memory.areas, &files, &[])
     }
 
-    /// Makes room for the mappings of an image, of which nothing is there but the early pages that it has kept.
-    pub(crate) fn settle(&mut self, image: &Memory, kept: &[Run]) -> Result<()> {
+    /// Makes room for the mappings of an image, of which nothing is there but the early pages that it has kept. `vdso`: the kernel's code in its process;
+    /// what is returned is where that is, if it is not this kernel's.
+    pub(crate) fn settle(&mut self, image: &Memory, kept: &[Run], vdso: Option<&[u8]>) -> Result<Option<Range<u64>>> {
         self.emptied.make_way(&self.threads[0], &self.remote, image)?;
-        self.emptied.go_home(&self.threads[0], &self.remote, image)?;
+        let vdso = vdso.or(self.vdso.as_deref());
+        let foreign = self.emptied.go_home(&self.threads[0], &self.remote, image, vdso)?;
         if self.there.is_empty() {
-            return Ok(());
+            return Ok(foreign);
         }
         let (mut loan, arena) = self.lend()?;
-        rebuild::clear_early(&mut loan, arena, &image.areas, &self.there, &self.placed, kept)
+        rebuild::clear_early(&mut loan, arena, &image.areas, &self.there, &self.placed, kept)?;
+        Ok(foreign)
     }
 
     /// Its only thread, with where scripts are executed.

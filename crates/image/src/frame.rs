@@ -48,6 +48,8 @@ pub enum Record {
         offset: u64,
         bytes: Vec<u8>,
     },
+    /// The kernel's code in every process, [vdso], before everything else; not there in images of before it was recorded.
+    Vdso(Vec<u8>),
     /// The last one: whatever comes without it was cut short.
     End,
 }
@@ -118,6 +120,7 @@ const KIND_CONTENT: u16 = 9;
 const KIND_KEPT: u16 = 10;
 const KIND_EARLY: u16 = 11;
 const KIND_STILL: u16 = SKIPPABLE;
+const KIND_VDSO: u16 = SKIPPABLE + 1;
 
 /// Writes an image to anything that takes bytes.
 pub struct Writer<W: Write> {
@@ -165,6 +168,11 @@ impl<W: Write> Writer<W> {
     pub fn still(&mut self) -> Result<()> {
         self.record(KIND_STILL, &[])?;
         self.to.flush().map_err(|e| Fault::io(&e, "write an image"))
+    }
+
+    /// [`Record::Vdso`].
+    pub fn vdso(&mut self, code: &[u8]) -> Result<()> {
+        self.record(KIND_VDSO, code)
     }
 
     pub fn kept(&mut self, kept: &Kept) -> Result<()> {
@@ -324,6 +332,7 @@ fn parse(kind: u16, mut bytes: Vec<u8>) -> Result<Option<Record>> {
         }
         KIND_END => Record::End,
         KIND_STILL => Record::Still,
+        KIND_VDSO => Record::Vdso(bytes),
         later if later >= SKIPPABLE => return Ok(None),
         other => return Err(Fault::wire(format!("a record of kind {other}, which this program does not know"))),
     }))

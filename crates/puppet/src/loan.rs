@@ -6,6 +6,7 @@ use crate::thread::{failed, Stopped};
 use kern::areas::Area;
 use kern::ptrace::{self, Halt, Regs, USER_CS};
 use kern::remote_memory::RemoteMemory;
+use std::ops::Range;
 use vocab::{Fault, Result, Sig};
 
 /// While it is out no signal but SIGKILL and SIGSTOP reaches the thread, and a SIGSTOP is kept for the release.
@@ -18,6 +19,9 @@ pub struct Loan<'a> {
     gate: u64,
     stopped_by: bool,
 }
+
+/// A function of the vdso takes some hundred.
+const MOST_STEPS: u32 = 10_000;
 
 /// SIGTRAP must not be blocked: the kernel would unblock it for a trap, and set its action to the default (linux: `force_sig_info_to_task`).
 const ALL_BUT_TRAP: u64 = !(1 << (libc::SIGTRAP - 1));
@@ -110,6 +114,22 @@ impl<'a> Loan<'a> {
         let regs = Regs { rdi, rip: arena.use_tiles(), orig_rax: u64::MAX, ..self.saved };
         self.thread.set_regs(&regs)?;
         self.until_trap(|tid| ptrace::go_on(tid, None))
+    }
+
+    /// The thread goes on by itself, instruction by instruction, until it is out of `code`, or has not come out in [`MOST_STEPS`]. What it has been lent for must come
+    /// after this: from now on its registers are those that it has then.
+    ///
+    /// # Errors
+    /// `Gone` when the thread was killed.
+    pub fn step_out(&mut self, code: &Range<u64>) -> Result<()> {
+        for _ in 0..MOST_STEPS {
+            if !code.contains(&self.saved.rip) {
+                break;
+            }
+            self.until_trap(ptrace::step)?;
+            self.saved = self.thread.regs()?;
+        }
+        Ok(())
     }
 
     /// Maps an arena, at an address of the kernel's or, with `at`, there.

@@ -117,6 +117,16 @@ impl Stopped {
         self.release(None)
     }
 
+    /// Waits until it has ended: its process was killed. A process's leader must be the last of its threads. (Given up meanwhile it might stop once more,
+    /// to tell its tracer that it ends, and then nobody would let it: ptrace(2), PTRACE_O_TRACEEXIT.)
+    pub fn dies(self) {
+        let tid = self.tid;
+        let _killed_meanwhile = self.release(None);
+        while matches!(ptrace::wait(tid), Ok(halt) if !matches!(halt, Halt::Ended(_))) {
+            let _dying = ptrace::detach(tid, None);
+        }
+    }
+
     /// Gives it up, with a signal delivered. It runs on, unless its process is stopped.
     pub fn release(self, sig: Option<Sig>) -> Result<()> {
         let tid = self.tid;

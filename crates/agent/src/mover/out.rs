@@ -147,6 +147,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     may_go_on_there(carrier)?;
     // What is small goes while the pages are still read: the other side can begin with it.
     let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
+    writer.vdso(ckpt::vdso::here()?)?;
     let early = match follow(pid, &seen)? {
         None => None,
         Some(followed) => {

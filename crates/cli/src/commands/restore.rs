@@ -17,6 +17,9 @@ pub(crate) struct Restore {
     /// Do not wait for its end
     #[arg(long)]
     detach: bool,
+    /// Also on a processor that is not as the process has found its own: it may go wrong at any time
+    #[arg(long)]
+    any_processor: bool,
     /// Write the PID and a newline to this descriptor once the process runs
     #[arg(long, value_name = "FD")]
     ready_fd: Option<i32>,
@@ -28,8 +31,8 @@ impl Restore {
         let ready_fd = self.ready_fd.map(kern::ns::inherited).transpose()?;
         kern::own::raise_files()?;
         let pid = match self.file.as_os_str() == "-" {
-            true => ckpt::restore::restore(std::io::stdin().lock())?,
-            false => ckpt::restore::restore(std::io::BufReader::new(imagefile::open(&self.file)?))?,
+            true => ckpt::restore::restore(std::io::stdin().lock(), self.any_processor)?,
+            false => ckpt::restore::restore(std::io::BufReader::new(imagefile::open(&self.file)?), self.any_processor)?,
         };
         if let Some(fd) = ready_fd {
             let told = File::from(fd).write_all(format!("{pid}\n").as_bytes());
