@@ -21,6 +21,7 @@ use crate::stopping::Stopping;
 use crate::streams::Streams;
 use crate::uplink::Uplink;
 use crate::usage::Usages;
+use crate::newborns::Reached;
 use crate::volley::Volley;
 use ghost::{Ghosts, Happened};
 use kern::epoll::Poller;
@@ -145,6 +146,7 @@ pub(crate) struct Agent {
     /// Their first thread has exited; looked at when the next batch is made.
     pub(crate) leaving: BTreeSet<Pid>,
     pub(crate) volley: Volley,
+    pub(crate) reached: Reached,
     /// Handles on bodies that leave: one poll tells the end, one that its parent has waited.
     pub(crate) handles: HashMap<Pid, OwnedFd>,
 

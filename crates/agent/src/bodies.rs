@@ -26,6 +26,8 @@ pub(crate) struct Body {
     /// It takes the orphans among its descendants.
     takes_orphans: bool,
     ids: Ids,
+    /// The number of the change (`Events::changes`) that tells of its fork; 0 for one that the front end has had started.
+    pub(crate) born: u64,
     /// Does it live in a PID namespace that was made on this node? `None`: nobody has looked. It is so for life.
     apart: Option<bool>,
 }
@@ -87,7 +89,7 @@ impl Bodies {
         self.enter_place(person.pgid);
         self.enter_place(person.sid);
         let (life, ids) = (Life::Live, Ids::Executed);
-        self.table.insert(person.pid, Body { person, life, takes_orphans: false, ids, apart: None });
+        self.table.insert(person.pid, Body { person, life, takes_orphans: false, ids, born: 0, apart: None });
     }
 
     /// A fork: the child is what `forker` is. `None` when the forker is no body.
@@ -97,6 +99,13 @@ impl Bodies {
         self.add(person);
         self.set_ids(child, ids);
         Some(())
+    }
+
+    /// The last change tells of its fork.
+    pub(crate) fn set_born(&mut self, pid: Pid, change: u64) {
+        if let Some(body) = self.table.get_mut(&pid) {
+            body.born = change;
+        }
     }
 
     pub(crate) fn ids(&self, pid: Pid) -> Ids {

@@ -31,6 +31,8 @@ enum Awaits {
     Sender(Pid),
     /// This one is to have it before ([`crate::elders`]).
     Parent(Pid),
+    /// The program is to begin.
+    Start,
 }
 
 /// What waits for a signal on its way.
@@ -56,8 +58,14 @@ impl Agent {
             debug!(%target, sig = %info.sig, "signal for a body that is gone");
             return;
         }
-        if let (Some(sending), true) = (self.sending.get_mut(&target), info.sig != Sig::KILL) {
+        let starts = self.starts.is_to_begin(target);
+        if let (Some(sending), true) = (self.sending.get_mut(&target), starts || info.sig != Sig::KILL) {
             sending.later.push_back(Later::Signal { info: *info, thread, turn });
+            return;
+        }
+        if starts {
+            let (awaits, later, until_us) = (Awaits::Start, VecDeque::new(), u64::MAX);
+            self.sending.insert(target, Sending { awaits, info: *info, thread, turn, later, until_us });
             return;
         }
         match self.parent_is_first(target, info) {
@@ -80,6 +88,9 @@ impl Agent {
     }
 
     fn deliver_now(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>, turn: Option<u64>) {
+        if info.code == SigInfo::SI_KERNEL && self.reached.has(target, info.sig, monotonic_us()) {
+            return self.has_been_given(target, info.sig, turn);
+        }
         // Who has hit a stand-in by tgkill(2) meant its one thread, which stands for the first.
         let thread = thread.or((info.code == SigInfo::SI_TKILL).then_some(target));
         let sent = match info.code {
@@ -90,7 +101,10 @@ impl Agent {
             _ => {
                 let group = self.bodies.person(target).map_or(Pid::NONE, |person| person.pgid);
                 self.volley.hit(group, info.sig, monotonic_us());
-                plain(target, info.sig)
+                let newborns = self.newborns(target, group, info.sig);
+                let sent = plain(target, info.sig);
+                self.reach_newborns(newborns, info.sig);
+                sent
             }
         };
         if let Err(errno) = sent {
@@ -120,6 +134,29 @@ impl Agent {
                 self.send_after_parent(child);
             }
         }
+    }
+
+    /// A program has begun: what came before that is given to it at once, so that it has it before it can have forked, as one that was
+    /// hit between fork and exec.
+    pub(crate) fn send_after_start(&mut self, target: Pid) {
+        if let Some(waiting) = self.take_early(target) {
+            self.go_on_with(target, waiting);
+        }
+    }
+
+    /// It will not begin.
+    pub(crate) fn send_to_nobody(&mut self, target: Pid) {
+        let barrier = |later| if let Later::Barrier(id) = later { Some(id) } else { None };
+        for id in self.take_early(target).into_iter().flatten().filter_map(barrier) {
+            self.uplink.send(&ToFront::Barrier { id });
+        }
+    }
+
+    fn take_early(&mut self, target: Pid) -> Option<VecDeque<Later>> {
+        self.sending.get(&target).filter(|sending| sending.awaits == Awaits::Start)?;
+        let Sending { info, thread, turn, mut later, .. } = self.sending.remove(&target)?;
+        later.push_front(Later::Signal { info, thread, turn });
+        Some(later)
     }
 
     /// [`wire::node::ToNode::Barrier`].
@@ -191,13 +228,15 @@ impl Agent {
             match awaits {
                 Awaits::Sender(_) => self.send_without(target),
                 Awaits::Parent(_) => self.send_after_parent(target),
+                Awaits::Start => {}
             }
         }
     }
 
     /// When [`Agent::send_late`] has something to do next.
     pub(crate) fn send_at(&self) -> Option<u64> {
-        self.sending.values().map(|sending| sending.until_us).min()
+        let until = |sending: &Sending| (sending.awaits != Awaits::Start).then_some(sending.until_us);
+        self.sending.values().filter_map(until).min()
     }
 
     /// The signal that a stand-in was to send comes from us, with the sender that it was to have.

@@ -27,6 +27,7 @@ mod mirror;
 pub mod mover;
 mod moving;
 mod names;
+mod newborns;
 pub mod order;
 mod outer;
 mod pace;

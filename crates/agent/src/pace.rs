@@ -11,7 +11,7 @@ const FEW: usize = 4;
 const QUIET_US: u64 = 1_000;
 /// Wakes closer together than this, so many in a row, are a storm.
 const CLOSE_US: u64 = 2_000;
-const MANY: u32 = 4;
+const MANY: u32 = 16;
 /// After so many microseconds without a record it is over: switching the wakes off and on costs about as much as ten of them.
 const CALM_US: u64 = 20_000;
 

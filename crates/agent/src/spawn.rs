@@ -174,6 +174,7 @@ impl Agent {
             return self.arrival_fails(pid, fault);
         }
         info!(%pid, %fault, "start: failed");
+        self.send_to_nobody(pid);
         self.uplink.send(&ToFront::NotStarted { pid, fault: fault.on(self.number), status });
     }
 
@@ -243,6 +244,7 @@ impl Agent {
         self.starts.programs.insert(pid, id);
         self.pace.hurry();
         self.events.push(BodyEvent::Started { pid });
+        self.send_after_start(pid);
         self.next_start();
     }
 

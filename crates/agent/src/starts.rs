@@ -151,6 +151,14 @@ impl Starts {
             || self.queue.iter().any(|work| work.pid() == pid)
     }
 
+    /// Is it a program that is to be started here, and not exec'd as far as we know?
+    pub(crate) fn is_to_begin(&self, pid: Pid) -> bool {
+        let queued = |work: &Work| matches!(work, Work::Program(start) if start.person.pid == pid && !start.arrives);
+        self.queue.iter().any(queued)
+            || self.makings().any(|making| queued(&making.work))
+            || self.spawning.get(&pid).is_some_and(|spawning| !spawning.started && !spawning.start.arrives)
+    }
+
     /// Programs that are to be started here and are no bodies yet.
     pub(crate) fn to_begin(&self) -> Vec<Pid> {
         let spawning = self.spawning.values().filter(|spawning| !spawning.started).map(|spawning| &spawning.start);

@@ -10,14 +10,15 @@ use crate::space::Space;
 use crate::step::{Act, Mark};
 use crate::table::{Body, Entry, Many};
 use std::collections::BTreeSet;
-use vocab::{Exit, NodeId, Pid, SigInfo};
+use vocab::{Exit, NodeId, Pid, Sig, SigInfo};
 
 impl Space {
     pub(crate) fn run_many(&mut self, parent: Person, to: Vec<NodeId>, kin: Vec<Person>) {
         self.natives(kin);
         let pid = parent.pid;
         let copies = to.len();
-        let many = Many { to, coming: copies, left: BTreeSet::new(), worst: Exit::Code(0), killed: false };
+        let (left, worst) = (BTreeSet::new(), Exit::Code(0));
+        let many = Many { to, coming: copies, early: Vec::new(), left, worst, killed: false };
         self.become_ghost(parent, NodeId::FRONT, Body::Many(many));
         self.keep_copies(pid);
         if let Some(entry) = self.table.get_mut(pid) {
@@ -43,6 +44,7 @@ impl Space {
         let (Some(node), killed) = (many.to.get(copy as usize).copied(), many.killed) else { return };
         many.coming = many.coming.saturating_sub(1);
         let all = many.coming == 0;
+        let early = if all { std::mem::take(&mut many.early) } else { many.early.clone() };
         match result {
             Ok(pid) => {
                 many.left.insert(Pid(pid));
@@ -52,6 +54,9 @@ impl Space {
                 self.table.insert(Entry::new(person, node, Body::Starting, Ghost::Coming));
                 self.push(Pid(pid), Act::Command(name), Mark::default());
                 self.start(Pid(pid), node, Some(copy));
+                for info in early {
+                    self.deliver(Pid(pid), info);
+                }
                 if killed {
                     self.kill_body(Pid(pid));
                 }
@@ -98,7 +103,7 @@ impl Space {
             }
         }
         if let Some(entry) = self.table.get_mut(parent) {
-            entry.body = Body::Many(Many { to: Vec::new(), coming: 0, left, worst, killed: false });
+            entry.body = Body::Many(Many { to: Vec::new(), coming: 0, early: Vec::new(), left, worst, killed: false });
             entry.asked = true;
         }
         self.end_if_over(parent);
@@ -121,12 +126,17 @@ impl Space {
         self.bury(pid);
     }
 
-    /// What the terminal sends goes to the whole group, copies included; what a process sends to this one is for all of them.
+    /// What the terminal sends goes to the whole group, copies included (those that are there); anything else is for all of them.
     pub(crate) fn many_signalled(&mut self, pid: Pid, info: SigInfo) {
         if info.sig.stops() {
             self.push(pid, Act::Command(Command::Stop(info.sig)), Mark::default());
         }
-        if info.code <= 0 {
+        if let Some(Body::Many(many)) = self.table.get_mut(pid).map(|e| &mut e.body) {
+            if many.coming > 0 {
+                many.early.push(info);
+            }
+        }
+        if !of_terminal(&info) {
             self.signal_copies(pid, info);
         }
     }
@@ -144,4 +154,10 @@ impl Space {
         }
         self.signal_copies(pid, our_kill());
     }
+}
+
+/// Is it one that a terminal sends, always to a whole group (tty_ioctl(4), termios(3))?
+fn of_terminal(info: &SigInfo) -> bool {
+    let by_kernel = info.code > 0;
+    by_kernel && (info.sig.stops() || matches!(info.sig, Sig::HUP | Sig::INT | Sig::QUIT | Sig::CONT | Sig::WINCH))
 }

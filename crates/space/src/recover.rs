@@ -3,7 +3,7 @@
 use crate::effect::Effect;
 use crate::person::{Person, Usage};
 use crate::run::FAILED;
-use crate::signal::our_signal;
+use crate::signal::{our_kill, our_signal};
 use crate::space::Space;
 use crate::step::{Act, What};
 use crate::table::{Body, Entry};
@@ -50,14 +50,21 @@ impl Space {
             self.out.push(Effect::NotStarted { node, pid });
             self.not_started(node, pid, FAILED);
         }
+        for pid in starting {
+            self.signals_lost(node, *pid);
+        }
     }
 
-    /// Signals to a body may have been lost with the link, and nobody answers them then. A SIGSTOP still keeps its ghost.
+    /// Signals to a body may have been lost with the link, and nobody answers them then. A SIGSTOP or SIGKILL still keeps its ghost.
     fn signals_lost(&mut self, node: NodeId, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.place == node && e.has_body()) else { return };
         entry.awaited = 0;
-        if entry.stop_pending && entry.body != Body::Starting {
+        let (stop, kill) = (entry.stop_pending, entry.killed);
+        if stop {
             self.deliver(pid, our_signal(Sig::STOP));
+        }
+        if kill {
+            self.deliver(pid, our_kill());
         }
     }
 

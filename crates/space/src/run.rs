@@ -14,7 +14,7 @@ pub(crate) const FAILED: u8 = 125;
 impl Space {
     pub(crate) fn run(&mut self, person: Person, at: NodeId, to: NodeId, kin: Vec<Person>) {
         self.natives(kin);
-        let pid = person.pid;
+        let (pid, mut again) = (person.pid, Vec::new());
         if at.is_front() {
             self.become_ghost(person, to, Body::Starting);
         } else {
@@ -28,8 +28,8 @@ impl Space {
             entry.awaited = 0;
             // What was sent to where it was before may be lost with that node.
             let (kill, stop) = (entry.kill_pending || entry.killed, entry.stop_pending);
-            entry.early.extend(kill.then(our_kill));
-            entry.early.extend(stop.then(|| our_signal(Sig::STOP)));
+            again.extend(kill.then(our_kill));
+            again.extend(stop.then(|| our_signal(Sig::STOP)));
             if at != to {
                 entry.stands.remove(&to);
                 entry.stands.insert(at);
@@ -41,6 +41,9 @@ impl Space {
             }
         }
         self.start(pid, to, None);
+        for info in again {
+            self.deliver(pid, info);
+        }
     }
 
     /// The node has just read who asks: its word on that may be ahead of its events, and a program must never start with more rights

@@ -65,12 +65,12 @@ impl Space {
         }
     }
 
-    /// Sends it on to where the body is, or keeps it until there is one.
+    /// Sends it on to where the body is, or is about to be: the node keeps it until the program begins, so that it has it before it can have forked.
     pub(crate) fn deliver(&mut self, pid: Pid, info: SigInfo) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         match entry.body {
-            Body::Starting | Body::Unclaimed => entry.early.push(info),
-            Body::Running | Body::Stopped(_) => self.send_to_body(pid, info, None),
+            Body::Unclaimed => entry.early.push(info),
+            Body::Starting | Body::Running | Body::Stopped(_) => self.send_to_body(pid, info, None),
             Body::Native => self.out.push(Effect::SignalNative { target: pid, info }),
             Body::Many(_) => self.many_signalled(pid, info),
             Body::Ended(_) => {}
@@ -91,14 +91,11 @@ impl Space {
         self.out.push(Effect::Signal { node: entry.place, target: pid, info, thread, turn });
     }
 
-    /// The program runs: what came too early follows it.
+    /// The program runs.
     pub(crate) fn started(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.body == Body::Starting) else { return };
         entry.body = Body::Running;
         let place = entry.place;
-        for info in std::mem::take(&mut entry.early) {
-            self.deliver(pid, info);
-        }
         self.log(pid, place, "started", 0);
     }
 

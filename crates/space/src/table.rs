@@ -13,6 +13,8 @@ pub(crate) struct Many {
     pub(crate) to: Vec<NodeId>,
     /// Copies whose ghosts are still to be cloned.
     pub(crate) coming: usize,
+    /// What came meanwhile: it is for those that are still to be cloned, too.
+    pub(crate) early: Vec<SigInfo>,
     /// Copies that have not ended. The process may have other children too, from before it became `shoal run`.
     pub(crate) left: BTreeSet<Pid>,
     pub(crate) worst: Exit,
