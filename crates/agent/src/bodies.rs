@@ -26,8 +26,8 @@ pub(crate) struct Body {
     /// It takes the orphans among its descendants.
     takes_orphans: bool,
     ids: Ids,
-    /// The number of the change (`Events::changes`) that tells of its fork; 0 for one that the front end has had started.
-    pub(crate) born: u64,
+    /// When its fork was learnt of (monotonic, microseconds); 0 for one that the front end has had started.
+    pub(crate) born_us: u64,
     /// Does it live in a PID namespace that was made on this node? `None`: nobody has looked. It is so for life.
     apart: Option<bool>,
 }
@@ -89,7 +89,7 @@ impl Bodies {
         self.enter_place(person.pgid);
         self.enter_place(person.sid);
         let (life, ids) = (Life::Live, Ids::Executed);
-        self.table.insert(person.pid, Body { person, life, takes_orphans: false, ids, born: 0, apart: None });
+        self.table.insert(person.pid, Body { person, life, takes_orphans: false, ids, born_us: 0, apart: None });
     }
 
     /// A fork: the child is what `forker` is. `None` when the forker is no body.
@@ -101,10 +101,9 @@ impl Bodies {
         Some(())
     }
 
-    /// The last change tells of its fork.
-    pub(crate) fn set_born(&mut self, pid: Pid, change: u64) {
+    pub(crate) fn set_born(&mut self, pid: Pid, now_us: u64) {
         if let Some(body) = self.table.get_mut(&pid) {
-            body.born = change;
+            body.born_us = now_us;
         }
     }
 

@@ -101,9 +101,8 @@ impl Agent {
             _ => {
                 let group = self.bodies.person(target).map_or(Pid::NONE, |person| person.pgid);
                 self.volley.hit(group, info.sig, monotonic_us());
-                let newborns = self.newborns(target, group, info.sig);
                 let sent = plain(target, info.sig);
-                self.reach_newborns(newborns, info.sig);
+                self.reach_newborns(target, group, info.sig);
                 sent
             }
         };

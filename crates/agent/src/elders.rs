@@ -45,6 +45,11 @@ impl Elders {
         self.order.push_back((now_us, pid, sig));
     }
 
+    /// Has it been given that lately?
+    pub(crate) fn has_had(&self, pid: Pid, sig: Sig, now_us: u64) -> bool {
+        self.had.get(&(pid, sig)).is_some_and(|at| at + LATELY_US >= now_us)
+    }
+
     /// How long this signal for a child waits for its `parent`, of the same group; `None`: not at all.
     pub(crate) fn patience_us(&self, parent: Pid, info: &SigInfo, now_us: u64) -> Option<u64> {
         let patience = match info.code {
@@ -52,8 +57,7 @@ impl Elders {
             SigInfo::SI_USER => OF_KILL_US,
             _ => return None,
         };
-        let had = self.had.get(&(parent, info.sig)).is_some_and(|at| at + LATELY_US >= now_us);
-        (ENDING.contains(&info.sig) && !had).then_some(patience)
+        (ENDING.contains(&info.sig) && !self.has_had(parent, info.sig, now_us)).then_some(patience)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Forks that race with a signal for the whole group, as Ctrl-C. Natively each process is in the group before the signal or made by one that has had
-//! it (linux: `copy_process` begins anew when a signal is pending). Here the front end's kernel sends it to the ghosts that stand there: who was forked just before, and has
-//! none yet, gets it with its parent.
+//! it (linux: `copy_process` begins anew when a signal is pending). Here the front end's kernel sends it to the ghosts that stand there: who was
+//! forked just before, and may have none yet, gets it with its parent.
 
 use crate::agent::Agent;
 use crate::deliver::plain;
@@ -11,16 +11,25 @@ use vocab::{Pid, Sig};
 
 /// A ghost that was made in time has the signal too; what it brings so soon after, in microseconds, is the same one.
 const SAME_US: u64 = 100_000;
+/// From a fork until its ghost has surely been there for any signal that comes, in microseconds, but on a node that is late with everything.
+const LATELY_US: u64 = 100_000;
+/// What a terminal sends to a whole group and ends, stops or continues it.
+const OF_TERMINAL: [Sig; 7] = [Sig::HUP, Sig::INT, Sig::QUIT, Sig::CONT, Sig::TSTP, Sig::TTIN, Sig::TTOU];
 
 /// Who has had which signal with its parent, and when.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
     had: HashMap<(Pid, Sig), u64>,
+    /// When what is over is thrown away next.
+    clean_us: u64,
 }
 
 impl Reached {
     fn note(&mut self, pid: Pid, sig: Sig, now_us: u64) {
-        self.had.retain(|_, at| *at + SAME_US >= now_us);
+        if now_us >= self.clean_us {
+            self.had.retain(|_, at| *at + SAME_US >= now_us);
+            self.clean_us = now_us + SAME_US;
+        }
         self.had.insert((pid, sig), now_us);
     }
 
@@ -31,35 +40,30 @@ impl Reached {
 }
 
 impl Agent {
-    /// Those of `group` below `target` of whose forks the front end shows nothing yet. None for what is no signal of a terminal: that may be for `target` alone.
-    pub(crate) fn newborns(&mut self, target: Pid, group: Pid, sig: Sig) -> Vec<Pid> {
-        if !(sig.stops() || [Sig::HUP, Sig::INT, Sig::QUIT, Sig::CONT].contains(&sig)) || group == Pid::NONE {
-            return Vec::new();
+    /// `target`, of `group`, has just been given `sig` by a terminal: those below it that were forked just before, and may have no ghost that has it, get it too.
+    /// Whoever has had a signal forks no more before it has taken it.
+    pub(crate) fn reach_newborns(&mut self, target: Pid, group: Pid, sig: Sig) {
+        // Another signal of the kernel's may be for `target` alone.
+        if group == Pid::NONE || !OF_TERMINAL.contains(&sig) {
+            return;
         }
-        self.watch();
-        let shown = self.events.shown();
-        if shown == self.events.changes() {
-            return Vec::new();
-        }
-        let mut found = vec![target];
-        let mut at = 0;
-        while let Some(parent) = found.get(at).copied() {
-            at += 1;
-            let is_new = |pid: &Pid| self.bodies.get(*pid).is_some_and(|body| body.born > shown);
+        let mut parents = vec![target];
+        while let Some(parent) = parents.pop() {
+            self.watch();
+            let now = monotonic_us();
+            let is_new = |pid: &Pid| self.bodies.get(*pid).is_some_and(|body| body.born_us + LATELY_US >= now);
             // The table may be behind: who has left the group before is not hit.
             let there = |pid: &Pid| kern::proc::group_and_session(*pid).is_some_and(|(pgid, _)| pgid == group);
-            found.extend(self.bodies.children(parent).into_iter().filter(|pid| is_new(pid) && there(pid)));
-        }
-        found.split_off(1)
-    }
-
-    /// Their parent has had it.
-    pub(crate) fn reach_newborns(&mut self, newborns: Vec<Pid>, sig: Sig) {
-        for pid in newborns {
-            debug!(%pid, %sig, "signal for one whose fork is not shown");
-            self.reached.note(pid, sig, monotonic_us());
-            // Gone meanwhile: it had no need of it.
-            let _ = plain(pid, sig);
+            let comes = |pid: &Pid| self.sending.contains_key(pid) || self.elders.has_had(*pid, sig, now);
+            let mut newborns = self.bodies.children(parent);
+            newborns.retain(|pid| is_new(pid) && there(pid) && !comes(pid));
+            for pid in newborns {
+                debug!(%pid, %sig, "signal for one forked just before");
+                self.reached.note(pid, sig, now);
+                // Gone meanwhile: it had no need of it.
+                let _ = plain(pid, sig);
+                parents.push(pid);
+            }
         }
     }
 }

@@ -77,7 +77,7 @@ impl Agent {
                     self.checks.add(pid, what, None, kern::clock::monotonic_us());
                 }
                 self.events.push(BodyEvent::Forked { parent: forker, child: pid });
-                self.bodies.set_born(pid, self.events.changes());
+                self.bodies.set_born(pid, kern::clock::monotonic_us());
                 self.fresh.push(pid);
             }
             None => self.found(pid),

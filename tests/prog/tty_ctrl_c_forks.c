@@ -1,0 +1,48 @@
+/* Ctrl-C ends a whole group of which a member forks all the while: no child is left that was made just before. */
+#include "pty.h"
+
+enum { ROUNDS = 6, MOST = 300 };
+
+int main(int argc, char **argv)
+{
+    char name[64];
+    begin(argc, argv);
+    if (role("forker")) {
+        for (int i = 0; i < MOST; i++) {
+            pid_t pid = fork();
+            check(pid >= 0);
+            if (pid == 0)
+                for (;;)
+                    pause();
+            if (i == 2)
+                say(1, 'r');
+            usleep(200);
+        }
+        for (;;)
+            pause();
+    }
+    int master = open_pty(name), key[2];
+    check(pipe2(key, O_CLOEXEC) == 0);
+    pid_t leader = fork_leader(name);
+    if (leader == 0) {
+        for (int i = 0; i < ROUNDS; i++) {
+            int out[2];
+            check(pipe2(out, O_CLOEXEC) == 0);
+            pid_t child = job("forker", 0, out[1]);
+            foreground(child);
+            check(hear(out[0]) == 'r');
+            usleep(500 * i);
+            say(key[1], '\x03');
+            check(killed(wait_status(child), SIGINT));
+            foreground(getpgrp());
+            until(kill(-child, 0) < 0 && errno == ESRCH);
+            close(out[0]);
+            close(out[1]);
+        }
+        _exit(61);
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        say(master, (char)hear(key[0]));
+    check(exited(wait_status(leader), 61));
+    return ok();
+}
