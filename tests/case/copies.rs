@@ -11,6 +11,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("copies_whose_output_is_not_read", copies_whose_output_is_not_read),
     ("run_whose_output_is_not_read", run_whose_output_is_not_read),
     ("copies_and_other_children", copies_and_other_children),
+    ("copies_signalled_early", copies_signalled_early),
 ];
 
 /// A directory of this scene's own, which all machines of its sandbox see.
@@ -127,4 +128,35 @@ fn unread(s: &Sandbox, caller: &str, run: &str, copies: usize) -> Res {
     wait_for("the call has ended", || !going.is_going())?;
     let outcome = going.end()?;
     same("its status, before what bash says of the reader", outcome.out.lines().next(), Some("130"))
+}
+
+/// Calls `shoal run` for three nodes and signals it at some moment of its first milliseconds, again and again; the same by an alarm that it has from before.
+const SIGNALS_EARLY: &str = r#"
+import os, random, signal, subprocess, sys, time
+run = ["shoal", "run", "-n", "1-3", "sleep", "1107"]
+def end(call, sig, when):
+    try: status = call.wait(timeout=10)
+    except subprocess.TimeoutExpired: sys.exit(f"signal {sig} after {when}: it goes on")
+    if status != -sig: sys.exit(f"signal {sig} after {when}: {status}")
+for i in range(60):
+    sig = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)[i % 3]
+    call, when = subprocess.Popen(run), random.random() * 0.004
+    time.sleep(when); call.send_signal(sig)
+    end(call, sig, when)
+for when in (0.001, 0.002, 0.003, 0.3):
+    alarm = lambda: signal.setitimer(signal.ITIMER_REAL, when)
+    end(subprocess.Popen(run, preexec_fn=alarm), signal.SIGALRM, when)
+print("end")
+"#;
+
+/// Copies that are still to come have what came before them.
+fn copies_signalled_early(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "copies_signalled_early", 4)?;
+    let files = Files::new("copies_signalled_early")?;
+    let script = files.script(SIGNALS_EARLY)?;
+    for caller in CALLERS {
+        s.prints(&format!("{caller} python3 {script}"), "end")?;
+        wait_for("no copy is left", || s.count("sleep 1107") == 0)?;
+    }
+    Ok(End::Passed)
 }

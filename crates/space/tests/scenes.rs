@@ -461,3 +461,38 @@ fn who_stands_where_it_was_is_told_what_it_has_missed() {
     let gone = step(&mut running(&[0]), Event::Stands { pid: Pid(201), node: N0 });
     assert!(matches!(gone[..], [Effect::EndStandIn { node: N0, exit: Exit::NodeLost, .. }]));
 }
+
+#[test]
+fn a_signal_for_what_is_being_started_goes_to_its_node_at_once() {
+    let mut space = running(&[]);
+    step(&mut space, Event::Run { person: person(300, 100, 300, 7), at: NodeId::FRONT, to: N0, kin: vec![] });
+    let info = SigInfo::kill(Sig::TERM, Pid(100), 0);
+    let signal = Effect::Signal { node: N0, target: Pid(300), info, thread: None, turn: None };
+    assert_eq!(step(&mut space, Event::Signalled { pid: Pid(300), info }), [signal]);
+    assert_eq!(body(&mut space, N0, BodyEvent::Started { pid: Pid(300) }), [], "it is not sent twice");
+}
+
+#[test]
+fn what_comes_for_copies_before_all_are_there_is_for_the_later_ones_too() {
+    let mut space = running(&[]);
+    let many = Event::RunMany { parent: person(300, 100, 300, 7), to: vec![N0, N1], kin: vec![] };
+    step(&mut space, many);
+    step(&mut space, Event::Held { pid: Pid(300) });
+    step(&mut space, Event::Done { pid: Pid(300), result: Ok(301) });
+    let info = SigInfo::kill(Sig::TERM, Pid(100), 0);
+    let of_terminal = SigInfo { code: SigInfo::SI_KERNEL, ..SigInfo::kill(Sig::INT, Pid::NONE, 0) };
+    let sent = |node, target, info| Effect::Signal { node, target: Pid(target), info, thread: None, turn: None };
+    assert_eq!(step(&mut space, Event::Signalled { pid: Pid(300), info }), [sent(N0, 301, info)]);
+    assert_eq!(
+        step(&mut space, Event::Signalled { pid: Pid(300), info: of_terminal }),
+        [],
+        "the first has it as of the group"
+    );
+    let effects = step(&mut space, Event::Done { pid: Pid(300), result: Ok(302) });
+    for info in [info, of_terminal] {
+        assert!(effects.contains(&sent(N1, 302, info)), "{effects:?}");
+    }
+    let alarm = SigInfo { code: SigInfo::SI_KERNEL, ..SigInfo::kill(Sig::new(14).expect("SIGALRM"), Pid::NONE, 0) };
+    let effects = step(&mut space, Event::Signalled { pid: Pid(300), info: alarm });
+    assert_eq!(effects, [sent(N0, 301, alarm), sent(N1, 302, alarm)], "no terminal's: for all of them");
+}

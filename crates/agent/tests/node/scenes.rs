@@ -15,6 +15,7 @@ pub(crate) const ALL: &[(&str, Scene)] = &[
     ("what_cannot_be_run_is_told_as_a_shell_would", what_cannot_be_run_is_told_as_a_shell_would),
     ("children_have_leased_numbers_and_their_place", children_have_leased_numbers_and_their_place),
     ("a_signal_ends_stops_and_continues", a_signal_ends_stops_and_continues),
+    ("a_signal_before_the_start_waits_for_the_program", a_signal_before_the_start),
     ("a_kill_of_somebody_elsewhere_is_asked", a_kill_of_somebody_elsewhere_is_asked),
     ("sessions_groups_and_users_are_told", sessions_groups_and_users_are_told),
     ("a_stand_in_passes_signals_on_and_goes_when_nobody_needs_it", a_stand_in_passes_signals_on),
@@ -87,6 +88,25 @@ fn children_have_leased_numbers_and_their_place() {
     let lines: Vec<(i32, i32, &str)> = rows.iter().map(|r| (r.pid.0, r.ppid.0, r.command.as_str())).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(lines[1], (child.0, 5001, "sleep 1000"));
+}
+
+/// What comes for a program that has not begun is kept on the node, in its order; of one that does not begin nothing is left.
+fn a_signal_before_the_start() {
+    let mut front = Front::new("early");
+    for (pid, first, exit) in [(5001, Sig::TERM, Sig::TERM), (5002, Sig::STOP, Sig::KILL), (5003, Sig::KILL, Sig::KILL)]
+    {
+        front.start(pid, &["sleep", "1000"]);
+        signal(&mut front, pid, SigInfo::kill(first, Pid(777), 0));
+        signal(&mut front, pid, SigInfo::kill(Sig::KILL, Pid(777), 0));
+        front.event("Started", |e| *e == BodyEvent::Started { pid: Pid(pid) });
+        assert_eq!(front.exit(pid), Exit::Killed { sig: exit, core: false });
+    }
+    front.start(5004, &["/no/such"]);
+    signal(&mut front, 5004, SigInfo::kill(Sig::TERM, Pid(777), 0));
+    front.send(&ToNode::Barrier { id: 4, pid: Pid(5004) });
+    front.hear("Barrier", |said| matches!(said, ToFront::Barrier { id: 4 }).then_some(()));
+    front.start(5004, &["sh", "-c", "exit 3"]);
+    assert_eq!(front.exit(5004), Exit::Code(3));
 }
 
 fn a_signal_ends_stops_and_continues() {
