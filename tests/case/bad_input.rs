@@ -172,15 +172,40 @@ fn weight(pid: i32) -> (usize, u64) {
 /// Growth of memory that is none: what an allocator keeps of its pages.
 const SLACK_KB: u64 = 2048;
 
-/// 1000 rounds of everything that is wrong, on the front end and on a node, with what is right between them. Daemons and whatever else runs
-/// by then are counted: processes, their descriptors, their memory.
+/// Forks processes that wait until there has been no number for half a second; ends them when it is told to.
+const FILL: &str = r#"
+import os, signal, sys, time
+made, failed = [], 0
+while failed < 10:
+    try: pid = os.fork()
+    except BlockingIOError: failed += 1; time.sleep(0.05); continue
+    if pid == 0: signal.pause()
+    made.append(pid); failed = 0
+print("full", flush=True)
+sys.stdin.readline()
+for pid in made: os.kill(pid, 9)
+print(all(os.waitpid(pid, 0)[1] == 9 for pid in made))
+"#;
+
+/// 1000 rounds of everything that is wrong, on the front end and on a node, with what is right between them; node n2 is down, the numbers of n3
+/// are all in use, and somebody with another key dials in all the while. Daemons and whatever else runs by then are counted: processes, their
+/// descriptors, their memory.
 fn bad_rounds_leak_nothing(place: &Place) -> Res<End> {
-    let s = Sandbox::new(place, "bad_rounds_leak_nothing", 2)?;
+    let s = with_leases(place, "bad_rounds_leak_nothing", 4, 12)?;
+    for node in 1..4 {
+        s.ok(&format!("shoal fault n{node} start-daemon"))?;
+    }
+    s.until("test $(shoal nodes | grep -cw up) = 4")?;
+    s.ok("mkfifo /run/tell; shoal key /run/other.key; shoal fault n2 kill-daemon")?;
+    // What a lost node had leased is for others.
+    s.until("shoal nodes | grep n2 | grep -qw down")?;
+    let fills = s.start(&format!("exec 3<>/run/tell; shoal run -n 3 -- python3 -c '{FILL}' <&3 | tee /run/said"));
+    s.until("grep -q full /run/said")?;
     let program = include_str!("bad_rounds.py");
     let rounds = |on: &str, count: u32| s.prints(&format!("{on}python3 - {count} <<'EOF'\n{program}\nEOF"), "end");
     // What is made once and kept is made now.
-    rounds("", 65)?;
-    rounds("shoal run -n 0 -- ", 65)?;
+    rounds("", 95)?;
+    rounds("shoal run -n 0 -- ", 95)?;
     let pids = || -> Vec<i32> {
         let mut pids: Vec<i32> = s.all().iter().filter(|p| p.state != 'Z').map(|p| p.pid).collect();
         pids.sort_unstable();
@@ -190,10 +215,16 @@ fn bad_rounds_leak_nothing(place: &Place) -> Res<End> {
     let (before, heavy) = (pids(), |all: &[i32]| all.iter().map(|pid| weight(*pid)).collect::<Vec<_>>());
     holds("the daemons are among them", daemons.iter().all(|pid| before.contains(pid)))?;
     let was = heavy(&before);
+    let stranger = "timeout 3 shoal node --key /run/other.key --front 10.77.0.1:7706 --run-dir /run/other";
+    let refused = || s.logs().matches("refused: handshake: the peer has another key").count();
+    let (refused_before, stranger) = (refused(), s.start(&format!("{stranger}; true")));
     for _ in 0..2 {
         rounds("", 300)?;
         rounds("shoal run -n 0 -- ", 200)?;
     }
+    stranger.end()?;
+    let times = refused() - refused_before;
+    holds(&format!("the stranger was refused, {times} times"), times >= 3)?;
     // Some of those that were there before were about to end.
     wait_for("no other processes than before", || pids().iter().all(|pid| before.contains(pid)))
         .map_err(|e| format!("{e}: before {before:?}, now {:?}", pids()))?;
@@ -204,6 +235,8 @@ fn bad_rounds_leak_nothing(place: &Place) -> Res<End> {
     for ((pid, was), now) in before.iter().zip(&was).zip(now()) {
         holds(&format!("memory of {pid}: before {was:?}, after 1000 rounds {now:?}"), now.1 <= was.1 + SLACK_KB)?;
     }
+    s.ok("echo > /run/tell")?;
+    same("what was on the full node", fills.end()?.out.trim(), "full\nTrue")?;
     Ok(End::Passed)
 }
 

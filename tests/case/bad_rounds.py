@@ -1,5 +1,5 @@
 """So many rounds of what is wrong, one kind after the other, on the machine where this runs: ARGV is their number."""
-import os, socket, stat, subprocess, sys
+import glob, os, socket, stat, subprocess, sys
 
 FRONT = ("10.77.0.1", 7706)
 LOCAL = "/run/shoal/shoal.sock"
@@ -21,7 +21,12 @@ PORTS = [FRONT, *listening()]
 
 
 def run(code, text, *words):
-    done = subprocess.run(["shoal", "run", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    while True:
+        try:
+            done = subprocess.run(["shoal", "run", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            break
+        except BlockingIOError:
+            pass  # this node's leases are small too, and its machine is busy
     line = done.stderr
     assert done.returncode == code and line.count("\n") == (text != "") and text in line, (words, done)
 
@@ -48,8 +53,23 @@ def to_ports(round, data, stays=False):
     say(PORTS[round % len(PORTS)], data, stays)
 
 
+# Every socket of a daemon here.
+SOCKETS = [path for path in glob.glob("/run/shoal/*") if stat.S_ISSOCK(os.lstat(path).st_mode)]
+
+
+def to_sockets(round, data, stays=False):
+    say(SOCKETS[round % len(SOCKETS)], data, stays)
+
+
+# A node takes a moment to put what it starts behind its limit.
+UNTIL_FORKS_FAIL = "exec 2>/dev/null; while :; do (:); done"
+
 KINDS = [
     lambda i: run(125, "unknown node n9", "-n", "9", "true"),
+    lambda i: run(125, "node n2 is down", "-n", "2", "true"),
+    # n3 has no number left for forks; what is started there has one of the front end's.
+    lambda i: run(2, "", "-n", "3", "sh", "-c", UNTIL_FORKS_FAIL),
+    lambda i: run(0, "", "-n", "3", "true"),
     lambda i: run(127, "execute /no/such: No such file", "-n", str(i % 2), "/no/such"),
     lambda i: run(126, "execute /etc/passwd: Permission denied", "-n", str(i % 2), "/etc/passwd"),
     lambda i: to_ports(i, b"X" + os.urandom(i % 3000)),
@@ -62,7 +82,10 @@ KINDS = [
     lambda i: to_ports(i, b"C\x00", stays=True),
     lambda i: say(LOCAL, GIGABYTE + bytes(i % 3000)),
     lambda i: say(LOCAL, bytes(4) + os.urandom(i % 3000)),
-    lambda i: say(LOCAL, b"\0\0", stays=True),
+    lambda i: to_sockets(i, b"\0\0", stays=True),
+    # A frame that is announced and does not come.
+    lambda i: to_sockets(i, b"\0\0\x10\0" + bytes(i % 3000), stays=True),
+    lambda i: say(LOCAL, b"", stays=True),
     lambda i: run(0, "", "-n", str(i % 2), "true"),
 ]
 

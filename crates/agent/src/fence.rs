@@ -53,6 +53,14 @@ impl Fence {
         }
     }
 
+    /// A program has begun: the limit is for it too.
+    pub(crate) fn enclose(&self, pid: Pid) {
+        if let (Some(group), true) = (&self.group, self.up) {
+            // Gone meanwhile is as good as inside.
+            let _ = fs::write(group.path().join("cgroup.procs"), pid.to_string());
+        }
+    }
+
     /// Forks may go on.
     pub(crate) fn lower(&mut self) -> Result<()> {
         if let (Some(group), true) = (&self.group, self.up) {

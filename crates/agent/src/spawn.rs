@@ -221,6 +221,7 @@ impl Agent {
     pub(crate) fn started(&mut self, pid: Pid) {
         let Some(spawning) = self.starts.spawning.get_mut(&pid).filter(|spawning| !spawning.started) else { return };
         spawning.started = true;
+        self.fence.enclose(pid);
         let later = std::mem::take(&mut spawning.start.later);
         let Start { person, ends, arrives, .. } = &*spawning.start;
         let (mut person, id, arrives, in_place) = (person.clone(), ends.id, *arrives, spawning.in_place);
