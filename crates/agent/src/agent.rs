@@ -12,7 +12,6 @@ use crate::gate::Waiting;
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::moving::Moving;
-use crate::newborns::Reached;
 use crate::pace::Pace;
 use crate::ps::Tables;
 use crate::showing::Showing;
@@ -146,7 +145,6 @@ pub(crate) struct Agent {
     /// Their first thread has exited; looked at when the next batch is made.
     pub(crate) leaving: BTreeSet<Pid>,
     pub(crate) volley: Volley,
-    pub(crate) reached: Reached,
     /// Handles on bodies that leave: one poll tells the end, one that its parent has waited.
     pub(crate) handles: HashMap<Pid, OwnedFd>,
 

@@ -180,7 +180,6 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         fresh: Vec::new(),
         leaving: Default::default(),
         volley: Default::default(),
-        reached: Default::default(),
         handles: Default::default(),
         happened: Vec::new(),
         nursery,

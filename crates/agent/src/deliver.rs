@@ -88,7 +88,7 @@ impl Agent {
     }
 
     fn deliver_now(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>, turn: Option<u64>) {
-        if info.code == SigInfo::SI_KERNEL && self.reached.has(target, info.sig, monotonic_us()) {
+        if info.code == SigInfo::SI_KERNEL && self.elders.reached.has(target, info.sig, monotonic_us()) {
             return self.has_been_given(target, info.sig, turn);
         }
         // Who has hit a stand-in by tgkill(2) meant its one thread, which stands for the first.

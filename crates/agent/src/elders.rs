@@ -1,6 +1,7 @@
 //! A signal for a group, as Ctrl-C, reaches each of its processes here apart. Natively all have it at one moment: a shell that waits for its command,
 //! and handles the signal, never sees the command's death before its own signal. So a parent gets it first, and its children when it has.
 
+use crate::newborns::Reached;
 use std::collections::{HashMap, VecDeque};
 use vocab::{Pid, Sig, SigInfo};
 
@@ -27,6 +28,7 @@ pub(crate) struct Elders {
     order: VecDeque<(u64, Pid, Sig)>,
     /// Children whose turn it is.
     pub(crate) next: Vec<Pid>,
+    pub(crate) reached: Reached,
 }
 
 impl Elders {

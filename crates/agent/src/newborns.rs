@@ -59,7 +59,7 @@ impl Agent {
             newborns.retain(|pid| is_new(pid) && there(pid) && !comes(pid));
             for pid in newborns {
                 debug!(%pid, %sig, "signal for one forked just before");
-                self.reached.note(pid, sig, now);
+                self.elders.reached.note(pid, sig, now);
                 // Gone meanwhile: it had no need of it.
                 let _ = plain(pid, sig);
                 parents.push(pid);
