@@ -1,7 +1,6 @@
 //! A signal for a group, as Ctrl-C, reaches each of its processes here apart. Natively all have it at one moment: a shell that waits for its command,
 //! and handles the signal, never sees the command's death before its own signal. So a parent gets it first, and its children when it has.
 
-use crate::newborns::Reached;
 use std::collections::{HashMap, VecDeque};
 use vocab::{Pid, Sig, SigInfo};
 
@@ -16,6 +15,9 @@ pub(crate) const MANY_CHILDREN: usize = 32;
 
 /// Who has had a signal so long ago, in microseconds, has had another one.
 const LATELY_US: u64 = 100_000;
+
+/// A ghost that was made in time has the signal too; what it brings so soon after, in microseconds, is the same one.
+const SAME_US: u64 = 100_000;
 
 /// The signals that end programs which do not handle them, and that are sent to groups.
 const ENDING: [Sig; 4] = kern::relay::ENDING;
@@ -63,6 +65,29 @@ impl Elders {
     }
 }
 
+/// Who has had which signal with its parent, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Reached {
+    had: HashMap<(Pid, Sig), u64>,
+    /// When what is over is thrown away next.
+    clean_us: u64,
+}
+
+impl Reached {
+    pub(crate) fn note(&mut self, pid: Pid, sig: Sig, now_us: u64) {
+        if now_us >= self.clean_us {
+            self.had.retain(|_, at| *at + SAME_US >= now_us);
+            self.clean_us = now_us + SAME_US;
+        }
+        self.had.insert((pid, sig), now_us);
+    }
+
+    /// Has it had what comes now? Once.
+    pub(crate) fn has(&mut self, pid: Pid, sig: Sig, now_us: u64) -> bool {
+        !self.had.is_empty() && self.had.remove(&(pid, sig)).is_some_and(|at| at + SAME_US >= now_us)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +122,16 @@ mod tests {
         ] {
             assert_eq!(elders.patience_us(P, &info(sig, code), 0), None);
         }
+    }
+
+    #[test]
+    fn what_came_with_the_parents_is_given_once() {
+        let mut reached = Reached::default();
+        reached.note(Pid(7), Sig::INT, 10);
+        assert!(!reached.has(Pid(7), Sig::QUIT, 20) && !reached.has(Pid(8), Sig::INT, 20));
+        assert!(reached.has(Pid(7), Sig::INT, 20));
+        assert!(!reached.has(Pid(7), Sig::INT, 30), "another one");
+        reached.note(Pid(7), Sig::INT, 10);
+        assert!(!reached.has(Pid(7), Sig::INT, 11 + SAME_US), "that is over");
     }
 }

@@ -5,39 +5,13 @@
 use crate::agent::Agent;
 use crate::deliver::plain;
 use kern::clock::monotonic_us;
-use std::collections::HashMap;
 use tracing::debug;
 use vocab::{Pid, Sig};
 
-/// A ghost that was made in time has the signal too; what it brings so soon after, in microseconds, is the same one.
-const SAME_US: u64 = 100_000;
 /// From a fork until its ghost has surely been there for any signal that comes, in microseconds, but on a node that is late with everything.
 const LATELY_US: u64 = 100_000;
 /// What a terminal sends to a whole group and ends, stops or continues it.
 const OF_TERMINAL: [Sig; 7] = [Sig::HUP, Sig::INT, Sig::QUIT, Sig::CONT, Sig::TSTP, Sig::TTIN, Sig::TTOU];
-
-/// Who has had which signal with its parent, and when.
-#[derive(Debug, Default)]
-pub(crate) struct Reached {
-    had: HashMap<(Pid, Sig), u64>,
-    /// When what is over is thrown away next.
-    clean_us: u64,
-}
-
-impl Reached {
-    fn note(&mut self, pid: Pid, sig: Sig, now_us: u64) {
-        if now_us >= self.clean_us {
-            self.had.retain(|_, at| *at + SAME_US >= now_us);
-            self.clean_us = now_us + SAME_US;
-        }
-        self.had.insert((pid, sig), now_us);
-    }
-
-    /// Has it had what comes now? Once.
-    pub(crate) fn has(&mut self, pid: Pid, sig: Sig, now_us: u64) -> bool {
-        !self.had.is_empty() && self.had.remove(&(pid, sig)).is_some_and(|at| at + SAME_US >= now_us)
-    }
-}
 
 impl Agent {
     /// `target`, of `group`, has just been given `sig` by a terminal: those below it that were forked just before, and may have no ghost that has it, get it too.
@@ -65,21 +39,5 @@ impl Agent {
                 parents.push(pid);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_came_with_the_parents_is_given_once() {
-        let mut reached = Reached::default();
-        reached.note(Pid(7), Sig::INT, 10);
-        assert!(!reached.has(Pid(7), Sig::QUIT, 20) && !reached.has(Pid(8), Sig::INT, 20));
-        assert!(reached.has(Pid(7), Sig::INT, 20));
-        assert!(!reached.has(Pid(7), Sig::INT, 30), "another one");
-        reached.note(Pid(7), Sig::INT, 10);
-        assert!(!reached.has(Pid(7), Sig::INT, 11 + SAME_US), "that is over");
     }
 }
