@@ -15,6 +15,7 @@ mod loss;
 mod moving;
 mod moving_faults;
 mod moving_kin_faults;
+mod moving_told;
 mod real;
 mod residue;
 mod restart;
@@ -58,6 +59,7 @@ fn all() -> Vec<Scene> {
         moving::SCENES,
         moving_faults::SCENES,
         moving_kin_faults::SCENES,
+        moving_told::SCENES,
         chaos::SCENES,
         residue::SCENES,
     ];

@@ -147,7 +147,11 @@ impl Agent {
     fn drop_client(&mut self, number: u32) {
         self.asks.clients.remove(&number);
         self.asks.guests.leave(number);
-        self.asks.questions.retain(|_, client| *client != number);
+        let gone: Vec<u64> = self.asks.questions.iter().filter(|(_, of)| **of == number).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.asks.questions.remove(&id);
+            self.uplink.send(&ToFront::AskerGone { id });
+        }
         self.asks.wanted.retain(|_, wanted| wanted.client != number);
     }
 

@@ -86,12 +86,16 @@ impl Agent {
             ToNode::Adopt { kin, from } => self.adopt(kin, from),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
             ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
-            ToNode::Depart { pid, address, key, streams } => self.depart(pid, address, key, streams),
+            ToNode::Depart { pid, address, key, streams, progress } => {
+                self.depart(pid, address, key, streams, progress);
+            }
             ToNode::Leave { pid, children } => self.leave(pid, children),
             ToNode::Stay { pid } => self.stay(pid),
             ToNode::Go { person } => self.go(person),
             ToNode::Abandon { pid } => self.abandon(pid),
             ToNode::Forget { pid } => self.forget_gone(pid),
+            ToNode::Look { id, pid, streams } => self.look_at(id, pid, streams),
+            ToNode::Suits { id, pid, needs } => self.suits(id, pid, needs),
             ToNode::Barrier { id, pid } => self.barrier(id, pid),
         }
     }

@@ -21,6 +21,7 @@ pub mod kinds;
 mod memory;
 mod objects;
 pub mod obstacle;
+pub mod outlook;
 mod pages;
 pub mod precopy;
 mod proc;

@@ -43,12 +43,37 @@ pub struct Precopy {
     pub why: Why,
 }
 
+/// How a process is copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// What is large while it runs, in rounds.
+    Rounds,
+    /// All while it stands still, since there is little that is large.
+    Little,
+    /// All while it stands still: it has a file open for reading past the cache (O_DIRECT), and a read past the page tables into memory that a
+    /// round has copied already would not be noticed.
+    ReadsDirectly,
+}
+
+/// How it would be copied now, and how many bytes are in large mappings.
+pub(crate) fn way(pid: Pid, seen: &Survey, map: &PageMap) -> Result<(Way, u64)> {
+    let large = seen.areas.iter().filter(|area| is_large(area));
+    let there = large.map(|area| map.own_pages(area.start, area.end, false).map(|runs| bytes(&runs)));
+    let there = there.sum::<Result<u64>>()?;
+    let way = match there < SMALL {
+        true => Way::Little,
+        false if reads_directly(pid)? => Way::ReadsDirectly,
+        false => Way::Rounds,
+    };
+    Ok((way, there))
+}
+
 /// Copies what is large in rounds, until the process is to be stopped. `None` where it cannot be followed, or is not worth it.
 ///
 /// # Errors
 /// `Gone`; what keeps the image from being written. The process runs on.
 pub fn precopy(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Option<Precopy>> {
-    follow(pid, seen)?.map(|followed| followed.copy(out, |_| Ok(()))).transpose()
+    follow(pid, seen)?.map(|followed| followed.copy(out, |_, _| {})).transpose()
 }
 
 /// Begins to follow what is large, for which a thread of it stands still for a moment. `None` as [`precopy`].
@@ -57,18 +82,15 @@ pub fn precopy(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<
 /// `Gone`; it runs on.
 pub fn follow(pid: Pid, seen: &Survey) -> Result<Option<Followed>> {
     let map = PageMap::open(pid)?;
-    let large: Vec<&Area> = seen.areas.iter().filter(|area| is_large(area)).collect();
-    let there = large.iter().map(|area| map.own_pages(area.start, area.end, false).map(|runs| bytes(&runs)));
-    // A read past the page tables into memory that a round has copied already would not be noticed.
-    if there.sum::<Result<u64>>()? < SMALL || reads_directly(pid)? {
+    if way(pid, seen, &map)?.0 != Way::Rounds {
         return Ok(None);
     }
+    let large = seen.areas.iter().filter(|area| is_large(area));
     let begun = Instant::now();
     let Some(tracking) = track(pid, seen)? else { return Ok(None) };
     let stopped = begun.elapsed();
     // The process may have another mapping there by now, or none: that one is copied in the end.
-    let areas: Vec<Area> =
-        large.into_iter().filter(|area| tracking.add(area.start, area.end).is_ok()).cloned().collect();
+    let areas: Vec<Area> = large.filter(|area| tracking.add(area.start, area.end).is_ok()).cloned().collect();
     let followed = areas.iter().map(|area| Run { start: area.start, end: area.end }).collect();
     Ok(Some(Followed { pid, map, areas, followed, stopped, _tracking: tracking }))
 }
@@ -82,11 +104,11 @@ impl Followed {
         out.memory(&memory::describe(self.pid, &self.areas, &mut Found::default())?)
     }
 
-    /// Copies it in rounds, until the process is to be stopped; `tell` hears of each.
+    /// Copies it in rounds, until the process is to be stopped; `begins` hears of each, with its number and bytes.
     ///
     /// # Errors
-    /// `Gone`; what keeps the image from being written; what `tell` says. The process runs on.
-    pub fn copy(self, out: &mut Writer<impl Write>, mut tell: impl FnMut(&Rounds) -> Result<()>) -> Result<Precopy> {
+    /// `Gone`; what keeps the image from being written. The process runs on.
+    pub fn copy(self, out: &mut Writer<impl Write>, mut begins: impl FnMut(usize, u64)) -> Result<Precopy> {
         let (mut rounds, mut copied) = (Rounds::default(), Vec::new());
         let memory = RemoteMemory::open(self.pid)?;
         let why = loop {
@@ -94,12 +116,11 @@ impl Followed {
             for area in &self.followed {
                 written.extend(self.map.written_since(area.start, area.end)?);
             }
+            begins(rounds.copied.len() + 1, bytes(&written));
             // What was copied before and could not be now is not what it was.
             copied = without(&copied, &written);
             copied = either(&copied, &pages::copy_early(&memory, &written, out)?);
-            let why = rounds.done(bytes(&written));
-            tell(&rounds)?;
-            if let Some(why) = why {
+            if let Some(why) = rounds.done(bytes(&written)) {
                 break why;
             }
         };

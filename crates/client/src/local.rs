@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use vocab::{Fault, Result};
 use wire::ask::{Answer, Ask};
 use wire::frame;
+use wire::look::Progress;
 
 /// The socket of the daemon of this machine, front end or node: what `SHOAL_SOCKET` says, or where the daemons have it by default.
 pub fn socket_path() -> PathBuf {
@@ -47,6 +48,14 @@ impl Local {
     /// # Errors
     /// The daemon's own fault when it answers with one; `Gone` when it closes the connection; `Wire` for what is no answer.
     pub fn ask(&mut self, ask: &Ask) -> Result<Answer> {
+        self.ask_telling(ask, |_| {})
+    }
+
+    /// The same; `moving` hears how far it is, if that is wanted of [`Ask::Move`].
+    ///
+    /// # Errors
+    /// As [`Local::ask`].
+    pub fn ask_telling(&mut self, ask: &Ask, mut moving: impl FnMut(Progress)) -> Result<Answer> {
         let mut bytes = Vec::new();
         frame::encode(ask, &mut bytes)?;
         match self.stream.write_all(&bytes) {
@@ -54,16 +63,23 @@ impl Local {
             Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
             written => written.map_err(|e| Fault::io(&e, "ask the shoal daemon"))?,
         }
+        loop {
+            match self.answer()? {
+                Answer::Moving(progress) => moving(progress),
+                Answer::Failed(fault) => return Err(fault),
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    fn answer(&mut self) -> Result<Answer> {
         let mut head = [0u8; frame::HEAD];
         self.fill(&mut head)?;
         // A whole frame of an empty body tells whether the length is allowed, before anything is allocated for it.
         frame::split(&head)?;
         let mut body = vec![0; u32::from_be_bytes(head) as usize];
         self.fill(&mut body)?;
-        match frame::decode(&body)? {
-            Answer::Failed(fault) => Err(fault),
-            answer => Ok(answer),
-        }
+        frame::decode(&body)
     }
 
     fn fill(&mut self, into: &mut [u8]) -> Result<()> {
@@ -104,6 +120,15 @@ mod tests {
     fn an_answer_comes_back() {
         let answer = Answer::Where { pid: Pid(7), node: NodeId(2) };
         assert_eq!(served(framed(&answer)).ask(&Ask::Where { pid: Pid(7) }), Ok(answer));
+    }
+
+    #[test]
+    fn what_is_under_way_is_told_before_the_answer() {
+        let (pid, node, progress) = (Pid(7), NodeId(2), Progress { sent: 1, of: 2, round: 3 });
+        let bytes = [framed(&Answer::Moving(progress)), framed(&Answer::Moved { pid, node })].concat();
+        let (mut told, ask) = (Vec::new(), Ask::Move { pid, to: node, progress: true });
+        assert_eq!(served(bytes).ask_telling(&ask, |one| told.push(one)), Ok(Answer::Moved { pid, node }));
+        assert_eq!(told, [progress]);
     }
 
     #[test]

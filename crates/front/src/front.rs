@@ -5,6 +5,7 @@ use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, HOLDER, LIS
 use crate::cursor::{Cursor, LOOK_US};
 use crate::delivered::Deliveries;
 use crate::doubts::Doubts;
+use crate::explanations::Explanations;
 use crate::ghosts::Reports;
 use crate::holder;
 use crate::leases::Leases;
@@ -47,6 +48,7 @@ pub(crate) struct Front {
     pub(crate) ghosts: Ghosts,
     pub(crate) reports: Reports,
     pub(crate) listings: Listings,
+    pub(crate) explanations: Explanations,
     pub(crate) space: Space,
     /// What the space has not been told yet.
     pub(crate) events: VecDeque<Event>,
@@ -122,6 +124,7 @@ impl Front {
             ghosts,
             reports: Reports::default(),
             listings: Listings::default(),
+            explanations: Explanations::default(),
             space: Space::new(),
             events: VecDeque::new(),
             nodes: Nodes::default(),
@@ -242,6 +245,7 @@ impl Front {
         let now = monotonic_us();
         let mut until = self.look_at_us;
         until = until.min(self.listings.due_us().unwrap_or(until));
+        until = until.min(self.explanations.due_us().unwrap_or(until));
         until = until.min(self.settle_at_us.unwrap_or(until));
         until = until.min(self.ghosts.acknowledge_at().unwrap_or(until));
         until = until.min(self.flush_at().unwrap_or(until));
@@ -271,6 +275,7 @@ impl Front {
         self.look_after_nodes(now);
         self.settle_in_time(now);
         self.tell_listed();
+        self.tell_late_explanations();
         for token in std::mem::take(&mut self.unheard) {
             self.on_connection(token);
         }

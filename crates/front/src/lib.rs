@@ -12,6 +12,7 @@ mod connection;
 mod cursor;
 mod delivered;
 mod doubts;
+mod explanations;
 mod flushing;
 mod front;
 mod ghosts;

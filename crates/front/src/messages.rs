@@ -83,6 +83,10 @@ impl Front {
             }
             ToFront::Runs { pid } => self.move_says(node, pid, move_states::Change::Runs, None),
             ToFront::NotLeft { pid, fault } => self.move_says(node, pid, move_states::Change::NotLeft, Some(fault)),
+            ToFront::Looked { id, look } => self.looked(node, id, *look),
+            ToFront::Moving { pid, progress } => self.move_goes_on(node, pid, progress),
+            ToFront::AskerGone { id } => self.moves_asker_gone(Asker::Remote { node, id }),
+            ToFront::Suited { id, obstacles } => self.suited(node, id, obstacles),
             ToFront::Barrier { id } => self.delivered(node, id),
             ToFront::StandInWanted { pid } => {
                 let native = if self.ghosts.has(pid) { None } else { persons::process(&self.proc, pid) };

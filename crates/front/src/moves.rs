@@ -5,7 +5,6 @@
 use crate::front::Front;
 use crate::move_states::{next, Change, Next, State};
 use crate::persons::{kin_to_wire, to_wire};
-use crate::places::State as NodeState;
 use crate::runs::Asker;
 use kern::faultpoint::reach;
 use space::{BodyEvent, Event, Kin, Person};
@@ -14,6 +13,7 @@ use std::net::SocketAddr;
 use tracing::info;
 use vocab::{Exit, Fault, NodeId, Pid, Result, SigInfo};
 use wire::ask::Answer;
+use wire::look::Progress;
 use wire::node::ToNode;
 use wire::run::Caller;
 use wire::way::Way;
@@ -32,6 +32,8 @@ pub(crate) struct Move {
     children: Vec<Pid>,
     key: [u8; 32],
     streams: bool,
+    /// Who asked wants to know how far it is.
+    progress: bool,
     /// The new node was lost while the old one was to end it.
     nowhere: bool,
     /// It stands on the old node.
@@ -50,6 +52,7 @@ impl Move {
             children: Vec::new(),
             key: [0; 32],
             streams: false,
+            progress: false,
             nowhere: false,
             stays: false,
         }
@@ -65,16 +68,19 @@ pub(crate) type Moves = HashMap<Pid, Move>;
 
 impl Front {
     /// A client wants `pid` on node `to`.
-    pub(crate) fn on_move(&mut self, asker: Asker, caller: &Caller, pid: Pid, to: NodeId) {
-        match self.begin_move(asker, caller, pid, to) {
+    pub(crate) fn on_move(&mut self, asker: Asker, caller: &Caller, pid: Pid, to: NodeId, progress: bool) {
+        match self.begin_move(asker, caller, pid, to, progress) {
             Ok(true) => {}
             Ok(false) => self.answer(asker, Answer::Moved { pid, node: to }, true),
             Err(fault) => self.answer(asker, Answer::Failed(fault.doing(format!("move {pid} to node {to}"))), true),
         }
     }
 
-    /// `false`: it is there.
-    fn begin_move(&mut self, asker: Asker, caller: &Caller, pid: Pid, to: NodeId) -> Result<bool> {
+    /// Where it is from which this caller may move it.
+    ///
+    /// # Errors
+    /// `Gone`; `Refused` for another user's, and for what never moves.
+    pub(crate) fn is_movable(&self, caller: &Caller, pid: Pid) -> Result<NodeId> {
         let stays = || Fault::refused(format!("{pid} is the front end's own, from which nothing is moved"));
         let Some(view) = self.space.get(pid) else {
             let gone = || Fault::gone(format!("{pid} is no process of the space"));
@@ -85,25 +91,35 @@ impl Front {
         if caller.creds.uid.effective != 0 && its != [caller.creds.uid.effective; 3] {
             return Err(Fault::refused(format!("{pid} is another user's")));
         }
-        if !self.nodes.get(to).is_some_and(|node| node.state == NodeState::Up && node.link.is_some()) {
-            return Err(Fault::refused(format!("node {to} is not up")));
-        }
-        let from = view.node;
-        if from == to {
-            return Ok(false);
-        }
-        if from.is_front() {
+        if view.node.is_front() {
             return Err(stays());
         }
-        if view.ended.is_some() {
-            return Err(Fault::gone(format!("{pid} has ended")));
+        match view.ended {
+            None => Ok(view.node),
+            Some(_) => Err(Fault::gone(format!("{pid} has ended"))),
+        }
+    }
+
+    pub(crate) fn is_moving(&self, pid: Pid) -> bool {
+        self.moves.contains_key(&pid)
+    }
+
+    /// `false`: it is there.
+    fn begin_move(&mut self, asker: Asker, caller: &Caller, pid: Pid, to: NodeId, progress: bool) -> Result<bool> {
+        let from = self.is_movable(caller, pid)?;
+        if !self.is_linked(to) {
+            return Err(Fault::refused(format!("node {to} is not up")));
+        }
+        if from == to {
+            return Ok(false);
         }
         if self.moves.contains_key(&pid) {
             return Err(Fault::refused(format!("{pid} is on its way already")));
         }
         let key = link::random()?;
         let streams = self.runs.relays(pid);
-        let new = Move { state: State::Preparing, asker: Some(asker), key, streams, ..Move::decided(from, to, false) };
+        let decided = Move::decided(from, to, false);
+        let new = Move { state: State::Preparing, asker: Some(asker), key, streams, progress, ..decided };
         self.moves.insert(pid, new);
         info!(%pid, %from, %to, "move: begins");
         reach("front begins");
@@ -188,9 +204,17 @@ impl Front {
             return;
         };
         one.state = State::Carrying;
-        let (from, key, streams) = (one.from, one.key.to_vec(), one.streams);
+        let (from, key, streams, progress) = (one.from, one.key.to_vec(), one.streams, one.progress);
         let address = address.unwrap_or_default();
-        self.send(from, &ToNode::Depart { pid, address, key, streams });
+        self.send(from, &ToNode::Depart { pid, address, key, streams, progress });
+    }
+
+    /// The old node says how far it is.
+    pub(crate) fn move_goes_on(&mut self, node: NodeId, pid: Pid, progress: Progress) {
+        let asker = self.moves.get(&pid).filter(|one| one.from == node && one.progress).and_then(|one| one.asker);
+        if let Some(asker) = asker {
+            self.answer(asker, Answer::Moving(progress), false);
+        }
     }
 
     fn leave(&mut self, pid: Pid) {
@@ -328,11 +352,15 @@ impl Front {
         self.move_ends(pid, Err(why));
     }
 
-    /// Nobody waits for it any more (Ctrl-C): what nobody was told to end yet stays where it is.
+    /// Nobody waits for it any more (Ctrl-C): it stays where it is. One that may leave already stays if it has not been bound yet.
     pub(crate) fn moves_asker_gone(&mut self, asker: Asker) {
-        let stays = self.moves.iter().filter(|(_, one)| one.asker == Some(asker) && one.state.can_end());
-        for pid in stays.map(|(pid, _)| *pid).collect::<Vec<_>>() {
-            self.move_fails(pid, Fault::gone("who has asked for it is gone"));
+        let its = self.moves.iter().filter(|(_, one)| one.asker == Some(asker));
+        for (pid, state, from) in its.map(|(pid, one)| (*pid, one.state, one.from)).collect::<Vec<_>>() {
+            match state {
+                _ if state.can_end() => self.move_fails(pid, Fault::gone("who has asked for it is gone")),
+                State::Leaving => self.send(from, &ToNode::Stay { pid }),
+                _ => {}
+            }
         }
     }
 

@@ -100,6 +100,23 @@ impl PageMap {
         }
     }
 
+    /// The pages in `start..end` that are the zero page; none where the kernel does not tell.
+    pub fn zero_pages(&self, start: u64, end: u64) -> Result<Vec<Run>> {
+        self.told(start, end, Look { flags: 0, is: IS_PFNZERO, not: 0, any: 0 })
+    }
+
+    /// The pages in `start..end` that are in memory and a file's; none where the kernel does not tell.
+    pub fn file_pages(&self, start: u64, end: u64) -> Result<Vec<Run>> {
+        self.told(start, end, Look { flags: 0, is: IS_FILE | IS_PRESENT, not: 0, any: 0 })
+    }
+
+    fn told(&self, start: u64, end: u64, look: Look) -> Result<Vec<Run>> {
+        match self.look(start, end, look) {
+            Err(fault) if fault.errno == libc::ENOTTY => Ok(Vec::new()),
+            looked => looked,
+        }
+    }
+
     /// The pages in `start..end` that are guards (madvise(2), MADV_GUARD_INSTALL); none where the kernel does not tell.
     pub fn guards(&self, start: u64, end: u64) -> Result<Vec<Run>> {
         match self.guard {

@@ -3,6 +3,7 @@
 //! The front end answers; a node's agent passes on what it cannot answer itself ([`crate::node`]).
 
 use crate::frame;
+use crate::look::{Explained, Progress};
 use crate::run::{Program, Target};
 use minicbor::{Decode, Encode};
 use vocab::{Exit, Fault, NodeId, Pid};
@@ -35,6 +36,10 @@ pub enum Ask {
         pid: Pid,
         #[n(1)]
         to: NodeId,
+        /// [`Answer::Moving`] is wanted on the way.
+        #[n(2)]
+        #[cbor(default, skip_if = "crate::way::is_not")]
+        progress: bool,
     },
     /// Answered when every signal that the stand-ins of copy `copy` have had by now has been given to it: what the relay learnt after those, it may tell
     /// the program then. `pid` called `shoal run`.
@@ -44,6 +49,14 @@ pub enum Ask {
         pid: Pid,
         #[n(1)]
         copy: u32,
+    },
+    /// How a process of the caller's would move to another node, and what is in the way.
+    #[n(6)]
+    Explain {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        to: NodeId,
     },
 }
 
@@ -133,6 +146,12 @@ pub enum Answer {
         #[n(0)]
         copy: u32,
     },
+    /// To [`Ask::Explain`].
+    #[n(13)]
+    Explained(#[n(0)] Box<Explained>),
+    /// To `Move`: it is on its way; further answers follow.
+    #[n(14)]
+    Moving(#[n(0)] Progress),
 }
 
 /// A channel over which a copy goes on after [`crate::stream::Chunk::Moved`] has come over the one before it.

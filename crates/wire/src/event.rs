@@ -1,7 +1,7 @@
 //! What happens to the bodies on a node, as the node tells the front end, in the order in which it happened.
 
 use minicbor::{Decode, Encode};
-use vocab::{Creds, Exit, Pid, Sig};
+use vocab::{Creds, Exit, NodeId, Pid, Sig};
 
 /// CPU time and memory of an ended process, as wait4 gives them (getrusage(2)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
@@ -46,6 +46,16 @@ impl Person {
     pub fn bytes(&self) -> usize {
         FIXED + self.name.len() + GROUP * self.creds.groups.len()
     }
+}
+
+/// A process of the space that has kin on the node and must stand there.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Kin {
+    #[n(0)]
+    pub person: Person,
+    /// Where its body is ([`NodeId::FRONT`] for a process of the front end).
+    #[n(1)]
+    pub node: NodeId,
 }
 
 /// One thing that happened to a body.

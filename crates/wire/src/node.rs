@@ -1,27 +1,20 @@
 //! The control link between a node's agent and the front end.
 
-use crate::ask::{Answer, Ask, ProcRow};
+use crate::ask::{Ask, ProcRow};
 pub use crate::channel::ChannelTo;
+pub use crate::event::Kin;
 use crate::event::{BodyEvent, Person};
 pub use crate::lease::Lease;
 pub use crate::load::Load;
-use crate::run::{Caller, Program};
+use crate::look::{Look, Progress};
+use crate::run::Caller;
+pub use crate::to_node::ToNode;
 use crate::way::Way;
 use minicbor::{Decode, Encode};
-use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
+use vocab::{Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 8;
-
-/// A process of the space that has kin on the node and must stand there.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub struct Kin {
-    #[n(0)]
-    pub person: Person,
-    /// Where its body is ([`NodeId::FRONT`] for a process of the front end).
-    #[n(1)]
-    pub node: NodeId,
-}
+pub const VERSION: u32 = 9;
 
 /// Which processes a kill(2) from a node means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -243,246 +236,34 @@ pub enum ToFront {
         #[n(0)]
         id: u64,
     },
-}
-
-/// From the front end to a node's agent.
-#[derive(Clone, PartialEq, Debug, Encode, Decode)]
-pub enum ToNode {
-    /// The answer to Hello.
-    #[n(0)]
-    Welcome {
-        #[n(0)]
-        number: NodeId,
-        #[n(1)]
-        leases: Vec<Lease>,
-        /// Microseconds between beats.
-        #[n(2)]
-        beat_us: u64,
-        /// The node kills its bodies when the newest beat that came back was sent longer ago than this.
-        #[n(3)]
-        life_us: u64,
-        /// PIDs below this are the front end's own.
-        #[n(4)]
-        front_top: Pid,
-    },
-    #[n(1)]
-    Refused(#[n(0)] Fault),
-    #[n(2)]
-    Beat {
-        #[n(0)]
-        sent_us: u64,
-    },
-    #[n(3)]
-    EventsDone {
-        #[n(0)]
-        batch: u64,
-    },
-    /// Start `program` as `person`, child of `person.ppid`, with the kin it needs.
-    #[n(4)]
-    Start {
-        #[n(0)]
-        person: Person,
-        #[n(1)]
-        program: Program,
-        /// Parent, session leader and group leader, as far as they are alive, outermost first.
-        #[n(2)]
-        kin: Vec<Kin>,
-        #[n(3)]
-        channel: ChannelTo,
-    },
-    /// Deliver to a body on this node. The front end has checked permission.
-    #[n(5)]
-    Signal {
-        #[n(0)]
-        target: Pid,
-        #[n(1)]
-        info: SigInfo,
-        /// For tgkill: the thread, if not the whole process.
-        #[n(2)]
-        thread: Option<Pid>,
-        /// Numbers the signals to a body that stop or continue it. Each is answered by [`BodyEvent::Stopped`] or [`BodyEvent::Continued`] with this
-        /// turn or a later one.
-        #[n(3)]
-        turn: Option<u64>,
-    },
-    #[n(6)]
-    KillDone {
-        #[n(0)]
-        id: u64,
-        #[n(1)]
-        errno: i32,
-    },
-    #[n(7)]
-    Answer {
-        #[n(0)]
-        id: u64,
-        #[n(1)]
-        answer: Answer,
-        /// No more answers to this question.
-        #[n(2)]
-        last: bool,
-    },
-    /// The body of a process that stands on this node ended: its stand-in ends likewise.
-    #[n(8)]
-    Ended {
-        #[n(0)]
-        pid: Pid,
-        #[n(1)]
-        exit: Exit,
-        #[n(2)]
-        usage: crate::event::Usage,
-    },
-    /// The body of a process that stands on this node is stopped, and no signal that was sent to it can change that.
-    #[n(9)]
-    Stopped {
-        #[n(0)]
-        pid: Pid,
-        #[n(1)]
-        sig: vocab::Sig,
-        /// The newest [`ToFront::Signal`] with a turn that had come from this node for it.
-        #[n(2)]
-        turn: Option<u64>,
-    },
-    /// The same of one that is not stopped.
-    #[n(10)]
-    Continued {
-        #[n(0)]
-        pid: Pid,
-        /// As in [`ToNode::Stopped`].
-        #[n(1)]
-        turn: Option<u64>,
-    },
-    #[n(11)]
-    Lease(#[n(0)] Lease),
-    #[n(12)]
-    Ps {
-        #[n(0)]
-        id: u64,
-    },
-    /// Let this process stand on the node (pidfd_open from there).
-    #[n(13)]
-    StandIn {
-        #[n(0)]
-        kin: Kin,
-    },
-    /// There is no such process: the answer to [`ToFront::StandInWanted`].
-    #[n(14)]
-    NoStandIn {
-        #[n(0)]
-        pid: Pid,
-        #[n(1)]
-        errno: i32,
-    },
-    /// A process on this node is from now on the stand-in of a program on another node (`shoal run` on a node).
-    #[n(15)]
-    BecomeStandIn {
-        #[n(0)]
-        pid: Pid,
-        #[n(1)]
-        creds: Creds,
-    },
-    /// The body of a process that stands on this node has changed group, session, credentials or name: so shall its stand-in.
-    #[n(16)]
-    StandInIs {
-        #[n(0)]
-        person: Person,
-    },
-    /// Whatever the batches up to this one have told is to be seen on the front end (and where its processes stand for others); ends and
-    /// stops of programs that `shoal run` started are not waited for.
-    #[n(17)]
-    EventsShown {
-        #[n(0)]
-        batch: u64,
-    },
-    /// The process takes (or gives up) the orphans among its descendants: so shall its stand-in on the node, now and whenever there is one.
-    #[n(18)]
-    Subreaper {
-        #[n(0)]
-        pid: Pid,
-        #[n(1)]
-        on: bool,
-    },
-    /// `from`, which stands on the node and whose end is told next, leaves the child `kin` to the subreaper `kin.person.ppid`, which runs there:
-    /// the stand-in of `from` is to make the child's before it ends.
-    #[n(19)]
-    Adopt {
-        #[n(0)]
-        kin: Kin,
-        #[n(1)]
-        from: Pid,
-    },
-    /// Make a process that is to become `person`, with the kin it needs, and take its image; `key` is that of the connection over which it comes.
-    #[n(20)]
-    Arrive {
-        #[n(0)]
-        person: Person,
-        #[n(1)]
-        kin: Vec<Kin>,
-        /// Where its standard streams lead, if they are relayed.
-        #[n(2)]
-        channel: Option<ChannelTo>,
-        #[n(3)]
-        #[cbor(with = "minicbor::bytes")]
-        key: Vec<u8>,
-        /// Those that have not been waited for: they are here, or among `kin`.
-        #[n(4)]
-        #[cbor(default, skip_if = "Vec::is_empty")]
-        children: Vec<Pid>,
-    },
-    /// Send the image of this body to `address` (`address:port`), and keep it still until [`ToNode::Leave`] or [`ToNode::Stay`].
+    /// To [`ToNode::Look`].
     #[n(21)]
-    Depart {
-        #[n(0)]
-        pid: Pid,
-        #[n(1)]
-        address: String,
-        #[n(2)]
-        #[cbor(with = "minicbor::bytes")]
-        key: Vec<u8>,
-        /// Its standard streams are relayed, and go along.
-        #[n(3)]
-        streams: bool,
-    },
-    /// Another node has the process: it is to end here.
-    #[n(22)]
-    Leave {
-        #[n(0)]
-        pid: Pid,
-        /// Those that have not been waited for. If it has others by now, it stays ([`ToFront::NotLeft`]).
-        #[n(1)]
-        #[cbor(default, skip_if = "Vec::is_empty")]
-        children: Vec<Pid>,
-    },
-    /// It is not to leave: it runs on.
-    #[n(23)]
-    Stay {
-        #[n(0)]
-        pid: Pid,
-    },
-    /// What has arrived is the process from now on, and runs.
-    #[n(24)]
-    Go {
-        #[n(0)]
-        person: Person,
-    },
-    /// What has arrived, or was to, is not wanted.
-    #[n(25)]
-    Abandon {
-        #[n(0)]
-        pid: Pid,
-    },
-    /// What has become of a process that has left is known: the node need not remember it.
-    #[n(26)]
-    Forget {
-        #[n(0)]
-        pid: Pid,
-    },
-    /// Answered when every [`ToNode::Signal`] before it for `pid` has been given to it.
-    #[n(27)]
-    Barrier {
+    Looked {
         #[n(0)]
         id: u64,
         #[n(1)]
+        look: Box<Look>,
+    },
+    /// To [`ToNode::Suits`]: what is in the way here.
+    #[n(22)]
+    Suited {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        obstacles: Vec<String>,
+    },
+    /// How far a process is that leaves, if [`ToNode::Depart`] wants to know.
+    #[n(23)]
+    Moving {
+        #[n(0)]
         pid: Pid,
+        #[n(1)]
+        progress: Progress,
+    },
+    /// Nobody waits for the answer to this question ([`ToFront::Ask`]) any more.
+    #[n(24)]
+    AskerGone {
+        #[n(0)]
+        id: u64,
     },
 }

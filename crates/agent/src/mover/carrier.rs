@@ -5,11 +5,14 @@ use kern::clock::monotonic_us;
 use kern::poll::{poll, Ready, EINTR};
 use kern::sock;
 use link::{Plain, Secure};
+use std::cell::Cell;
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use vocab::{Fault, Result};
 use wire::carry::{Piece, MOST};
+use wire::look::Progress;
 
 /// The other node has this long to be connected, in microseconds.
 const PATIENCE_US: u64 = 5_000_000;
@@ -64,13 +67,7 @@ impl Word {
     }
 
     pub(super) fn say(&mut self, said: &Said) -> Result<()> {
-        self.line.send(said)?;
-        self.line.flush()?;
-        while self.line.wants_write() {
-            wait(&[(self.line.fd(), Ready::WRITE)], None)?;
-            self.line.flush()?;
-        }
-        Ok(())
+        say_all(&mut self.line, said)
     }
 }
 
@@ -103,10 +100,63 @@ pub(super) fn called_off() -> Fault {
     Fault::gone("the move was called off")
 }
 
+/// What is sent, and what is to be.
+#[derive(Default)]
+pub(super) struct Expected {
+    sent: Cell<u64>,
+    of: Cell<u64>,
+    round: Cell<u32>,
+}
+
+impl Expected {
+    /// A round of so many bytes begins; 0: the process stands still for it.
+    pub(super) fn begins(&self, round: usize, bytes: u64) {
+        self.round.set(round as u32);
+        self.of.set(self.sent.get() + bytes);
+    }
+}
+
+/// Tells the agent now and then how far it is.
+struct Meter {
+    line: Plain,
+    expected: Rc<Expected>,
+    told_us: u64,
+}
+
+impl Meter {
+    /// Microseconds.
+    const SELDOM: u64 = 200_000;
+
+    fn sent(&mut self, bytes: usize) -> Result<()> {
+        let Expected { sent, of, round } = &*self.expected;
+        sent.set(sent.get() + bytes as u64);
+        let now = monotonic_us();
+        if now < self.told_us + Meter::SELDOM {
+            return Ok(());
+        }
+        self.told_us = now;
+        // What was expected may have become more.
+        let of = if of.get() < sent.get() { 0 } else { of.get() };
+        say_all(&mut self.line, &Said::Moving(Progress { sent: sent.get(), of, round: round.get() }))
+    }
+}
+
+/// Does not return before all of it is on its way: so nobody else's word on the same line is in between.
+fn say_all(line: &mut Plain, said: &Said) -> Result<()> {
+    line.send(said)?;
+    line.flush()?;
+    while line.wants_write() {
+        wait(&[(line.fd(), Ready::WRITE)], None)?;
+        line.flush()?;
+    }
+    Ok(())
+}
+
 /// The connection, with the bytes of one image going one way.
 pub(super) struct Carrier {
     link: Secure,
     bell: OwnedFd,
+    meter: Option<Meter>,
     /// Received and not read yet: from `read` on.
     piece: Vec<u8>,
     read: usize,
@@ -144,11 +194,23 @@ impl Carrier {
             link.receive()?;
             link.flush()?;
         }
-        Ok(Carrier { link, bell, piece: Vec::new(), read: 0 })
+        Ok(Carrier { link, bell, meter: None, piece: Vec::new(), read: 0 })
+    }
+
+    /// From now on the agent is told how far it is.
+    pub(super) fn measure(&mut self) -> Result<Rc<Expected>> {
+        let expected = Rc::new(Expected::default());
+        let line = self.bell.try_clone().map_err(|e| Fault::io(&e, "duplicate the line to the agent"))?;
+        self.meter = Some(Meter { line: Plain::new(line), expected: expected.clone(), told_us: monotonic_us() });
+        Ok(expected)
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        bytes.chunks(MOST).try_for_each(|bytes| self.tell(bytes))
+        for bytes in bytes.chunks(MOST) {
+            self.tell(bytes)?;
+            self.meter.as_mut().map_or(Ok(()), |meter| meter.sent(bytes.len()))?;
+        }
+        Ok(())
     }
 
     /// Something short to the other mover, which may be nothing but that it is said.

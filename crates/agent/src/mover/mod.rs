@@ -4,6 +4,7 @@
 //! would take what the traced threads tell. The agent speaks with it over its standard input.
 
 mod carrier;
+mod look;
 mod orders;
 mod out;
 mod remains;
@@ -36,6 +37,8 @@ pub fn run() -> Result<()> {
         Order::Out(order) => out::send(&order, &mut word),
         Order::In(order) => take::receive(&order, &mut word),
         Order::Remain(order) => take::give_back(&order),
+        Order::Look(order) => look::look(&order).and_then(|look| word.say(&Said::Looked(look))),
+        Order::Suits(needs) => word.say(&Said::Suited(look::missing(&needs))),
         other => Err(Fault::wire(format!("the agent begins with {other:?}"))),
     };
     match done {

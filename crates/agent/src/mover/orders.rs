@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 use vocab::{Fault, Pid, SigInfo};
+use wire::look::{Look, Needs, Progress};
 
 /// From the agent. The first is [`Order::Out`] or [`Order::In`].
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -28,6 +29,12 @@ pub(crate) enum Order {
     /// To Out that is bound, to In, or first: a stand-in takes its place.
     #[n(7)]
     Remain(#[n(0)] Remain),
+    /// First: only look at it, as for [`Order::Out`].
+    #[n(8)]
+    Look(#[n(0)] Out),
+    /// First: what of this is not here?
+    #[n(9)]
+    Suits(#[n(0)] Needs),
 }
 
 /// Stop this process, and send its image.
@@ -50,6 +57,9 @@ pub(crate) struct Out {
     /// A stand-in is to take its place.
     #[n(5)]
     pub(crate) remains: Option<Remain>,
+    /// [`Said::Moving`] is wanted.
+    #[n(6)]
+    pub(crate) progress: bool,
 }
 
 /// A stand-in takes the place of this process.
@@ -99,4 +109,13 @@ pub(crate) enum Said {
     /// In: the other mover says that it may run, and it does as soon as this is said.
     #[n(6)]
     Runs,
+    /// To [`Order::Look`].
+    #[n(7)]
+    Looked(#[n(0)] Look),
+    /// To [`Order::Suits`], in words.
+    #[n(8)]
+    Suited(#[n(0)] Vec<String>),
+    /// Out: how far it is.
+    #[n(9)]
+    Moving(#[n(0)] Progress),
 }

@@ -1,20 +1,21 @@
 //! A process of this node leaves it.
 
 use super::carrier::{called_off, Carrier, Word};
+use super::look::{decoded, look_again as look};
 use super::orders::{Order, Out, Remain, Said};
-use super::remains::{in_the_way, Ready};
+use super::remains::Ready;
 use ckpt::dump::{hold_after, Held, Waiting};
+use ckpt::outlook::outlook;
 use ckpt::precopy::{follow, Precopy};
-use ckpt::survey::{survey_again, Given, Survey};
+use ckpt::survey::Survey;
 use image::Writer;
 use kern::faultpoint::reach;
-use kern::others::share_memory;
-use kern::pagemap::Run;
 use kern::pidfd::read_siginfo;
 use kern::proc::group_and_session;
 use kern::sched;
 use kern::timeline::mark;
 use std::io::BufWriter;
+use std::rc::Rc;
 use vocab::{Fault, Pid, Result, Sig, SigInfo};
 
 /// Bytes that wait for others to go with them.
@@ -96,47 +97,6 @@ fn let_run(carrier: &mut Carrier) {
     let _lost = carrier.tell(&[]);
 }
 
-/// Refuses what will not go before the process is touched; `followed`: where it is followed already, and by whom is known.
-fn look(order: &Out, followed: &[Run]) -> Result<Survey> {
-    let pid = order.pid;
-    let given = Given { filters: order.filters, children: true };
-    let mut seen = survey_again(pid, given, followed)?;
-    if let Some(order) = &order.remains {
-        Ready::new(order)?;
-        seen.obstacles.extend(in_the_way(pid)?);
-    }
-    for number in 0..3 {
-        let Ok(path) = std::fs::read_link(format!("/proc/{pid}/fd/{number}")) else { continue };
-        let path = path.to_string_lossy();
-        if path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") {
-            seen.obstacles.push(format!("descriptor {number} is a terminal of its node ({path})"));
-        } else if (path.starts_with("pipe:") || path.starts_with("socket:")) && !order.streams {
-            seen.obstacles.push(format!("descriptor {number} ({path}) leads to other processes of its node"));
-        } else if order.streams && path.starts_with("pipe:") {
-            seen.obstacles.extend(
-                shared(pid, &path)
-                    .map(|other| format!("descriptor {number} ({path}) is open in process {other} of its node too")),
-            );
-        }
-    }
-    seen.refuse(pid)?;
-    Ok(seen)
-}
-
-/// A process besides `pid` and the agent that has this pipe open.
-fn shared(pid: Pid, pipe: &str) -> Option<i32> {
-    let numbers = std::fs::read_dir("/proc").ok()?;
-    let pids = numbers.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    // A program that the agent is about to start has all that the agent has, until it executes.
-    let agents = |other: i32| share_memory(Pid::INIT, Pid(other)).unwrap_or(false);
-    let mut others = pids.filter(|other| *other != pid.0 && !agents(*other));
-    others.find(|other| {
-        let files = std::fs::read_dir(format!("/proc/{other}/fd"));
-        let links = files.into_iter().flatten().flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
-        links.into_iter().any(|link| link.to_string_lossy() == pipe)
-    })
-}
-
 /// A process that stands still, the children that it must have for it to leave, and what it was followed by.
 type Carried = (Held, Vec<Pid>, Option<Precopy>);
 
@@ -145,15 +105,22 @@ type Carried = (Held, Vec<Pid>, Option<Precopy>);
 fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<Carried> {
     let pid = order.pid;
     may_go_on_there(carrier)?;
+    let expected = if order.progress { carrier.measure()? } else { Rc::default() };
     // What is small goes while the pages are still read: the other side can begin with it.
     let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
     writer.vdso(ckpt::vdso::here()?)?;
     let early = match follow(pid, &seen)? {
+        None if order.progress => {
+            let outlook = outlook(pid, &seen)?;
+            expected.begins(0, outlook.own + outlook.nameless);
+            None
+        }
         None => None,
         Some(followed) => {
             sched::set_ordinary()?;
             followed.announce(&mut writer)?;
-            let early = followed.copy(&mut writer, |_| Ok(()))?;
+            let early = followed.copy(&mut writer, |round, bytes| expected.begins(round, bytes))?;
+            expected.begins(0, 0);
             seen = look(order, early.followed())?;
             Some(early)
         }
@@ -194,8 +161,7 @@ fn may_leave(word: &mut Word) -> Result<Vec<Pid>> {
 
 /// The other node's mover says first what its processor has.
 fn may_go_on_there(carrier: &mut Carrier) -> Result<()> {
-    let there = minicbor::decode(&carrier.hear()?).map_err(|e| Fault::wire(format!("what a processor has: {e}")))?;
-    ckpt::cpu::check(&ckpt::cpu::here(), &there)
+    ckpt::cpu::check(&ckpt::cpu::here(), &decoded(&carrier.hear()?)?)
 }
 
 /// A stand-in takes its place. What it was sent since it was written goes with it; what it is sent from now on the stand-in passes on.

@@ -1,11 +1,11 @@
 //! A process of another node comes here.
 
 use super::carrier::{may_run, By, Carrier, Word};
+use super::look::encoded;
 use super::orders::{In, Order, Remain, Said};
 use super::remains::Ready;
 use ckpt::restore::{Broken, Coming, Rebuilt};
 use ckpt::vessel::Vessel;
-use image::cpu::Cpu;
 use kern::faultpoint::reach;
 use kern::timeline::mark;
 use kern::{sched, sock};
@@ -92,7 +92,7 @@ fn given_up(failed: Failed, word: &mut Word) -> Result<()> {
 fn take(order: &In, word: &mut Word) -> Taken<(Rebuilt, Carrier)> {
     let listener = listen(word).map_err(Failed::with(Left::Untouched(order.pid)))?;
     // What can be done before the process stands still.
-    let cpu = ckpt::cpu::here();
+    let cpu = encoded().map_err(Failed::with(Left::Untouched(order.pid)))?;
     let mut vessel = Vessel::take(order.pid).map_err(Failed::with(Left::Untouched(order.pid)))?;
     let coming = match early(order, &listener, &cpu, &mut vessel, word) {
         Ok(coming) => coming,
@@ -120,10 +120,10 @@ fn listen(word: &mut Word) -> Result<OwnedFd> {
 }
 
 /// What comes while the process runs, and all but the pages of the rest.
-fn early(order: &In, listener: &OwnedFd, cpu: &Cpu, vessel: &mut Vessel, word: &mut Word) -> Result<Coming<Carrier>> {
+fn early(order: &In, listener: &OwnedFd, cpu: &[u8], vessel: &mut Vessel, word: &mut Word) -> Result<Coming<Carrier>> {
     let mut carrier = Carrier::take(listener, &order.key, word)?;
     reach("in connected");
-    carrier.tell(&minicbor::to_vec(cpu).map_err(|e| Fault::bug(format!("encode what this processor has: {e}")))?)?;
+    carrier.tell(cpu)?;
     sched::set_ordinary()?;
     let mut begun = vessel.early(carrier)?;
     crate::birth::run_first();

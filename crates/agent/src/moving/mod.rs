@@ -3,6 +3,7 @@
 
 mod arrival;
 mod departure;
+mod looks;
 
 use crate::agent::{Agent, Token};
 use crate::mover::{Order, Out, Remain, Said};
@@ -15,6 +16,7 @@ use kern::faultpoint::reach;
 use kern::sock::{self, Kind};
 use kern::{pidfd, sys};
 use link::Plain;
+use looks::Looking;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
@@ -39,6 +41,8 @@ pub(crate) struct Moving {
     remains: HashMap<Pid, Pid>,
     /// By the number of their token.
     movers: HashMap<u32, Mover>,
+    /// Those of them that only look.
+    looking: HashMap<u32, Looking>,
     numbers: u32,
 }
 
@@ -215,7 +219,11 @@ impl Agent {
     }
 
     fn mover_said(&mut self, number: u32, whom: Pid, said: Said) {
+        if self.has_looked(number, &said) {
+            return;
+        }
         match said {
+            Said::Looked(_) | Said::Suited(_) => {}
             Said::Failed(fault) => {
                 warn!(pid = %whom, %fault, "a mover has failed");
                 self.mover_gone(number, whom, fault);
@@ -225,6 +233,7 @@ impl Agent {
                 self.uplink.send(&ToFront::Arriving { pid: whom, port });
             }
             Said::Rebuilt => self.rebuilt(whom, number),
+            Said::Moving(progress) => self.uplink.send(&ToFront::Moving { pid: whom, progress }),
             Said::Runs => self.runs(whom),
             Said::Ready => self.departs(whom, departure::Turn::Ready),
             Said::Bound => self.departs(whom, departure::Turn::Bound),
@@ -234,9 +243,10 @@ impl Agent {
 
     /// The mover of `whom` has failed, or has ended; that is as it should be when nothing of the move was left.
     fn mover_gone(&mut self, number: u32, whom: Pid, fault: Fault) {
-        if let Some(Out { pid, address, key, streams, .. }) = self.moving.later.remove(&whom) {
+        self.has_looked(number, &Said::Failed(fault.clone()));
+        if let Some(Out { pid, address, key, streams, progress, .. }) = self.moving.later.remove(&whom) {
             self.end_mover(number);
-            return self.depart(pid, address, key, streams);
+            return self.depart(pid, address, key, streams, progress);
         }
         let arrives = self.moving.arrivals.get(&whom).is_some_and(|arrival| {
             matches!(arrival.state, Arriving::Taking { mover } | Arriving::Rebuilt { mover } if mover == number)

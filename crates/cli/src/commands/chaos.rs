@@ -65,7 +65,7 @@ impl Chaos {
         let (mut daemon, tell) = (self.daemon.connect()?, tell.clone());
         let moving = move || {
             let began = Instant::now();
-            match daemon.ask(&Ask::Move { pid, to }) {
+            match daemon.ask(&Ask::Move { pid, to, progress: false }) {
                 Ok(_) => println!("{pid} has moved to {to} in {} us", began.elapsed().as_micros()),
                 Err(fault) => println!("{pid} does not move to {to}: {fault}"),
             }

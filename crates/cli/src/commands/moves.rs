@@ -1,5 +1,7 @@
 //! `shoal move`: running processes to another node.
 
+use super::explain::explain;
+use super::progress::Line;
 use super::Daemon;
 use clap::Args;
 use client::Local;
@@ -20,6 +22,9 @@ pub(crate) struct Move {
     /// All processes of the node that can be moved; those that cannot are named, with the reason
     #[arg(long, requires = "from")]
     all: bool,
+    /// Move nothing: say for each process how it would go and all that is in the way; the exit status is 1 if anything is
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     daemon: Daemon,
 }
@@ -27,11 +32,16 @@ pub(crate) struct Move {
 impl Move {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let mut daemon = self.daemon.connect()?;
+        let one = if self.explain { explain } else { go };
         let all_moved = match (self.from, &self.numbers[..]) {
-            (Some(from), []) => empty(&mut daemon, NodeId(from), None)?,
-            (Some(from), [to]) => empty(&mut daemon, NodeId(from), Some(NodeId(*to)))?,
+            (Some(from), []) => empty(&mut daemon, NodeId(from), None, one)?,
+            (Some(from), [to]) => empty(&mut daemon, NodeId(from), Some(NodeId(*to)), one)?,
             (None, [pids @ .., to]) if !pids.is_empty() => {
-                pids.iter().filter(|pid| !go(&mut daemon, Pid(**pid), NodeId(*to))).count() == 0
+                let mut all = true;
+                for pid in pids {
+                    all &= one(&mut daemon, Pid(*pid), NodeId(*to))?;
+                }
+                all
             }
             _ => return Err(Fault::refused("wanted: PID... NODE, or --from NODE --all [NODE]")),
         };
@@ -40,19 +50,26 @@ impl Move {
 }
 
 /// Moves one; `false`, and why is said, when it stays.
-fn go(daemon: &mut Local, pid: Pid, to: NodeId) -> bool {
-    let moved = daemon.ask(&Ask::Move { pid, to }).and_then(|answer| match answer {
+fn go(daemon: &mut Local, pid: Pid, to: NodeId) -> Result<bool> {
+    let mut line = Line::new(pid);
+    let ask = Ask::Move { pid, to, progress: line.is_seen() };
+    let answer = daemon.ask_telling(&ask, |progress| line.show(progress));
+    line.clear();
+    let moved = answer.and_then(|answer| match answer {
         Answer::Moved { .. } => Ok(()),
         other => Err(Fault::wire(format!("the daemon answered Move with {other:?}"))),
     });
-    moved.map_err(kern::own::complain).is_ok()
+    Ok(moved.map_err(kern::own::complain).is_ok())
 }
+
+/// What is done with each process; `false` when it does not go, which has been said.
+type One = fn(&mut Local, Pid, NodeId) -> Result<bool>;
 
 /// Moves everything away from a node, and what is started there meanwhile; each process is tried once.
 ///
 /// # Errors
 /// `Refused` for a node that there is not.
-fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>) -> Result<bool> {
+fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>, one: One) -> Result<bool> {
     let known: Vec<NodeId> = nodes(daemon)?.into_iter().map(|row| row.node).collect();
     if let Some(unknown) = to.into_iter().chain([from]).find(|node| !known.contains(node)) {
         return Err(Fault::refused(format!("unknown node {unknown}")));
@@ -65,7 +82,7 @@ fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>) -> Result<bool> {
         }
         for pid in there {
             let to = to.map_or_else(|| emptiest(daemon, from), Ok)?;
-            all_moved &= go(daemon, pid, to);
+            all_moved &= one(daemon, pid, to)?;
             tried.insert(pid);
         }
     }

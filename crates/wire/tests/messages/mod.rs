@@ -9,6 +9,7 @@ use vocab::{Capabilities, Creds, Exit, Fault, Ids, Kind, NodeId, Pid, Sig, SigIn
 use wire::ask::{Answer, Ask, Copy, Further, NodeRow, ProcRow};
 use wire::event::{BodyEvent, Person, Usage};
 use wire::hello::Hello;
+use wire::look::{Explained, File, Look, Needs, Outlook, Progress, Why};
 use wire::node::{ChannelTo, KillTarget, Kin, Lease, Load, ToFront, ToNode};
 use wire::run::{Caller, Limit, Program, Stdio, Target, Window};
 use wire::stream::{Chunk, Stream};
@@ -187,14 +188,48 @@ fn node_row() -> BoxedStrategy<NodeRow> {
     (who, what).prop_map(build).boxed()
 }
 
+fn outlook() -> impl Strategy<Value = Option<Outlook>> {
+    let why = proptest::sample::select(vec![Why::Large, Why::Little, Why::ReadsDirectly]);
+    let build = |(why, [own, large, nameless, resident, zero, files]): (Why, [u64; 6])| Outlook {
+        why,
+        own,
+        large,
+        nameless,
+        resident,
+        zero,
+        files,
+    };
+    option::of((why, any::<[u64; 6]>()).prop_map(build))
+}
+
+fn progress() -> impl Strategy<Value = Progress> {
+    any::<(u64, u64, u32)>().prop_map(|(sent, of, round)| Progress { sent, of, round })
+}
+
+fn needs() -> BoxedStrategy<Needs> {
+    let file = (bytes(), option::of(any::<(u64, u64)>())).prop_map(|(path, same)| File { path, same });
+    (bytes(), vec(file, 0..3)).prop_map(|(cpu, files)| Needs { cpu, files }).boxed()
+}
+
+fn look() -> impl Strategy<Value = Look> {
+    let parts = (outlook(), vec(".{0,20}", 0..3), needs());
+    parts.prop_map(|(outlook, obstacles, needs)| Look { outlook, obstacles, needs })
+}
+
+fn explained() -> impl Strategy<Value = Explained> {
+    let parts = (pid(), node(), node(), outlook(), vec(".{0,20}", 0..3));
+    parts.prop_map(|(pid, from, to, outlook, obstacles)| Explained { pid, from, to, outlook, obstacles })
+}
+
 pub(crate) fn asks() -> Variants<Ask> {
     variants! {
         Run => (target(), program()).prop_map(|(target, program)| Ask::Run { target, program: Box::new(program) }),
         Nodes => Just(Ask::Nodes),
         Ps => Just(Ask::Ps),
         Where => pid().prop_map(|pid| Ask::Where { pid }),
-        Move => (pid(), node()).prop_map(|(pid, to)| Ask::Move { pid, to }),
+        Move => (pid(), node(), any::<bool>()).prop_map(|(pid, to, progress)| Ask::Move { pid, to, progress }),
         Delivered => (pid(), any::<u32>()).prop_map(|(pid, copy)| Ask::Delivered { pid, copy }),
+        Explain => (pid(), node()).prop_map(|(pid, to)| Ask::Explain { pid, to }),
     }
 }
 
@@ -216,6 +251,8 @@ pub(crate) fn answers() -> Variants<Answer> {
         Stays => any::<u32>().prop_map(|copy| Answer::Stays { copy }),
         Moved => (pid(), node()).prop_map(|(pid, node)| Answer::Moved { pid, node }),
         Delivered => any::<u32>().prop_map(|copy| Answer::Delivered { copy }),
+        Moving => progress().prop_map(Answer::Moving),
+        Explained => explained().prop_map(|explained| Answer::Explained(Box::new(explained))),
     }
 }
 
@@ -304,6 +341,10 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         Runs => pid().prop_map(|pid| T::Runs { pid }),
         Ready => pid().prop_map(|pid| T::Ready { pid }),
         Barrier => any::<u64>().prop_map(|id| T::Barrier { id }),
+        Looked => (any::<u64>(), look()).prop_map(|(id, look)| T::Looked { id, look: Box::new(look) }),
+        Moving => (pid(), progress()).prop_map(|(pid, progress)| T::Moving { pid, progress }),
+        AskerGone => any::<u64>().prop_map(|id| T::AskerGone { id }),
+        Suited => (any::<u64>(), vec(".{0,20}", 0..3)).prop_map(|(id, obstacles)| T::Suited { id, obstacles }),
     }
 }
 
@@ -320,7 +361,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
     let signal = (pid(), info(), option::of(pid()), turn());
     let answer = (any::<u64>(), any_of(answers()), any::<bool>());
     let arrive = (person(), vec(kin(), 0..4), option::of(channel()), bytes(), vec(pid(), 0..3));
-    let depart = (pid(), ".{0,20}", bytes(), any::<bool>());
+    let depart = (pid(), ".{0,20}", bytes(), any::<[bool; 2]>());
     variants! {
         Welcome => welcome(),
         Refused => fault().prop_map(T::Refused),
@@ -343,13 +384,15 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Adopt => (kin(), pid()).prop_map(|(kin, from)| T::Adopt { kin, from }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
         Arrive => arrive.prop_map(|(person, kin, channel, key, children)| T::Arrive { person, kin, channel, key, children }),
-        Depart => depart.prop_map(|(pid, address, key, streams)| T::Depart { pid, address, key, streams }),
+        Depart => depart.prop_map(|(pid, address, key, [streams, progress])| T::Depart { pid, address, key, streams, progress }),
         Leave => (pid(), vec(pid(), 0..3)).prop_map(|(pid, children)| T::Leave { pid, children }),
         Stay => pid().prop_map(|pid| T::Stay { pid }),
         Go => person().prop_map(|person| T::Go { person }),
         Abandon => pid().prop_map(|pid| T::Abandon { pid }),
         Forget => pid().prop_map(|pid| T::Forget { pid }),
         Barrier => (any::<u64>(), pid()).prop_map(|(id, pid)| T::Barrier { id, pid }),
+        Look => (any::<u64>(), pid(), any::<bool>()).prop_map(|(id, pid, streams)| T::Look { id, pid, streams }),
+        Suits => (any::<u64>(), pid(), needs()).prop_map(|(id, pid, needs)| T::Suits { id, pid, needs }),
     }
 }
 

@@ -1,0 +1,99 @@
+//! What is in the way of a move, and how it would go.
+
+use super::orders::Out;
+use super::remains::{in_the_way, Ready};
+use ckpt::outlook::{self, Needed};
+use ckpt::precopy::Way;
+use ckpt::survey::{survey_again, Given, Survey};
+use image::cpu::Cpu;
+use kern::others::share_memory;
+use kern::pagemap::Run;
+use vocab::{Fault, Pid, Result};
+use wire::look::{File, Look, Needs, Outlook, Why};
+
+/// More files are not asked for on the other node, so that the question does not become too long.
+const MOST_FILES: usize = 1000;
+
+/// Looks at the process; what is in the way is no error here.
+///
+/// # Errors
+/// `Gone`.
+pub(super) fn look(order: &Out) -> Result<Look> {
+    let seen = with_obstacles(order, &[])?;
+    let told = outlook::outlook(order.pid, &seen)?;
+    let why = match told.way {
+        Way::Rounds => Why::Large,
+        Way::Little => Why::Little,
+        Way::ReadsDirectly => Why::ReadsDirectly,
+    };
+    let outlook::Outlook { own, large, nameless, resident, zero, files, .. } = told;
+    let needed = outlook::needed(order.pid, &seen)?.into_iter().take(MOST_FILES);
+    let needs = Needs { cpu: encoded()?, files: needed.map(|Needed { path, same }| File { path, same }).collect() };
+    Ok(Look {
+        outlook: Some(Outlook { why, own, large, nameless, resident, zero, files }),
+        obstacles: seen.obstacles,
+        needs,
+    })
+}
+
+/// What this processor has, for the other mover.
+pub(super) fn encoded() -> Result<Vec<u8>> {
+    minicbor::to_vec(ckpt::cpu::here()).map_err(|e| Fault::bug(format!("encode what this processor has: {e}")))
+}
+
+pub(super) fn decoded(cpu: &[u8]) -> Result<Cpu> {
+    minicbor::decode(cpu).map_err(|e| Fault::wire(format!("what a processor has: {e}")))
+}
+
+/// What of this is not here, in words.
+pub(super) fn missing(needs: &Needs) -> Vec<String> {
+    let processor = decoded(&needs.cpu).and_then(|of| ckpt::cpu::check(&of, &ckpt::cpu::here()));
+    let files = needs.files.iter().map(|file| (&file.path[..], file.same));
+    processor.err().map(|fault| fault.to_string()).into_iter().chain(outlook::missing(files)).collect()
+}
+
+/// Refuses what will not go before the process is touched; `followed`: where it is followed already, and by whom is known.
+pub(super) fn look_again(order: &Out, followed: &[Run]) -> Result<Survey> {
+    let seen = with_obstacles(order, followed)?;
+    seen.refuse(order.pid)?;
+    Ok(seen)
+}
+
+fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
+    let pid = order.pid;
+    let given = Given { filters: order.filters, children: true };
+    let mut seen = survey_again(pid, given, followed)?;
+    if let Some(order) = &order.remains {
+        Ready::new(order)?;
+        seen.obstacles.extend(in_the_way(pid)?);
+    }
+    for number in 0..3 {
+        let Ok(path) = std::fs::read_link(format!("/proc/{pid}/fd/{number}")) else { continue };
+        let path = path.to_string_lossy();
+        if path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") {
+            seen.obstacles.push(format!("descriptor {number} is a terminal of its node ({path})"));
+        } else if (path.starts_with("pipe:") || path.starts_with("socket:")) && !order.streams {
+            seen.obstacles.push(format!("descriptor {number} ({path}) leads to other processes of its node"));
+        } else if order.streams && path.starts_with("pipe:") {
+            seen.obstacles.extend(
+                shared(pid, &path)
+                    .map(|other| format!("descriptor {number} ({path}) is open in process {other} of its node too")),
+            );
+        }
+    }
+    Ok(seen)
+}
+
+/// A process besides `pid` and the agent that has this pipe open.
+fn shared(pid: Pid, pipe: &str) -> Option<i32> {
+    let numbers = std::fs::read_dir("/proc").ok()?;
+    let pids = numbers.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    // A program that the agent is about to start has all that the agent has, until it executes.
+    let agents = |other: i32| share_memory(Pid::INIT, Pid(other)).unwrap_or(false);
+    let mut others = pids.filter(|other| *other != pid.0 && !agents(*other));
+    others.find(|other| {
+        let files = std::fs::read_dir(format!("/proc/{other}/fd"));
+        let links = files.into_iter().flatten().flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        links.into_iter().any(|link| link.to_string_lossy() == pipe)
+    })
+}
