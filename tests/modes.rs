@@ -45,6 +45,7 @@ pub(crate) const ALL: &[Mode] = &[
     },
     Mode { name: "restored", program: &["carry"], child: "", nodes: None, load: 0, chaos: None },
     Mode { name: "moved", program: &["move"], child: "", nodes: Some(4), load: 0, chaos: None },
+    Mode { name: "lazily", program: &["move", "--lazy"], child: "", nodes: Some(4), load: 0, chaos: None },
     Mode {
         name: "loaded",
         program: &["shoal", "run", "-n", "0", "--"],
@@ -70,7 +71,7 @@ impl Mode {
         match self.name {
             "bare" => true,
             "restored" => program.starts_with("carry_"),
-            "moved" => program.starts_with("carry_") || program.starts_with("kin_"),
+            "moved" | "lazily" => program.starts_with("carry_") || program.starts_with("kin_"),
             _ => !["odd_", "carry_", "kin_"].iter().any(|kind| program.starts_with(kind)),
         }
     }
@@ -144,6 +145,7 @@ impl Host {
         let mut argv: Vec<String> = match self.mode.program {
             ["carry"] => self.carried("--carry")?,
             ["move"] => self.carried("--move")?,
+            ["move", how] => [self.carried("--move")?, vec![how.to_string()]].concat(),
             words => words.iter().map(|word| word.to_string()).collect(),
         };
         argv.push(self.place.program(program).display().to_string());

@@ -15,6 +15,7 @@ mod loss;
 mod moving;
 mod moving_faults;
 mod moving_kin_faults;
+mod moving_lazy;
 mod moving_told;
 mod real;
 mod residue;
@@ -60,6 +61,7 @@ fn all() -> Vec<Scene> {
         moving_faults::SCENES,
         moving_kin_faults::SCENES,
         moving_told::SCENES,
+        moving_lazy::SCENES,
         chaos::SCENES,
         residue::SCENES,
     ];

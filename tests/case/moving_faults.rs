@@ -21,6 +21,13 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_destination_node_killed_at_each_point", |place| each_point(place, Victim::Machine(DESTINATION))),
     ("move_source_link_cut_at_each_point", |place| each_point(place, Victim::Link(SOURCE))),
     ("move_destination_link_cut_at_each_point", |place| each_point(place, Victim::Link(DESTINATION))),
+    ("move_lazily_front_killed", |place| each_point_lazily(place, Victim::FrontDaemon)),
+    ("move_lazily_source_daemon_killed", |place| each_point_lazily(place, Victim::Daemon(SOURCE))),
+    ("move_lazily_destination_daemon_killed", |place| each_point_lazily(place, Victim::Daemon(DESTINATION))),
+    ("move_lazily_source_node_killed", |place| each_point_lazily(place, Victim::Machine(SOURCE))),
+    ("move_lazily_destination_node_killed", |place| each_point_lazily(place, Victim::Machine(DESTINATION))),
+    ("move_lazily_source_link_cut", |place| each_point_lazily(place, Victim::Link(SOURCE))),
+    ("move_lazily_destination_link_cut", |place| each_point_lazily(place, Victim::Link(DESTINATION))),
 ];
 
 pub(super) const SOURCE: &str = "n0";
@@ -80,6 +87,7 @@ pub(super) enum Victim {
 pub(super) enum Fate {
     Lives,
     LivesOrLost,
+    Lost,
 }
 
 impl Victim {
@@ -101,6 +109,33 @@ impl Victim {
             Some(lost) if lost != source && at(point) < at(ALL_IS_THERE) && point != "out sent" => Fate::Lives,
             Some(_) => Fate::LivesOrLost,
         }
+    }
+
+    /// The points that lazy moves are broken at, and what becomes of the program: from when the destination has been told that it may run, until it has all
+    /// of its memory, both nodes are needed.
+    fn lazy_fates(self) -> [(&'static str, Fate); 8] {
+        let fates = match self.lost() {
+            None => [Fate::Lives; 8],
+            Some(SOURCE) => {
+                let (either, lost, lives) = (Fate::LivesOrLost, Fate::Lost, Fate::Lives);
+                [either, either, either, lost, lost, either, lives, lives]
+            }
+            Some(_) => {
+                let (either, lives) = (Fate::LivesOrLost, Fate::Lives);
+                [lives, either, either, either, either, either, either, either]
+            }
+        };
+        let points = [
+            "out held",
+            "in rebuilt",
+            "out bound",
+            "out keeps the rest",
+            "in fetches",
+            "destination runs it",
+            "in has fetched",
+            "out has sent the rest",
+        ];
+        std::array::from_fn(|at| (points[at], fates[at]))
     }
 
     pub(super) fn kill(self, s: &Sandbox) -> Res {
@@ -143,6 +178,10 @@ impl Victim {
 /// Appends numbers to a file and writes them to its output.
 const PROGRAM: &str = r"open F, q(>>), $ARGV[0]; for ($n = 1;; $n++) { syswrite $_, qq($n\n) for *F, *STDOUT; select undef, undef, undef, .002 }";
 
+/// The same with memory that may come later, which it looks at all the time.
+const LARGE: &str = r"$x = q(abcdefgh) x 4_000_000; open F, q(>>), $ARGV[0]; for ($n = 1;; $n++) { for (1..20) { $i = 8 * int rand 4_000_000; substr($x, $i, 8) eq q(abcdefgh) or exit 9 }
+    substr($x, $i, 8) = q(abcdefgh); syswrite $_, qq($n\n) for *F, *STDOUT; select undef, undef, undef, .002 }";
+
 /// A program that counts.
 struct Counting {
     file: String,
@@ -152,15 +191,15 @@ struct Counting {
 }
 
 impl Counting {
-    fn start(s: &Sandbox, place: &Place) -> Res<Counting> {
+    fn start(s: &Sandbox, place: &Place, program: &str) -> Res<Counting> {
         let file = place.fresh("count").to_string_lossy().into_owned();
         let going = s.start(&format!(
-            "shoal run -n 0 -- perl -e '{PROGRAM}' {file} >{file}.out </dev/null & echo $! >{file}.pid; wait $!; echo $?"
+            "shoal run -n 0 -- perl -e '{program}' {file} >{file}.out </dev/null & echo $! >{file}.pid; wait $!; echo $?"
         ));
         let lines = || fs::read_to_string(&file).map_or(0, |text| text.lines().count());
         wait_for("the program counts", || lines() > 3)?;
         let pid = fs::read_to_string(format!("{file}.pid")).doing("read its number")?.trim().to_string();
-        let command = format!("perl -e {PROGRAM} {file}");
+        let command = format!("perl -e {program} {file}");
         Ok(Counting { file, pid, command, going })
     }
 
@@ -206,16 +245,30 @@ pub(super) fn stage(place: &Place, name: &str, victim: Victim) -> Res<(Sandbox, 
 fn each_point(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_faults", victim)?;
     for point in POINTS {
-        at_point(&s, place, &faults, victim, point).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+        at_point(&s, place, &faults, victim, (point, PROGRAM, "", victim.fate(point, SOURCE)))
+            .map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
 }
 
-fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Victim, point: &'static str) -> Res {
+/// With these points, of a process whose memory comes after it.
+fn each_point_lazily(place: &Place, victim: Victim) -> Res<End> {
+    let (s, faults) = stage(place, "move_lazy_faults", victim)?;
+    for (point, fate) in victim.lazy_fates() {
+        let how = (point, LARGE, "--lazy", fate);
+        at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+    }
+    Ok(End::Passed)
+}
+
+/// The point, what counts, how it is moved, and what may become of it.
+type How = (&'static str, &'static str, &'static str, Fate);
+
+fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Victim, (point, program, how, fate): How) -> Res {
     s.until("test $(shoal nodes | grep -cw up) = 2")?;
-    let counting = Counting::start(s, place)?;
+    let counting = Counting::start(s, place, program)?;
     faults.watch(point)?;
-    let moving = s.start(&format!("shoal move {} 1", counting.pid));
+    let moving = s.start(&format!("shoal move {how} {} 1", counting.pid));
     let held = faults.reached(Duration::from_secs(5))?;
     victim.kill(s)?;
     drop(held);
@@ -229,7 +282,8 @@ fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Victim, point: 
         wait_within(Duration::from_secs(10), "it is settled", &mut || settled())?;
     }
     let lives = counting.going.is_going();
-    holds("it lives", lives || victim.fate(point, SOURCE) == Fate::LivesOrLost)?;
+    holds("it lives", lives || fate != Fate::Lives)?;
+    holds("it is lost", !lives || fate != Fate::Lost)?;
     if lives {
         counting.lives(s)?;
         if victim.lost().is_none() {

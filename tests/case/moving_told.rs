@@ -41,7 +41,7 @@ fn move_explained(place: &Place) -> Res<End> {
     says(12, &["is on node n0"])?;
     same("status", lines.get(13..), Some(&["0"][..]))?;
     // Each thing that it says is in the way is among those that the move names, and the other way round.
-    s.ok("shoal run -n 0 perl -e 'use Socket; socket($s, PF_INET, SOCK_STREAM, 0); pipe(A, B); $SIG{TRAP} = q(IGNORE);
+    s.ok("cd $(mktemp -d); shoal run -n 0 perl -e 'use Socket; socket($s, PF_INET, SOCK_STREAM, 0); pipe(A, B); $SIG{TRAP} = q(IGNORE);
             fork or sleep 1000; $0 = q(obstinate); sleep 1 while 1' & p=$!
         until shoal ps | grep -q 'obstinate$'; do sleep 0.1; done
         shoal move --explain $p 1 >/run/told; test $? = 1 || exit 7

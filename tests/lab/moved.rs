@@ -1,4 +1,4 @@
-//! `--move SHOAL PROGRAM`, on the front end of a sandbox: runs a program on a node and moves it about whenever it says that it does not care;
+//! `--move SHOAL [--lazy] PROGRAM`, on the front end of a sandbox: runs a program on a node and moves it about whenever it says that it does not care;
 //! or those processes that it names. Several are a step apart, so that they part and meet.
 
 use super::{Doing, Res};
@@ -9,7 +9,11 @@ use std::process::{Command, Stdio};
 const WAY: [&str; 5] = ["1", "2", "3", "0", "1"];
 
 pub(crate) fn move_about(args: &[String]) -> Res {
-    let [shoal, program, rest @ ..] = args else { return Err("--move SHOAL PROGRAM".into()) };
+    let (shoal, how, program, rest) = match args {
+        [shoal, how, program, rest @ ..] if how == "--lazy" => (shoal, &[how.as_str()][..], program, rest),
+        [shoal, program, rest @ ..] => (shoal, &[][..], program, rest),
+        _ => return Err("--move SHOAL [--lazy] PROGRAM".into()),
+    };
     let mut command = Command::new(shoal);
     command.args(["run", "-n", "0", "--", program]).args(rest).env("PHASES", "1");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().doing("run the program")?;
@@ -26,7 +30,7 @@ pub(crate) fn move_about(args: &[String]) -> Res {
         let named: Vec<&str> = if named.is_empty() { vec![&pid] } else { named.split_whitespace().collect() };
         for step in first..first + WAY.len() {
             for (ahead, pid) in named.iter().enumerate() {
-                move_to(shoal, pid, WAY[(step + ahead) % WAY.len()])?;
+                move_to(shoal, how, pid, WAY[(step + ahead) % WAY.len()])?;
             }
         }
         // The last one of this phase is where the program is now: the next phase begins elsewhere.
@@ -43,11 +47,12 @@ pub(crate) fn move_about(args: &[String]) -> Res {
 /// Changes of its children call a move off, and `shoal move` says so.
 const TRIES: usize = 5;
 
-fn move_to(shoal: &str, pid: &str, node: &str) -> Res {
+fn move_to(shoal: &str, how: &[&str], pid: &str, node: &str) -> Res {
     let mut why = String::new();
     for _ in 0..TRIES {
         let mut command = Command::new(shoal);
-        let moved = command.args(["move", pid, node]).stdin(Stdio::null()).output().doing("run shoal move")?;
+        let moved =
+            command.arg("move").args(how).args([pid, node]).stdin(Stdio::null()).output().doing("run shoal move")?;
         if moved.status.success() {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! What the front end says, and the life of the link to it.
 
 use crate::agent::{Agent, Token};
+use crate::mover::Out;
 use kern::clock::{boottime_us, monotonic_us};
 use link::beat::NodeLife;
 use std::os::fd::AsFd;
@@ -86,8 +87,8 @@ impl Agent {
             ToNode::Adopt { kin, from } => self.adopt(kin, from),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
             ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
-            ToNode::Depart { pid, address, key, streams, progress } => {
-                self.depart(pid, address, key, streams, progress);
+            ToNode::Depart { pid, address, key, streams, progress, lazy } => {
+                self.depart(Out { pid, address, key, filters: 0, streams, remains: None, progress, lazy });
             }
             ToNode::Leave { pid, children } => self.leave(pid, children),
             ToNode::Stay { pid } => self.stay(pid),

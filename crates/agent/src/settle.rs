@@ -322,6 +322,7 @@ impl Agent {
             }
         }
         self.bodies.set_life(pid, Life::Ended);
+        let exit = self.ended_as(pid, exit);
         self.events.push(BodyEvent::Exited { pid, exit, usage });
         self.orphans(pid);
         self.program_ended(pid);

@@ -1,5 +1,6 @@
 //! A process into an image.
 
+use crate::behind::{self, Behind, Keeper};
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
@@ -8,10 +9,12 @@ use crate::remain::{remain, Remains};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::{children, cpu, identity, kinds, memory, pages, sigstate, threads, timers, waits};
+use image::memory::Kept;
 use image::process::{Header, Process};
 use image::thread::{Thread, Wait};
 use image::Writer;
 use kern::areas::{areas, Area, AreaFlags};
+use kern::pagemap::Run;
 use kern::pidfd;
 use kern::poll::{poll, Ready};
 use kern::ptrace::{queued, Queue, RawInfo};
@@ -97,6 +100,7 @@ pub struct Held {
     locks: bool,
     /// Links of descriptors that nobody else had when it was surveyed.
     believed: BTreeSet<Vec<u8>>,
+    behind: Vec<Run>,
 }
 
 /// Which signals waited when they were written: for the process, and for each thread.
@@ -126,17 +130,46 @@ pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Hel
     hold_after(pid, seen, None, out)
 }
 
+/// How what is large of its memory goes.
+#[derive(Clone, Copy)]
+enum Large<'a> {
+    Whole,
+    /// It has gone in rounds.
+    After(&'a Precopy),
+    /// It stays behind.
+    Behind(&'a Behind),
+}
+
+/// The same, but for memory that stays behind, in the process that is held ([`Held::keeper`]).
+///
+/// # Errors
+/// As [`hold`]; `Refused` if it has locks on files, which must be given up before another can have them.
+pub fn hold_lazily(pid: Pid, seen: &Survey, behind: &Behind, out: &mut Writer<impl Write>) -> Result<Held> {
+    let held = hold_with(pid, seen, Large::Behind(behind), out)?;
+    match held.locks {
+        false => Ok(held),
+        true => {
+            held.go_on()?;
+            Err(Fault::refused("it has locks on files, which it must give up before: it cannot be moved lazily"))
+        }
+    }
+}
+
 /// The same after rounds in which memory was copied already; `seen` must be from after them.
 ///
 /// # Errors
 /// As [`hold`].
 pub fn hold_after(pid: Pid, seen: &Survey, early: Option<&Precopy>, out: &mut Writer<impl Write>) -> Result<Held> {
+    hold_with(pid, seen, early.map_or(Large::Whole, Large::After), out)
+}
+
+fn hold_with(pid: Pid, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Held> {
     mark("dump: stop");
     let frozen = freeze(pid)?;
     mark("dump: stopped");
-    let written = write(&frozen, seen, early, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
-    let Written { signal, queued, locks, believed } = written?;
-    Ok(Held { frozen, signal, queued, locks, believed })
+    let written = write(&frozen, seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
+    let Written { signal, queued, locks, believed, behind } = written?;
+    Ok(Held { frozen, signal, queued, locks, believed, behind })
 }
 
 impl Held {
@@ -154,6 +187,19 @@ impl Held {
             return Err(Fault::refused("its children have changed on the way: try again"));
         }
         nobody_elses(self.pid(), &self.believed)
+    }
+
+    /// Is some of its memory not in the image?
+    pub fn keeps_some(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// What of its memory is not in the image.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn keeper(&self) -> Result<Keeper> {
+        Keeper::of(self.pid(), self.behind.clone())
     }
 
     /// Has it locks on files, which nobody else can have until it has ended?
@@ -232,10 +278,11 @@ struct Written {
     queued: Queued,
     locks: bool,
     believed: BTreeSet<Vec<u8>>,
+    behind: Vec<Run>,
 }
 
 /// Writes everything.
-fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writer<impl Write>) -> Result<Written> {
+fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
     let pid = frozen.pid;
     let mut areas = areas_now(pid, seen)?;
     mark("dump: areas read");
@@ -266,7 +313,8 @@ fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writ
     mark("dump: arena gone");
     let threads = threads?;
     let mut objects = Found::default();
-    let mappings = memory::describe(pid, &areas, &mut objects)?;
+    let behind = if let Large::Behind(behind) = large { behind.runs(&areas) } else { Vec::new() };
+    let mappings = memory::describe(pid, &areas, &mut objects, &behind)?;
     mark("dump: mappings described");
     let (files, believed) = kinds::dump(pid, &mut objects, &seen.known)?;
     mark("dump: descriptors read");
@@ -277,9 +325,14 @@ fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writ
     out.files(&files)?;
     threads.iter().try_for_each(|thread| out.thread(thread))?;
     mark("dump: all but pages written");
-    match early {
-        None => pages::copy(&memory, &pages::all(pid, &areas)?, out)?,
-        Some(early) => {
+    match large {
+        Large::Whole => pages::copy(&memory, &pages::all(pid, &areas)?, out)?,
+        Large::Behind(_) => {
+            out.lazy(&Kept { runs: behind.iter().map(|run| (run.start, run.end)).collect() })?;
+            let first = behind::first(&threads, &behind)?;
+            pages::copy(&memory, &pages::but(pid, &areas, &behind, &first)?, out)?;
+        }
+        Large::After(early) => {
             let rest = early.rest(&areas)?;
             out.kept(&rest.kept)?;
             pages::copy(&memory, &rest.parts, out)?;
@@ -295,7 +348,7 @@ fn write(frozen: &Frozen, seen: &Survey, early: Option<&Precopy>, out: &mut Writ
     let signals = |queue: &[image::Bytes]| Queued::signals(queue.iter().map(|info| &info.0[..]));
     let of_threads = threads.iter().map(|thread| signals(&thread.queue));
     let queued = Queued { process: signals(&process.queue), threads: of_threads.collect() };
-    Ok(Written { signal, queued, locks: kinds::has_locks(&files), believed })
+    Ok(Written { signal, queued, locks: kinds::has_locks(&files), believed, behind })
 }
 
 /// The mappings; the slow look at them is made again only if they are others by now.

@@ -9,7 +9,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ahead;
 mod asleep;
+pub mod behind;
 mod bring;
 mod children;
 pub mod cpu;

@@ -14,8 +14,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result};
 
-/// The areas as they are saved. The kernel's own are told apart: the other kernel has its own.
-pub(crate) fn describe(pid: Pid, areas: &[Area], found: &mut Found) -> Result<Memory> {
+/// The areas as they are saved. The kernel's own are told apart: the other kernel has its own. `plain`: where there are no guards, and nobody looks
+/// for some.
+pub(crate) fn describe(pid: Pid, areas: &[Area], found: &mut Found, plain: &[Run]) -> Result<Memory> {
     let kernels: Vec<&Area> = areas.iter().filter(|area| is_vdso(area)).collect();
     let vdso = match (kernels.first(), kernels.last()) {
         (Some(first), Some(last)) => (first.start, last.end - first.start),
@@ -23,7 +24,7 @@ pub(crate) fn describe(pid: Pid, areas: &[Area], found: &mut Found) -> Result<Me
     };
     let areas = areas.iter().filter(|area| !area.is_kernels());
     let map = PageMap::open(pid)?;
-    Ok(Memory { areas: areas.map(|area| save(pid, area, &map, found)).collect::<Result<_>>()?, vdso })
+    Ok(Memory { areas: areas.map(|area| save(pid, area, &map, found, plain)).collect::<Result<_>>()?, vdso })
 }
 
 /// [vsyscall] is at the same address everywhere, and not a mapping.
@@ -41,13 +42,17 @@ pub(crate) fn file_of(area: &Area) -> String {
     format!("map_files/{:x}-{:x}", area.start, area.end)
 }
 
-fn save(pid: Pid, area: &Area, map: &PageMap, found: &mut Found) -> Result<Saved> {
+fn save(pid: Pid, area: &Area, map: &PageMap, found: &mut Found, plain: &[Run]) -> Result<Saved> {
     let prefix = if area.shared { &b"[anon_shmem:"[..] } else { b"[anon:" };
     let name = area.path.strip_prefix(prefix).and_then(|name| name.strip_suffix(b"]")).unwrap_or_default();
     let file = match is_anonymous(area) {
         true => None,
         false => Some(mapped(pid, area, found)?),
     };
+    let mut guards = Vec::new();
+    for run in without(&[Run { start: area.start, end: area.end }], plain) {
+        guards.extend(map.guards(run.start, run.end)?.iter().map(|run| (run.start, run.end)));
+    }
     Ok(Saved {
         start: area.start,
         end: area.end,
@@ -57,7 +62,7 @@ fn save(pid: Pid, area: &Area, map: &PageMap, found: &mut Found) -> Result<Saved
         file,
         key: area.key,
         name: name.into(),
-        guards: map.guards(area.start, area.end)?.iter().map(|run| (run.start, run.end)).collect(),
+        guards,
     })
 }
 

@@ -127,19 +127,18 @@ fn version(file: &Metadata) -> (u64, u64) {
 mod tests {
     use super::*;
     use crate::survey::survey;
+    use std::io::{Read, Write};
+    use std::process::Stdio;
 
     #[test]
     fn what_is_needed_of_a_process_is_here_where_it_runs() {
-        let own = Pid(std::process::id() as i32);
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let mut command = std::process::Command::new("cat");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat");
+        // It is up when it answers.
+        let (line, answer) = (child.stdin.as_mut().expect("a pipe"), child.stdout.as_mut().expect("a pipe"));
+        line.write_all(b"x").and_then(|()| answer.read_exact(&mut [0])).expect("cat");
         let pid = Pid(child.id() as i32);
-        // Until it has executed it is a copy of this one.
-        let mut seen = None;
-        while seen.is_none() {
-            let exe = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
-            seen = (exe(pid) != exe(own)).then(|| survey(pid, Default::default()).expect("a child"));
-        }
-        let seen = seen.expect("seen");
+        let seen = survey(pid, Default::default()).expect("a child");
         let (needs, looks) = (needed(pid, &seen), outlook(pid, &seen));
         child.kill().and_then(|()| child.wait()).expect("a child");
         let (needs, looks) = (needs.expect("a child"), looks.expect("a child"));

@@ -1,10 +1,11 @@
 //! What is in memory, out of a process and into one.
 
-use crate::runs::either;
+use crate::runs::{either, without};
 use image::memory::{Area as Saved, Kept};
 use image::{Pages, Piece, Reader, Record, Writer};
 use kern::areas::{Area, AreaFlags};
 use kern::huge::{self, HUGE};
+use kern::missing::{Brought, Missing};
 use kern::pagemap::{PageMap, Run, PAGE};
 use kern::remote_memory::RemoteMemory;
 use std::io::{Read, Write};
@@ -39,6 +40,22 @@ pub(crate) fn all(pid: Pid, areas: &[Area]) -> Result<Vec<Part>> {
         for run in map.own_pages(area.start, area.end, area.shared)? {
             cut(run, area, &mut parts);
         }
+    }
+    Ok(parts)
+}
+
+/// The same but for what stays `behind`; of that only the pages at the addresses `first`.
+pub(crate) fn but(pid: Pid, areas: &[Area], behind: &[Run], first: &[u64]) -> Result<Vec<Part>> {
+    let map = PageMap::open(pid)?;
+    let mut parts = Vec::new();
+    for area in areas.iter().filter(|area| has_own(area)) {
+        for run in without(&[Run { start: area.start, end: area.end }], behind) {
+            for run in map.own_pages(run.start, run.end, area.shared)? {
+                cut(run, area, &mut parts);
+            }
+        }
+        let within = first.iter().filter(|at| (area.start..area.end).contains(*at));
+        within.for_each(|at| cut(Run { start: *at, end: at + PAGE }, area, &mut parts));
     }
     Ok(parts)
 }
@@ -101,8 +118,9 @@ pub(crate) fn fill(
     reader: &mut Reader<impl Read>,
     first: Record,
     early: &Early,
+    missing: Option<(&Missing, &[Run])>,
 ) -> Result<()> {
-    let mut filler = Filler { pid, memory, areas, huge: None };
+    let mut filler = Filler { pid, memory, areas, huge: None, missing };
     early.pages.iter().try_for_each(|pages| filler.put_kept(pages, &early.kept))?;
     let last = put_all(
         |pages| filler.put(pages),
@@ -126,7 +144,7 @@ pub(crate) fn place(
     areas: &[Saved],
     reader: &mut Reader<impl Read>,
 ) -> Result<(Vec<Run>, Record)> {
-    let mut filler = Filler { pid, memory, areas, huge: None };
+    let mut filler = Filler { pid, memory, areas, huge: None, missing: None };
     let mut placed = Vec::new();
     let first = following(reader)?;
     let put = |pages: &Pages| {
@@ -230,6 +248,8 @@ struct Filler<'a> {
     areas: &'a [Saved],
     /// Asked for when the first could be used.
     huge: Option<HugePages>,
+    /// What is not all there, and where.
+    missing: Option<(&'a Missing, &'a [Run])>,
 }
 
 impl Filler<'_> {
@@ -251,6 +271,15 @@ impl Filler<'_> {
     }
 
     fn put_bytes(&mut self, start: u64, bytes: &[u8]) -> Result<()> {
+        // One that is written otherwise would wait for itself, or bring a huge page of zeroes along.
+        if let Some((missing, _)) =
+            self.missing.filter(|(_, runs)| runs.iter().any(|run| (run.start..run.end).contains(&start)))
+        {
+            return match missing.copy(start, bytes)? {
+                Brought::There => Ok(()),
+                other => Err(Fault::bug(format!("a page at {start:#x} of what is not all there is {other:?}"))),
+            };
+        }
         let area = &self.areas[..self.areas.partition_point(|area| area.start <= start)];
         let area = area.last().filter(|area| start.checked_add(bytes.len() as u64).is_some_and(|end| end <= area.end));
         let area = area.ok_or_else(|| Fault::wire(format!("pages at {start:#x} that no mapping has")))?;

@@ -21,7 +21,7 @@ use vocab::{Pid, Result};
 /// Mappings of fewer bytes are left to the end.
 const SMALL_AREA: u64 = 1024 * 1024;
 /// Less is copied while the process stands still: it takes no longer than to prepare all this.
-const SMALL: u64 = 4 * 1024 * 1024;
+pub(crate) const SMALL: u64 = 4 * 1024 * 1024;
 
 /// Memory of a running process of which it is known what is written. Dropped, the process is left as it was.
 pub struct Followed {
@@ -101,7 +101,7 @@ impl Followed {
     /// # Errors
     /// What keeps the image from being written.
     pub fn announce(&self, out: &mut Writer<impl Write>) -> Result<()> {
-        out.memory(&memory::describe(self.pid, &self.areas, &mut Found::default())?)
+        out.memory(&memory::describe(self.pid, &self.areas, &mut Found::default(), &[])?)
     }
 
     /// Copies it in rounds, until the process is to be stopped; `begins` hears of each, with its number and bytes.
@@ -128,7 +128,7 @@ impl Followed {
     }
 }
 
-fn is_large(area: &Area) -> bool {
+pub(crate) fn is_large(area: &Area) -> bool {
     let plain = area.inode == 0 && !area.shared && !area.is_kernels() && !area.flags.contains(AreaFlags::GROWSDOWN);
     plain && area.protection & libc::PROT_READ as u32 != 0 && area.length() >= SMALL_AREA
 }

@@ -4,6 +4,7 @@ use crate::runs::{both, without};
 use crate::{identity, memory, vdso};
 use image::memory::{Area as Saved, Memory};
 use kern::areas::{areas, Area};
+use kern::missing::{self, Missing};
 use kern::pagemap::{Run, PAGE};
 use kern::ptrace;
 use kern::remote_memory::RemoteMemory;
@@ -30,6 +31,32 @@ pub(crate) fn check(image: &Memory) -> Result<()> {
         Some(end) if end <= TOP => Ok(()),
         _ => Err(Fault::wire("a vdso where no process can have it")),
     }
+}
+
+/// What stays behind is memory of no file, in one mapping each, and in order.
+pub(crate) fn check_lazy(image: &Memory, lazy: &[Run]) -> Result<()> {
+    let mut from = 0;
+    for run in lazy {
+        let inside = |area: &&Saved| area.start <= run.start && run.end <= area.end;
+        let plain = image.areas.iter().find(inside).is_some_and(|area| area.file.is_none() && !area.shared);
+        if !plain || run.start < from || run.end <= run.start || run.start % PAGE != 0 || run.end % PAGE != 0 {
+            return Err(Fault::wire(format!(
+                "what stays behind at {:#x}-{:#x} is no memory of its own",
+                run.start, run.end
+            )));
+        }
+        from = run.end;
+    }
+    Ok(())
+}
+
+/// From now on pages that are missing there are waited for.
+pub(crate) fn leave_open(loan: &mut Loan<'_>, pid: Pid, lazy: &[Run]) -> Result<Missing> {
+    let number = loan.must("make a userfaultfd", libc::SYS_userfaultfd, &[missing::FLAGS])?;
+    let missing = Missing::take(pid, number as i32)?;
+    loan.must("close a descriptor", libc::SYS_close, &[number as u64])?;
+    lazy.iter().try_for_each(|run| missing.add(run.start, run.end))?;
+    Ok(missing)
 }
 
 /// A process with nothing in it but the kernel's pages and an arena.

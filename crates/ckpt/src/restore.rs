@@ -1,6 +1,7 @@
 //! An image into a process: a child that does nothing gets the memory, the descriptors and the threads of the image, and runs on where
 //! the image has it.
 
+use crate::ahead::Ahead;
 use crate::bring::{bring, Wanted};
 use crate::kinds::Reopened;
 use crate::objects::Made;
@@ -15,6 +16,7 @@ use image::process::{Header, Process};
 use image::thread::{Creds, Thread};
 use image::{Reader, Record};
 use kern::newborn::newborn;
+use kern::pagemap::Run;
 use kern::ptrace::{self, Regs};
 use kern::remote_memory::RemoteMemory;
 use kern::timeline::mark;
@@ -34,6 +36,8 @@ struct Plan {
     objects: Made,
     early: Early,
     vdso: Option<Vec<u8>>,
+    /// Where what is in memory has stayed behind.
+    lazy: Vec<Run>,
 }
 
 /// An image that has been read up to its pages, with its files open: what can fail without a process has been done.
@@ -54,6 +58,7 @@ pub struct Rebuilt {
     queued: Vec<Sig>,
     /// Its locks are taken when it goes, as the original has them until it has ended.
     files: Files,
+    ahead: Option<Ahead>,
 }
 
 /// What could not be made what the image says. Dropped, it is killed.
@@ -79,6 +84,9 @@ impl Broken {
 /// `Wire` for a broken image; `Refused` when its PID is in use; what the caller may not do. Nothing of the child is left then.
 pub fn restore(image: impl Read, any_processor: bool) -> Result<Pid> {
     let coming = Coming::read(image, any_processor)?;
+    if !coming.plan.lazy.is_empty() {
+        return Err(Fault::wire("an image of which some has stayed where it was"));
+    }
     let child = Child::born(coming.pid())?;
     let pid = child.pid;
     coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go()?;
@@ -128,11 +136,12 @@ impl<R: Read> Coming<R> {
     /// `Wire` for a broken image; what it may not do.
     pub fn rebuild(mut self, mut vessel: Vessel) -> std::result::Result<(Rebuilt, R), Box<Broken>> {
         let pid = vessel.pid();
-        let mut others = Vec::new();
+        let (mut others, mut ahead) = (Vec::new(), None);
         let together = Together::here();
         let anywhere = together.bring(pid);
         let (processors, first) = (anywhere.as_deref(), self.first);
-        let done = build(&mut vessel, &mut others, &self.plan, (&mut self.reader, first), &self.opened, processors);
+        let made = (&mut others, &mut ahead);
+        let done = build(&mut vessel, made, &self.plan, (&mut self.reader, first), &self.opened, processors);
         if let (Err(_), Some(before)) = (&done, &anywhere) {
             // What takes its place may run where it might.
             let _killed = kern::others::set_processors(pid, before);
@@ -141,7 +150,7 @@ impl<R: Read> Coming<R> {
         threads.append(&mut others);
         let stopped = Sig::new(self.plan.process.stopped);
         let queued = self.plan.queued();
-        let rebuilt = Rebuilt { pid, threads, stopped, queued, files: self.plan.files };
+        let rebuilt = Rebuilt { pid, threads, stopped, queued, files: self.plan.files, ahead };
         match done {
             Ok(()) => Ok((rebuilt, self.reader.into_source())),
             Err(fault) => Err(Box::new(Broken { fault: fault.doing(format!("restore process {pid}")), rebuilt })),
@@ -150,6 +159,11 @@ impl<R: Read> Coming<R> {
 }
 
 impl Rebuilt {
+    /// What of its memory is not there; from now on its pages are the caller's to bring.
+    pub fn ahead(&mut self) -> Option<Ahead> {
+        self.ahead.take()
+    }
+
     /// It does not become what the image says after all: another program takes its place.
     ///
     /// # Errors
@@ -282,7 +296,7 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
     let (mut process, mut memory, mut files) = (None, None, None);
     let mut threads: Vec<Thread> = Vec::new();
     let mut objects = Made::default();
-    let mut early = Early::default();
+    let (mut early, mut lazy) = (Early::default(), Vec::new());
     let mut vdso = None;
     let mut next = first;
     let rest = loop {
@@ -301,6 +315,7 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
             Record::Early(pages) => early.pages.push(pages),
             Record::Kept(kept) => early.keep(&kept)?,
             Record::Vdso(code) => vdso = Some(code),
+            Record::Lazy(record) => lazy = record.runs.iter().map(|&(start, end)| Run { start, end }).collect(),
             Record::Still => {}
             record => break record,
         }
@@ -317,6 +332,7 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
         objects,
         early,
         vdso,
+        lazy,
     };
     if plan.threads.len() != header.threads as usize
         || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid)
@@ -324,6 +340,7 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
         return Err(missing("all of its threads")());
     }
     rebuild::check(&plan.memory)?;
+    rebuild::check_lazy(&plan.memory, &plan.lazy)?;
     Ok((plan, rest))
 }
 
@@ -356,7 +373,7 @@ fn open_mapped(plan: &Plan, base: i32) -> Result<Vec<Option<OwnedFd>>> {
 
 fn build(
     vessel: &mut Vessel,
-    others: &mut Vec<Stopped>,
+    (others, ahead): (&mut Vec<Stopped>, &mut Option<Ahead>),
     plan: &Plan,
     (reader, first): (&mut Reader<impl Read>, Record),
     opened: &Opened,
@@ -375,7 +392,10 @@ fn build(
     rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped, vessel.there())?;
     mark("restore: mapped");
     plan.objects.seal()?;
-    pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early)?;
+    let missing = if plan.lazy.is_empty() { None } else { Some(rebuild::leave_open(&mut loan, pid, &plan.lazy)?) };
+    let open = missing.as_ref().map(|missing| (missing, &plan.lazy[..]));
+    pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
+    *ahead = missing.map(|missing| Ahead::new(missing, &plan.lazy));
     mark("restore: pages filled");
     take_up(&mut loan, arena, plan, &brought)?;
     mark("restore: taken up");

@@ -157,7 +157,7 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
     let place = || place(area);
     let refused = [
         (AreaFlags::HUGETLB, "is of huge pages from their pool"),
-        (AreaFlags::USERFAULT, "has a userfaultfd"),
+        (AreaFlags::USERFAULT, "has a userfaultfd, its own or until all has come that was moved lazily"),
         (AreaFlags::SHADOW_STACK, "is a shadow stack"),
         (AreaFlags::SEALED, "is sealed (mseal)"),
     ];

@@ -126,7 +126,7 @@ mod tests {
     fn what_is_under_way_is_told_before_the_answer() {
         let (pid, node, progress) = (Pid(7), NodeId(2), Progress { sent: 1, of: 2, round: 3 });
         let bytes = [framed(&Answer::Moving(progress)), framed(&Answer::Moved { pid, node })].concat();
-        let (mut told, ask) = (Vec::new(), Ask::Move { pid, to: node, progress: true });
+        let (mut told, ask) = (Vec::new(), Ask::Move { pid, to: node, progress: true, lazy: false });
         assert_eq!(served(bytes).ask_telling(&ask, |one| told.push(one)), Ok(Answer::Moved { pid, node }));
         assert_eq!(told, [progress]);
     }

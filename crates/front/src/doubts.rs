@@ -109,6 +109,8 @@ impl Front {
             let Some(from) = self.doubts.leaving.remove(&pid) else { continue };
             info!(%pid, %from, to = %node, "move: it runs where a daemon before this one has had it go");
             self.moves.insert(pid, Move::decided(from, node, true));
+            // To a node that is not there it would be lost.
+            self.events.push_back(Event::NodeUp { node });
             self.events.push_back(Event::Moved { pid, to: node });
             self.settle();
             self.let_run(node, pid);

@@ -10,7 +10,7 @@ use space::Event;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use tracing::{debug, warn};
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Exit, Fault, NodeId, Pid, Result};
 use wire::ask::Answer;
 use wire::event::BodyEvent;
 use wire::node::{ToFront, ToNode};
@@ -118,6 +118,11 @@ impl Front {
                     BodyEvent::Exited { .. } => node.bodies = node.bodies.saturating_sub(1),
                     _ => {}
                 }
+            }
+        }
+        for event in &events {
+            if let BodyEvent::Exited { pid, exit: Exit::NodeLost, .. } = event {
+                self.lost_on_the_way(number, *pid);
             }
         }
         self.settle();

@@ -34,6 +34,9 @@ pub(crate) struct Move {
     streams: bool,
     /// Who asked wants to know how far it is.
     progress: bool,
+    lazy: bool,
+    /// What was to come of its memory could not.
+    lost: bool,
     /// The new node was lost while the old one was to end it.
     nowhere: bool,
     /// It stands on the old node.
@@ -53,6 +56,8 @@ impl Move {
             key: [0; 32],
             streams: false,
             progress: false,
+            lazy: false,
+            lost: false,
             nowhere: false,
             stays: false,
         }
@@ -68,8 +73,16 @@ pub(crate) type Moves = HashMap<Pid, Move>;
 
 impl Front {
     /// A client wants `pid` on node `to`.
-    pub(crate) fn on_move(&mut self, asker: Asker, caller: &Caller, pid: Pid, to: NodeId, progress: bool) {
-        match self.begin_move(asker, caller, pid, to, progress) {
+    pub(crate) fn on_move(
+        &mut self,
+        asker: Asker,
+        caller: &Caller,
+        (pid, to): (Pid, NodeId),
+        progress: bool,
+        lazy: bool,
+    ) {
+        let wanted = |decided| Move { asker: Some(asker), progress, lazy, ..decided };
+        match self.begin_move(caller, pid, to, wanted) {
             Ok(true) => {}
             Ok(false) => self.answer(asker, Answer::Moved { pid, node: to }, true),
             Err(fault) => self.answer(asker, Answer::Failed(fault.doing(format!("move {pid} to node {to}"))), true),
@@ -105,7 +118,7 @@ impl Front {
     }
 
     /// `false`: it is there.
-    fn begin_move(&mut self, asker: Asker, caller: &Caller, pid: Pid, to: NodeId, progress: bool) -> Result<bool> {
+    fn begin_move(&mut self, caller: &Caller, pid: Pid, to: NodeId, wanted: impl FnOnce(Move) -> Move) -> Result<bool> {
         let from = self.is_movable(caller, pid)?;
         if !self.is_linked(to) {
             return Err(Fault::refused(format!("node {to} is not up")));
@@ -118,8 +131,7 @@ impl Front {
         }
         let key = link::random()?;
         let streams = self.runs.relays(pid);
-        let decided = Move::decided(from, to, false);
-        let new = Move { state: State::Preparing, asker: Some(asker), key, streams, progress, ..decided };
+        let new = Move { state: State::Preparing, key, streams, ..wanted(Move::decided(from, to, false)) };
         self.moves.insert(pid, new);
         info!(%pid, %from, %to, "move: begins");
         reach("front begins");
@@ -204,9 +216,9 @@ impl Front {
             return;
         };
         one.state = State::Carrying;
-        let (from, key, streams, progress) = (one.from, one.key.to_vec(), one.streams, one.progress);
+        let (from, key, streams, progress, lazy) = (one.from, one.key.to_vec(), one.streams, one.progress, one.lazy);
         let address = address.unwrap_or_default();
-        self.send(from, &ToNode::Depart { pid, address, key, streams, progress });
+        self.send(from, &ToNode::Depart { pid, address, key, streams, progress, lazy });
     }
 
     /// The old node says how far it is.
@@ -305,7 +317,7 @@ impl Front {
 
     fn has_moved(&mut self, pid: Pid) {
         let Some(one) = self.moves.get(&pid) else { return };
-        let (state, from, to, nowhere) = (one.state, one.from, one.to, one.nowhere);
+        let (state, from, to, nowhere, lost) = (one.state, one.from, one.to, one.nowhere, one.lost);
         if state == State::Landed {
             reach(HAS_LEFT);
             self.stays_if_said(pid);
@@ -314,7 +326,19 @@ impl Front {
             reach(RUNS);
         }
         self.send(from, &ToNode::Forget { pid });
-        self.move_ends(pid, if nowhere { Err(Fault::gone("the node is lost")) } else { Ok(to) });
+        let outcome = match (nowhere, lost) {
+            (true, _) => Err(Fault::gone("the node is lost")),
+            (_, true) => Err(Fault::gone("it is lost: not all of its memory had come")),
+            _ => Ok(to),
+        };
+        self.move_ends(pid, outcome);
+    }
+
+    /// The node to which it has moved says that it has ended for want of its memory.
+    pub(crate) fn lost_on_the_way(&mut self, node: NodeId, pid: Pid) {
+        if let Some(one) = self.moves.get_mut(&pid).filter(|one| one.to == node) {
+            one.lost = true;
+        }
     }
 
     /// The move is over, and who asked is told.

@@ -38,6 +38,8 @@ pub enum Record {
     Still,
     /// Behind everything else but `Pages` and `End`; there if there are early pages.
     Kept(Kept),
+    /// Behind the mappings: what is in these (addresses, from and to) is not in the image, but for pages that follow; who sends it has it still.
+    Lazy(Kept),
     /// Before the mappings and descriptors that are of them; not there if there are none.
     Objects(Objects),
     /// Behind all of `Objects`, and before the pages.
@@ -119,6 +121,7 @@ const KIND_OBJECTS: u16 = 8;
 const KIND_CONTENT: u16 = 9;
 const KIND_KEPT: u16 = 10;
 const KIND_EARLY: u16 = 11;
+const KIND_LAZY: u16 = 12;
 const KIND_STILL: u16 = SKIPPABLE;
 const KIND_VDSO: u16 = SKIPPABLE + 1;
 
@@ -177,6 +180,10 @@ impl<W: Write> Writer<W> {
 
     pub fn kept(&mut self, kept: &Kept) -> Result<()> {
         self.encoded(KIND_KEPT, kept)
+    }
+
+    pub fn lazy(&mut self, lazy: &Kept) -> Result<()> {
+        self.encoded(KIND_LAZY, lazy)
     }
 
     /// What is in memory: a piece that was sealed.
@@ -319,6 +326,7 @@ fn parse(kind: u16, mut bytes: Vec<u8>) -> Result<Option<Record>> {
         KIND_MEMORY => Record::Memory(decoded(&bytes, "memory")?),
         KIND_FILES => Record::Files(decoded(&bytes, "files")?),
         KIND_THREAD => Record::Thread(Box::new(decoded(&bytes, "thread")?)),
+        KIND_LAZY => Record::Lazy(decoded(&bytes, "pages that stay behind")?),
         KIND_KEPT => Record::Kept(decoded(&bytes, "kept pages")?),
         KIND_PAGES | KIND_EARLY if bytes.len() < ADDRESS => {
             return Err(Fault::wire("a record of pages without an address"))

@@ -43,6 +43,7 @@ fn each(image: impl Read, mut show: impl FnMut(&str, Value) -> Result<()>) -> Re
             Record::Early(pages) => ("early pages", of(&pages)),
             Record::Vdso(code) => ("vdso", Ok(json!({ "length": code.len() }))),
             Record::Still => ("still", Ok(json!({}))),
+            Record::Lazy(lazy) => ("stays behind", serde_json::to_value(lazy)),
             Record::Kept(kept) => ("kept", serde_json::to_value(kept)),
             Record::End => ("end", Ok(json!({}))),
         };

@@ -40,6 +40,10 @@ pub enum Ask {
         #[n(2)]
         #[cbor(default, skip_if = "crate::way::is_not")]
         progress: bool,
+        /// It runs there before what is large of its memory has come.
+        #[n(3)]
+        #[cbor(default, skip_if = "crate::way::is_not")]
+        lazy: bool,
     },
     /// Answered when every signal that the stand-ins of copy `copy` have had by now has been given to it: what the relay learnt after those, it may tell
     /// the program then. `pid` called `shoal run`.

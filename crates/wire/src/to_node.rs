@@ -210,6 +210,10 @@ pub enum ToNode {
         #[n(4)]
         #[cbor(default, skip_if = "crate::way::is_not")]
         progress: bool,
+        /// What is large of its memory stays behind, and comes when it is needed.
+        #[n(5)]
+        #[cbor(default, skip_if = "crate::way::is_not")]
+        lazy: bool,
     },
     /// Another node has the process: it is to end here.
     #[n(22)]

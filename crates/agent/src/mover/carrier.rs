@@ -72,7 +72,7 @@ impl Word {
 }
 
 /// Waits for one of these. `Gone` when the moment (monotonic, microseconds) passes first.
-fn wait(wanted: &[(BorrowedFd<'_>, Ready)], until_us: Option<u64>) -> Result<Vec<Ready>> {
+pub(super) fn wait(wanted: &[(BorrowedFd<'_>, Ready)], until_us: Option<u64>) -> Result<Vec<Ready>> {
     loop {
         let left = until_us.map_or(-1, |until| (until.saturating_sub(monotonic_us()).div_ceil(1000)) as i32);
         if left == 0 {
@@ -197,6 +197,11 @@ impl Carrier {
         Ok(Carrier { link, bell, meter: None, piece: Vec::new(), read: 0 })
     }
 
+    /// The connection alone: from now on nobody calls anything off.
+    pub(super) fn link(&mut self) -> &mut Secure {
+        &mut self.link
+    }
+
     /// From now on the agent is told how far it is.
     pub(super) fn measure(&mut self) -> Result<Rc<Expected>> {
         let expected = Rc::new(Expected::default());
@@ -266,7 +271,7 @@ impl Carrier {
 /// Who lets a process run that is there.
 pub(super) enum By {
     Agent,
-    OtherMover,
+    OtherMover(Box<Carrier>),
     /// A stand-in is to take its place.
     Nobody(Remain),
 }
@@ -286,10 +291,12 @@ pub(super) fn may_run(word: &mut Word, carrier: Carrier) -> Result<By> {
             Some(other) => return Err(Fault::wire(format!("the agent says {other:?}"))),
             None => {}
         }
-        match carrier.as_mut().map(Carrier::heard) {
-            Some(Ok(Some(_go))) => return Ok(By::OtherMover),
-            Some(Err(_)) => carrier = None,
-            Some(Ok(None)) | None => {}
+        if let Some(mut there) = carrier.take() {
+            carrier = match there.heard() {
+                Ok(Some(_go)) => return Ok(By::OtherMover(Box::new(there))),
+                Ok(None) => Some(there),
+                Err(_) => None,
+            };
         }
         let lines = [Some(word.line.fd()), carrier.as_ref().map(|carrier| carrier.link.fd())];
         let lines: Vec<_> = lines.into_iter().flatten().map(|fd| (fd, Ready::READ)).collect();

@@ -4,13 +4,14 @@
 //! would take what the traced threads tell. The agent speaks with it over its standard input.
 
 mod carrier;
+mod lazy;
 mod look;
 mod orders;
 mod out;
 mod remains;
 mod take;
 
-pub(crate) use orders::{In, Order, Out, Remain, Said};
+pub(crate) use orders::{Held, In, Order, Out, Remain, Said};
 
 use carrier::Word;
 use kern::ns;

@@ -60,6 +60,17 @@ pub(crate) struct Out {
     /// [`Said::Moving`] is wanted.
     #[n(6)]
     pub(crate) progress: bool,
+    /// What is large of its memory comes after it.
+    #[n(7)]
+    pub(crate) lazy: bool,
+}
+
+/// What the agent keeps open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub(crate) struct Held {
+    /// Of the mover's descriptor.
+    #[n(0)]
+    pub(crate) number: i32,
 }
 
 /// A stand-in takes the place of this process.
@@ -115,6 +126,20 @@ pub(crate) enum Said {
     /// To [`Order::Suits`], in words.
     #[n(8)]
     Suited(#[n(0)] Vec<String>),
+    /// In, before Rebuilt: of its memory some is to come yet, and the agent keeps a copy of this descriptor until [`Said::Whole`], or until it is killed.
+    #[n(10)]
+    Hold(#[n(0)] Held),
+    /// In: all of it has come.
+    #[n(11)]
+    Whole,
+    /// In: that cannot come any more, neither for it nor for these.
+    #[n(12)]
+    Lost {
+        #[n(0)]
+        fault: Fault,
+        #[n(1)]
+        with: Vec<Pid>,
+    },
     /// Out: how far it is.
     #[n(9)]
     Moving(#[n(0)] Progress),

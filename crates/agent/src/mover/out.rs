@@ -1,10 +1,12 @@
 //! A process of this node leaves it.
 
 use super::carrier::{called_off, Carrier, Word};
+use super::lazy;
 use super::look::{decoded, look_again as look};
 use super::orders::{Order, Out, Remain, Said};
 use super::remains::Ready;
-use ckpt::dump::{hold_after, Held, Waiting};
+use ckpt::behind::behind;
+use ckpt::dump::{hold_after, hold_lazily, Held, Waiting};
 use ckpt::outlook::outlook;
 use ckpt::precopy::{follow, Precopy};
 use ckpt::survey::Survey;
@@ -66,6 +68,13 @@ fn leave(held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
         let_run(carrier);
     }
     mark("out has let it go");
+    if held.keeps_some() {
+        sched::set_ordinary()?;
+        reach("out keeps the rest");
+        // If that fails, the other side says who is lost.
+        let _sent = lazy::serve(&held, carrier);
+        reach("out has sent the rest");
+    }
     let end = told.and_then(|()| what_remains(word));
     reach("out told to end");
     let come = match end {
@@ -109,7 +118,9 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     // What is small goes while the pages are still read: the other side can begin with it.
     let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
     writer.vdso(ckpt::vdso::here()?)?;
-    let early = match follow(pid, &seen)? {
+    let stays = if order.lazy { behind(pid, &seen)? } else { None };
+    let followed = if order.lazy { None } else { follow(pid, &seen)? };
+    let early = match followed {
         None if order.progress => {
             let outlook = outlook(pid, &seen)?;
             expected.begins(0, outlook.own + outlook.nameless);
@@ -133,7 +144,10 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     let carrier = writer.target().get_mut();
     carrier.hear()?;
     carrier.goes_on()?;
-    let held = hold_after(pid, &seen, early.as_ref(), &mut writer)?;
+    let held = match &stays {
+        Some(stays) => hold_lazily(pid, &seen, stays, &mut writer)?,
+        None => hold_after(pid, &seen, early.as_ref(), &mut writer)?,
+    };
     reach("out held");
     let same = || match group_and_session(pid) == place {
         true => Ok(()),

@@ -1,6 +1,7 @@
 //! A process of another node comes here.
 
 use super::carrier::{may_run, By, Carrier, Word};
+use super::lazy::Pending;
 use super::look::encoded;
 use super::orders::{In, Order, Remain, Said};
 use super::remains::Ready;
@@ -16,7 +17,7 @@ use vocab::{Fault, Pid, Result};
 /// stand-in takes its place.
 pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
     match take(order, word) {
-        Ok((rebuilt, carrier)) => run(rebuilt, carrier, word),
+        Ok((rebuilt, pending, carrier)) => run(order.pid, rebuilt, pending, carrier, word),
         Err(failed) => given_up(*failed, word),
     }
 }
@@ -27,17 +28,24 @@ pub(super) fn give_back(order: &Remain) -> Result<()> {
 }
 
 /// All of it is there, and the other mover knows.
-fn run(rebuilt: Rebuilt, carrier: Carrier, word: &mut Word) -> Result<()> {
-    match may_run(word, carrier)? {
-        By::Agent => {}
-        By::OtherMover => word.say(&Said::Runs)?,
+fn run(pid: Pid, rebuilt: Rebuilt, pending: Option<Pending>, carrier: Carrier, word: &mut Word) -> Result<()> {
+    let rest = match may_run(word, carrier)? {
+        By::Agent => match pending {
+            Some(pending) => return pending.lost(pid, Fault::gone("its old node has ended it before"), word),
+            None => None,
+        },
+        By::OtherMover(carrier) => {
+            word.say(&Said::Runs)?;
+            pending.map(|pending| (pending, carrier))
+        }
         By::Nobody(order) => return rebuilt.remain(&Ready::new(&order)?.remains()),
-    }
+    };
     reach("in told to go");
     rebuilt.go()?;
     mark("in let it run");
     // It has both processors to itself, if it needs them.
-    sched::set_ordinary()
+    sched::set_ordinary()?;
+    rest.map_or(Ok(()), |(pending, carrier)| pending.fetch(pid, *carrier, word))
 }
 
 /// What there is when it has failed. Dropped, all but the first are killed.
@@ -89,7 +97,7 @@ fn given_up(failed: Failed, word: &mut Word) -> Result<()> {
 }
 
 /// Up to where the other mover knows that all of it is there.
-fn take(order: &In, word: &mut Word) -> Taken<(Rebuilt, Carrier)> {
+fn take(order: &In, word: &mut Word) -> Taken<(Rebuilt, Option<Pending>, Carrier)> {
     let listener = listen(word).map_err(Failed::with(Left::Untouched(order.pid)))?;
     // What can be done before the process stands still.
     let cpu = encoded().map_err(Failed::with(Left::Untouched(order.pid)))?;
@@ -98,18 +106,24 @@ fn take(order: &In, word: &mut Word) -> Taken<(Rebuilt, Carrier)> {
         Ok(coming) => coming,
         Err(fault) => return Err(Failed::with(Left::Vessel(vessel))(fault)),
     };
-    let (rebuilt, mut carrier) = coming.rebuild(vessel).map_err(|broken| {
+    let (mut rebuilt, mut carrier) = coming.rebuild(vessel).map_err(|broken| {
         let fault = broken.fault.clone();
         Failed::with(Left::Broken(broken))(fault)
     })?;
     reach("in rebuilt");
-    let done = word.say(&Said::Rebuilt).and_then(|()| carrier.goes_on());
-    if let Err(fault) = done {
-        return Err(Failed::with(Left::Rebuilt(rebuilt))(fault));
-    }
+    let pending = rebuilt.ahead().map(|ahead| Pending::new(ahead, word)).transpose();
+    let done = pending.and_then(|pending| {
+        word.say(&Said::Rebuilt)?;
+        carrier.goes_on()?;
+        Ok(pending)
+    });
+    let pending = match done {
+        Ok(pending) => pending,
+        Err(fault) => return Err(Failed::with(Left::Rebuilt(rebuilt))(fault)),
+    };
     // From now on the old node may end its own. If it does not hear this it goes on, and the agent says so.
     let _lost = carrier.tell(&[]);
-    Ok((rebuilt, carrier))
+    Ok((rebuilt, pending, carrier))
 }
 
 fn listen(word: &mut Word) -> Result<OwnedFd> {

@@ -247,7 +247,10 @@ impl Agent {
     pub(crate) fn go(&mut self, person: Person) {
         let pid = person.pid;
         reach("destination is to go");
-        if self.moving.ran.remove(&pid) {
+        if self.moving.ran.contains(&pid) {
+            if !self.comes_still(pid) {
+                self.moving.ran.remove(&pid);
+            }
             return;
         }
         let state = self.moving.arrivals.get(&pid).map(|arrival| arrival.state);

@@ -95,13 +95,13 @@ fn next(state: Departing, turn: &Turn) -> Next {
 
 impl Agent {
     /// A body is to leave this node.
-    pub(crate) fn depart(&mut self, pid: Pid, address: String, key: Vec<u8>, streams: bool, progress: bool) {
+    pub(crate) fn depart(&mut self, mut order: Out) {
+        let pid = order.pid;
         reach("source is told");
         let done = match self.bodies.get(pid).map(|body| body.life) {
             Some(Life::Live) if !self.moving.departures.contains_key(&pid) => {
-                let remains = self.is_needed_here(pid).then(|| self.remain(pid));
-                let filters = Given::as_of(self.nursery).filters;
-                let order = Out { pid, address, key, filters, streams, remains, progress };
+                order.remains = self.is_needed_here(pid).then(|| self.remain(pid));
+                order.filters = Given::as_of(self.nursery).filters;
                 if self.moving.movers.values().any(|mover| mover.whom == pid) {
                     self.moving.later.insert(pid, order);
                     return;

@@ -43,8 +43,8 @@ impl Agent {
             Some(Life::Live) => {
                 let remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 let filters = Given::as_of(self.nursery).filters;
-                let (address, key, progress) = (String::new(), Vec::new(), false);
-                let order = Out { pid, address, key, filters, streams, remains, progress };
+                let (address, key, progress, lazy) = (String::new(), Vec::new(), false, false);
+                let order = Out { pid, address, key, filters, streams, remains, progress, lazy };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),

@@ -3,6 +3,7 @@
 
 mod arrival;
 mod departure;
+mod lazy;
 mod looks;
 
 use crate::agent::{Agent, Token};
@@ -41,6 +42,10 @@ pub(crate) struct Moving {
     remains: HashMap<Pid, Pid>,
     /// By the number of their token.
     movers: HashMap<u32, Mover>,
+    /// Of them: memory that is to come yet.
+    held: HashMap<u32, lazy::Rest>,
+    /// Processes that were killed since some of their memory cannot come any more.
+    lost: HashSet<Pid>,
     /// Those of them that only look.
     looking: HashMap<u32, Looking>,
     numbers: u32,
@@ -233,6 +238,9 @@ impl Agent {
                 self.uplink.send(&ToFront::Arriving { pid: whom, port });
             }
             Said::Rebuilt => self.rebuilt(whom, number),
+            Said::Hold(held) => self.hold(number, held),
+            Said::Whole => self.has_come(number),
+            Said::Lost { fault, with } => self.is_lost(number, whom, &fault, with),
             Said::Moving(progress) => self.uplink.send(&ToFront::Moving { pid: whom, progress }),
             Said::Runs => self.runs(whom),
             Said::Ready => self.departs(whom, departure::Turn::Ready),
@@ -244,9 +252,14 @@ impl Agent {
     /// The mover of `whom` has failed, or has ended; that is as it should be when nothing of the move was left.
     fn mover_gone(&mut self, number: u32, whom: Pid, fault: Fault) {
         self.has_looked(number, &Said::Failed(fault.clone()));
-        if let Some(Out { pid, address, key, streams, progress, .. }) = self.moving.later.remove(&whom) {
+        // What has not run yet has nothing to lose.
+        if self.moving.held.contains_key(&number) && !self.moving.arrives(whom) {
+            self.is_lost(number, whom, &fault, Vec::new());
+        }
+        self.has_come(number);
+        if let Some(order) = self.moving.later.remove(&whom) {
             self.end_mover(number);
-            return self.depart(pid, address, key, streams, progress);
+            return self.depart(order);
         }
         let arrives = self.moving.arrivals.get(&whom).is_some_and(|arrival| {
             matches!(arrival.state, Arriving::Taking { mover } | Arriving::Rebuilt { mover } if mover == number)

@@ -21,6 +21,9 @@ pub(crate) struct Chaos {
     /// From one move to the next, as 50ms or 2s
     #[arg(long, value_name = "TIME", value_parser = config::span, default_value = "50ms")]
     every: Duration,
+    /// As `shoal move --lazy`
+    #[arg(long)]
+    lazy: bool,
     #[command(flatten)]
     daemon: Daemon,
 }
@@ -62,10 +65,10 @@ impl Chaos {
     }
 
     fn send(&self, pid: Pid, to: NodeId, tell: &Sender<Pid>) -> Result<()> {
-        let (mut daemon, tell) = (self.daemon.connect()?, tell.clone());
+        let (mut daemon, tell, lazy) = (self.daemon.connect()?, tell.clone(), self.lazy);
         let moving = move || {
             let began = Instant::now();
-            match daemon.ask(&Ask::Move { pid, to, progress: false }) {
+            match daemon.ask(&Ask::Move { pid, to, progress: false, lazy }) {
                 Ok(_) => println!("{pid} has moved to {to} in {} us", began.elapsed().as_micros()),
                 Err(fault) => println!("{pid} does not move to {to}: {fault}"),
             }

@@ -25,6 +25,9 @@ pub(crate) struct Move {
     /// Move nothing: say for each process how it would go and all that is in the way; the exit status is 1 if anything is
     #[arg(long)]
     explain: bool,
+    /// Run it there at once: what is large of its memory comes when it is needed, and all of it in the end. If the old node or the link is lost before that, the process is
+    #[arg(long, conflicts_with = "explain")]
+    lazy: bool,
     #[command(flatten)]
     daemon: Daemon,
 }
@@ -32,7 +35,11 @@ pub(crate) struct Move {
 impl Move {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let mut daemon = self.daemon.connect()?;
-        let one = if self.explain { explain } else { go };
+        let one: One = match (self.explain, self.lazy) {
+            (true, _) => explain,
+            (_, true) => |daemon, pid, to| go(daemon, pid, to, true),
+            _ => |daemon, pid, to| go(daemon, pid, to, false),
+        };
         let all_moved = match (self.from, &self.numbers[..]) {
             (Some(from), []) => empty(&mut daemon, NodeId(from), None, one)?,
             (Some(from), [to]) => empty(&mut daemon, NodeId(from), Some(NodeId(*to)), one)?,
@@ -50,9 +57,9 @@ impl Move {
 }
 
 /// Moves one; `false`, and why is said, when it stays.
-fn go(daemon: &mut Local, pid: Pid, to: NodeId) -> Result<bool> {
+fn go(daemon: &mut Local, pid: Pid, to: NodeId, lazy: bool) -> Result<bool> {
     let mut line = Line::new(pid);
-    let ask = Ask::Move { pid, to, progress: line.is_seen() };
+    let ask = Ask::Move { pid, to, progress: line.is_seen(), lazy };
     let answer = daemon.ask_telling(&ask, |progress| line.show(progress));
     line.clear();
     let moved = answer.and_then(|answer| match answer {

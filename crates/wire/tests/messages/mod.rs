@@ -227,7 +227,8 @@ pub(crate) fn asks() -> Variants<Ask> {
         Nodes => Just(Ask::Nodes),
         Ps => Just(Ask::Ps),
         Where => pid().prop_map(|pid| Ask::Where { pid }),
-        Move => (pid(), node(), any::<bool>()).prop_map(|(pid, to, progress)| Ask::Move { pid, to, progress }),
+        Move => (pid(), node(), any::<[bool; 2]>())
+            .prop_map(|(pid, to, [progress, lazy])| Ask::Move { pid, to, progress, lazy }),
         Delivered => (pid(), any::<u32>()).prop_map(|(pid, copy)| Ask::Delivered { pid, copy }),
         Explain => (pid(), node()).prop_map(|(pid, to)| Ask::Explain { pid, to }),
     }
@@ -361,7 +362,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
     let signal = (pid(), info(), option::of(pid()), turn());
     let answer = (any::<u64>(), any_of(answers()), any::<bool>());
     let arrive = (person(), vec(kin(), 0..4), option::of(channel()), bytes(), vec(pid(), 0..3));
-    let depart = (pid(), ".{0,20}", bytes(), any::<[bool; 2]>());
+    let depart = (pid(), ".{0,20}", bytes(), any::<[bool; 3]>());
     variants! {
         Welcome => welcome(),
         Refused => fault().prop_map(T::Refused),
@@ -384,7 +385,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Adopt => (kin(), pid()).prop_map(|(kin, from)| T::Adopt { kin, from }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
         Arrive => arrive.prop_map(|(person, kin, channel, key, children)| T::Arrive { person, kin, channel, key, children }),
-        Depart => depart.prop_map(|(pid, address, key, [streams, progress])| T::Depart { pid, address, key, streams, progress }),
+        Depart => depart.prop_map(|(pid, address, key, [streams, progress, lazy])| T::Depart { pid, address, key, streams, progress, lazy }),
         Leave => (pid(), vec(pid(), 0..3)).prop_map(|(pid, children)| T::Leave { pid, children }),
         Stay => pid().prop_map(|pid| T::Stay { pid }),
         Go => person().prop_map(|person| T::Go { person }),

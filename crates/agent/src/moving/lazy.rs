@@ -1,0 +1,66 @@
+//! Processes here of whose memory some is still on another node: as long as it is, it must not be taken for zeroes, and if it cannot come they are lost.
+
+use super::kill;
+use crate::agent::Agent;
+use crate::mover::Held;
+use kern::pidfd;
+use std::os::fd::{AsFd, OwnedFd};
+use tracing::warn;
+use vocab::{Exit, Fault, Pid};
+
+/// Memory that is to come.
+pub(super) struct Rest {
+    pid: Pid,
+    /// The front end knows that the process runs.
+    known: bool,
+    _fd: OwnedFd,
+}
+
+impl Agent {
+    /// Is some of its memory to come yet? Then the old node has not said that it has left, and whoever is to be the front end must hear from this one
+    /// that it runs here.
+    pub(super) fn comes_still(&mut self, pid: Pid) -> bool {
+        let rest = self.moving.held.values_mut().find(|rest| rest.pid == pid);
+        rest.map(|rest| rest.known = true).is_some()
+    }
+
+    /// Nothing is to come any more.
+    pub(super) fn has_come(&mut self, number: u32) {
+        if let Some(Rest { pid, .. }) = self.moving.held.remove(&number).filter(|rest| rest.known) {
+            self.moving.ran.remove(&pid);
+        }
+    }
+
+    /// A copy of the mover's descriptor: if the mover ends, whoever needs a page waits until it is killed.
+    pub(super) fn hold(&mut self, number: u32, held: Held) {
+        let Some(mover) = self.moving.movers.get(&number) else { return };
+        let (pid, whom) = (mover.pid, mover.whom);
+        match pidfd::open(pid).and_then(|handle| pidfd::getfd(handle.as_fd(), held.number)) {
+            Ok(fd) => drop(self.moving.held.insert(number, Rest { pid: whom, known: false, _fd: fd })),
+            Err(errno) => {
+                let fault = Fault::sys(errno, "keep what is missing of its memory");
+                self.end_mover(number);
+                self.mover_gone(number, whom, fault);
+            }
+        }
+    }
+
+    /// What is missing of this process, and of the children that it has forked since, cannot come.
+    pub(super) fn is_lost(&mut self, number: u32, pid: Pid, fault: &Fault, with: Vec<Pid>) {
+        for pid in std::iter::once(pid).chain(with) {
+            warn!(%pid, %fault, "lost: some of its memory was on its old node still");
+            self.moving.lost.insert(pid);
+            kill(pid);
+        }
+        self.end_mover(number);
+        self.has_come(number);
+    }
+
+    /// How it has ended, for who is to know.
+    pub(crate) fn ended_as(&mut self, pid: Pid, exit: Exit) -> Exit {
+        match self.moving.lost.remove(&pid) && exit.to_status() == Exit::NodeLost.to_status() {
+            true => Exit::NodeLost,
+            false => exit,
+        }
+    }
+}
