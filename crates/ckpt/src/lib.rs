@@ -13,6 +13,7 @@ pub mod ahead;
 mod asleep;
 pub mod behind;
 mod bring;
+mod child;
 mod children;
 pub mod cpu;
 pub mod dump;

@@ -3,6 +3,7 @@
 
 use crate::ahead::Ahead;
 use crate::bring::{bring, Wanted};
+use crate::child::Child;
 use crate::kinds::Reopened;
 use crate::objects::Made;
 use crate::pages::Early;
@@ -15,7 +16,6 @@ use image::memory::Memory;
 use image::process::{Header, Process};
 use image::thread::{Creds, Thread};
 use image::{Reader, Record};
-use kern::newborn::newborn;
 use kern::pagemap::Run;
 use kern::ptrace::{self, Regs};
 use kern::remote_memory::RemoteMemory;
@@ -206,38 +206,6 @@ impl Drop for Rebuilt {
         if !self.threads.is_empty() {
             let _gone_already = kern::signal::send(self.pid, Sig::KILL);
             std::mem::take(&mut self.threads).into_iter().rev().for_each(Stopped::dies);
-        }
-    }
-}
-
-/// A child that is killed unless it is said to live.
-struct Child {
-    pid: Pid,
-    lives: bool,
-}
-
-impl Child {
-    fn born(pid: Pid) -> Result<Child> {
-        match newborn(Some(pid)) {
-            Ok(pid) => Ok(Child { pid, lives: false }),
-            Err(libc::EEXIST) => Err(Fault::refused(format!("PID {pid} is in use"))),
-            Err(errno) => Err(Fault::sys(errno, format!("make a process with PID {pid}"))),
-        }
-    }
-
-    fn lives(mut self) {
-        self.lives = true;
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        if !self.lives {
-            let handle = kern::pidfd::open(self.pid);
-            let _gone_already = handle.and_then(|fd| kern::pidfd::kill(fd.as_fd(), Sig::KILL));
-            while matches!(ptrace::wait(self.pid), Ok(halt) if !matches!(halt, ptrace::Halt::Ended(_))) {
-                let _dying = ptrace::detach(self.pid, None);
-            }
         }
     }
 }
