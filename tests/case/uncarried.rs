@@ -79,22 +79,26 @@ fn restore_on_a_lesser_processor(place: &Place) -> Res<End> {
     let done = run(place, &["restore", &bad.display().to_string()])?;
     let said = told(&done);
     same("the status", done.status.code(), Some(1))?;
-    holds(&format!("it names what is missing: {said}"), said.ends_with("what the process may use: sse9"))?;
+    holds(&format!("it names what is missing: {said}"), said.ends_with("as the process has found its own: sse9"))?;
     holds("no process is left", !Path::new(&format!("/proc/{pid}")).exists())?;
     let mut child = restore(place, &image, &out)?;
     same("the status of the image as it was", child.wait().doing("wait for the program")?.code(), Some(0))?;
     Ok(End::Passed)
 }
 
-/// Another word of the same length in the first record of an image, with the checksum that it has then.
+/// Another word of the same length in the header of an image, which follows a first record, with the checksum that it has then.
 fn altered(mut image: Vec<u8>, from: &[u8], to: &[u8]) -> Res<Vec<u8>> {
-    /// Magic and version; then kind, zeroes, length and checksum of the record.
-    const BODY: usize = 16 + 24;
-    let length = u64::from_le_bytes(image[24..32].try_into().doing("read a length")?) as usize;
-    let body = image.get_mut(BODY..BODY + length).ok_or("an image without a first record")?;
+    /// Magic and version; of a record kind, zeroes, length and checksum.
+    const MAGIC: usize = 16;
+    const HEAD: usize = 24;
+    let length =
+        |at: usize| image.get(at + 8..at + 16).and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+    let head = MAGIC + HEAD + length(MAGIC).ok_or("an image without a first record")? as usize;
+    let length = length(head).ok_or("an image without a header")? as usize;
+    let body = image.get_mut(head + HEAD..head + HEAD + length).ok_or("an image without a header")?;
     let at = body.windows(from.len()).position(|word| word == from).ok_or("the word is not in the image")?;
     body[at..at + to.len()].copy_from_slice(to);
     let checksum = xxhash_rust::xxh3::xxh3_64_with_seed(body, 1);
-    image[32..40].copy_from_slice(&checksum.to_le_bytes());
+    image[head + 16..head + 24].copy_from_slice(&checksum.to_le_bytes());
     Ok(image)
 }
