@@ -118,7 +118,8 @@ impl Victim {
             None => [Fate::Lives; 8],
             Some(SOURCE) => {
                 let (either, lost, lives) = (Fate::LivesOrLost, Fate::Lost, Fate::Lives);
-                [either, either, either, lost, lost, either, lives, lives]
+                // What was sent before the end may be all.
+                [either, either, either, lost, either, either, lives, lives]
             }
             Some(_) => {
                 let (either, lives) = (Fate::LivesOrLost, Fate::Lives);
