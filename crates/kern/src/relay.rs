@@ -6,7 +6,7 @@
 use crate::pty::{in_foreground, Modes};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use vocab::Sig;
 
 /// The terminal whose modes the relay changes: descriptor 0 of the process.
@@ -40,8 +40,8 @@ pub struct Relay {
     ending: AtomicBool,
     /// An eventfd on which the relay's threads are told to look around; -1: none.
     bell: AtomicI32,
-    /// Is the terminal in raw modes, set by us?
-    raw: AtomicBool,
+    /// Changed together with the terminal's modes, so that a thread that makes them raw cannot be late.
+    modes: Mutex<Given>,
     /// The terminal's modes as they were found; set only where raw modes are wanted.
     found: OnceLock<Modes>,
 }
@@ -56,7 +56,7 @@ impl Relay {
             rounds: AtomicU32::new(0),
             ending: AtomicBool::new(false),
             bell: AtomicI32::new(-1),
-            raw: AtomicBool::new(false),
+            modes: Mutex::new(Given::AsFound),
             found: OnceLock::new(),
         }
     }
@@ -76,13 +76,19 @@ impl Relay {
             // Whoever has set it may wake us for it only now.
             while self.drained.load(Ordering::SeqCst) == haste && futex_wait(&self.drained, haste, Some(patience)) {}
         }
-        self.before_stop();
+        self.give_back(Given::ForGood);
     }
 
     /// For the main thread, before it stops: gives the terminal back.
     pub fn before_stop(&self) {
+        self.give_back(Given::AsFound);
+    }
+
+    fn give_back(&self, how: Given) {
+        let mut modes = self.modes.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *modes, how);
         if let Some(found) = self.found.get() {
-            if self.raw.swap(false, Ordering::SeqCst) && in_foreground(terminal()) {
+            if before == Given::Raw && in_foreground(terminal()) {
                 let _ = found.set(terminal());
             }
         }
@@ -158,8 +164,10 @@ impl Relay {
     /// For the relay: raw modes, where they are wanted, are not yet set, and we are in the foreground.
     pub fn make_raw(&self) {
         let Some(found) = self.found.get() else { return };
-        if in_foreground(terminal()) && !self.raw.swap(true, Ordering::SeqCst) && found.raw().set(terminal()).is_err() {
-            self.raw.store(false, Ordering::SeqCst);
+        // Whoever has it makes them raw too, or gives them back.
+        let Ok(mut modes) = self.modes.try_lock() else { return };
+        if *modes == Given::AsFound && in_foreground(terminal()) && found.raw().set(terminal()).is_ok() {
+            *modes = Given::Raw;
         }
     }
 
@@ -171,6 +179,15 @@ impl Relay {
             unsafe { libc::write(fd, (&raw const ONE).cast(), 8) };
         }
     }
+}
+
+/// In which modes the terminal is, as far as they are our doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Given {
+    AsFound,
+    Raw,
+    /// As found, and the process ends: they stay so.
+    ForGood,
 }
 
 static ONE: u64 = 1;
