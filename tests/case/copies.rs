@@ -12,6 +12,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("run_whose_output_is_not_read", run_whose_output_is_not_read),
     ("copies_and_other_children", copies_and_other_children),
     ("copies_signalled_early", copies_signalled_early),
+    ("nested_signalled_early", nested_signalled_early),
 ];
 
 /// A directory of this scene's own, which all machines of its sandbox see.
@@ -160,5 +161,28 @@ fn copies_signalled_early(place: &Place) -> Res<End> {
         s.prints(&format!("{caller} python3 {script}; {gone}"), "end")?;
         wait_for("no copy is left", || s.count("sleep 1107") == 0)?;
     }
+    Ok(End::Passed)
+}
+
+/// A `shoal run` on a node, signalled while what it asked for is being started on another one.
+const NESTED_EARLY: &str = r#"
+import random, signal, subprocess, sys, time
+for i in range(120):
+    sig = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)[i % 3]
+    call = subprocess.Popen(["shoal", "run", "-n", "0", "shoal", "run", "-n", "1", "sleep", "1108"])
+    when = 0.0005 + random.random() * 0.004
+    time.sleep(when); call.send_signal(sig)
+    status = call.wait(timeout=30)
+    if status != -sig: sys.exit(f"signal {sig} after {when}: {status}")
+print("end")
+"#;
+
+/// Natively there is one process at each moment, which ends by the signal.
+fn nested_signalled_early(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "nested_signalled_early", 2)?;
+    let files = Files::new("nested_signalled_early")?;
+    let script = files.script(NESTED_EARLY)?;
+    s.prints(&format!("python3 {script}"), "end")?;
+    wait_for("no program is left", || s.count("sleep 1108") == 0)?;
     Ok(End::Passed)
 }

@@ -238,7 +238,7 @@ impl Agent {
             let peer = self.asks.clients.get(&number).map(|client| (client.peer.creds().pid, client.pid()));
             match peer.filter(|_| copies.iter().all(|copy| copy.node != self.number)) {
                 Some((_, Some(pid))) => self.become_stand_in(pid),
-                Some((was, None)) => self.kill_program(was),
+                Some((was, None)) => self.end_program(was, None),
                 None => {}
             }
             // The front end does not know where this node keeps its hold file.

@@ -199,11 +199,16 @@ impl Agent {
 
     /// A stand-in ends: as soon as it has, its children are another's, though its own parent here may not be able to wait yet.
     fn settle_stand_in(&mut self, pid: Pid) {
-        let status = self.proc.status(pid);
-        if status.as_ref().map_or(true, |status| status.ended()) && self.runner_lost(pid) {
+        let lost = match self.ending(pid) {
+            Ending::Lives => false,
+            Ending::Ended(stat) => self.runner_lost(pid, Exit::from_status(stat.exit_status)),
+            // One that a stand-in has waited for is told of by that, and how it ended.
+            Ending::Gone => !self.stand_in_waits(pid) && self.runner_lost(pid, None),
+        };
+        if lost {
             warn!(%pid, "a shoal run has ended before its program");
         }
-        match status {
+        match self.proc.status(pid) {
             Ok(_) if self.is_ending_runner(pid) => {
                 self.orphans(pid);
                 self.handle(pid, Interest::empty());
@@ -217,7 +222,7 @@ impl Agent {
     /// The parent of a `shoal run`, a body of this node, has waited for it: the program on the other node is waited for.
     fn runner_reaped(&mut self, pid: Pid) {
         self.drop_handle(pid);
-        self.stand_in_reaped(pid);
+        self.stand_in_reaped(pid, None);
         self.events.push(BodyEvent::Reaped { pid });
     }
 
@@ -393,7 +398,7 @@ impl Agent {
                     self.usages.left(pid, None);
                     self.reaped(pid);
                 } else {
-                    self.stand_in_reaped(pid);
+                    self.stand_in_reaped(pid, Some(exit));
                 }
             }
             _ if !self.bodies.has(pid) => {}

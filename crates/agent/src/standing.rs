@@ -12,7 +12,7 @@ use kern::wait::{Change, Usage};
 use std::os::fd::AsFd;
 use tracing::{debug, error, warn};
 use vocab::{Exit, Pid, Sig, SigInfo};
-use wire::event::Person;
+use wire::event::{BodyEvent, Person};
 use wire::node::ToFront;
 
 /// How long a stand-in stays when nobody needs it any more: the next program of the same shell finds it there.
@@ -151,18 +151,25 @@ impl Agent {
         self.stands.get(pid).is_some_and(|stand| stand.ending && waits(stand))
     }
 
+    /// Will the end of this stand-in reach us by another one's wait4?
+    pub(crate) fn stand_in_waits(&self, pid: Pid) -> bool {
+        self.stands.get(pid).is_some_and(|stand| self.stands.has(stand.native_parent))
+    }
+
     /// A stand-in's process has been waited for by its parent here.
-    pub(crate) fn stand_in_reaped(&mut self, pid: Pid) {
+    pub(crate) fn stand_in_reaped(&mut self, pid: Pid, exit: Option<Exit>) {
         if let Some(stand) = self.stands.remove(pid) {
             if !stand.ending {
                 warn!(%pid, "a stand-in has ended before its process");
-                self.kill_program(pid);
+                self.end_program(pid, exit);
             }
             if self.bodies.has(stand.native_parent) {
                 self.usages.charge(stand.native_parent, pid, stand.usage);
             }
             self.ghosts.unexpect(pid);
             self.orphans(pid);
+            // What it has waited for, and told nobody.
+            self.leaving.extend(self.stands.children(pid).into_iter().filter(|child| !exists(*child)));
             // A program of ours that called `shoal run` for another node has its streams here until now.
             self.program_ended(pid);
             self.next_start();
@@ -279,7 +286,7 @@ impl Agent {
         match self.bodies.get(pid).map(|body| body.life) {
             None if self.stands.has(pid) => return,
             // It was killed while it asked. Its end has been told, which counted for nothing: the program was to be elsewhere by then.
-            None | Some(Life::Ended) => return self.kill_program(pid),
+            None | Some(Life::Ended) => return self.end_program(pid, None),
             Some(Life::Live | Life::Leaving) => {}
         }
         let Some(body) = self.bodies.remove(pid) else { return };
@@ -296,14 +303,18 @@ impl Agent {
         self.ghosts.expect(pid);
     }
 
-    /// The `shoal run` of this program is dead, and was not held.
-    pub(crate) fn kill_program(&mut self, pid: Pid) {
+    /// The `shoal run` of this program is dead, and was not held: so ends the program, as that did where this is known and has not been told.
+    pub(crate) fn end_program(&mut self, pid: Pid, exit: Option<Exit>) {
+        if let Some(exit) = exit {
+            self.events.push(BodyEvent::Exited { pid, exit, usage: Default::default() });
+        }
+        self.tell_now();
         let info = SigInfo::kill(Sig::KILL, Pid::NONE, 0);
         self.uplink.send(&ToFront::Signal { target: pid, info, turn: None });
     }
 
     /// A `shoal run` that has ended, and nobody told it to. `true` when it was one.
-    pub(crate) fn runner_lost(&mut self, pid: Pid) -> bool {
+    pub(crate) fn runner_lost(&mut self, pid: Pid, exit: Option<Exit>) -> bool {
         let unheld = |stand: &&mut Stand| stand.why == Why::Runner || stand.memory == Memory::Apart;
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| unheld(stand) && !stand.ending) else {
             return false;
@@ -311,7 +322,7 @@ impl Agent {
         stand.ending = true;
         self.ghosts.unexpect(pid);
         self.adopted_here(pid);
-        self.kill_program(pid);
+        self.end_program(pid, exit);
         true
     }
 

@@ -195,6 +195,11 @@ impl Stands {
         needed
     }
 
+    /// Those whose parent here is `parent`.
+    pub(crate) fn children(&self, parent: Pid) -> Vec<Pid> {
+        self.table.values().filter(|stand| stand.native_parent == parent).map(|stand| stand.person.pid).collect()
+    }
+
     /// Their parent here ends, and init takes them.
     pub(crate) fn orphan(&mut self, parent: Pid) {
         let children = self.table.values_mut().filter(|stand| stand.native_parent == parent);

@@ -170,6 +170,10 @@ impl Space {
 
     pub(crate) fn exited(&mut self, pid: Pid, exit: Exit, usage: Usage) {
         let Some(entry) = self.table.get_mut(pid) else { return };
+        let exit = match entry.runner {
+            Some((_, Some(before))) if entry.killed => before,
+            _ => exit,
+        };
         entry.body = Body::Ended(exit);
         entry.early.clear();
         let stop_pending = std::mem::take(&mut entry.stop_pending);

@@ -89,6 +89,7 @@ impl Space {
         }
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
         entry.place = to;
+        entry.runner = None;
         entry.stands.remove(&to);
         // What the old node was to tell of stops it tells no more, and the new one knows of none.
         entry.awaited = 0;

@@ -6,7 +6,7 @@ use crate::person::Person;
 use crate::signal::{our_kill, our_signal};
 use crate::space::Space;
 use crate::table::{Body, Entry};
-use vocab::{NodeId, Pid, Sig};
+use vocab::{Exit, NodeId, Pid, Sig};
 
 /// What `shoal run` exits with when the failure is not the program's.
 pub(crate) const FAILED: u8 = 125;
@@ -25,6 +25,7 @@ impl Space {
             let was_stopped = matches!(entry.body, Body::Stopped(_));
             entry.body = Body::Starting;
             entry.place = to;
+            entry.runner = Some((at, None));
             entry.awaited = 0;
             // What was sent to where it was before may be lost with that node.
             let (kill, stop) = (entry.kill_pending || entry.killed, entry.stop_pending);
@@ -44,6 +45,20 @@ impl Space {
         for info in again {
             self.deliver(pid, info);
         }
+    }
+
+    /// The `shoal run` on `node` that was to stand for `pid` has ended by itself: so does the program, as that did. Natively they are one process, and
+    /// what hits it between fork and exec ends it.
+    pub(crate) fn runner_ended(&mut self, node: NodeId, pid: Pid, exit: Exit) {
+        let its = |e: &&mut Entry| e.place != node && e.has_body() && e.runner == Some((node, None));
+        let Some(entry) = self.table.get_mut(pid).filter(its) else { return };
+        entry.runner = Some((node, Some(exit)));
+        self.log(pid, node, "shoal run ended, wait status", exit.to_status());
+        // Its signal first: a parent beside the program sees what the kernel there says.
+        if let Exit::Killed { sig, .. } = exit {
+            self.deliver(pid, our_signal(sig));
+        }
+        self.kill_body(pid);
     }
 
     /// The node has just read who asks: its word on that may be ahead of its events, and a program must never start with more rights
@@ -116,6 +131,54 @@ impl Space {
                     self.out.push(Effect::WatchNative { pid });
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{BodyEvent, Event};
+    use crate::person::Usage;
+    use vocab::Creds;
+
+    const N0: NodeId = NodeId(0);
+    const N1: NodeId = NodeId(1);
+    const PID: Pid = Pid(200);
+
+    /// What comes of `pid` on node 1, which a `shoal run` on node 0 has become, when that has ended as `before` and then the program as `after`.
+    fn end(before: Exit, after: Exit) -> (Vec<Effect>, Vec<Effect>) {
+        let mut space = Space::new();
+        let mut step = |event| {
+            let mut effects = Vec::new();
+            space.step(event, &mut effects);
+            space.audit().expect("the invariants hold");
+            effects
+        };
+        step(Event::NodeUp { node: N0 });
+        step(Event::NodeUp { node: N1 });
+        let (creds, name) = (Creds::default(), b"prog".to_vec());
+        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+        step(Event::Run { person: person.clone(), at: NodeId::FRONT, to: N0, kin: vec![] });
+        step(Event::Held { pid: PID });
+        step(Event::Body { node: N0, event: BodyEvent::Started { pid: PID } });
+        step(Event::Run { person, at: N0, to: N1, kin: vec![] });
+        let exited = |exit| BodyEvent::Exited { pid: PID, exit, usage: Usage::default() };
+        let killed = step(Event::Body { node: N0, event: exited(before) });
+        (killed, step(Event::Body { node: N1, event: exited(after) }))
+    }
+
+    #[test]
+    fn what_ends_a_shoal_run_while_its_program_is_started_elsewhere_ends_the_program_in_the_same_way() {
+        let killed = |sig| Exit::Killed { sig, core: false };
+        let (kill, term) = (killed(Sig::KILL), killed(Sig::TERM));
+        for (before, sent) in [(term, vec![Sig::TERM, Sig::KILL]), (Exit::Code(125), vec![Sig::KILL])] {
+            let (first, then) = end(before, kill);
+            let to_node =
+                |e: &Effect| if let Effect::Signal { node: N1, info, .. } = e { Some(info.sig) } else { None };
+            assert_eq!(first.iter().filter_map(to_node).collect::<Vec<_>>(), sent);
+            assert!(then.contains(&Effect::Ended { pid: PID, exit: before }), "{then:?}");
+            assert!(then.contains(&Effect::EndStandIn { node: N0, pid: PID, exit: before, usage: Usage::default() }));
         }
     }
 }

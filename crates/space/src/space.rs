@@ -127,7 +127,10 @@ impl Space {
         }
         let pid = event.pid();
         match event {
-            BodyEvent::Exited { .. } => self.claim_ended(node, pid),
+            BodyEvent::Exited { exit, .. } => {
+                self.claim_ended(node, pid);
+                self.runner_ended(node, pid, exit);
+            }
             // A zombie too.
             BodyEvent::Adopted { ppid, .. } => self.adopted(node, pid, ppid),
             _ => {}

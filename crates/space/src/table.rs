@@ -64,6 +64,8 @@ pub(crate) struct Entry {
     pub(crate) subreaper: bool,
     /// A client asked for it and is told of its end.
     pub(crate) asked: bool,
+    /// Where the `shoal run` is that has become it, and how that ended before it, if it has.
+    pub(crate) runner: Option<(NodeId, Option<Exit>)>,
     /// Signals that came before the program was exec'd, or while it is on its way to another node.
     pub(crate) early: Vec<SigInfo>,
     /// Its node ends it, since another one has it.
@@ -122,6 +124,7 @@ impl Entry {
             born: None,
             subreaper: false,
             asked: false,
+            runner: None,
             early: Vec::new(),
             leaving: false,
             kill_pending: false,
