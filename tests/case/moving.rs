@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_kin_of_a_user", move_kin_of_a_user),
     ("move_kin_refused", move_kin_refused),
     ("move_while_a_node_is_lost", move_while_a_node_is_lost),
+    ("move_forks_at_once", move_forks_at_once),
 ];
 
 /// Input and output of a program that moves all the time arrive whole and in their order.
@@ -270,5 +271,37 @@ fn move_while_a_node_is_lost(place: &Place) -> Res<End> {
             same("as if killed", going.end()?.out.trim(), "137")?;
         }
     }
+    Ok(End::Passed)
+}
+
+/// Forks as soon as it is on another machine, which may be before anybody has heard that it is.
+const FORKS_AT_ONCE: &str = r#"perl -MPOSIX -e '
+    sub here { (POSIX::uname())[1] }
+    my ($was, $moves) = (here(), 0);
+    while ($moves < 40) {
+        next if here() eq $was;
+        ($was, $moves) = (here(), $moves + 1);
+        for (1..3) {
+            my $child = fork;
+            defined $child or die "fork: $!";
+            POSIX::_exit(7) unless $child;
+            waitpid($child, 0) == $child && $? == 7 << 8 or die "child $child: $?";
+        }
+    }
+    print "end\n"'"#;
+
+/// On and on over four nodes: it has its children, and what the front end knows of them never keeps it where it is.
+fn move_forks_at_once(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_forks_at_once", 4)?;
+    let script = format!(
+        "shoal run -n 0 {FORKS_AT_ONCE} </dev/null & p=$!; to=0; stays=0
+        while kill -0 $p 2>/dev/null; do
+            to=$(((to + 1) % 4))
+            if shoal move $p $to 2>/run/why; then stays=0; else stays=$((stays + 1)); fi
+            test $stays -lt 60 || {{ cat /run/why >&2; exit 9; }}
+        done
+        wait $p"
+    );
+    s.prints(&script, "end")?;
     Ok(End::Passed)
 }

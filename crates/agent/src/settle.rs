@@ -396,7 +396,11 @@ impl Agent {
                     }
                     self.ended(pid, exit, self.usages.whole(pid, used));
                     self.usages.left(pid, None);
-                    self.reaped(pid);
+                    match self.moving.departs_now(by) {
+                        // The parent has left, which is yet to be told: what waits in its place is not it.
+                        true => self.forget_body(pid),
+                        false => self.reaped(pid),
+                    }
                 } else {
                     self.stand_in_reaped(pid, Some(exit));
                 }

@@ -50,6 +50,10 @@ impl Agent {
 
     fn forked(&mut self, pid: Pid, tid: Pid, forker: Pid) {
         self.number_given(tid);
+        if self.moving.arrives(forker) {
+            // It has been let run since its mover was heard.
+            self.hear_movers();
+        }
         let ours = forker == Pid::INIT || forker == self.nursery || self.stands.has(forker);
         if ours || self.stands.has(pid) || self.starts.has(pid) || self.moving.arrives(pid) {
             return;

@@ -272,6 +272,9 @@ impl Front {
         self.runs.moved(pid, to);
         self.count_moved(from, to);
         self.events.push_back(Event::Moved { pid, to });
+        if state == State::Going {
+            self.events.push_back(Event::Left { pid });
+        }
         if nowhere {
             let (exit, usage) = (Exit::NodeLost, Default::default());
             let event = BodyEvent::Exited { pid, exit, usage };
@@ -320,6 +323,7 @@ impl Front {
         let (state, from, to, nowhere, lost) = (one.state, one.from, one.to, one.nowhere, one.lost);
         if state == State::Landed {
             reach(HAS_LEFT);
+            self.events.push_back(Event::Left { pid });
             self.stays_if_said(pid);
             self.stands_at_home(pid, to);
         } else {

@@ -20,6 +20,9 @@ pub struct Proc {
 /// ODDITY(stat-waits-for-exec): reading it waits while the process executes a program, from the change of its memory until its close-on-exec
 /// descriptors are closed, and an ordinary user decides how long closing takes (FLUSH of a file system of theirs, or of ours). linux 6.18:
 /// `do_task_stat`, `begin_new_exec`. So a daemon reads it of no process that may be doing that. prog: tests/prog/odd_stat_exec.c
+///
+/// ODDITY(released-task): of a process that is being waited for at this moment both files say that it has parent 0, group and session -1 (stat) or 0 (status). linux: `do_task_stat`
+/// without `lock_task_sighand`, `task_state` after `__unhash_process`. It is gone, and that is what we say. prog: tests/prog/odd_released_task.c
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
     pub pid: Pid,
@@ -192,7 +195,11 @@ impl Proc {
     pub fn stat(&self, pid: Pid) -> std::result::Result<Stat, i32> {
         let mut buffer = [0u8; 1024];
         let text = self.read_record(pid, "stat", &mut buffer)?;
-        text::stat(text).ok_or(libc::EIO)
+        let stat = text::stat(text).ok_or(libc::EIO)?;
+        if stat.pgid.0 < 0 {
+            return Err(libc::ESRCH); // ODDITY released-task
+        }
+        Ok(stat)
     }
 
     /// The same for whoever must wait for nobody (ODDITY stat-waits-for-exec): `None` while the process lives. Who has ended executes no program any more.
@@ -216,7 +223,11 @@ impl Proc {
         loop {
             let length = self.read_record(pid, "status", &mut buffer)?.len();
             if length < buffer.len() {
-                return text::status(&buffer[..length]).ok_or(libc::EIO);
+                let status = text::status(&buffer[..length]).ok_or(libc::EIO)?;
+                if status.state == b'X' && status.ppid == Pid::NONE {
+                    return Err(libc::ESRCH); // ODDITY released-task
+                }
+                return Ok(status);
             }
             buffer.resize(buffer.len() * 4, 0);
         }

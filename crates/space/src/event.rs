@@ -44,6 +44,8 @@ pub enum Event {
     Stays { pid: Pid },
     /// It is on `to` from now on, and nowhere else.
     Moved { pid: Pid, to: NodeId },
+    /// The node from which it has moved has told all that it did there.
+    Left { pid: Pid },
     /// It has left `node`, and stands there since. Comes before or after what follows from that it runs elsewhere, also after its end.
     Stands { pid: Pid, node: NodeId },
 

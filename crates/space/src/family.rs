@@ -15,7 +15,7 @@ impl Space {
             // A repetition after a reconnect.
             return;
         }
-        let Some(entry) = self.table.get(parent).filter(|e| e.place == node && e.has_body()) else {
+        let Some(entry) = self.table.get(parent).filter(|e| e.acts_on(node)) else {
             return self.stray(node, child);
         };
         let mut person = entry.person.clone();

@@ -6,6 +6,7 @@
 //! | Leaves | the old node, which ends it | nowhere yet |
 //! | Stays | the old node | there, with what was kept |
 //! | Moved | the new node | there, with what was kept |
+//! | Left | the new node, and the old one has told all that it did there | |
 //! | Stands | the new node, and stands on the old one | |
 
 use crate::effect::Effect;
@@ -88,7 +89,7 @@ impl Space {
             return self.claim(to, person);
         }
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
-        entry.place = to;
+        entry.came_from = Some(std::mem::replace(&mut entry.place, to));
         entry.runner = None;
         entry.stands.remove(&to);
         // What the old node was to tell of stops it tells no more, and the new one knows of none.
@@ -97,6 +98,12 @@ impl Space {
         self.settle_down(pid);
         if !self.nodes.contains(&to) {
             self.exited(pid, Exit::NodeLost, crate::person::Usage::default());
+        }
+    }
+
+    pub(crate) fn left(&mut self, pid: Pid) {
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.came_from = None;
         }
     }
 
@@ -109,5 +116,52 @@ impl Space {
                 self.deliver(pid, info);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{BodyEvent, Event};
+    use crate::person::Person;
+    use vocab::Creds;
+
+    const N0: NodeId = NodeId(0);
+    const N1: NodeId = NodeId(1);
+    const PID: Pid = Pid(200);
+    const CHILD: Pid = Pid(5000);
+    const OTHER: Pid = Pid(5001);
+
+    #[test]
+    fn what_it_did_before_it_moved_counts_also_when_it_is_told_last() {
+        let mut space = Space::new();
+        let mut effects = Vec::new();
+        let mut step = |event| {
+            space.step(event, &mut effects);
+            space.audit().expect("the invariants hold");
+            let killed = effects.drain(..).any(|e| matches!(e, Effect::Signal { .. }));
+            (space.unwaited_children(PID), killed)
+        };
+        let (creds, name) = (Creds::default(), b"prog".to_vec());
+        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+        let body = |event| Event::Body { node: N0, event };
+        let forked = |child| body(BodyEvent::Forked { parent: PID, child });
+        let ended = |pid| body(BodyEvent::Exited { pid, exit: Exit::Code(0), usage: Usage::default() });
+        let reaped = |pid| body(BodyEvent::Reaped { pid });
+        step(Event::NodeUp { node: N0 });
+        step(Event::NodeUp { node: N1 });
+        step(Event::Run { person, at: NodeId::FRONT, to: N0, kin: vec![] });
+        step(Event::Held { pid: PID });
+        step(body(BodyEvent::Started { pid: PID }));
+        step(forked(CHILD));
+        step(ended(CHILD));
+        step(Event::Leaves { pid: PID });
+        assert_eq!(step(Event::Moved { pid: PID, to: N1 }), (vec![CHILD], false));
+        assert_eq!(step(reaped(CHILD)), (vec![], false));
+        assert_eq!(step(forked(OTHER)), (vec![OTHER], false));
+        step(ended(OTHER));
+        assert_eq!(step(reaped(OTHER)), (vec![], false));
+        step(Event::Left { pid: PID });
+        assert_eq!(step(forked(Pid(5002))), (vec![], true), "nobody forks there any more");
     }
 }

@@ -97,6 +97,7 @@ impl Space {
             Event::Leaves { pid } => self.leaves(pid),
             Event::Stays { pid } => self.stays(pid),
             Event::Moved { pid, to } => self.moved(pid, to),
+            Event::Left { pid } => self.left(pid),
             Event::Stands { pid, node } => self.stands(pid, node),
             Event::Body { node, event } => self.body(node, event),
             Event::Held { pid } => self.held(pid),

@@ -70,6 +70,8 @@ pub(crate) struct Entry {
     pub(crate) early: Vec<SigInfo>,
     /// Its node ends it, since another one has it.
     pub(crate) leaving: bool,
+    /// From there it has moved, and what it did there may be told after that it runs where it is.
+    pub(crate) came_from: Option<NodeId>,
     /// The ghost's hold is interrupted, with this pending.
     pub(crate) kill_pending: bool,
     pub(crate) stop_pending: bool,
@@ -127,6 +129,7 @@ impl Entry {
             runner: None,
             early: Vec::new(),
             leaving: false,
+            came_from: None,
             kill_pending: false,
             stop_pending: false,
             killed: false,
@@ -164,6 +167,11 @@ impl Entry {
     /// Is there a body on a node that can get signals?
     pub(crate) fn has_body(&self) -> bool {
         matches!(self.body, Body::Starting | Body::Running | Body::Stopped(_))
+    }
+
+    /// Does what `node` tells count as done by it? Also before it moved from there, which may be told last.
+    pub(crate) fn acts_on(&self, node: NodeId) -> bool {
+        self.has_body() && (self.place == node || self.came_from == Some(node))
     }
 }
 

@@ -13,7 +13,7 @@ impl Space {
         let Some(entry) = self.table.get(pid).filter(|e| !e.reaped) else { return };
         let ppid = entry.person.ppid;
         let left = entry.left && entry.place == node;
-        if left || !self.table.get(ppid).is_some_and(|p| p.place == node && p.has_body()) {
+        if left || !self.table.get(ppid).is_some_and(|p| p.acts_on(node)) {
             return;
         }
         if let Some(entry) = self.table.get_mut(pid) {

@@ -419,6 +419,7 @@ fn a_parent_that_moves_has_its_children_where_it_goes_and_stands_where_it_was() 
     assert_eq!(space.unwaited_children(Pid(200)), [Pid(210)]);
     step(&mut space, Event::Leaves { pid: Pid(200) });
     step(&mut space, Event::Moved { pid: Pid(200), to: N1 });
+    step(&mut space, Event::Left { pid: Pid(200) });
     step(&mut space, Event::Stands { pid: Pid(200), node: N0 });
     let ends = |effects: &[Effect], of: i32| -> Vec<NodeId> {
         let ended = |effect: &Effect| match effect {

@@ -210,9 +210,10 @@ impl Agent {
 
     /// All of it is there.
     pub(super) fn rebuilt(&mut self, pid: Pid, mover: u32) {
+        // Before the records are read: it may run and have forked by now.
+        self.arrival_is(pid, Arriving::Rebuilt { mover });
         // Of its threads nobody is to be told.
         self.watch();
-        self.arrival_is(pid, Arriving::Rebuilt { mover });
         reach("destination has it");
         self.uplink.send(&ToFront::Arrived { pid });
     }

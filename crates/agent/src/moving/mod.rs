@@ -89,6 +89,11 @@ impl Moving {
         self.remains.contains_key(&pid)
     }
 
+    /// Is it about to leave, or has left and that has not been told?
+    pub(crate) fn departs_now(&self, pid: Pid) -> bool {
+        self.departures.contains_key(&pid)
+    }
+
     /// Has it yet to wait for what is left of children that have gone elsewhere?
     pub(crate) fn has_to_wait(&self, parent: Pid) -> bool {
         self.remaining(parent).next().is_some()
