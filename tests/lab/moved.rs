@@ -44,22 +44,12 @@ pub(crate) fn move_about(args: &[String]) -> Res {
     }
 }
 
-/// Changes of its children call a move off, and `shoal move` says so.
-const TRIES: usize = 5;
-
 fn move_to(shoal: &str, how: &[&str], pid: &str, node: &str) -> Res {
-    let mut why = String::new();
-    for _ in 0..TRIES {
-        let mut command = Command::new(shoal);
-        let moved =
-            command.arg("move").args(how).args([pid, node]).stdin(Stdio::null()).output().doing("run shoal move")?;
-        if moved.status.success() {
-            return Ok(());
-        }
-        why = String::from_utf8_lossy(&moved.stderr).trim().to_string();
-        if !why.ends_with("its children have changed on the way: try again") {
-            break;
-        }
+    let mut command = Command::new(shoal);
+    let moved =
+        command.arg("move").args(how).args([pid, node]).stdin(Stdio::null()).output().doing("run shoal move")?;
+    match moved.status.success() {
+        true => Ok(()),
+        false => Err(format!("shoal move {pid} {node}: {}", String::from_utf8_lossy(&moved.stderr).trim())),
     }
-    Err(format!("shoal move {pid} {node}: {why}"))
 }

@@ -173,7 +173,8 @@ impl Agent {
     }
 
     fn named(&mut self, pid: Pid, tid: Pid, name: Name, exec: bool) {
-        if exec && self.starts.is_starting(pid) {
+        // Before a stand-in is told to become one it may have executed what makes it that stand-in.
+        if exec && self.starts.is_starting(pid) && (!self.starts.in_place(pid) || self.ghosts.becomes(pid)) {
             self.started(pid);
         }
         if tid != pid || !self.bodies.has(pid) {

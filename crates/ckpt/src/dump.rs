@@ -181,10 +181,10 @@ impl Held {
     /// and no others?
     ///
     /// # Errors
-    /// `Refused` when somebody does: then the image is not to be used.
+    /// `Changed` when somebody does: then the image is not to be used.
     pub fn is_alone(&self, children: &[Pid]) -> Result<()> {
         if children::of(self.pid())? != children {
-            return Err(Fault::refused("its children have changed on the way: try again"));
+            return Err(Fault::changed("its children have changed on the way"));
         }
         nobody_elses(self.pid(), &self.believed)
     }

@@ -91,15 +91,15 @@ impl Elsewhere {
 }
 
 /// # Errors
-/// `Refused` when another process has one of these by now.
+/// `Changed` when another process has one of these by now.
 pub(crate) fn nobody_elses(pid: Pid, links: &BTreeSet<Vec<u8>>) -> Result<()> {
     let mut elsewhere = Elsewhere::of(links.clone(), BTreeSet::new());
     elsewhere.look(pid)?;
     match elsewhere.links.iter().find_map(|(link, who)| Some((link, (*who)?))) {
         None => Ok(()),
         Some((link, who)) => {
-            let what = format!("process {who} has {} too by now: try again", String::from_utf8_lossy(link));
-            Err(Fault::refused(what))
+            let what = format!("process {who} has {} too by now", String::from_utf8_lossy(link));
+            Err(Fault::changed(what))
         }
     }
 }

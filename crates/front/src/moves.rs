@@ -235,11 +235,10 @@ impl Front {
         let now = self.space.get(pid).map(|view| view.person);
         let place = |person: &Person| (person.ppid, person.pgid, person.sid);
         if now.map(place) != one.person.as_ref().map(place) {
-            let what = "its parent, group or session has changed on the way: try again";
-            return self.move_fails(pid, Fault::refused(what));
+            return self.move_fails(pid, Fault::changed("its parent, group or session has changed on the way"));
         }
         if one.children != self.space.unwaited_children(pid) {
-            return self.move_fails(pid, Fault::refused("its children have changed on the way: try again"));
+            return self.move_fails(pid, Fault::changed("its children have changed on the way"));
         }
         one.state = State::Leaving;
         let from = one.from;

@@ -206,6 +206,11 @@ impl Ghosts {
         }
     }
 
+    /// Has it been told to become a program?
+    pub fn becomes(&self, pid: Pid) -> bool {
+        self.ghosts.get(&pid).is_some_and(|ghost| matches!(ghost.working, Some((_, Command::Exec(_), _))))
+    }
+
     /// One that was told to become a program has done so, or has ended: its number is no stand-in's any more.
     pub fn left(&mut self, pid: Pid) {
         self.forget(pid, &mut Vec::new());

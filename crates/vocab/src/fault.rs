@@ -27,6 +27,9 @@ pub enum Kind {
     /// An invariant of our own does not hold.
     #[n(5)]
     Bug,
+    /// What it was about has changed meanwhile: the same may be asked again.
+    #[n(6)]
+    Changed,
 }
 
 /// A failure as a chain: the outermost `doing` first, each `cause` nearer to the kernel.
@@ -81,6 +84,10 @@ impl Fault {
 
     pub fn gone(doing: impl Into<String>) -> Fault {
         Fault::new(Kind::Gone, doing)
+    }
+
+    pub fn changed(doing: impl Into<String>) -> Fault {
+        Fault::new(Kind::Changed, doing)
     }
 
     pub fn refused(doing: impl Into<String>) -> Fault {

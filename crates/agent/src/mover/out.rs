@@ -151,7 +151,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     reach("out held");
     let same = || match group_and_session(pid) == place {
         true => Ok(()),
-        false => Err(Fault::refused("its group or session has changed on the way: try again")),
+        false => Err(Fault::changed("its group or session has changed on the way")),
     };
     match same().and_then(|()| writer.end()) {
         Ok(_) => Ok((held, children, early)),

@@ -150,7 +150,7 @@ impl Agent {
         arrival.made = Some(made);
         reach("destination has a vessel");
         if !same {
-            self.arrival_fails(pid, Fault::refused("its children have changed on the way: try again"));
+            self.arrival_fails(pid, Fault::changed("its children have changed on the way"));
         }
     }
 
@@ -176,6 +176,8 @@ impl Agent {
         if !in_place {
             mover.into_iter().for_each(|mover| self.end_mover(mover));
             self.stands.orphan(pid);
+            // The next one under this number waits until it has been waited for.
+            self.moving.remains.insert(pid, person.ppid);
             return kill(pid);
         }
         let order = Order::Remain(self.remain(pid));

@@ -7,7 +7,8 @@ use clap::Args;
 use client::Local;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use vocab::{Fault, NodeId, Pid, Result};
+use std::time::{Duration, Instant};
+use vocab::{Fault, Kind, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask, NodeRow};
 
 /// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
@@ -56,11 +57,26 @@ impl Move {
     }
 }
 
+/// A process that forks and waits all the time is tried to be moved for so long: most find it between two of its changes.
+const AGAIN: Duration = Duration::from_secs(5);
+/// It stands still for some of each try, and runs between two: milliseconds, twice as many each time, up to the second.
+const PAUSES_MS: (i32, i32) = (10, 160);
+
 /// Moves one; `false`, and why is said, when it stays.
 fn go(daemon: &mut Local, pid: Pid, to: NodeId, lazy: bool) -> Result<bool> {
     let mut line = Line::new(pid);
     let ask = Ask::Move { pid, to, progress: line.is_seen(), lazy };
-    let answer = daemon.ask_telling(&ask, |progress| line.show(progress));
+    let (end, mut pause) = (Instant::now() + AGAIN, PAUSES_MS.0);
+    let answer = loop {
+        match daemon.ask_telling(&ask, |progress| line.show(progress)) {
+            Err(fault) if fault.kind == Kind::Changed && Instant::now() < end => {
+                // Interrupted, it is tried earlier.
+                let _ready = kern::poll::poll(&[], pause);
+                pause = PAUSES_MS.1.min(2 * pause);
+            }
+            answer => break answer,
+        }
+    };
     line.clear();
     let moved = answer.and_then(|answer| match answer {
         Answer::Moved { .. } => Ok(()),

@@ -66,7 +66,7 @@ fn exit() -> BoxedStrategy<Exit> {
 }
 
 fn fault() -> BoxedStrategy<Fault> {
-    let kinds = vec![Kind::Gone, Kind::Refused, Kind::Unsupported, Kind::Sys, Kind::Wire, Kind::Bug];
+    let kinds = vec![Kind::Gone, Kind::Refused, Kind::Unsupported, Kind::Sys, Kind::Wire, Kind::Bug, Kind::Changed];
     let one = (proptest::sample::select(kinds), ".{0,20}", option::of(node()), any::<i32>())
         .prop_map(|(kind, doing, on, errno)| Fault { kind, doing, on, errno, cause: None });
     let link = |(outer, cause)| Fault { cause: Some(Box::new(cause)), ..outer };
