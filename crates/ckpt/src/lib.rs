@@ -26,6 +26,7 @@ mod objects;
 pub mod obstacle;
 pub mod outlook;
 mod pages;
+mod places;
 pub mod precopy;
 mod proc;
 mod rebuild;

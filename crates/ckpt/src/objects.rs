@@ -5,6 +5,7 @@
 use crate::elsewhere::{identity, is_deleted, Identity};
 use image::objects::{Object, ObjectKind, Objects};
 use image::Writer;
+use kern::rights::Rights;
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -188,9 +189,9 @@ const LATE: SealFlags = SealFlags::FUTURE_WRITE;
 
 impl Made {
     /// Makes all of them, empty. Their numbers are below those of the image's descriptors until they are opened again.
-    pub(crate) fn new(objects: &Objects) -> Result<Made> {
+    pub(crate) fn new(objects: &Objects, rights: &Rights) -> Result<Made> {
         let make = |object: &Object| {
-            let file = make(object).map_err(|fault| fault.doing(format!("make {:?} again", object.kind)))?;
+            let file = make(object, rights).map_err(|fault| fault.doing(format!("make {:?} again", object.kind)))?;
             Ok((file, object.clone()))
         };
         Ok(Made { objects: objects.objects.iter().map(make).collect::<Result<_>>()? })
@@ -226,22 +227,34 @@ impl Made {
         Ok(())
     }
 
-    /// The object as one more open file.
-    pub(crate) fn open(&self, number: u32, flags: OFlags) -> Result<OwnedFd> {
-        let (file, _) = self.get(number.into())?;
-        open(&format!("/proc/self/fd/{}", file.as_raw_fd()), flags)
+    /// The object as one more open file. Its owner might set any mode, and so may open it however the mode is.
+    pub(crate) fn open(&self, number: u32, flags: OFlags, rights: &Rights) -> Result<OwnedFd> {
+        let (file, object) = self.get(number.into())?;
+        let open = || open(&format!("/proc/self/fd/{}", file.as_raw_fd()), flags);
+        match object.uid == rights.uid {
+            true => open(),
+            false => rights.lent(open)?,
+        }
     }
 }
 
-fn make(object: &Object) -> Result<File> {
+/// Where it had a name, with the rights of the process.
+fn make(object: &Object, rights: &Rights) -> Result<File> {
     let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), "make a file");
     let file = match &object.kind {
         ObjectKind::Memory { name, .. } => {
             rustix::fs::memfd_create(&name.0[..], MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?
         }
         ObjectKind::Shared { reserved } => return Ok(kern::shared_memory::anonymous(object.size, *reserved)?.into()),
-        ObjectKind::Unnamed { directory } => unnamed(&directory.0).map_err(failed)?,
-        ObjectKind::Deleted { path } => deleted(&path.0).map_err(failed)?,
+        ObjectKind::Unnamed { directory } => rights.lent(|| unnamed(&directory.0))?.map_err(failed)?,
+        ObjectKind::Deleted { path } => {
+            let file = rights.lent(|| deleted(&path.0))?.map_err(failed)?;
+            // It is to have the owner and the mode that it had, which nobody is to come to by a name that was given to it meanwhile.
+            match rustix::fs::fstat(&file).map_err(failed)?.st_nlink {
+                0 => file,
+                _ => return Err(Fault::refused("somebody has given another name to a file that was made without one")),
+            }
+        }
     };
     rustix::fs::ftruncate(&file, object.size).map_err(failed)?;
     Ok(file.into())
@@ -339,12 +352,13 @@ mod tests {
     fn content_outside_of_an_object_is_refused() {
         let kind = ObjectKind::Memory { name: b"m"[..].into(), seals: 0 };
         let object = Object { kind, size: 10, mode: 0o600, uid: 0, gid: 0, accessed: 0, modified: 0 };
-        let made = Made::new(&Objects { objects: vec![object] }).expect("memory");
+        let rights = Rights::default();
+        let made = Made::new(&Objects { objects: vec![object] }, &rights).expect("memory");
         made.content(0, 6, b"tail").expect("within");
         assert!(made.content(0, 7, b"tail").is_err() && made.content(0, u64::MAX, b"t").is_err());
-        assert!(made.content(1, 0, b"t").is_err() && made.open(1, OFlags::RDONLY).is_err());
+        assert!(made.content(1, 0, b"t").is_err() && made.open(1, OFlags::RDONLY, &rights).is_err());
         let mut all = Vec::new();
-        File::from(made.open(0, OFlags::RDONLY).expect("open")).read_to_end(&mut all).expect("open");
+        File::from(made.open(0, OFlags::RDONLY, &rights).expect("open")).read_to_end(&mut all).expect("open");
         assert_eq!(all, b"\0\0\0\0\0\0tail");
     }
 }

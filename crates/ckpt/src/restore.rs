@@ -10,7 +10,7 @@ use crate::pages::Early;
 use crate::remain::{remain, Remains};
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
-use crate::{children, cpu, identity, kinds, memory, pages, rebuild, sigstate, threads, timers, vdso, waits};
+use crate::{children, cpu, identity, kinds, memory, pages, places, rebuild, sigstate, threads, timers, vdso, waits};
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
@@ -19,9 +19,10 @@ use image::{Reader, Record};
 use kern::pagemap::Run;
 use kern::ptrace::{self, Regs};
 use kern::remote_memory::RemoteMemory;
+use kern::rights::Rights;
 use kern::timeline::mark;
 use puppet::{Arena, Loan, Stopped};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Kind, Pid, Result, Sig};
@@ -116,11 +117,13 @@ impl<R: Read> Coming<R> {
         let (plan, first) = plan(&mut reader, first, any_processor)?;
         mark("restore: all but pages read");
         let base = kinds::above_all(&plan.files);
-        let files = kinds::reopen(&plan.files, &plan.objects, base)?;
-        let mapped = open_mapped(&plan, base)?;
-        let exe = open_at(&plan.process.exe.0, OFlags::RDONLY, base)?;
-        let cwd = open_at(&plan.process.cwd.0, OFlags::PATH, base)?;
-        let root = open_at(&plan.process.root.0, OFlags::PATH, base)?;
+        let rights = places::rights(&plan.threads);
+        let files = kinds::reopen(&plan.files, &plan.objects, base, &rights)?;
+        let mapped = open_mapped(&plan, base, &rights)?;
+        let above = |opened: Result<OwnedFd>| kinds::above(opened?, base);
+        let exe = above(places::program(&plan.process.exe.0, &rights))?;
+        let cwd = above(places::directory(&plan.process.cwd.0, &rights))?;
+        let root = above(places::directory(&plan.process.root.0, &rights))?;
         mark("restore: files opened");
         Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, root, base } })
     }
@@ -278,7 +281,7 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
             Record::Memory(record) => memory = Some(record),
             Record::Files(record) => files = Some(record),
             Record::Thread(record) => threads.push(*record),
-            Record::Objects(record) => objects = Made::new(&record)?,
+            Record::Objects(record) => objects = Made::new(&record, &places::rights(&threads))?,
             Record::Content { object, offset, bytes } => objects.content(object, offset, &bytes)?,
             Record::Early(pages) => early.pages.push(pages),
             Record::Kept(kept) => early.keep(&kept)?,
@@ -312,21 +315,19 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
     Ok((plan, rest))
 }
 
-fn open_at(path: &[u8], flags: OFlags, base: i32) -> Result<OwnedFd> {
-    let fd = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| Fault::sys(e.raw_os_error(), format!("open {}", String::from_utf8_lossy(path))))?;
-    kinds::above(fd, base)
-}
-
 /// The files of the mappings, which must be those that they were.
-fn open_mapped(plan: &Plan, base: i32) -> Result<Vec<Option<OwnedFd>>> {
+fn open_mapped(plan: &Plan, base: i32, rights: &Rights) -> Result<Vec<Option<OwnedFd>>> {
     let open = |area: &image::memory::Area| {
         let Some(file) = &area.file else { return Ok(None) };
         let flags = if area.shared && file.writable { OFlags::RDWR } else { OFlags::RDONLY };
         if let Some(object) = file.object {
-            return kinds::above(plan.objects.open(object, flags)?, base).map(Some);
+            return kinds::above(plan.objects.open(object, flags, rights)?, base).map(Some);
         }
-        let fd = open_at(&file.path.0, flags, base)?;
+        let fd = match !area.shared && file.path == plan.process.exe {
+            true => places::program(&file.path.0, rights),
+            false => places::file(&file.path.0, flags, rights),
+        };
+        let fd = kinds::above(fd?, base)?;
         let name = String::from_utf8_lossy(&file.path.0).into_owned();
         let now = rustix::fs::fstat(&fd).map_err(|e| Fault::sys(e.raw_os_error(), format!("look at {name}")))?;
         let modified = now.st_mtime as u64 * 1_000_000_000 + now.st_mtime_nsec;

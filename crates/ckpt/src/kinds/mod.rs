@@ -19,6 +19,7 @@ use crate::objects::{self, Found, Look, Made};
 use crate::obstacle::Obstacle;
 use crate::proc;
 use image::files::{Descriptor, Files, Kind, OpenFile};
+use kern::rights::Rights;
 use kern::{others, pidfd};
 pub(crate) use owner::set as set_owners;
 use puppet::Script;
@@ -240,17 +241,17 @@ impl Reopened {
 }
 
 /// Opens all files again, in the process that restores, with numbers from `base` on.
-pub(crate) fn reopen(files: &Files, made: &Made, base: i32) -> Result<Vec<Reopened>> {
+pub(crate) fn reopen(files: &Files, made: &Made, base: i32, rights: &Rights) -> Result<Vec<Reopened>> {
     let pipes = pipe::reopen(&files.pipes)?;
     let mut opened = Vec::new();
     for (index, file) in files.files.iter().enumerate() {
         let fd = match &file.kind {
-            Kind::Named { path } => named::reopen(path, file),
+            Kind::Named { path } => named::reopen(path, file, rights),
             Kind::Pipe { pipe } => pipe::end(&pipes, *pipe, file.flags),
             Kind::EventFd { count, semaphore } => eventfd::reopen(*count, *semaphore, file.flags),
             Kind::Epoll { .. } => epoll::reopen(),
             Kind::TimerFd { clock, .. } => timerfd::reopen(*clock, file.flags),
-            Kind::Inotify { watches } => inotify::reopen(watches, file.flags),
+            Kind::Inotify { watches } => inotify::reopen(watches, file.flags, rights),
             Kind::SignalFd { mask } => signalfd::reopen(*mask, file.flags),
             Kind::Standard { stream: stream @ 0..3 } => {
                 opened.push(Reopened::Stream(*stream));
@@ -261,7 +262,7 @@ pub(crate) fn reopen(files: &Files, made: &Made, base: i32) -> Result<Vec<Reopen
                 continue;
             }
             Kind::Standard { stream } => Err(Fault::wire(format!("standard stream {stream}"))),
-            Kind::Object { object } => nameless::reopen(*object, file, made),
+            Kind::Object { object } => nameless::reopen(*object, file, made, rights),
         };
         let fd = fd.map_err(|fault| fault.doing(format!("open file {index} of the image")))?;
         opened.push(Reopened::Ours(above(fd, base)?));
