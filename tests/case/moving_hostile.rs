@@ -1,0 +1,119 @@
+//! Ordinary users who have processes moved, which root's movers do, to come to what is not theirs.
+
+use super::hostile::compiled;
+use super::scene::{holds, same, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::{Doing, Res};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("move_opens_nothing_for_its_user", move_opens_nothing_for_its_user),
+    ("move_out_of_a_namespace", move_out_of_a_namespace),
+    ("move_brings_nobody_rights", move_brings_nobody_rights),
+];
+
+const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
+/// Not the one of PATH: it may be root's own.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// `has WHAT PLACE FILE`: has it, and says in FILE that it has; when there is FILE.go it says on standard output what it can read by it.
+const HAS: &str = r#"
+import ctypes, mmap, os, sys, time
+what, place, file = sys.argv[1:]
+of = place + "/dir/file"
+if what == "file": had = os.open(of, os.O_RDWR)
+if what == "directory": os.chdir(place + "/dir")
+if what == "mapping": had = mmap.mmap(os.open(of, os.O_RDWR), 6)
+if what == "deleted":
+    had = os.open(place + "/dir/deleted", os.O_RDWR | os.O_CREAT, 0o600)
+    os.unlink(place + "/dir/deleted")
+if what == "watch":
+    libc = ctypes.CDLL(None)
+    had = libc.inotify_init()
+    libc.inotify_add_watch(had, of.encode(), 0x20)
+if what == "memory":
+    child = os.fork()
+    if not child:
+        null = os.open("/dev/null", os.O_RDWR)
+        for number in range(3): os.dup2(null, number)
+        while True: time.sleep(100)
+    had = os.open("/proc/%d/mem" % child, os.O_RDWR)
+open(file, "w").write(str(os.getpid()))
+while not os.path.exists(file + ".go"): time.sleep(0.05)
+try: print(os.pread(had, 6, 0).decode() or "nothing")
+except Exception: print("nothing")
+if what == "memory": os.kill(child, 9)
+"#;
+
+/// What a name of the process leads to on another node only root may open: the process does not come to it, whatever way it had the name.
+fn move_opens_nothing_for_its_user(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_opens_nothing_for_its_user", 2)?;
+    let (base, script) = (place.fresh("opens").display().to_string(), place.fresh("has.py"));
+    std::fs::write(&script, HAS).doing("write a script")?;
+    let script = script.display();
+    s.ok(&format!(
+        "mkdir -m 755 {base}; mkdir -m 777 {base}/said {base}/at; {ANN} mkdir {base}/at/dir; {ANN} sh -c 'echo theirs > {base}/at/dir/file'
+        mkdir -m 700 {base}/secret; echo secret > {base}/secret/file; chmod 600 {base}/secret/file"
+    ))?;
+    // There the directory is a link, as its owner may make one.
+    let there = format!("mount -t tmpfs none {base}/at && ln -s {base}/secret {base}/at/dir");
+    s.ok(&format!("shoal run -n 1 sh -c '{there}'"))?;
+    for (what, word) in [
+        ("file", "dir/file"),
+        ("directory", "at/dir"),
+        ("mapping", "dir/file"),
+        ("deleted", "make a file"),
+        ("watch", "dir/file"),
+        ("memory", "/mem"),
+    ] {
+        let said = format!("{base}/said/{what}");
+        let going = s.start(&format!("{ANN} shoal run -n 0 {PYTHON} {script} {what} {base}/at {said}"));
+        s.until(&format!("test -s {said}"))?;
+        let pid = s.ok(&format!("cat {said}"))?;
+        s.fails(&format!("{ANN} shoal move {pid} 1"), 1)?;
+        // Its old node may hear first that there is nobody any more who takes it.
+        let denied =
+            |line: &str| [&format!("pid={pid} "), word, "ermission denied"].iter().all(|one| line.contains(*one));
+        s.until(&format!("test $(shoal where {pid}) = n0"))?;
+        holds(&format!("a log says {word:?}"), s.logs().lines().any(denied))?;
+        s.ok(&format!("touch {said}.go"))?;
+        let expected = if what == "file" { "theirs" } else { "nothing" };
+        same(&format!("what it has of {what}"), going.end()?.out.trim(), expected)?;
+    }
+    s.prints(&format!("ls -A {base}/secret"), "file")?;
+    Ok(End::Passed)
+}
+
+/// In a user namespace of one's own one has all capabilities; moved, they would be those of the node.
+fn move_out_of_a_namespace(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_out_of_a_namespace", 2)?;
+    for (how, word) in [("-Ur", "user namespace"), ("-Urn", "net namespace"), ("-Uc --keep-caps", "user namespace")] {
+        let one = s.start(&format!("{ANN} shoal run -n 0 unshare {how} sleep 1051; echo $?"));
+        s.until("shoal ps | grep -q ' sleep 1051$'")?;
+        let pid = s.ok("shoal ps | awk '/ sleep 1051$/ {print $1}'")?;
+        for way in ["", "--lazy"] {
+            let line = s.fails(&format!("{ANN} shoal move {way} {pid} 1"), 1)?;
+            holds(&format!("{line:?} says {word:?}"), line.contains(word))?;
+        }
+        s.prints(&format!("shoal where {pid}"), "n0")?;
+        s.ok(&format!("kill {pid}"))?;
+        same("its end", one.end()?.out.trim(), "143")?;
+    }
+    Ok(End::Passed)
+}
+
+/// What takes the place of a process has rights that its user has not. While that is brought into it, others of its user's take what they can from it.
+fn move_brings_nobody_rights(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_brings_nobody_rights", 2)?;
+    let (program, number) = (compiled(place, "wants_what_is_brought")?, place.fresh("number"));
+    let (program, number) = (program.display(), number.display());
+    s.ok(&format!("touch {number}; chmod 666 {number}"))?;
+    let wants = s.start(&format!("{ANN} shoal run -n 0 {program} {number}; echo $?"));
+    s.until(&format!("test -s {number}"))?;
+    s.ok(&format!(
+        "for i in $(seq 25); do for n in 1 0; do {ANN} shoal move $(cat {number}) $n || exit 1; done; done"
+    ))?;
+    s.ok(&format!("kill $(cat {number})"))?;
+    same("what it has come to", wants.end()?.out.trim(), "told\n0")?;
+    Ok(End::Passed)
+}
