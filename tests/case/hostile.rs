@@ -56,7 +56,7 @@ fn unanswered(place: &Place, s: &Sandbox) -> Res<String> {
 }
 
 /// For a while another user on that node notices nothing.
-fn others_go_on(s: &Sandbox, more: &str) -> Res {
+pub(super) fn others_go_on(s: &Sandbox, more: &str) -> Res {
     let start = Instant::now();
     while start.elapsed() < LONG_ENOUGH {
         let asked = Instant::now();

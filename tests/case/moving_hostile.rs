@@ -1,6 +1,6 @@
 //! Ordinary users who have processes moved, which root's movers do, to come to what is not theirs.
 
-use super::hostile::compiled;
+use super::hostile::{compiled, others_go_on};
 use super::scene::{holds, same, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
@@ -10,6 +10,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_opens_nothing_for_its_user", move_opens_nothing_for_its_user),
     ("move_out_of_a_namespace", move_out_of_a_namespace),
     ("move_brings_nobody_rights", move_brings_nobody_rights),
+    ("user_who_moves_without_end", user_who_moves_without_end),
 ];
 
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
@@ -115,5 +116,43 @@ fn move_brings_nobody_rights(place: &Place) -> Res<End> {
     ))?;
     s.ok(&format!("kill $(cat {number})"))?;
     same("what it has come to", wants.end()?.out.trim(), "told\n0")?;
+    Ok(End::Passed)
+}
+
+/// Makes thirty thousand mappings, says its number, and stays.
+const MAPS: &str = r#"
+import ctypes, mmap, os, sys, time
+each, libc = 15000, ctypes.CDLL(None)
+memory = mmap.mmap(-1, 4096 * 2 * each)
+at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+for i in range(each): libc.mprotect(ctypes.c_void_p(at + 8192 * i), 4096, 1)
+print(os.getpid(), flush=True)
+while True: time.sleep(100)
+"#;
+
+/// Movers are root's, and run before programs while a process stands still. However many a user asks for, and of whatever processes: others are served.
+fn user_who_moves_without_end(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_who_moves_without_end", 2)?;
+    let (script, said) = (place.fresh("maps.py"), place.fresh("said"));
+    std::fs::write(&script, MAPS).doing("write a script")?;
+    let (script, said) = (script.display(), said.display());
+    let many = s.start(&format!(
+        "for i in $(seq 30); do {ANN} shoal run -n 0 {PYTHON} {script} </dev/null >>{said} 2>/dev/null & done; wait"
+    ));
+    s.until(&format!("test $(wc -l <{said}) = 30"))?;
+    let moves =
+        format!("for pid in $(cat {said}); do {ANN} shoal move $pid 1 & {ANN} shoal move --explain $pid 1 & done");
+    let moving = s.start(&format!("while test -s {said}; do {moves}; wait; done >/dev/null 2>&1"));
+    others_go_on(&s, "")?;
+    let moves = s.sh(&format!("{moves} 2>&1; wait"))?.text();
+    holds(
+        "more than some at a time are refused",
+        moves.contains("16 processes of user 61001 are on their way already"),
+    )?;
+    holds("nor is more explained", moves.contains("user 61001 has asked for 16 explanations already"))?;
+    s.prints("shoal nodes | grep -c up", "2")?;
+    s.ok(&format!(": >{said}; shoal run -n 0 pkill -KILL -u 61001; pkill -KILL -u 61001"))?;
+    moving.end()?;
+    many.end()?;
     Ok(End::Passed)
 }

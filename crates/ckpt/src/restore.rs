@@ -8,6 +8,7 @@ use crate::kinds::Reopened;
 use crate::objects::Made;
 use crate::pages::Early;
 use crate::remain::{remain, Remains};
+use crate::survey::MANY;
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
 use crate::{children, cpu, identity, kinds, memory, pages, places, rebuild, sigstate, threads, timers, vdso, waits};
@@ -130,6 +131,12 @@ impl<R: Read> Coming<R> {
 
     pub fn pid(&self) -> Pid {
         Pid(self.plan.process.pid)
+    }
+
+    /// As [`crate::survey::Survey::is_large`].
+    pub fn is_large(&self) -> bool {
+        let Plan { memory, threads, files, .. } = &self.plan;
+        memory.areas.len() > MANY || threads.len() > MANY / 8 || files.descriptors.len() > MANY
     }
 
     /// Makes a process what the image says. Its descriptors 0 to 2 are the standard streams where those of the image led out of the process;

@@ -214,7 +214,15 @@ pub(crate) fn switches(pid: Pid, tid: Pid) -> Result<u64> {
     Fields::read(format!("/proc/{pid}/task/{tid}/status"))?.number("voluntary_ctxt_switches", 10)
 }
 
+/// Of mappings, and of threads or descriptors: with more a process takes longer than others should wait for it.
+pub(crate) const MANY: usize = 4096;
+
 impl Survey {
+    /// Is there so much of it that it takes long to write it, however little memory it has?
+    pub fn is_large(&self) -> bool {
+        self.areas.len() > MANY || self.waiting.len() > MANY / 8 || self.known.len() > MANY
+    }
+
     /// # Errors
     /// `Refused`, with everything that is in the way.
     pub fn refuse(&self, pid: Pid) -> Result<()> {
