@@ -11,9 +11,11 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_out_of_a_namespace", move_out_of_a_namespace),
     ("move_brings_nobody_rights", move_brings_nobody_rights),
     ("user_who_moves_without_end", user_who_moves_without_end),
+    ("strangers_at_the_port_of_a_move", strangers_at_the_port_of_a_move),
 ];
 
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
+const BOB: &str = "setpriv --reuid 61002 --regid 61002 --clear-groups";
 /// Not the one of PATH: it may be root's own.
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -154,5 +156,49 @@ fn user_who_moves_without_end(place: &Place) -> Res<End> {
     s.ok(&format!(": >{said}; shoal run -n 0 pkill -KILL -u 61001; pkill -KILL -u 61001"))?;
     moving.end()?;
     many.end()?;
+    Ok(End::Passed)
+}
+
+/// Connects to every port that opens on its machine as soon as it does, says nothing or nonsense there, and stays.
+const STRANGER: &str = r#"
+import os, resource, socket, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+def ports():
+    for file in "/proc/net/tcp", "/proc/net/tcp6":
+        for line in open(file).read().split("\n")[1:-1]:
+            words = line.split()
+            if words[3] == "0A": yield int(words[1].split(":")[1], 16)
+known, held = set(ports()), []
+print("ready", flush=True)
+end = time.time() + 60
+while time.time() < end:
+    for port in set(ports()) - known:
+        known.add(port)
+        for i in range(20):
+            try:
+                one = socket.create_connection(("127.0.0.1", port), 1)
+                if i % 2: one.sendall(os.urandom(100))
+                held.append(one)
+            except OSError: break
+        print(port, flush=True)
+    del held[:-500]
+"#;
+
+/// For each move a port opens for a moment; any user may connect to it before the node does that sends the process.
+fn strangers_at_the_port_of_a_move(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "strangers_at_the_port_of_a_move", 2)?;
+    let (script, log) = (place.fresh("stranger.py"), place.fresh("log"));
+    std::fs::write(&script, STRANGER).doing("write a script")?;
+    let (script, log) = (script.display(), log.display());
+    let strangers = ["0", "1"].map(|n| s.start(&format!("{BOB} shoal run -n {n} {PYTHON} {script} >{log}.{n} 2>&1")));
+    s.until(&format!("grep -q ready {log}.0 && grep -q ready {log}.1"))?;
+    let one = s.start(&format!("{ANN} shoal run -n 0 sleep 1071; echo $?"));
+    s.until("shoal ps | grep -q ' sleep 1071$'")?;
+    let pid = s.ok("shoal ps | awk '/ sleep 1071$/ {print $1}'")?;
+    s.ok(&format!("for i in $(seq 15); do for n in 1 0; do {ANN} shoal move {pid} $n || exit 1; done; done"))?;
+    s.ok(&format!("test $(cat {log}.0 {log}.1 | wc -l) -gt 6"))?;
+    s.ok(&format!("kill {pid}; shoal run -n 0 pkill -KILL -u 61002; shoal run -n 1 pkill -KILL -u 61002"))?;
+    same("its end", one.end()?.out.trim(), "143")?;
+    strangers.into_iter().try_for_each(|one| one.end().map(drop))?;
     Ok(End::Passed)
 }
