@@ -72,6 +72,9 @@ fn bad_commands(place: &Place) -> Res<End> {
         127,
         "n0: execute no\\nsuch\\u{1b}[31mname: No such file",
     )?;
+    let bad = |line: &str| line.starts_with("such") || line.contains('\u{1b}');
+    holds("a name makes no line of a log, and acts on no terminal", !s.logs().lines().any(bad))?;
+    holds("the log tells of it in one line", s.logs().contains("execute no\\nsuch\\u{1b}[31mname"))?;
     told("shoal run -n 0 ''", 127, "n0: execute \"\": No such file")?;
     told("shoal move --from 7 --all", 1, "unknown node n7")?;
     told("shoal move --from 0 --all 7", 1, "unknown node n7")?;
