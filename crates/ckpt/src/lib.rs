@@ -15,6 +15,7 @@ pub mod behind;
 mod bring;
 mod child;
 mod children;
+pub mod claims;
 pub mod cpu;
 pub mod dump;
 mod elsewhere;

@@ -2,6 +2,7 @@
 //!
 //! One that is open under several descriptors, or mapped in several pieces, is one object: device and inode say so.
 
+use crate::claims::SET_IDS;
 use crate::elsewhere::{identity, is_deleted, Identity};
 use image::objects::{Object, ObjectKind, Objects};
 use image::Writer;
@@ -110,8 +111,8 @@ impl Found {
         }
         out.objects(&Objects { objects: self.objects.iter().map(|(.., object)| object.clone()).collect() })?;
         let contents = self.objects.iter().enumerate();
-        contents.into_iter().try_for_each(|(number, (_, path, object))| {
-            let done = write_content(number as u64, path, object.size, out);
+        contents.into_iter().try_for_each(|(number, (which, path, object))| {
+            let done = write_content((number as u64, *which), path, object.size, out);
             done.map_err(|fault| fault.doing(format!("read what is in {path}")))
         })
     }
@@ -156,8 +157,12 @@ fn seals(path: &str) -> Result<u32> {
 }
 
 /// Holes do not travel.
-fn write_content(number: u64, path: &str, size: u64, out: &mut Writer<impl Write>) -> Result<()> {
+fn write_content((number, which): (u64, Identity), path: &str, size: u64, out: &mut Writer<impl Write>) -> Result<()> {
     let file = File::from(open(path, OFlags::RDONLY)?);
+    let found = rustix::fs::fstat(&file).map_err(|e| Fault::sys(e.raw_os_error(), "look at it again"))?;
+    if (found.st_dev, found.st_ino) != which {
+        return Err(Fault::refused("it is another file by now"));
+    }
     let mut buffer = vec![0; HEAD + PIECE.min(size) as usize];
     let mut at = 0;
     while at < size {
@@ -213,8 +218,8 @@ impl Made {
     }
 
     /// Once the content is there: owners, times and seals.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.objects.iter().try_for_each(|(file, object)| settle(file, object))
+    pub(crate) fn settle(&self, rights: &Rights) -> Result<()> {
+        self.objects.iter().try_for_each(|(file, object)| settle(file, object, rights))
     }
 
     /// Once the mappings are there: seals that concern those to come only.
@@ -282,15 +287,17 @@ fn deleted(path: &[u8]) -> std::result::Result<OwnedFd, rustix::io::Errno> {
     rustix::fs::unlink(&name).map(|()| file)
 }
 
-fn settle(file: &File, object: &Object) -> Result<()> {
+/// Whoever is not root executes none of these with rights: what is in it may have come from another file, exchanged while it was copied.
+fn settle(file: &File, object: &Object, rights: &Rights) -> Result<()> {
     let failed = |what: &'static str| move |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), what);
     let now = file.metadata().map_err(|e| Fault::io(&e, "look at an object"))?;
     if (now.uid(), now.gid()) != (object.uid, object.gid) {
         std::os::unix::fs::fchown(file, Some(object.uid), Some(object.gid))
             .map_err(|e| Fault::io(&e, "set the owner of an object"))?;
     }
-    if now.mode() & 0o7777 != object.mode {
-        rustix::fs::fchmod(file, Mode::from_raw_mode(object.mode)).map_err(failed("set the mode of an object"))?;
+    let mode = if rights.uid == 0 { object.mode } else { object.mode & !SET_IDS };
+    if now.mode() & 0o7777 != mode {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(mode)).map_err(failed("set the mode of an object"))?;
     }
     if let ObjectKind::Shared { .. } = object.kind {
         return Ok(());

@@ -4,9 +4,11 @@
 use crate::ahead::Ahead;
 use crate::bring::{bring, Wanted};
 use crate::child::Child;
+use crate::claims::{self, Owner};
 use crate::kinds::Reopened;
 use crate::objects::Made;
 use crate::pages::Early;
+use crate::places::Opener;
 use crate::remain::{remain, Remains};
 use crate::survey::MANY;
 use crate::together::Together;
@@ -84,8 +86,11 @@ impl Broken {
 ///
 /// # Errors
 /// `Wire` for a broken image; `Refused` when its PID is in use; what the caller may not do. Nothing of the child is left then.
-pub fn restore(image: impl Read, any_processor: bool) -> Result<Pid> {
-    let coming = Coming::read(image, any_processor)?;
+/// `owner`: of the file that the image is in, whose word it is.
+pub fn restore(image: impl Read, any_processor: bool, owner: Option<Owner>) -> Result<Pid> {
+    let mut reader = Reader::new(image)?;
+    let first = pages::following(&mut reader)?;
+    let coming = Coming::plan(Begun { reader, first }, any_processor, owner)?;
     if !coming.plan.lazy.is_empty() {
         return Err(Fault::wire("an image of which some has stayed where it was"));
     }
@@ -97,34 +102,26 @@ pub fn restore(image: impl Read, any_processor: bool) -> Result<Pid> {
 }
 
 impl<R: Read> Coming<R> {
-    /// # Errors
-    /// `Wire` for a broken image; what cannot be opened again.
-    pub fn read(image: R, any_processor: bool) -> Result<Coming<R>> {
-        let mut reader = Reader::new(image)?;
-        let first = pages::following(&mut reader)?;
-        Coming::plan(Begun { reader, first }, any_processor)
-    }
-
-    /// The same behind what a vessel has read ([`Vessel::early`]), which is then to be the process.
+    /// What is behind that which a vessel has read ([`Vessel::early`]), which is then to be the process.
     ///
     /// # Errors
-    /// As [`Coming::read`].
+    /// `Wire` for a broken image; what cannot be opened again.
     pub fn go_on(begun: Begun<R>) -> Result<Coming<R>> {
-        Coming::plan(begun, false)
+        Coming::plan(begun, false, None)
     }
 
-    fn plan(begun: Begun<R>, any_processor: bool) -> Result<Coming<R>> {
+    fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
         let Begun { mut reader, first } = begun;
-        let (plan, first) = plan(&mut reader, first, any_processor)?;
+        let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
         mark("restore: all but pages read");
         let base = kinds::above_all(&plan.files);
-        let rights = places::rights(&plan.threads);
-        let files = kinds::reopen(&plan.files, &plan.objects, base, &rights)?;
-        let mapped = open_mapped(&plan, base, &rights)?;
+        let opener = Opener { rights: places::rights(&plan.threads), believed: owner.is_none() };
+        let files = kinds::reopen(&plan.files, &plan.objects, base, &opener)?;
+        let mapped = open_mapped(&plan, base, &opener.rights)?;
         let above = |opened: Result<OwnedFd>| kinds::above(opened?, base);
-        let exe = above(places::program(&plan.process.exe.0, &rights))?;
-        let cwd = above(places::directory(&plan.process.cwd.0, &rights))?;
-        let root = above(places::directory(&plan.process.root.0, &rights))?;
+        let exe = above(places::program(&plan.process.exe.0, &opener))?;
+        let cwd = above(places::directory(&plan.process.cwd.0, &opener))?;
+        let root = above(places::directory(&plan.process.root.0, &opener))?;
         mark("restore: files opened");
         Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, root, base } })
     }
@@ -269,7 +266,12 @@ impl Opened {
 }
 
 /// Reads up to the first record of pages, or the end.
-fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> Result<(Plan, Record)> {
+fn plan(
+    reader: &mut Reader<impl Read>,
+    first: Record,
+    any_processor: bool,
+    owner: Option<Owner>,
+) -> Result<(Plan, Record)> {
     let mut header: Option<Header> = None;
     let (mut process, mut memory, mut files) = (None, None, None);
     let mut threads: Vec<Thread> = Vec::new();
@@ -288,7 +290,10 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
             Record::Memory(record) => memory = Some(record),
             Record::Files(record) => files = Some(record),
             Record::Thread(record) => threads.push(*record),
-            Record::Objects(record) => objects = Made::new(&record, &places::rights(&threads))?,
+            Record::Objects(record) => {
+                claims::check(owner, &threads, Some(&record), None)?;
+                objects = Made::new(&record, &places::rights(&threads))?;
+            }
             Record::Content { object, offset, bytes } => objects.content(object, offset, &bytes)?,
             Record::Early(pages) => early.pages.push(pages),
             Record::Kept(kept) => early.keep(&kept)?,
@@ -299,7 +304,8 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
         }
         next = pages::following(reader)?;
     };
-    objects.settle()?;
+    claims::check(owner, &threads, None, process.as_ref())?;
+    objects.settle(&places::rights(&threads))?;
     let missing = |what: &'static str| move || Fault::wire(format!("an image without {what}"));
     let header = header.ok_or_else(missing("a header"))?;
     let plan = Plan {
@@ -323,7 +329,9 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
 }
 
 /// The files of the mappings, which must be those that they were.
+/// That two looks at a mapping saw one thing nobody vouches for, so root gives nothing here.
 fn open_mapped(plan: &Plan, base: i32, rights: &Rights) -> Result<Vec<Option<OwnedFd>>> {
+    let opener = &Opener { rights: rights.clone(), believed: false };
     let open = |area: &image::memory::Area| {
         let Some(file) = &area.file else { return Ok(None) };
         let flags = if area.shared && file.writable { OFlags::RDWR } else { OFlags::RDONLY };
@@ -331,8 +339,8 @@ fn open_mapped(plan: &Plan, base: i32, rights: &Rights) -> Result<Vec<Option<Own
             return kinds::above(plan.objects.open(object, flags, rights)?, base).map(Some);
         }
         let fd = match !area.shared && file.path == plan.process.exe {
-            true => places::program(&file.path.0, rights),
-            false => places::file(&file.path.0, flags, rights),
+            true => places::program(&file.path.0, opener),
+            false => places::file(&file.path.0, flags, opener),
         };
         let fd = kinds::above(fd?, base)?;
         let name = String::from_utf8_lossy(&file.path.0).into_owned();

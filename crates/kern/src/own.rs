@@ -64,6 +64,12 @@ pub fn is_favoured() -> bool {
     secure && user != 0 && permitted() == CHECKPOINT_RESTORE
 }
 
+/// Is the effective user root?
+pub fn is_root() -> bool {
+    // SAFETY: takes nothing.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Gives up all capabilities, for good.
 ///
 /// # Errors

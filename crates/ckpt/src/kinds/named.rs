@@ -2,10 +2,10 @@
 
 use super::{Seen, Verdict};
 use crate::kinds::All;
+use crate::places::Opener;
 use crate::{places, proc};
 use image::files::{Kind, OpenFile};
 use image::Bytes;
-use kern::rights::Rights;
 use rustix::fs::{OFlags, SeekFrom};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -50,8 +50,8 @@ pub(super) const KEPT: u32 = (libc::O_ACCMODE
     | libc::O_SYNC
     | libc::O_DSYNC) as u32;
 
-pub(super) fn reopen(path: &Bytes, file: &OpenFile, rights: &Rights) -> Result<OwnedFd> {
-    let fd = places::file(&path.0, OFlags::from_bits_retain(file.flags & KEPT) | OFlags::NOCTTY, rights)?;
+pub(super) fn reopen(path: &Bytes, file: &OpenFile, opener: &Opener) -> Result<OwnedFd> {
+    let fd = places::file(&path.0, OFlags::from_bits_retain(file.flags & KEPT) | OFlags::NOCTTY, opener)?;
     if file.offset != 0 {
         let name = String::from_utf8_lossy(&path.0);
         rustix::fs::seek(&fd, SeekFrom::Start(file.offset))
