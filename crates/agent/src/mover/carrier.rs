@@ -249,6 +249,7 @@ impl Carrier {
 
     /// Something short to the other mover, which may be nothing but that it is said.
     pub(super) fn tell(&mut self, bytes: &[u8]) -> Result<()> {
+        super::tire();
         self.link.send(&Piece { bytes: bytes.to_vec() })?;
         self.link.flush()?;
         while self.link.wants_write() {
@@ -286,6 +287,7 @@ impl Carrier {
     }
 
     fn receive(&mut self) -> Result<()> {
+        super::tire();
         loop {
             if let Some(piece) = self.link.next::<Piece>()? {
                 (self.piece, self.read) = (piece.bytes, 0);

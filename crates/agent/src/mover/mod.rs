@@ -14,7 +14,9 @@ mod take;
 pub(crate) use orders::{Held, In, Order, Out, Remain, Said};
 
 use carrier::Word;
+use kern::clock::monotonic_us;
 use kern::ns;
+use std::cell::Cell;
 use std::os::fd::AsFd;
 use tracing::debug;
 use vocab::{Fault, Result};
@@ -27,8 +29,26 @@ fn hurry(large: bool) {
     if large {
         return;
     }
-    if let Err(fault) = kern::sched::set_fifo_behind() {
-        debug!(%fault, "a process may stand still for longer");
+    match kern::sched::set_fifo_behind() {
+        Ok(()) => HURRIES_UNTIL.set(Some(monotonic_us() + HURRY_US)),
+        Err(fault) => debug!(%fault, "a process may stand still for longer"),
+    }
+}
+
+/// What runs before ordinary programs does so for this long, in microseconds: what is sent, or written into files without a name, may be any amount.
+const HURRY_US: u64 = 300_000;
+
+thread_local! {
+    static HURRIES_UNTIL: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Called with every piece that goes or comes.
+fn tire() {
+    if HURRIES_UNTIL.get().is_some_and(|until| monotonic_us() > until) {
+        HURRIES_UNTIL.set(None);
+        if let Err(fault) = kern::sched::set_ordinary() {
+            debug!(%fault, "a mover keeps running before ordinary programs");
+        }
     }
 }
 
