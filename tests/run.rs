@@ -10,7 +10,7 @@ mod lab;
 mod modes;
 
 use lab::place::Place;
-use lab::{carry, moved, skip, worker, Doing, Res};
+use lab::{carry, moved, peer, skip, worker, Doing, Res};
 use libtest_mimic::{Arguments, Trial};
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Some("--carry") => carry::carry(&args[1..]),
         Some("--move") => moved::move_about(&args[1..]),
         Some("--burn") => worker::burn(),
+        Some("--peer") => peer::peer(&args[1..]),
         _ => match outer(args) {
             Ok(code) => return code,
             Err(fault) => Err(fault),

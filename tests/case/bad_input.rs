@@ -3,13 +3,14 @@
 use super::scene::{holds, outside, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
-use crate::lab::Res;
+use crate::lab::{Doing, Res};
 use std::fs;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("bad_commands", bad_commands),
     ("bad_key", bad_key),
     ("bad_bytes_on_the_port", bad_bytes_on_the_port),
+    ("bad_frames_of_a_peer", bad_frames_of_a_peer),
     ("bad_bytes_on_the_socket", bad_bytes_on_the_socket),
     ("bad_settings_of_leases", bad_settings_of_leases),
     ("leases_by_default", leases_by_default),
@@ -71,6 +72,9 @@ fn bad_commands(place: &Place) -> Res<End> {
         127,
         "n0: execute no\\nsuch\\u{1b}[31mname: No such file",
     )?;
+    let bad = |line: &str| line.starts_with("such") || line.contains('\u{1b}');
+    holds("a name makes no line of a log, and acts on no terminal", !s.logs().lines().any(bad))?;
+    holds("the log tells of it in one line", s.logs().contains("execute no\\nsuch\\u{1b}[31mname"))?;
     told("shoal run -n 0 ''", 127, "n0: execute \"\": No such file")?;
     told("shoal move --from 7 --all", 1, "unknown node n7")?;
     told("shoal move --from 0 --all 7", 1, "unknown node n7")?;
@@ -136,6 +140,37 @@ fn bad_bytes_on_the_port(place: &Place) -> Res<End> {
     holds("the program lives", going.is_going())?;
     s.ok("pkill -KILL -f '^(shoal run -n 0 )?sleep 1010'")?;
     going.end().map(|_| End::Passed)
+}
+
+/// Who has the key and says what is no message: the link is dropped with a line in the log, and nothing was made ready for a gigabyte that never comes.
+fn bad_frames_of_a_peer(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bad_frames_of_a_peer", 2)?;
+    let me = std::env::current_exe().doing("find this program")?;
+    let daemon = "$(pgrep -o -f 'shoal front')";
+    let peak = || s.ok(&format!("awk '/VmPeak/ {{print $2}}' /proc/{daemon}/status"))?.parse::<u64>().doing("a number");
+    s.prints("shoal run -n 0 echo well", "well")?;
+    let before = peak()?;
+    for (bytes, word) in [
+        ("40000000", "a frame says it has 1073741824 bytes"),
+        ("4000000082018100", "a frame says it has 1073741824 bytes"),
+        ("ffffffff", "a frame says it has 4294967295 bytes"),
+        ("00800001", "a frame says it has 8388609 bytes"),
+        // An unknown message; an array of 2^60 elements; a text of 2^31 bytes; arrays within arrays.
+        ("0000000482186380", "cannot be read"),
+        ("0000000a82009b1000000000000000", "cannot be read"),
+        ("000000058200ba80000000", "cannot be read"),
+        ("00000010ffffffffffffffffffffffffffffffff", "cannot be read"),
+    ] {
+        let known = s.logs().lines().filter(|line| line.contains(word)).count();
+        s.prints(&format!("{} --peer 10.77.0.1:7706 $(cat /run/shoal/key) {bytes}", me.display()), "dropped")?;
+        let told = || s.logs().lines().filter(|line| line.contains(word)).count() > known;
+        wait_for(&format!("a line in the log about {bytes}: {word}"), told)?;
+    }
+    let grown = peak()?.saturating_sub(before);
+    holds(&format!("it takes {grown} KiB more"), grown < 256 * 1024)?;
+    s.prints("shoal run -n 0 shoal run -n 1 echo well", "well")?;
+    s.prints("shoal nodes | grep -c up", "2")?;
+    Ok(End::Passed)
 }
 
 fn bad_bytes_on_the_socket(place: &Place) -> Res<End> {

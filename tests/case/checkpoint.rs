@@ -207,6 +207,8 @@ fn checkpoint_by_its_user(place: &Place) -> Res<End> {
     std::fs::create_dir(&directory).doing("make a directory")?;
     std::os::unix::fs::chown(&directory, Some(1000), Some(1000)).doing("give a directory away")?;
     let out = std::fs::File::create(&log).doing("make a file")?;
+    // A file of root's would be opened for the image of a user's with `--trust` only.
+    std::os::unix::fs::chown(&log, Some(1000), Some(1000)).doing("give a file away")?;
     let mut child = start(&[&user[..], &["sleep", "2"]].concat(), &out)?;
     let pid = child.id().to_string();
     until_it_is(&pid, "sleep")?;

@@ -37,7 +37,7 @@ const LONG_ENOUGH: Duration = Duration::from_secs(7);
 const SLOW: Duration = Duration::from_secs(4);
 
 /// Compiles a program of this directory.
-fn compiled(place: &Place, name: &str) -> Res<PathBuf> {
+pub(super) fn compiled(place: &Place, name: &str) -> Res<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("case/hostile").join(format!("{name}.c"));
     let program = place.fresh(name);
     let done = Command::new("cc").args(["-std=gnu11", "-O1", "-pthread", "-o"]).arg(&program).arg(&source).output();
@@ -56,7 +56,7 @@ fn unanswered(place: &Place, s: &Sandbox) -> Res<String> {
 }
 
 /// For a while another user on that node notices nothing.
-fn others_go_on(s: &Sandbox, more: &str) -> Res {
+pub(super) fn others_go_on(s: &Sandbox, more: &str) -> Res {
     let start = Instant::now();
     while start.elapsed() < LONG_ENOUGH {
         let asked = Instant::now();

@@ -14,6 +14,7 @@ mod jobs;
 mod loss;
 mod moving;
 mod moving_faults;
+mod moving_hostile;
 mod moving_kin_faults;
 mod moving_lazy;
 mod moving_told;
@@ -59,6 +60,7 @@ fn all() -> Vec<Scene> {
         uncarried::SCENES,
         moving::SCENES,
         moving_faults::SCENES,
+        moving_hostile::SCENES,
         moving_kin_faults::SCENES,
         moving_told::SCENES,
         moving_lazy::SCENES,

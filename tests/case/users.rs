@@ -12,6 +12,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("user_cannot_use_our_files", user_cannot_use_our_files),
     ("user_is_not_given_what_is_roots", user_is_not_given_what_is_roots),
     ("user_cannot_look_into_a_stand_in", user_cannot_look_into_a_stand_in),
+    ("user_is_not_given_the_programs_right", user_is_not_given_the_programs_right),
+    ("restore_of_a_users_image", restore_of_a_users_image),
 ];
 
 /// Before a command: as this user, in two further groups.
@@ -143,5 +145,74 @@ fn user_is_not_given_what_is_roots(place: &Place) -> Res<End> {
     // As ann's, it is the child of what stands there for its parent.
     let of_ann = "61001 Uid:\t61001\t61001\t61001\t61001";
     s.prints(&format!("shoal run -n 0 bash -c '{}; true'", as_whom("")), of_ann)?;
+    Ok(End::Passed)
+}
+
+/// The program's file gives everybody who calls it the right to choose the numbers of processes; it uses that only where a daemon of root's says so.
+fn user_is_not_given_the_programs_right(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_is_not_given_the_programs_right", 1)?;
+    let dir = place.fresh("right").display().to_string();
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    for from in ["", "shoal run -n 0 "] {
+        let at = format!("{dir}/{}", from.len());
+        let asleep = format!("{ANN} {from}sh -c 'sleep 1061 </dev/null >/dev/null 2>&1 & echo $! > {at}.pid; wait'");
+        let going = s.start(&format!("{asleep}; echo $?"));
+        s.until(&format!("test -s {at}.pid"))?;
+        if from.is_empty() {
+            s.ok(&format!("{ANN} shoal checkpoint $(cat {at}.pid) --stop -o {at}.image"))?;
+            going.end()?;
+            let line = s.fails(&format!("{ANN} shoal restore --detach {at}.image"), 1)?;
+            holds(&format!("{line} is refused"), line.contains("not permitted"))?;
+        } else {
+            s.ok(&format!("kill $(cat {at}.pid)"))?;
+            going.end()?;
+        }
+        // What is only for daemons to start.
+        let has = "sleep 0.3; grep CapPrm /proc/$!/status; kill -9 $!";
+        s.prints(&format!("{ANN} {from}bash -c 'shoal vessel & {has}' 2>/dev/null"), "CapPrm:\t0000000000000000")?;
+        let listens = "use IO::Socket::UNIX; my $l = IO::Socket::UNIX->new(Local => shift, Listen => 1); $l->accept";
+        let fake = format!("perl -e \"{listens}\" {at}.sock & until test -S {at}.sock; do sleep 0.1; done");
+        let asks = format!("{fake}; SHOAL_SOCKET={at}.sock shoal run -n 0 true; echo $?; kill %1");
+        let seen = s.sh(&format!("{ANN} {from}bash -c '{}'", asks.replace('$', "\\$").replace("\\$?", "$?")))?;
+        let refused = seen.out.trim() == "125" && seen.err.contains("user 61001 runs it");
+        holds(&format!("a daemon of their own is not obeyed: {}", seen.text()), refused)?;
+    }
+    Ok(End::Passed)
+}
+
+/// An image says whose its process is, and its owner can write what they like into it: root makes of it what its owner might be.
+fn restore_of_a_users_image(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restore_of_a_users_image", 1)?;
+    let dir = place.fresh("images").display().to_string();
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    let image = |user: &str, file: &str| {
+        let asleep = format!("{user} sh -c 'sleep 1081 </dev/null >/dev/null 2>&1 & echo $!'");
+        s.ok(&format!("pid=$({asleep}); shoal checkpoint $pid --stop -o {dir}/{file} && chown 61001:61001 {dir}/{file}; echo $pid"))
+    };
+    let of_ann = image("setpriv --reuid 61001 --regid 61001 --clear-groups", "own")?;
+    s.prints(
+        &format!("shoal restore --detach {dir}/own && stat -c %u:%g /proc/{of_ann} && kill {of_ann}"),
+        "61001:61001",
+    )?;
+    for (user, word) in [
+        ("", "of user"),
+        ("setpriv --reuid 61002 --regid 61001 --clear-groups", "of user"),
+        ("setpriv --reuid 61001 --regid 0 --clear-groups", "in group 0"),
+        ("setpriv --reuid 61001 --regid 61001 --groups 61005", "in group 61005"),
+        ("nice -n -5 setpriv --reuid 61001 --regid 61001 --clear-groups", "scheduled before others"),
+        (
+            "setpriv --reuid 61001 --regid 61001 --clear-groups --inh-caps +chown --ambient-caps +chown",
+            "with capabilities",
+        ),
+    ] {
+        // As it was made, so that its owner may write it.
+        let pid = image(user, "doctored")?;
+        for from in [format!("{dir}/doctored"), format!("- <{dir}/doctored")] {
+            let line = s.fails(&format!("shoal restore --detach {from}"), 1)?;
+            holds(&format!("{line:?} says {word:?}"), line.contains("a file of user 61001's") && line.contains(word))?;
+            s.ok(&format!("test ! -e /proc/{pid}"))?;
+        }
+        s.ok(&format!("shoal restore --trust --detach {dir}/doctored && kill {pid}; rm {dir}/doctored"))?;
+    }
     Ok(End::Passed)
 }

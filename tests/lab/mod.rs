@@ -9,6 +9,7 @@ pub(crate) mod compile;
 pub(crate) mod evidence;
 pub(crate) mod faults;
 pub(crate) mod moved;
+pub(crate) mod peer;
 pub(crate) mod place;
 pub(crate) mod procs;
 pub(crate) mod proto;

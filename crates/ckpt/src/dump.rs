@@ -320,10 +320,11 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     mark("dump: descriptors read");
     out.header(&header(threads.len())?)?;
     out.process(&process)?;
+    // Whose they are is to be known before files are opened.
+    threads.iter().try_for_each(|thread| out.thread(thread))?;
     objects.write(out)?;
     out.memory(&mappings)?;
     out.files(&files)?;
-    threads.iter().try_for_each(|thread| out.thread(thread))?;
     mark("dump: all but pages written");
     match large {
         Large::Whole => pages::copy(&memory, &pages::all(pid, &areas)?, out)?,
@@ -409,8 +410,12 @@ fn read_threads(
     gate: u64,
     arena: Arena,
 ) -> Result<Vec<Thread>> {
-    let read =
-        |((thread, processors), waits)| threads::read(frozen.pid, (thread, processors), memory, gate, arena, waits);
+    let mut secure_bits = None;
+    let read = |((thread, processors), waits)| {
+        let read = threads::read(frozen.pid, (thread, processors), memory, gate, arena, waits, secure_bits)?;
+        secure_bits.get_or_insert(read.creds.securebits);
+        Ok(read)
+    };
     frozen.each().zip(waits).map(read).collect()
 }
 

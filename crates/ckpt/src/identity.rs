@@ -4,6 +4,7 @@ use crate::cpu::XTILEDATA;
 use crate::proc::{self, Fields};
 use image::process::{Layout, Limit, Process};
 use image::thread::Creds;
+use kern::own;
 use kern::proc::Proc;
 use puppet::script::Outcome;
 use puppet::{Script, Slot};
@@ -49,6 +50,7 @@ pub(crate) fn read(pid: Pid) -> Result<Process> {
             env_end: number(51)?,
         },
         auxv: proc::file(pid, "auxv")?.into(),
+        limits: limits(pid)?.into_iter().map(|(_, soft, hard)| Limit { soft, hard }).collect(),
         ..Process::default()
     })
 }
@@ -58,7 +60,6 @@ pub(crate) struct Asked {
     brk: Slot,
     dumpable: Slot,
     subreaper: u64,
-    limits: u64,
     /// In the order of [`HABITS`].
     habits: [Slot; HABITS.len()],
     states: u64,
@@ -81,25 +82,15 @@ const EXCEPT_ADVISED: u64 = 2;
 const ARCH_GET_XCOMP_PERM: u64 = 0x1022;
 const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
 
-/// How many resources getrlimit(2) knows.
-const RESOURCES: u64 = 16;
-/// Bytes of a `struct rlimit`.
-const LIMIT: u64 = 16;
-
 pub(crate) fn ask(script: &mut Script) -> Asked {
     let subreaper = script.room(4);
     script.call("ask whether it is a subreaper", libc::SYS_prctl, &[libc::PR_GET_CHILD_SUBREAPER as u64, subreaper]);
-    let limits = script.room((RESOURCES * LIMIT) as usize);
-    for resource in 0..RESOURCES {
-        script.call("read a limit", libc::SYS_prlimit64, &[0, resource, 0, limits + resource * LIMIT]);
-    }
     let states = script.room(8);
     script.attempt(libc::SYS_arch_prctl, &[ARCH_GET_XCOMP_PERM, states]);
     Asked {
         brk: script.call("read the break", libc::SYS_brk, &[0]),
         dumpable: script.call("ask whether it is dumpable", libc::SYS_prctl, &[libc::PR_GET_DUMPABLE as u64]),
         subreaper,
-        limits,
         habits: HABITS.map(|(get, _)| script.attempt(libc::SYS_prctl, &[get as u64])),
         states,
     }
@@ -108,9 +99,6 @@ pub(crate) fn ask(script: &mut Script) -> Asked {
 pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> Result<()> {
     process.layout.brk = outcome.result(asked.brk) as u64;
     process.dumpable = outcome.result(asked.dumpable) as u32;
-    let limit = |resource| outcome.value::<[u64; 2]>(asked.limits + resource * LIMIT);
-    let limits = (0..RESOURCES).map(|resource| limit(resource).map(|[soft, hard]| Limit { soft, hard }));
-    process.limits = limits.collect::<Result<_>>()?;
     process.subreaper = outcome.value::<i32>(asked.subreaper)? != 0;
     process.permitted_states = outcome.value(asked.states)?;
     let habits = asked.habits.map(|slot| outcome.result(slot).max(0) as u64);
@@ -177,12 +165,16 @@ pub(crate) fn set_habits(script: &mut Script, process: &Process) {
     }
 }
 
+/// In the order of their numbers, from the kernel: the process's own memory, in which its calls leave what they tell, is its user's to write to. And as text:
+/// prlimit(2) of another user's process wants a right.
+fn limits(pid: Pid) -> Result<Vec<own::Limit>> {
+    let limits = Proc::open("/proc")?.limits(pid);
+    limits.map_err(|errno| Fault::sys(errno, format!("read the limits of process {pid}")))
+}
+
 /// In the end, since a low limit would be in the way of the restore. Raising a hard one needs a right, so equal ones are let be.
 pub(crate) fn set_limits(script: &mut Script, process: &Process) -> Result<()> {
-    let pid = process.pid;
-    let failed = |errno| Fault::sys(errno, format!("read the limits of process {pid}"));
-    // As text: prlimit(2) of another user's process wants a right.
-    let now = Proc::open("/proc")?.limits(Pid(pid)).map_err(failed)?;
+    let now = limits(Pid(process.pid))?;
     for (resource, limit) in (0u32..).zip(&process.limits) {
         if !now.contains(&(resource, limit.soft, limit.hard)) {
             let at = script.bytes([limit.soft, limit.hard].as_bytes());

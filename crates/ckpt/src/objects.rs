@@ -2,9 +2,11 @@
 //!
 //! One that is open under several descriptors, or mapped in several pieces, is one object: device and inode say so.
 
+use crate::claims::SET_IDS;
 use crate::elsewhere::{identity, is_deleted, Identity};
 use image::objects::{Object, ObjectKind, Objects};
 use image::Writer;
+use kern::rights::Rights;
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -109,8 +111,8 @@ impl Found {
         }
         out.objects(&Objects { objects: self.objects.iter().map(|(.., object)| object.clone()).collect() })?;
         let contents = self.objects.iter().enumerate();
-        contents.into_iter().try_for_each(|(number, (_, path, object))| {
-            let done = write_content(number as u64, path, object.size, out);
+        contents.into_iter().try_for_each(|(number, (which, path, object))| {
+            let done = write_content((number as u64, *which), path, object.size, out);
             done.map_err(|fault| fault.doing(format!("read what is in {path}")))
         })
     }
@@ -155,8 +157,12 @@ fn seals(path: &str) -> Result<u32> {
 }
 
 /// Holes do not travel.
-fn write_content(number: u64, path: &str, size: u64, out: &mut Writer<impl Write>) -> Result<()> {
+fn write_content((number, which): (u64, Identity), path: &str, size: u64, out: &mut Writer<impl Write>) -> Result<()> {
     let file = File::from(open(path, OFlags::RDONLY)?);
+    let found = rustix::fs::fstat(&file).map_err(|e| Fault::sys(e.raw_os_error(), "look at it again"))?;
+    if (found.st_dev, found.st_ino) != which {
+        return Err(Fault::refused("it is another file by now"));
+    }
     let mut buffer = vec![0; HEAD + PIECE.min(size) as usize];
     let mut at = 0;
     while at < size {
@@ -188,9 +194,9 @@ const LATE: SealFlags = SealFlags::FUTURE_WRITE;
 
 impl Made {
     /// Makes all of them, empty. Their numbers are below those of the image's descriptors until they are opened again.
-    pub(crate) fn new(objects: &Objects) -> Result<Made> {
+    pub(crate) fn new(objects: &Objects, rights: &Rights) -> Result<Made> {
         let make = |object: &Object| {
-            let file = make(object).map_err(|fault| fault.doing(format!("make {:?} again", object.kind)))?;
+            let file = make(object, rights).map_err(|fault| fault.doing(format!("make {:?} again", object.kind)))?;
             Ok((file, object.clone()))
         };
         Ok(Made { objects: objects.objects.iter().map(make).collect::<Result<_>>()? })
@@ -212,8 +218,8 @@ impl Made {
     }
 
     /// Once the content is there: owners, times and seals.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.objects.iter().try_for_each(|(file, object)| settle(file, object))
+    pub(crate) fn settle(&self, rights: &Rights) -> Result<()> {
+        self.objects.iter().try_for_each(|(file, object)| settle(file, object, rights))
     }
 
     /// Once the mappings are there: seals that concern those to come only.
@@ -226,22 +232,34 @@ impl Made {
         Ok(())
     }
 
-    /// The object as one more open file.
-    pub(crate) fn open(&self, number: u32, flags: OFlags) -> Result<OwnedFd> {
-        let (file, _) = self.get(number.into())?;
-        open(&format!("/proc/self/fd/{}", file.as_raw_fd()), flags)
+    /// The object as one more open file. Its owner might set any mode, and so may open it however the mode is.
+    pub(crate) fn open(&self, number: u32, flags: OFlags, rights: &Rights) -> Result<OwnedFd> {
+        let (file, object) = self.get(number.into())?;
+        let open = || open(&format!("/proc/self/fd/{}", file.as_raw_fd()), flags);
+        match object.uid == rights.uid {
+            true => open(),
+            false => rights.lent(open)?,
+        }
     }
 }
 
-fn make(object: &Object) -> Result<File> {
+/// Where it had a name, with the rights of the process.
+fn make(object: &Object, rights: &Rights) -> Result<File> {
     let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), "make a file");
     let file = match &object.kind {
         ObjectKind::Memory { name, .. } => {
             rustix::fs::memfd_create(&name.0[..], MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?
         }
         ObjectKind::Shared { reserved } => return Ok(kern::shared_memory::anonymous(object.size, *reserved)?.into()),
-        ObjectKind::Unnamed { directory } => unnamed(&directory.0).map_err(failed)?,
-        ObjectKind::Deleted { path } => deleted(&path.0).map_err(failed)?,
+        ObjectKind::Unnamed { directory } => rights.lent(|| unnamed(&directory.0))?.map_err(failed)?,
+        ObjectKind::Deleted { path } => {
+            let file = rights.lent(|| deleted(&path.0))?.map_err(failed)?;
+            // It is to have the owner and the mode that it had, which nobody is to come to by a name that was given to it meanwhile.
+            match rustix::fs::fstat(&file).map_err(failed)?.st_nlink {
+                0 => file,
+                _ => return Err(Fault::refused("somebody has given another name to a file that was made without one")),
+            }
+        }
     };
     rustix::fs::ftruncate(&file, object.size).map_err(failed)?;
     Ok(file.into())
@@ -269,15 +287,17 @@ fn deleted(path: &[u8]) -> std::result::Result<OwnedFd, rustix::io::Errno> {
     rustix::fs::unlink(&name).map(|()| file)
 }
 
-fn settle(file: &File, object: &Object) -> Result<()> {
+/// Whoever is not root executes none of these with rights: what is in it may have come from another file, exchanged while it was copied.
+fn settle(file: &File, object: &Object, rights: &Rights) -> Result<()> {
     let failed = |what: &'static str| move |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), what);
     let now = file.metadata().map_err(|e| Fault::io(&e, "look at an object"))?;
     if (now.uid(), now.gid()) != (object.uid, object.gid) {
         std::os::unix::fs::fchown(file, Some(object.uid), Some(object.gid))
             .map_err(|e| Fault::io(&e, "set the owner of an object"))?;
     }
-    if now.mode() & 0o7777 != object.mode {
-        rustix::fs::fchmod(file, Mode::from_raw_mode(object.mode)).map_err(failed("set the mode of an object"))?;
+    let mode = if rights.uid == 0 { object.mode } else { object.mode & !SET_IDS };
+    if now.mode() & 0o7777 != mode {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(mode)).map_err(failed("set the mode of an object"))?;
     }
     if let ObjectKind::Shared { .. } = object.kind {
         return Ok(());
@@ -339,12 +359,13 @@ mod tests {
     fn content_outside_of_an_object_is_refused() {
         let kind = ObjectKind::Memory { name: b"m"[..].into(), seals: 0 };
         let object = Object { kind, size: 10, mode: 0o600, uid: 0, gid: 0, accessed: 0, modified: 0 };
-        let made = Made::new(&Objects { objects: vec![object] }).expect("memory");
+        let rights = Rights::default();
+        let made = Made::new(&Objects { objects: vec![object] }, &rights).expect("memory");
         made.content(0, 6, b"tail").expect("within");
         assert!(made.content(0, 7, b"tail").is_err() && made.content(0, u64::MAX, b"t").is_err());
-        assert!(made.content(1, 0, b"t").is_err() && made.open(1, OFlags::RDONLY).is_err());
+        assert!(made.content(1, 0, b"t").is_err() && made.open(1, OFlags::RDONLY, &rights).is_err());
         let mut all = Vec::new();
-        File::from(made.open(0, OFlags::RDONLY).expect("open")).read_to_end(&mut all).expect("open");
+        File::from(made.open(0, OFlags::RDONLY, &rights).expect("open")).read_to_end(&mut all).expect("open");
         assert_eq!(all, b"\0\0\0\0\0\0tail");
     }
 }

@@ -165,7 +165,7 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
     }
     let arena = loan.map_arena(None)?;
     let signal = loan.give_back()?;
-    let saved = threads::read(pid, (&leader, None), &memory, gate, arena, waits);
+    let saved = threads::read(pid, (&leader, None), &memory, gate, arena, waits, None);
     let mut loan = Loan::take_at(&leader, &memory, gate)?;
     loan.unmap_arena(arena)?;
     let signal = loan.give_back()?.or(signal);

@@ -85,6 +85,10 @@ pub(crate) fn empty(thread: &Stopped, remote: &RemoteMemory) -> Result<Emptied> 
     let arena = loan.map_arena(Some(base))?;
     let mut script = arena.script();
     identity::raise(&mut script, thread.tid())?;
+    if rustix::process::geteuid().is_root() {
+        // It has rights that its user has not, one of its threads longer than another: nobody else is to come to its memory meanwhile.
+        script.call("be nobody's to look into", libc::SYS_prctl, &[libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0]);
+    }
     move_all(&mut script, &kernels, home, arena.end());
     script.call("unmap what was inherited", libc::SYS_munmap, &[0, base]);
     script.call("unmap what was inherited", libc::SYS_munmap, &[arena.end() + length, TOP - arena.end() - length]);

@@ -1,7 +1,12 @@
 //! What remains of a process that is given up: another program in its place. Its number, parent, children, group, session, ids and whether it is
 //! stopped stay, and so do signals that wait for it; its memory, other threads, descriptors and timers go.
+//!
+//! The program may have rights that the process has not, and the memory of the process is its user's to write to (/proc/PID/mem), however still it stands: a
+//! script in it may become another one, and what it is given others come to. So it first executes a program that does nothing, whose memory nobody else
+//! can come to, and everything else is done there.
 
 use crate::bring::{bring, Wanted};
+use crate::elsewhere::identity;
 use kern::areas::areas;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
@@ -11,6 +16,8 @@ use zerocopy::IntoBytes;
 
 /// The program in its place.
 pub struct Remains<'a> {
+    /// A program that does nothing, and that ordinary users cannot read.
+    pub nothing: BorrowedFd<'a>,
     /// Executed with no environment.
     pub program: BorrowedFd<'a>,
     pub arguments: &'a [&'a str],
@@ -54,9 +61,9 @@ pub fn remain(mut threads: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> R
 
 fn execute(leader: &Stopped, others: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> Result<()> {
     let pid = leader.tid();
+    become_nothing(leader, others, with.nothing)?;
     let remote = RemoteMemory::open(pid)?;
     let mut loan = Loan::take(leader, &remote, &areas(pid, false)?)?;
-    others.into_iter().try_for_each(|thread| thread.exit(loan.gate()))?;
     let arena = loan.map_arena(None)?;
     let_go(&mut loan, arena, taken)?;
     let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, 0o0.into());
@@ -76,6 +83,29 @@ fn execute(leader: &Stopped, others: Vec<Stopped>, with: &Remains<'_>, taken: &[
     loan.run(arena, script)?;
     let flags = libc::AT_EMPTY_PATH as u64;
     loan.execute(arena, libc::SYS_execveat, [program as u64, own_path, arguments, nothing, flags, 0])
+}
+
+/// Whatever becomes of the scripts in it, when this returns the process has one thread, new memory, and has not run since.
+fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_>) -> Result<()> {
+    let pid = leader.tid();
+    let remote = RemoteMemory::open(pid)?;
+    let mut loan = Loan::take(leader, &remote, &areas(pid, false)?)?;
+    others.into_iter().try_for_each(|thread| thread.exit(loan.gate()))?;
+    let arena = loan.map_arena(None)?;
+    let_go(&mut loan, arena, &[])?;
+    let come = bring(&mut loan, arena, pid, &[Wanted::Ours(nothing)], BASE)?;
+    let [program] = come[..] else { return Err(Fault::bug("other descriptors than were brought")) };
+    // One argument, which is empty as its path is, and no environment.
+    let at = arena.put(&remote, [0u64; 3].as_bytes())?;
+    let (own_path, none) = (at + 16, at + 8);
+    let arguments = arena.put(&remote, own_path.as_bytes())?;
+    let flags = libc::AT_EMPTY_PATH as u64;
+    loan.execute(arena, libc::SYS_execveat, [program as u64, own_path, arguments, none, flags, 0])?;
+    let wanted = rustix::fs::fstat(nothing).map_err(|e| Fault::sys(e.raw_os_error(), "look at a program"))?;
+    match identity(&format!("/proc/{pid}/exe")) == Some((wanted.st_dev, wanted.st_ino)) {
+        true => leader.leaves_exec(),
+        false => Err(Fault::refused("it has executed another program than it was told to")),
+    }
 }
 
 /// Timers, descriptors and limits of what it was, and what it was to get when its parent ends.

@@ -4,13 +4,16 @@
 use crate::ahead::Ahead;
 use crate::bring::{bring, Wanted};
 use crate::child::Child;
+use crate::claims::{self, Owner};
 use crate::kinds::Reopened;
 use crate::objects::Made;
 use crate::pages::Early;
+use crate::places::Opener;
 use crate::remain::{remain, Remains};
+use crate::survey::MANY;
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
-use crate::{children, cpu, identity, kinds, memory, pages, rebuild, sigstate, threads, timers, vdso, waits};
+use crate::{children, cpu, identity, kinds, memory, pages, places, rebuild, sigstate, threads, timers, vdso, waits};
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
@@ -19,9 +22,10 @@ use image::{Reader, Record};
 use kern::pagemap::Run;
 use kern::ptrace::{self, Regs};
 use kern::remote_memory::RemoteMemory;
+use kern::rights::Rights;
 use kern::timeline::mark;
 use puppet::{Arena, Loan, Stopped};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Kind, Pid, Result, Sig};
@@ -82,8 +86,11 @@ impl Broken {
 ///
 /// # Errors
 /// `Wire` for a broken image; `Refused` when its PID is in use; what the caller may not do. Nothing of the child is left then.
-pub fn restore(image: impl Read, any_processor: bool) -> Result<Pid> {
-    let coming = Coming::read(image, any_processor)?;
+/// `owner`: of the file that the image is in, whose word it is.
+pub fn restore(image: impl Read, any_processor: bool, owner: Option<Owner>) -> Result<Pid> {
+    let mut reader = Reader::new(image)?;
+    let first = pages::following(&mut reader)?;
+    let coming = Coming::plan(Begun { reader, first }, any_processor, owner)?;
     if !coming.plan.lazy.is_empty() {
         return Err(Fault::wire("an image of which some has stayed where it was"));
     }
@@ -95,38 +102,38 @@ pub fn restore(image: impl Read, any_processor: bool) -> Result<Pid> {
 }
 
 impl<R: Read> Coming<R> {
-    /// # Errors
-    /// `Wire` for a broken image; what cannot be opened again.
-    pub fn read(image: R, any_processor: bool) -> Result<Coming<R>> {
-        let mut reader = Reader::new(image)?;
-        let first = pages::following(&mut reader)?;
-        Coming::plan(Begun { reader, first }, any_processor)
-    }
-
-    /// The same behind what a vessel has read ([`Vessel::early`]), which is then to be the process.
+    /// What is behind that which a vessel has read ([`Vessel::early`]), which is then to be the process.
     ///
     /// # Errors
-    /// As [`Coming::read`].
+    /// `Wire` for a broken image; what cannot be opened again.
     pub fn go_on(begun: Begun<R>) -> Result<Coming<R>> {
-        Coming::plan(begun, false)
+        Coming::plan(begun, false, None)
     }
 
-    fn plan(begun: Begun<R>, any_processor: bool) -> Result<Coming<R>> {
+    fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
         let Begun { mut reader, first } = begun;
-        let (plan, first) = plan(&mut reader, first, any_processor)?;
+        let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
         mark("restore: all but pages read");
         let base = kinds::above_all(&plan.files);
-        let files = kinds::reopen(&plan.files, &plan.objects, base)?;
-        let mapped = open_mapped(&plan, base)?;
-        let exe = open_at(&plan.process.exe.0, OFlags::RDONLY, base)?;
-        let cwd = open_at(&plan.process.cwd.0, OFlags::PATH, base)?;
-        let root = open_at(&plan.process.root.0, OFlags::PATH, base)?;
+        let opener = Opener { rights: places::rights(&plan.threads), believed: owner.is_none() };
+        let files = kinds::reopen(&plan.files, &plan.objects, base, &opener)?;
+        let mapped = open_mapped(&plan, base, &opener.rights)?;
+        let above = |opened: Result<OwnedFd>| kinds::above(opened?, base);
+        let exe = above(places::program(&plan.process.exe.0, &opener))?;
+        let cwd = above(places::directory(&plan.process.cwd.0, &opener))?;
+        let root = above(places::directory(&plan.process.root.0, &opener))?;
         mark("restore: files opened");
         Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, root, base } })
     }
 
     pub fn pid(&self) -> Pid {
         Pid(self.plan.process.pid)
+    }
+
+    /// As [`crate::survey::Survey::is_large`].
+    pub fn is_large(&self) -> bool {
+        let Plan { memory, threads, files, .. } = &self.plan;
+        memory.areas.len() > MANY || threads.len() > MANY / 8 || files.descriptors.len() > MANY
     }
 
     /// Makes a process what the image says. Its descriptors 0 to 2 are the standard streams where those of the image led out of the process;
@@ -259,7 +266,12 @@ impl Opened {
 }
 
 /// Reads up to the first record of pages, or the end.
-fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> Result<(Plan, Record)> {
+fn plan(
+    reader: &mut Reader<impl Read>,
+    first: Record,
+    any_processor: bool,
+    owner: Option<Owner>,
+) -> Result<(Plan, Record)> {
     let mut header: Option<Header> = None;
     let (mut process, mut memory, mut files) = (None, None, None);
     let mut threads: Vec<Thread> = Vec::new();
@@ -278,7 +290,10 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
             Record::Memory(record) => memory = Some(record),
             Record::Files(record) => files = Some(record),
             Record::Thread(record) => threads.push(*record),
-            Record::Objects(record) => objects = Made::new(&record)?,
+            Record::Objects(record) => {
+                claims::check(owner, &threads, Some(&record), None)?;
+                objects = Made::new(&record, &places::rights(&threads))?;
+            }
             Record::Content { object, offset, bytes } => objects.content(object, offset, &bytes)?,
             Record::Early(pages) => early.pages.push(pages),
             Record::Kept(kept) => early.keep(&kept)?,
@@ -289,7 +304,8 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
         }
         next = pages::following(reader)?;
     };
-    objects.settle()?;
+    claims::check(owner, &threads, None, process.as_ref())?;
+    objects.settle(&places::rights(&threads))?;
     let missing = |what: &'static str| move || Fault::wire(format!("an image without {what}"));
     let header = header.ok_or_else(missing("a header"))?;
     let plan = Plan {
@@ -312,21 +328,21 @@ fn plan(reader: &mut Reader<impl Read>, first: Record, any_processor: bool) -> R
     Ok((plan, rest))
 }
 
-fn open_at(path: &[u8], flags: OFlags, base: i32) -> Result<OwnedFd> {
-    let fd = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| Fault::sys(e.raw_os_error(), format!("open {}", String::from_utf8_lossy(path))))?;
-    kinds::above(fd, base)
-}
-
 /// The files of the mappings, which must be those that they were.
-fn open_mapped(plan: &Plan, base: i32) -> Result<Vec<Option<OwnedFd>>> {
+/// That two looks at a mapping saw one thing nobody vouches for, so root gives nothing here.
+fn open_mapped(plan: &Plan, base: i32, rights: &Rights) -> Result<Vec<Option<OwnedFd>>> {
+    let opener = &Opener { rights: rights.clone(), believed: false };
     let open = |area: &image::memory::Area| {
         let Some(file) = &area.file else { return Ok(None) };
         let flags = if area.shared && file.writable { OFlags::RDWR } else { OFlags::RDONLY };
         if let Some(object) = file.object {
-            return kinds::above(plan.objects.open(object, flags)?, base).map(Some);
+            return kinds::above(plan.objects.open(object, flags, rights)?, base).map(Some);
         }
-        let fd = open_at(&file.path.0, flags, base)?;
+        let fd = match !area.shared && file.path == plan.process.exe {
+            true => places::program(&file.path.0, opener),
+            false => places::file(&file.path.0, flags, opener),
+        };
+        let fd = kinds::above(fd?, base)?;
         let name = String::from_utf8_lossy(&file.path.0).into_owned();
         let now = rustix::fs::fstat(&fd).map_err(|e| Fault::sys(e.raw_os_error(), format!("look at {name}")))?;
         let modified = now.st_mtime as u64 * 1_000_000_000 + now.st_mtime_nsec;

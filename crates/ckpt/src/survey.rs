@@ -57,6 +57,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     let mut obstacles = Vec::new();
     let status = Fields::read(format!("/proc/{pid}/status"))?;
     look_at_status(&status, given, &mut obstacles)?;
+    look_at_namespaces(pid, &mut obstacles)?;
     let areas = areas(pid, true)?;
     look_at_places(pid, &mut obstacles)?;
     let mut nameless = kinds::nameless(pid)?;
@@ -104,6 +105,25 @@ fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) 
     }
     if (status.number("SigPnd", 16)? | status.number("ShdPnd", 16)?) & trap != 0 {
         obstacles.push("SIGTRAP waits to be delivered, by which its calls are taken".into());
+    }
+    Ok(())
+}
+
+/// It is made again in those of whoever makes it. In a user namespace of its own it has capabilities that are none elsewhere; /proc does not tell of which
+/// namespace they are.
+fn look_at_namespaces(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    const KINDS: [&str; 7] = ["user", "pid", "net", "ipc", "uts", "cgroup", "time"];
+    for kind in KINDS {
+        let name = format!("ns/{kind}");
+        let own = match std::fs::read_link(format!("/proc/self/{name}")) {
+            Ok(own) => own.into_os_string().into_encoded_bytes(),
+            // This kernel has no such kind.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(Fault::io(&e, format!("read the link /proc/self/{name}"))),
+        };
+        if proc::link(pid, &name)? != own {
+            obstacles.push(format!("it lives in a {kind} namespace of its own"));
+        }
     }
     Ok(())
 }
@@ -194,7 +214,15 @@ pub(crate) fn switches(pid: Pid, tid: Pid) -> Result<u64> {
     Fields::read(format!("/proc/{pid}/task/{tid}/status"))?.number("voluntary_ctxt_switches", 10)
 }
 
+/// Of mappings, and of threads or descriptors: with more a process takes longer than others should wait for it.
+pub(crate) const MANY: usize = 4096;
+
 impl Survey {
+    /// Is there so much of it that it takes long to write it, however little memory it has?
+    pub fn is_large(&self) -> bool {
+        self.areas.len() > MANY || self.waiting.len() > MANY / 8 || self.known.len() > MANY
+    }
+
     /// # Errors
     /// `Refused`, with everything that is in the way.
     pub fn refuse(&self, pid: Pid) -> Result<()> {

@@ -23,7 +23,8 @@ struct StackT {
     size: u64,
 }
 
-/// Everything of a stopped thread, with the processors on which it may run if these are others now. `waits`: what is left of its wait (`waits::left`).
+/// Everything of a stopped thread, with the processors on which it may run if these are others now. `waits`: what is left of its wait (`waits::left`). `secure_bits`:
+/// of the first thread.
 pub(crate) fn read(
     pid: Pid,
     (thread, processors): (&Stopped, Option<&[u8]>),
@@ -31,6 +32,7 @@ pub(crate) fn read(
     gate: u64,
     arena: Arena,
     waits: Option<Wait>,
+    secure_bits: Option<u32>,
 ) -> Result<Thread> {
     let tid = thread.tid();
     let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("read the {what} of thread {tid}"));
@@ -54,7 +56,7 @@ pub(crate) fn read(
         ..Thread::default()
     };
     saved.regs = registers::save(&leave_sequence(regs, &saved.rseq, memory)?);
-    ask(thread, memory, gate, arena, &mut saved)?;
+    ask(thread, memory, gate, arena, secure_bits, &mut saved)?;
     Ok(saved)
 }
 
@@ -69,7 +71,14 @@ fn scheduling(tid: Pid, processors: Option<&[u8]>) -> Result<Scheduling> {
 }
 
 /// A script in the thread for what only it can ask.
-fn ask(thread: &Stopped, memory: &RemoteMemory, gate: u64, arena: Arena, saved: &mut Thread) -> Result<()> {
+fn ask(
+    thread: &Stopped,
+    memory: &RemoteMemory,
+    gate: u64,
+    arena: Arena,
+    secure_bits: Option<u32>,
+    saved: &mut Thread,
+) -> Result<()> {
     let mut loan = Loan::take_at(thread, memory, gate)?;
     let mut script = arena.script();
     let stack = script.room(size_of::<StackT>());
@@ -85,8 +94,12 @@ fn ask(thread: &Stopped, memory: &RemoteMemory, gate: u64, arena: Arena, saved: 
     saved.altstack = AltStack { at, flags, size };
     saved.clear_tid = outcome.value(clear)?;
     saved.death_signal = outcome.value(death)?;
-    saved.creds.securebits = outcome.result(bits) as u32;
     saved.scheduling.slack = outcome.result(slack) as u64;
+    // Of what is asked these alone are rights, and the answer stands in memory that is its user's to write to.
+    saved.creds.securebits = match secure_bits {
+        Some(known) if outcome.result(bits) == i64::from(known) => known,
+        _ => loan.told(arena, libc::SYS_prctl, [libc::PR_GET_SECUREBITS as u64, 0, 0, 0, 0, 0])? as u32,
+    };
     loan.give_back().map(drop)
 }
 

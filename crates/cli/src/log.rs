@@ -20,8 +20,24 @@ pub(crate) fn to_stderr() {
     let filter =
         EnvFilter::builder().with_env_var("SHOAL_LOG").with_default_directive(Level::INFO.into()).from_env_lossy();
     // A line that cannot be written, as on a full disk, is lost: to say so on standard error as well would panic, and end the daemon.
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    let lines =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Lines(std::io::stderr())).with_ansi(false);
     lines.log_internal_errors(false).finish().with(Bounded::default()).init();
+}
+
+/// Each write is a line of the log. Names in it are users': they make no further line, and nothing of a terminal that shows the log.
+struct Lines<W>(W);
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let text = kern::own::plain(text.strip_suffix('\n').unwrap_or(&text)) + "\n";
+        self.0.write_all(text.as_bytes()).map(|()| line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// What one place may still write.
@@ -76,6 +92,13 @@ impl<S: Subscriber> Layer<S> for Bounded {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn a_line_stays_one_and_is_nothing_to_a_terminal() {
+        let mut log = Lines(Vec::new());
+        log.write_all("fault=execute a\nb\u{1b}[31m\u{9b}\r ü\n".as_bytes()).expect("room");
+        assert_eq!(log.0, "fault=execute a\\nb\\u{1b}[31m\\u{9b}\\r ü\n".as_bytes());
+    }
 
     #[test]
     fn a_flood_is_cut_to_a_line_in_a_second_and_counted() {

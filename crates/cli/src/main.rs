@@ -28,7 +28,10 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let failure = arguments.command.failure_status();
-    match arguments.command.run() {
+    // Any other command would do with it what its user likes: take the number of any process that there is going to be.
+    let kept = arguments.command.may_be_favoured() || !kern::own::is_favoured();
+    let allowed = if kept { Ok(()) } else { kern::own::give_up_capabilities() };
+    match allowed.and_then(|()| arguments.command.run()) {
         Ok(status) => status,
         Err(fault) => {
             kern::own::complain(fault);

@@ -6,7 +6,7 @@ use crate::places::State;
 use crate::runs::Asker;
 use kern::clock::monotonic_us;
 use std::collections::HashMap;
-use vocab::{Fault, NodeId, Pid};
+use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::Answer;
 use wire::look::{Explained, Look};
 use wire::node::ToNode;
@@ -14,6 +14,9 @@ use wire::run::Caller;
 
 /// Both nodes have this long together, in microseconds: the memory of a large process is looked at.
 const PATIENCE_US: u64 = 10_000_000;
+
+/// That an ordinary user may wait for at the same time.
+const MOST_OF_A_USER: usize = 16;
 
 /// Those under way.
 #[derive(Debug, Default)]
@@ -25,16 +28,25 @@ pub(crate) struct Explanations {
 #[derive(Debug)]
 struct Explanation {
     asker: Asker,
+    uid: u32,
     /// So far.
     explained: Explained,
     deadline_us: u64,
 }
 
 impl Explanations {
-    fn begin(&mut self, asker: Asker, explained: Explained, now_us: u64) -> u64 {
+    fn begin(&mut self, asker: Asker, uid: u32, explained: Explained, now_us: u64) -> u64 {
         self.last += 1;
-        self.all.insert(self.last, Explanation { asker, explained, deadline_us: now_us + PATIENCE_US });
+        self.all.insert(self.last, Explanation { asker, uid, explained, deadline_us: now_us + PATIENCE_US });
         self.last
+    }
+
+    /// Each is work of root's for a user.
+    fn may_ask_more(&self, uid: u32) -> Result<()> {
+        match uid == 0 || self.all.values().filter(|one| one.uid == uid).count() < MOST_OF_A_USER {
+            true => Ok(()),
+            false => Err(Fault::refused(format!("user {uid} has asked for {MOST_OF_A_USER} explanations already"))),
+        }
     }
 
     fn late(&mut self, now_us: u64) -> Vec<Explanation> {
@@ -51,7 +63,9 @@ impl Explanations {
 impl Front {
     /// A client wants to know how `pid` would go to node `to`.
     pub(crate) fn on_explain(&mut self, asker: Asker, caller: &Caller, pid: Pid, to: NodeId) {
-        let from = match self.is_movable(caller, pid) {
+        let uid = caller.creds.uid.effective;
+        let may = self.explanations.may_ask_more(uid);
+        let from = match may.and_then(|()| self.is_movable(caller, pid)) {
             Ok(from) => from,
             Err(fault) => return self.answer(asker, Answer::Failed(fault.doing(format!("move {pid}"))), true),
         };
@@ -65,7 +79,7 @@ impl Front {
         if self.is_moving(pid) {
             explained.obstacles.push(format!("{pid} is on its way already"));
         }
-        let id = self.explanations.begin(asker, explained, monotonic_us());
+        let id = self.explanations.begin(asker, uid, explained, monotonic_us());
         let streams = self.runs.relays(pid);
         self.send(from, &ToNode::Look { id, pid, streams });
     }
@@ -119,11 +133,16 @@ mod tests {
         let mut all = Explanations::default();
         let (pid, from, to) = (Pid(7), NodeId(0), NodeId(1));
         let explained = Explained { pid, from, to, outlook: None, obstacles: Vec::new() };
-        let first = all.begin(Asker::Local(1), explained.clone(), 100);
-        all.begin(Asker::Local(1), explained, 200);
+        let first = all.begin(Asker::Local(1), 7, explained.clone(), 100);
+        all.begin(Asker::Local(1), 7, explained.clone(), 200);
         assert_eq!(all.due_us(), Some(100 + PATIENCE_US));
         assert!(all.late(99 + PATIENCE_US).is_empty());
         assert_eq!(all.late(100 + PATIENCE_US).len(), 1);
         assert!(!all.all.contains_key(&first) && all.all.len() == 1);
+        for _ in 1..MOST_OF_A_USER {
+            assert_eq!(all.may_ask_more(7), Ok(()));
+            all.begin(Asker::Local(1), 7, explained.clone(), 200);
+        }
+        assert!(all.may_ask_more(7).is_err() && all.may_ask_more(8).is_ok() && all.may_ask_more(0).is_ok());
     }
 }

@@ -68,6 +68,9 @@ impl Move {
 const HAS_LEFT: &str = "front knows that it has left";
 const RUNS: &str = "front knows that it runs";
 
+/// An ordinary user's processes that may be on their way at the same time.
+const MOST_OF_A_USER: usize = 16;
+
 /// All of them.
 pub(crate) type Moves = HashMap<Pid, Move>;
 
@@ -113,6 +116,16 @@ impl Front {
         }
     }
 
+    /// Each is work of root's for a user.
+    fn may_move_more(&self, caller: &Caller) -> Result<()> {
+        let uid = caller.creds.uid.effective;
+        let is_theirs = |pid: &&Pid| self.space.get(**pid).is_some_and(|view| view.person.creds.uid.effective == uid);
+        match uid == 0 || self.moves.keys().filter(is_theirs).count() < MOST_OF_A_USER {
+            true => Ok(()),
+            false => Err(Fault::refused(format!("{MOST_OF_A_USER} processes of user {uid} are on their way already"))),
+        }
+    }
+
     pub(crate) fn is_moving(&self, pid: Pid) -> bool {
         self.moves.contains_key(&pid)
     }
@@ -129,6 +142,7 @@ impl Front {
         if self.moves.contains_key(&pid) {
             return Err(Fault::refused(format!("{pid} is on its way already")));
         }
+        self.may_move_more(caller)?;
         let key = link::random()?;
         let streams = self.runs.relays(pid);
         let new = Move { state: State::Preparing, key, streams, ..wanted(Move::decided(from, to, false)) };

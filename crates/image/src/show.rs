@@ -65,7 +65,10 @@ fn words(value: &Value, depth: usize, text: &mut String) {
     let is_plain = |value: &Value| !matches!(value, Value::Object(_) | Value::Array(_));
     let plain = |value: &Value| match value {
         Value::Number(one) => number(one),
-        Value::String(one) => one.clone(),
+        // A name may be anybody's: it is neither more than a line nor anything to a terminal.
+        Value::String(one) => {
+            one.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+        }
         other => other.to_string(),
     };
     let Value::Object(fields) = value else {

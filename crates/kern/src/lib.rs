@@ -36,6 +36,7 @@ pub mod pty;
 pub mod ran;
 pub mod relay;
 pub mod remote_memory;
+pub mod rights;
 pub mod sched;
 pub mod seccomp;
 pub mod send_as;

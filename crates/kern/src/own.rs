@@ -36,14 +36,49 @@ pub fn raise_files() -> Result<()> {
 /// CAP_SYS_ADMIN among its permitted capabilities (linux: `checkpoint_restore_ns_capable`).
 pub fn may_choose_pids() -> bool {
     const SYS_ADMIN: u64 = 1 << 21;
-    const CHECKPOINT_RESTORE: u64 = 1 << 40;
-    // struct __user_cap_header_struct of version 3 for ourselves; two of struct __user_cap_data_struct: effective, permitted, inheritable.
-    let head = [0x2008_0522u32, 0];
+    permitted() & (SYS_ADMIN | CHECKPOINT_RESTORE) != 0
+}
+
+const CHECKPOINT_RESTORE: u64 = 1 << 40;
+/// struct __user_cap_header_struct of version 3 for ourselves.
+const CAPABILITIES_HEAD: [u32; 2] = [0x2008_0522, 0];
+
+/// The permitted capabilities of the calling thread; none where they cannot be read.
+fn permitted() -> u64 {
+    // Two of struct __user_cap_data_struct: effective, permitted, inheritable.
     let mut sets = [[0u32; 3]; 2];
     // SAFETY: both structs live through the call, and have the layout of version 3.
-    let ret = unsafe { libc::syscall(libc::SYS_capget, head.as_ptr(), sets.as_mut_ptr()) };
-    let permitted = u64::from(sets[0][1]) | u64::from(sets[1][1]) << 32;
-    ret == 0 && permitted & (SYS_ADMIN | CHECKPOINT_RESTORE) != 0
+    let ret = unsafe { libc::syscall(libc::SYS_capget, CAPABILITIES_HEAD.as_ptr(), sets.as_mut_ptr()) };
+    if ret == 0 {
+        u64::from(sets[0][1]) | u64::from(sets[1][1]) << 32
+    } else {
+        0
+    }
+}
+
+/// Has this program got CAP_CHECKPOINT_RESTORE, and nothing else, from its file, for a user who does not have it (AT_SECURE, getauxval(3))? Then it must do with
+/// it only what is right for everybody.
+pub fn is_favoured() -> bool {
+    // SAFETY: takes numbers.
+    let (secure, user) = unsafe { (libc::getauxval(libc::AT_SECURE) != 0, libc::geteuid()) };
+    secure && user != 0 && permitted() == CHECKPOINT_RESTORE
+}
+
+/// Is the effective user root?
+pub fn is_root() -> bool {
+    // SAFETY: takes nothing.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Gives up all capabilities, for good.
+///
+/// # Errors
+/// `Sys` as capset(2), which is not expected.
+pub fn give_up_capabilities() -> Result<()> {
+    let none = [[0u32; 3]; 2];
+    // SAFETY: both structs live through the call, and have the layout of version 3.
+    let ret = unsafe { libc::syscall(libc::SYS_capset, CAPABILITIES_HEAD.as_ptr(), none.as_ptr()) };
+    checked(ret, || "give up capabilities".into()).map(drop)
 }
 
 /// For short work of which page faults would be a large part: the program's own pages are mapped, and what is freed from now on is kept for what comes, of

@@ -137,6 +137,41 @@ pub fn detach(tid: Pid, sig: Option<Sig>) -> Errno<()> {
     request(libc::PTRACE_DETACH, tid, 0, number(sig))
 }
 
+/// From now on stops in front of and behind a call are told apart from all others ([`call`]), or no more. Every other option of the trace but to be told of ends is off then.
+pub fn tell_calls(tid: Pid, on: bool) -> Errno<()> {
+    let calls = if on { libc::PTRACE_O_TRACESYSGOOD } else { 0 };
+    request(libc::PTRACE_SETOPTIONS, tid, 0, (libc::PTRACE_O_TRACEEXIT | calls) as u64)
+}
+
+/// Where in a system call a thread stands still, by the kernel's own word: nothing in the thread's memory or registers can make believe it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// In front of the call.
+    Enters {
+        number: u64,
+        args: [u64; 6],
+    },
+    /// Behind it.
+    Leaves {
+        result: i64,
+    },
+    Elsewhere,
+}
+
+/// See [`tell_calls`].
+pub fn call(tid: Pid) -> Errno<Call> {
+    const GET_SYSCALL_INFO: u32 = 0x420e;
+    // struct ptrace_syscall_info: the kind and three bytes, the architecture; instruction, stack; number and arguments, or the result.
+    let mut info = [0u64; 11];
+    request(GET_SYSCALL_INFO, tid, size_of_val(&info) as u64, info.as_mut_ptr() as u64)?;
+    let [kind, _, _, first, args @ ..] = info;
+    Ok(match kind & 0xff {
+        1 => Call::Enters { number: first, args: [args[0], args[1], args[2], args[3], args[4], args[5]] },
+        2 => Call::Leaves { result: first as i64 },
+        _ => Call::Elsewhere,
+    })
+}
+
 fn number(sig: Option<Sig>) -> u64 {
     sig.map_or(0, |sig| sig.number().into())
 }

@@ -6,13 +6,26 @@ use vocab::Result;
 
 const FIRST: i32 = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
 
-/// Makes the calling thread run before all ordinary ones (SCHED_FIFO, the lowest of its priorities). What it forks is ordinary
-/// again. For daemons and what they wait for (docs/decisions/daemons-run-first.md).
+/// Of the daemons, by which nodes live. Nobody of ours runs before them.
+const DAEMONS: i32 = 2;
+/// Of what works for one user's process that stands still.
+const MOVERS: i32 = 1;
+
+/// Makes the calling thread run before all ordinary ones (SCHED_FIFO). What it forks is ordinary again. For daemons and what they wait for
+/// (docs/decisions/daemons-run-first.md).
 ///
 /// # Errors
 /// EPERM without CAP_SYS_NICE, or where the thread's cpu cgroup has no real-time share.
 pub fn set_fifo() -> Result<()> {
-    sys::checked(set(FIRST).into(), || "take real-time priority".into()).map(drop)
+    sys::checked(set(FIRST, DAEMONS).into(), || "take real-time priority".into()).map(drop)
+}
+
+/// The same behind the daemons: users decide how many such threads there are.
+///
+/// # Errors
+/// As [`set_fifo`].
+pub fn set_fifo_behind() -> Result<()> {
+    sys::checked(set(FIRST, MOVERS).into(), || "take real-time priority".into()).map(drop)
 }
 
 /// Makes the calling thread ordinary again (SCHED_OTHER): for long work that nobody waits for.
@@ -28,7 +41,7 @@ pub fn set_ordinary() -> Result<()> {
 
 /// As [`set_fifo`], for another thread (`others::set_scheduling`).
 pub fn first(nice: i32) -> Scheduling {
-    Scheduling { policy: FIRST, priority: 1, nice }
+    Scheduling { policy: FIRST, priority: DAEMONS, nice }
 }
 
 /// Calls `clone`, whose child has the caller's policy even where [`set_fifo`] would make it an ordinary one: a caller that waits for the
@@ -39,15 +52,18 @@ pub(crate) fn with_children_as_first<T>(clone: impl FnOnce() -> T) -> T {
     if policy != FIRST {
         return clone();
     }
+    let mut param = libc::sched_param { sched_priority: DAEMONS };
+    // SAFETY: `param` is a live sched_param; 0 is the calling thread.
+    unsafe { libc::sched_getparam(0, &mut param) };
     // Each fails only where the policy could not have been taken either; then the child is ordinary, which is right too.
-    set(libc::SCHED_FIFO);
+    set(libc::SCHED_FIFO, param.sched_priority);
     let made = clone();
-    set(FIRST);
+    set(FIRST, param.sched_priority);
     made
 }
 
-fn set(policy: i32) -> i32 {
-    let param = libc::sched_param { sched_priority: 1 };
+fn set(policy: i32, priority: i32) -> i32 {
+    let param = libc::sched_param { sched_priority: priority };
     // SAFETY: `param` is a live sched_param; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, policy, &param) }
 }

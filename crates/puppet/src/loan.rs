@@ -84,6 +84,34 @@ impl<'a> Loan<'a> {
         }
     }
 
+    /// One system call whose result is the kernel's own word, whoever writes into the memory of the process meanwhile, and so may have other instructions
+    /// executed in place of those that are meant.
+    ///
+    /// # Errors
+    /// `Refused` when somebody has; `Gone` when the thread was killed.
+    pub fn told(&mut self, arena: Arena, number: i64, args: [u64; 6]) -> Result<i64> {
+        let tid = self.thread.tid();
+        let [rdi, rsi, rdx, r10, r8, r9] = args;
+        let rax = number as u64;
+        let regs = Regs { rax, rdi, rsi, rdx, r10, r8, r9, rip: arena.one_call(), orig_rax: u64::MAX, ..self.saved };
+        self.thread.set_regs(&regs)?;
+        let asked = |errno| failed(tid, errno, "the watch on a call");
+        let written =
+            || Fault::refused(format!("somebody writes into the memory of thread {tid}, which is being asked"));
+        ptrace::tell_calls(tid, true).map_err(asked)?;
+        self.until_trap(ptrace::to_call)?;
+        if ptrace::call(tid) != Ok(ptrace::Call::Enters { number: rax, args }) {
+            return Err(written());
+        }
+        self.until_trap(ptrace::to_call)?;
+        let left = ptrace::call(tid).map_err(asked)?;
+        ptrace::tell_calls(tid, false).map_err(asked)?;
+        match left {
+            ptrace::Call::Leaves { result } => Ok(result),
+            _ => Err(written()),
+        }
+    }
+
     /// Begins a call that may wait, and interrupts it at once: its result, or that it is to be restarted, as the kernel then keeps in the
     /// thread how long it is to wait still (linux: `struct restart_block`). It may be over before it is interrupted.
     pub fn begin(&mut self, arena: Arena, number: i64, args: [u64; 6]) -> Result<i64> {
@@ -271,6 +299,12 @@ mod tests {
             assert_eq!(loan.call(libc::SYS_getpid, &[]).expect("lent"), i64::from(pid.0));
             assert_eq!(loan.call(libc::SYS_close, &[9999]).expect("lent"), -i64::from(libc::EBADF));
             let arena = loan.map_arena(None).expect("room");
+            let nothing = [0; 6];
+            assert_eq!(loan.told(arena, libc::SYS_getpid, nothing).expect("lent"), i64::from(pid.0));
+            // Somebody puts `inc eax` and a trap in place of the call.
+            memory.write(arena.one_call(), &[0xff, 0xc0, 0xcc]).expect("a page of its own");
+            assert!(loan.told(arena, libc::SYS_getpid, nothing).is_err_and(|fault| fault.kind == vocab::Kind::Refused));
+            arena.write_code(&memory).expect("a page of its own");
             let mut script = arena.script();
             let ends = script.room(8);
             script.call("make a pipe", libc::SYS_pipe2, &[ends, 0]);

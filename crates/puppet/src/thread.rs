@@ -127,6 +127,24 @@ impl Stopped {
         }
     }
 
+    /// After [`crate::Loan::execute`] it comes out of that call, and stands in front of the first instruction of the new program: it can be lent again.
+    /// A SIGSTOP that comes meanwhile is lost.
+    ///
+    /// # Errors
+    /// `Gone` when it was killed.
+    pub fn leaves_exec(&self) -> Result<()> {
+        let gone_on = |errno| failed(self.tid, errno, "the beginning of another program");
+        ptrace::interrupt(self.tid).map_err(gone_on)?;
+        loop {
+            ptrace::go_on(self.tid, None).map_err(gone_on)?;
+            match ptrace::wait(self.tid).map_err(gone_on)? {
+                Halt::Trap | Halt::Group(_) => return Ok(()),
+                Halt::Exiting | Halt::Ended(_) => return Err(gone(self.tid)),
+                Halt::Signal(_) | Halt::Event(_) => {}
+            }
+        }
+    }
+
     /// Gives it up, with a signal delivered. It runs on, unless its process is stopped.
     pub fn release(self, sig: Option<Sig>) -> Result<()> {
         let tid = self.tid;

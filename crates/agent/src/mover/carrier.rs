@@ -4,6 +4,7 @@ use super::orders::{Order, Remain, Said};
 use kern::clock::monotonic_us;
 use kern::poll::{poll, Ready, EINTR};
 use kern::sock;
+use link::crowd::Crowd;
 use link::{Plain, Secure};
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Read, Write};
@@ -172,15 +173,43 @@ impl Carrier {
         Carrier::establish(Secure::channel_dialler(fd, &secret(key)?)?, word.bell()?)
     }
 
-    /// Takes the connection of who sends it.
+    /// Takes the connection of who sends it: of all that come to this port the one that has the key. Any user of these machines may connect to it.
     pub(super) fn take(listener: &OwnedFd, key: &[u8], word: &mut Word) -> Result<Carrier> {
         word.goes_on()?;
-        let bell = word.bell()?;
+        let (bell, key) = (word.bell()?, secret(key)?);
+        let until = Some(monotonic_us() + 2 * PATIENCE_US);
+        let (mut crowd, mut shaking, mut number) = (Crowd::default(), Vec::<(u32, Secure)>::new(), 0);
         loop {
-            wait_for(listener.as_fd(), Ready::READ, &bell, Some(monotonic_us() + 2 * PATIENCE_US))?;
-            if let Some(fd) = sock::accept(listener.as_fd())? {
-                sock::tcp_tune(fd.as_fd(), sock::USER_TIMEOUT_MS)?;
-                return Carrier::establish(Secure::channel_taker(fd, &secret(key)?)?, bell);
+            let lines =
+                shaking.iter().map(|(_, link)| (link.fd(), Ready { writable: link.wants_write(), ..Ready::READ }));
+            let all: Vec<_> =
+                [(bell.as_fd(), Ready::READ), (listener.as_fd(), Ready::READ)].into_iter().chain(lines).collect();
+            let came = wait(&all, until)?;
+            if came[0].readable || came[0].over {
+                return Err(called_off());
+            }
+            let told = came[2..].iter().zip(shaking.iter_mut());
+            let over: Vec<u32> = told
+                .filter(|(came, _)| **came != Ready::default())
+                .filter_map(|(_, one)| one.1.receive().and_then(|_| one.1.flush()).err().map(|_| one.0))
+                .collect();
+            over.iter().for_each(|number| crowd.leave(*number));
+            shaking.retain(|(number, _)| !over.contains(number));
+            if let Some(at) = shaking.iter().position(|(_, link)| link.established()) {
+                let (_, link) = shaking.swap_remove(at);
+                return Ok(Carrier { link, bell, meter: None, piece: Vec::new(), read: 0 });
+            }
+            while let Some(fd) = sock::accept(listener.as_fd())? {
+                // One that is gone again, or cannot be tuned, is none.
+                let Ok(from) = sock::peer_address(fd.as_fd()) else { continue };
+                if sock::tcp_tune(fd.as_fd(), sock::USER_TIMEOUT_MS).is_err() {
+                    continue;
+                }
+                number += 1;
+                shaking.push((number, Secure::channel_taker(fd, &key)?));
+                if let Some(gone) = crowd.enter(number, from.ip()) {
+                    shaking.retain(|(number, _)| *number != gone);
+                }
             }
         }
     }
@@ -220,6 +249,7 @@ impl Carrier {
 
     /// Something short to the other mover, which may be nothing but that it is said.
     pub(super) fn tell(&mut self, bytes: &[u8]) -> Result<()> {
+        super::tire();
         self.link.send(&Piece { bytes: bytes.to_vec() })?;
         self.link.flush()?;
         while self.link.wants_write() {
@@ -257,6 +287,7 @@ impl Carrier {
     }
 
     fn receive(&mut self) -> Result<()> {
+        super::tire();
         loop {
             if let Some(piece) = self.link.next::<Piece>()? {
                 (self.piece, self.read) = (piece.bytes, 0);

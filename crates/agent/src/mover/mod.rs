@@ -14,12 +14,43 @@ mod take;
 pub(crate) use orders::{Held, In, Order, Out, Remain, Said};
 
 use carrier::Word;
+use kern::clock::monotonic_us;
 use kern::ns;
+use std::cell::Cell;
 use std::os::fd::AsFd;
+use tracing::debug;
 use vocab::{Fault, Result};
 
 /// Bytes that the image of a small process needs while it is made or read.
 const ROOM: usize = 1024 * 1024;
+
+/// A process stands still from now on: its mover runs before ordinary programs. Not for a `large` one, which its user may have made so that it takes long.
+fn hurry(large: bool) {
+    if large {
+        return;
+    }
+    match kern::sched::set_fifo_behind() {
+        Ok(()) => HURRIES_UNTIL.set(Some(monotonic_us() + HURRY_US)),
+        Err(fault) => debug!(%fault, "a process may stand still for longer"),
+    }
+}
+
+/// What runs before ordinary programs does so for this long, in microseconds: what is sent, or written into files without a name, may be any amount.
+const HURRY_US: u64 = 300_000;
+
+thread_local! {
+    static HURRIES_UNTIL: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Called with every piece that goes or comes.
+fn tire() {
+    if HURRIES_UNTIL.get().is_some_and(|until| monotonic_us() > until) {
+        HURRIES_UNTIL.set(None);
+        if let Err(fault) = kern::sched::set_ordinary() {
+            debug!(%fault, "a mover keeps running before ordinary programs");
+        }
+    }
+}
 
 /// Does what the agent orders, as `shoal mover`.
 ///
@@ -27,8 +58,6 @@ const ROOM: usize = 1024 * 1024;
 /// When the agent says nothing that it understands. What goes wrong with the move is told to the agent.
 pub fn run() -> Result<()> {
     ns::set_name("shoal:mover")?;
-    // While it works a process stands still, but in rounds of pre-copy (`sched::set_ordinary`).
-    crate::birth::run_first();
     kern::own::be_at_hand(ROOM);
     let line = std::io::stdin().as_fd().try_clone_to_owned();
     let line = line.map_err(|e| Fault::io(&e, "take over the line to the agent"))?;
@@ -37,7 +66,10 @@ pub fn run() -> Result<()> {
     let done = match word.wait()? {
         Order::Out(order) => out::send(&order, &mut word),
         Order::In(order) => take::receive(&order, &mut word),
-        Order::Remain(order) => take::give_back(&order),
+        Order::Remain(order) => {
+            hurry(false);
+            take::give_back(&order)
+        }
         Order::Look(order) => look::look(&order).and_then(|look| word.say(&Said::Looked(look))),
         Order::Suits(needs) => word.say(&Said::Suited(look::missing(&needs))),
         other => Err(Fault::wire(format!("the agent begins with {other:?}"))),

@@ -136,7 +136,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
             Some(early)
         }
     };
-    crate::birth::run_first();
+    super::hurry(seen.is_large());
     let place = group_and_session(pid);
     let children = may_leave(word)?;
     writer.still()?;

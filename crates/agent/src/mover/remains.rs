@@ -10,11 +10,12 @@ use std::fs::{self, File, Permissions};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vocab::{Fault, Pid, Result};
 
 /// What a stand-in is executed with.
 pub(super) struct Ready {
+    nothing: OwnedFd,
     program: OwnedFd,
     place: OwnedFd,
 }
@@ -26,28 +27,63 @@ impl Ready {
         if !at.exists() {
             make(&at)?;
         }
+        let nothing = Path::new(&order.programs).join("nothing");
+        if !nothing.exists() {
+            make_nothing(&nothing)?;
+        }
         let path = |path: &Path, flags: OFlags| {
             let found = open(path, flags | OFlags::CLOEXEC, Mode::empty());
             found.map_err(|e| Fault::sys(e.raw_os_error(), format!("open {}", path.display())))
         };
-        Ok(Ready { program: path(&at, OFlags::PATH)?, place: path(Path::new(&order.hold), OFlags::PATH)? })
+        let place = path(Path::new(&order.hold), OFlags::PATH)?;
+        Ok(Ready { nothing: path(&nothing, OFlags::PATH)?, program: path(&at, OFlags::PATH)?, place })
     }
 
     pub(super) fn remains(&self) -> Remains<'_> {
-        Remains { program: self.program.as_fd(), arguments: &["shoal", "stand"], place: self.place.as_fd() }
+        let (nothing, program, place) = (self.nothing.as_fd(), self.program.as_fd(), self.place.as_fd());
+        Remains { nothing, program, arguments: &["shoal", "stand"], place }
     }
+}
+
+/// Where another mover may make the same at the same time.
+fn own_name(at: &Path) -> PathBuf {
+    at.with_extension(std::process::id().to_string())
+}
+
+/// Executable for all, readable for root: who executes it is not dumpable (linux: `would_dump`), so that no ordinary user comes to its memory.
+const UNREADABLE: u32 = 0o711;
+
+/// The smallest program (elf(5)), with one instruction, which is never executed: `ud2`.
+fn nothing() -> Vec<u8> {
+    const BASE: u64 = 0x40_0000;
+    const LENGTH: u64 = 64 + 56 + 2;
+    // 64 bits, little-endian; ET_EXEC, x86-64; entry, program headers, none of sections; sizes and counts of headers.
+    let half = |low: u64, high: u64| low | high << 32;
+    let quarter = |words: [u64; 4]| words.iter().rev().fold(0, |sum, word| sum << 16 | word);
+    let head = [u64::from_le_bytes(*b"\x7fELF\x02\x01\x01\0"), 0, half(quarter([2, 62, 0, 0]), 1), BASE + 64 + 56];
+    let rest = [64, 0, half(0, quarter([64, 56, 0, 0])), quarter([1, 0, 0, 0])];
+    // PT_LOAD, readable and executable; all of the file.
+    let load = [half(1, 5), 0, BASE, BASE, LENGTH, LENGTH, 4096];
+    let words = head.into_iter().chain(rest).chain(load);
+    words.flat_map(u64::to_le_bytes).chain([0x0f, 0x0b]).collect()
+}
+
+fn make_nothing(at: &Path) -> Result<()> {
+    let new = own_name(at);
+    let made = fs::write(&new, nothing()).and_then(|()| fs::set_permissions(&new, Permissions::from_mode(UNREADABLE)));
+    made.and_then(|()| fs::rename(&new, at)).map_err(|e| Fault::io(&e, format!("make {}", new.display())))
 }
 
 fn make(at: &Path) -> Result<()> {
     let own = "/proc/self/exe";
-    let new = at.with_extension(std::process::id().to_string());
+    let new = own_name(at);
     let doing = |e: std::io::Error| Fault::io(&e, format!("make {}", new.display()));
     let length = loaded(own)?;
     let from = File::open(own).map_err(|e| Fault::io(&e, format!("open {own}")))?;
     let mut to = File::create(&new).map_err(doing)?;
     std::io::copy(&mut from.take(length), &mut to).map_err(doing)?;
     drop(to);
-    fs::set_permissions(&new, Permissions::from_mode(0o711)).map_err(doing)?;
+    fs::set_permissions(&new, Permissions::from_mode(UNREADABLE)).map_err(doing)?;
     permit_all_capabilities(&new)?;
     fs::rename(&new, at).map_err(doing)
 }
@@ -91,6 +127,18 @@ pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn the_program_that_does_nothing_is_one() {
+        let at = std::env::temp_dir().join(format!("nothing.{}", std::process::id()));
+        make_nothing(&at).expect("room");
+        let ended = std::process::Command::new(&at).status().expect("it is executed");
+        // SIGILL.
+        assert_eq!(ended.signal(), vocab::Sig::new(4).map(|ill| ill.number().into()));
+        assert_eq!(fs::metadata(&at).expect("there").permissions().mode() & 0o777, UNREADABLE);
+        fs::remove_file(&at).expect("there");
+    }
 
     #[test]
     fn what_is_loaded_of_a_program_is_less_than_the_file_and_executes() {

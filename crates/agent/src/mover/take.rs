@@ -140,11 +140,14 @@ fn early(order: &In, listener: &OwnedFd, cpu: &[u8], vessel: &mut Vessel, word: 
     carrier.tell(cpu)?;
     sched::set_ordinary()?;
     let mut begun = vessel.early(carrier)?;
-    crate::birth::run_first();
+    super::hurry(false);
     // From now on the process stands still, and waits for nobody.
     mark("in ready");
     begun.source().tell(&[])?;
     let coming = Coming::go_on(begun)?;
+    if coming.is_large() {
+        sched::set_ordinary()?;
+    }
     match coming.pid() == vessel.pid() {
         true => Ok(coming),
         false => Err(Fault::wire(format!("the image is of process {}", coming.pid()))),

@@ -3,6 +3,7 @@
 use super::{All, Seen, Verdict};
 use image::files::{Kind, Watched};
 use kern::inotify;
+use kern::rights::Rights;
 use rustix::fs::inotify::{CreateFlags, WatchFlags};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsStr;
@@ -82,7 +83,7 @@ fn path(seen: &Seen, watch: &Watch) -> Option<Vec<u8>> {
     })
 }
 
-pub(super) fn reopen(watches: &[Watched], flags: u32) -> Result<OwnedFd> {
+pub(super) fn reopen(watches: &[Watched], flags: u32, rights: &Rights) -> Result<OwnedFd> {
     let mut how = CreateFlags::CLOEXEC;
     how.set(CreateFlags::NONBLOCK, flags & libc::O_NONBLOCK as u32 != 0);
     let fd = rustix::fs::inotify::init(how).map_err(|e| Fault::sys(e.raw_os_error(), "make an inotify instance"))?;
@@ -92,8 +93,8 @@ pub(super) fn reopen(watches: &[Watched], flags: u32) -> Result<OwnedFd> {
             .map_err(|errno| Fault::sys(errno, format!("choose number {number} for the watch on {name}")))?;
         // The name is that of the file itself.
         let mask = WatchFlags::from_bits_retain(*mask) | WatchFlags::DONT_FOLLOW;
-        let got = rustix::fs::inotify::add_watch(&fd, &path.0[..], mask)
-            .map_err(|e| Fault::sys(e.raw_os_error(), format!("watch {name}")))?;
+        let got = rights.lent(|| rustix::fs::inotify::add_watch(&fd, &path.0[..], mask))?;
+        let got = got.map_err(|e| Fault::sys(e.raw_os_error(), format!("watch {name}")))?;
         if got != *number {
             let what = format!("the watch on {name} has number {got} instead of {number}");
             return Err(Fault::new(Failure::Refused, what));

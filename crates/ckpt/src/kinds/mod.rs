@@ -17,6 +17,7 @@ use crate::bring::Wanted;
 use crate::elsewhere::{Elsewhere, Identity, Known};
 use crate::objects::{self, Found, Look, Made};
 use crate::obstacle::Obstacle;
+use crate::places::Opener;
 use crate::proc;
 use image::files::{Descriptor, Files, Kind, OpenFile};
 use kern::{others, pidfd};
@@ -55,6 +56,22 @@ impl Seen {
 
     pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", self.pid, self.number)
+    }
+
+    /// Name and flags were read one after the other: are they of one open file? Its user may exchange descriptors meanwhile, by another process that shares them,
+    /// and is not to have a file by its name opened as another was.
+    fn is_one_file(&self) -> Result<()> {
+        if !self.link.starts_with(b"/") {
+            return Ok(());
+        }
+        let copy = copy(self)?;
+        let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("look at descriptor {}", self.number));
+        let link = rustix::fs::readlink(format!("/proc/self/fd/{}", copy.as_raw_fd()), Vec::new()).map_err(failed)?;
+        let flags = rustix::fs::fcntl_getfl(&copy).map_err(failed)?.bits();
+        match link.as_bytes() == self.link && flags == self.flags()? & !(libc::O_CLOEXEC as u32) {
+            true => Ok(()),
+            false => Err(Fault::refused(format!("descriptor {} is another file by now", self.number))),
+        }
     }
 
     /// F_GETFL.
@@ -200,6 +217,7 @@ pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known) -> Result<(Files,
 fn open_file(seen: &Seen, all: &All, found: &mut Found) -> Result<OpenFile> {
     match judge(seen, all)? {
         Verdict::Carried(kind) => {
+            seen.is_one_file()?;
             let kind = match kind {
                 Kind::Object { .. } => nameless::number(seen, found)?,
                 other => other,
@@ -240,17 +258,18 @@ impl Reopened {
 }
 
 /// Opens all files again, in the process that restores, with numbers from `base` on.
-pub(crate) fn reopen(files: &Files, made: &Made, base: i32) -> Result<Vec<Reopened>> {
+pub(crate) fn reopen(files: &Files, made: &Made, base: i32, opener: &Opener) -> Result<Vec<Reopened>> {
+    let rights = &opener.rights;
     let pipes = pipe::reopen(&files.pipes)?;
     let mut opened = Vec::new();
     for (index, file) in files.files.iter().enumerate() {
         let fd = match &file.kind {
-            Kind::Named { path } => named::reopen(path, file),
+            Kind::Named { path } => named::reopen(path, file, opener),
             Kind::Pipe { pipe } => pipe::end(&pipes, *pipe, file.flags),
             Kind::EventFd { count, semaphore } => eventfd::reopen(*count, *semaphore, file.flags),
             Kind::Epoll { .. } => epoll::reopen(),
             Kind::TimerFd { clock, .. } => timerfd::reopen(*clock, file.flags),
-            Kind::Inotify { watches } => inotify::reopen(watches, file.flags),
+            Kind::Inotify { watches } => inotify::reopen(watches, file.flags, rights),
             Kind::SignalFd { mask } => signalfd::reopen(*mask, file.flags),
             Kind::Standard { stream: stream @ 0..3 } => {
                 opened.push(Reopened::Stream(*stream));
@@ -261,7 +280,7 @@ pub(crate) fn reopen(files: &Files, made: &Made, base: i32) -> Result<Vec<Reopen
                 continue;
             }
             Kind::Standard { stream } => Err(Fault::wire(format!("standard stream {stream}"))),
-            Kind::Object { object } => nameless::reopen(*object, file, made),
+            Kind::Object { object } => nameless::reopen(*object, file, made, rights),
         };
         let fd = fd.map_err(|fault| fault.doing(format!("open file {index} of the image")))?;
         opened.push(Reopened::Ours(above(fd, base)?));

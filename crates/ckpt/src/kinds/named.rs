@@ -2,18 +2,16 @@
 
 use super::{Seen, Verdict};
 use crate::kinds::All;
-use crate::proc;
+use crate::places::Opener;
+use crate::{places, proc};
 use image::files::{Kind, OpenFile};
 use image::Bytes;
-use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::fs::{OFlags, SeekFrom};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use vocab::{Fault, Result};
-
-/// The major number of devices whose open files have no state: null, zero, full, random (Documentation/admin-guide/devices.txt).
-const STATELESS: u32 = 1;
 
 pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
     if !seen.link.starts_with(b"/") {
@@ -22,7 +20,7 @@ pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
     let opened = std::fs::metadata(seen.path()).map_err(|e| Fault::io(&e, format!("look at {}", seen.path())))?;
     let kind = opened.file_type();
     let refused = |why| Ok(Verdict::Refused(seen.obstacle(why)));
-    if kind.is_char_device() && rustix::fs::major(opened.rdev()) != STATELESS {
+    if kind.is_char_device() && rustix::fs::major(opened.rdev()) != places::STATELESS {
         return refused("is a device that has a state");
     }
     if kind.is_block_device() {
@@ -52,13 +50,12 @@ pub(super) const KEPT: u32 = (libc::O_ACCMODE
     | libc::O_SYNC
     | libc::O_DSYNC) as u32;
 
-pub(super) fn reopen(path: &Bytes, file: &OpenFile) -> Result<OwnedFd> {
-    let name = String::from_utf8_lossy(&path.0).into_owned();
-    let flags = OFlags::from_bits_retain(file.flags & KEPT) | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("open {name}"));
-    let fd = rustix::fs::open(&path.0[..], flags, Mode::empty()).map_err(failed)?;
+pub(super) fn reopen(path: &Bytes, file: &OpenFile, opener: &Opener) -> Result<OwnedFd> {
+    let fd = places::file(&path.0, OFlags::from_bits_retain(file.flags & KEPT) | OFlags::NOCTTY, opener)?;
     if file.offset != 0 {
-        rustix::fs::seek(&fd, SeekFrom::Start(file.offset)).map_err(failed)?;
+        let name = String::from_utf8_lossy(&path.0);
+        rustix::fs::seek(&fd, SeekFrom::Start(file.offset))
+            .map_err(|e| Fault::sys(e.raw_os_error(), format!("open {name}")))?;
     }
     Ok(fd)
 }

@@ -3,6 +3,7 @@
 use super::{All, Seen, Verdict};
 use crate::objects::{self, Found, Look, Made};
 use image::files::{Kind, OpenFile};
+use kern::rights::Rights;
 use rustix::fs::{OFlags, SeekFrom};
 use std::os::fd::OwnedFd;
 use vocab::{Fault, Result};
@@ -24,10 +25,10 @@ pub(super) fn number(seen: &Seen, found: &mut Found) -> Result<Kind> {
     object.map(|object| Kind::Object { object }).ok_or_else(|| Fault::bug("a file got a name while it was looked at"))
 }
 
-pub(super) fn reopen(object: u32, file: &OpenFile, made: &Made) -> Result<OwnedFd> {
+pub(super) fn reopen(object: u32, file: &OpenFile, made: &Made, rights: &Rights) -> Result<OwnedFd> {
     // O_TMPFILE has the bit of O_DIRECTORY in it, and stays with the open file.
     let flags = OFlags::from_bits_retain(file.flags & super::named::KEPT) - OFlags::DIRECTORY;
-    let fd = made.open(object, flags)?;
+    let fd = made.open(object, flags, rights)?;
     if file.offset != 0 {
         rustix::fs::seek(&fd, SeekFrom::Start(file.offset))
             .map_err(|e| Fault::sys(e.raw_os_error(), "set the offset of a file without a name"))?;

@@ -5,6 +5,7 @@
 use super::Daemon;
 use crate::config;
 use clap::Args;
+use kern::own::plain;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::mpsc::{channel, Sender};
@@ -44,7 +45,7 @@ impl Chaos {
             match self.pick() {
                 Ok(Some((pid, to))) if under_way.len() < MOST && under_way.insert(pid) => self.send(pid, to, &tell)?,
                 Ok(_) => {}
-                Err(fault) => println!("nothing is picked: {fault}"),
+                Err(fault) => println!("nothing is picked: {}", plain(&fault.to_string())),
             }
         }
     }
@@ -70,7 +71,7 @@ impl Chaos {
             let began = Instant::now();
             match daemon.ask(&Ask::Move { pid, to, progress: false, lazy }) {
                 Ok(_) => println!("{pid} has moved to {to} in {} us", began.elapsed().as_micros()),
-                Err(fault) => println!("{pid} does not move to {to}: {fault}"),
+                Err(fault) => println!("{pid} does not move to {to}: {}", plain(&fault.to_string())),
             }
             // Nobody hears it when all ends.
             let _ = tell.send(pid);

@@ -59,7 +59,7 @@ impl Checkpoint {
     fn here(self, pid: Pid, given: Given) -> Result<ExitCode> {
         if self.dry_run {
             let obstacles = ckpt::survey::survey(pid, given)?.obstacles;
-            obstacles.iter().try_for_each(|obstacle| print::out(&format!("{obstacle}\n")))?;
+            obstacles.iter().try_for_each(|obstacle| print::out(&format!("{}\n", kern::own::plain(obstacle))))?;
             return Ok(ExitCode::from(u8::from(!obstacles.is_empty())));
         }
         let then = if self.stop { Then::Ends } else { Then::GoesOn };

@@ -84,6 +84,11 @@ impl Command {
         }
     }
 
+    /// Does it do only what is right with the capability that the program's file may give to all users ([`kern::own::is_favoured`])?
+    pub(crate) fn may_be_favoured(&self) -> bool {
+        matches!(self, Command::Run(_) | Command::Checkpoint(_))
+    }
+
     /// The exit status when the command itself fails.
     pub(crate) fn failure_status(&self) -> u8 {
         match self {

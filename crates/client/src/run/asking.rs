@@ -2,7 +2,7 @@
 
 use crate::local::NO_DAEMON;
 use kern::poll::{poll, Ready};
-use kern::sock::{receive_with, send, unix_connect};
+use kern::sock::{peer_credentials, receive_with, send, unix_connect};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -31,12 +31,18 @@ pub(crate) type Answered = (Answer, Option<OwnedFd>);
 
 impl Asking {
     /// # Errors
-    /// `Gone` when no daemon listens at `path`.
+    /// `Gone` when no daemon listens at `path`; `Refused` when who listens is not root, and this program may more than its user.
     pub(crate) fn connect(path: &Path) -> Result<Asking> {
         let socket = unix_connect(path, CONNECT_US).map_err(|fault| match fault.kind {
             Kind::Gone => fault.doing(NO_DAEMON),
             _ => fault.doing(format!("reach the daemon at {}", path.display())),
         })?;
+        // What it says is done with a right that the caller does not have.
+        let listens = peer_credentials(socket.as_fd())?.uid;
+        if listens != 0 && kern::own::is_favoured() {
+            let what = format!("obey the daemon at {}: user {listens} runs it, not root", path.display());
+            return Err(Fault::refused(what));
+        }
         Ok(Asking { socket, arrived: Vec::new(), descriptors: VecDeque::new() })
     }
 

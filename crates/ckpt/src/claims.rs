@@ -1,0 +1,149 @@
+//! What an image may claim that another user than root could write: it is a file like others, and says of its process what its owner likes.
+
+use image::objects::Objects;
+use image::process::Process;
+use image::thread::Thread;
+use std::collections::BTreeSet;
+use vocab::{Fault, Result};
+
+/// The owner of an image's file, who is not root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    pub uid: u32,
+    /// The file's group.
+    pub gid: u32,
+}
+
+/// Set-user-ID and set-group-ID.
+pub(crate) const SET_IDS: u32 = 0o6000;
+
+impl Owner {
+    fn refused(&self, what: impl std::fmt::Display) -> Fault {
+        Fault::refused(format!("the image is a file of user {}'s, and is to be {what}", self.uid))
+    }
+
+    /// The groups that the owner is known to be in: that of the file, and those of the machine's database (passwd(5), group(5)).
+    fn groups(&self) -> BTreeSet<u32> {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let (users, groups) = (read("/etc/passwd"), read("/etc/group"));
+        let number = |field: Option<&str>| field.and_then(|text| text.parse::<u32>().ok());
+        let mut names = Vec::new();
+        let mut known = BTreeSet::from([self.gid]);
+        for line in users.lines() {
+            let mut fields = line.split(':');
+            let (name, uid) = (fields.next().unwrap_or_default(), number(fields.nth(1)));
+            if uid == Some(self.uid) {
+                names.push(name);
+                known.extend(number(fields.next()));
+            }
+        }
+        for line in groups.lines() {
+            let fields: Vec<&str> = line.split(':').collect();
+            let is_in = fields.get(3).is_some_and(|members| members.split(',').any(|name| names.contains(&name)));
+            if is_in {
+                known.extend(number(fields.get(2).copied()));
+            }
+        }
+        known
+    }
+
+    /// # Errors
+    /// `Refused` for ids and rights that are not the owner's.
+    pub(crate) fn may_be(&self, threads: &[Thread]) -> Result<()> {
+        let known = self.groups();
+        for Thread { tid, creds, scheduling, .. } in threads {
+            let [inheritable, permitted, effective, _, ambient] = creds.capabilities;
+            let foreign = creds.gids.iter().chain(&creds.groups).find(|gid| !known.contains(gid));
+            let ordinary = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
+            let why = match () {
+                () if creds.uids != [self.uid; 4] => format!("of user {:?}", creds.uids),
+                () if inheritable | permitted | effective | ambient != 0 => "with capabilities".to_string(),
+                () if creds.securebits != 0 => "with secure bits".to_string(),
+                () if !ordinary.contains(&(scheduling.policy & !libc::SCHED_RESET_ON_FORK)) || scheduling.nice < 0 => {
+                    "scheduled before others".to_string()
+                }
+                () if foreign.is_some() => format!("in group {}", foreign.copied().unwrap_or_default()),
+                () => continue,
+            };
+            return Err(self.refused(format!("thread {tid} {why}")));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// The same for files without a name.
+    pub(crate) fn may_have(&self, objects: &Objects) -> Result<()> {
+        let foreign = objects.objects.iter().find(|one| one.uid != self.uid || one.mode & SET_IDS != 0);
+        foreign.map_or(Ok(()), |one| {
+            Err(self.refused(format!("a file without a name, of user {}, mode {:o}", one.uid, one.mode)))
+        })
+    }
+
+    /// # Errors
+    /// The same for what all threads share.
+    pub(crate) fn may_live(&self, process: &Process) -> Result<()> {
+        match () {
+            // Who chooses the root directory chooses what set-user-ID programs find in /etc.
+            () if process.root.0 != b"/" => Err(self.refused("a process with another root directory")),
+            () if process.oom_score_adj < 0 => Err(self.refused("a process that is spared when memory runs out")),
+            () => Ok(()),
+        }
+    }
+}
+
+/// As far as it is known by now. Whoever is no such owner may claim anything.
+///
+/// # Errors
+/// As the checks of [`Owner`].
+pub(crate) fn check(
+    owner: Option<Owner>,
+    threads: &[Thread],
+    objects: Option<&Objects>,
+    process: Option<&Process>,
+) -> Result<()> {
+    let Some(owner) = owner else { return Ok(()) };
+    owner.may_be(threads)?;
+    objects.map_or(Ok(()), |objects| owner.may_have(objects))?;
+    process.map_or(Ok(()), |process| owner.may_live(process))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use image::objects::{Object, ObjectKind};
+    use image::thread::{Creds, Scheduling};
+
+    #[test]
+    fn an_image_of_a_users_claims_that_user_and_no_more() {
+        let owner = Owner { uid: 61001, gid: 61001 };
+        let (uids, gids) = ([61001; 4], [61001; 4]);
+        let good = Thread { tid: 7, creds: Creds { uids, gids, ..Creds::default() }, ..Thread::default() };
+        assert_eq!(owner.may_be(std::slice::from_ref(&good)), Ok(()));
+        let with = |change: fn(&mut Thread)| {
+            let mut thread = good.clone();
+            change(&mut thread);
+            owner.may_be(&[good.clone(), thread])
+        };
+        let bad: [fn(&mut Thread); 8] = [
+            |thread| thread.creds.uids[3] = 0,
+            |thread| thread.creds.uids = [0; 4],
+            |thread| thread.creds.gids[1] = 0,
+            |thread| thread.creds.groups = vec![61001, 0],
+            |thread| thread.creds.capabilities[1] = 1 << 21,
+            |thread| thread.creds.securebits = 4,
+            |thread| thread.scheduling = Scheduling { policy: libc::SCHED_FIFO, ..Scheduling::default() },
+            |thread| thread.scheduling = Scheduling { nice: -1, ..Scheduling::default() },
+        ];
+        assert!(bad.into_iter().all(|change| with(change).is_err_and(|fault| fault.kind == vocab::Kind::Refused)));
+        let object = |uid, mode| {
+            let kind = ObjectKind::Shared { reserved: true };
+            let object = Object { kind, size: 0, mode, uid, gid: 0, accessed: 0, modified: 0 };
+            owner.may_have(&Objects { objects: vec![object] })
+        };
+        assert!(object(61001, 0o777).is_ok() && object(0, 0o777).is_err() && object(61001, 0o4755).is_err());
+        let lives = |root: &[u8], oom_score_adj| {
+            owner.may_live(&Process { root: root.into(), oom_score_adj, ..Process::default() })
+        };
+        assert!(lives(b"/", 0).is_ok() && lives(b"/tmp", 0).is_err() && lives(b"/", -1).is_err());
+    }
+}
