@@ -30,6 +30,7 @@ pub fn collect(argv: &[OsString], terminal: bool) -> Result<Program> {
         stdio: if terminal { own_terminal() } else { Stdio::Pipes },
         blocked: signal::blocked()?.0,
         capabilities: None,
+        personality: Some(own::personality()?),
     })
 }
 
