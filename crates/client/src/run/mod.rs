@@ -90,6 +90,9 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
                    (setcap cap_checkpoint_restore=ep FILE; no_new_privs and nosuid take it away)";
         return Err(Fault::refused(why));
     }
+    if run.terminal {
+        program::await_foreground();
+    }
     let program = Box::new(collect(&run.argv, run.terminal)?);
     let mut asking = Asking::connect(socket)?;
     asking.ask(&Ask::Run { target: run.target.clone(), program })?;
