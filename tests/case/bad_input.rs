@@ -76,6 +76,7 @@ fn bad_commands(place: &Place) -> Res<End> {
     holds("a name makes no line of a log, and acts on no terminal", !s.logs().lines().any(bad))?;
     holds("the log tells of it in one line", s.logs().contains("execute no\\nsuch\\u{1b}[31mname"))?;
     told("shoal run -n 0 ''", 127, "n0: execute \"\": No such file")?;
+    told("shoal ps -n 0,7", 1, "unknown node n7")?;
     told("shoal move --from 7 --all", 1, "unknown node n7")?;
     told("shoal move --from 0 --all 7", 1, "unknown node n7")?;
     for (wrong, word) in [("-n x true", "-n"), ("-n 3-1 true", "3-1"), ("", "<PROGRAM>"), ("-N 0 true", "--count")] {

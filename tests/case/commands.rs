@@ -182,6 +182,8 @@ fn socket_elsewhere(place: &Place) -> Res<End> {
         let line = s.fails(&format!("shoal {command}"), code)?;
         holds(&format!("{command}: {line}"), line.contains("no shoal daemon runs on this machine"))?;
     }
+    let line = s.fails("SHOAL_SOCKET= shoal nodes", 1)?;
+    holds(&format!("an empty one is as none: {line}"), line.contains("/run/shoal/shoal.sock"))?;
     let moved = "export SHOAL_SOCKET=/run/moved.sock;";
     s.prints(&format!("{moved} shoal run -n 0 hostname"), "n0")?;
     s.prints(&format!("{moved} shoal nodes | grep -cw up"), "1")?;

@@ -122,6 +122,14 @@ fn daemons_by_hand(place: &Place) -> Res<End> {
     join(&machines)?;
     let [front, one, two] = &machines[..] else { return Err("three were made".into()) };
     let example = include_str!("../../dist/shoal.toml");
+    for unit in [include_str!("../../dist/shoal-front.service"), include_str!("../../dist/shoal-node.service")] {
+        let (about, service) = unit.split_once("[Service]").ok_or("a unit has a [Service]")?;
+        let endless = about.contains("\nStartLimitIntervalSec=0\n") && service.contains("\nRestart=always\n");
+        holds(
+            "systemd starts it again however often it has ended (systemd.unit(5): 5 times in 10 s otherwise)",
+            endless,
+        )?;
+    }
     front.write("/etc/shoal/shoal.toml", example, 0o644)?;
     front.fails("shoal front", "no cluster key (`shoal key` makes one)")?;
     front.prints("shoal key /etc/shoal/key; stat -c %a /etc/shoal/key", "600")?;

@@ -119,7 +119,7 @@ fn job_tty_output(place: &Place) -> Res<End> {
     let mut turns = Vec::new();
     turns.extend(line("stty tostop", "%% "));
     turns.extend(line("shoal run -n 0 echo te''xt &", "%% "));
-    turns.extend(short(STOPPED, "Stopped (tty output)"));
+    turns.extend(short(STOPPED, "Stopped"));
     turns.extend(short("fg", "text\r"));
     turns.extend(line("stty -tostop; echo st=$?", "st=0\r"));
     play(place, "job_tty_output", turns)
@@ -160,6 +160,20 @@ fn job_terminal(place: &Place) -> Res<End> {
     turns.extend([see("24 100"), see("st=0")]);
     turns.extend(line("shoal run -n 0 sh -c 'tty; exit 3'; echo st=$?", "not a tty"));
     turns.push(see("st=3"));
+    // One that has closed all of its terminal, as cat(1) before it exits, is not hung up, and may open it again.
+    let again = "exec <&- >&- 2>&-; sleep 0.2; echo a''gain >/dev/tty; exit 4";
+    turns.extend(line(&format!("shoal run -n 0 -t sh -c \"{again}\"; echo st=$?"), "again"));
+    turns.push(see("st=4"));
+    // In the background it stops, as what sets the modes of its terminal does; in the foreground every key is the program's.
+    turns.extend(short("shoal run -n 0 -t sh -c 'read x; stty -a | grep -c isig; echo got $x' & sleep 0.3", "[1]"));
+    turns.extend(short("jobs", "Stopped"));
+    turns.extend([key("fg\n"), see("got $x'"), key("word\r"), see("1\r"), see("got word"), see("%% ")]);
+    // One that was stopped and goes on there runs, and has the keys when it is in the foreground again, of which nothing tells.
+    let program = "$| = 1; print qq(u) . qq(p\\n); $x = <STDIN>; system(q(stty -a | grep -c isig)); print qq(got $x)";
+    turns.extend(short("until pkill -STOP -x perl; do sleep 0.1; done &", "["));
+    turns.extend(line(&format!("shoal run -n 0 -t perl -e '{program}'"), "Stopped"));
+    turns.extend(short("bg", "$x)' &"));
+    turns.extend([key("fg\n"), see("got $x)'"), key("other\r"), see("1\r"), see("got other"), see("%% ")]);
     play(place, "job_terminal", turns)
 }
 

@@ -1,7 +1,7 @@
-/* Ctrl-C ends a whole group of which a member forks all the while: no child is left that was made just before. */
+/* Ctrl-C ends a whole group of which a member forks all the while: no child is left that was made just before, nor any of its children. */
 #include "pty.h"
 
-enum { ROUNDS = 6, MOST = 300 };
+enum { ROUNDS = 6, MOST = 300, EARLY = 24, BRANCHES = 60 };
 
 int main(int argc, char **argv)
 {
@@ -18,6 +18,17 @@ int main(int argc, char **argv)
                 say(1, 'r');
             usleep(200);
         }
+        for (;;)
+            pause();
+    }
+    if (role("brancher")) {
+        /* Not fork(3), which may block signals meanwhile: then the kernel leaves one too, if seldom. */
+        for (int i = 0; i < BRANCHES; i++)
+            if (syscall(SYS_fork) == 0) {
+                syscall(SYS_fork);
+                for (;;)
+                    pause();
+            }
         for (;;)
             pause();
     }
@@ -39,9 +50,19 @@ int main(int argc, char **argv)
             close(out[0]);
             close(out[1]);
         }
+        /* At any moment of its start, and of its first forks. */
+        for (int i = 0; i < EARLY; i++) {
+            pid_t child = job("brancher", 0, 1);
+            foreground(child);
+            usleep(500 * i);
+            say(key[1], '\x03');
+            check(killed(wait_status(child), SIGINT));
+            foreground(getpgrp());
+            until(kill(-child, 0) < 0 && errno == ESRCH);
+        }
         _exit(61);
     }
-    for (int i = 0; i < ROUNDS; i++)
+    for (int i = 0; i < ROUNDS + EARLY; i++)
         say(master, (char)hear(key[0]));
     check(exited(wait_status(leader), 61));
     return ok();

@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::elders::MANY_CHILDREN;
+use crate::newborns::is_left_by_fork;
 use crate::stands::{Held, Stand};
 use ghost::Command;
 use kern::clock::monotonic_us;
@@ -88,14 +89,15 @@ impl Agent {
     }
 
     fn deliver_now(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>, turn: Option<u64>) {
-        if info.code == SigInfo::SI_KERNEL && self.elders.reached.has(target, info.sig, monotonic_us()) {
+        let left = is_left_by_fork(info);
+        if (left || info.code == SigInfo::SI_KERNEL) && self.elders.reached.has(target, info.sig, monotonic_us()) {
             return self.has_been_given(target, info.sig, turn);
         }
         // Who has hit a stand-in by tgkill(2) meant its one thread, which stands for the first.
         let thread = thread.or((info.code == SigInfo::SI_TKILL).then_some(target));
         let sent = match info.code {
-            SigInfo::SI_USER | SigInfo::SI_TKILL if self.sends(target, info, thread, turn) => return,
-            SigInfo::SI_USER | SigInfo::SI_TKILL => self.deliver_from(target, info, thread),
+            SigInfo::SI_USER | SigInfo::SI_TKILL if !left && self.sends(target, info, thread, turn) => return,
+            SigInfo::SI_USER | SigInfo::SI_TKILL if !left => self.deliver_from(target, info, thread),
             code if code < 0 => queue(thread.unwrap_or(target), thread.is_some(), info),
             // The kernel's own: nobody but a kernel may say so, so it comes from init.
             _ => {

@@ -31,6 +31,8 @@ pub(crate) struct Elders {
     /// Children whose turn it is.
     pub(crate) next: Vec<Pid>,
     pub(crate) reached: Reached,
+    /// Who has had a terminal's.
+    pub(crate) struck: Reached,
 }
 
 impl Elders {
@@ -82,6 +84,15 @@ impl Reached {
         self.had.insert((pid, sig), now_us);
     }
 
+    /// Those of [`ENDING`] that it has had.
+    pub(crate) fn all(&self, pid: Pid, now_us: u64) -> Vec<Sig> {
+        if self.had.is_empty() {
+            return Vec::new();
+        }
+        let lately = |sig: &Sig| self.had.get(&(pid, *sig)).is_some_and(|at| at + SAME_US >= now_us);
+        ENDING.into_iter().filter(lately).collect()
+    }
+
     /// Has it had what comes now? Once.
     pub(crate) fn has(&mut self, pid: Pid, sig: Sig, now_us: u64) -> bool {
         !self.had.is_empty() && self.had.remove(&(pid, sig)).is_some_and(|at| at + SAME_US >= now_us)
@@ -128,6 +139,8 @@ mod tests {
     fn what_came_with_the_parents_is_given_once() {
         let mut reached = Reached::default();
         reached.note(Pid(7), Sig::INT, 10);
+        assert_eq!((reached.all(Pid(7), 20), reached.all(Pid(8), 20)), (vec![Sig::INT], vec![]));
+        assert!(reached.all(Pid(7), 11 + SAME_US).is_empty());
         assert!(!reached.has(Pid(7), Sig::QUIT, 20) && !reached.has(Pid(8), Sig::INT, 20));
         assert!(reached.has(Pid(7), Sig::INT, 20));
         assert!(!reached.has(Pid(7), Sig::INT, 30), "another one");

@@ -5,13 +5,22 @@
 use crate::agent::Agent;
 use crate::deliver::plain;
 use kern::clock::monotonic_us;
+use kern::proc::Status;
 use tracing::debug;
-use vocab::{Pid, Sig};
+use vocab::{Pid, Sig, SigInfo};
 
 /// From a fork until its ghost has surely been there for any signal that comes, in microseconds, but on a node that is late with everything.
 const LATELY_US: u64 = 100_000;
 /// What a terminal sends to a whole group and ends, stops or continues it.
 const OF_TERMINAL: [Sig; 7] = [Sig::HUP, Sig::INT, Sig::QUIT, Sig::CONT, Sig::TSTP, Sig::TTIN, Sig::TTOU];
+
+/// Is it one for a group that hit a ghost while that was being forked? The kernel leaves such a one pending in the child without saying who sent it (linux:
+/// `copy_process`, `delayed.signal`).
+pub(crate) fn is_left_by_fork(info: &SigInfo) -> bool {
+    info.code == SigInfo::SI_USER
+        && info.pid == Pid::NONE
+        && [Sig::HUP, Sig::INT, Sig::QUIT, Sig::TSTP].contains(&info.sig)
+}
 
 impl Agent {
     /// `target`, of `group`, has just been given `sig` by a terminal: those below it that were forked just before, and may have no ghost that has it, get it too.
@@ -21,6 +30,7 @@ impl Agent {
         if group == Pid::NONE || !OF_TERMINAL.contains(&sig) {
             return;
         }
+        self.elders.struck.note(target, sig, monotonic_us());
         let mut parents = vec![target];
         while let Some(parent) = parents.pop() {
             self.watch();
@@ -32,12 +42,38 @@ impl Agent {
             let mut newborns = self.bodies.children(parent);
             newborns.retain(|pid| is_new(pid) && there(pid) && !comes(pid));
             for pid in newborns {
-                debug!(%pid, %sig, "signal for one forked just before");
-                self.elders.reached.note(pid, sig, now);
-                // Gone meanwhile: it had no need of it.
-                let _ = plain(pid, sig);
+                self.hit_newborn(pid, sig, now);
                 parents.push(pid);
             }
         }
+    }
+
+    /// The record of a fork is read. It is written last (linux: `copy_process`, `perf_event_fork`), so the forker may have been given a terminal's signal while it
+    /// forked, when nobody could see the child yet. Of a group's signal the kernel leaves one for such a child (`signal->multiprocess`), of ours for one process not; and
+    /// as fork(3) blocks signals meanwhile, ours does not begin the fork anew either.
+    pub(crate) fn reach_late(&mut self, forker: Pid, child: Pid) {
+        let now = monotonic_us();
+        for sig in self.elders.struck.all(forker, now) {
+            let group = self.bodies.person(forker).map(|person| person.pgid);
+            if self.forked_before(forker, sig) && group == kern::proc::group_and_session(child).map(|(pgid, _)| pgid) {
+                self.hit_newborn(child, sig, now);
+            }
+        }
+    }
+
+    /// Was what it has forked there before it took this signal? It has not taken it yet, or forks no more when it has. Whoever handles it may, and for that child it
+    /// is not.
+    fn forked_before(&self, pid: Pid, sig: Sig) -> bool {
+        let waits = |s: &Status| s.pending.has(sig) || s.shared_pending.has(sig);
+        let survives = |s: &Status| s.caught.has(sig) || s.ignored.has(sig) || s.blocked.has(sig);
+        !self.proc.status(pid).is_ok_and(|s| !waits(&s) && survives(&s))
+    }
+
+    fn hit_newborn(&mut self, pid: Pid, sig: Sig, now: u64) {
+        debug!(%pid, %sig, "signal for one forked just before");
+        self.elders.reached.note(pid, sig, now);
+        self.elders.struck.note(pid, sig, now);
+        // Gone meanwhile: it had no need of it.
+        let _ = plain(pid, sig);
     }
 }

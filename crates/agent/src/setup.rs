@@ -2,7 +2,7 @@
 //! memory with numbers and addresses within itself, for any place.
 
 use crate::kin::Place;
-use kern::standin::setup::{failed, Setup, Stage, FROM_THE_GATE, GROUPS_STAY};
+use kern::standin::setup::{failed, Setup, Stage, FROM_THE_GATE, GROUPS_STAY, SAME};
 use kern::sys::memory_file;
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
@@ -157,6 +157,7 @@ impl Prepared {
             inheritable: capabilities.inheritable,
             bounding: capabilities.bounding,
             no_new_privs: capabilities.no_new_privs.into(),
+            personality: program.personality.map_or(SAME, u64::from),
             errno: 0,
             stage: 0,
         };
@@ -282,6 +283,7 @@ mod tests {
             stdio: Stdio::Pipes,
             blocked: 0,
             capabilities: None,
+            personality: None,
         }
     }
 

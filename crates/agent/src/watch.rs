@@ -83,6 +83,7 @@ impl Agent {
                 self.events.push(BodyEvent::Forked { parent: forker, child: pid });
                 self.bodies.set_born(pid, kern::clock::monotonic_us());
                 self.fresh.push(pid);
+                self.reach_late(forker, pid);
             }
             None => self.found(pid),
         }

@@ -8,9 +8,10 @@ use wire::ask::{Answer, Ask};
 use wire::frame;
 use wire::look::Progress;
 
-/// The socket of the daemon of this machine, front end or node: what `SHOAL_SOCKET` says, or where the daemons have it by default.
+/// The socket of the daemon of this machine, front end or node: what `SHOAL_SOCKET` says, or where the daemons have it by default, also if that is empty.
 pub fn socket_path() -> PathBuf {
-    std::env::var_os("SHOAL_SOCKET").map_or_else(|| "/run/shoal/shoal.sock".into(), PathBuf::from)
+    let said = std::env::var_os("SHOAL_SOCKET").filter(|path| !path.is_empty());
+    said.map_or_else(|| "/run/shoal/shoal.sock".into(), PathBuf::from)
 }
 
 /// What is said when nobody listens at the daemon's socket.

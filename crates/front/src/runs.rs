@@ -227,6 +227,7 @@ mod tests {
             stdio: Stdio::Pipes,
             blocked: 0,
             capabilities: None,
+            personality: None,
         };
         let run = Run { asker, program, address: "here".into(), copies: vec![], alive: 0 };
         let mut runs = Runs::default();

@@ -4,7 +4,7 @@ use crate::command::Command;
 use crate::life::State;
 use crate::table::{Ghost, Ghosts, Happened};
 use std::collections::BTreeSet;
-use vocab::{Pid, Sig};
+use vocab::{Pid, Sig, SigInfo};
 
 /// A stand-in that was answered and is not back after this many microseconds may have stopped without telling.
 const LATE_US: u64 = 5_000;
@@ -45,6 +45,7 @@ impl Ghosts {
             match kern::pending::read(pid).map(|p| p.state) {
                 Some(b'T') => {
                     if std::mem::replace(&mut ghost.state, State::Away) == State::Coming {
+                        ghost.stopped_early = true;
                         happened.push(Happened::Held { pid });
                     }
                     happened.push(Happened::StoppedItself { pid });
@@ -53,6 +54,15 @@ impl Ghosts {
                 None | Some(b'Z' | b'X') => self.ended_unseen(pid, happened),
                 _ => self.late.still_away(pid, since_us, now_us),
             }
+        }
+    }
+
+    /// It holds. If it stopped on the way to its first hold, somebody has continued it since, and the kernel may have discarded that SIGCONT
+    /// (linux: `sig_ignored`, kernel/signal.c): one that waits will be handed over.
+    pub(crate) fn runs_again(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
+        let stopped = self.ghosts.get_mut(&pid).is_some_and(|ghost| std::mem::take(&mut ghost.stopped_early));
+        if stopped && !self.pending.read(pid).is_some_and(|pending| pending.signals.has(Sig::CONT)) {
+            happened.push(Happened::Signal { pid, info: SigInfo::kill(Sig::CONT, Pid::NONE, 0) });
         }
     }
 
@@ -135,6 +145,26 @@ mod tests {
             assert_eq!(ghosts.late_at(), None);
             child.kill().and_then(|()| child.wait()).expect("my child");
         }
+    }
+
+    #[test]
+    fn one_that_is_continued_before_its_first_hold_is_told_as_continued_once() {
+        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+        let (mut child, pid) = cloned(&mut ghosts);
+        stop(pid);
+        let mut happened = Vec::new();
+        ghosts.look_after(ghosts.late_at().expect("it has not held"), &mut happened);
+        kern::signal::send(pid, Sig::CONT).expect("my child");
+        happened.clear();
+        for unique in [2, 4] {
+            let hold = Hold { slot: 1, slots: 8, ..Hold::new_zeroed() };
+            ghosts.holds(unique, pid, 1, &hold, &mut happened);
+        }
+        assert!(
+            matches!(happened[..], [Happened::Signal { pid: of, info }] if of == pid && info.sig == Sig::CONT),
+            "{happened:?}"
+        );
+        child.kill().and_then(|()| child.wait()).expect("my child");
     }
 
     #[test]

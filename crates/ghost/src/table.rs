@@ -62,6 +62,8 @@ pub(crate) struct Ghost {
     pub(crate) family: u64,
     pub(crate) slot: Option<u32>,
     pub(crate) away_since_us: u64,
+    /// It stopped before it held for the first time. A SIGCONT then need not be handed over: it took none of its signals yet.
+    pub(crate) stopped_early: bool,
 }
 
 /// A request that the kernel sends again (FUSE_UNIQUE_RESEND, linux/fuse.h).
@@ -291,6 +293,7 @@ impl Ghosts {
             _ => {}
         }
         self.note_done(pid, hold, happened);
+        self.runs_again(pid, happened);
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
         ghost.owed = hold.signals == Hold::OPEN;
         if ghost.owed {
@@ -425,6 +428,7 @@ impl Ghost {
             family,
             slot,
             away_since_us: 0,
+            stopped_early: false,
         }
     }
 

@@ -136,6 +136,13 @@ pub fn nice_of(pid: Pid) -> Result<i32> {
     checked(ret, || "read the niceness".into()).map(|n| 20 - n as i32)
 }
 
+/// How this process executes (personality(2)).
+pub fn personality() -> Result<u32> {
+    // SAFETY: numbers only; this one asks and changes nothing.
+    let ret = unsafe { libc::personality(0xffff_ffff) };
+    checked(ret.into(), || "read the personality".into()).map(|bits| bits as u32)
+}
+
 /// Gives up what protects this process, or exposes it, when memory runs out (oom_score_adj, proc(5)): what it makes begins with 0.
 ///
 /// # Errors

@@ -90,6 +90,9 @@ pub struct Program {
     /// (`link::guests::restrict`). Without it, what the node's daemon has.
     #[n(10)]
     pub capabilities: Option<Capabilities>,
+    /// How it executes (personality(2)). Without it, as the node's daemon does.
+    #[n(11)]
+    pub personality: Option<u32>,
 }
 
 impl Program {
@@ -141,6 +144,7 @@ mod tests {
             stdio: Stdio::Pipes,
             blocked: 0,
             capabilities: None,
+            personality: None,
         };
         program.restrict(&[(3, 10, 20), (7, 10, 20), (8, 10, 20)], 5);
         assert_eq!(program.limits, [limit(3, 5, 8), limit(7, 20, 20), limit(8, 10, 20)]);

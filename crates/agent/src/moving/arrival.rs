@@ -85,6 +85,7 @@ fn vessel() -> Program {
         stdio: wire::run::Stdio::Pipes,
         blocked: !0,
         capabilities: None,
+        personality: None,
     }
 }
 

@@ -66,6 +66,9 @@ pub(super) struct Channel {
     input: Input,
     outputs: [Output; 2],
     terminal: Option<Arc<OwnedFd>>,
+    /// The terminal's other side, until the program's end: one that has closed all of it and is about to exit, as cat(1), may neither be hung up, as it would be
+    /// when we take that for the end and close the master, nor be unable to open /dev/tty again.
+    peer: Option<OwnedFd>,
     /// Input: how much may still come, and how much of it the program has taken since that was last told.
     due: u32,
     owed: u32,
@@ -92,15 +95,15 @@ impl Channel {
         order: Arc<Order>,
         leaving: Arc<Leaving>,
     ) -> Result<Channel> {
-        let (input, outputs, terminal) = match ends.kind {
+        let (input, outputs, terminal, peer) = match ends.kind {
             Ends::Pipes { input, outputs: [output, errors] } => {
                 let outputs = [output, errors].map(|fd| Output::new(Some(Arc::new(fd)), false));
-                (Input::new(Arc::new(input), None), outputs, None)
+                (Input::new(Arc::new(input), None), outputs, None, None)
             }
-            Ends::Terminal { master, end_of_file } => {
+            Ends::Terminal { master, peer, end_of_file } => {
                 let master = Arc::new(master);
                 let outputs = [Output::new(Some(master.clone()), true), Output::new(None, false)];
-                (Input::new(master.clone(), Some(end_of_file)), outputs, Some(master))
+                (Input::new(master.clone(), Some(end_of_file)), outputs, Some(master), Some(peer))
             }
         };
         Ok(Channel {
@@ -111,6 +114,7 @@ impl Channel {
             input,
             outputs,
             terminal,
+            peer,
             due: CREDIT,
             owed: 0,
             ended: false,
@@ -293,6 +297,7 @@ impl Channel {
     /// The program has ended.
     pub(super) fn ended(&mut self) {
         if self.moving == Moving::No && !std::mem::replace(&mut self.ended, true) {
+            self.peer = None;
             self.outputs.iter_mut().for_each(Output::ended);
         }
     }

@@ -36,6 +36,8 @@ pub(super) enum Ends {
     },
     Terminal {
         master: OwnedFd,
+        /// The program's side once more.
+        peer: OwnedFd,
         /// The byte that means the end of input.
         end_of_file: u8,
     },
@@ -60,8 +62,9 @@ pub(super) fn make(id: StreamsId, stdio: &Stdio) -> Result<(ChildEnds, OurEnds)>
             let end_of_file = Modes::of(slave.as_fd())?.end_of_file();
             let file = Input::of_terminal(&slave);
             let copy = || slave.try_clone().map_err(|e| Fault::io(&e, "duplicate a terminal"));
+            let peer = copy()?;
             let ends = ChildEnds { id, stdin: copy()?, stdout: copy()?, stderr: slave, terminal: true };
-            Ok((ends, OurEnds { kind: Ends::Terminal { master, end_of_file }, file }))
+            Ok((ends, OurEnds { kind: Ends::Terminal { master, peer, end_of_file }, file }))
         }
     }
 }

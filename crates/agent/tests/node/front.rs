@@ -223,6 +223,7 @@ impl Front {
             stdio: Stdio::Pipes,
             blocked: 0,
             capabilities: None,
+            personality: None,
         };
         let kin = kin.iter().map(|person| Kin { person: person.clone(), node: NodeId::FRONT }).collect();
         // Nobody listens there: the program has no input and its output goes nowhere.

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use vocab::{Fault, NodeSet, Pid, Result};
+use vocab::{Fault, NodeId, NodeSet, Pid, Result};
 use wire::ask::ProcRow;
 
 /// See the module.
@@ -34,6 +34,11 @@ enum Key {
 }
 
 impl Choice {
+    /// The nodes that were named, if any were.
+    pub(crate) fn nodes(&self) -> Option<&[NodeId]> {
+        self.nodes.as_ref().map(NodeSet::nodes)
+    }
+
     /// The rows that are wanted, in order, each with its depth: 0, or in a tree how many of its ancestors are shown.
     ///
     /// # Errors
@@ -41,8 +46,7 @@ impl Choice {
     pub(crate) fn of(&self, rows: Vec<ProcRow>, users: &HashMap<u32, String>) -> Result<Vec<(usize, ProcRow)>> {
         let uids = self.uids(users)?;
         let wanted = |row: &ProcRow| {
-            self.nodes.as_ref().is_none_or(|nodes| nodes.nodes().contains(&row.node))
-                && (uids.is_empty() || uids.contains(&row.uid))
+            self.nodes().is_none_or(|nodes| nodes.contains(&row.node)) && (uids.is_empty() || uids.contains(&row.uid))
         };
         let mut rows: Vec<ProcRow> = rows.into_iter().filter(wanted).collect();
         rows.sort_unstable_by_key(|row| row.pid);
@@ -92,7 +96,6 @@ fn tree(rows: Vec<ProcRow>) -> Vec<(usize, ProcRow)> {
 mod tests {
     use super::*;
     use clap::{Command, FromArgMatches};
-    use vocab::NodeId;
 
     fn row(pid: i32, ppid: i32, node: i32, uid: u32, cpu_ms: u64) -> ProcRow {
         let (pid, ppid, node) = (Pid(pid), Pid(ppid), NodeId(node));

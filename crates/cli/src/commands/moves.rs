@@ -1,6 +1,7 @@
 //! `shoal move`: running processes to another node.
 
 use super::explain::explain;
+use super::nodes::{all_known, nodes};
 use super::progress::Line;
 use super::Daemon;
 use clap::Args;
@@ -9,7 +10,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use vocab::{Fault, Kind, NodeId, Pid, Result};
-use wire::ask::{Answer, Ask, NodeRow};
+use wire::ask::{Answer, Ask};
 
 /// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
 #[derive(Args, Debug)]
@@ -93,10 +94,7 @@ type One = fn(&mut Local, Pid, NodeId) -> Result<bool>;
 /// # Errors
 /// `Refused` for a node that there is not.
 fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>, one: One) -> Result<bool> {
-    let known: Vec<NodeId> = nodes(daemon)?.into_iter().map(|row| row.node).collect();
-    if let Some(unknown) = to.into_iter().chain([from]).find(|node| !known.contains(node)) {
-        return Err(Fault::refused(format!("unknown node {unknown}")));
-    }
+    all_known(daemon, to.into_iter().chain([from]))?;
     let (mut tried, mut all_moved) = (BTreeSet::new(), true);
     loop {
         let there: Vec<Pid> = processes(daemon, from)?.into_iter().filter(|pid| !tried.contains(pid)).collect();
@@ -121,13 +119,6 @@ fn processes(daemon: &mut Local, node: NodeId) -> Result<Vec<Pid>> {
             Ok(rows.into_iter().filter(|row| row.node == node && row.state != 'Z').map(|row| row.pid).collect())
         }
         other => Err(Fault::wire(format!("the daemon answered Ps with {other:?}"))),
-    }
-}
-
-fn nodes(daemon: &mut Local) -> Result<Vec<NodeRow>> {
-    match daemon.ask(&Ask::Nodes)? {
-        Answer::Nodes(rows) => Ok(rows),
-        other => Err(Fault::wire(format!("the daemon answered Nodes with {other:?}"))),
     }
 }
 

@@ -3,9 +3,10 @@
 use super::Daemon;
 use crate::print;
 use clap::Args;
+use client::local::Local;
 use serde::Serialize;
 use std::process::ExitCode;
-use vocab::{Fault, Result};
+use vocab::{Fault, NodeId, Result};
 use wire::ask::{Answer, Ask, NodeRow};
 
 /// Show the nodes: state, address, processes, cores, memory, load
@@ -33,10 +34,7 @@ struct Row {
 
 impl Nodes {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let rows = match self.daemon.connect()?.ask(&Ask::Nodes)? {
-            Answer::Nodes(rows) => rows,
-            other => return Err(Fault::wire(format!("the daemon answered Nodes with {other:?}"))),
-        };
+        let rows = nodes(&mut self.daemon.connect()?)?;
         if self.json {
             print::json(&rows.into_iter().map(row).collect::<Vec<Row>>())?;
         } else {
@@ -45,6 +43,24 @@ impl Nodes {
             print::table(heading, right, &rows.iter().map(cells).collect::<Vec<_>>())?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// All nodes that the daemon knows.
+pub(super) fn nodes(daemon: &mut Local) -> Result<Vec<NodeRow>> {
+    match daemon.ask(&Ask::Nodes)? {
+        Answer::Nodes(rows) => Ok(rows),
+        other => Err(Fault::wire(format!("the daemon answered Nodes with {other:?}"))),
+    }
+}
+
+/// # Errors
+/// `Refused` with the first of `wanted` that there is not.
+pub(super) fn all_known(daemon: &mut Local, mut wanted: impl Iterator<Item = NodeId>) -> Result<()> {
+    let known: Vec<NodeId> = nodes(daemon)?.into_iter().map(|row| row.node).collect();
+    match wanted.find(|node| !known.contains(node)) {
+        Some(unknown) => Err(Fault::refused(format!("unknown node {unknown}"))),
+        None => Ok(()),
     }
 }
 

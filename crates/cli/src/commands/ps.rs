@@ -1,6 +1,7 @@
 //! `shoal ps`: the processes on the nodes.
 
 use super::choice::Choice;
+use super::nodes::all_known;
 use super::Daemon;
 use crate::print;
 use clap::Args;
@@ -39,7 +40,11 @@ struct Row {
 
 impl Ps {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let (rows, missing) = match self.daemon.connect()?.ask(&Ask::Ps)? {
+        let mut daemon = self.daemon.connect()?;
+        if let Some(nodes) = self.choice.nodes() {
+            all_known(&mut daemon, nodes.iter().copied())?;
+        }
+        let (rows, missing) = match daemon.ask(&Ask::Ps)? {
             Answer::Ps { rows, missing } => (rows, missing),
             other => return Err(Fault::wire(format!("the daemon answered Ps with {other:?}"))),
         };

@@ -2,17 +2,21 @@
 
 use crate::local::NO_DAEMON;
 use kern::poll::{poll, Ready};
+use kern::signal;
 use kern::sock::{peer_credentials, receive_with, send, unix_connect};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use vocab::errno::EPIPE;
-use vocab::{Fault, Kind, Result};
+use vocab::{Fault, Kind, Result, SigSet};
 use wire::ask::{Answer, Ask};
 use wire::frame;
 
 /// Longest wait for the daemon to take the connection, in microseconds.
 const CONNECT_US: u64 = 5_000_000;
+
+/// The daemon answers in less, in milliseconds, unless something is wrong with it or with the node.
+const PATIENCE_MS: i32 = 500;
 
 /// Bytes asked of the kernel at once; an answer may be longer.
 const TURN: usize = 16 * 1024;
@@ -24,6 +28,8 @@ pub(crate) struct Asking {
     arrived: Vec<u8>,
     /// Came with answers that have not been taken yet, in order.
     descriptors: VecDeque<OwnedFd>,
+    /// Once all signals are blocked: which were before.
+    mask: Option<SigSet>,
 }
 
 /// An answer, and the descriptor that belongs to it ([`Answer::Channel`]).
@@ -43,7 +49,14 @@ impl Asking {
             let what = format!("obey the daemon at {}: user {listens} runs it, not root", path.display());
             return Err(Fault::refused(what));
         }
-        Ok(Asking { socket, arrived: Vec::new(), descriptors: VecDeque::new() })
+        Ok(Asking { socket, arrived: Vec::new(), descriptors: VecDeque::new(), mask: None })
+    }
+
+    /// Blocks all signals; who waits for the daemon longer than [`PATIENCE_MS`] is hit by them all the same. Returns which were blocked before.
+    pub(crate) fn block_signals(&mut self) -> Result<SigSet> {
+        let before = signal::block_all()?;
+        self.mask = Some(before);
+        Ok(before)
     }
 
     /// Sends a question whole, however long the daemon takes to read it. That it has closed the connection [`Asking::answer`] tells.
@@ -64,7 +77,7 @@ impl Asking {
         Ok(())
     }
 
-    /// The first answer, waited for as long as it takes: the user's Ctrl-C ends the wait.
+    /// The first answer, waited for as long as it takes: the user's Ctrl-C ends a long wait.
     pub(crate) fn answer(&mut self) -> Result<Answered> {
         loop {
             self.wait(Ready::READ)?;
@@ -109,10 +122,18 @@ impl Asking {
     }
 
     fn wait(&self, what: Ready) -> Result<()> {
-        match poll(&[(self.socket.as_fd(), what)], -1) {
-            Ok(_) | Err(kern::poll::EINTR) => Ok(()),
+        let wait = |timeout_ms| match poll(&[(self.socket.as_fd(), what)], timeout_ms) {
+            Ok(ready) => Ok(ready[0] != Ready::default()),
+            Err(kern::poll::EINTR) => Ok(false),
             Err(errno) => Err(Fault::sys(errno, "wait for the daemon")),
+        };
+        let Some(mask) = self.mask else { return wait(-1).map(drop) };
+        if !wait(PATIENCE_MS)? {
+            signal::set_mask(mask)?;
+            wait(-1)?;
+            signal::block_all()?;
         }
+        Ok(())
     }
 }
 

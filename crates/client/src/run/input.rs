@@ -10,6 +10,9 @@ use std::os::unix::fs::FileTypeExt;
 use vocab::{Sig, SigSet};
 use wire::stream::PIECE;
 
+/// So often, in milliseconds, the relay of a terminal in the background looks whether it is in the foreground.
+const LOOK_MS: i32 = 200;
+
 /// Whose our standard input is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
@@ -128,8 +131,10 @@ impl<'c, T: Takers> Reader<'c, T> {
         let bell = Some((self.takers.reader().as_fd(), Ready::READ));
         let input = input.map(|stdin| (stdin, Ready::READ));
         let both: Vec<_> = bell.into_iter().chain(input).collect();
+        // Nobody tells a job that runs in the background that it is in the foreground: shells continue only what has stopped.
+        let patience = if self.source == Source::Keys && self.background { LOOK_MS } else { -1 };
         // Interrupted, it is the same as woken.
-        let _ = poll(&both, -1);
+        let _ = poll(&both, patience);
         true
     }
 

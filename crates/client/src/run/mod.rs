@@ -90,14 +90,23 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
                    (setcap cap_checkpoint_restore=ep FILE; no_new_privs and nosuid take it away)";
         return Err(Fault::refused(why));
     }
+    if run.terminal {
+        program::await_foreground();
+    }
     let program = Box::new(collect(&run.argv, run.terminal)?);
     let mut asking = Asking::connect(socket)?;
+    // From here on signals wait: the hold hands them to the program. One that ended us in between would not be for what that has forked by then.
+    let mask = asking.block_signals()?;
     asking.ask(&Ask::Run { target: run.target.clone(), program })?;
     let (hold, copies) = match asking.answer()? {
         (Answer::Granted { hold, copies }, _) => (hold, copies),
-        (Answer::Here, _) => return Err(exec_here(&run.argv)),
+        (Answer::Here, _) => {
+            signal::set_mask(mask)?;
+            return Err(exec_here(&run.argv));
+        }
         (Answer::Each(nodes), _) => {
             drop(asking);
+            signal::set_mask(mask)?;
             return Err(each::run_each(run, &nodes, socket, hold));
         }
         (Answer::Failed(fault), _) => return Err(fault),
@@ -108,8 +117,6 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         let name = run.argv.first().and_then(|file| Path::new(file).file_name());
         ns::set_name(name.unwrap_or_default().as_bytes())?;
     }
-    // From here on signals wait: the hold hands them to the program.
-    signal::block_all()?;
     let channels = relay(run, asking, socket, copies)?;
     // A table of its own for the main thread: a process that a relay thread forks has no copy of the hold file, whose
     // closing would look like our end (fuse_flush comes with every close), and a stream that the program closes is closed.

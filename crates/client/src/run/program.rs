@@ -30,6 +30,7 @@ pub fn collect(argv: &[OsString], terminal: bool) -> Result<Program> {
         stdio: if terminal { own_terminal() } else { Stdio::Pipes },
         blocked: signal::blocked()?.0,
         capabilities: None,
+        personality: Some(own::personality()?),
     })
 }
 
@@ -44,6 +45,17 @@ fn own_terminal() -> Stdio {
 /// The window of the terminal that we have as standard input, or else output: (rows, columns).
 pub(crate) fn window() -> Option<(u16, u16)> {
     pty::window(std::io::stdin().as_fd()).or_else(|| pty::window(std::io::stdout().as_fd()))
+}
+
+/// Where standard input is a terminal whose keys are to be the program's: stops while we are in the background of it, as whoever sets the modes of a
+/// terminal does (SIGTTOU). A shell continues a job that it brings to the foreground only if it has stopped.
+pub(crate) fn await_foreground() {
+    let input = std::io::stdin();
+    let input = input.as_fd();
+    if let (Ok(modes), false) = (pty::Modes::of(input), pty::in_foreground(input)) {
+        // Of those who ignore the signal, or cannot be continued, it is taken as it is.
+        let _ = modes.set(input);
+    }
 }
 
 /// Is standard input a terminal?

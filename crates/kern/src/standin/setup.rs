@@ -17,6 +17,9 @@ pub const IMAGE: i32 = -4;
 /// [`Setup::group_count`]: the supplementary groups are right already, and setting them may not be allowed.
 pub const GROUPS_STAY: u64 = u64::MAX;
 
+/// [`Setup::personality`]: that of the stand-in.
+pub const SAME: u64 = u64::MAX;
+
 /// The timer slack that a program begins with, in nanoseconds: that of init (prctl(2), PR_SET_TIMERSLACK). The stand-in has the agent's, which is 0.
 const TIMER_SLACK: u64 = 50_000;
 
@@ -66,6 +69,8 @@ pub struct Setup {
     pub bounding: u64,
     /// 1: PR_SET_NO_NEW_PRIVS.
     pub no_new_privs: u64,
+    /// The program's (personality(2)), or [`SAME`].
+    pub personality: u64,
     /// Result: the errno, and the [`Stage`] at which it failed.
     pub errno: i64,
     pub stage: u64,
@@ -200,6 +205,9 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         call(libc::SYS_setpriority, [libc::PRIO_PROCESS as u64, 0, s.nice as u64, 0, 0, 0]);
         call(libc::SYS_umask, [s.umask, 0, 0, 0, 0, 0]);
         call(libc::SYS_prctl, [libc::PR_SET_TIMERSLACK as u64, TIMER_SLACK, 0, 0, 0, 0]);
+        if s.personality != SAME {
+            call(libc::SYS_personality, [s.personality, 0, 0, 0, 0, 0]);
+        }
         if s.group_count != GROUPS_STAY {
             must(Stage::Ids, call(libc::SYS_setgroups, [s.group_count, s.groups, 0, 0, 0, 0]))?;
         }

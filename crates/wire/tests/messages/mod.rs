@@ -129,20 +129,31 @@ fn limit() -> impl Strategy<Value = Limit> {
 fn program() -> BoxedStrategy<Program> {
     let limits = vec(limit(), 0..4);
     let text = (bytes(), strings(), strings(), bytes());
-    let rest = (any::<u32>(), limits, any::<i32>(), any::<u64>(), stdio(), any::<u64>(), option::of(capabilities()));
-    let build = |((file, argv, env, cwd), (umask, limits, nice, ignored, stdio, blocked, capabilities))| Program {
-        file,
-        argv,
-        env,
-        cwd,
-        umask,
+    let rest = (
+        any::<u32>(),
         limits,
-        nice,
-        ignored,
-        stdio,
-        blocked,
-        capabilities,
-    };
+        any::<i32>(),
+        any::<u64>(),
+        stdio(),
+        any::<u64>(),
+        option::of(capabilities()),
+        option::of(any::<u32>()),
+    );
+    let build =
+        |((file, argv, env, cwd), (umask, limits, nice, ignored, stdio, blocked, capabilities, personality))| Program {
+            file,
+            argv,
+            env,
+            cwd,
+            umask,
+            limits,
+            nice,
+            ignored,
+            stdio,
+            blocked,
+            capabilities,
+            personality,
+        };
     (text, rest).prop_map(build).boxed()
 }
 

@@ -14,8 +14,20 @@ pub(crate) fn client(socket: &str) {
     let mut link = link::Plain::new(fd);
     let (file, argv, env, limits) = (b"x".to_vec(), vec![], vec![], vec![]);
     let (cwd, stdio) = (b"/".to_vec(), Stdio::Pipes);
-    let program =
-        Program { file, argv, env, cwd, umask: 0, limits, nice: 0, ignored: 0, stdio, blocked: 0, capabilities: None };
+    let program = Program {
+        file,
+        argv,
+        env,
+        cwd,
+        umask: 0,
+        limits,
+        nice: 0,
+        ignored: 0,
+        stdio,
+        blocked: 0,
+        capabilities: None,
+        personality: None,
+    };
     link.send(&Ask::Run { target: Target::Nodes(vec![NodeId(1)]), program: Box::new(program) }).expect("sent");
     link.flush().expect("flushed");
     loop {
