@@ -2,8 +2,7 @@
 
 use crate::agent::Agent;
 use crate::bodies::Life;
-use crate::elders::MANY_CHILDREN;
-use crate::newborns::is_left_by_fork;
+use crate::elders::{is_left_by_fork, MANY_CHILDREN};
 use crate::stands::{Held, Stand};
 use ghost::Command;
 use kern::clock::monotonic_us;

@@ -22,6 +22,14 @@ const SAME_US: u64 = 100_000;
 /// The signals that end programs which do not handle them, and that are sent to groups.
 const ENDING: [Sig; 4] = kern::relay::ENDING;
 
+/// Is it one for a group that hit a ghost while that was being forked? The kernel leaves such a one pending in the child without saying who sent it (linux:
+/// `copy_process`, `delayed.signal`).
+pub(crate) fn is_left_by_fork(info: &SigInfo) -> bool {
+    info.code == SigInfo::SI_USER
+        && info.pid == Pid::NONE
+        && [Sig::HUP, Sig::INT, Sig::QUIT, Sig::TSTP].contains(&info.sig)
+}
+
 /// Who has had which of them lately.
 #[derive(Debug, Default)]
 pub(crate) struct Elders {
@@ -60,6 +68,7 @@ impl Elders {
     pub(crate) fn patience_us(&self, parent: Pid, info: &SigInfo, now_us: u64) -> Option<u64> {
         let patience = match info.code {
             SigInfo::SI_KERNEL => OF_TERMINAL_US,
+            SigInfo::SI_USER if is_left_by_fork(info) => OF_TERMINAL_US,
             SigInfo::SI_USER => OF_KILL_US,
             _ => return None,
         };
@@ -114,6 +123,8 @@ mod tests {
         let mut elders = Elders::default();
         let ctrl_c = info(Sig::INT, SigInfo::SI_KERNEL);
         assert_eq!(elders.patience_us(P, &ctrl_c, 0), Some(OF_TERMINAL_US));
+        let left = SigInfo { pid: Pid::NONE, ..info(Sig::INT, SigInfo::SI_USER) };
+        assert_eq!(elders.patience_us(P, &left, 0), Some(OF_TERMINAL_US), "a group's, too");
         elders.given(P, Sig::INT, 0);
         assert_eq!(elders.patience_us(P, &ctrl_c, LATELY_US), None);
         assert_eq!(elders.patience_us(P, &info(Sig::TERM, SigInfo::SI_USER), 0), Some(OF_KILL_US));

@@ -7,20 +7,12 @@ use crate::deliver::plain;
 use kern::clock::monotonic_us;
 use kern::proc::Status;
 use tracing::debug;
-use vocab::{Pid, Sig, SigInfo};
+use vocab::{Pid, Sig};
 
 /// From a fork until its ghost has surely been there for any signal that comes, in microseconds, but on a node that is late with everything.
 const LATELY_US: u64 = 100_000;
 /// What a terminal sends to a whole group and ends, stops or continues it.
 const OF_TERMINAL: [Sig; 7] = [Sig::HUP, Sig::INT, Sig::QUIT, Sig::CONT, Sig::TSTP, Sig::TTIN, Sig::TTOU];
-
-/// Is it one for a group that hit a ghost while that was being forked? The kernel leaves such a one pending in the child without saying who sent it (linux:
-/// `copy_process`, `delayed.signal`).
-pub(crate) fn is_left_by_fork(info: &SigInfo) -> bool {
-    info.code == SigInfo::SI_USER
-        && info.pid == Pid::NONE
-        && [Sig::HUP, Sig::INT, Sig::QUIT, Sig::TSTP].contains(&info.sig)
-}
 
 impl Agent {
     /// `target`, of `group`, has just been given `sig` by a terminal: those below it that were forked just before, and may have no ghost that has it, get it too.
