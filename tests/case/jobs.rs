@@ -169,8 +169,16 @@ fn job_terminal(place: &Place) -> Res<End> {
     turns.extend(short("jobs", "Stopped"));
     turns.extend([key("fg\n"), see("got $x'"), key("word\r"), see("1\r"), see("got word"), see("%% ")]);
     // One that was stopped and goes on there runs, and has the keys when it is in the foreground again, of which nothing tells.
-    let program = "$| = 1; print qq(u) . qq(p\\n); $x = <STDIN>; system(q(stty -a | grep -c isig)); print qq(got $x)";
-    turns.extend(short("until pkill -STOP -x perl; do sleep 0.1; done &", "["));
+    // It reads when it is there: before that it would be stopped, as any that reads in the background.
+    let there = place.fresh("in_foreground");
+    let there = there.display();
+    let program = format!(
+        "$| = 1; print qq(u) . qq(p\\n); select undef, undef, undef, 0.05 until -e q({there}); $x = <STDIN>; \
+         system(q(stty -a | grep -c isig)); print qq(got $x)"
+    );
+    turns.extend(short("foreground() { ps -o stat= -C perl | grep -q +; }", "%% "));
+    let stopped = "until pkill -STOP -x perl; do sleep 0.1; done; while foreground; do sleep 0.1; done";
+    turns.extend(short(&format!("{{ {stopped}; until foreground; do sleep 0.1; done; touch {there}; }} &"), "["));
     turns.extend(line(&format!("shoal run -n 0 -t perl -e '{program}'"), "Stopped"));
     turns.extend(short("bg", "$x)' &"));
     turns.extend([key("fg\n"), see("got $x)'"), key("other\r"), see("1\r"), see("got other"), see("%% ")]);

@@ -267,6 +267,10 @@ impl Agent {
             }
             errno => {
                 self.ghosts.left(pid);
+                // What it ends with is told as that of a program that has not started.
+                if let Some(stand) = self.stands.get_mut(pid) {
+                    stand.ending = true;
+                }
                 if let Some(spawning) = self.starts.spawning.remove(&pid) {
                     self.could_not(spawning, errno);
                 }

@@ -122,7 +122,7 @@ mod tests {
         let found = nobody_elses(own, &pipe);
         child.kill().and_then(|()| child.wait()).expect("a child");
         assert!(found
-            .is_err_and(|fault| fault.kind == vocab::Kind::Refused && fault.to_string().contains(&other.to_string())));
+            .is_err_and(|fault| fault.kind == vocab::Kind::Changed && fault.to_string().contains(&other.to_string())));
         assert_eq!(nobody_elses(own, &pipe), Ok(()));
     }
 }
