@@ -176,10 +176,11 @@ fn job_terminal(place: &Place) -> Res<End> {
         "$| = 1; print qq(u) . qq(p\\n); select undef, undef, undef, 0.05 until -e q({there}); $x = <STDIN>; \
          system(q(stty -a | grep -c isig)); print qq(got $x)"
     );
-    turns.extend(short("foreground() { ps -o stat= -C perl | grep -q +; }", "%% "));
-    let stopped = "until pkill -STOP -x perl; do sleep 0.1; done; while foreground; do sleep 0.1; done";
+    turns.extend(short("foreground() { ps -o stat= -C perl | grep -q +; }; echo kno''wn", "known\r"));
+    let stopped = "until pkill -STOP -x perl; do sleep 0.1; done; while foreground; do sleep 0.1; done; echo a''way";
     turns.extend(short(&format!("{{ {stopped}; until foreground; do sleep 0.1; done; touch {there}; }} &"), "["));
     turns.extend(line(&format!("shoal run -n 0 -t perl -e '{program}'"), "Stopped"));
+    turns.push(see("away\r"));
     turns.extend(short("bg", "$x)' &"));
     turns.extend([key("fg\n"), see("got $x)'"), key("other\r"), see("1\r"), see("got other"), see("%% ")]);
     play(place, "job_terminal", turns)
