@@ -37,7 +37,15 @@ static void all_right(int step)
 {
     for (int b = 0; b < BLOCKS; b++)
         for (int p = 0; p < PAGES; p += step)
-            check(is_right(b, p));
+            if (!is_right(b, p)) {
+                const uint64_t *page = (const uint64_t *)(blocks[b] + (size_t)p * PAGE);
+                int wrong = 0;
+                for (int q = 0; q < PAGES; q++)
+                    wrong += !is_right(b, q);
+                fprintf(stderr, "step %d, journey %d, block %d, page %d at %p: %#lx, %#lx, %#lx, not %#lx; %d wrong in it\n", step, journeys, b, p,
+                        (const void *)page, page[0], page[PAGE / 16], page[PAGE / 8 - 1], stamp_of(b, p), wrong);
+                check(0);
+            }
 }
 
 static char *map(void *at)
@@ -118,6 +126,15 @@ static void thrown_away(int again)
     }
 }
 
+/* What was one mapping is three. */
+static void split(int protection)
+{
+    static int p;
+    if (protection == PROT_READ)
+        p = (int)(next_random() % PAGES);
+    check(mprotect(blocks[2] + (size_t)p * PAGE, PAGE, protection) == 0);
+}
+
 static void *look(void *step)
 {
     all_right((int)(intptr_t)step);
@@ -128,6 +145,7 @@ static void everything(void)
 {
     pthread_t threads[THREADS];
     by_calls();
+    split(PROT_READ);
     if (getenv("AHEAD_FORKS"))
         by_a_child();
     elsewhere();
@@ -138,6 +156,7 @@ static void everything(void)
     for (int i = 0; i < THREADS; i++)
         check(pthread_join(threads[i], NULL) == 0);
     all_right(1);
+    split(PROT_READ | PROT_WRITE);
     for (int i = 0; i < 200; i++) {
         int b = (int)(next_random() % BLOCKS), p = (int)(next_random() % PAGES);
         stamp(b, p);
