@@ -87,8 +87,9 @@ impl Agent {
             ToNode::Adopt { kin, from } => self.adopt(kin, from),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
             ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
-            ToNode::Depart { pid, address, key, streams, progress, lazy } => {
-                self.depart(Out { pid, address, key, filters: 0, streams, remains: None, progress, lazy });
+            ToNode::Depart { pid, address, key, streams: branch, progress, lazy } => {
+                let streams = Vec::new();
+                self.depart(Out { pid, address, key, filters: 0, streams, remains: None, progress, lazy, branch });
             }
             ToNode::Leave { pid, children } => self.leave(pid, children),
             ToNode::Stay { pid } => self.stay(pid),

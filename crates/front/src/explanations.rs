@@ -80,7 +80,7 @@ impl Front {
             explained.obstacles.push(format!("{pid} is on its way already"));
         }
         let id = self.explanations.begin(asker, uid, explained, monotonic_us());
-        let streams = self.runs.relays(pid);
+        let streams = self.relayed_with(pid).is_some();
         self.send(from, &ToNode::Look { id, pid, streams });
     }
 

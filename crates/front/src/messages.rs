@@ -72,7 +72,12 @@ impl Front {
             ToFront::PsDone { id, rows } => self.on_ps_done(node, id, rows),
             ToFront::StandInDone { pid, errno } => debug!(%node, %pid, errno, "stand-in"),
             ToFront::Arriving { pid, port } => self.arriving(node, pid, port),
-            ToFront::Ready { pid } => self.move_says(node, pid, move_states::Change::Ready, None),
+            ToFront::Ready { pid, streams } => {
+                if !streams {
+                    self.no_streams(node, pid);
+                }
+                self.move_says(node, pid, move_states::Change::Ready, None)
+            }
             ToFront::Arrived { pid } => self.move_says(node, pid, move_states::Change::Arrived, None),
             ToFront::NotArrived { pid, fault } => {
                 self.move_says(node, pid, move_states::Change::NotArrived, Some(fault))

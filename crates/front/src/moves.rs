@@ -31,7 +31,9 @@ pub(crate) struct Move {
     /// Those that it had not waited for then.
     children: Vec<Pid>,
     key: [u8; 32],
-    streams: bool,
+    /// The program whose relayed standard streams it has, and the branch over which they go on.
+    streams: Option<Pid>,
+    branch: Option<u64>,
     /// Who asked wants to know how far it is.
     progress: bool,
     lazy: bool,
@@ -54,7 +56,8 @@ impl Move {
             person: None,
             children: Vec::new(),
             key: [0; 32],
-            streams: false,
+            streams: None,
+            branch: None,
             progress: false,
             lazy: false,
             lost: false,
@@ -126,6 +129,12 @@ impl Front {
         }
     }
 
+    /// The program whose standard streams, relayed for somebody who called `shoal run`, this process has, if it has kept them.
+    pub(crate) fn relayed_with(&self, pid: Pid) -> Option<Pid> {
+        let own = self.runs.relays(pid).then_some(pid);
+        own.or_else(|| self.space.streams_of(pid).filter(|program| self.runs.relays(*program)))
+    }
+
     pub(crate) fn is_moving(&self, pid: Pid) -> bool {
         self.moves.contains_key(&pid)
     }
@@ -144,7 +153,7 @@ impl Front {
         }
         self.may_move_more(caller)?;
         let key = link::random()?;
-        let streams = self.runs.relays(pid);
+        let streams = self.relayed_with(pid);
         let new = Move { state: State::Preparing, key, streams, ..wanted(Move::decided(from, to, false)) };
         self.moves.insert(pid, new);
         info!(%pid, %from, %to, "move: begins");
@@ -166,8 +175,12 @@ impl Front {
         one.person = Some(person.clone());
         one.children.clone_from(&children);
         let key = one.key.to_vec();
-        let channel = match one.streams.then(|| self.runs.again(pid, node)).transpose() {
-            Ok(channel) => channel,
+        let channel = match one.streams.map(|program| self.runs.again(program, pid, node)).transpose() {
+            Ok(Some((channel, branch))) => {
+                one.branch = Some(branch);
+                Some(channel)
+            }
+            Ok(None) => None,
             Err(fault) => return self.move_fails(pid, fault),
         };
         let kin = kin.into_iter().map(kin_to_wire).collect();
@@ -230,9 +243,17 @@ impl Front {
             return;
         };
         one.state = State::Carrying;
-        let (from, key, streams, progress, lazy) = (one.from, one.key.to_vec(), one.streams, one.progress, one.lazy);
+        let (from, key, streams, progress, lazy) = (one.from, one.key.to_vec(), one.branch, one.progress, one.lazy);
         let address = address.unwrap_or_default();
         self.send(from, &ToNode::Depart { pid, address, key, streams, progress, lazy });
+    }
+
+    /// It has kept none of the streams for which there is a branch.
+    pub(crate) fn no_streams(&mut self, node: NodeId, pid: Pid) {
+        let Some(one) = self.moves.get_mut(&pid).filter(|one| one.from == node) else { return };
+        if let Some((asker, answer)) = one.streams.take().and_then(|program| self.runs.stays(program, pid)) {
+            self.answer(asker, answer, false);
+        }
     }
 
     /// The old node says how far it is.
@@ -271,7 +292,7 @@ impl Front {
         reach(if state == State::Going { HAS_LEFT } else { RUNS });
         let Some(one) = self.moves.get_mut(&pid) else { return };
         one.state = state;
-        let (from, to, nowhere) = (one.from, one.to, one.nowhere);
+        let (from, to, nowhere, streams) = (one.from, one.to, one.nowhere, one.streams);
         if self.space.get(pid).is_none_or(|view| view.ended.is_some()) {
             // It has been killed on the way, and that is known already.
             self.send(to, &ToNode::Abandon { pid });
@@ -282,7 +303,9 @@ impl Front {
         if !nowhere {
             self.let_run(to, pid);
         }
-        self.runs.moved(pid, to);
+        if let Some(program) = streams {
+            self.runs.moved(program, pid, to);
+        }
         self.count_moved(from, to);
         self.events.push_back(Event::Moved { pid, to });
         if state == State::Going {
@@ -382,10 +405,15 @@ impl Front {
         let (state, from, to, streams) = (*state, *from, *to, *streams);
         info!(%pid, %why, "move: it stays");
         self.send(to, &ToNode::Abandon { pid });
+        // What stands there again for one that has ended meanwhile ends too: the space has not known of it.
+        let ended = self.space.get(pid).map_or(Some(Exit::Code(0)), |view| view.ended);
+        if let Some(exit) = ended {
+            self.send(to, &ToNode::Ended { pid, exit, usage: Default::default() });
+        }
         if state != State::Preparing {
             self.send(from, &ToNode::Stay { pid });
         }
-        if let Some((asker, answer)) = streams.then(|| self.runs.stays(pid)).flatten() {
+        if let Some((asker, answer)) = streams.and_then(|program| self.runs.stays(program, pid)) {
             self.answer(asker, answer, false);
         }
         self.events.push_back(Event::Stays { pid });

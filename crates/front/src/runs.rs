@@ -36,8 +36,8 @@ pub(crate) struct Copy {
     pub(crate) pid: Option<Pid>,
     token: [u8; 16],
     key: [u8; 32],
-    /// It is being moved: the token of the channel that is to be its next.
-    moving: Option<[u8; 16]>,
+    /// Processes with its streams that are being moved: the tokens of the channels that are to be theirs, and their branches.
+    moving: HashMap<Pid, ([u8; 16], u64)>,
 }
 
 /// Whose channel a token names.
@@ -57,6 +57,8 @@ pub(crate) struct Runs {
     tokens: HashMap<[u8; 16], Dialled>,
     /// Which caller and copy a program's PID belongs to.
     programs: HashMap<Pid, (Pid, u32)>,
+    /// The newest branch of any copy.
+    branch: u64,
 }
 
 impl Runs {
@@ -73,7 +75,7 @@ impl Runs {
                 pid: None,
                 token: link::random()?,
                 key: link::random()?,
-                moving: None,
+                moving: HashMap::new(),
             });
         }
         run.alive = nodes.len();
@@ -104,7 +106,7 @@ impl Runs {
         one.pid = Some(pid);
         self.programs.insert(pid, (caller, copy));
         let (token, key) = (one.token.to_vec(), one.key.to_vec());
-        Some((run.program.clone(), ChannelTo { address: run.address.clone(), token, key }))
+        Some((run.program.clone(), ChannelTo { address: run.address.clone(), token, key, program: true }))
     }
 
     /// The program's PID has ended, or could not be started: who is to be told, and for which copy.
@@ -129,13 +131,15 @@ impl Runs {
         self.tokens.remove(token)
     }
 
-    /// The program `pid` is to move to `node`: how that node reaches the relay for its streams. Then either [`Runs::moved`] or [`Runs::stays`]
-    /// says what has become of it.
+    /// A process with the streams of `program`, perhaps that itself, is to move to `node`: how that node reaches the relay for them, and the branch. Then
+    /// either [`Runs::moved`] or [`Runs::stays`] says what has become of it.
     ///
     /// # Errors
     /// `Refused` when its relay is not known here, or not reached from here, or it is being moved already. `Sys` when the kernel gives no random bytes.
-    pub(crate) fn again(&mut self, pid: Pid, node: NodeId) -> Result<ChannelTo> {
-        let Some(&(caller, number)) = self.programs.get(&pid) else {
+    pub(crate) fn again(&mut self, program: Pid, pid: Pid, node: NodeId) -> Result<(ChannelTo, u64)> {
+        self.branch += 1;
+        let branch = self.branch;
+        let Some(&(caller, number)) = self.programs.get(&program) else {
             return Err(Fault::refused(
                 "nobody here knows the `shoal run` that relays its streams (a daemon that was started anew does not)",
             ));
@@ -147,31 +151,34 @@ impl Runs {
         if let Asker::Remote { node, .. } = asker {
             return Err(Fault::refused(format!("its streams are relayed by a node, {node}")));
         }
-        if copy.moving.is_some() {
+        if copy.moving.contains_key(&pid) {
             return Err(Fault::refused("it is being moved already"));
         }
         let (token, key): ([u8; 16], [u8; 32]) = (link::random()?, link::random()?);
-        copy.moving = Some(token);
-        let further = Some(Further { node, key: key.to_vec() });
+        copy.moving.insert(pid, (token, branch));
+        let its = program == pid;
+        let further = Some(Further { node, key: key.to_vec(), branch, program: its });
         self.tokens.insert(token, Dialled { asker, answer: Answer::Channel { copy: number, further } });
-        Ok(ChannelTo { address, token: token.to_vec(), key: key.to_vec() })
+        Ok((ChannelTo { address, token: token.to_vec(), key: key.to_vec(), program: its }, branch))
     }
 
-    /// The program `pid` is on `node` from now on.
-    pub(crate) fn moved(&mut self, pid: Pid, node: NodeId) {
-        if let Some((_, _, copy)) = self.copy_of(pid) {
-            copy.node = node;
-            copy.moving = None;
+    /// The process `pid` with the streams of `program` is on `node` from now on.
+    pub(crate) fn moved(&mut self, program: Pid, pid: Pid, node: NodeId) {
+        if let Some((_, _, copy)) = self.copy_of(program) {
+            copy.moving.remove(&pid);
+            if program == pid {
+                copy.node = node;
+            }
         }
     }
 
-    /// The program `pid` is not moved after all. Whoever has the channel that was for it already is to be told so, before it is told anything else of
+    /// The process `pid` is not moved after all. Whoever has the channel that was for it already is to be told so, before it is told anything else of
     /// this copy.
     #[must_use]
-    pub(crate) fn stays(&mut self, pid: Pid) -> Option<(Asker, Answer)> {
-        let (asker, number, copy) = self.copy_of(pid)?;
-        let token = copy.moving.take()?;
-        self.tokens.remove(&token).is_none().then_some((asker, Answer::Stays { copy: number }))
+    pub(crate) fn stays(&mut self, program: Pid, pid: Pid) -> Option<(Asker, Answer)> {
+        let (asker, number, copy) = self.copy_of(program)?;
+        let (token, branch) = copy.moving.remove(&pid)?;
+        self.tokens.remove(&token).is_none().then_some((asker, Answer::Stays { copy: number, branch }))
     }
 
     fn copy_of(&mut self, pid: Pid) -> Option<(Asker, u32, &mut Copy)> {
@@ -251,18 +258,22 @@ mod tests {
     fn a_program_that_moves_gets_a_channel_with_a_key_of_its_own() {
         let asker = Asker::Local(7);
         let mut runs = runs(asker);
-        let to = runs.again(PROGRAM, NodeId(2)).expect("it can move");
+        let (to, branch) = runs.again(PROGRAM, PROGRAM, NodeId(2)).expect("it can move");
         assert_eq!(to.address, "here");
-        assert!(runs.again(PROGRAM, NodeId(3)).expect_err("one move at a time").to_string().contains("already"));
-        let further = Some(Further { node: NodeId(2), key: to.key.clone() });
+        assert!(runs
+            .again(PROGRAM, PROGRAM, NodeId(3))
+            .expect_err("one move at a time")
+            .to_string()
+            .contains("already"));
+        let further = Some(Further { node: NodeId(2), key: to.key.clone(), branch, program: true });
         assert_eq!(dial(&mut runs, &to), Some(Dialled { asker, answer: Answer::Channel { copy: 0, further } }));
         assert_eq!(dial(&mut runs, &to), None);
-        runs.moved(PROGRAM, NodeId(2));
+        runs.moved(PROGRAM, PROGRAM, NodeId(2));
         assert_eq!(node(&runs), NodeId(2));
-        let next = runs.again(PROGRAM, NodeId(1)).expect("it can move on");
+        let (next, _) = runs.again(PROGRAM, PROGRAM, NodeId(1)).expect("it can move on");
         assert!(next.key != to.key && next.token != to.token);
         // A channel of a move that was may still be dialled after the program's end.
-        runs.moved(PROGRAM, NodeId(1));
+        runs.moved(PROGRAM, PROGRAM, NodeId(1));
         assert!(runs.ended(PROGRAM).is_some());
         assert!(dial(&mut runs, &next).is_some());
     }
@@ -271,18 +282,19 @@ mod tests {
     fn who_has_the_channel_of_a_move_that_came_to_nothing_is_told() {
         let asker = Asker::Local(7);
         let mut runs = runs(asker);
-        let to = runs.again(PROGRAM, NodeId(2)).expect("it can move");
-        assert_eq!(runs.stays(PROGRAM), None);
+        let (to, _) = runs.again(PROGRAM, PROGRAM, NodeId(2)).expect("it can move");
+        assert_eq!(runs.stays(PROGRAM, PROGRAM), None);
         assert_eq!(dial(&mut runs, &to), None);
-        let to = runs.again(PROGRAM, NodeId(2)).expect("it can move");
+        let (to, branch) = runs.again(PROGRAM, PROGRAM, NodeId(2)).expect("it can move");
         assert!(dial(&mut runs, &to).is_some());
-        assert_eq!(runs.stays(PROGRAM), Some((asker, Answer::Stays { copy: 0 })));
-        assert_eq!((runs.stays(PROGRAM), node(&runs)), (None, NodeId(1)));
+        assert_eq!(runs.stays(PROGRAM, PROGRAM), Some((asker, Answer::Stays { copy: 0, branch })));
+        assert_eq!((runs.stays(PROGRAM, PROGRAM), node(&runs)), (None, NodeId(1)));
     }
 
     #[test]
     fn streams_that_cannot_follow_are_refused_by_name() {
-        let refusal = |runs: &mut Runs| runs.again(PROGRAM, NodeId(2)).expect_err("it cannot move").to_string();
+        let refusal =
+            |runs: &mut Runs| runs.again(PROGRAM, PROGRAM, NodeId(2)).expect_err("it cannot move").to_string();
         assert!(refusal(&mut Runs::default()).contains("nobody here knows"));
         let mut remote = runs(Asker::Remote { node: NodeId(3), id: 1 });
         assert!(refusal(&mut remote).contains("relayed by a node, n3"));

@@ -20,8 +20,8 @@ impl Space {
         };
         let mut person = entry.person.clone();
         (person.pid, person.ppid) = (child, parent);
-        let asker = entry.asker;
-        self.table.insert(Entry { asker, ..Entry::new(person, node, Body::Running, Ghost::Wanted) });
+        let (asker, streams) = (entry.asker, entry.streams);
+        self.table.insert(Entry { asker, streams, ..Entry::new(person, node, Body::Running, Ghost::Wanted) });
         match self.push(parent, Act::Command(Command::Clone { pid: child, orphan: false }), Mark::default()) {
             Some(id) => {
                 if let Some(entry) = self.table.get_mut(child) {

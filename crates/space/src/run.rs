@@ -92,6 +92,7 @@ impl Space {
     pub(crate) fn start(&mut self, pid: Pid, node: NodeId, copy: Option<u32>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         entry.asked = true;
+        entry.streams = Some(pid);
         let person = entry.person.clone();
         let kin = self.kin_on(node, pid);
         self.log(pid, node, "start", 0);

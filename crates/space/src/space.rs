@@ -55,6 +55,11 @@ impl Space {
         self.table.get(pid).map(view)
     }
 
+    /// The program that was started with the standard streams that this one has, unless it has changed them.
+    pub fn streams_of(&self, pid: Pid) -> Option<Pid> {
+        self.table.get(pid)?.streams
+    }
+
     /// All processes of the space, in no order; natives that are kin included.
     pub fn iter(&self) -> impl Iterator<Item = View<'_>> {
         self.table.iter().map(|(_, entry)| view(entry))

@@ -62,6 +62,8 @@ pub(crate) struct Entry {
     /// As it was when it was forked, if it has changed before its ghost held.
     pub(crate) born: Option<Box<Person>>,
     pub(crate) subreaper: bool,
+    /// The program that was started with the standard streams of which this one's come.
+    pub(crate) streams: Option<Pid>,
     /// A client asked for it and is told of its end.
     pub(crate) asked: bool,
     /// Where the `shoal run` is that has become it, and how that ended before it, if it has.
@@ -125,6 +127,7 @@ impl Entry {
             stands: BTreeSet::new(),
             born: None,
             subreaper: false,
+            streams: None,
             asked: false,
             runner: None,
             early: Vec::new(),

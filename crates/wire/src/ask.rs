@@ -130,11 +130,13 @@ pub enum Answer {
     /// To `Run` for several nodes, called on a node: the caller is to start a child for each of these, in this order.
     #[n(9)]
     Each(#[n(0)] Vec<NodeId>),
-    /// To `Run`: copy `copy` stays where it is: the newest further channel that came for it is not needed.
+    /// To `Run`: a process of copy `copy` stays where it is: this further channel ([`Further::branch`]), which came for it, is not needed.
     #[n(10)]
     Stays {
         #[n(0)]
         copy: u32,
+        #[n(1)]
+        branch: u64,
     },
     /// To `Move`: it runs on that node.
     #[n(11)]
@@ -158,16 +160,22 @@ pub enum Answer {
     Moving(#[n(0)] Progress),
 }
 
-/// A channel over which a copy goes on after [`crate::stream::Chunk::Moved`] has come over the one before it.
+/// A channel over which the streams of a process of a copy go on after [`crate::stream::Chunk::Left`] has come over the one before it.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub struct Further {
-    /// Where the program is from then on.
+    /// Where the process is from then on.
     #[n(0)]
     pub node: NodeId,
     /// The key of this channel's Noise handshake, 32 bytes.
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
     pub key: Vec<u8>,
+    /// Names it, for [`crate::stream::Chunk::Left`]; never 0.
+    #[n(2)]
+    pub branch: u64,
+    /// It is for the program itself, and not for one that has the program's streams from it.
+    #[n(3)]
+    pub program: bool,
 }
 
 /// One copy of the program that `Run` starts.

@@ -16,4 +16,7 @@ pub struct ChannelTo {
     #[n(2)]
     #[cbor(with = "minicbor::bytes")]
     pub key: Vec<u8>,
+    /// It is for the program itself, not for one that has the program's streams from it.
+    #[n(3)]
+    pub program: bool,
 }

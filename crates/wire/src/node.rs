@@ -14,7 +14,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// Which processes a kill(2) from a node means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -229,6 +229,10 @@ pub enum ToFront {
     Ready {
         #[n(0)]
         pid: Pid,
+        /// It has relayed standard streams: the branch is needed ([`ToNode::Depart`]).
+        #[n(1)]
+        #[cbor(default, skip_if = "crate::way::is_not")]
+        streams: bool,
     },
     /// To [`ToNode::Barrier`].
     #[n(20)]

@@ -20,14 +20,14 @@ pub const CREDIT: u32 = 256 * 1024;
 /// The most bytes in one [`Chunk::Data`].
 pub const PIECE: usize = 48 * 1024;
 
-/// The most bytes of input that come back from a node that the program has left ([`Chunk::Moved`]): what is under way, and what the largest pipe
+/// The most bytes of input that come back from a node ([`Chunk::Back`]): what is under way, and what the largest pipe
 /// holds that anybody but root can make (fs.pipe-max-size, pipe(7)).
 pub const RETURNED: usize = CREDIT as usize + 1024 * 1024;
 
 /// One message of a channel, in either direction.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum Chunk {
-    /// Standard input in this direction only, but from a node that the program leaves: what it had been sent and has not read, in order.
+    /// Standard input in this direction only, but where it goes back ([`Chunk::Back`]): what was sent and has not been read, in order.
     #[n(0)]
     Data {
         #[n(0)]
@@ -74,13 +74,24 @@ pub enum Chunk {
         #[n(1)]
         polls: bool,
     },
-    /// From the node: the program is on another node now. All that it had written here came before this, and no end is told of a stream that it
-    /// had open. The copy goes on over its next channel ([`crate::ask::Further`]).
+    /// From the node: a process that had these streams there is on another node now. All that it had written here came before this, and what it writes
+    /// from now on comes over that branch ([`crate::ask::Further::branch`]). Nothing is told of an end of these streams before this.
     #[n(8)]
-    Moved {
-        /// Bytes of standard input that had come over this channel by then; what the program had not read of them went back before this. Those
-        /// that come later go back too, and then the relay closes the channel.
+    Left {
+        #[n(0)]
+        branch: u64,
+    },
+    /// From the node, unasked when nobody there reads standard input any more, else to [`Chunk::Recall`]: so many bytes of it had come by then, and what was not
+    /// read of them went back before this. Those that come later go back too, until [`Chunk::Again`].
+    #[n(9)]
+    Back {
         #[n(0)]
         input: u64,
     },
+    /// From the relay: somebody elsewhere is to have what has not been read of standard input.
+    #[n(10)]
+    Recall,
+    /// From the relay, after [`Chunk::Back`]: standard input that follows is for who reads it there, with new credit.
+    #[n(11)]
+    Again,
 }

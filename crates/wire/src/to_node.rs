@@ -203,9 +203,9 @@ pub enum ToNode {
         #[n(2)]
         #[cbor(with = "minicbor::bytes")]
         key: Vec<u8>,
-        /// Its standard streams are relayed, and go along.
+        /// Its standard streams are relayed, and this is the branch over which they go on ([`crate::stream::Chunk::Left`]).
         #[n(3)]
-        streams: bool,
+        streams: Option<u64>,
         /// [`ToFront::Moving`](crate::node::ToFront::Moving) is wanted.
         #[n(4)]
         #[cbor(default, skip_if = "crate::way::is_not")]

@@ -72,9 +72,11 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
         let path = path.to_string_lossy();
         if path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") {
             seen.obstacles.push(format!("descriptor {number} is a terminal of its node ({path})"));
-        } else if (path.starts_with("pipe:") || path.starts_with("socket:")) && !order.streams {
+        } else if order.streams.iter().any(|inode| path == format!("pipe:[{inode}]")) {
+            // What others have of it they keep.
+        } else if (path.starts_with("pipe:") || path.starts_with("socket:")) && order.streams.is_empty() {
             seen.obstacles.push(format!("descriptor {number} ({path}) leads to other processes of its node"));
-        } else if order.streams && path.starts_with("pipe:") {
+        } else if path.starts_with("pipe:") {
             seen.obstacles.extend(
                 shared(pid, &path)
                     .map(|other| format!("descriptor {number} ({path}) is open in process {other} of its node too")),

@@ -51,9 +51,9 @@ pub(crate) struct Out {
     /// How many seccomp filters it has from us.
     #[n(3)]
     pub(crate) filters: u64,
-    /// Its standard streams are relayed, and go along.
+    /// Pipes that are relayed standard streams, by the numbers of their files: they go along, others may have them too.
     #[n(4)]
-    pub(crate) streams: bool,
+    pub(crate) streams: Vec<u64>,
     /// A stand-in is to take its place.
     #[n(5)]
     pub(crate) remains: Option<Remain>,
@@ -63,6 +63,9 @@ pub(crate) struct Out {
     /// What is large of its memory comes after it.
     #[n(7)]
     pub(crate) lazy: bool,
+    /// Over which the streams go on; of no concern to the mover.
+    #[n(8)]
+    pub(crate) branch: Option<u64>,
 }
 
 /// What the agent keeps open.

@@ -33,6 +33,8 @@ pub(super) struct Arrival {
     pub(super) state: Arriving,
     /// Those that it has not waited for.
     children: Vec<Pid>,
+    /// The end of its streams is its own.
+    program: bool,
     /// From the time when its process is there.
     made: Option<Made>,
     /// It has ended where it was.
@@ -120,7 +122,17 @@ impl Agent {
         info!(%pid, "arrival: Starting");
         let its = [person.ppid, person.pgid, person.sid];
         let state = Arriving::Starting;
-        let arrival = Arrival { person: person.clone(), key, kin: its, state, children, made: None, ended: None };
+        let is_program = channel.as_ref().is_none_or(|channel| channel.program);
+        let arrival = Arrival {
+            program: is_program,
+            person: person.clone(),
+            key,
+            kin: its,
+            state,
+            children,
+            made: None,
+            ended: None,
+        };
         self.moving.arrivals.insert(pid, arrival);
         // From now on its children are its own to wait for.
         while self.ghosts.take_back(pid, |command| matches!(command, Command::Wait { .. })) {}
@@ -290,10 +302,13 @@ impl Agent {
         if !self.moving.arrivals.get(&pid).is_some_and(rebuilt) {
             return false;
         }
-        let Some(made) = self.moving.arrivals.remove(&pid).and_then(|arrival| arrival.made) else { return false };
+        let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
+        let Arrival { program, made: Some(made), .. } = arrival else { return false };
         person.ppid = made.person.ppid;
         self.bodies.add(person);
-        self.starts.programs.insert(pid, made.streams);
+        if program {
+            self.starts.programs.insert(pid, made.streams);
+        }
         self.checks.add(pid, What::Creds, None, kern::clock::monotonic_us());
         info!(%pid, "arrival: Rebuilt -> a body");
         true

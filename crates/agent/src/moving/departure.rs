@@ -15,9 +15,9 @@ use super::{kill, Gone};
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::mover::{Order, Out};
+use crate::streams::StreamsId;
 use ckpt::survey::Given;
 use kern::faultpoint::reach;
-use std::os::fd::OwnedFd;
 use tracing::info;
 use vocab::{Fault, Pid, SigInfo};
 use wire::event::Person;
@@ -32,6 +32,8 @@ pub(super) struct Departure {
     pub(super) reaped: bool,
     /// Who it is, when a stand-in takes its place: nobody here counts it any more, and the front end does.
     pub(super) stands: Option<Person>,
+    /// Relayed streams that it has, and the branch over which they go on.
+    pub(super) streams: Option<(StreamsId, u64)>,
 }
 
 /// How far it is.
@@ -98,10 +100,14 @@ impl Agent {
     pub(crate) fn depart(&mut self, mut order: Out) {
         let pid = order.pid;
         reach("source is told");
+        let mut streams = None;
         let done = match self.bodies.get(pid).map(|body| body.life) {
             Some(Life::Live) if !self.moving.departures.contains_key(&pid) => {
                 order.remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 order.filters = Given::as_of(self.nursery).filters;
+                let (its, pipes) = self.relayed(pid);
+                streams = its.zip(order.branch);
+                order.streams = pipes;
                 if self.moving.movers.values().any(|mover| mover.whom == pid) {
                     self.moving.later.insert(pid, order);
                     return;
@@ -116,11 +122,29 @@ impl Agent {
                 info!(%pid, "departure: Carrying");
                 self.moving.departures.insert(
                     pid,
-                    Departure { mover, state: Departing::Carrying, parent: Pid::NONE, reaped: false, stands: None },
+                    Departure {
+                        mover,
+                        state: Departing::Carrying,
+                        parent: Pid::NONE,
+                        reaped: false,
+                        stands: None,
+                        streams,
+                    },
                 );
             }
             Err(fault) => self.uplink.send(&ToFront::NotLeft { pid, fault }),
         }
+    }
+
+    /// The relayed streams that it has as its standard ones, and the pipes that these are, by the numbers of their files.
+    pub(super) fn relayed(&self, pid: Pid) -> (Option<StreamsId>, Vec<u64>) {
+        let pipe = |number: i32| {
+            let link = std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
+            link.to_str()?.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
+        };
+        let own = self.starts.programs.get(&pid).copied();
+        let id = own.or_else(|| (0..3).filter_map(pipe).find_map(|inode| self.streams.of_pipe(inode)));
+        (id, id.map(|id| self.streams.pipes(id)).unwrap_or_default())
     }
 
     /// The front end lets it leave, with these children that it has not waited for.
@@ -163,8 +187,9 @@ impl Agent {
             Next::CallOff => self.order_mover(mover, &Order::Stay),
             Next::Ask => {
                 reach("source asks");
+                let streams = departure.streams.is_some();
                 self.tell_all(pid);
-                self.uplink.send(&ToFront::Ready { pid });
+                self.uplink.send(&ToFront::Ready { pid, streams });
             }
             Next::Leaving => {
                 departure.state = Departing::Leaving;
@@ -176,9 +201,10 @@ impl Agent {
                 departure.state = Departing::Bound;
                 departure.parent = self.bodies.person(pid).map_or(Pid::NONE, |person| person.ppid);
                 reach("source has bound it");
-                if let Some(id) = self.starts.programs.remove(&pid) {
-                    self.streams.moved(id, unread_input(pid));
+                if let Some((id, branch)) = departure.streams {
+                    self.streams.left(id, branch);
                 }
+                self.starts.programs.remove(&pid);
                 self.is_bound(pid, mover);
             }
             Next::Gone => match turn {
@@ -235,14 +261,6 @@ impl Agent {
         let fault = if let Turn::Failed(fault) = turn { fault } else { Fault::bug("it has not left") };
         self.uplink.send(&ToFront::NotLeft { pid, fault });
     }
-}
-
-/// What is in the pipe that is its standard input can be read here.
-fn unread_input(pid: Pid) -> Option<OwnedFd> {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
-    let path = format!("/proc/{pid}/fd/0");
-    let pipe = std::fs::read_link(&path).is_ok_and(|link| link.to_string_lossy().starts_with("pipe:"));
-    pipe.then(|| rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).ok()).flatten()
 }
 
 #[cfg(test)]

@@ -13,10 +13,11 @@ use crate::order::Order;
 use kern::epoll::{Interest, Poller};
 use kern::pty;
 use link::Secure;
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use vocab::{Fault, Result};
-use wire::stream::{Chunk, Stream, CREDIT};
+use wire::stream::{Chunk, Stream, CREDIT, PIECE};
 
 /// Input that the program has taken is told to the relay in portions of this size.
 const PORTION: u32 = CREDIT / 4;
@@ -46,14 +47,10 @@ impl Slot {
     }
 }
 
-/// Whether the program is still here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Moving {
-    No,
-    /// It is elsewhere, and not all has been sent that it had written.
-    Draining,
-    /// The relay knows, as soon as it hears: input that still comes goes back. The relay closes the channel.
-    Told,
+/// A process has left: the relay is told when so much has been read of its outputs.
+struct Mark {
+    branch: u64,
+    left: [usize; 2],
 }
 
 /// See the module. Every failure of a call means that the channel is over: drop it, and the program gets EOF and EPIPE.
@@ -75,7 +72,14 @@ pub(super) struct Channel {
     /// The program has ended; the relay knows.
     ended: bool,
     told: bool,
-    moving: Moving,
+    /// In the order in which they have left.
+    marks: VecDeque<Mark>,
+    /// Ends of output and input that are told behind those.
+    ends: [bool; 2],
+    broken: bool,
+    told_broken: bool,
+    /// Input goes back, until the relay sends it anew.
+    goes_back: bool,
     leaving: Arc<Leaving>,
     /// Input that has come, in bytes.
     received: u64,
@@ -119,7 +123,11 @@ impl Channel {
             owed: 0,
             ended: false,
             told: false,
-            moving: Moving::No,
+            marks: VecDeque::new(),
+            ends: [false; 2],
+            broken: false,
+            told_broken: false,
+            goes_back: false,
             leaving,
             received: 0,
             asked: None,
@@ -168,7 +176,7 @@ impl Channel {
             Chunk::Data { stream: Stream::In, bytes } => {
                 let left = self.due.checked_sub(bytes.len() as u32);
                 self.due = left.ok_or_else(|| Fault::wire("the relay sent more input than it may"))?;
-                if self.moving == Moving::Told {
+                if self.goes_back {
                     return self.queue_last(Chunk::Data { stream: Stream::In, bytes });
                 }
                 self.received += bytes.len() as u64;
@@ -188,6 +196,16 @@ impl Channel {
                 Some(master) => pty::set_window(master.as_fd(), window.rows, window.columns),
                 None => Ok(()),
             },
+            Chunk::Recall if self.terminal.is_none() => self.give_back(),
+            Chunk::Again if self.goes_back => {
+                (self.received, self.due, self.owed) = (0, CREDIT, 0);
+                if self.told_broken {
+                    // It did not know yet that nobody reads here.
+                    return self.queue_last(Chunk::Back { input: 0 });
+                }
+                self.goes_back = false;
+                Ok(())
+            }
             Chunk::Quiet { on, polls } => {
                 let waits = if polls { looking::Waits::Any } else { looking::Waits::Read };
                 self.quiets += 1;
@@ -199,6 +217,9 @@ impl Channel {
     }
 
     fn write_input(&mut self) -> Result<()> {
+        if self.goes_back {
+            return Ok(());
+        }
         let before = self.input.fd().is_some();
         let (bytes, broken) = match self.input.write() {
             Wrote::Bytes(n) => (n, false),
@@ -210,7 +231,7 @@ impl Channel {
         }
         self.owed += bytes;
         if broken {
-            return self.tell(&Chunk::Broken { stream: Stream::In });
+            return self.input_broken();
         }
         if self.owed >= PORTION {
             let bytes = std::mem::take(&mut self.owed);
@@ -220,14 +241,37 @@ impl Channel {
         Ok(())
     }
 
-    /// Nobody has the program's input open for reading any more.
+    /// Nobody has the program's input open for reading any more, unless it is about to have it elsewhere.
     fn input_broken(&mut self) -> Result<()> {
-        if self.input.fd().is_some() {
+        if self.leaving.has(self.number) || matches!(self.line, Line::Dialling(_)) {
+            self.broken = true;
+            return Ok(());
+        }
+        if !std::mem::replace(&mut self.told_broken, true) {
+            if self.terminal.is_none() {
+                self.give_back()?;
+            }
             self.input.close();
             self.watches[Slot::Input as usize] = Watch::default();
-            self.tell(&Chunk::Broken { stream: Stream::In })?;
+            self.queue_last(Chunk::Broken { stream: Stream::In })?;
+            self.flush()?;
         }
         Ok(())
+    }
+
+    /// What nobody has read of the input goes to the relay again.
+    fn give_back(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.goes_back, true) {
+            return Ok(());
+        }
+        self.input.withdraw();
+        for bytes in self.input.take_back() {
+            for piece in bytes.chunks(PIECE) {
+                self.queue_last(Chunk::Data { stream: Stream::In, bytes: piece.to_vec() })?;
+            }
+        }
+        self.queue_last(Chunk::Back { input: self.received })?;
+        self.flush()
     }
 
     fn read_output(&mut self, i: usize) -> Result<()> {
@@ -236,14 +280,21 @@ impl Channel {
                 break;
             }
             match self.outputs[i].read(Vec::new()) {
-                Read::Bytes(bytes) => self.queue_output(Chunk::Data { stream: STREAMS[i], bytes })?,
+                Read::Bytes(bytes) => {
+                    self.marks.iter_mut().for_each(|mark| mark.left[i] = mark.left[i].saturating_sub(bytes.len()));
+                    self.queue_output(Chunk::Data { stream: STREAMS[i], bytes })?;
+                    self.tell_left()?;
+                }
                 Read::Nothing => break,
                 Read::End => {
                     self.close_output(i)?;
-                    // The end of a process that has moved on is not the end of what it writes.
-                    if self.moving == Moving::No && !self.leaving.has(self.number) {
-                        self.queue_output(Chunk::End { stream: STREAMS[i] })?;
+                    self.marks.iter_mut().for_each(|mark| mark.left[i] = 0);
+                    // Whoever has moved on is told of first.
+                    match self.leaving.has(self.number) {
+                        true => self.ends[i] = true,
+                        false => self.queue_output(Chunk::End { stream: STREAMS[i] })?,
                     }
+                    self.tell_left()?;
                 }
             }
         }
@@ -254,7 +305,9 @@ impl Channel {
     fn output_unwanted(&mut self, i: usize) -> Result<()> {
         if self.outputs[i].fd().is_some() {
             self.close_output(i)?;
+            self.marks.iter_mut().for_each(|mark| mark.left[i] = 0);
             self.queue_output(Chunk::End { stream: STREAMS[i] })?;
+            self.tell_left()?;
             self.flush()?;
         }
         Ok(())
@@ -270,33 +323,44 @@ impl Channel {
         }
     }
 
-    /// The program is on another node; see [`super::Streams::moved`].
-    pub(super) fn moved(&mut self, input: Option<OwnedFd>) -> Result<()> {
-        if self.terminal.is_some() || self.ended || self.moving != Moving::No {
-            return Err(Fault::bug("streams that cannot follow their program to another node"));
+    /// A process is on another node; see [`super::Streams::left`].
+    pub(super) fn left(&mut self, branch: u64) -> Result<()> {
+        if self.terminal.is_some() {
+            return Err(Fault::bug("a terminal that cannot follow its program to another node"));
         }
-        self.moving = Moving::Draining;
-        // What it has as descriptor 0 by now may be another pipe, of which nothing is the relay's.
-        self.input.withdraw(input.filter(|pipe| looking::Input::of_pipe(pipe) == self.file));
-        self.watches[Slot::Input as usize] = Watch::default();
-        self.outputs.iter_mut().for_each(Output::moved);
-        Ok(())
+        let left = self.outputs.each_ref().map(Output::waiting);
+        self.marks.push_back(Mark { branch, left });
+        self.tell_left()
     }
 
-    /// All that the program has written here is on its way: what it has not read follows, and the word that it has moved.
-    fn tell_moved(&mut self) -> Result<()> {
-        self.moving = Moving::Told;
-        (0..2).try_for_each(|i| self.close_output(i))?;
-        for bytes in self.input.take_back() {
-            self.queue_last(Chunk::Data { stream: Stream::In, bytes })?;
+    /// All that those have written here who have left is on its way: the relay may be told.
+    fn tell_left(&mut self) -> Result<()> {
+        if !matches!(self.line, Line::Open(_)) {
+            return Ok(());
         }
-        tracing::debug!(streams = self.number, "open -> moved");
-        self.queue_last(Chunk::Moved { input: self.received })
+        while self.marks.front().is_some_and(|mark| mark.left == [0; 2]) {
+            let Some(mark) = self.marks.pop_front() else { break };
+            tracing::debug!(streams = self.number, branch = mark.branch, "one has left");
+            self.queue_last(Chunk::Left { branch: mark.branch })?;
+            self.leaving.remove(self.number);
+        }
+        if self.leaving.has(self.number) {
+            return self.flush();
+        }
+        for i in 0..2 {
+            if std::mem::take(&mut self.ends[i]) {
+                self.queue_output(Chunk::End { stream: STREAMS[i] })?;
+            }
+        }
+        if std::mem::take(&mut self.broken) {
+            self.input_broken()?;
+        }
+        self.flush()
     }
 
     /// The program has ended.
     pub(super) fn ended(&mut self) {
-        if self.moving == Moving::No && !std::mem::replace(&mut self.ended, true) {
+        if !std::mem::replace(&mut self.ended, true) {
             self.peer = None;
             self.outputs.iter_mut().for_each(Output::ended);
         }
@@ -319,9 +383,10 @@ impl Channel {
                 tracing::debug!(streams = self.number, "open -> ended");
                 self.queue_output(Chunk::Ended)?;
             }
-            if self.moving == Moving::Draining && self.outputs.iter().all(Output::is_drained) {
-                self.tell_moved()?;
+            if !self.marks.is_empty() {
+                (0..2).try_for_each(|i| self.read_output(i))?;
             }
+            self.tell_left()?;
             while let Some(chunk) = self.held.take() {
                 self.queue(&chunk)?;
             }
@@ -343,7 +408,7 @@ impl Channel {
         }
         if let Some(fd) = self.input.fd() {
             let wanted = if writing { Interest::WRITE } else { Interest::empty() };
-            input.set(poller, fd.as_fd(), token(Slot::Input), Some(wanted))?;
+            input.set(poller, fd.as_fd(), token(Slot::Input), (!self.broken).then_some(wanted))?;
         }
         for (watch, slot, stream) in
             [(output, Slot::Output, &self.outputs[0]), (errors, Slot::Errors, &self.outputs[1])]

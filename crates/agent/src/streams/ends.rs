@@ -43,6 +43,25 @@ pub(super) enum Ends {
     },
 }
 
+impl OurEnds {
+    /// The numbers of the pipes' files; none of a terminal.
+    ///
+    /// # Errors
+    /// As fstat(2).
+    pub(super) fn pipes(&self) -> Result<Vec<u64>> {
+        let number = |fd: &OwnedFd| {
+            let stat = rustix::fs::fstat(fd).map_err(|e| Fault::sys(e.raw_os_error(), "look at a pipe"))?;
+            Ok(stat.st_ino)
+        };
+        match &self.kind {
+            Ends::Pipes { input, outputs: [output, errors] } => {
+                [input, output, errors].into_iter().map(number).collect()
+            }
+            Ends::Terminal { .. } => Ok(Vec::new()),
+        }
+    }
+}
+
 pub(super) fn make(id: StreamsId, stdio: &Stdio) -> Result<(ChildEnds, OurEnds)> {
     match stdio {
         Stdio::Pipes => {

@@ -2,8 +2,9 @@
 
 use kern::poll::{poll, unread, Ready, EAGAIN, EINTR};
 use kern::sys;
+use rustix::fs::{open, Mode, OFlags};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use wire::stream::PIECE;
 
@@ -16,8 +17,8 @@ pub(super) struct Input {
     begun: usize,
     /// Nothing will follow what waits.
     ended: bool,
-    /// What waits is not for a program here any more.
-    withdrawn: bool,
+    /// An end for reading of a pipe into which all has been written, as long as that may not have been read.
+    rest: Option<OwnedFd>,
     /// For a terminal: the byte that ends its input.
     end_of_file: Option<u8>,
 }
@@ -33,7 +34,7 @@ pub(super) enum Wrote {
 
 impl Input {
     pub(super) fn new(fd: Arc<OwnedFd>, end_of_file: Option<u8>) -> Input {
-        Input { fd: Some(fd), waiting: VecDeque::new(), begun: 0, ended: false, withdrawn: false, end_of_file }
+        Input { fd: Some(fd), waiting: VecDeque::new(), begun: 0, ended: false, rest: None, end_of_file }
     }
 
     pub(super) fn fd(&self) -> Option<&Arc<OwnedFd>> {
@@ -58,26 +59,20 @@ impl Input {
     }
 
     pub(super) fn push(&mut self, bytes: Vec<u8>) {
-        if (self.fd.is_some() || self.withdrawn) && !self.ended && !bytes.is_empty() {
+        if self.fd.is_some() && !self.ended && !bytes.is_empty() {
             self.waiting.push_back(bytes);
         }
     }
 
-    /// The program is elsewhere, and nobody else reads here: nothing is written from now on, and what is in the pipe, of which `pipe` is an end for
-    /// reading, waits before the rest. Without it the program had closed its input, and nothing waits.
-    pub(super) fn withdraw(&mut self, pipe: Option<OwnedFd>) {
+    /// What is in the pipe and nobody has read waits before the rest, to be taken back; readers that are there wait on.
+    pub(super) fn withdraw(&mut self) {
         if let Some(Some(first)) = (self.begun > 0).then(|| self.waiting.front_mut()) {
             first.drain(..self.begun);
         }
         self.begun = 0;
-        self.fd = None;
-        match pipe {
-            Some(pipe) => {
-                self.withdrawn = true;
-                read_all(&pipe).into_iter().rev().for_each(|piece| self.waiting.push_front(piece));
-            }
-            None => self.waiting.clear(),
-        }
+        let pipe = self.rest.take().or_else(|| self.fd.as_ref().and_then(|fd| read_end(fd)));
+        let unread = pipe.map(|pipe| read_all(&pipe)).unwrap_or_default();
+        unread.into_iter().rev().for_each(|piece| self.waiting.push_front(piece));
     }
 
     /// What waits, in order.
@@ -111,20 +106,23 @@ impl Input {
                 }
                 Err(EINTR) => {}
                 Err(EAGAIN) => return Wrote::Bytes(total),
-                Err(_) => {
-                    self.close();
-                    return Wrote::Broken(total);
-                }
+                Err(_) => return Wrote::Broken(total),
             }
         }
         if self.ended && self.end_of_file.is_none() {
-            self.fd = None;
+            self.rest = self.fd.take().filter(|fd| unread(fd.as_fd()) > Some(0)).and_then(|fd| read_end(&fd));
         }
         Wrote::Bytes(total)
     }
 }
 
-/// What is in a pipe that nobody else reads or writes. Never waits, whatever the descriptor's mode.
+/// An end for reading of the pipe of which this is one for writing (proc(5), fifo_open in linux).
+fn read_end(pipe: &OwnedFd) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    open(format!("/proc/self/fd/{}", pipe.as_raw_fd()), flags, Mode::empty()).ok()
+}
+
+/// What is in a pipe into which nobody else writes. Never waits, whatever the descriptor's mode.
 fn read_all(pipe: &OwnedFd) -> Vec<Vec<u8>> {
     let mut pieces = Vec::new();
     while let Some(some @ 1..) = unread(pipe.as_fd()) {
@@ -132,7 +130,7 @@ fn read_all(pipe: &OwnedFd) -> Vec<Vec<u8>> {
         match sys::read(pipe.as_fd(), &mut piece) {
             Ok(n) => piece.truncate(n),
             Err(EINTR) => continue,
-            // As of a pipe it never is.
+            // EAGAIN: somebody has read it meanwhile.
             Err(_) => break,
         }
         pieces.push(piece);
@@ -173,23 +171,26 @@ mod tests {
         assert!(matches!(input.write(), Wrote::Bytes(60_001..65_536)));
         let mut got = vec![0; 1_000];
         assert_eq!(sys::read(read.as_fd(), &mut got), Ok(1_000));
-        input.withdraw(Some(read));
         input.push(vec![1, 2, 3]);
-        assert_eq!((input.write(), input.has_waiting()), (Wrote::Bytes(0), false));
+        // Nobody else needs to have it open for reading any more.
+        drop(read);
+        input.withdraw();
         got.extend(input.take_back().into_iter().flatten());
         assert_eq!(got.split_off(100_000), [1, 2, 3]);
         assert!(got == whole);
     }
 
     #[test]
-    fn nothing_comes_back_of_an_input_that_was_closed() {
+    fn what_was_written_before_the_end_comes_back_too() {
         let (read, mut input) = pipe();
-        input.push(vec![7; 100_000]);
-        input.write();
-        drop(read);
-        input.withdraw(None);
-        input.push(vec![1]);
-        assert!(input.take_back().is_empty());
+        input.push(b"abc".to_vec());
+        input.end();
+        assert_eq!(input.write(), Wrote::Bytes(3));
+        let mut got = [0; 1];
+        assert_eq!(sys::read(read.as_fd(), &mut got), Ok(1));
+        input.withdraw();
+        assert_eq!(input.take_back(), [b"bc"]);
+        assert_eq!(sys::read(read.as_fd(), &mut got), Ok(0));
     }
 
     #[test]
@@ -198,6 +199,9 @@ mod tests {
         drop(read);
         input.push(vec![1]);
         assert_eq!(input.write(), Wrote::Broken(0));
+        input.withdraw();
+        assert_eq!(input.take_back(), [vec![1]]);
+        input.close();
         input.push(vec![1]);
         assert_eq!(input.write(), Wrote::Bytes(0));
     }

@@ -1,33 +1,66 @@
-//! Which programs go on elsewhere, known before the thread of streams hears of it.
+//! What of streams is known beside the thread: which programs go on elsewhere, before it hears of that, and which pipes are whose.
 //!
 //! When a process has moved, what is left of it here is killed, and that looks like the end of its streams. The thread may see it
 //! before it takes the word that the process has moved, so whoever sees an end looks here first.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The numbers of their streams.
+/// By the numbers of the streams.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
-    streams: Mutex<HashSet<u64>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// So many are about to leave.
+    leaving: HashMap<u64, u32>,
+    /// Inodes of pipes.
+    pipes: HashMap<u64, u64>,
 }
 
 impl Leaving {
     /// Said before the process is killed.
     pub(super) fn add(&self, number: u64) {
-        self.lock().insert(number);
+        *self.lock().leaving.entry(number).or_default() += 1;
     }
 
     pub(super) fn has(&self, number: u64) -> bool {
-        self.lock().contains(&number)
+        self.lock().leaving.contains_key(&number)
     }
 
-    /// The channel knows itself.
+    /// The relay has been told of one of them.
     pub(super) fn remove(&self, number: u64) {
-        self.lock().remove(&number);
+        let mut known = self.lock();
+        if let Some(left) = known.leaving.get_mut(&number) {
+            *left -= 1;
+            if *left == 0 {
+                known.leaving.remove(&number);
+            }
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn has_pipes(&self, number: u64, inodes: Vec<u64>) {
+        self.lock().pipes.extend(inodes.into_iter().map(|inode| (inode, number)));
+    }
+
+    pub(super) fn of_pipe(&self, inode: u64) -> Option<u64> {
+        self.lock().pipes.get(&inode).copied()
+    }
+
+    pub(super) fn pipes(&self, number: u64) -> Vec<u64> {
+        self.lock().pipes.iter().filter(|(_, of)| **of == number).map(|(inode, _)| *inode).collect()
+    }
+
+    /// The streams are over.
+    pub(super) fn forget(&self, number: u64) {
+        let mut known = self.lock();
+        known.leaving.remove(&number);
+        known.pipes.retain(|_, of| *of != number);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -63,7 +63,7 @@ pub struct Streams {
 enum Job {
     Open { id: u64, to: To, key: [u8; 32], ends: OurEnds },
     Ended(u64),
-    Moved { id: u64, input: Option<OwnedFd> },
+    Left { id: u64, branch: u64 },
 }
 
 impl Streams {
@@ -99,6 +99,7 @@ impl Streams {
     pub fn open(&self, open: Open) -> Result<ChildEnds> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (ends, ours) = ends::make(StreamsId(id), &open.stdio)?;
+        self.leaving.has_pipes(id, ours.pipes()?);
         self.tell(Job::Open { id, to: open.to, key: open.key, ends: ours });
         Ok(ends)
     }
@@ -121,14 +122,23 @@ impl Streams {
         self.tell(Job::Ended(id.0));
     }
 
-    /// The program goes on elsewhere, over another channel. What it has written is sent, what it has not read is sent back, and the relay is
-    /// told; nothing is told of an end of these streams here.
+    /// A process that has these streams goes on elsewhere, over a channel that the relay knows by `branch`. What it has written is sent, and then the relay
+    /// is told; nothing is told of an end of these streams before that.
     ///
-    /// To be called when the process is frozen for good, before it is killed, and only when no other process has these streams and they are no
-    /// terminal. `input` reads its standard input, so that this pipe has a reader until it has been emptied; `None`: the program had closed it.
-    pub fn moved(&self, id: StreamsId, input: Option<OwnedFd>) {
+    /// To be called when the process is frozen for good, before it is killed; not for a terminal.
+    pub fn left(&self, id: StreamsId, branch: u64) {
         self.leaving.add(id.0);
-        self.tell(Job::Moved { id: id.0, input });
+        self.tell(Job::Left { id: id.0, branch });
+    }
+
+    /// Whose standard streams this pipe is, if it is one, by the number of its file.
+    pub fn of_pipe(&self, inode: u64) -> Option<StreamsId> {
+        self.leaving.of_pipe(inode).map(StreamsId)
+    }
+
+    /// The numbers of the files that are these.
+    pub fn pipes(&self, id: StreamsId) -> Vec<u64> {
+        self.leaving.pipes(id.0)
     }
 
     /// Output that waits for the order may go.

@@ -13,7 +13,7 @@ pub(super) struct Output {
     terminal: bool,
     /// Bytes that may still be sent.
     credit: u32,
-    /// After the program's end, or its move: how much is to be read before that is told. Reading less than that without waiting does too.
+    /// After the program's end: how much is to be read before that is told. Reading less than that without waiting does too.
     left: Option<usize>,
 }
 
@@ -65,17 +65,17 @@ impl Output {
         });
     }
 
-    /// The program is elsewhere, and nobody has written but it: what is in the pipe is all that comes.
-    pub(super) fn moved(&mut self) {
-        self.left = Some(self.fd.as_ref().and_then(|fd| unread(fd.as_fd())).unwrap_or(0));
+    /// So much is in the pipe, of which a process that leaves has written the last by now, in bytes.
+    pub(super) fn waiting(&self) -> usize {
+        self.fd.as_ref().and_then(|fd| unread(fd.as_fd())).unwrap_or(0)
     }
 
-    /// All that the program had written by its end, or its move, has been read.
+    /// All that the program had written by its end has been read.
     pub(super) fn is_drained(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// The program's end, or its move, waits for a read that nothing may announce.
+    /// The program's end waits for a read that nothing may announce.
     pub(super) fn must_look(&self) -> bool {
         self.left.is_some_and(|left| left > 0) && self.may_read()
     }

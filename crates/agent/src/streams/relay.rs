@@ -122,10 +122,7 @@ impl Relay {
                     channel.ended();
                     Ok(channel)
                 }),
-                Ok(Job::Moved { id, input }) => {
-                    self.with(id, |mut channel| channel.moved(input).map(|()| channel));
-                    self.leaving.remove(id);
-                }
+                Ok(Job::Left { id, branch }) => self.with(id, |mut channel| channel.left(branch).map(|()| channel)),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -230,6 +227,7 @@ impl Relay {
 
     fn drop_channel(&mut self, id: u64) {
         self.channels.remove(&id);
+        self.leaving.forget(id);
         self.shaking.remove(&id);
         self.holding.remove(&id);
         self.asked.remove(&id);

@@ -57,26 +57,30 @@ impl Far {
         }
     }
 
-    /// Until the word that the program has moved: its output, its errors, what comes back of its input, and how much of that had come.
-    fn until_moved(&mut self) -> ([Vec<u8>; 3], u64) {
+    /// Until the word that the program has moved, and that nobody is left here: its output, its errors, what comes back of its input, and how much of
+    /// that had come. `told`: so much of that nobody is left has been told.
+    fn until_moved(&mut self, told: u32) -> ([Vec<u8>; 3], u64) {
         let mut got = <[Vec<u8>; 3]>::default();
-        loop {
+        let (mut input, mut left, mut told) = (0, false, told);
+        while !left || told < 3 {
             match self.next() {
                 Chunk::Data { stream: Stream::Out, bytes } => got[0].extend(bytes),
                 Chunk::Data { stream: Stream::Err, bytes } => got[1].extend(bytes),
                 Chunk::Data { stream: Stream::In, bytes } => got[2].extend(bytes),
                 Chunk::Credit { stream: Stream::In, .. } => {}
-                Chunk::Moved { input } => return (got, input),
+                Chunk::Left { branch: 7 } => left = true,
+                Chunk::Back { input: came } if left => input = came,
+                Chunk::End { .. } | Chunk::Broken { .. } if left => told += 1,
                 other => panic!("{other:?} before the word that the program has moved"),
             }
         }
+        (got, input)
     }
 }
 
 /// The program is frozen for good, and then killed.
 fn move_away(streams: &Streams, ends: ChildEnds) {
-    let input = ends.stdin.try_clone().expect("dup");
-    streams.moved(ends.id, Some(input));
+    streams.left(ends.id, 7);
     drop(ends);
 }
 
@@ -103,7 +107,7 @@ fn what_is_in_the_pipes_goes_where_it_belongs_and_no_end_is_told() {
         write_all(&ends.stdout, b"output");
         write_all(&ends.stderr, b"errors");
         move_away(&streams, ends);
-        let (got, input) = far.until_moved();
+        let (got, input) = far.until_moved(0);
         assert_eq!(got, [b"output".to_vec(), b"errors".to_vec(), b"cdef".to_vec()]);
         assert_eq!(input, 6);
     }
@@ -131,9 +135,9 @@ fn the_word_of_a_move_waits_for_the_credit_that_the_output_needs() {
     let Chunk::Data { stream: Stream::Out, bytes } = far.next() else { panic!("output comes first") };
     assert!(bytes == whole[CREDIT as usize..][..1_000]);
     assert_eq!(far.next_within(50), None, "nothing goes without credit");
-    // No byte more than is needed.
-    far.send(&Chunk::Credit { stream: Stream::Out, bytes: PIPE as u32 - 1_000 });
-    let ([output, errors, back], input) = far.until_moved();
+    // One byte more than there is, for the end.
+    far.send(&Chunk::Credit { stream: Stream::Out, bytes: PIPE as u32 - 1_000 + 1 });
+    let ([output, errors, back], input) = far.until_moved(0);
     assert!(output == whole[CREDIT as usize + 1_000..]);
     assert_eq!((errors, back, input), (vec![], b"more".to_vec(), 4));
 }
@@ -152,7 +156,7 @@ fn input_comes_back_whole_also_what_was_under_way() {
         begun += sys::read(ends.stdin.as_fd(), &mut read[begun..]).expect("input comes");
     }
     move_away(&streams, ends);
-    let ([output, errors, mut back], input) = far.until_moved();
+    let ([output, errors, mut back], input) = far.until_moved(0);
     assert_eq!((output, errors), (vec![], vec![]));
     // The rest was on its way when the word came.
     while read.len() + back.len() < whole.len() {
@@ -172,24 +176,45 @@ fn a_program_that_had_closed_its_streams_moves_too() {
     let (ends, mut far) = Far::open(&streams);
     let ChildEnds { id, stdin, stdout, stderr, .. } = ends;
     drop(stdin);
+    assert_eq!(far.next(), Chunk::Back { input: 0 });
     assert_eq!(far.next(), Chunk::Broken { stream: Stream::In });
     drop(stderr);
     assert_eq!(far.next(), Chunk::End { stream: Stream::Err });
     write_all(&stdout, b"last");
-    streams.moved(id, None);
+    streams.left(id, 7);
     drop(stdout);
-    assert_eq!(far.until_moved(), ([b"last".to_vec(), vec![], vec![]], 0));
+    assert_eq!(far.until_moved(2), ([b"last".to_vec(), vec![], vec![]], 0));
 }
 
 #[test]
-fn nobody_reads_here_what_is_written_after_a_move() {
+fn who_stays_goes_on_with_what_it_has() {
     let streams = Streams::start().expect("a thread");
     let (ends, mut far) = Far::open(&streams);
-    let output = ends.stdout.try_clone().expect("dup");
+    let (input, output) = (ends.stdin.try_clone().expect("dup"), ends.stdout.try_clone().expect("dup"));
+    write_all(&output, b"before");
+    assert_eq!(far.next(), Chunk::Data { stream: Stream::Out, bytes: b"before".to_vec() });
     move_away(&streams, ends);
-    far.until_moved();
-    // Nobody reads here any more, and a second end is not told.
-    assert_eq!(sys::write(output.as_fd(), b"x"), Err(32));
-    drop(output);
-    assert_eq!(far.next_within(50), None);
+    assert_eq!(far.next(), Chunk::Left { branch: 7 });
+    assert_eq!(far.next(), Chunk::End { stream: Stream::Err });
+    write_all(&output, b"behind");
+    assert_eq!(far.next(), Chunk::Data { stream: Stream::Out, bytes: b"behind".to_vec() });
+    // What it has not read is had back, and what it is sent anew it gets.
+    far.input(b"abcd");
+    let mut two = [0; 2];
+    assert_eq!(sys::read(input.as_fd(), &mut two), Ok(2));
+    far.send(&Chunk::Recall);
+    assert_eq!(far.next(), Chunk::Data { stream: Stream::In, bytes: b"cd".to_vec() });
+    assert_eq!(far.next(), Chunk::Back { input: 4 });
+    far.input(b"late");
+    assert_eq!(far.next(), Chunk::Data { stream: Stream::In, bytes: b"late".to_vec() });
+    far.send(&Chunk::Again);
+    far.input(b"ef");
+    assert_eq!((sys::read(input.as_fd(), &mut two), two), (Ok(2), *b"ef"));
+    drop((input, output));
+    let mut rest: Vec<Chunk> = (0..3).map(|_| far.next()).collect();
+    rest.sort_by_key(|chunk| matches!(chunk, Chunk::End { .. }));
+    assert_eq!(
+        rest,
+        [Chunk::Back { input: 2 }, Chunk::Broken { stream: Stream::In }, Chunk::End { stream: Stream::Out }]
+    );
 }

@@ -164,7 +164,8 @@ impl Client {
     /// Takes the channel that this node dials, and hands it to the client.
     pub(crate) fn connect_again(&self, token: u8) {
         let socket = self.take(token.into());
-        let further = Some(Further { node: NodeId(token.into()), key: vec![token; 32] });
+        let further =
+            Some(Further { node: NodeId(token.into()), key: vec![token; 32], branch: token.into(), program: true });
         self.say(&Answer::Channel { copy: 0, further }, Some(socket.as_fd()));
     }
 

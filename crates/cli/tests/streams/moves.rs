@@ -79,7 +79,7 @@ impl Mover {
             self.client.connect_again(self.hops);
         }
         let here = std::mem::replace(&mut self.ends, there);
-        self.streams.moved(here.id, Some(here.stdin.try_clone().expect("dup")));
+        self.streams.left(here.id, self.hops.into());
         drop(here);
         self.settle_in();
         if !prepared {
@@ -211,9 +211,9 @@ fn stays() {
         mover.client.connect_again(mover.hops);
         if round % 2 == 0 {
             drop(there);
-            mover.client.say(&Answer::Stays { copy: 0 }, None);
+            mover.client.say(&Answer::Stays { copy: 0, branch: mover.hops.into() }, None);
         } else {
-            mover.client.say(&Answer::Stays { copy: 0 }, None);
+            mover.client.say(&Answer::Stays { copy: 0, branch: mover.hops.into() }, None);
             drop(there);
         }
         mover.wait(5);
@@ -258,7 +258,7 @@ fn alone() {
     mover.hops += 1;
     let there = mover.client.open_again(mover.hops);
     let here = std::mem::replace(&mut mover.ends, there);
-    mover.streams.moved(here.id, Some(here.stdin.try_clone().expect("dup")));
+    mover.streams.left(here.id, mover.hops.into());
     drop((here, mover));
     let mut text = [0; 300];
     let got = run.stderr.as_mut().expect("piped").read(&mut text).expect("its errors");

@@ -1,8 +1,8 @@
 //! The channels of all copies, as the relay's threads share them: what may be sent, what is owed, what is over.
 
+use super::branch::{Branch, Serial};
 use super::copy::Copy;
 use super::giving::Input;
-use super::moving::FURTHER;
 use super::queue::{Gathered, Item, Queue};
 use super::takers::Takers;
 use kern::epoll::{Interest, Poller, Ready, Waker};
@@ -19,65 +19,56 @@ use wire::stream::{Chunk, Stream, CREDIT};
 /// Consumed bytes are told to the node in portions of this size.
 const PORTION: u32 = CREDIT / 4;
 
-/// The poller's token of the hub's waker, and of the daemon's socket; below them: numbers of copies, and [`FURTHER`].
+/// The poller's token of the hub's waker, and of the daemon's socket; below them: those of branches ([`token`]).
 const HUB: u64 = u64::MAX;
 const DAEMON: u64 = u64::MAX - 1;
+
+/// One channel: the number of its copy, and which of that.
+pub(crate) type Which = (usize, Serial);
+
+pub(super) fn token((number, serial): Which) -> u64 {
+    (number as u64) << 32 | u64::from(serial)
+}
+
+fn which(token: u64) -> Which {
+    ((token >> 32) as usize, token as u32)
+}
 
 pub(crate) struct State {
     pub(crate) copies: Vec<Copy>,
     pub(super) input: Input,
     /// Every copy is over, and what came after that is left where it is until all before it has been written.
-    paused: bool,
+    pub(super) paused: bool,
     /// No daemon is left that could say anything, or listened to.
     pub(super) alone: bool,
     /// Output and errors: nobody reads ours.
     pub(super) unread: [bool; 2],
     /// Waits for the channels (the copy's number is the token) and for what else the hub listens to.
-    poller: Arc<Poller>,
+    pub(super) poller: Arc<Poller>,
 }
 
 impl State {
-    /// Sends to the copies that `which` picks; a failure is found again, and dealt with, by who reads the channel.
-    pub(super) fn tell(&mut self, chunk: &Chunk, mut which: impl FnMut(usize, &mut Copy) -> bool) {
+    /// Sends over the channels that `which` picks; a failure is found again, and dealt with, by who reads the channel.
+    pub(super) fn tell(&mut self, chunk: &Chunk, mut which: impl FnMut(Which, &mut Branch) -> bool) {
         for (number, copy) in self.copies.iter_mut().enumerate() {
-            if which(number, copy) {
-                if let Some(channel) = &mut copy.channel {
-                    if let Err(fault) = channel.send(chunk).and_then(|()| channel.flush()) {
-                        tracing::debug!(node = %copy.node, %fault, "a channel cannot be written");
+            for branch in &mut copy.branches {
+                let its = (number, branch.serial);
+                if which(its, branch) {
+                    if let Err(fault) = branch.channel.send(chunk).and_then(|()| branch.channel.flush()) {
+                        tracing::debug!(node = %branch.node, %fault, "a channel cannot be written");
                     }
-                }
-                if !self.paused {
-                    copy.watch(&self.poller, number);
+                    if !self.paused {
+                        branch.watch(&self.poller, token(its));
+                    }
                 }
             }
         }
     }
 
-    /// Sends a copy what it may have of its input.
-    pub(super) fn feed(&mut self, number: usize) {
-        let Some(copy) = self.copies.get_mut(number) else { return };
-        let Some(channel) = &mut copy.channel else { return };
-        if !copy.input {
-            copy.feed.drop_all();
-        }
-        let mut sent = Ok(());
-        while let (true, Some(chunk)) = (sent.is_ok(), copy.feed.next()) {
-            sent = channel.send(&chunk);
-        }
-        if let Err(fault) = sent.and_then(|()| channel.flush()) {
-            tracing::debug!(node = %copy.node, %fault, "a channel cannot be written");
-        }
-        if !self.paused {
-            copy.watch(&self.poller, number);
-        }
-    }
-}
-
-impl State {
-    /// Copy `number` may hear that nobody reads `unread` of its streams, and perhaps that its input has ended.
+    /// One copy may hear that nobody reads `unread` of its streams, and perhaps that its input has ended.
     fn tell_learnt(&mut self, number: usize, unread: &[Stream]) {
         for stream in unread {
-            self.tell(&Chunk::Broken { stream: *stream }, |n, _| n == number);
+            self.tell(&Chunk::Broken { stream: *stream }, |(n, _), _| n == number);
         }
         if let Some(copy) = self.copies.get_mut(number).filter(|copy| copy.delivery.may_end()) {
             copy.feed.end();
@@ -92,18 +83,23 @@ impl State {
         }
     }
 
-    fn with_something_in_hand(&self) -> Vec<usize> {
-        let some = |copy: &Copy| copy.in_hand && copy.channel.is_some() && !self.paused;
-        self.copies.iter().enumerate().filter(|(_, copy)| some(copy)).map(|(number, _)| number).collect()
+    pub(super) fn branch(&mut self, (number, serial): Which) -> Option<&mut Branch> {
+        self.copies.get_mut(number)?.branch(serial)
+    }
+
+    fn with_something_in_hand(&self) -> Vec<Which> {
+        if self.paused {
+            return Vec::new();
+        }
+        let copies = self.copies.iter().enumerate();
+        let all = copies.flat_map(|(number, copy)| copy.branches.iter().map(move |branch| (number, branch)));
+        all.filter(|(_, branch)| branch.in_hand && branch.turn).map(|(n, branch)| (n, branch.serial)).collect()
     }
 
     fn pause(&mut self) {
         self.paused = true;
-        for channel in self.copies.iter().filter_map(|c| c.channel.as_ref()) {
-            if let Err(fault) = self.poller.remove(channel.fd()) {
-                tracing::warn!(%fault, "a channel cannot rest");
-            }
-        }
+        let poller = self.poller.clone();
+        self.copies.iter_mut().flat_map(|copy| &mut copy.branches).for_each(|branch| branch.rest(&poller));
     }
 }
 
@@ -135,9 +131,11 @@ impl Channels {
         let channels = Channels::of(copies, input)?;
         let mut state = channels.lock();
         for (number, copy) in state.copies.iter_mut().enumerate() {
-            if let Some(channel) = &copy.channel {
-                copy.writing = channel.wants_write();
-                channels.poller.add(channel.fd(), number as u64, Interest::reading_and(copy.writing))?;
+            // Nobody will connect them.
+            copy.awaited.clear();
+            for branch in &mut copy.branches {
+                branch.forget_poller();
+                branch.watch(&channels.poller, token((number, branch.serial)));
             }
         }
         state.input.outlived = input.outlives;
@@ -195,10 +193,8 @@ impl Channels {
         if self.hub.drain() {
             self.reader.wake();
         }
-        let told = ready.iter().map(|r| r.token).filter(|token| *token < DAEMON);
-        told.clone().filter_map(|token| token.checked_sub(FURTHER)).for_each(|number| self.shake(number as usize));
-        let told = told.filter(|token| *token < FURTHER).map(|token| token as usize);
-        in_hand.iter().copied().chain(told.filter(|number| !in_hand.contains(number))).for_each(|n| self.receive(n));
+        let told = ready.iter().map(|r| r.token).filter(|token| *token < DAEMON).map(which);
+        in_hand.iter().copied().chain(told.filter(|its| !in_hand.contains(its))).for_each(|its| self.receive(its));
         Ok(())
     }
 
@@ -213,16 +209,30 @@ impl Channels {
         if let Some(further) = further {
             return self.further(&mut state, number, fd, further);
         }
-        if copy.channel.is_some() || copy.turn > 0 {
+        if copy.begun {
             return Err(Fault::wire("a second channel for one copy"));
         }
-        self.poller.add(fd.as_fd(), number as u64, Interest::READ)?;
-        copy.channel = Some(Secure::channel_taker(fd, &copy.key)?);
-        copy.watch(&self.poller, number);
-        self.reader.wake();
-        state.tell_so_far(number);
-        state.feed(number);
+        copy.begun = true;
+        let branch = Branch::new(0, copy.newest_node(), Secure::channel_taker(fd, &copy.key)?);
+        self.begin(&mut state, number, branch);
         Ok(())
+    }
+
+    /// A branch's turn has come: what was said before goes to it too.
+    pub(super) fn begin(&self, state: &mut State, number: usize, mut branch: Branch) {
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        branch.turn = true;
+        // What came with the handshake is in our own memory.
+        branch.in_hand = true;
+        let its = (number, branch.serial);
+        if !state.paused {
+            branch.watch(&self.poller, token(its));
+        }
+        copy.branches.push(branch);
+        state.tell_so_far(its);
+        state.feed(number);
+        self.reader.wake();
+        self.hub.wake();
     }
 
     /// The copies of which the daemon is to be asked whether they have had their signals; they count as asked.
@@ -245,77 +255,80 @@ impl Channels {
         self.lock().tell_without_asking();
     }
 
-    /// Deals with what has come over the channel of copy `number`.
-    fn receive(&self, number: usize) {
+    /// Deals with what has come over a channel.
+    fn receive(&self, its: Which) {
         let mut state = self.lock();
         if state.paused {
             return;
         }
-        let Some(copy) = state.copies.get_mut(number) else { return };
-        let turn = copy.turn;
-        let Some(received) = copy.channel.as_mut().map(Secure::receive) else { return };
-        // Whole messages that came before an end or a failure still count.
-        let taken = self.take_all(&mut state, number);
-        let paused = state.paused;
-        let Some(copy) = state.copies.get_mut(number) else { return };
-        if copy.turn != turn {
-            // What became of that channel does not matter, and of the present one nothing is known yet.
-            return taken.unwrap_or_else(|fault| self.broke(&mut state, number, &fault));
+        let poller = self.poller.clone();
+        let Some(branch) = state.branch(its) else { return };
+        let received = branch.channel.receive();
+        if !branch.turn {
+            // Its handshake goes on; what comes behind that is left where it is, and a failure is told again when its turn comes.
+            let _again = received.and_then(|_| branch.channel.flush());
+            return branch.watch(&poller, token(its));
         }
-        let flushed = match &mut copy.channel {
-            Some(channel) => channel.flush(),
-            None => Ok(()),
-        };
+        // Whole messages that came before an end or a failure still count.
+        let taken = self.take_all(&mut state, its);
+        let paused = state.paused;
+        let Some(branch) = state.branch(its) else { return };
+        let flushed = branch.channel.flush();
         // A flush that fails takes in the peer's last words, and the channel tells the failure again.
-        copy.in_hand = paused || flushed.is_err() || received.as_ref().is_ok_and(|more| *more);
+        branch.in_hand = paused || flushed.is_err() || received.as_ref().is_ok_and(|more| *more);
         match taken.and(if paused { Ok(false) } else { received }) {
             Ok(_) if paused => {}
-            Ok(_) => copy.watch(&self.poller, number),
-            Err(fault) => self.broke(&mut state, number, &fault),
+            Ok(_) => branch.watch(&poller, token(its)),
+            Err(fault) => self.broke(&mut state, its, &fault),
         }
     }
 
-    fn take_all(&self, state: &mut State, number: usize) -> Result<()> {
-        while let Some(channel) = state.copies.get_mut(number).and_then(|c| c.channel.as_mut()) {
+    fn take_all(&self, state: &mut State, its: Which) -> Result<()> {
+        while let Some(branch) = state.branch(its) {
+            match branch.channel.next::<Chunk>()? {
+                Some(chunk) => self.take(state, its, chunk)?,
+                None => break,
+            }
             if state.paused {
                 break;
-            }
-            match channel.next::<Chunk>()? {
-                Some(chunk) => self.take(state, number, chunk)?,
-                None => break,
             }
         }
         Ok(())
     }
 
-    fn take(&self, state: &mut State, number: usize, chunk: Chunk) -> Result<()> {
+    fn take(&self, state: &mut State, its: Which, chunk: Chunk) -> Result<()> {
+        let (number, serial) = its;
         let Some(copy) = state.copies.get_mut(number) else { return Ok(()) };
+        let over = copy.over;
+        let Some(branch) = copy.branch(serial) else { return Ok(()) };
         match chunk {
             Chunk::Data { stream: stream @ (Stream::Out | Stream::Err), bytes } => {
-                let due = &mut copy.due[index(stream)];
+                let due = &mut branch.due[index(stream)];
                 *due = due
                     .checked_sub(bytes.len() as u32)
-                    .ok_or_else(|| Fault::wire(format!("{} sent more than it may", copy.node)))?;
-                self.queue(stream).push(Item::Data { copy: number, bytes });
+                    .ok_or_else(|| Fault::wire(format!("{} sent more than it may", branch.node)))?;
+                self.queue(stream).push(Item::Data { of: its, bytes });
             }
             Chunk::End { stream: stream @ (Stream::Out | Stream::Err) } => {
-                let before = std::mem::replace(&mut copy.closed[index(stream)], true);
-                self.queue(stream).push(Item::Flush { copy: number });
-                if !before {
-                    self.queue(stream).push(Item::End);
-                }
+                branch.closed[index(stream)] = true;
+                self.queue(stream).push(Item::Flush { of: its });
+                self.spent(state, its);
             }
             Chunk::Credit { stream: Stream::In, bytes } => {
-                copy.feed.allow(bytes);
+                branch.flow.allow(bytes);
                 state.feed(number);
                 self.reader.wake();
             }
             Chunk::Broken { stream: Stream::In } => {
-                copy.input = false;
+                branch.input = false;
+                self.spent(state, its);
+                state.feed(number);
                 self.reader.wake();
             }
             Chunk::Wanted => {
+                (branch.wants, branch.asked) = (true, false);
                 state.want();
+                state.feed(number);
                 self.reader.wake();
             }
             Chunk::Ended => {
@@ -323,13 +336,14 @@ impl Channels {
                 self.over(state, number);
             }
             Chunk::Data { stream: Stream::In, bytes } => {
-                copy.feed.give_back(bytes)?;
-                self.leave(state, number);
+                branch.flow.give_back(bytes)?;
+                self.comes_back(state, its);
             }
-            Chunk::Moved { input } if !copy.over => {
-                copy.feed.left(input)?;
-                self.leave(state, number);
+            Chunk::Back { input } => {
+                branch.flow.back(input)?;
+                self.comes_back(state, its);
             }
+            Chunk::Left { branch: next } if !over || copy.begun => self.leaves(state, its, next),
             other => return Err(Fault::wire(format!("{other:?} has no business on its way to a relay"))),
         }
         Ok(())
@@ -341,11 +355,12 @@ impl Channels {
         if std::mem::replace(&mut copy.over, true) {
             return;
         }
-        copy.next.clear();
+        let all: Vec<Serial> = copy.branches.iter().map(|branch| branch.serial).collect();
         for queue in &self.queues {
-            queue.push(Item::Flush { copy: number });
+            all.iter().for_each(|serial| queue.push(Item::Flush { of: (number, *serial) }));
             queue.push(Item::Mark);
         }
+        all.into_iter().for_each(|serial| self.spent(state, (number, serial)));
         self.reader.wake();
         if state.copies.iter().all(|c| c.over) && !state.paused {
             state.pause();
@@ -361,9 +376,9 @@ impl Channels {
         let mut state = self.lock();
         let input = state.input;
         for copy in state.copies.iter_mut().filter(|copy| input.is_finished(copy)) {
-            copy.channel = None;
+            copy.branches.clear();
         }
-        state.copies.iter().any(|c| c.channel.is_some())
+        state.copies.iter().any(|copy| !copy.branches.is_empty())
     }
 
     /// Copies that have not closed this stream.
@@ -391,20 +406,16 @@ impl Gathered for Channels {
         &self.queues[index(stream)]
     }
 
-    fn consumed(&self, number: usize, stream: Stream, bytes: usize) {
+    fn consumed(&self, its: Which, stream: Stream, bytes: usize) {
         let mut state = self.lock();
-        let Some(copy) = state.copies.get_mut(number) else { return };
+        let Some(branch) = state.branch(its) else { return };
         let i = index(stream);
-        // A channel gets credit for what came over it.
-        let old = copy.before[i].min(bytes as u32);
-        copy.before[i] -= old;
-        copy.owed[i] += bytes as u32 - old;
-        if copy.owed[i] >= PORTION && !copy.closed[i] {
-            let bytes = std::mem::take(&mut copy.owed[i]);
-            copy.due[i] += bytes;
-            state.tell(&Chunk::Credit { stream, bytes }, |n, _| n == number);
+        branch.owed[i] += bytes as u32;
+        if branch.owed[i] >= PORTION && !branch.closed[i] {
+            let bytes = std::mem::take(&mut branch.owed[i]);
+            branch.due[i] += bytes;
+            state.tell(&Chunk::Credit { stream, bytes }, |which, _| which == its);
         }
-        self.go_on(&mut state, number);
     }
 
     fn marked(&self) {
@@ -418,6 +429,7 @@ impl Gathered for Channels {
         state.unread[index(stream)] = true;
         for copy in &mut state.copies {
             copy.closed[index(stream)] = true;
+            copy.branches.iter_mut().for_each(|branch| branch.closed[index(stream)] = true);
             copy.delivery.unread(index(stream));
         }
         drop(state);

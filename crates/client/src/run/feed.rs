@@ -1,46 +1,29 @@
-//! Input of one copy on its way to the program.
+//! Input on its way to the programs: what waits for a copy, and what is out over one of its channels.
 
 use std::collections::VecDeque;
 use vocab::{Fault, Result};
 use wire::stream::{Chunk, Stream, CREDIT, PIECE, RETURNED};
 
-/// What is to be sent, what may be, and, when the program has moved, what comes back.
+/// What has been read for a copy and not been sent, or has come back.
 #[derive(Debug)]
 pub(super) struct Feed {
-    /// Was read and is not sent.
     waiting: VecDeque<Vec<u8>>,
-    /// Nothing will follow what waits; the node knows.
+    /// Nothing will follow what waits.
     ended: bool,
-    told: bool,
-    /// Over the present channel: what may still be sent and what has been, in bytes.
-    credit: u32,
-    sent: u64,
-    /// What has come back over it, and how much must before the program's next channel gets any.
-    returned: VecDeque<Vec<u8>>,
-    came_back: u64,
-    due: Option<u64>,
 }
 
 impl Feed {
     pub(super) fn new() -> Feed {
-        Feed {
-            waiting: VecDeque::new(),
-            ended: false,
-            told: false,
-            credit: CREDIT,
-            sent: 0,
-            returned: VecDeque::new(),
-            came_back: 0,
-            due: None,
-        }
+        Feed { waiting: VecDeque::new(), ended: false }
     }
 
-    /// How much may be read for it, in bytes.
-    pub(super) fn room(&self) -> usize {
-        match self.waiting.is_empty() && self.due.is_none() {
-            true => self.credit as usize,
-            false => 0,
-        }
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// All of it has been sent.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended && self.waiting.is_empty()
     }
 
     pub(super) fn push(&mut self, bytes: Vec<u8>) {
@@ -57,38 +40,116 @@ impl Feed {
         self.waiting.clear();
     }
 
+    /// What was sent before all of this, and was not read.
+    pub(super) fn is_back(&mut self, mut pieces: VecDeque<Vec<u8>>) {
+        pieces.append(&mut self.waiting);
+        self.waiting = pieces;
+    }
+
+    fn take(&mut self, most: usize) -> Option<Vec<u8>> {
+        let first = self.waiting.front_mut()?;
+        match first.len() {
+            _ if most == 0 => None,
+            length if length <= most => self.waiting.pop_front(),
+            _ => Some(first.drain(..most).collect()),
+        }
+    }
+}
+
+/// What may be sent over one channel, and what has come back of it.
+#[derive(Debug)]
+
+pub(super) struct Flow {
+    /// What may still be sent and what has been, in bytes.
+    credit: u32,
+    sent: u64,
+    /// It is asked to give back what has not been read.
+    recalled: bool,
+    /// What has come back, and how much must before it is all.
+    returned: VecDeque<Vec<u8>>,
+    came_back: u64,
+    due: Option<u64>,
+    /// What follows is sent anew, of which the node knows nothing yet.
+    again: bool,
+    /// The end of the input has been told.
+    told: bool,
+}
+
+impl Flow {
+    pub(super) fn new() -> Flow {
+        Flow {
+            credit: CREDIT,
+            sent: 0,
+            recalled: false,
+            returned: VecDeque::new(),
+            came_back: 0,
+            due: None,
+            again: false,
+            told: false,
+        }
+    }
+
+    /// How much may be sent, in bytes.
+    pub(super) fn room(&self) -> usize {
+        if self.is_coming_back() {
+            0
+        } else {
+            self.credit as usize
+        }
+    }
+
     pub(super) fn allow(&mut self, bytes: u32) {
         self.credit = self.credit.saturating_add(bytes);
     }
 
+    /// Something was sent that may not have been read.
+    pub(super) fn is_out(&self) -> bool {
+        self.sent > 0 || self.is_coming_back()
+    }
+
+    pub(super) fn is_coming_back(&self) -> bool {
+        self.recalled || self.due.is_some()
+    }
+
+    pub(super) fn is_told(&self) -> bool {
+        self.told
+    }
+
     /// What is to be sent now.
-    pub(super) fn next(&mut self) -> Option<Chunk> {
-        if self.due.is_some() {
+    pub(super) fn next(&mut self, feed: &mut Feed) -> Option<Chunk> {
+        if self.told || self.is_coming_back() {
             return None;
         }
-        let Some(first) = self.waiting.front_mut() else {
-            let end = self.ended && !std::mem::replace(&mut self.told, self.ended);
-            return end.then_some(Chunk::End { stream: Stream::In });
-        };
+        if feed.is_over() {
+            self.told = true;
+            return Some(Chunk::End { stream: Stream::In });
+        }
         let most = PIECE.min(self.credit as usize);
-        let bytes = match first.len() {
-            _ if most == 0 => return None,
-            length if length <= most => self.waiting.pop_front()?,
-            _ => first.drain(..most).collect(),
-        };
+        if self.again && most > 0 && !feed.is_empty() {
+            self.again = false;
+            return Some(Chunk::Again);
+        }
+        let bytes = feed.take(most)?;
         self.credit -= bytes.len() as u32;
         self.sent += bytes.len() as u64;
         Some(Chunk::Data { stream: Stream::In, bytes })
     }
 
-    /// The program has not read this where it was.
+    /// What has not been read is to come back.
+    pub(super) fn recall(&mut self) -> Option<Chunk> {
+        let once = self.sent > 0 && !self.is_coming_back();
+        self.recalled |= once;
+        once.then_some(Chunk::Recall)
+    }
+
+    /// Nobody has read this where it was.
     ///
     /// # Errors
     /// `Wire` when it is more than was sent, or more than can have waited there.
     pub(super) fn give_back(&mut self, bytes: Vec<u8>) -> Result<()> {
         self.came_back += bytes.len() as u64;
         if self.came_back > self.due.unwrap_or(self.sent).min(RETURNED as u64) {
-            return Err(Fault::wire("more input came back than the program can have left"));
+            return Err(Fault::wire("more input came back than can have been left"));
         }
         if !bytes.is_empty() {
             self.returned.push_back(bytes);
@@ -96,29 +157,25 @@ impl Feed {
         Ok(())
     }
 
-    /// The program has left, when `received` bytes had reached its node: of these it has read what has not come back by now, and of the
-    /// others nothing.
+    /// Of what was sent `received` bytes had reached the node: of these all has been read that has not come back by now, and of the others nothing.
     ///
     /// # Errors
     /// `Wire` when they are more than were sent, or it was said before.
-    pub(super) fn left(&mut self, received: u64) -> Result<()> {
+    pub(super) fn back(&mut self, received: u64) -> Result<()> {
         let under_way = self.sent.checked_sub(received).filter(|_| self.due.is_none());
-        let under_way =
-            under_way.ok_or_else(|| Fault::wire("a program that has moved is said to have had other input"))?;
+        let under_way = under_way.ok_or_else(|| Fault::wire("other input is said to come back than was sent"))?;
         self.due = Some(self.came_back + under_way);
         Ok(())
     }
 
-    /// All that must come back has.
-    pub(super) fn is_back(&self) -> bool {
-        self.due == Some(self.came_back)
-    }
-
-    /// Begins again over another channel.
-    pub(super) fn again(&mut self) {
-        let mut waiting = std::mem::take(&mut self.returned);
-        waiting.append(&mut self.waiting);
-        *self = Feed { waiting, ended: self.ended, ..Feed::new() };
+    /// All that has come back, when that is all; then it is as if nothing had been sent.
+    pub(super) fn take_back(&mut self) -> Option<VecDeque<Vec<u8>>> {
+        if self.due != Some(self.came_back) {
+            return None;
+        }
+        let returned = std::mem::take(&mut self.returned);
+        *self = Flow { told: self.told, again: true, ..Flow::new() };
+        Some(returned)
     }
 }
 
@@ -132,65 +189,71 @@ mod tests {
     }
 
     #[test]
-    fn the_end_comes_after_all_that_waits_and_once_for_each_channel() {
-        let mut feed = Feed::new();
+    fn the_end_comes_after_all_that_waits_and_once() {
+        let (mut feed, mut flow) = (Feed::new(), Flow::new());
         feed.push(b"abc".to_vec());
         feed.end();
-        assert_eq!(feed.next(), data(b"abc"));
-        assert_eq!(feed.next(), Some(Chunk::End { stream: Stream::In }));
-        assert_eq!(feed.next(), None);
-        feed.give_back(b"c".to_vec()).expect("it was sent");
-        feed.left(3).expect("they were sent");
-        assert!(feed.is_back());
-        feed.again();
-        assert_eq!(feed.next(), data(b"c"));
-        assert_eq!(feed.next(), Some(Chunk::End { stream: Stream::In }));
-        assert_eq!(feed.next(), None);
+        assert_eq!(flow.next(&mut feed), data(b"abc"));
+        assert_eq!(flow.next(&mut feed), Some(Chunk::End { stream: Stream::In }));
+        assert_eq!(flow.next(&mut feed), None);
+        flow.give_back(b"c".to_vec()).expect("it was sent");
+        flow.back(3).expect("they were sent");
+        feed.is_back(flow.take_back().expect("all is back"));
+        assert_eq!(flow.next(&mut feed), None, "its readers know of no more");
+        let mut other = Flow::new();
+        assert_eq!(other.next(&mut feed), data(b"c"));
+        assert_eq!(other.next(&mut feed), Some(Chunk::End { stream: Stream::In }));
     }
 
     #[test]
-    fn what_was_under_way_comes_back_before_the_copy_goes_on() {
-        let mut feed = Feed::new();
+    fn what_was_under_way_comes_back_before_anything_else_is_sent() {
+        let (mut feed, mut flow) = (Feed::new(), Flow::new());
         feed.push(b"abcdef".to_vec());
-        assert_eq!(feed.next(), data(b"abcdef"));
-        feed.give_back(b"c".to_vec()).expect("it was sent");
-        feed.left(3).expect("they were sent");
+        assert_eq!(flow.next(&mut feed), data(b"abcdef"));
+        assert_eq!((flow.recall(), flow.recall()), (Some(Chunk::Recall), None));
+        flow.give_back(b"c".to_vec()).expect("it was sent");
+        flow.back(3).expect("they were sent");
         feed.push(b"ghi".to_vec());
-        assert_eq!((feed.next(), feed.is_back(), feed.room()), (None, false, 0));
-        feed.give_back(b"def".to_vec()).expect("it was sent");
-        assert!(feed.is_back());
-        feed.again();
+        assert_eq!((flow.next(&mut feed), flow.room()), (None, 0));
+        assert!(flow.take_back().is_none());
+        flow.give_back(b"def".to_vec()).expect("it was sent");
+        feed.is_back(flow.take_back().expect("all is back"));
+        let mut next = || flow.next(&mut feed);
         assert_eq!(
-            [feed.next(), feed.next(), feed.next(), feed.next()],
-            [data(b"c"), data(b"def"), data(b"ghi"), None]
+            [next(), next(), next(), next(), next()],
+            [Some(Chunk::Again), data(b"c"), data(b"def"), data(b"ghi"), None]
         );
-        assert_eq!(feed.room(), CREDIT as usize - 7);
+        assert_eq!(flow.room(), CREDIT as usize - 7);
     }
 
     #[test]
     fn a_node_gives_back_no_more_than_it_got() {
-        let mut feed = Feed::new();
-        feed.push(b"abc".to_vec());
-        feed.next();
-        assert!(feed.give_back(b"abcd".to_vec()).is_err());
-        let mut feed = Feed::new();
-        assert!(feed.left(1).is_err());
-        feed.left(0).expect("nothing was sent");
-        assert!(feed.left(0).is_err());
-        assert!(feed.give_back(b"a".to_vec()).is_err());
+        let sent = |bytes: &[u8]| {
+            let (mut feed, mut flow) = (Feed::new(), Flow::new());
+            feed.push(bytes.to_vec());
+            flow.next(&mut feed);
+            flow
+        };
+        assert!(sent(b"abc").give_back(b"abcd".to_vec()).is_err());
+        let mut flow = Flow::new();
+        assert!(flow.back(1).is_err());
+        flow.back(0).expect("nothing was sent");
+        assert!(flow.back(0).is_err());
+        assert!(flow.give_back(b"a".to_vec()).is_err());
+        let mut flow = Flow::new();
         let mut feed = Feed::new();
         for _ in 0..RETURNED / PIECE {
             feed.push(vec![0; PIECE]);
-            feed.allow(PIECE as u32);
-            feed.next();
-            feed.give_back(vec![0; PIECE]).expect("it fits a pipe");
+            flow.allow(PIECE as u32);
+            flow.next(&mut feed);
+            flow.give_back(vec![0; PIECE]).expect("it fits a pipe");
         }
         feed.push(vec![0; PIECE]);
-        feed.next();
-        assert!(feed.give_back(vec![0; PIECE]).is_err());
+        flow.next(&mut feed);
+        assert!(flow.give_back(vec![0; PIECE]).is_err());
     }
 
-    /// What happens to a program that reads its input, and to its node. The numbers are bytes.
+    /// What happens to a program that reads its input in two places. The numbers are bytes.
     #[derive(Clone, Debug)]
     enum Act {
         Typed(usize),
@@ -198,7 +261,8 @@ mod tests {
         Arrived,
         Credit(u32),
         Read(usize),
-        Moved,
+        /// The other one wants to read.
+        Turn,
     }
 
     fn act() -> impl Strategy<Value = Act> {
@@ -208,7 +272,7 @@ mod tests {
             Just(Act::Arrived),
             (1..5000u32).prop_map(Act::Credit),
             (1..4000usize).prop_map(Act::Read),
-            Just(Act::Moved),
+            Just(Act::Turn),
         ]
     }
 
@@ -231,43 +295,51 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_program_reads_what_was_typed_wherever_it_is(acts in proptest::collection::vec(act(), 0..200)) {
-            let (mut feed, mut node) = (Feed::new(), Node::default());
-            feed.credit = 4000;
+        fn what_was_typed_is_read_once_and_in_order_wherever(acts in proptest::collection::vec(act(), 0..200)) {
+            let (mut feed, mut flows) = (Feed::new(), [Flow::new(), Flow::new()]);
+            let (mut nodes, mut now) = ([Node::default(), Node::default()], 0);
+            flows.iter_mut().for_each(|flow| flow.credit = 4000);
             let (mut typed, mut read) = (Vec::new(), Vec::new());
-            let done = [Act::Credit(1 << 30), Act::Sent, Act::Moved, Act::Credit(1 << 30), Act::Sent];
+            let done = [Act::Credit(1 << 30), Act::Sent, Act::Turn, Act::Credit(1 << 30), Act::Sent];
             for act in acts.into_iter().chain(done) {
+                let (flow, node) = (&mut flows[now], &mut nodes[now]);
                 match act {
-                    Act::Typed(n) if n <= feed.room() => {
+                    Act::Typed(n) if n <= flow.room() => {
                         let bytes: Vec<u8> = (typed.len()..typed.len() + n).map(|n| (n % 251) as u8).collect();
                         typed.extend(&bytes);
                         feed.push(bytes);
                     }
                     Act::Typed(_) => {}
-                    Act::Sent => while let Some(Chunk::Data { bytes, .. }) = feed.next() {
-                        node.under_way.push_back(bytes);
+                    Act::Sent => while let Some(chunk) = flow.next(&mut feed) {
+                        match chunk {
+                            Chunk::Data { bytes, .. } => node.under_way.push_back(bytes),
+                            Chunk::Again => node.received = 0,
+                            other => prop_assert!(false, "{other:?}"),
+                        }
                     },
                     Act::Arrived => node.arrived(),
-                    Act::Credit(n) => feed.allow(n),
+                    Act::Credit(n) => flow.allow(n),
                     Act::Read(n) => read.extend(node.unread.drain(..n.min(node.unread.len()))),
-                    Act::Moved => {
-                        let unread = node.unread.drain(..).collect();
-                        feed.give_back(unread).expect("it was sent");
-                        feed.left(node.received).expect("it was sent");
-                        while let Some(bytes) = node.under_way.pop_front() {
-                            prop_assert!(!feed.is_back());
-                            feed.give_back(bytes).expect("it was sent");
+                    Act::Turn => {
+                        if flow.recall().is_some() {
+                            let unread = node.unread.drain(..).collect();
+                            flow.give_back(unread).expect("it was sent");
+                            flow.back(node.received).expect("it was sent");
+                            while let Some(bytes) = node.under_way.pop_front() {
+                                prop_assert!(flow.take_back().is_none());
+                                flow.give_back(bytes).expect("it was sent");
+                            }
+                            feed.is_back(flow.take_back().expect("all is back"));
                         }
-                        prop_assert!(feed.is_back());
-                        feed.again();
-                        node = Node::default();
+                        now = 1 - now;
                     }
                 }
             }
+            let node = &mut nodes[now];
             while !node.under_way.is_empty() {
                 node.arrived();
             }
-            read.extend(node.unread);
+            read.extend(node.unread.drain(..));
             prop_assert!(read == typed, "{} bytes of {}", read.len(), typed.len());
         }
     }

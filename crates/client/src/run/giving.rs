@@ -1,6 +1,7 @@
 //! Giving input to the copies: when our own standard input may be read, and what follows from that.
 
-use super::channels::{Channels, State};
+use super::branch::{Branch, Serial};
+use super::channels::{token, Channels, State};
 use super::copy::Copy;
 use super::takers::{Allowed, Takers, Wanting};
 use kern::epoll::Waker;
@@ -30,7 +31,7 @@ impl Input {
 
     /// This copy takes input, as far as we know.
     fn is_for(self, copy: &Copy) -> bool {
-        copy.input && !self.ended && (self.outlived || !copy.over)
+        copy.input() && !self.ended && (self.outlived || !copy.over)
     }
 
     /// Nothing is left to do for this copy but to close its channel.
@@ -40,7 +41,7 @@ impl Input {
 
     /// The copy's descendants get input from now on, or as soon as there is a process to give it.
     fn is_left_to(self, copy: &Copy) -> bool {
-        copy.over && copy.input && !self.ended && self.outlives
+        copy.over && copy.input() && !self.ended && self.outlives
     }
 
     /// The question that a channel must be told that comes late.
@@ -49,13 +50,115 @@ impl Input {
     }
 }
 
+/// What is to be done for copies of which several branches may want the same input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Nobody wants any, or it is awaited, or there is none.
+    Nothing,
+    /// It is to come back from the one that has it.
+    Recall(Serial),
+    /// This one gets it.
+    Give(Serial),
+    /// It has ended for all.
+    End,
+}
+
+/// | a branch wants input | another one has some | some waits | |
+/// |---|---|---|---|
+/// | no | | | Nothing |
+/// | yes | yes | | Recall |
+/// | yes | it comes back | | Nothing |
+/// | yes | no | yes | Give |
+/// | yes | no | no, and it has ended | End |
+/// | yes | no | no | Nothing |
+fn step(copy: &Copy) -> Step {
+    let Some(wants) = copy.branches.iter().find(|branch| branch.takes() && branch.wants) else { return Step::Nothing };
+    let mut others = copy.branches.iter().filter(|branch| branch.serial != wants.serial && branch.flow.is_out());
+    match others.next() {
+        Some(other) if other.flow.is_coming_back() => Step::Nothing,
+        Some(other) => Step::Recall(other.serial),
+        None if wants.flow.is_coming_back() => Step::Nothing,
+        None if copy.feed.is_over() => Step::End,
+        None if copy.feed.is_empty() => Step::Nothing,
+        None => Step::Give(wants.serial),
+    }
+}
+
 impl State {
+    /// Sends a copy what it may have of its input.
+    pub(super) fn feed(&mut self, number: usize) {
+        let Some(copy) = self.copies.get_mut(number) else { return };
+        if !copy.input() {
+            copy.feed.drop_all();
+        }
+        if !copy.is_shared() {
+            let all: Vec<Serial> = copy.branches.iter().filter(|branch| branch.takes()).map(|b| b.serial).collect();
+            all.into_iter().for_each(|serial| self.send(number, serial));
+            return self.ask_shared(number, false);
+        }
+        match step(copy) {
+            Step::Nothing => {}
+            Step::Recall(serial) => {
+                if let Some(chunk) = copy.branch(serial).and_then(|branch| branch.flow.recall()) {
+                    self.tell(&chunk, |which, _| which == (number, serial));
+                }
+            }
+            Step::Give(serial) => {
+                if let Some(branch) = copy.branch(serial) {
+                    branch.wants = false;
+                }
+                self.send(number, serial);
+            }
+            Step::End => {
+                let all: Vec<Serial> = copy.branches.iter().filter(|b| b.takes()).map(|b| b.serial).collect();
+                all.into_iter().for_each(|serial| self.send(number, serial));
+            }
+        }
+        self.ask_shared(number, true);
+    }
+
+    /// Sends over one channel what waits and may be sent.
+    fn send(&mut self, number: usize, serial: Serial) {
+        let paused = self.paused;
+        let poller = self.poller.clone();
+        let Some(copy) = self.copies.get_mut(number) else { return };
+        let Some(branch) = copy.branches.iter_mut().find(|branch| branch.serial == serial) else { return };
+        let mut sent = Ok(());
+        while let (true, Some(chunk)) = (sent.is_ok(), branch.flow.next(&mut copy.feed)) {
+            sent = branch.channel.send(&chunk);
+        }
+        if let Err(fault) = sent.and_then(|()| branch.channel.flush()) {
+            tracing::debug!(node = %branch.node, %fault, "a channel cannot be written");
+        }
+        if !paused {
+            branch.watch(&poller, token((number, serial)));
+        }
+    }
+
+    /// Where several may want the same input, each is asked whether it does.
+    fn ask_shared(&mut self, number: usize, shared: bool) {
+        let general = self.input.question();
+        let due = |branch: &Branch| match shared {
+            true => branch.takes() && !branch.asked && !branch.wants,
+            false => branch.asked,
+        };
+        let chunk = if shared { Chunk::Quiet { on: true, polls: true } } else { general };
+        self.tell(&chunk, |(n, _), branch| {
+            let due = n == number && due(branch);
+            if due {
+                branch.asked = shared;
+            }
+            due
+        });
+    }
+
     /// Asks every copy whether it wants input, or (`None`) takes that back.
     fn ask(&mut self, asked: Option<Wanting>) {
         self.input.asked = asked;
-        self.input.wanted = false;
+        self.input.wanted = asked.is_some() && self.copies.iter().any(|copy| copy.is_shared() && copy.room() > 0);
         let input = self.input;
-        self.tell(&input.question(), |_, copy| input.is_for(copy));
+        let concerned: Vec<bool> = self.copies.iter().map(|copy| input.is_for(copy) && !copy.is_shared()).collect();
+        self.tell(&input.question(), |(number, _), branch| concerned[number] && branch.takes());
     }
 
     /// A copy wants input.
@@ -80,7 +183,7 @@ impl Takers for Channels {
             let left = state.copies.iter().any(|copy| state.input.is_left_to(copy));
             return if left { Allowed::Wait } else { Allowed::Over };
         }
-        let room = takers.map(|c| if c.channel.is_some() { c.feed.room() } else { 0 }).min().unwrap_or(0);
+        let room = takers.map(Copy::room).min().unwrap_or(0);
         match room {
             0 => Allowed::Wait,
             n => Allowed::Read(n.min(PIECE)),

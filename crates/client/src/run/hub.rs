@@ -78,8 +78,8 @@ impl Hub {
     /// The programs have ended, and descendants of theirs still have their streams open: a process of its own relays on,
     /// as the descendants themselves would write and read after a local program's end.
     fn hand_over(&mut self) {
-        for (copy, node) in self.channels.nodes().into_iter().enumerate() {
-            self.late_lines.iter_mut().flatten().for_each(|lines| lines.moved(copy, node));
+        for (of, node) in self.channels.nodes() {
+            self.late_lines.iter_mut().flatten().for_each(|lines| lines.moved((of.0, 0), of, node));
         }
         match self.channels.hand_over() {
             Ok(None) => {}
@@ -152,8 +152,8 @@ impl Hub {
             (Answer::Channel { copy, further }, Some(fd)) => {
                 self.channels.connected(copy as usize, fd, further.as_ref())
             }
-            (Answer::Stays { copy }, _) => {
-                self.channels.stays(copy as usize);
+            (Answer::Stays { copy, branch }, _) => {
+                self.channels.stays(copy as usize, branch);
                 Ok(())
             }
             (Answer::Delivered { copy }, _) => {

@@ -1,25 +1,34 @@
 //! Copies whose channel has broken, whose node is lost, or which never began.
 
-use super::channels::{Channels, State};
+use super::channels::{Channels, State, Which};
 use super::copy::Copy;
+use super::moving::unconnected;
 use super::queue::{Gathered, Item};
 use kern::relay::RELAY;
 use vocab::{Fault, NodeId};
 use wire::stream::Stream;
 
 impl Channels {
-    /// The channel of copy `number` is of no use any more. Why, the daemon knows better, if it is there.
-    pub(super) fn broke(&self, state: &mut State, number: usize, fault: &Fault) {
+    /// A channel is of no use any more. Why, the daemon knows better, if it is there.
+    pub(super) fn broke(&self, state: &mut State, its: Which, fault: &Fault) {
+        let (number, serial) = its;
         let Some(copy) = state.copies.get_mut(number) else { return };
-        copy.channel = None;
-        if !copy.over && !copy.next.is_empty() {
-            return self.lost_on_the_way(state, number, fault);
-        }
-        if !copy.over {
-            copy.broken = Some(fault.clone());
+        let Some(at) = copy.branches.iter().position(|branch| branch.serial == serial) else { return };
+        let branch = copy.branches.remove(at);
+        self.queues.iter().for_each(|queue| queue.push(Item::Flush { of: its }));
+        let goes_on = copy.branches.iter().any(|other| other.program);
+        if branch.program && !copy.over && !goes_on {
+            copy.broken = match (copy.awaited.is_empty(), state.alone) {
+                (true, _) => Some(fault.clone()),
+                (false, true) => Some(unconnected()),
+                (false, false) => None,
+            };
         }
         let ended = copy.ended;
-        self.queues.iter().for_each(|queue| queue.push(Item::Flush { copy: number }));
+        self.lost_on_the_way(state, number, &fault.clone().on(branch.node));
+        self.spent(state, its);
+        state.feed(number);
+        self.reader.wake();
         if state.alone || ended {
             self.tell_broken(state, number);
         }
@@ -29,7 +38,7 @@ impl Channels {
     pub(super) fn tell_broken(&self, state: &mut State, number: usize) {
         let Some(copy) = state.copies.get_mut(number) else { return };
         let Some(fault) = copy.broken.take() else { return };
-        let text = format!("shoal: {}: the program's streams were cut off: {fault}\n", copy.node);
+        let text = format!("shoal: {}: the program's streams were cut off: {fault}\n", copy.newest_node());
         self.queue(Stream::Err).push(Item::Note(text));
         self.over(state, number);
     }
@@ -50,7 +59,7 @@ impl Channels {
             self.queue(Stream::Err).push(Item::Note(why));
         }
         if let Some(copy) = state.copies.get_mut(number) {
-            copy.channel = None;
+            copy.branches.retain(|branch| !branch.program);
         }
         self.over(&mut state, number);
     }
@@ -73,7 +82,7 @@ impl Channels {
 
     /// The nodes are lost for which `lives` is not true.
     pub(crate) fn lost_but(&self, lives: impl Fn(NodeId) -> bool) {
-        let gone = |copy: &Copy| !lives(copy.node) || !lives(copy.newest_node());
+        let gone = |copy: &Copy| !lives(copy.newest_node());
         let copies: Vec<(bool, bool)> = self.lock().copies.iter().map(|copy| (gone(copy), copy.whole)).collect();
         for (number, (gone, whole)) in copies.into_iter().enumerate() {
             match (gone, whole) {
@@ -89,7 +98,7 @@ impl Channels {
     pub(crate) fn give_up_waiting(&self, all: bool, why: &str) {
         let waiting: Vec<usize> = {
             let state = self.lock();
-            let goes_on = |c: &Copy| c.channel.is_some() || c.moved && !c.next.is_empty();
+            let goes_on = |c: &Copy| c.branches.iter().any(|branch| branch.program);
             let waits = |c: &Copy| !c.over && (all || !goes_on(c));
             state.copies.iter().enumerate().filter(|(_, c)| waits(c)).map(|(i, _)| i).collect()
         };

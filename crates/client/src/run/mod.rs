@@ -5,6 +5,7 @@
 //! kernel raises in the thread that touches the terminal.
 
 mod asking;
+mod branch;
 mod channels;
 mod copy;
 mod delivery;

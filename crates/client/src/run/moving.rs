@@ -1,120 +1,144 @@
-//! Copies whose program moves to another node: each goes on over its next channel.
+//! Processes that move to other nodes with streams of a copy: each begins a further channel, a branch.
 //!
-//! | the present channel | the next one | the copy |
+//! | the branch from which it comes | the new one | |
 //! |---|---|---|
-//! | goes on | none | as ever |
-//! | goes on | has come | shakes hands with it, and takes nothing |
-//! | has said `Moved`, and all input that was under way has come back | none | waits: it is neither over nor cut off |
-//! | the same | has come | goes on over it |
-//! | breaks | has come | goes on over it, without what was under way |
-//! | breaks | none | waits for one, or for the daemon's word of the program's end |
+//! | goes on | has come | it shakes hands, and is not read |
+//! | has said `Left` | has come | it is read from now on; those that stayed where it was go on over theirs |
+//! | has said `Left` | none | it is awaited: the copy has not ended |
+//! | breaks | has come | it is read from now on, without what was under way |
 //!
-//! Of two channels that have come the older is the next: the program has moved twice. One of a move that did not come about is taken back
-//! ([`wire::ask::Answer::Stays`]) before there is another.
+//! A branch is closed when nobody on its node has the streams any more; the program's, when the program has ended. One of a move that did not come about is taken
+//! back ([`wire::ask::Answer::Stays`]).
 
-use super::channels::{index, Channels, State};
-use super::copy::{Copy, Next};
+use super::branch::Branch;
+use super::channels::{index, token, Channels, State, Which};
 use super::queue::{Gathered, Item};
-use kern::epoll::Interest;
 use link::Secure;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use vocab::{Fault, NodeId, Result};
 use wire::ask::Further;
-use wire::stream::{Chunk, Stream, CREDIT};
-
-/// The poller's token of further channels: this, and the copy's number.
-pub(super) const FURTHER: u64 = 1 << 32;
+use wire::stream::{Chunk, Stream};
 
 impl Channels {
     /// A further channel of copy `number` has been connected.
     pub(super) fn further(&self, state: &mut State, number: usize, fd: OwnedFd, further: &Further) -> Result<()> {
         let key = super::key(&further.key)?;
         let Some(copy) = state.copies.get_mut(number) else { return Ok(()) };
-        self.poller.add(fd.as_fd(), FURTHER + number as u64, Interest::READ)?;
-        copy.next.push_back(Next { node: further.node, channel: Secure::channel_taker(fd, &key)?, shaking: true });
-        match copy.broken.take() {
-            Some(fault) => self.lost_on_the_way(state, number, &fault),
-            None => self.go_on(state, number),
+        let awaited = copy.awaited.remove(&further.branch);
+        let serial = awaited.unwrap_or_else(|| copy.next_serial());
+        let mut branch = Branch::new(serial, further.node, Secure::channel_taker(fd, &key)?);
+        (branch.id, branch.program) = (further.branch, further.program);
+        if awaited.is_some() {
+            if further.program {
+                copy.branches.iter_mut().for_each(|other| other.program = false);
+            }
+            self.goes_on((number, serial), (number, serial), further.node);
+            self.begin(state, number, branch);
+        } else if let Some(fault) = copy.broken.take_if(|_| further.program) {
+            branch.turn = false;
+            copy.branches.push(branch);
+            self.lost_on_the_way(state, number, &fault);
+        } else {
+            branch.turn = false;
+            branch.watch(&self.poller, token((number, branch.serial)));
+            copy.branches.push(branch);
         }
         Ok(())
     }
 
-    /// The handshakes of further channels go on; what comes behind is left where it is.
-    pub(super) fn shake(&self, number: usize) {
-        let mut state = self.lock();
-        let Some(copy) = state.copies.get_mut(number) else { return };
-        for next in copy.next.iter_mut().filter(|next| next.shaking) {
-            let shaken = next.channel.receive().and_then(|_| next.channel.flush());
-            // A failure is told again to who reads the channel.
-            if shaken.is_err() || next.channel.established() {
-                next.shaking = false;
-                if let Err(fault) = self.poller.remove(next.channel.fd()) {
-                    tracing::warn!(%fault, node = %next.node, "a channel cannot rest");
-                }
-            }
-        }
-    }
-
-    /// The move for which the newest further channel of copy `number` was made did not come about.
-    pub(crate) fn stays(&self, number: usize) {
+    /// The move for which this branch was made did not come about.
+    pub(crate) fn stays(&self, number: usize, id: u64) {
         if let Some(copy) = self.lock().copies.get_mut(number) {
-            copy.next.pop_back();
+            copy.branches.retain(|branch| branch.turn || branch.id != id);
         }
     }
 
-    /// Something has come back from the node that the program of copy `number` leaves, or the word that it has left.
-    pub(super) fn leave(&self, state: &mut State, number: usize) {
-        let Some(copy) = state.copies.get_mut(number).filter(|copy| copy.feed.is_back()) else { return };
-        copy.channel = None;
-        copy.turn += 1;
-        copy.moved = true;
-        self.go_on(state, number);
-    }
-
-    /// The node that the program of copy `number` is about to leave is lost, with what was under way to and from it. If the program is lost too, so is the
-    /// next channel.
-    pub(super) fn lost_on_the_way(&self, state: &mut State, number: usize, fault: &Fault) {
-        let Some(copy) = state.copies.get_mut(number) else { return };
-        let text = format!("shoal: {}: what was under way in the program's streams is lost: {fault}\n", copy.node);
-        self.queue(Stream::Err).push(Item::Note(text));
-        copy.turn += 1;
-        copy.moved = true;
-        self.go_on(state, number);
-    }
-
-    /// A copy whose program has moved goes on over its next channel, when that is there and no more of its output waits for our own
-    /// streams than one channel may bring.
-    pub(super) fn go_on(&self, state: &mut State, number: usize) {
+    /// One has left for branch `id`, and all that it had written where it was has come.
+    pub(super) fn leaves(&self, state: &mut State, from: Which, id: u64) {
+        let number = from.0;
         let alone = state.alone;
-        let Some(copy) = state.copies.get_mut(number).filter(|copy| copy.moved && !copy.over) else { return };
-        let Some(next) = copy.next.front() else {
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        let Some(at) = copy.branches.iter().position(|branch| branch.id == id && !branch.turn) else {
             if alone {
-                let fault = Fault::gone("it has moved, and the daemon has gone that would connect them again");
-                self.broke(state, number, &fault);
+                return self.broke(state, from, &unconnected());
             }
-            return;
+            let to = copy.next_serial();
+            copy.awaited.insert(id, to);
+            let node =
+                copy.branches.iter().find(|branch| branch.serial == from.1).map_or(copy.newest_node(), |b| b.node);
+            return self.goes_on(from, (number, to), node);
         };
-        if copy.before != [0; 2] {
-            return;
+        let branch = copy.branches.remove(at);
+        let (to, node) = ((number, branch.serial), branch.node);
+        if let Some(old) = copy.branch(from.1).filter(|_| branch.program) {
+            old.program = false;
         }
-        let (fd, token) = (next.channel.fd(), number as u64);
-        let watched = match next.shaking {
-            true => self.poller.modify(fd, token, Interest::READ),
-            false => self.poller.add(fd, token, Interest::READ),
-        };
-        copy.take_next();
-        let node = copy.node;
+        self.goes_on(from, to, node);
+        tracing::debug!(%node, copy = number, "a branch is read");
+        self.begin(state, number, branch);
+        self.spent(state, from);
+    }
+
+    /// Lines that were begun on one channel end on another one.
+    fn goes_on(&self, from: Which, to: Which, node: NodeId) {
         for queue in [Stream::Out, Stream::Err].map(|stream| self.queue(stream)) {
-            queue.push(Item::Moved { copy: number, node });
+            queue.push(Item::Moved { from, to, node });
         }
-        tracing::debug!(%node, copy = number, "moved -> open");
-        state.tell_so_far(number);
-        state.feed(number);
+    }
+
+    /// Input has come back, or the word of how much does.
+    pub(super) fn comes_back(&self, state: &mut State, its: Which) {
+        let Some(copy) = state.copies.get_mut(its.0) else { return };
+        let Some(pieces) = copy.branch(its.1).and_then(|branch| branch.flow.take_back()) else { return };
+        copy.feed.is_back(pieces);
+        self.spent(state, its);
+        state.feed(its.0);
         self.reader.wake();
-        // What came with the handshake is in our own memory.
-        self.hub.wake();
-        if let Err(fault) = watched {
-            self.broke(state, number, &fault);
+    }
+
+    /// Something of a branch may have been the last: it is closed, and perhaps one of its copy's streams is.
+    pub(super) fn spent(&self, state: &mut State, (number, serial): Which) {
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        let program = !copy.over && copy.branch(serial).is_some_and(|branch| branch.program);
+        if !program && copy.branch(serial).is_some_and(|branch| branch.is_spent()) {
+            copy.branches.retain(|branch| branch.serial != serial);
+        }
+        if copy.over && !copy.branches.iter().any(|branch| branch.turn) && !copy.branches.is_empty() {
+            // Nobody is left who could say that it is their turn.
+            return self.all_begin(state, number);
+        }
+        let waits = copy.waits();
+        for stream in [Stream::Out, Stream::Err] {
+            let i = index(stream);
+            if !waits
+                && copy.branches.iter().all(|branch| branch.closed[i])
+                && !std::mem::replace(&mut copy.closed[i], true)
+            {
+                self.queue(stream).push(Item::End);
+            }
+        }
+    }
+
+    /// A node that processes of copy `number` were about to leave is lost, with what was under way to and from it.
+    pub(super) fn lost_on_the_way(&self, state: &mut State, number: usize, fault: &Fault) {
+        let Some(copy) = state.copies.get(number) else { return };
+        if copy.branches.iter().any(|branch| !branch.turn) {
+            let text = format!("shoal: what was under way in the program's streams is lost: {fault}\n");
+            self.queue(Stream::Err).push(Item::Note(text));
+        }
+        self.all_begin(state, number);
+    }
+
+    /// Branches are read whose turn nobody will tell.
+    fn all_begin(&self, state: &mut State, number: usize) {
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        let (next, now): (Vec<Branch>, Vec<Branch>) =
+            std::mem::take(&mut copy.branches).into_iter().partition(|branch| !branch.turn);
+        copy.branches = now;
+        for branch in next {
+            let node = branch.node;
+            self.goes_on((number, 0), (number, branch.serial), node);
+            self.begin(state, number, branch);
         }
     }
 
@@ -124,41 +148,36 @@ impl Channels {
         state.alone = true;
         for number in 0..state.copies.len() {
             self.tell_broken(&mut state, number);
-            self.go_on(&mut state, number);
+            let copy = &mut state.copies[number];
+            if !copy.awaited.is_empty() && !copy.over && !copy.branches.iter().any(|branch| branch.program) {
+                copy.broken = Some(unconnected());
+                self.tell_broken(&mut state, number);
+            }
         }
         drop(state);
         self.tell_without_asking();
         self.give_up_waiting(false, &format!("shoal: the program's streams were never connected: {fault}\n"));
     }
 
-    /// Where each copy is, by its channel.
-    pub(crate) fn nodes(&self) -> Vec<NodeId> {
-        self.lock().copies.iter().map(|copy| copy.node).collect()
+    /// All channels, and from where they come.
+    pub(crate) fn nodes(&self) -> Vec<(Which, NodeId)> {
+        let state = self.lock();
+        let copies = state.copies.iter().enumerate();
+        copies.flat_map(|(n, copy)| copy.branches.iter().map(move |b| ((n, b.serial), b.node))).collect()
     }
+}
+
+/// Why the streams of one that has moved are cut off.
+pub(super) fn unconnected() -> Fault {
+    Fault::gone("it has moved, and the daemon has gone that would connect them again")
 }
 
 impl State {
     /// What a channel must be told that comes late, but for input.
-    pub(super) fn tell_so_far(&mut self, number: usize) {
+    pub(super) fn tell_so_far(&mut self, its: Which) {
         let unread = [Stream::Out, Stream::Err].into_iter().filter(|stream| self.unread[index(*stream)]);
         let unread = unread.map(|stream| Chunk::Broken { stream });
         let so_far: Vec<Chunk> = self.input.so_far().into_iter().chain(unread).collect();
-        so_far.iter().for_each(|chunk| self.tell(chunk, |n, _| n == number));
-    }
-}
-
-impl Copy {
-    /// The next channel is the present one from now on.
-    fn take_next(&mut self) {
-        let Some(next) = self.next.pop_front() else { return };
-        self.node = next.node;
-        self.channel = Some(next.channel);
-        self.moved = false;
-        (self.writing, self.in_hand) = (false, true);
-        for i in 0..2 {
-            self.before[i] = CREDIT.saturating_sub(self.due[i] + self.owed[i]);
-        }
-        (self.due, self.owed) = ([CREDIT; 2], [0; 2]);
-        self.feed.again();
+        so_far.iter().for_each(|chunk| self.tell(chunk, |which, _| which == its));
     }
 }

@@ -55,22 +55,22 @@ impl<'c, G: Gathered> Writer<'c, G> {
 
     fn one(&mut self, item: Item) {
         match item {
-            Item::Data { copy, bytes } => {
+            Item::Data { of, bytes } => {
                 match &mut self.lines {
                     None => self.write(&bytes),
                     Some(lines) => {
                         let mut whole = Vec::new();
-                        lines.feed(copy, &bytes, &mut whole);
+                        lines.feed(of, &bytes, &mut whole);
                         self.write(&whole);
                     }
                 }
-                self.from.consumed(copy, self.stream, bytes.len());
+                self.from.consumed(of, self.stream, bytes.len());
             }
             Item::Note(text) => self.write((kern::own::plain(text.trim_end()) + "\n").as_bytes()),
-            Item::Flush { copy } => {
+            Item::Flush { of } => {
                 let mut whole = Vec::new();
                 if let Some(lines) = &mut self.lines {
-                    lines.flush(copy, &mut whole);
+                    lines.flush(of, &mut whole);
                 }
                 self.write(&whole);
             }
@@ -80,9 +80,9 @@ impl<'c, G: Gathered> Writer<'c, G> {
                     self.close();
                 }
             }
-            Item::Moved { copy, node } => {
+            Item::Moved { from, to, node } => {
                 if let Some(lines) = &mut self.lines {
-                    lines.moved(copy, node);
+                    lines.moved(from, to, node);
                 }
             }
             Item::Mark => self.from.marked(),

@@ -1,5 +1,6 @@
 //! What is on its way from the copies to our own standard output and error.
 
+use super::channels::Which;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use vocab::NodeId;
@@ -10,8 +11,8 @@ pub(crate) trait Gathered: Sync {
     /// What is to be written to this stream.
     fn queue(&self, stream: Stream) -> &Queue;
 
-    /// Bytes of a copy have been written out: it may write as many more.
-    fn consumed(&self, copy: usize, stream: Stream, bytes: usize);
+    /// Bytes that came over a channel have been written out: as many more may come.
+    fn consumed(&self, of: Which, stream: Stream, bytes: usize);
 
     /// All before a mark has been written.
     fn marked(&self);
@@ -23,16 +24,16 @@ pub(crate) trait Gathered: Sync {
 /// What the writer of one stream is to do, in order.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// Bytes of a copy: write them, then say that they are consumed.
-    Data { copy: usize, bytes: Vec<u8> },
+    /// Bytes of a channel: write them, then say that they are consumed.
+    Data { of: Which, bytes: Vec<u8> },
     /// A line of our own.
     Note(String),
-    /// No more of this copy: write the line it has begun.
-    Flush { copy: usize },
-    /// This copy and its descendants have closed this stream.
+    /// No more of this channel: write the line it has begun.
+    Flush { of: Which },
+    /// A copy and its descendants have closed this stream.
     End,
-    /// What follows of this copy comes from there.
-    Moved { copy: usize, node: NodeId },
+    /// What was begun on the one channel goes on on the other, which comes from there.
+    Moved { from: Which, to: Which, node: NodeId },
     /// Say when everything before this has been written.
     Mark,
 }

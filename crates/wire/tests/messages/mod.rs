@@ -164,7 +164,9 @@ fn caller() -> BoxedStrategy<Caller> {
 }
 
 fn channel() -> BoxedStrategy<ChannelTo> {
-    (".{0,20}", bytes(), bytes()).prop_map(|(address, token, key)| ChannelTo { address, token, key }).boxed()
+    (".{0,20}", bytes(), bytes(), any::<bool>())
+        .prop_map(|(address, token, key, program)| ChannelTo { address, token, key, program })
+        .boxed()
 }
 
 fn proc_row() -> BoxedStrategy<ProcRow> {
@@ -248,7 +250,13 @@ pub(crate) fn asks() -> Variants<Ask> {
 pub(crate) fn answers() -> Variants<Answer> {
     let copies = vec((node(), bytes(), bytes()).prop_map(|(node, key, token)| Copy { node, key, token }), 0..4);
     let not_started = (any::<u32>(), fault(), any::<u8>());
-    let further = option::of((node(), bytes()).prop_map(|(node, key)| Further { node, key }));
+    let further =
+        option::of((node(), bytes(), any::<u64>(), any::<bool>()).prop_map(|(node, key, branch, program)| Further {
+            node,
+            key,
+            branch,
+            program,
+        }));
     variants! {
         Failed => fault().prop_map(Answer::Failed),
         Nodes => vec(node_row(), 0..4).prop_map(Answer::Nodes),
@@ -260,7 +268,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Channel => (any::<u32>(), further).prop_map(|(copy, further)| Answer::Channel { copy, further }),
         NotStarted => not_started.prop_map(|(copy, fault, status)| Answer::NotStarted { copy, fault, status }),
         Ended => (any::<u32>(), exit()).prop_map(|(copy, exit)| Answer::Ended { copy, exit }),
-        Stays => any::<u32>().prop_map(|copy| Answer::Stays { copy }),
+        Stays => any::<(u32, u64)>().prop_map(|(copy, branch)| Answer::Stays { copy, branch }),
         Moved => (pid(), node()).prop_map(|(pid, node)| Answer::Moved { pid, node }),
         Delivered => any::<u32>().prop_map(|copy| Answer::Delivered { copy }),
         Moving => progress().prop_map(Answer::Moving),
@@ -351,7 +359,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
             .prop_map(|(pid, signals, stands)| T::Left { pid, signals, stands }),
         NotLeft => (pid(), fault()).prop_map(|(pid, fault)| T::NotLeft { pid, fault }),
         Runs => pid().prop_map(|pid| T::Runs { pid }),
-        Ready => pid().prop_map(|pid| T::Ready { pid }),
+        Ready => (pid(), any::<bool>()).prop_map(|(pid, streams)| T::Ready { pid, streams }),
         Barrier => any::<u64>().prop_map(|id| T::Barrier { id }),
         Looked => (any::<u64>(), look()).prop_map(|(id, look)| T::Looked { id, look: Box::new(look) }),
         Moving => (pid(), progress()).prop_map(|(pid, progress)| T::Moving { pid, progress }),
@@ -373,7 +381,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
     let signal = (pid(), info(), option::of(pid()), turn());
     let answer = (any::<u64>(), any_of(answers()), any::<bool>());
     let arrive = (person(), vec(kin(), 0..4), option::of(channel()), bytes(), vec(pid(), 0..3));
-    let depart = (pid(), ".{0,20}", bytes(), any::<[bool; 3]>());
+    let depart = (pid(), ".{0,20}", bytes(), any::<Option<u64>>(), any::<[bool; 2]>());
     variants! {
         Welcome => welcome(),
         Refused => fault().prop_map(T::Refused),
@@ -396,7 +404,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Adopt => (kin(), pid()).prop_map(|(kin, from)| T::Adopt { kin, from }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
         Arrive => arrive.prop_map(|(person, kin, channel, key, children)| T::Arrive { person, kin, channel, key, children }),
-        Depart => depart.prop_map(|(pid, address, key, [streams, progress, lazy])| T::Depart { pid, address, key, streams, progress, lazy }),
+        Depart => depart.prop_map(|(pid, address, key, streams, [progress, lazy])| T::Depart { pid, address, key, streams, progress, lazy }),
         Leave => (pid(), vec(pid(), 0..3)).prop_map(|(pid, children)| T::Leave { pid, children }),
         Stay => pid().prop_map(|pid| T::Stay { pid }),
         Go => person().prop_map(|person| T::Go { person }),
@@ -418,6 +426,9 @@ pub(crate) fn chunks() -> Variants<Chunk> {
         Ended => Just(Chunk::Ended),
         Wanted => Just(Chunk::Wanted),
         Quiet => any::<(bool, bool)>().prop_map(|(on, polls)| Chunk::Quiet { on, polls }),
-        Moved => any::<u64>().prop_map(|input| Chunk::Moved { input }),
+        Left => any::<u64>().prop_map(|branch| Chunk::Left { branch }),
+        Back => any::<u64>().prop_map(|input| Chunk::Back { input }),
+        Recall => Just(Chunk::Recall),
+        Again => Just(Chunk::Again),
     }
 }

@@ -223,12 +223,12 @@ impl Copies {
         match sys::read(fd.as_fd(), &mut self.buffer[..room]) {
             Ok(got @ 1..) => {
                 self.shared.waits(n, stream, got);
-                self.shared.queue(stream).push(Item::Data { copy: n, bytes: self.buffer[..got].to_vec() });
+                self.shared.queue(stream).push(Item::Data { of: (n, 0), bytes: self.buffer[..got].to_vec() });
             }
             Err(EAGAIN | EINTR) => {}
             _ => {
                 *from = None;
-                self.shared.queue(stream).push(Item::Flush { copy: n });
+                self.shared.queue(stream).push(Item::Flush { of: (n, 0) });
                 self.shared.queue(stream).push(Item::End);
             }
         }

@@ -1,5 +1,6 @@
 //! What the threads of the parent of several copies share: input on its way to the copies, output on its way from them.
 
+use super::super::channels::Which;
 use super::super::queue::{Gathered, Queue};
 use super::super::takers::{Allowed, Takers, Wanting};
 use super::backlog::Backlog;
@@ -73,7 +74,7 @@ impl Gathered for Shared {
         &self.queues[index(stream)]
     }
 
-    fn consumed(&self, copy: usize, stream: Stream, bytes: usize) {
+    fn consumed(&self, (copy, _): Which, stream: Stream, bytes: usize) {
         let before = self.waiting[copy][index(stream)].fetch_sub(bytes, Ordering::SeqCst);
         if before >= MOST {
             self.bell.wake();
