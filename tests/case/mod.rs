@@ -18,6 +18,7 @@ mod moving_hostile;
 mod moving_kin_faults;
 mod moving_lazy;
 mod moving_told;
+mod pool;
 mod real;
 mod residue;
 mod restart;
@@ -63,6 +64,7 @@ fn all() -> Vec<Scene> {
         moving_hostile::SCENES,
         moving_kin_faults::SCENES,
         moving_told::SCENES,
+        pool::SCENES,
         moving_lazy::SCENES,
         chaos::SCENES,
         residue::SCENES,

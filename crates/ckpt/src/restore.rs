@@ -13,7 +13,9 @@ use crate::remain::{remain, Remains};
 use crate::survey::MANY;
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
-use crate::{children, cpu, identity, kinds, memory, pages, places, rebuild, sigstate, threads, timers, vdso, waits};
+use crate::{
+    children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, sigstate, threads, timers, vdso, waits,
+};
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
@@ -324,6 +326,8 @@ fn plan(
         return Err(missing("all of its threads")());
     }
     rebuild::check(&plan.memory)?;
+    keys::check(&plan.memory)?;
+    pool::check(&plan.memory)?;
     rebuild::check_lazy(&plan.memory, &plan.lazy)?;
     Ok((plan, rest))
 }
@@ -473,6 +477,7 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Res
     sigstate::set_queue(&mut script, &process.queue, process.pid as u64, None)?;
     sigstate::set_queue(&mut script, news.as_slice(), process.pid as u64, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);
+    keys::set(&mut script, &plan.memory);
     children::take_stops(&mut script, process);
     identity::set_habits(&mut script, process);
     identity::set_limits(&mut script, process)?;
