@@ -4,6 +4,7 @@
 //! end. Parts are broken from outside: all processes of the sandbox are below ours.
 
 mod bad_input;
+mod capi;
 mod chaos;
 mod checkpoint;
 mod commands;
@@ -53,6 +54,7 @@ fn all() -> Vec<Scene> {
         users::SCENES,
         hostile::SCENES,
         bad_input::SCENES,
+        capi::SCENES,
         loss::SCENES,
         restart::SCENES,
         slow::SCENES,
