@@ -23,6 +23,7 @@ mod pool;
 mod real;
 mod residue;
 mod restart;
+mod restoring;
 mod scene;
 mod slow;
 mod uncarried;
@@ -57,6 +58,7 @@ fn all() -> Vec<Scene> {
         capi::SCENES,
         loss::SCENES,
         restart::SCENES,
+        restoring::SCENES,
         slow::SCENES,
         real::SCENES,
         checkpoint::SCENES,

@@ -46,3 +46,4 @@ mod together;
 pub mod vdso;
 pub mod vessel;
 mod waits;
+pub mod whole;

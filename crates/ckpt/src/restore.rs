@@ -3,7 +3,6 @@
 
 use crate::ahead::Ahead;
 use crate::bring::{bring, Wanted};
-use crate::child::Child;
 use crate::claims::{self, Owner};
 use crate::kinds::Reopened;
 use crate::objects::Made;
@@ -83,26 +82,6 @@ impl Broken {
     }
 }
 
-/// Makes the process of an image, as a child of the caller and with the PID that it had. It runs when this returns. `any_processor`: also on one that
-/// [`cpu::check`] would refuse.
-///
-/// # Errors
-/// `Wire` for a broken image; `Refused` when its PID is in use; what the caller may not do. Nothing of the child is left then.
-/// `owner`: of the file that the image is in, whose word it is.
-pub fn restore(image: impl Read, any_processor: bool, owner: Option<Owner>) -> Result<Pid> {
-    let mut reader = Reader::new(image)?;
-    let first = pages::following(&mut reader)?;
-    let coming = Coming::plan(Begun { reader, first }, any_processor, owner)?;
-    if !coming.plan.lazy.is_empty() {
-        return Err(Fault::wire("an image of which some has stayed where it was"));
-    }
-    let child = Child::born(coming.pid())?;
-    let pid = child.pid;
-    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go()?;
-    child.lives();
-    Ok(pid)
-}
-
 impl<R: Read> Coming<R> {
     /// What is behind that which a vessel has read ([`Vessel::early`]), which is then to be the process.
     ///
@@ -112,7 +91,7 @@ impl<R: Read> Coming<R> {
         Coming::plan(begun, false, None)
     }
 
-    fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
+    pub(crate) fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
         let Begun { mut reader, first } = begun;
         let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
         mark("restore: all but pages read");
@@ -130,6 +109,11 @@ impl<R: Read> Coming<R> {
 
     pub fn pid(&self) -> Pid {
         Pid(self.plan.process.pid)
+    }
+
+    /// Is all of it in the image?
+    pub(crate) fn is_whole(&self) -> bool {
+        self.plan.lazy.is_empty()
     }
 
     /// As [`crate::survey::Survey::is_large`].
