@@ -1,11 +1,12 @@
 //! Protection keys (pkeys(7)): which of them a process has, and which mappings have one. What a thread may do by each is in its registers (PKRU).
 
-use crate::rebuild::TOP;
 use image::memory::{Area as Saved, Memory};
 use kern::pagemap::PAGE;
 use puppet::{Arena, Loan, Script};
 use vocab::{Fault, Kind, Result};
 
+/// Where a program may have mappings: the kernel's own begin here (linux: `TASK_SIZE_MAX`).
+pub(crate) const TOP: u64 = 0x7fff_ffff_f000;
 /// The most that a process can have; key 0, which all other memory has, is everybody's.
 const LAST: u32 = 15;
 const EXECUTE: u32 = libc::PROT_EXEC as u32;

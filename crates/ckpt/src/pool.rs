@@ -1,13 +1,11 @@
 //! Memory of huge pages from the pool that an administrator has set aside (MAP_HUGETLB, hugetlbpage(5)): it is carried where it is private and nameless, to where
 //! there are enough of them.
 
-use crate::survey::Survey;
 use image::memory::Memory;
 use kern::areas::{Area, AreaFlags};
-use kern::pagemap::PageMap;
 use kern::pool::{available, sizes};
 use std::collections::BTreeMap;
-use vocab::{Fault, Kind, Pid, Result};
+use vocab::{Fault, Kind, Result};
 
 /// How many pages of which size, in bytes.
 pub type Pages = BTreeMap<u64, u64>;
@@ -20,27 +18,6 @@ pub(crate) fn is_carried(area: &Area) -> bool {
 /// Of mmap(2), for pages of so many bytes.
 pub(crate) fn flags(page: u64) -> i32 {
     libc::MAP_HUGETLB | (page.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT
-}
-
-/// How many a process needs where it is made again: those that are set aside for it (without MAP_NORESERVE for all of a mapping), and those that it uses.
-///
-/// # Errors
-/// `Gone`; what the caller may not read.
-pub fn needed(pid: Pid, seen: &Survey) -> Result<Pages> {
-    let mut all = Pages::new();
-    let mut areas = seen.areas.iter().filter(|area| is_carried(area)).peekable();
-    if areas.peek().is_none() {
-        return Ok(all);
-    }
-    let map = PageMap::open(pid)?;
-    for area in areas {
-        let bytes = match area.flags.contains(AreaFlags::NORESERVE) {
-            true => crate::runs::bytes(&map.own_pages(area.start, area.end, false)?),
-            false => area.length(),
-        };
-        *all.entry(area.page).or_default() += bytes / area.page.max(1);
-    }
-    Ok(all)
 }
 
 /// How many this machine could give.

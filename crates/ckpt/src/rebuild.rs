@@ -1,5 +1,6 @@
 //! The memory of a new process: everything that it has inherited goes, everything of the image comes.
 
+use crate::keys::TOP;
 use crate::runs::{both, without};
 use crate::{identity, memory, vdso};
 use image::memory::{Area as Saved, Memory};
@@ -12,8 +13,6 @@ use puppet::{Arena, Loan, Script, Stopped};
 use std::ops::Range;
 use vocab::{Fault, Kind, Pid, Result};
 
-/// Where a program may have mappings: the kernel's own begin here (linux: `TASK_SIZE_MAX`).
-pub(crate) const TOP: u64 = 0x7fff_ffff_f000;
 /// The lowest address that is used for our own: below, mmap_min_addr may forbid it.
 const BOTTOM: u64 = 0x10_0000;
 

@@ -32,7 +32,7 @@ pub(super) fn look(order: &Out) -> Result<Look> {
     let needs = Needs {
         cpu: encoded()?,
         files: needed.map(|Needed { path, same }| File { path, same }).collect(),
-        huge: pool::needed(order.pid, &seen)?.into_iter().collect(),
+        huge: outlook::huge_pages(order.pid, &seen)?.into_iter().collect(),
     };
     Ok(Look {
         outlook: Some(Outlook { why, own, large, nameless, resident, zero, files }),
@@ -64,7 +64,7 @@ pub(super) fn may_go_on(pid: Pid, seen: &Survey, there: &[u8]) -> Result<()> {
         return Ok(());
     }
     let pool: Vec<(u64, u64)> = rest.decode().map_err(behind)?;
-    let short = pool::short(&pool::needed(pid, seen)?, &pool.into_iter().collect());
+    let short = pool::short(&outlook::huge_pages(pid, seen)?, &pool.into_iter().collect());
     match &short[..] {
         [] => Ok(()),
         all => Err(Fault::new(vocab::Kind::Unsupported, all.join("; "))),
