@@ -4,6 +4,7 @@
 //! end. Parts are broken from outside: all processes of the sandbox are below ours.
 
 mod bad_input;
+mod capi;
 mod chaos;
 mod checkpoint;
 mod commands;
@@ -18,9 +19,11 @@ mod moving_hostile;
 mod moving_kin_faults;
 mod moving_lazy;
 mod moving_told;
+mod pool;
 mod real;
 mod residue;
 mod restart;
+mod restoring;
 mod scene;
 mod slow;
 mod uncarried;
@@ -52,8 +55,10 @@ fn all() -> Vec<Scene> {
         users::SCENES,
         hostile::SCENES,
         bad_input::SCENES,
+        capi::SCENES,
         loss::SCENES,
         restart::SCENES,
+        restoring::SCENES,
         slow::SCENES,
         real::SCENES,
         checkpoint::SCENES,
@@ -63,6 +68,7 @@ fn all() -> Vec<Scene> {
         moving_hostile::SCENES,
         moving_kin_faults::SCENES,
         moving_told::SCENES,
+        pool::SCENES,
         moving_lazy::SCENES,
         chaos::SCENES,
         residue::SCENES,

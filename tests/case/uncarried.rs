@@ -14,7 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
 ];
 
 /// Ways of case/real/uncarried.py, and what is said of each.
-const KINDS: [(&str, &str); 14] = [
+const KINDS: [(&str, &str); 16] = [
     ("io_uring", "anon_inode:[io_uring]"),
     ("userfaultfd", "anon_inode:[userfaultfd]"),
     ("perf", "anon_inode:[perf_event]"),
@@ -29,6 +29,8 @@ const KINDS: [(&str, &str); 14] = [
     ("events", "has events that were not read"),
     ("owner", "sends its signals to process 1"),
     ("directory", "its working directory"),
+    ("time", "it lives in a time namespace of its own"),
+    ("children's time", "its children will live in a time namespace of their own"),
 ];
 
 /// Each in a dry run, which leaves the process as it is.

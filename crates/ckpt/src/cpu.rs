@@ -62,7 +62,7 @@ fn name(state: u32) -> String {
         2 => "AVX".into(),
         3 | 4 => "MPX".into(),
         5..=7 => format!("AVX-512 (part {})", state - 4),
-        9 => "PKRU".into(),
+        9 => "PKRU (protection keys)".into(),
         17 | 18 => format!("AMX (part {})", state - 16),
         19 => "APX".into(),
         other => format!("number {other}"),

@@ -8,8 +8,8 @@ use crate::precopy::{precopy, Precopy};
 use crate::remain::{remain, Remains};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
-use crate::{children, cpu, identity, kinds, memory, pages, sigstate, threads, timers, waits};
-use image::memory::Kept;
+use crate::{children, cpu, identity, keys, kinds, memory, pages, sigstate, threads, timers, waits};
+use image::memory::{Kept, Memory};
 use image::process::{Header, Process};
 use image::thread::{Thread, Wait};
 use image::Writer;
@@ -302,19 +302,24 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     let arena = loan.map_arena(None)?;
     let gate = loan.gate();
     mark("dump: arena");
-    let asked = ask(&mut loan, arena, &mut process);
+    let asked = ask(&mut loan, arena, &mut process).and_then(|()| keys::ask(&mut loan, arena));
     mark("dump: leader asked");
     let signal = loan.give_back()?.or(stop);
-    let threads = asked.and_then(|()| read_threads(frozen, waits, &memory, gate, arena));
+    let threads = asked.and_then(|keys| Ok((keys, read_threads(frozen, waits, &memory, gate, arena)?)));
     mark("dump: threads read");
     let mut loan = Loan::take_at(frozen.leader(), &memory, gate)?;
     loan.unmap_arena(arena)?;
     let signal = loan.give_back()?.or(signal);
     mark("dump: arena gone");
-    let threads = threads?;
+    let (keys, threads) = threads?;
+    if keys != 0 {
+        // Which key a mapping has is told by the slow look only, and may have changed since that.
+        areas = kern::areas::areas(pid, true)?;
+        areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
+    }
     let mut objects = Found::default();
     let behind = if let Large::Behind(behind) = large { behind.runs(&areas) } else { Vec::new() };
-    let mappings = memory::describe(pid, &areas, &mut objects, &behind)?;
+    let mappings = Memory { keys, ..memory::describe(pid, &areas, &mut objects, &behind)? };
     mark("dump: mappings described");
     let (files, believed) = kinds::dump(pid, &mut objects, &seen.known)?;
     mark("dump: descriptors read");

@@ -2,8 +2,8 @@
 
 use crate::elsewhere::is_deleted;
 use crate::objects::Found;
-use crate::proc;
 use crate::runs::without;
+use crate::{keys, pool, proc};
 use image::memory::{Area as Saved, Mapped, Memory};
 use kern::areas::{Area, AreaFlags};
 use kern::pagemap::{PageMap, Run};
@@ -24,7 +24,7 @@ pub(crate) fn describe(pid: Pid, areas: &[Area], found: &mut Found, plain: &[Run
     };
     let areas = areas.iter().filter(|area| !area.is_kernels());
     let map = PageMap::open(pid)?;
-    Ok(Memory { areas: areas.map(|area| save(pid, area, &map, found, plain)).collect::<Result<_>>()?, vdso })
+    Ok(Memory { areas: areas.map(|area| save(pid, area, &map, found, plain)).collect::<Result<_>>()?, vdso, keys: 0 })
 }
 
 /// [vsyscall] is at the same address everywhere, and not a mapping.
@@ -34,7 +34,7 @@ pub(crate) fn is_vdso(area: &Area) -> bool {
 
 /// Memory of no file; what is shared always has one (linux: `shmem_zero_setup`).
 fn is_anonymous(area: &Area) -> bool {
-    !area.shared && (!area.path.starts_with(b"/") || area.path == b"/dev/zero")
+    !area.shared && (!area.path.starts_with(b"/") || area.path == b"/dev/zero" || pool::is_carried(area))
 }
 
 /// Where /proc leads to the file of a mapping.
@@ -63,6 +63,7 @@ fn save(pid: Pid, area: &Area, map: &PageMap, found: &mut Found, plain: &[Run]) 
         key: area.key,
         name: name.into(),
         guards,
+        page: if pool::is_carried(area) { area.page } else { 0 },
     })
 }
 
@@ -124,18 +125,20 @@ pub(crate) fn map(script: &mut Script, areas: &[Saved], files: &[Option<i32>], t
         let mut how = libc::MAP_FIXED_NOREPLACE | kind;
         let mut add = |when: bool, flag: i32| how |= if when { flag } else { 0 };
         add(area.file.is_none(), libc::MAP_ANONYMOUS);
+        add(area.page != 0, pool::flags(area.page));
         add(flags.contains(AreaFlags::GROWSDOWN), libc::MAP_GROWSDOWN);
         add(flags.contains(AreaFlags::NORESERVE), libc::MAP_NORESERVE);
         let offset = area.file.as_ref().map_or(0, |file| file.offset);
         let fd = fd.unwrap_or(-1) as u64;
         let length = area.end - area.start;
         let stays = stays(area, there);
+        let protection = keys::at_first(area).into();
         for Run { start, end } in without(&[Run { start: area.start, end: area.end }], &stays) {
-            let args = [start, end - start, area.protection.into(), how as u64, fd, offset + start - area.start];
+            let args = [start, end - start, protection, how as u64, fd, offset + start - area.start];
             script.call(format!("map {start:#x}-{end:#x}"), libc::SYS_mmap, &args);
         }
         for Run { start, end } in stays {
-            let args = [start, end - start, area.protection.into()];
+            let args = [start, end - start, protection];
             script.call(format!("protect {start:#x}-{end:#x}"), libc::SYS_mprotect, &args);
         }
         for (flag, advice) in ADVICE.iter().filter(|(flag, _)| flags.contains(*flag)) {

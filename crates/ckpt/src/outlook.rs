@@ -3,6 +3,7 @@
 use crate::elsewhere::{is_deleted, Identity};
 use crate::memory::file_of;
 use crate::pages::has_own;
+use crate::pool;
 use crate::precopy::{self, Way};
 use crate::proc::{self, Fields};
 use crate::runs::bytes;
@@ -102,6 +103,27 @@ pub fn needed(pid: Pid, seen: &Survey) -> Result<Vec<Needed>> {
         all.insert(Needed { path: proc::link(pid, &file_of(area)).unwrap_or_default(), same });
     }
     Ok(all.into_iter().filter(|file| named(&file.path)).collect())
+}
+
+/// How many huge pages from their pool it needs where it is made again: those that are set aside for it (without MAP_NORESERVE for all of a mapping), and those that it uses.
+///
+/// # Errors
+/// `Gone`; what the caller may not read.
+pub fn huge_pages(pid: Pid, seen: &Survey) -> Result<pool::Pages> {
+    let mut all = pool::Pages::new();
+    let mut areas = seen.areas.iter().filter(|area| pool::is_carried(area)).peekable();
+    if areas.peek().is_none() {
+        return Ok(all);
+    }
+    let map = PageMap::open(pid)?;
+    for area in areas {
+        let bytes = match area.flags.contains(AreaFlags::NORESERVE) {
+            true => bytes(&map.own_pages(area.start, area.end, false)?),
+            false => area.length(),
+        };
+        *all.entry(area.page).or_default() += bytes / area.page.max(1);
+    }
+    Ok(all)
 }
 
 /// Which of these are not here, in words.

@@ -1,5 +1,6 @@
 //! What is in memory, out of a process and into one.
 
+use crate::keys;
 use crate::runs::{either, without};
 use image::memory::{Area as Saved, Kept};
 use image::{Pages, Piece, Reader, Record, Writer};
@@ -283,11 +284,11 @@ impl Filler<'_> {
         let area = &self.areas[..self.areas.partition_point(|area| area.start <= start)];
         let area = area.last().filter(|area| start.checked_add(bytes.len() as u64).is_some_and(|end| end <= area.end));
         let area = area.ok_or_else(|| Fault::wire(format!("pages at {start:#x} that no mapping has")))?;
-        if area.protection & libc::PROT_WRITE as u32 == 0 {
+        if keys::at_first(area) & libc::PROT_WRITE as u32 == 0 {
             return self.memory.write(start, bytes);
         }
         let wanted = !AreaFlags::from_bits_retain(area.flags).contains(AreaFlags::NOHUGEPAGE);
-        let private = !area.shared && area.file.is_none();
+        let private = !area.shared && area.file.is_none() && area.page == 0;
         if start.next_multiple_of(HUGE) == start && bytes.len() as u64 == HUGE && private && wanted {
             self.memory.fill(start, &bytes[..PAGE as usize])?;
             self.huge.get_or_insert_with(|| HugePages::of(self.pid)).put_under(start);

@@ -1,5 +1,6 @@
 //! The memory of a new process: everything that it has inherited goes, everything of the image comes.
 
+use crate::keys::TOP;
 use crate::runs::{both, without};
 use crate::{identity, memory, vdso};
 use image::memory::{Area as Saved, Memory};
@@ -12,8 +13,6 @@ use puppet::{Arena, Loan, Script, Stopped};
 use std::ops::Range;
 use vocab::{Fault, Kind, Pid, Result};
 
-/// Where a program may have mappings: the kernel's own begin here (linux: `TASK_SIZE_MAX`).
-const TOP: u64 = 0x7fff_ffff_f000;
 /// The lowest address that is used for our own: below, mmap_min_addr may forbid it.
 const BOTTOM: u64 = 0x10_0000;
 
@@ -26,6 +25,9 @@ pub(crate) fn check(image: &Memory) -> Result<()> {
             return Err(Fault::wire(format!("a mapping at {start:#x}-{end:#x} that no process can have")));
         }
         from = end;
+    }
+    if let Some(area) = image.areas.iter().find(|area| area.page != 0 && !area.page.is_power_of_two()) {
+        return Err(Fault::wire(format!("pages of {} bytes, which no process can have", area.page)));
     }
     match image.vdso.0.checked_add(image.vdso.1) {
         Some(end) if end <= TOP => Ok(()),

@@ -3,7 +3,6 @@
 
 use crate::ahead::Ahead;
 use crate::bring::{bring, Wanted};
-use crate::child::Child;
 use crate::claims::{self, Owner};
 use crate::kinds::Reopened;
 use crate::objects::Made;
@@ -13,7 +12,9 @@ use crate::remain::{remain, Remains};
 use crate::survey::MANY;
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
-use crate::{children, cpu, identity, kinds, memory, pages, places, rebuild, sigstate, threads, timers, vdso, waits};
+use crate::{
+    children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, sigstate, threads, timers, vdso, waits,
+};
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
@@ -81,26 +82,6 @@ impl Broken {
     }
 }
 
-/// Makes the process of an image, as a child of the caller and with the PID that it had. It runs when this returns. `any_processor`: also on one that
-/// [`cpu::check`] would refuse.
-///
-/// # Errors
-/// `Wire` for a broken image; `Refused` when its PID is in use; what the caller may not do. Nothing of the child is left then.
-/// `owner`: of the file that the image is in, whose word it is.
-pub fn restore(image: impl Read, any_processor: bool, owner: Option<Owner>) -> Result<Pid> {
-    let mut reader = Reader::new(image)?;
-    let first = pages::following(&mut reader)?;
-    let coming = Coming::plan(Begun { reader, first }, any_processor, owner)?;
-    if !coming.plan.lazy.is_empty() {
-        return Err(Fault::wire("an image of which some has stayed where it was"));
-    }
-    let child = Child::born(coming.pid())?;
-    let pid = child.pid;
-    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go()?;
-    child.lives();
-    Ok(pid)
-}
-
 impl<R: Read> Coming<R> {
     /// What is behind that which a vessel has read ([`Vessel::early`]), which is then to be the process.
     ///
@@ -110,7 +91,7 @@ impl<R: Read> Coming<R> {
         Coming::plan(begun, false, None)
     }
 
-    fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
+    pub(crate) fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
         let Begun { mut reader, first } = begun;
         let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
         mark("restore: all but pages read");
@@ -128,6 +109,11 @@ impl<R: Read> Coming<R> {
 
     pub fn pid(&self) -> Pid {
         Pid(self.plan.process.pid)
+    }
+
+    /// Is all of it in the image?
+    pub(crate) fn is_whole(&self) -> bool {
+        self.plan.lazy.is_empty()
     }
 
     /// As [`crate::survey::Survey::is_large`].
@@ -324,6 +310,8 @@ fn plan(
         return Err(missing("all of its threads")());
     }
     rebuild::check(&plan.memory)?;
+    keys::check(&plan.memory)?;
+    pool::check(&plan.memory)?;
     rebuild::check_lazy(&plan.memory, &plan.lazy)?;
     Ok((plan, rest))
 }
@@ -473,6 +461,7 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Res
     sigstate::set_queue(&mut script, &process.queue, process.pid as u64, None)?;
     sigstate::set_queue(&mut script, news.as_slice(), process.pid as u64, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);
+    keys::set(&mut script, &plan.memory);
     children::take_stops(&mut script, process);
     identity::set_habits(&mut script, process);
     identity::set_limits(&mut script, process)?;

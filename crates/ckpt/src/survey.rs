@@ -6,7 +6,7 @@ use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
 use crate::runs::{either, without};
-use crate::{children, cpu, kinds, memory};
+use crate::{children, cpu, kinds, memory, pool};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
 use std::collections::BTreeMap;
@@ -125,6 +125,13 @@ fn look_at_namespaces(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
             obstacles.push(format!("it lives in a {kind} namespace of its own"));
         }
     }
+    for kind in ["pid", "time"] {
+        // Where its children will live, if that is told: after unshare(2) it is elsewhere than where it does itself.
+        let childrens = proc::link(pid, &format!("ns/{kind}_for_children"));
+        if childrens.is_ok_and(|childrens| proc::link(pid, &format!("ns/{kind}")).is_ok_and(|own| own != childrens)) {
+            obstacles.push(format!("its children will live in a {kind} namespace of their own"));
+        }
+    }
     Ok(())
 }
 
@@ -176,7 +183,6 @@ fn place(area: &Area) -> String {
 fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
     let place = || place(area);
     let refused = [
-        (AreaFlags::HUGETLB, "is of huge pages from their pool"),
         (AreaFlags::USERFAULT, "has a userfaultfd, its own or until all has come that was moved lazily"),
         (AreaFlags::SHADOW_STACK, "is a shadow stack"),
         (AreaFlags::SEALED, "is sealed (mseal)"),
@@ -185,6 +191,9 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
         if area.flags.contains(flag) && !area.is_kernels() && !(ours && flag == AreaFlags::USERFAULT) {
             obstacles.push(format!("{} {why}", place()));
         }
+    }
+    if area.flags.contains(AreaFlags::HUGETLB) && !pool::is_carried(area) {
+        obstacles.push(format!("{} is of huge pages from their pool, and not private memory without a name", place()));
     }
     if area.flags.contains(AreaFlags::DEVICE) && !area.is_kernels() {
         obstacles.push(format!("{} is a device's memory", place()));
@@ -195,9 +204,6 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
     }
     if area.path.starts_with(b"/SYSV") {
         obstacles.push(format!("{} is System V shared memory", place()));
-    }
-    if area.key != 0 {
-        obstacles.push(format!("{} has protection key {}", place(), area.key));
     }
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod local;
+pub mod moves;
 pub mod run;
 
 pub use local::{socket_path, Local};

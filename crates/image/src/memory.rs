@@ -12,6 +12,10 @@ pub struct Memory {
     /// Where the kernel's own pages begin ([vvar] and [vdso]), and how long they are together; 0 without.
     #[n(1)]
     pub vdso: (u64, u64),
+    /// The protection keys that are allocated, a bit for each.
+    #[n(2)]
+    #[cbor(default)]
+    pub keys: u16,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
@@ -41,6 +45,10 @@ pub struct Area {
     #[n(8)]
     #[cbor(default)]
     pub guards: Vec<(u64, u64)>,
+    /// Bytes of its pages, where they are huge ones from the pool; else 0.
+    #[n(9)]
+    #[cbor(default)]
+    pub page: u64,
 }
 
 /// The file of a mapping.

@@ -87,6 +87,8 @@ pub struct Area {
     pub flags: AreaFlags,
     /// The protection key (pkeys(7)); 0 when read from maps.
     pub key: u32,
+    /// Bytes of a page of it (KernelPageSize); 0 when read from maps.
+    pub page: u64,
 }
 
 impl Area {
@@ -144,6 +146,7 @@ fn parse_line(line: &[u8]) -> Option<Area> {
         path: unescape(path.trim_ascii_start()),
         flags: AreaFlags::empty(),
         key: 0,
+        page: 0,
     })
 }
 
@@ -166,6 +169,8 @@ fn parse_field(line: &[u8], area: &mut Area) -> Option<()> {
         area.flags = names.split_ascii_whitespace().filter_map(known).collect();
     } else if let Some(key) = line.strip_prefix("ProtectionKey:") {
         area.key = key.trim().parse().ok()?;
+    } else if let Some(size) = line.strip_prefix("KernelPageSize:") {
+        area.page = size.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024;
     }
     Some(())
 }
@@ -177,13 +182,14 @@ mod tests {
     #[test]
     fn lines_and_their_fields() {
         let text = b"55e0-55f0 r-xp 00002000 08:01 1234                       /bin/a name\\012x (deleted)\n\
-            Size:                 64 kB\nProtectionKey:         3\nVmFlags: rd ex mr mw me dw lo sd\n\
+            Size:                 64 kB\nKernelPageSize:     2048 kB\nProtectionKey:         3\nVmFlags: rd ex mr mw me dw lo sd\n\
             7f00-7f10 rw-s 00000000 00:00 0 \nVmFlags: rd wr sh gd ?? dc\n";
         let areas = parse(text).expect("well formed");
         assert_eq!(areas.len(), 2);
         assert_eq!((areas[0].start, areas[0].end, areas[0].offset, areas[0].inode), (0x55e0, 0x55f0, 0x2000, 1234));
         assert_eq!((areas[0].protection, areas[0].shared, areas[0].key), (5, false, 3));
         assert_eq!(areas[0].path, b"/bin/a name\nx (deleted)");
+        assert_eq!((areas[0].page, areas[1].page), (2 << 20, 0));
         assert_eq!(areas[0].flags, AreaFlags::LOCKED);
         assert_eq!((areas[1].protection, areas[1].shared, areas[1].device), (3, true, (0, 0)));
         assert_eq!(areas[1].flags, AreaFlags::GROWSDOWN | AreaFlags::DONTFORK);

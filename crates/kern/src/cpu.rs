@@ -1,6 +1,7 @@
 //! What this machine's processor lets a program do, as the program itself may find out: cpuid, xgetbv, AT_HWCAP2.
 
 use std::arch::x86_64::{__cpuid_count, _xgetbv, CpuidResult};
+use std::sync::OnceLock;
 
 #[derive(Clone, Copy)]
 enum Register {
@@ -164,6 +165,17 @@ pub fn states() -> u64 {
 pub fn place_of_state(number: u32) -> (u32, u32) {
     let CpuidResult { eax, ebx, .. } = leaf(13, number);
     (ebx, eax)
+}
+
+/// Of protection keys among the parts of the state.
+const KEY_RIGHTS: u32 = 9;
+
+/// Where XSAVE puts the rights of the protection keys (PKRU), 4 bytes; `None` where the processor has no keys, or the kernel does not let programs use them. The
+/// processor is asked once.
+pub fn place_of_key_rights() -> Option<usize> {
+    static PLACE: OnceLock<Option<usize>> = OnceLock::new();
+    let place = || (states() >> KEY_RIGHTS & 1 == 1).then(|| place_of_state(KEY_RIGHTS).0 as usize);
+    *PLACE.get_or_init(place)
 }
 
 #[cfg(test)]

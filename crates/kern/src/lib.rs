@@ -30,6 +30,7 @@ pub mod pending;
 pub mod perf;
 pub mod pidfd;
 pub mod poll;
+pub mod pool;
 pub mod proc;
 pub mod ptrace;
 pub mod pty;

@@ -1,7 +1,12 @@
 //! A child that does nothing: what a process is made from that was somewhere else before.
 
 use crate::standin::raw::{self, CloneArgs};
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use vocab::Pid;
+
+/// The errno of a number that is in use.
+pub use libc::EEXIST as IN_USE;
 
 /// Forks a child that waits for its tracer with all signals blocked, and does nothing else. With `pid` it gets that number
 /// (clone3(2), set_tid; wants CAP_CHECKPOINT_RESTORE over the PID namespace).
@@ -36,6 +41,35 @@ pub fn newborn(pid: Option<Pid>) -> std::result::Result<Pid, i32> {
         return Err(-made as i32);
     }
     Ok(Pid(made as i32))
+}
+
+/// Forks a child with this number that executes a program with this standard input; the mask is as before in both. Of a process with one thread.
+///
+/// # Errors
+/// As [`newborn`]. If the program cannot be executed, the child says so and ends with 127.
+pub fn execute_as(pid: Pid, argv: &[CString], input: BorrowedFd<'_>) -> std::result::Result<(), i32> {
+    let number = pid.0;
+    let args = CloneArgs {
+        exit_signal: libc::SIGCHLD as u64,
+        set_tid: &raw const number as u64,
+        set_tid_size: 1,
+        ..CloneArgs::default()
+    };
+    // SAFETY: the arguments live through the call. The child has a copy of this memory and the only thread, which goes on behind the call.
+    let made =
+        unsafe { raw::call(libc::SYS_clone3, [&raw const args as u64, size_of::<CloneArgs>() as u64, 0, 0, 0, 0]) };
+    match made {
+        0 => {
+            // SAFETY: numbers only.
+            let taken = unsafe { libc::dup2(input.as_raw_fd(), 0) };
+            let errno = if taken == 0 { crate::own::exec(argv) } else { libc::EBADF };
+            let name = argv.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+            crate::own::complain(format!("execute {name}: {}", std::io::Error::from_raw_os_error(errno)));
+            crate::ns::exit(127)
+        }
+        failed if failed < 0 => Err(-failed as i32),
+        _ => Ok(()),
+    }
 }
 
 /// Does nothing, for good: what a process is made from that was executed, not forked.

@@ -7,6 +7,7 @@
 
 pub mod arena;
 pub mod loan;
+mod rights;
 pub mod script;
 pub mod thread;
 

@@ -1,6 +1,7 @@
 //! A stopped thread lent for system calls: its registers, its signal mask and what it was doing are as before when it is given back.
 
 use crate::arena::{Arena, CODE_LENGTH, ONE_TILE};
+use crate::rights;
 use crate::script::{Outcome, Script, CODE};
 use crate::thread::{failed, Stopped};
 use kern::areas::Area;
@@ -18,6 +19,8 @@ pub struct Loan<'a> {
     /// Where a `syscall` instruction is.
     gate: u64,
     stopped_by: bool,
+    /// Its extended registers, where these are others now.
+    extended: Option<Vec<u8>>,
 }
 
 /// A function of the vdso takes some hundred.
@@ -45,7 +48,8 @@ impl<'a> Loan<'a> {
         }
         let mask = thread.sigmask()?;
         thread.set_sigmask(ALL_BUT_TRAP)?;
-        Ok(Loan { thread, memory, saved, mask, gate, stopped_by: false })
+        let extended = rights::open(thread.tid())?;
+        Ok(Loan { thread, memory, saved, mask, gate, stopped_by: false, extended })
     }
 
     pub fn gate(&self) -> u64 {
@@ -248,6 +252,9 @@ impl<'a> Loan<'a> {
 
     /// The registers and the mask are the thread's again. A SIGSTOP that came meanwhile is told: it is to be delivered with the release.
     pub fn give_back(self) -> Result<Option<Sig>> {
+        if let Some(extended) = &self.extended {
+            rights::set(self.thread.tid(), extended)?;
+        }
         self.thread.set_regs(&self.saved)?;
         self.thread.set_sigmask(self.mask)?;
         Ok(self.stopped_by.then_some(Sig::STOP))

@@ -76,6 +76,10 @@ pub struct Needs {
     pub cpu: Vec<u8>,
     #[n(1)]
     pub files: Vec<File>,
+    /// How many huge pages from the pool (hugetlbpage(5)): bytes of one, and their number.
+    #[n(2)]
+    #[cbor(default, skip_if = "Vec::is_empty")]
+    pub huge: Vec<(u64, u64)>,
 }
 
 /// The old node's part.

@@ -3,6 +3,7 @@
 use super::orders::Out;
 use super::remains::{in_the_way, Ready};
 use ckpt::outlook::{self, Needed};
+use ckpt::pool;
 use ckpt::precopy::Way;
 use ckpt::survey::{survey_again, Given, Survey};
 use image::cpu::Cpu;
@@ -28,7 +29,11 @@ pub(super) fn look(order: &Out) -> Result<Look> {
     };
     let outlook::Outlook { own, large, nameless, resident, zero, files, .. } = told;
     let needed = outlook::needed(order.pid, &seen)?.into_iter().take(MOST_FILES);
-    let needs = Needs { cpu: encoded()?, files: needed.map(|Needed { path, same }| File { path, same }).collect() };
+    let needs = Needs {
+        cpu: encoded()?,
+        files: needed.map(|Needed { path, same }| File { path, same }).collect(),
+        huge: outlook::huge_pages(order.pid, &seen)?.into_iter().collect(),
+    };
     Ok(Look {
         outlook: Some(Outlook { why, own, large, nameless, resident, zero, files }),
         obstacles: seen.obstacles,
@@ -41,6 +46,31 @@ pub(super) fn encoded() -> Result<Vec<u8>> {
     minicbor::to_vec(ckpt::cpu::here()).map_err(|e| Fault::bug(format!("encode what this processor has: {e}")))
 }
 
+/// What there is here of what not every machine has, for the other mover: the processor, and how many huge pages of which size.
+pub(super) fn here() -> Result<Vec<u8>> {
+    let pool: Vec<(u64, u64)> = pool::here().into_iter().collect();
+    let pool = minicbor::to_vec(pool).map_err(|e| Fault::bug(format!("encode what the pool has: {e}")))?;
+    encoded().map(|cpu| [cpu, pool].concat())
+}
+
+/// May a process that was looked at go on where the other mover has said [`here`]?
+pub(super) fn may_go_on(pid: Pid, seen: &Survey, there: &[u8]) -> Result<()> {
+    ckpt::cpu::check(&ckpt::cpu::here(), &decoded(there)?)?;
+    let mut rest = minicbor::Decoder::new(there);
+    let behind = |e| Fault::wire(format!("what a pool has: {e}"));
+    rest.skip().map_err(behind)?;
+    // One of before this was told has said nothing: then it says so when it is too late for a better reason.
+    if rest.position() == there.len() {
+        return Ok(());
+    }
+    let pool: Vec<(u64, u64)> = rest.decode().map_err(behind)?;
+    let short = pool::short(&outlook::huge_pages(pid, seen)?, &pool.into_iter().collect());
+    match &short[..] {
+        [] => Ok(()),
+        all => Err(Fault::new(vocab::Kind::Unsupported, all.join("; "))),
+    }
+}
+
 pub(super) fn decoded(cpu: &[u8]) -> Result<Cpu> {
     minicbor::decode(cpu).map_err(|e| Fault::wire(format!("what a processor has: {e}")))
 }
@@ -49,7 +79,8 @@ pub(super) fn decoded(cpu: &[u8]) -> Result<Cpu> {
 pub(super) fn missing(needs: &Needs) -> Vec<String> {
     let processor = decoded(&needs.cpu).and_then(|of| ckpt::cpu::check(&of, &ckpt::cpu::here()));
     let files = needs.files.iter().map(|file| (&file.path[..], file.same));
-    processor.err().map(|fault| fault.to_string()).into_iter().chain(outlook::missing(files)).collect()
+    let huge = pool::missing(&needs.huge.iter().copied().collect());
+    processor.err().map(|fault| fault.to_string()).into_iter().chain(outlook::missing(files)).chain(huge).collect()
 }
 
 /// Refuses what will not go before the process is touched; `followed`: where it is followed already, and by whom is known.

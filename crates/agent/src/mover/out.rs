@@ -2,7 +2,7 @@
 
 use super::carrier::{called_off, Carrier, Word};
 use super::lazy;
-use super::look::{decoded, look_again as look};
+use super::look::{look_again as look, may_go_on};
 use super::orders::{Order, Out, Remain, Said};
 use super::remains::Ready;
 use ckpt::behind::behind;
@@ -113,7 +113,8 @@ type Carried = (Held, Vec<Pid>, Option<Precopy>);
 /// to end that takes a while, for which nobody should have to wait.
 fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<Carried> {
     let pid = order.pid;
-    may_go_on_there(carrier)?;
+    // The other node's mover says first what it has.
+    may_go_on(pid, &seen, &carrier.hear()?)?;
     let expected = if order.progress { carrier.measure()? } else { Rc::default() };
     // What is small goes while the pages are still read: the other side can begin with it.
     let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
@@ -171,11 +172,6 @@ fn may_leave(word: &mut Word) -> Result<Vec<Pid>> {
         Order::Stay | Order::Off => Err(called_off()),
         other => Err(Fault::wire(format!("the agent says {other:?}"))),
     }
-}
-
-/// The other node's mover says first what its processor has.
-fn may_go_on_there(carrier: &mut Carrier) -> Result<()> {
-    ckpt::cpu::check(&ckpt::cpu::here(), &decoded(&carrier.hear()?)?)
 }
 
 /// A stand-in takes its place. What it was sent since it was written goes with it; what it is sent from now on the stand-in passes on.

@@ -2,7 +2,7 @@
 
 use super::carrier::{may_run, By, Carrier, Word};
 use super::lazy::Pending;
-use super::look::encoded;
+use super::look::here;
 use super::orders::{In, Order, Remain, Said};
 use super::remains::Ready;
 use ckpt::restore::{Broken, Coming, Rebuilt};
@@ -100,9 +100,9 @@ fn given_up(failed: Failed, word: &mut Word) -> Result<()> {
 fn take(order: &In, word: &mut Word) -> Taken<(Rebuilt, Option<Pending>, Carrier)> {
     let listener = listen(word).map_err(Failed::with(Left::Untouched(order.pid)))?;
     // What can be done before the process stands still.
-    let cpu = encoded().map_err(Failed::with(Left::Untouched(order.pid)))?;
+    let has = here().map_err(Failed::with(Left::Untouched(order.pid)))?;
     let mut vessel = Vessel::take(order.pid).map_err(Failed::with(Left::Untouched(order.pid)))?;
-    let coming = match early(order, &listener, &cpu, &mut vessel, word) {
+    let coming = match early(order, &listener, &has, &mut vessel, word) {
         Ok(coming) => coming,
         Err(fault) => return Err(Failed::with(Left::Vessel(vessel))(fault)),
     };
@@ -134,10 +134,10 @@ fn listen(word: &mut Word) -> Result<OwnedFd> {
 }
 
 /// What comes while the process runs, and all but the pages of the rest.
-fn early(order: &In, listener: &OwnedFd, cpu: &[u8], vessel: &mut Vessel, word: &mut Word) -> Result<Coming<Carrier>> {
+fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: &mut Word) -> Result<Coming<Carrier>> {
     let mut carrier = Carrier::take(listener, &order.key, word)?;
     reach("in connected");
-    carrier.tell(cpu)?;
+    carrier.tell(has)?;
     sched::set_ordinary()?;
     let mut begun = vessel.early(carrier)?;
     super::hurry(false);

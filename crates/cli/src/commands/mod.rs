@@ -19,6 +19,7 @@ mod place;
 mod progress;
 mod ps;
 mod restore;
+mod restore_elsewhere;
 mod run;
 mod sandbox;
 mod whereis;

@@ -5,11 +5,12 @@ use super::nodes::{all_known, nodes};
 use super::progress::Line;
 use super::Daemon;
 use clap::Args;
+use client::moves::move_to;
 use client::Local;
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use vocab::{Fault, Kind, NodeId, Pid, Result};
+use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 
 /// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
@@ -30,12 +31,18 @@ pub(crate) struct Move {
     /// Run it there at once: what is large of its memory comes when it is needed, and all of it in the end. If the old node or the link is lost before that, the process is
     #[arg(long, conflicts_with = "explain")]
     lazy: bool,
+    /// One that asks for itself cannot hear: why it stays is written into this new file
+    #[arg(long, hide = true, value_name = "FILE")]
+    tell: Option<PathBuf>,
     #[command(flatten)]
     daemon: Daemon,
 }
 
 impl Move {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        if let Some(tell) = &self.tell {
+            return self.for_itself(tell);
+        }
         let mut daemon = self.daemon.connect()?;
         let one: One = match (self.explain, self.lazy) {
             (true, _) => explain,
@@ -58,31 +65,26 @@ impl Move {
     }
 }
 
-/// A process that forks and waits all the time is tried to be moved for so long: most find it between two of its changes.
-const AGAIN: Duration = Duration::from_secs(5);
-/// It stands still for some of each try, and runs between two: milliseconds, twice as many each time, up to the second.
-const PAUSES_MS: (i32, i32) = (10, 160);
+impl Move {
+    /// Moves one that has asked for it, and waits.
+    fn for_itself(&self, tell: &Path) -> Result<ExitCode> {
+        let [pid, to] = self.numbers[..] else { return Err(Fault::refused("wanted: PID NODE")) };
+        let moved =
+            self.daemon.connect().and_then(|mut daemon| move_to(&mut daemon, Pid(pid), NodeId(to), self.lazy, None));
+        match moved {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(fault) => client::moves::tell(tell, &fault).map(|()| ExitCode::FAILURE),
+        }
+    }
+}
 
 /// Moves one; `false`, and why is said, when it stays.
 fn go(daemon: &mut Local, pid: Pid, to: NodeId, lazy: bool) -> Result<bool> {
     let mut line = Line::new(pid);
-    let ask = Ask::Move { pid, to, progress: line.is_seen(), lazy };
-    let (end, mut pause) = (Instant::now() + AGAIN, PAUSES_MS.0);
-    let answer = loop {
-        match daemon.ask_telling(&ask, |progress| line.show(progress)) {
-            Err(fault) if fault.kind == Kind::Changed && Instant::now() < end => {
-                // Interrupted, it is tried earlier.
-                let _ready = kern::poll::poll(&[], pause);
-                pause = PAUSES_MS.1.min(2 * pause);
-            }
-            answer => break answer,
-        }
-    };
+    let seen = line.is_seen();
+    let mut show = |progress| line.show(progress);
+    let moved = move_to(daemon, pid, to, lazy, if seen { Some(&mut show) } else { None });
     line.clear();
-    let moved = answer.and_then(|answer| match answer {
-        Answer::Moved { .. } => Ok(()),
-        other => Err(Fault::wire(format!("the daemon answered Move with {other:?}"))),
-    });
     Ok(moved.map_err(kern::own::complain).is_ok())
 }
 

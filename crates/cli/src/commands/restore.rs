@@ -1,8 +1,10 @@
 //! `shoal restore`: a file into a running process.
 
+use super::restore_elsewhere;
+use super::restore_elsewhere::{become_it, on_a_node};
 use crate::imagefile;
 use ckpt::claims::Owner;
-use ckpt::restore::restore;
+use ckpt::whole::{restore, restore_into};
 use clap::Args;
 use kern::wait::Change;
 use std::fs::File;
@@ -28,12 +30,36 @@ pub(crate) struct Restore {
     #[arg(long)]
     trust: bool,
     /// Write the PID and a newline to this descriptor once the process runs
-    #[arg(long, value_name = "FD")]
+    #[arg(long, value_name = "FD", conflicts_with = "node")]
     ready_fd: Option<i32>,
+    /// As a process of the space, on this node: with its PID, and the streams of this command
+    #[arg(short = 'n', long = "node", value_name = "NODE", value_parser = clap::value_parser!(i32).range(0..))]
+    node: Option<i32>,
+    /// This very process is to be it: what is read is the image, and then what it reads
+    #[arg(long, hide = true)]
+    within: bool,
+    /// That process is to be it, when a byte has come from standard output
+    #[arg(long, hide = true, value_name = "PID")]
+    into: Option<i32>,
+    /// Whose word it is
+    #[arg(long, hide = true, num_args = 2, value_names = ["UID", "GID"])]
+    of: Vec<u32>,
 }
 
 impl Restore {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        if let Some(node) = self.node {
+            return self.elsewhere(node);
+        }
+        if self.within {
+            return become_it(&self.handed_on(None));
+        }
+        if let Some(pid) = self.into {
+            let owner = self.of.first_chunk().map(|&[uid, gid]| Owner { uid, gid });
+            restore_elsewhere::when_told()?;
+            return restore_into(Pid(pid), restore_elsewhere::input()?, self.any_processor, owner)
+                .map(|()| ExitCode::SUCCESS);
+        }
         // First, before anything else may take that number.
         let ready_fd = self.ready_fd.map(kern::ns::inherited).transpose()?;
         kern::own::raise_files()?;
@@ -61,6 +87,29 @@ impl Restore {
 }
 
 impl Restore {
+    fn elsewhere(&self, node: i32) -> Result<ExitCode> {
+        if self.file.as_os_str() == "-" {
+            return Err(Fault::refused("an image that is to be restored on a node must be in a file"));
+        }
+        let file = imagefile::open(&self.file)?;
+        let owner = self.owner(file.as_fd())?;
+        let pid = on_a_node(node, file, &self.handed_on(owner), self.detach)?;
+        if self.detach {
+            Ok(ExitCode::SUCCESS)
+        } else {
+            ends_as(pid)
+        }
+    }
+
+    /// What the same command on the node is told, or another process there.
+    fn handed_on(&self, owner: Option<Owner>) -> Vec<String> {
+        let any = self.any_processor.then(|| vec!["--any-processor".to_string()]);
+        let known = (!self.of.is_empty()).then(|| self.of.iter().map(u32::to_string).collect());
+        let owner = known.or_else(|| owner.map(|owner| vec![owner.uid.to_string(), owner.gid.to_string()]));
+        let owner = owner.map(|ids: Vec<String>| [vec!["--of".to_string()], ids].concat());
+        any.into_iter().chain(owner).flatten().collect()
+    }
+
     /// Whose word the image is, where root restores that of somebody else.
     fn owner(&self, image: BorrowedFd<'_>) -> Result<Option<Owner>> {
         let failed = |e: std::io::Error| Fault::io(&e, "look at the image");

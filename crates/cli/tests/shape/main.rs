@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["link", "puppet", "ghost", "sandbox"],
     &["ckpt", "client"],
     &["agent", "front"],
-    &["cli"],
+    &["cli", "capi"],
 ];
 
 /// Where unsafe code may be.

@@ -221,7 +221,8 @@ fn progress() -> impl Strategy<Value = Progress> {
 
 fn needs() -> BoxedStrategy<Needs> {
     let file = (bytes(), option::of(any::<(u64, u64)>())).prop_map(|(path, same)| File { path, same });
-    (bytes(), vec(file, 0..3)).prop_map(|(cpu, files)| Needs { cpu, files }).boxed()
+    let huge = vec((any::<u64>(), any::<u64>()), 0..3);
+    (bytes(), vec(file, 0..3), huge).prop_map(|(cpu, files, huge)| Needs { cpu, files, huge }).boxed()
 }
 
 fn look() -> impl Strategy<Value = Look> {

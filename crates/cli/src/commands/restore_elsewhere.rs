@@ -1,0 +1,107 @@
+//! `shoal restore FILE -n NODE`: what there is of it besides a restore.
+//!
+//! The process is a process of the space as any other that `shoal run` starts: a child of this command with the PID of the image becomes a `shoal run`, and the program
+//! that runs on the node with that PID is this command again (`--within`). It reads the image from its standard input, by which whatever this command reads comes
+//! behind it, and is made the process of the image by a third one (`--into`), which is not its child.
+
+use crate::imagefile;
+use image::{Reader, Record};
+use kern::newborn::execute_as;
+use kern::own::fork;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{copy, pipe, BufReader, PipeWriter, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, ExitCode, Stdio};
+use vocab::{Fault, Pid, Result};
+
+/// Begins the process of the image in a file on a node; with `detach` it has read all that it ever will when this returns.
+pub(super) fn on_a_node(node: i32, mut file: File, words: &[String], detach: bool) -> Result<Pid> {
+    let failed = |e: std::io::Error| Fault::io(&e, "read the image");
+    let begins = file.stream_position().map_err(failed)?;
+    let pid = pid_of(&file)?;
+    file.seek(SeekFrom::Start(begins)).map_err(failed)?;
+    let (input, output) = pipe().map_err(|e| Fault::io(&e, "make a pipe"))?;
+    let node = node.to_string();
+    let first =
+        [program()?.as_str(), "run", "-n", &node, "--", "shoal", "restore", "--within", "-"].map(str::to_string);
+    let argv = first.iter().chain(words).map(|word| kern::sys::cstring(word.as_bytes()));
+    let argv = argv.collect::<Result<Vec<CString>>>()?;
+    execute_as(pid, &argv, input.as_fd()).map_err(|errno| match errno {
+        kern::newborn::IN_USE => Fault::refused(format!("PID {pid} is in use")),
+        errno => Fault::sys(errno, format!("make a process with PID {pid}")),
+    })?;
+    drop(input);
+    let feed = std::thread::spawn(move || feed(file, output, detach));
+    if detach {
+        feed.join().map_err(|_| Fault::bug("the thread that sends the image has failed"))?;
+    }
+    Ok(pid)
+}
+
+/// The image, and behind it what this command reads. Who reads it may have ended, and says why.
+fn feed(mut image: File, mut to: PipeWriter, alone: bool) {
+    let sent = copy(&mut image, &mut to);
+    if let (Ok(_), Ok(mut own), false) = (sent, input(), alone) {
+        let _ended = copy(&mut own, &mut to);
+    }
+}
+
+/// Standard input, of which nothing is read ahead.
+pub(super) fn input() -> Result<File> {
+    let own = std::io::stdin().as_fd().try_clone_to_owned();
+    own.map(File::from).map_err(|e| Fault::io(&e, "duplicate standard input"))
+}
+
+/// This one, unless it has an image itself.
+fn program() -> Result<String> {
+    if imagefile::is_own() {
+        return Ok("shoal".into());
+    }
+    let own = std::env::current_exe().map_err(|e| Fault::io(&e, "find this program"))?;
+    Ok(own.display().to_string())
+}
+
+fn pid_of(file: &File) -> Result<Pid> {
+    let mut reader = Reader::new(BufReader::new(file))?;
+    while let Some(record) = reader.next_record()? {
+        match record {
+            // Nobody keeps the numbers of the others free in the space, and a node kills who takes one that is not its own.
+            Record::Header(header) if header.threads != 1 => {
+                let many = header.threads;
+                return Err(Fault::refused(format!(
+                    "the process has {many} threads: one with a single thread only can be restored on a node"
+                )));
+            }
+            Record::Process(process) => return Ok(Pid(process.pid)),
+            _ => {}
+        }
+    }
+    Err(Fault::wire("an image without a process"))
+}
+
+/// Has a third process make this one that of the image. Returns when that has failed before it has touched this one, and has said why.
+pub(super) fn become_it(words: &[String]) -> Result<ExitCode> {
+    let failed = |e: std::io::Error| Fault::io(&e, "have this process replaced");
+    let (mut line, theirs) = UnixStream::pair().map_err(failed)?;
+    let mut command = Command::new(imagefile::OWN);
+    command.args(["restore", "--into", &std::process::id().to_string()]).args(words).arg("-");
+    // It goes on when it is no child any more; then it is told that.
+    let mut child = command.stdout(Stdio::from(OwnedFd::from(theirs))).spawn().map_err(failed)?;
+    drop(command);
+    child.wait().map_err(failed)?;
+    line.write_all(&[1]).map_err(failed)?;
+    let _ended = line.read(&mut [0]);
+    Ok(ExitCode::FAILURE)
+}
+
+/// For who is to make another process that of an image: it has started this one, and waits for its end. A child goes on.
+pub(super) fn when_told() -> Result<()> {
+    if fork()?.is_some() {
+        kern::ns::exit(0);
+    }
+    let failed = |e: std::io::Error| Fault::io(&e, "hear of who is to be replaced");
+    let line = std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
+    UnixStream::from(line).read_exact(&mut [0]).map_err(failed)
+}
