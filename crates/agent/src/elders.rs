@@ -1,6 +1,7 @@
 //! A signal for a group, as Ctrl-C, reaches each of its processes here apart. Natively all have it at one moment: a shell that waits for its command,
 //! and handles the signal, never sees the command's death before its own signal. So a parent gets it first, and its children when it has.
 
+use crate::newborns::Births;
 use std::collections::{HashMap, VecDeque};
 use vocab::{Pid, Sig, SigInfo};
 
@@ -41,6 +42,7 @@ pub(crate) struct Elders {
     pub(crate) reached: Reached,
     /// Who has had a terminal's.
     pub(crate) struck: Reached,
+    pub(crate) births: Births,
 }
 
 impl Elders {
