@@ -144,8 +144,6 @@ pub(crate) struct Agent {
     pub(crate) fresh: Vec<Pid>,
     /// Their first thread has exited; looked at when the next batch is made.
     pub(crate) leaving: BTreeSet<Pid>,
-    /// Gone, by whose wait is not known; and until when a stand-in may tell that it was its.
-    pub(crate) doubtful: Vec<(u64, Pid)>,
     pub(crate) volley: Volley,
     /// Handles on bodies that leave: one poll tells the end, one that its parent has waited.
     pub(crate) handles: HashMap<Pid, OwnedFd>,

@@ -179,7 +179,6 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         stopping: Default::default(),
         fresh: Vec::new(),
         leaving: Default::default(),
-        doubtful: Default::default(),
         volley: Default::default(),
         handles: Default::default(),
         happened: Vec::new(),

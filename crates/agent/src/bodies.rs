@@ -48,6 +48,8 @@ pub(crate) struct Bodies {
     children: HashMap<Pid, BTreeSet<Pid>>,
     /// How many bodies have this number as group, and as session, together.
     places: HashMap<Pid, usize>,
+    /// Gone, by whose wait is not known; and until when a stand-in may tell that it was its (monotonic, microseconds).
+    pub(crate) doubtful: Vec<(u64, Pid)>,
 }
 
 impl Bodies {

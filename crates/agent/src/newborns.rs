@@ -6,49 +6,12 @@ use crate::agent::Agent;
 use crate::deliver::plain;
 use kern::clock::monotonic_us;
 use kern::proc::{group_and_session, Status};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use tracing::debug;
 use vocab::{Pid, Sig};
 
-/// From a fork until its ghost has surely been there for any signal that comes, in microseconds, but on a node that is late with everything.
-const LATELY_US: u64 = 100_000;
 /// What a terminal sends to a whole group and ends, stops or continues it.
 const OF_TERMINAL: [Sig; 7] = [Sig::HUP, Sig::INT, Sig::QUIT, Sig::CONT, Sig::TSTP, Sig::TTIN, Sig::TTOU];
-
-/// Who has forked whom lately, whatever has become of either since: an orphan is found by the parent that has ended.
-#[derive(Debug, Default)]
-pub(crate) struct Births {
-    /// By forker: its group then, and when which child.
-    forks: HashMap<Pid, (Pid, Vec<(u64, Pid)>)>,
-    /// When what is over is thrown away next.
-    clean_us: u64,
-}
-
-impl Births {
-    pub(crate) fn note(&mut self, forker: Pid, group: Pid, child: Pid, now_us: u64) {
-        if now_us >= self.clean_us {
-            self.forks.retain(|_, (_, children)| {
-                children.retain(|(at, _)| at + LATELY_US >= now_us);
-                !children.is_empty()
-            });
-            self.clean_us = now_us + LATELY_US;
-        }
-        let (before, children) = self.forks.entry(forker).or_default();
-        *before = group;
-        children.push((now_us, child));
-    }
-
-    /// Whom it has forked lately.
-    fn of(&self, forker: Pid, now_us: u64) -> Vec<Pid> {
-        let Some((_, children)) = self.forks.get(&forker) else { return Vec::new() };
-        children.iter().filter(|(at, _)| at + LATELY_US >= now_us).map(|(_, child)| *child).collect()
-    }
-
-    /// The group that it was in when it forked lately; `NONE` if it has not.
-    pub(crate) fn group(&self, forker: Pid) -> Pid {
-        self.forks.get(&forker).map_or(Pid::NONE, |(group, _)| *group)
-    }
-}
 
 impl Agent {
     /// `target`, of `group`, has just been given `sig` by a terminal: those below it that were forked just before, and may have no ghost that has it, get it too;

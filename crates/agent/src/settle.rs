@@ -347,7 +347,7 @@ impl Agent {
                 // `pid` has waited for it before that ended: of those that init gets its own wait tells.
                 self.leaving.insert(child);
             } else {
-                self.doubtful.push((monotonic_us() + DOUBTFUL_US, child));
+                self.bodies.doubtful.push((monotonic_us() + DOUBTFUL_US, child));
                 self.apply_parent(child, parent);
             }
         }
@@ -355,8 +355,8 @@ impl Agent {
 
     /// What a stand-in gets of a parent that ends, and has waited for, that tells of. What nobody has told of by now that parent had waited for.
     pub(crate) fn settle_doubtful(&mut self, now: u64) {
-        let (due, later) = std::mem::take(&mut self.doubtful).into_iter().partition(|(due, _)| *due <= now);
-        self.doubtful = later;
+        let (due, later) = std::mem::take(&mut self.bodies.doubtful).into_iter().partition(|(due, _)| *due <= now);
+        self.bodies.doubtful = later;
         for (_, pid) in due {
             if self.bodies.get(pid).is_some_and(|body| body.life != Life::Ended) && !exists(pid) {
                 self.ended(pid, Exit::Code(0), Usage::default());
