@@ -1,7 +1,8 @@
-/* Ctrl-C ends a whole group of which a member forks all the while: no child is left that was made just before, nor any of its children. */
+/* Ctrl-C ends a whole group of which a member forks all the while: no child is left that was made just before, nor any of
+ * its children, orphans or not. */
 #include "pty.h"
 
-enum { ROUNDS = 6, MOST = 300, EARLY = 24, BRANCHES = 60 };
+enum { ROUNDS = 6, MOST = 300, EARLY = 24, BRANCHES = 60, ORPHANED = 16 };
 
 int main(int argc, char **argv)
 {
@@ -32,6 +33,21 @@ int main(int argc, char **argv)
         for (;;)
             pause();
     }
+    if (role("daemoniser")) {
+        for (int i = 0;; i++) {
+            pid_t pid = fork();
+            check(pid >= 0);
+            if (pid == 0) {
+                if (fork() != 0)
+                    _exit(0);
+                for (;;)
+                    pause();
+            }
+            check(waitpid(pid, 0, 0) == pid);
+            if (i == 2)
+                say(1, 'r');
+        }
+    }
     int master = open_pty(name), key[2];
     check(pipe2(key, O_CLOEXEC) == 0);
     pid_t leader = fork_leader(name);
@@ -60,9 +76,24 @@ int main(int argc, char **argv)
             foreground(getpgrp());
             until(kill(-child, 0) < 0 && errno == ESRCH);
         }
+        /* The parent of each is gone at once. */
+        for (int i = 0; i < ORPHANED; i++) {
+            int out[2];
+            check(pipe2(out, O_CLOEXEC) == 0);
+            pid_t child = job("daemoniser", 0, out[1]);
+            foreground(child);
+            check(hear(out[0]) == 'r');
+            usleep(1000 * i);
+            say(key[1], '\x03');
+            check(killed(wait_status(child), SIGINT));
+            foreground(getpgrp());
+            until(kill(-child, 0) < 0 && errno == ESRCH);
+            close(out[0]);
+            close(out[1]);
+        }
         _exit(61);
     }
-    for (int i = 0; i < ROUNDS + EARLY; i++)
+    for (int i = 0; i < ROUNDS + EARLY + ORPHANED; i++)
         say(master, (char)hear(key[0]));
     check(exited(wait_status(leader), 61));
     return ok();

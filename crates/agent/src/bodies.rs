@@ -26,8 +26,6 @@ pub(crate) struct Body {
     /// It takes the orphans among its descendants.
     takes_orphans: bool,
     ids: Ids,
-    /// When its fork was learnt of (monotonic, microseconds); 0 for one that the front end has had started.
-    pub(crate) born_us: u64,
     /// Does it live in a PID namespace that was made on this node? `None`: nobody has looked. It is so for life.
     apart: Option<bool>,
 }
@@ -50,6 +48,8 @@ pub(crate) struct Bodies {
     children: HashMap<Pid, BTreeSet<Pid>>,
     /// How many bodies have this number as group, and as session, together.
     places: HashMap<Pid, usize>,
+    /// Gone, by whose wait is not known; and until when a stand-in may tell that it was its (monotonic, microseconds).
+    pub(crate) doubtful: Vec<(u64, Pid)>,
 }
 
 impl Bodies {
@@ -89,7 +89,7 @@ impl Bodies {
         self.enter_place(person.pgid);
         self.enter_place(person.sid);
         let (life, ids) = (Life::Live, Ids::Executed);
-        self.table.insert(person.pid, Body { person, life, takes_orphans: false, ids, born_us: 0, apart: None });
+        self.table.insert(person.pid, Body { person, life, takes_orphans: false, ids, apart: None });
     }
 
     /// A fork: the child is what `forker` is. `None` when the forker is no body.
@@ -99,12 +99,6 @@ impl Bodies {
         self.add(person);
         self.set_ids(child, ids);
         Some(())
-    }
-
-    pub(crate) fn set_born(&mut self, pid: Pid, now_us: u64) {
-        if let Some(body) = self.table.get_mut(&pid) {
-            body.born_us = now_us;
-        }
     }
 
     pub(crate) fn ids(&self, pid: Pid) -> Ids {

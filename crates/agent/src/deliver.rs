@@ -56,6 +56,9 @@ impl Agent {
     pub(crate) fn deliver(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>, turn: Option<u64>) {
         if !self.bodies.has(target) && !self.starts.has(target) {
             debug!(%target, sig = %info.sig, "signal for a body that is gone");
+            if info.code == SigInfo::SI_KERNEL || is_left_by_fork(info) {
+                self.reach_newborns(target, self.elders.births.group(target), info.sig);
+            }
             return;
         }
         let starts = self.starts.is_to_begin(target);

@@ -19,6 +19,9 @@ const LATELY_US: u64 = 100_000;
 /// A ghost that was made in time has the signal too; what it brings so soon after, in microseconds, is the same one.
 const SAME_US: u64 = 100_000;
 
+/// From a fork until its ghost has surely been there for any signal that comes, in microseconds, but on a node that is late with everything.
+const NEW_US: u64 = 100_000;
+
 /// The signals that end programs which do not handle them, and that are sent to groups.
 const ENDING: [Sig; 4] = kern::relay::ENDING;
 
@@ -41,6 +44,7 @@ pub(crate) struct Elders {
     pub(crate) reached: Reached,
     /// Who has had a terminal's.
     pub(crate) struck: Reached,
+    pub(crate) births: Births,
 }
 
 impl Elders {
@@ -105,6 +109,41 @@ impl Reached {
     /// Has it had what comes now? Once.
     pub(crate) fn has(&mut self, pid: Pid, sig: Sig, now_us: u64) -> bool {
         !self.had.is_empty() && self.had.remove(&(pid, sig)).is_some_and(|at| at + SAME_US >= now_us)
+    }
+}
+
+/// Who has forked whom lately, whatever has become of either since: an orphan is found by the parent that has ended.
+#[derive(Debug, Default)]
+pub(crate) struct Births {
+    /// By forker: its group then, and when which child.
+    forks: HashMap<Pid, (Pid, Vec<(u64, Pid)>)>,
+    /// When what is over is thrown away next.
+    clean_us: u64,
+}
+
+impl Births {
+    pub(crate) fn note(&mut self, forker: Pid, group: Pid, child: Pid, now_us: u64) {
+        if now_us >= self.clean_us {
+            self.forks.retain(|_, (_, children)| {
+                children.retain(|(at, _)| at + NEW_US >= now_us);
+                !children.is_empty()
+            });
+            self.clean_us = now_us + NEW_US;
+        }
+        let (before, children) = self.forks.entry(forker).or_default();
+        *before = group;
+        children.push((now_us, child));
+    }
+
+    /// Whom it has forked lately.
+    pub(crate) fn of(&self, forker: Pid, now_us: u64) -> Vec<Pid> {
+        let Some((_, children)) = self.forks.get(&forker) else { return Vec::new() };
+        children.iter().filter(|(at, _)| at + NEW_US >= now_us).map(|(_, child)| *child).collect()
+    }
+
+    /// The group that it was in when it forked lately; `NONE` if it has not.
+    pub(crate) fn group(&self, forker: Pid) -> Pid {
+        self.forks.get(&forker).map_or(Pid::NONE, |(group, _)| *group)
     }
 }
 

@@ -159,6 +159,7 @@ impl Agent {
         let load = self.load();
         self.uplink.send(&ToFront::Beat { sent_us, load });
         self.look_at_stopped();
+        self.settle_doubtful(now);
     }
 
     /// Lets the outer process know until when this agent may live; without it there is nothing to live for.

@@ -5,18 +5,17 @@
 use crate::agent::Agent;
 use crate::deliver::plain;
 use kern::clock::monotonic_us;
-use kern::proc::Status;
+use kern::proc::{group_and_session, Status};
+use std::collections::BTreeSet;
 use tracing::debug;
 use vocab::{Pid, Sig};
 
-/// From a fork until its ghost has surely been there for any signal that comes, in microseconds, but on a node that is late with everything.
-const LATELY_US: u64 = 100_000;
 /// What a terminal sends to a whole group and ends, stops or continues it.
 const OF_TERMINAL: [Sig; 7] = [Sig::HUP, Sig::INT, Sig::QUIT, Sig::CONT, Sig::TSTP, Sig::TTIN, Sig::TTOU];
 
 impl Agent {
-    /// `target`, of `group`, has just been given `sig` by a terminal: those below it that were forked just before, and may have no ghost that has it, get it too.
-    /// Whoever has had a signal forks no more before it has taken it.
+    /// `target`, of `group`, has just been given `sig` by a terminal: those below it that were forked just before, and may have no ghost that has it, get it too;
+    /// also those whose parents have ended meanwhile. Whoever has had a signal forks no more before it has taken it.
     pub(crate) fn reach_newborns(&mut self, target: Pid, group: Pid, sig: Sig) {
         // Another signal of the kernel's may be for `target` alone.
         if group == Pid::NONE || !OF_TERMINAL.contains(&sig) {
@@ -24,20 +23,28 @@ impl Agent {
         }
         self.elders.struck.note(target, sig, monotonic_us());
         let mut parents = vec![target];
+        let mut seen = BTreeSet::from([target]);
         while let Some(parent) = parents.pop() {
             self.watch();
             let now = monotonic_us();
-            let is_new = |pid: &Pid| self.bodies.get(*pid).is_some_and(|body| body.born_us + LATELY_US >= now);
-            // The table may be behind: who has left the group before is not hit.
-            let there = |pid: &Pid| kern::proc::group_and_session(*pid).is_some_and(|(pgid, _)| pgid == group);
-            let comes = |pid: &Pid| self.sending.contains_key(pid) || self.elders.has_had(*pid, sig, now);
-            let mut newborns = self.bodies.children(parent);
-            newborns.retain(|pid| is_new(pid) && there(pid) && !comes(pid));
-            for pid in newborns {
-                self.hit_newborn(pid, sig, now);
-                parents.push(pid);
+            for pid in self.elders.births.of(parent, now) {
+                if self.reaches(pid, group, sig, now) && seen.insert(pid) {
+                    parents.push(pid);
+                }
             }
         }
+    }
+
+    /// A child forked lately gets it, if nothing else brings it; `true`: and so those below it do. The table may be behind: who has left the group before is not hit.
+    fn reaches(&mut self, pid: Pid, group: Pid, sig: Sig, now: u64) -> bool {
+        match group_and_session(pid) {
+            Some((pgid, _)) if pgid != group => return false,
+            Some(_) if self.sending.contains_key(&pid) || self.elders.has_had(pid, sig, now) => return false,
+            Some(_) => self.hit_newborn(pid, sig, now),
+            // Its orphans may be there, or their records not be read yet.
+            None => self.elders.struck.note(pid, sig, now),
+        }
+        true
     }
 
     /// The record of a fork is read. It is written last (linux: `copy_process`, `perf_event_fork`), so the forker may have been given a terminal's signal while it
@@ -45,10 +52,11 @@ impl Agent {
     /// as fork(3) blocks signals meanwhile, ours does not begin the fork anew either.
     pub(crate) fn reach_late(&mut self, forker: Pid, child: Pid) {
         let now = monotonic_us();
+        let group = self.bodies.person(forker).map_or(Pid::NONE, |person| person.pgid);
+        self.elders.births.note(forker, group, child, now);
         for sig in self.elders.struck.all(forker, now) {
-            let group = self.bodies.person(forker).map(|person| person.pgid);
-            if self.forked_before(forker, sig) && group == kern::proc::group_and_session(child).map(|(pgid, _)| pgid) {
-                self.hit_newborn(child, sig, now);
+            if self.forked_before(forker, sig) {
+                self.reaches(child, group, sig, now);
             }
         }
     }

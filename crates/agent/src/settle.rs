@@ -25,6 +25,9 @@ const ROUNDS: usize = 3;
 /// From so many forks of one process on, its children are looked at together.
 const MANY_FORKS: usize = 4;
 
+/// For so long, in microseconds, a stand-in is waited for that may have a wait to tell of.
+const DOUBTFUL_US: u64 = 1_000_000;
+
 pub(crate) fn usage(from: kern::wait::Usage) -> Usage {
     Usage { user_us: from.user_us, system_us: from.system_us, max_rss_kb: from.max_rss_kb }
 }
@@ -338,7 +341,27 @@ impl Agent {
         let children = self.bodies.children(pid);
         let Some(parent) = children.iter().find_map(|child| self.proc.parent(*child).ok()) else { return };
         for child in children {
-            self.apply_parent(child, parent);
+            if exists(child) {
+                self.apply_parent(child, parent);
+            } else if parent == Pid::INIT {
+                // `pid` has waited for it before that ended: of those that init gets its own wait tells.
+                self.leaving.insert(child);
+            } else {
+                self.bodies.doubtful.push((monotonic_us() + DOUBTFUL_US, child));
+                self.apply_parent(child, parent);
+            }
+        }
+    }
+
+    /// What a stand-in gets of a parent that ends, and has waited for, that tells of. What nobody has told of by now that parent had waited for.
+    pub(crate) fn settle_doubtful(&mut self, now: u64) {
+        let (due, later) = std::mem::take(&mut self.bodies.doubtful).into_iter().partition(|(due, _)| *due <= now);
+        self.bodies.doubtful = later;
+        for (_, pid) in due {
+            if self.bodies.get(pid).is_some_and(|body| body.life != Life::Ended) && !exists(pid) {
+                self.ended(pid, Exit::Code(0), Usage::default());
+                self.reaped(pid);
+            }
         }
     }
 

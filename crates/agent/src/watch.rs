@@ -81,7 +81,6 @@ impl Agent {
                     self.checks.add(pid, what, None, kern::clock::monotonic_us());
                 }
                 self.events.push(BodyEvent::Forked { parent: forker, child: pid });
-                self.bodies.set_born(pid, kern::clock::monotonic_us());
                 self.fresh.push(pid);
                 self.reach_late(forker, pid);
             }
