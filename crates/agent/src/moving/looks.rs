@@ -44,7 +44,7 @@ impl Agent {
                 let remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 let filters = Given::as_of(self.nursery).filters;
                 let (address, key, progress, lazy) = (String::new(), Vec::new(), false, false);
-                let streams = streams.then(|| self.relayed(pid).1).unwrap_or_default();
+                let streams = if streams { self.relayed(pid).1 } else { Vec::new() };
                 let order = Out { pid, address, key, filters, streams, remains, progress, lazy, branch: None };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }

@@ -347,9 +347,9 @@ impl Channel {
         if self.leaving.has(self.number) {
             return self.flush();
         }
-        for i in 0..2 {
-            if std::mem::take(&mut self.ends[i]) {
-                self.queue_output(Chunk::End { stream: STREAMS[i] })?;
+        for (stream, ended) in STREAMS.into_iter().zip(std::mem::take(&mut self.ends)) {
+            if ended {
+                self.queue_output(Chunk::End { stream })?;
             }
         }
         if std::mem::take(&mut self.broken) {

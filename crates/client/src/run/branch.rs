@@ -11,6 +11,18 @@ use wire::stream::CREDIT;
 /// Names one within its copy; 0: the first.
 pub(crate) type Serial = u32;
 
+/// One of any copy's: the number of the copy, and which of that.
+pub(crate) type Which = (usize, Serial);
+
+/// The poller's token of a branch.
+pub(super) fn token((number, serial): Which) -> u64 {
+    (number as u64) << 32 | u64::from(serial)
+}
+
+pub(super) fn which(token: u64) -> Which {
+    ((token >> 32) as usize, token as u32)
+}
+
 /// See the module.
 pub(crate) struct Branch {
     pub(super) serial: Serial,

@@ -1,6 +1,6 @@
 //! The channels of all copies, as the relay's threads share them: what may be sent, what is owed, what is over.
 
-use super::branch::{Branch, Serial};
+use super::branch::{token, which, Branch, Serial, Which};
 use super::copy::Copy;
 use super::giving::Input;
 use super::queue::{Gathered, Item, Queue};
@@ -22,17 +22,6 @@ const PORTION: u32 = CREDIT / 4;
 /// The poller's token of the hub's waker, and of the daemon's socket; below them: those of branches ([`token`]).
 const HUB: u64 = u64::MAX;
 const DAEMON: u64 = u64::MAX - 1;
-
-/// One channel: the number of its copy, and which of that.
-pub(crate) type Which = (usize, Serial);
-
-pub(super) fn token((number, serial): Which) -> u64 {
-    (number as u64) << 32 | u64::from(serial)
-}
-
-fn which(token: u64) -> Which {
-    ((token >> 32) as usize, token as u32)
-}
 
 pub(crate) struct State {
     pub(crate) copies: Vec<Copy>,

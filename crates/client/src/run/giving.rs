@@ -1,7 +1,7 @@
 //! Giving input to the copies: when our own standard input may be read, and what follows from that.
 
-use super::branch::{Branch, Serial};
-use super::channels::{token, Channels, State};
+use super::branch::{token, Branch, Serial};
+use super::channels::{Channels, State};
 use super::copy::Copy;
 use super::takers::{Allowed, Takers, Wanting};
 use kern::epoll::Waker;

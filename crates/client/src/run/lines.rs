@@ -1,6 +1,6 @@
 //! Output of several copies on one stream: whole lines only, each with its prefix.
 
-use super::channels::Which;
+use super::branch::Which;
 use std::collections::HashMap;
 use vocab::NodeId;
 

@@ -1,6 +1,7 @@
 //! Copies whose channel has broken, whose node is lost, or which never began.
 
-use super::channels::{Channels, State, Which};
+use super::branch::Which;
+use super::channels::{Channels, State};
 use super::copy::Copy;
 use super::moving::unconnected;
 use super::queue::{Gathered, Item};

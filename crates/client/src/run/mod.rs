@@ -191,7 +191,15 @@ fn key(bytes: &[u8]) -> Result<[u8; 32]> {
     bytes.try_into().map_err(|_| Fault::wire(format!("a channel's key has 32 bytes, this one {}", bytes.len())))
 }
 
+/// The thread never ends: one that does so just when another one forks ([`Channels::hand_over`]) leaves the child the standard library's lock of what it knows of
+/// threads, for which every new thread there would wait for ever.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    let lasting = || {
+        body();
+        loop {
+            std::thread::park();
+        }
+    };
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(lasting);
     thread.map(drop).map_err(|e| Fault::io(&e, "start a relay thread"))
 }

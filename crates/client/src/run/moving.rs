@@ -10,8 +10,8 @@
 //! A branch is closed when nobody on its node has the streams any more; the program's, when the program has ended. One of a move that did not come about is taken
 //! back ([`wire::ask::Answer::Stays`]).
 
-use super::branch::Branch;
-use super::channels::{index, token, Channels, State, Which};
+use super::branch::{token, Branch, Which};
+use super::channels::{index, Channels, State};
 use super::queue::{Gathered, Item};
 use link::Secure;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,6 @@
 //! What is on its way from the copies to our own standard output and error.
 
-use super::channels::Which;
+use super::branch::Which;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use vocab::NodeId;

@@ -1,6 +1,6 @@
 //! What the threads of the parent of several copies share: input on its way to the copies, output on its way from them.
 
-use super::super::channels::Which;
+use super::super::branch::Which;
 use super::super::queue::{Gathered, Queue};
 use super::super::takers::{Allowed, Takers, Wanting};
 use super::backlog::Backlog;
