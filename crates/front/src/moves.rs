@@ -230,7 +230,13 @@ impl Front {
             }
             Next::Again => self.let_run(node, pid),
             Next::Stays => self.move_fails(pid, why),
-            Next::Moved => self.has_moved(pid),
+            Next::Moved => {
+                if change == Change::OldLost {
+                    let to = one.to;
+                    self.send(to, &ToNode::RestLost { pid });
+                }
+                self.has_moved(pid)
+            }
         }
     }
 

@@ -278,4 +278,10 @@ pub enum ToNode {
         #[n(2)]
         needs: Needs,
     },
+    /// The node is lost that had what is to come of this one's memory (`shoal move --lazy`), and perhaps nobody ever says so on the connection to it.
+    #[n(30)]
+    RestLost {
+        #[n(0)]
+        pid: Pid,
+    },
 }

@@ -56,6 +56,21 @@ impl Agent {
         self.has_come(number);
     }
 
+    /// The front end knows that nothing comes any more: of a machine that is gone no connection tells.
+    pub(crate) fn rest_is_lost(&mut self, pid: Pid) {
+        let number = self.moving.held.iter().find(|(_, rest)| rest.pid == pid).map(|(number, _)| *number);
+        if let Some(number) = number {
+            // Its mover, which waits, could say which of them still need what does not come.
+            let mut below = vec![pid];
+            for at in 0.. {
+                let Some(parent) = below.get(at).copied() else { break };
+                let persons = self.bodies.iter().map(|body| &body.person);
+                below.extend(persons.filter(|one| one.ppid == parent).map(|one| one.pid));
+            }
+            self.is_lost(number, pid, &Fault::gone("its old node is lost"), below.split_off(1));
+        }
+    }
+
     /// How it has ended, for who is to know.
     pub(crate) fn ended_as(&mut self, pid: Pid, exit: Exit) -> Exit {
         match self.moving.lost.remove(&pid) && exit.to_status() == Exit::NodeLost.to_status() {

@@ -411,6 +411,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Go => person().prop_map(|person| T::Go { person }),
         Abandon => pid().prop_map(|pid| T::Abandon { pid }),
         Forget => pid().prop_map(|pid| T::Forget { pid }),
+        RestLost => pid().prop_map(|pid| T::RestLost { pid }),
         Barrier => (any::<u64>(), pid()).prop_map(|(id, pid)| T::Barrier { id, pid }),
         Look => (any::<u64>(), pid(), any::<bool>()).prop_map(|(id, pid, streams)| T::Look { id, pid, streams }),
         Suits => (any::<u64>(), pid(), needs()).prop_map(|(id, pid, needs)| T::Suits { id, pid, needs }),
