@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use tracing::{debug, info, warn};
 use vocab::{Fault, Kind, NodeId, Pid, Result};
+use wire::ask::Answer;
 use wire::hello::Hello;
 use wire::node::{ToFront, ToNode, VERSION};
 use wire::way::Way;
@@ -309,6 +310,10 @@ impl Front {
         self.stands_in_doubt.retain(|(node, _)| *node != number);
         self.events.push_back(Event::NodeLost { node: number });
         self.settle();
+        // After the ends of programs there, which say more.
+        for asker in self.runs.local_askers() {
+            self.answer(asker, Answer::NodeLost(number), false);
+        }
     }
 
     /// Sends a message to a node; one that is not linked gets none (what it must know it learns when it is back).

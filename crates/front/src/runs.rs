@@ -187,6 +187,11 @@ impl Runs {
         Some((run.asker, number, run.copies.get_mut(number as usize)?))
     }
 
+    /// Clients of this daemon that take channels.
+    pub(crate) fn local_askers(&self) -> Vec<Asker> {
+        self.runs.values().map(|run| run.asker).filter(|asker| matches!(asker, Asker::Local(_))).collect()
+    }
+
     /// Whoever asked is gone: nobody takes its channels.
     pub(crate) fn asker_gone(&mut self, asker: Asker) {
         self.tokens.retain(|_, dialled| dialled.asker != asker);

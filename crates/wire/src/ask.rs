@@ -158,6 +158,9 @@ pub enum Answer {
     /// To `Move`: it is on its way; further answers follow.
     #[n(14)]
     Moving(#[n(0)] Progress),
+    /// To `Run`: this node is lost, and with it what was under way on channels from there. Of a machine that is gone no connection tells.
+    #[n(15)]
+    NodeLost(#[n(0)] NodeId),
 }
 
 /// A channel over which the streams of a process of a copy go on after [`crate::stream::Chunk::Left`] has come over the one before it.

@@ -245,7 +245,7 @@ impl Channels {
     }
 
     /// Deals with what has come over a channel.
-    fn receive(&self, its: Which) {
+    pub(super) fn receive(&self, its: Which) {
         let mut state = self.lock();
         if state.paused {
             return;

@@ -177,6 +177,10 @@ impl Hub {
                 self.channels.lost_but(|node| rows.iter().any(|row| row.node == node && row.state != "down"));
                 Ok(())
             }
+            (Answer::NodeLost(node), _) => {
+                self.channels.node_lost(node);
+                Ok(())
+            }
             (Answer::Failed(fault), _) => {
                 self.channels.give_up_waiting(false, &format!("shoal: {fault}\n"));
                 Ok(())

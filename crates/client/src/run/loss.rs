@@ -35,6 +35,18 @@ impl Channels {
         }
     }
 
+    /// Nothing comes any more over channels from this node but what has reached us.
+    pub(crate) fn node_lost(&self, node: NodeId) {
+        let all: Vec<Which> = self.nodes().into_iter().filter(|(_, of)| *of == node).map(|(its, _)| its).collect();
+        for its in all {
+            self.receive(its);
+            let mut state = self.lock();
+            if !state.paused && state.branch(its).is_some_and(|branch| branch.turn) {
+                self.broke(&mut state, its, &Fault::gone("the node is lost"));
+            }
+        }
+    }
+
     /// The user is told that the streams of copy `number` were cut off, if they were: there is no better reason.
     pub(super) fn tell_broken(&self, state: &mut State, number: usize) {
         let Some(copy) = state.copies.get_mut(number) else { return };

@@ -273,6 +273,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Moved => (pid(), node()).prop_map(|(pid, node)| Answer::Moved { pid, node }),
         Delivered => any::<u32>().prop_map(|copy| Answer::Delivered { copy }),
         Moving => progress().prop_map(Answer::Moving),
+        NodeLost => node().prop_map(Answer::NodeLost),
         Explained => explained().prop_map(|explained| Answer::Explained(Box::new(explained))),
     }
 }
