@@ -12,6 +12,9 @@ pub(crate) struct Skip {
     pub(crate) mode: String,
     pub(crate) reason: String,
     pub(crate) date: String,
+    /// It fails by chance, so that it passes is no fault of the entry.
+    #[serde(default)]
+    pub(crate) by_chance: bool,
 }
 
 #[derive(Deserialize)]

@@ -98,6 +98,9 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
         Ready::new(order)?;
         seen.obstacles.extend(in_the_way(pid)?);
     }
+    seen.obstacles.extend(
+        in_its_memory(pid).map(|other| format!("it shares its memory with process {other} (vfork(2), CLONE_VM)")),
+    );
     for number in 0..3 {
         let Ok(path) = std::fs::read_link(format!("/proc/{pid}/fd/{number}")) else { continue };
         let path = path.to_string_lossy();
@@ -115,6 +118,16 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
         }
     }
     Ok(seen)
+}
+
+/// Its parent or a child, if they run in the same memory: apart they would no more.
+fn in_its_memory(pid: Pid) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok().map(Pid));
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children: Vec<Pid> = children.split_whitespace().filter_map(|word| word.parse().ok().map(Pid)).collect();
+    let mut kin = parent.into_iter().filter(|parent| parent.0 > 1).chain(children);
+    kin.find(|other| share_memory(pid, *other).unwrap_or(false))
 }
 
 /// A process besides `pid` and the agent that has this pipe open.
