@@ -4,6 +4,24 @@
 
 enum { ROUNDS = 6, MOST = 300, EARLY = 24, BRANCHES = 60, ORPHANED = 16 };
 
+/* A job, that has the terminal, ends so many microseconds after its start, or after it has said that it runs. */
+static void nobody_is_left_of(const char *name, int says, int us, int key)
+{
+    int out[2];
+    check(pipe2(out, O_CLOEXEC) == 0);
+    pid_t child = job(name, 0, out[1]);
+    foreground(child);
+    if (says)
+        check(hear(out[0]) == 'r');
+    usleep((useconds_t)us);
+    say(key, '\x03');
+    check(killed(wait_status(child), SIGINT));
+    foreground(getpgrp());
+    until(kill(-child, 0) < 0 && errno == ESRCH);
+    close(out[0]);
+    close(out[1]);
+}
+
 int main(int argc, char **argv)
 {
     char name[64];
@@ -52,45 +70,14 @@ int main(int argc, char **argv)
     check(pipe2(key, O_CLOEXEC) == 0);
     pid_t leader = fork_leader(name);
     if (leader == 0) {
-        for (int i = 0; i < ROUNDS; i++) {
-            int out[2];
-            check(pipe2(out, O_CLOEXEC) == 0);
-            pid_t child = job("forker", 0, out[1]);
-            foreground(child);
-            check(hear(out[0]) == 'r');
-            usleep(500 * i);
-            say(key[1], '\x03');
-            check(killed(wait_status(child), SIGINT));
-            foreground(getpgrp());
-            until(kill(-child, 0) < 0 && errno == ESRCH);
-            close(out[0]);
-            close(out[1]);
-        }
+        for (int i = 0; i < ROUNDS; i++)
+            nobody_is_left_of("forker", 1, 500 * i, key[1]);
         /* At any moment of its start, and of its first forks. */
-        for (int i = 0; i < EARLY; i++) {
-            pid_t child = job("brancher", 0, 1);
-            foreground(child);
-            usleep(500 * i);
-            say(key[1], '\x03');
-            check(killed(wait_status(child), SIGINT));
-            foreground(getpgrp());
-            until(kill(-child, 0) < 0 && errno == ESRCH);
-        }
+        for (int i = 0; i < EARLY; i++)
+            nobody_is_left_of("brancher", 0, 500 * i, key[1]);
         /* The parent of each is gone at once. */
-        for (int i = 0; i < ORPHANED; i++) {
-            int out[2];
-            check(pipe2(out, O_CLOEXEC) == 0);
-            pid_t child = job("daemoniser", 0, out[1]);
-            foreground(child);
-            check(hear(out[0]) == 'r');
-            usleep(1000 * i);
-            say(key[1], '\x03');
-            check(killed(wait_status(child), SIGINT));
-            foreground(getpgrp());
-            until(kill(-child, 0) < 0 && errno == ESRCH);
-            close(out[0]);
-            close(out[1]);
-        }
+        for (int i = 0; i < ORPHANED; i++)
+            nobody_is_left_of("daemoniser", 1, 1000 * i, key[1]);
         _exit(61);
     }
     for (int i = 0; i < ROUNDS + EARLY + ORPHANED; i++)

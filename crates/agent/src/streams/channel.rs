@@ -6,7 +6,7 @@ use super::held::Held;
 use super::input::{Input, Wrote};
 use super::leaving::Leaving;
 use super::output::{Output, Read};
-use super::watch::Watch;
+use super::watch::{Slot, Watch};
 use super::To;
 use crate::looking;
 use crate::order::Order;
@@ -24,28 +24,6 @@ const PORTION: u32 = CREDIT / 4;
 
 /// Pieces of one stream that are read before others get their turn.
 const TURNS: usize = 8;
-
-/// Which of a channel's descriptors is meant: the low bits of the poller's token.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Slot {
-    Line = 0,
-    Input = 1,
-    /// Also a terminal's master, both ways.
-    Output = 2,
-    Errors = 3,
-}
-
-impl Slot {
-    pub(super) fn of(token: u64) -> (u64, Slot) {
-        let slot = match token & 3 {
-            0 => Slot::Line,
-            1 => Slot::Input,
-            2 => Slot::Output,
-            _ => Slot::Errors,
-        };
-        (token >> 2, slot)
-    }
-}
 
 /// A process has left: the relay is told when so much has been read of its outputs.
 struct Mark {

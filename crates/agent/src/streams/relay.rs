@@ -1,7 +1,8 @@
 //! The thread: one epoll loop for the streams of all programs on this node.
 
-use super::channel::{Channel, Slot};
+use super::channel::Channel;
 use super::leaving::Leaving;
+use super::watch::Slot;
 use super::Job;
 use crate::looking::{Looker, Question, Said};
 use crate::order::Order;
