@@ -4,8 +4,13 @@
 int main(int argc, char **argv)
 {
     begin(argc, argv);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    check(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
     if (role("child")) {
-        usleep(20000);
+        int sig;
+        check(sigwait(&set, &sig) == 0);
         return 7;
     }
     for (int i = 0; i < 40; i++) {
@@ -22,7 +27,7 @@ int main(int argc, char **argv)
         check(waitpid(child, &status, WUNTRACED) == child);
         check(stopped(status, sig));
         usleep(20000); /* whoever looks after those that do not answer has looked */
-        check(kill(child, SIGCONT) == 0);
+        check(kill(child, SIGCONT) == 0 && kill(child, SIGUSR1) == 0);
         check(exited(wait_status(child), 7));
     }
     return ok();

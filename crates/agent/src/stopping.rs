@@ -57,6 +57,10 @@ impl Stopping {
         let seen = self.table.entry(pid).or_default();
         (seen.turn, seen.to_stop) = (turn.or(seen.turn), sig.stops());
         seen.given = Some(sig).filter(|_| seen.to_stop).or(seen.given);
+        if sig == Sig::CONT {
+            // It ran, though perhaps no look has seen that: what stops it next is not known.
+            seen.by = None;
+        }
     }
 
     /// A wait says by what it is stopped.
@@ -231,6 +235,18 @@ mod tests {
         assert_eq!(stopping.found(P, State::Stopped(None), true, false), None);
         let given = Some(BodyEvent::Stopped { pid: P, sig: Sig::TTIN, turn: Some(1) });
         assert_eq!(stopping.found(P, State::Stopped(None), true, true), given);
+    }
+
+    #[test]
+    fn what_stopped_it_before_it_was_continued_is_not_told_of_the_next_stop() {
+        let mut stopping = Stopping::default();
+        stopping.stopped_by(P, Sig::TTIN);
+        assert!(stopping.found(P, State::Stopped(None), true, false).is_some());
+        stopping.given(P, Sig::CONT, Some(1));
+        stopping.given(P, Sig::TSTP, Some(2));
+        assert_eq!(stopping.found(P, State::Stopped(None), true, false), None);
+        stopping.stopped_by(P, Sig::TSTP);
+        assert_eq!(stopping.found(P, State::Stopped(None), true, false), stopped(Some(2)));
     }
 
     #[test]
