@@ -142,11 +142,7 @@ fn lost_link_silent(place: &Place) -> Res<End> {
 
 /// The daemon's part that has the processes hangs: the other one kills it, and starts another.
 fn lost_agent_stopped(place: &Place) -> Res<End> {
-    let stop = |s: &Sandbox| {
-        let daemon = s.daemon("n0")?;
-        let agent = s.all().into_iter().find(|p| p.ppid == daemon && p.comm == "shoal:agent");
-        outside(&["kill", "-STOP", &agent.ok_or("no agent")?.pid.to_string()])
-    };
+    let stop = |s: &Sandbox| outside(&["kill", "-STOP", &s.agent("n0")?.to_string()]);
     lose(place, "lost_agent_stopped", stop, |_| Ok(()))
 }
 

@@ -1,7 +1,7 @@
 //! Ordinary users who have processes moved, which root's movers do, to come to what is not theirs.
 
 use super::hostile::{compiled, others_go_on};
-use super::scene::{holds, same, Sandbox};
+use super::scene::{holds, outside, same, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{Doing, Res};
@@ -128,27 +128,29 @@ each, libc = 15000, ctypes.CDLL(None)
 memory = mmap.mmap(-1, 4096 * 2 * each)
 at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 for i in range(each): libc.mprotect(ctypes.c_void_p(at + 8192 * i), 4096, 1)
-print(os.getpid(), flush=True)
+# One write, as many write there: print makes two where PYTHONUNBUFFERED is set.
+os.write(1, b"%d\n" % os.getpid())
 while True: time.sleep(100)
 "#;
 
 /// Asks for the move of every process of a list to either node, and for explanations, without waiting for an answer, until some are refused.
 const ASKS: &str = r#"
-import socket, struct, sys, time
+import select, socket, struct, sys, time
 def refused(kind, word):
-    end = time.time() + 15
-    while time.time() < end:
-        connections = []
-        for pid in open(sys.argv[1]).read().split():
-            for to in 0, 1:
-                # Ask::Move and Ask::Explain: [kind, [pid, to]] (crates/wire).
-                ask = bytes([0x82, kind, 0x82, 0x1a]) + struct.pack(">I", int(pid)) + bytes([to])
-                one = socket.socket(socket.AF_UNIX); one.connect("/run/shoal/shoal.sock")
-                one.sendall(struct.pack(">I", len(ask)) + ask)
-                connections.append(one)
-        for one in connections:
-            one.settimeout(20)
-            if word in one.recv(65536): return "are refused"
+    poll, connections = select.poll(), {}
+    for pid in open(sys.argv[1]).read().split():
+        for to in 0, 1:
+            # Ask::Move and Ask::Explain: [kind, [pid, to]] (crates/wire).
+            ask = bytes([0x82, kind, 0x82, 0x1a]) + struct.pack(">I", int(pid)) + bytes([to])
+            one = socket.socket(socket.AF_UNIX); one.connect("/run/shoal/shoal.sock")
+            one.sendall(struct.pack(">I", len(ask)) + ask)
+            connections[one.fileno()] = one
+            poll.register(one, select.POLLIN)
+    end = time.time() + 3
+    while connections and time.time() < end:
+        for fd, _ in poll.poll(100):
+            if word in connections[fd].recv(65536): return "are refused"
+            poll.unregister(fd); del connections[fd]
     return "are not refused"
 print("moves", refused(4, b"16 processes of user 61001 are on their way already"))
 print("explanations", refused(6, b"user 61001 has asked for 16 explanations already"))
@@ -170,8 +172,13 @@ fn user_who_moves_without_end(place: &Place) -> Res<End> {
         s.start(&format!("while test -s {said}; do for to in 1 0; do {moves}; wait; done; done >/dev/null 2>&1"));
     others_go_on(&s, "")?;
     s.prints("shoal nodes | grep -c up", "2")?;
-    let told = s.ok(&format!("{ANN} {PYTHON} - {said} <<'EOF'{ASKS}EOF"))?;
-    same("what is refused", told.as_str(), "moves are refused\nexplanations are refused")?;
+    // While no node answers, all that are asked for are on their way.
+    let agents: Vec<i32> = ["n0", "n1"].iter().map(|host| s.agent(host)).collect::<Res<_>>()?;
+    let all = |signal| agents.iter().try_for_each(|agent| outside(&["kill", signal, &agent.to_string()]));
+    all("-STOP")?;
+    let told = s.ok(&format!("{ANN} {PYTHON} - {said} <<'EOF'{ASKS}EOF"));
+    all("-CONT")?;
+    same("what is refused", told?.as_str(), "moves are refused\nexplanations are refused")?;
     s.prints("shoal nodes | grep -c up", "2")?;
     s.ok(&format!(": >{said}; shoal run -n 0 pkill -KILL -u 61001; pkill -KILL -u 61001"))?;
     moving.end()?;

@@ -172,6 +172,13 @@ impl Sandbox {
         found.map(|p| p.pid).ok_or(format!("no daemon on {host}"))
     }
 
+    /// The part of a node's daemon that has the processes.
+    pub(crate) fn agent(&self, host: &str) -> Res<i32> {
+        let daemon = self.daemon(host)?;
+        let found = self.all().into_iter().find(|p| p.ppid == daemon && p.comm == "shoal:agent");
+        found.map(|p| p.pid).ok_or(format!("no agent on {host}"))
+    }
+
     /// SIGKILL to a process of the sandbox; until that has ended, and its port and its files are free.
     pub(crate) fn kill(&self, pid: i32) -> Res {
         let victim = rustix::process::Pid::from_raw(pid).ok_or("PID 0")?;
