@@ -15,7 +15,7 @@ use crate::stands::{Held, Later, Stand};
 use ghost::Command;
 use kern::signal::send_to_main_thread;
 use tracing::debug;
-use vocab::{Pid, Sig, SigInfo};
+use vocab::{Pid, Sig, SigInfo, SigSet};
 
 /// How often one is looked at that is to wake, in microseconds.
 const WAKE_US: u64 = 5_000;
@@ -104,6 +104,9 @@ impl Agent {
     pub(crate) fn mirror(&mut self, pid: Pid, stopped: Option<Sig>) {
         let Some(stand) = self.stands.get_mut(pid) else { return };
         stand.body_stopped = stopped.is_some();
+        if stopped.is_none() {
+            stand.orphaned = SigSet(0);
+        }
         let (held, told) = (stand.held, matches!(stand.stance, Stance::Stops));
         if matches!(held, Held::Killed | Held::Dying) {
             return;
@@ -133,6 +136,15 @@ impl Agent {
         }
     }
 
+    /// It has taken the place of a process that was stopped, and has not run since.
+    pub(crate) fn sleeps_in_place(&mut self, pid: Pid) {
+        if let Some(stand) = self.stands.get_mut(pid) {
+            stand.body_stopped = true;
+        }
+        self.take_back_stop(pid);
+        self.turn_stance(pid, Input::Sleeps);
+    }
+
     /// A stand-in reports the stop that it was told: it runs again, or has not stopped.
     pub(crate) fn stop_reported(&mut self, pid: Pid, sig: Sig, ret: i64) {
         self.turn_stance(pid, if ret == -EAGAIN { Input::NotDone(sig) } else { Input::Over });
@@ -148,8 +160,28 @@ impl Agent {
 
     /// SIGSTOP waits for it, or has taken it: its body is to stop. It ran until then.
     pub(crate) fn stops_itself(&mut self, pid: Pid, taken: bool) {
+        let asleep = self.stands.get(pid).is_some_and(|stand| stand.stance == Stance::Asleep);
+        if taken && (asleep || self.moving.departs_now(pid)) {
+            // It has taken the place of a process that was stopped.
+            return self.turn_stance(pid, Input::Sleeps);
+        }
         self.turn_stance(pid, if taken { Input::Sleeps } else { Input::Woken });
         self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0));
+    }
+
+    /// Is this the hangup of one that has lost its parent here? Then it was to be stopped, and stops again.
+    pub(crate) fn is_of_orphan(&mut self, pid: Pid, info: &SigInfo) -> bool {
+        let by_kernel = info.code == SigInfo::SI_KERNEL;
+        let Some(stand) = self.stands.get_mut(pid).filter(|stand| by_kernel && stand.orphaned.has(info.sig)) else {
+            return false;
+        };
+        stand.orphaned.0 &= !info.sig.bit();
+        if info.sig == Sig::CONT {
+            self.turn_stance(pid, Input::Woken);
+            self.turn_stance(pid, Input::Body(None));
+            self.turn_stance(pid, Input::Body(Some(Sig::STOP)));
+        }
+        true
     }
 
     /// It hands over a signal that stops or continues: so it runs.

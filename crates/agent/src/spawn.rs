@@ -96,6 +96,8 @@ impl Agent {
             let has_to_wait = self.moving.arrives(pid) && self.moving.has_to_wait(pid);
             if !self.starts.waits(work, &before) && !taken(pid) && !has_to_wait {
                 let planned = self.planned(work);
+                // Nor is anybody to stand here whose process is being made here just now.
+                let taken = |pid: Pid| taken(pid) || self.starts.is_starting(pid);
                 let leaves =
                     |plan: &Plan| !plan.ends.is_empty() || plan.makes.iter().any(|make| taken(make.person.pid));
                 if !planned.as_ref().is_ok_and(leaves) {
@@ -109,7 +111,7 @@ impl Agent {
     }
 
     /// Nobody needs this stand-in as what it is.
-    fn end_unneeded(&mut self, pid: Pid) {
+    pub(crate) fn end_unneeded(&mut self, pid: Pid) {
         if let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) {
             stand.ending = true;
             self.idle.remove(&pid);
@@ -207,7 +209,12 @@ impl Agent {
                         let parent = native.unwrap_or(parent);
                         let spawning =
                             Spawning { start, parent, prepared, apart, image: None, started: false, in_place };
+                        let arrives = spawning.start.arrives;
                         self.starts.spawning.insert(pid, spawning);
+                        if arrives && in_place {
+                            // If it is stopped, so is what arrives, and will be again.
+                            self.rouse(by);
+                        }
                         self.ghosts.command(by, command);
                     }
                     Err(fault) => self.not_started(person.pid, fault),
@@ -224,19 +231,20 @@ impl Agent {
         self.fence.enclose(pid);
         let later = std::mem::take(&mut spawning.start.later);
         let Start { person, ends, arrives, .. } = &*spawning.start;
-        let (mut person, id, arrives, in_place) = (person.clone(), ends.id, *arrives, spawning.in_place);
+        let (mut person, id, arrives) = (person.clone(), ends.id, *arrives);
         person.ppid = spawning.parent;
         if ends.terminal {
             (person.pgid, person.sid) = (pid, pid);
         }
+        let mut stood = None;
         if spawning.in_place {
             self.starts.spawning.remove(&pid);
-            self.stands.remove(pid);
+            stood = self.stands.remove(pid);
             self.idle.remove(&pid);
             self.ghosts.left(pid);
         }
         if arrives {
-            self.arrival_started(person, id, in_place);
+            self.arrival_started(person, id, stood);
             self.now(later);
             self.arrival_goes_on(pid);
             return self.next_start();
@@ -276,6 +284,15 @@ impl Agent {
                 }
                 false
             }
+        }
+    }
+
+    /// A stand-in that was to become one that arrives has ended first, as its process did elsewhere.
+    pub(crate) fn did_not_become(&mut self, pid: Pid) {
+        self.watch(); // it may have
+        let arrives = |spawning: &Spawning| spawning.in_place && !spawning.started && spawning.start.arrives;
+        if self.starts.spawning.get(&pid).is_some_and(arrives) {
+            self.cannot_spawn(pid, Fault::gone("what stands for it here has ended"));
         }
     }
 
@@ -393,7 +410,7 @@ impl Agent {
             warn!(%parent, %pid, "a stand-in says that it has made what is not its child");
             return (-ESRCH).into();
         }
-        if ret < 0 && there {
+        if ret < 0 && there && !self.stands.has(pid) {
             // As the exec's failure leaves it, it is a zombie already.
             self.kill_at_once(pid);
         }

@@ -45,6 +45,7 @@ impl Agent {
         match happened {
             Happened::Held { .. } => {}
             Happened::Signal { pid, info } if info.sig == Sig::CHLD => self.child_changed(pid),
+            Happened::Signal { pid, info } if self.is_of_orphan(pid, &info) => {}
             Happened::Signal { pid, info } => {
                 if info.pid != Pid::INIT && (info.sig.stops() || info.sig == Sig::CONT) {
                     self.ran(pid, info.sig);
@@ -87,6 +88,7 @@ impl Agent {
                 self.turns += 1;
                 self.turns
             });
+            debug!(%pid, sig = info.sig.number(), by = %info.pid, "a stand-in hands over a signal");
             if let Some(stand) = self.stands.get_mut(pid).filter(|_| turn.is_some()) {
                 stand.turn = turn;
             }
@@ -172,6 +174,7 @@ impl Agent {
             self.leaving.extend(self.stands.children(pid).into_iter().filter(|child| !exists(*child)));
             // A program of ours that called `shoal run` for another node has its streams here until now.
             self.program_ended(pid);
+            self.did_not_become(pid);
             self.next_start();
         }
     }
@@ -309,6 +312,7 @@ impl Agent {
             self.events.push(BodyEvent::Exited { pid, exit, usage: Default::default() });
         }
         self.tell_now();
+        debug!(%pid, ?exit, "what stood for a program has ended: so does that");
         let info = SigInfo::kill(Sig::KILL, Pid::NONE, 0);
         self.uplink.send(&ToFront::Signal { target: pid, info, turn: None });
     }

@@ -3,7 +3,7 @@
 use crate::bodies::Bodies;
 use crate::mirror::Stance;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use vocab::{Creds, Exit, Pid, Sig};
+use vocab::{Creds, Exit, Pid, Sig, SigSet};
 use wire::event::{Person, Usage};
 
 /// Why a stand-in is here, which decides how long it stays.
@@ -66,6 +66,8 @@ pub(crate) struct Stand {
     pub(crate) stance: Stance,
     /// So its body was told, and no SIGCONT of this one has been passed on since.
     pub(crate) body_stopped: bool,
+    /// What it is sent because the process that is its parent here leaves, which is nothing to its body.
+    pub(crate) orphaned: SigSet,
     /// Of the newest signal of it that stops or continues and that was passed on.
     pub(crate) turn: Option<u64>,
     /// Commands by which it becomes as its body is by now, in portions, oldest first: so many are still to be done.
@@ -140,6 +142,7 @@ impl Stands {
         let pid = person.pid;
         let (ending, stance, body_stopped, turn) = (false, Stance::Runs, false, None);
         let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
+        let orphaned = SigSet(0);
         let usage = Usage::default();
         let stand = Stand {
             person,
@@ -151,6 +154,7 @@ impl Stands {
             usage,
             stance,
             body_stopped,
+            orphaned,
             turn,
             follows,
             groups,
@@ -198,6 +202,17 @@ impl Stands {
     /// Those whose parent here is `parent`.
     pub(crate) fn children(&self, parent: Pid) -> Vec<Pid> {
         self.table.values().filter(|stand| stand.native_parent == parent).map(|stand| stand.person.pid).collect()
+    }
+
+    /// The process that is their parent here is about to end here, as it lives on elsewhere: of their groups, which are orphaned here alone, the kernel
+    /// hangs up those that are stopped (linux: `kill_orphaned_pgrp`). Of those that have just taken the place of a process it `may` not be known.
+    pub(crate) fn lose_parent(&mut self, parent: Pid, may: impl Fn(Pid) -> bool) {
+        let stopped =
+            |stand: &&mut Stand| stand.native_parent == parent && (stand.body_stopped || may(stand.person.pid));
+        self.table
+            .values_mut()
+            .filter(stopped)
+            .for_each(|stand| stand.orphaned = SigSet(Sig::HUP.bit() | Sig::CONT.bit()));
     }
 
     /// Their parent here ends, and init takes them.

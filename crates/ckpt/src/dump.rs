@@ -207,6 +207,11 @@ impl Held {
         self.locks
     }
 
+    /// Was it stopped by a signal when it was made to stand still?
+    pub fn was_stopped(&self) -> bool {
+        self.frozen.stopped_by().is_some()
+    }
+
     /// Signals that have come since everything was written.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ impl Ghosts {
             match kern::pending::read(pid).map(|p| p.state) {
                 Some(b'T') => {
                     if std::mem::replace(&mut ghost.state, State::Away) == State::Coming {
-                        ghost.stopped_early = true;
+                        ghost.stopped_early = !ghost.blocks;
                         happened.push(Happened::Held { pid });
                     }
                     happened.push(Happened::StoppedItself { pid });

@@ -64,6 +64,8 @@ pub(crate) struct Ghost {
     pub(crate) away_since_us: u64,
     /// It stopped before it held for the first time. A SIGCONT then need not be handed over: it took none of its signals yet.
     pub(crate) stopped_early: bool,
+    /// It blocks all signals from its first moment on, so the kernel discards none of them.
+    pub(crate) blocks: bool,
 }
 
 /// A request that the kernel sends again (FUSE_UNIQUE_RESEND, linux/fuse.h).
@@ -142,6 +144,14 @@ impl Ghosts {
         self.expected.insert(pid);
         self.ghosts.entry(pid).or_insert_with(|| Ghost::coming(0, Some(0)));
         self.went_away(pid);
+    }
+
+    /// The same of one that takes the place of a process, and blocks all signals as soon as it runs.
+    pub fn expect_in_place(&mut self, pid: Pid) {
+        self.expect(pid);
+        if let Some(ghost) = self.ghosts.get_mut(&pid) {
+            ghost.blocks = true;
+        }
     }
 
     /// Forgets that `pid` was expected.
@@ -429,6 +439,7 @@ impl Ghost {
             slot,
             away_since_us: 0,
             stopped_early: false,
+            blocks: false,
         }
     }
 

@@ -111,9 +111,14 @@ pub(crate) enum Said {
     /// In: the process is what the image says, and stands still.
     #[n(2)]
     Rebuilt,
-    /// Out: it has ended, or a stand-in has taken its place, and these signals had come since it was written.
+    /// Out: it has ended, or a stand-in has taken its place, and these signals had come since it was written. The stand-in is stopped as it was.
     #[n(3)]
-    Left(#[n(0)] Vec<SigInfo>),
+    Left {
+        #[n(0)]
+        come: Vec<SigInfo>,
+        #[n(1)]
+        stopped: bool,
+    },
     /// Out: it will not run here any more; if the mover ends, it is killed.
     #[n(4)]
     Bound,

@@ -77,15 +77,15 @@ fn leave(held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
     }
     let end = told.and_then(|()| what_remains(word));
     reach("out told to end");
-    let come = match end {
+    let (come, stopped) = match end {
         Ok(Some(order)) => remains(held, &order)?,
-        Ok(None) | Err(_) => left(held),
+        Ok(None) | Err(_) => (left(held), false),
     };
     reach("out ended");
     if locks {
         let_run(carrier);
     }
-    word.say(&Said::Left(come))?;
+    word.say(&Said::Left { come, stopped })?;
     sched::set_ordinary()
 }
 
@@ -174,12 +174,17 @@ fn may_leave(word: &mut Word) -> Result<Vec<Pid>> {
     }
 }
 
-/// A stand-in takes its place. What it was sent since it was written goes with it; what it is sent from now on the stand-in passes on.
-fn remains(held: Held, order: &Remain) -> Result<Vec<SigInfo>> {
+/// A stand-in takes its place, which is stopped or not. What it was sent since it was written goes with it; what it is sent from now on the stand-in
+/// passes on.
+fn remains(held: Held, order: &Remain) -> Result<(Vec<SigInfo>, bool)> {
     let ready = Ready::new(order)?;
     let come = held.come_since()?;
+    let stopped = held.was_stopped();
     held.remain(&ready.remains(), &come)?;
-    Ok(to_follow(&come))
+    let follows = to_follow(&come);
+    // Which the kernel has let go on.
+    let stopped = stopped && !follows.iter().any(|info| info.sig == Sig::CONT);
+    Ok((follows, stopped))
 }
 
 /// Ends it here. What it was sent since it was written goes with it; one that was killed meanwhile is killed there too.

@@ -54,6 +54,8 @@ struct Made {
     streams: StreamsId,
     /// It stood here, and is to stand here again if it does not come.
     in_place: bool,
+    /// And was stopped.
+    stopped: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,10 +151,11 @@ impl Agent {
         self.next_start();
     }
 
-    /// What is to become `person` has executed, as a child of that one's parent here; `in_place` if it was a stand-in before.
-    pub(crate) fn arrival_started(&mut self, person: Person, streams: StreamsId, in_place: bool) {
+    /// What is to become `person` has executed, as a child of that one's parent here; it was a stand-in before if it `stood`.
+    pub(crate) fn arrival_started(&mut self, person: Person, streams: StreamsId, stood: Option<Stand>) {
         let pid = person.pid;
-        let made = Made { person, streams, in_place };
+        let (in_place, stopped) = (stood.is_some(), stood.is_some_and(|stand| stand.body_stopped));
+        let made = Made { person, streams, in_place, stopped };
         let here = self.children_here(pid);
         let Some(arrival) = self.moving.arrivals.get_mut(&pid) else {
             return self.unmake(made, None, None); // it was abandoned meanwhile
@@ -183,7 +186,7 @@ impl Agent {
 
     /// It has not come: what was to become it ends, or stands here again.
     fn unmake(&mut self, made: Made, mover: Option<u32>, ended: Option<(Exit, Usage)>) {
-        let Made { person, streams, in_place } = made;
+        let Made { person, streams, in_place, stopped } = made;
         let pid = person.pid;
         self.streams.ended(streams);
         if !in_place {
@@ -195,6 +198,9 @@ impl Agent {
         }
         let order = Order::Remain(self.remain(pid));
         self.stands_in_place(person);
+        if stopped {
+            self.mirror(pid, Some(Sig::STOP));
+        }
         match mover {
             Some(mover) => self.order_mover(mover, &order),
             None => {

@@ -14,9 +14,11 @@
 use super::{kill, Gone};
 use crate::agent::Agent;
 use crate::bodies::Life;
+use crate::checks::What;
 use crate::mover::{Order, Out};
 use crate::streams::StreamsId;
 use ckpt::survey::Given;
+use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
 use tracing::info;
 use vocab::{Fault, Pid, SigInfo};
@@ -54,8 +56,11 @@ pub(super) enum Turn {
     Stay,
     Cut,
     Bound,
-    /// With the signals that have come meanwhile.
-    Ended(Vec<SigInfo>),
+    /// With the signals that have come meanwhile; what stands in its place is stopped.
+    Ended {
+        come: Vec<SigInfo>,
+        stopped: bool,
+    },
     Failed(Fault),
 }
 
@@ -88,9 +93,9 @@ fn next(state: Departing, turn: &Turn) -> Next {
         (Departing::Leaving, Turn::Stay) => Next::CallOff,
         (Departing::Leaving, Turn::Bound) => Next::Bound,
         (Departing::Carrying | Departing::Leaving, Turn::Failed(_)) => Next::Stays,
-        (Departing::Bound, Turn::Ended(_) | Turn::Failed(_)) => Next::Gone,
-        (Departing::Carrying, Turn::Bound | Turn::Ended(_))
-        | (Departing::Leaving, Turn::Ready | Turn::Leave(_) | Turn::Cut | Turn::Ended(_))
+        (Departing::Bound, Turn::Ended { .. } | Turn::Failed(_)) => Next::Gone,
+        (Departing::Carrying, Turn::Bound | Turn::Ended { .. })
+        | (Departing::Leaving, Turn::Ready | Turn::Leave(_) | Turn::Cut | Turn::Ended { .. })
         | (Departing::Bound, Turn::Ready | Turn::Leave(_) | Turn::Stay | Turn::Cut | Turn::Bound) => Next::Nothing,
     }
 }
@@ -208,7 +213,12 @@ impl Agent {
                 self.is_bound(pid, mover);
             }
             Next::Gone => match turn {
-                Turn::Ended(come) => self.left(pid, come),
+                Turn::Ended { come, stopped } => {
+                    if stopped {
+                        self.sleeps_in_place(pid);
+                    }
+                    self.left(pid, come);
+                }
                 // Bound to it, it ends with it; the kernel may have that yet to do.
                 _ => {
                     kill(pid);
@@ -222,6 +232,7 @@ impl Agent {
     /// It cannot run any more: it is to end, or to become a stand-in if it is needed here.
     fn is_bound(&mut self, pid: Pid, mover: u32) {
         if !self.is_needed_here(pid) {
+            self.stands.lose_parent(pid, |child| self.moving.departs_now(child));
             self.order_mover(mover, &Order::End);
             return self.tell_all(pid);
         }
@@ -260,6 +271,8 @@ impl Agent {
         self.moving.departures.remove(&pid);
         let fault = if let Turn::Failed(fault) = turn { fault } else { Fault::bug("it has not left") };
         self.uplink.send(&ToFront::NotLeft { pid, fault });
+        // While it was traced nothing could be seen of that.
+        self.checks.add(pid, What::State, None, monotonic_us());
     }
 }
 
@@ -277,7 +290,7 @@ mod tests {
             Turn::Stay,
             Turn::Cut,
             Turn::Bound,
-            Turn::Ended(Vec::new()),
+            Turn::Ended { come: Vec::new(), stopped: false },
             Turn::Failed(fault()),
         ];
         let table = [

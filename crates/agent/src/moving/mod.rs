@@ -153,7 +153,7 @@ impl Agent {
         let creds = person.creds.clone();
         let name = Name::new(&person.name);
         self.stands.add_in_place(person);
-        self.ghosts.expect(pid);
+        self.ghosts.expect_in_place(pid);
         self.ghosts.command(pid, Tell::Children(true));
         self.ghosts.command(pid, Tell::Ids { uid: creds.uid, gid: creds.gid });
         self.ghosts.command(pid, Tell::Name(name));
@@ -250,7 +250,7 @@ impl Agent {
             Said::Runs => self.runs(whom),
             Said::Ready => self.departs(whom, departure::Turn::Ready),
             Said::Bound => self.departs(whom, departure::Turn::Bound),
-            Said::Left(come) => self.departs(whom, departure::Turn::Ended(come)),
+            Said::Left { come, stopped } => self.departs(whom, departure::Turn::Ended { come, stopped }),
         }
     }
 
