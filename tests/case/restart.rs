@@ -172,17 +172,24 @@ fn silence(s: &Sandbox, node: &str) -> Res {
     s.network("sandbox", &["ip", "link", "set", node, "nomaster"])
 }
 
-/// A program on n0, and one with a copy there.
+/// A program on n0, one with a copy there, and one on n1 with a child there.
 fn with_a_silent_node(place: &Place, name: &str, lose: fn(&Sandbox) -> Res) -> Res<End> {
     let s = Sandbox::new(place, name, 2)?;
     let alone = s.start("shoal run -n 0 sleep 1042; echo $?");
     let copies = s.start("shoal run -n 0,1 -- sh -c 'echo up; sleep 1043; exit 4'; echo $?");
-    wait_for("they are there", || s.count("sleep 1042") == 1 && s.count("sleep 1043") == 2)?;
+    let parent = s.start("shoal run -n 1 -- sh -c 'shoal run -n 0 sleep 1099; echo child $?; exit 4'; echo $?");
+    wait_for("they are there", || {
+        s.count("sleep 1042") == 1 && s.count("sleep 1043") == 2 && s.count("sleep 1099") == 1
+    })?;
     lose(&s)?;
     wait_within(AGREED, "the command ends", &mut || !alone.is_going())?;
     let alone = alone.end()?;
     same("as if killed", alone.out.trim(), "137")?;
     holds(&format!("the user is told: {}", alone.err), alone.err.contains("n0 is lost"))?;
+    wait_within(AGREED, "the child's parent is told", &mut || !parent.is_going())?;
+    let parent = parent.end()?;
+    same("what it was told", parent.out.trim(), "child 137\n4")?;
+    holds(&format!("the user is told: {}", parent.err), parent.err.contains("n0 is lost"))?;
     holds("the copy on n1 lives", copies.is_going() && s.count("sleep 1043") == 1)?;
     s.ok("pkill -KILL -x sleep")?;
     let copies = copies.end()?;

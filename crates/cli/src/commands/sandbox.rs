@@ -28,7 +28,7 @@ pub(crate) struct Sandbox {
     #[arg(long, value_name = "PATH")]
     logs: Option<PathBuf>,
     /// The program to run on the front end, with its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
