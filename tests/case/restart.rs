@@ -15,6 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("no_restart_ends_stopped_programs_too", no_restart_ends_stopped_programs_too),
     ("restart_with_several_copies", restart_with_several_copies),
     ("restart_then_ctrl_c_to_several_copies", restart_then_ctrl_c_to_several_copies),
+    ("restart_before_streams_are_connected", restart_before_streams_are_connected),
     ("restart_without_a_node", restart_without_a_node),
     ("restart_then_silent_node", restart_then_silent_node),
     ("restart_then_asked_early", restart_then_asked_early),
@@ -161,6 +162,29 @@ fn restart_then_ctrl_c_to_several_copies(place: &Place) -> Res<End> {
         line("exit 0"),
     ])?;
     wait_for("all copies have ended", || s.count("sleep 1039") == 0)?;
+    Ok(End::Passed)
+}
+
+/// The answers of the front end's machine to n0 get lost, but those on its control link: so no channel is connected.
+fn restart_before_streams_are_connected(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_before_streams_are_connected", 2)?;
+    let link = s.ok("ss -Htn state established '( sport = :7706 and dst 10.77.1.1 )' | sed 's/.*://'")?;
+    let rules = [format!("pref 1 ipproto tcp dport {link} lookup main"), "pref 2 blackhole".into()];
+    let each = |verb: &str| -> String {
+        rules.iter().map(|rule| format!("ip rule {verb} to 10.77.1.1 {rule}")).collect::<Vec<_>>().join(" && ")
+    };
+    s.network("front", &["sh", "-c", &each("add")])?;
+    let good = s.start("shoal run -n 0 -- sh -c 'sleep 4; exit 0'; echo $?");
+    let bad = s.start("shoal run -n 0 -- sh -c 'sleep 4; exit 3'; echo $?");
+    wait_for("the programs have begun", || s.count("sleep 4") == 2)?;
+    s.ok(KILL)?;
+    s.network("front", &["sh", "-c", &each("del")])?;
+    s.ok(START)?;
+    for (of, code) in [(good, "125"), (bad, "3")] {
+        let outcome = of.end()?;
+        same(&format!("the end: {}", outcome.err), outcome.out.trim(), code)?;
+        holds(&format!("it is told: {}", outcome.err), outcome.err.contains("streams were never connected"))?;
+    }
     Ok(End::Passed)
 }
 
