@@ -129,7 +129,8 @@ mod tests {
     fn what_a_tracer_sends_is_no_stop() {
         let stop = Sig::STOP.bit();
         let of = |tracer: u32, own: u64, shared: u64| {
-            let text = format!("State:\tS (sleeping)\nTracerPid:\t{tracer}\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n");
+            let text =
+                format!("State:\tS (sleeping)\nTracerPid:\t{tracer}\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n");
             parse(text.as_bytes()).expect("a status").signals.0
         };
         assert_eq!([of(0, stop, 0), of(7, stop, 0), of(7, stop, stop), of(7, stop | 1, 0)], [stop, 0, stop, 1]);

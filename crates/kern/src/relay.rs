@@ -88,7 +88,11 @@ impl Relay {
     /// For the main thread, after [`Relay::before_end`]: with what it exits when its program has exited with `code`. One whose streams were
     /// cut off has not succeeded.
     pub fn code(&self, code: u64) -> u64 {
-        if code == 0 && self.cut.load(Ordering::SeqCst) { CUT } else { code }
+        if code == 0 && self.cut.load(Ordering::SeqCst) {
+            CUT
+        } else {
+            code
+        }
     }
 
     /// For the main thread, before it stops: gives the terminal back.

@@ -41,7 +41,15 @@ impl Hub {
         late_lines: [Option<Lines>; 2],
     ) -> Hub {
         let window = terminal.then(window);
-        Hub { channels, asking: Some(asking), successor: Some(socket), knows_lost: false, window, drained: false, late_lines }
+        Hub {
+            channels,
+            asking: Some(asking),
+            successor: Some(socket),
+            knows_lost: false,
+            window,
+            drained: false,
+            late_lines,
+        }
     }
 
     /// Listens until the process ends.

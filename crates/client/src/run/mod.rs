@@ -129,7 +129,9 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
     let file = OpenOptions::new().read(true).write(true).open(&hold);
     file.map(OwnedFd::from).map_err(|e| match e.kind() {
         // It lets only those in whom it expects.
-        ErrorKind::PermissionDenied => Fault::gone("the daemon was started again before the program was under its control"),
+        ErrorKind::PermissionDenied => {
+            Fault::gone("the daemon was started again before the program was under its control")
+        }
         _ => Fault::io(&e, format!("open {hold}")),
     })
 }
