@@ -90,7 +90,9 @@ fn ends(place: &Place, victim: Option<&str>, signal: Option<Signal>) -> Res<End>
     let mut child = start(place, &["sh", "-c", script])?;
     let root = child.id() as i32;
     wait_for("the programs run", || {
-        procs::below(root).iter().filter(|p| procs::command_line(p) == "sleep 1030").count() == 3
+        let lines: Vec<String> = procs::below(root).iter().map(procs::command_line).collect();
+        let count = |command: &str| lines.iter().filter(|line| *line == command).count();
+        (count("sleep 1030"), count("sleep 1031")) == (3, 1)
     })?;
     let all = procs::below(root);
     let targets: Vec<i32> = match victim {
