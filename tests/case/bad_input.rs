@@ -83,6 +83,7 @@ fn bad_commands(place: &Place) -> Res<End> {
         told(&format!("shoal run {wrong}"), 125, word)?;
     }
     told("shoal nonsense", 2, "nonsense")?;
+    told("shoal sandbox -n 1 --bogus", 2, "--bogus")?;
     for (wrong, meant) in [("node --front front:x", "HOST:PORT"), ("front --listen localhost", "ADDRESS:PORT")] {
         let outcome = s.sh(&format!("shoal {wrong}"))?;
         holds(&format!("{wrong}: {}", outcome.text()), outcome.code() == Some(2) && outcome.err.contains(meant))?;

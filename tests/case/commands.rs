@@ -14,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("run_on_a_node", run_on_a_node),
     ("run_names", run_names),
     ("sandbox_on_a_node", sandbox_on_a_node),
+    ("traced_from_the_front_end", traced_from_the_front_end),
     ("run_streams", run_streams),
     ("run_over_ipv6", run_over_ipv6),
     ("socket_elsewhere", socket_elsewhere),
@@ -109,6 +110,28 @@ fn sandbox_on_a_node(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "sandbox_on_a_node", 1)?;
     let said = s.fails("shoal run -n 0 shoal sandbox -n 1 -- true", 1)?;
     holds(&format!("it is refused: {said}"), said.contains("n0: open a sandbox"))?;
+    Ok(End::Passed)
+}
+
+/// A debugger that attaches itself (PTRACE_ATTACH) to what stands for a process elsewhere and lets it go again stops nobody.
+fn traced_from_the_front_end(place: &Place) -> Res<End> {
+    const DEBUGGER: &str = "python3 -c 'import ctypes, os, sys; c = ctypes.CDLL(None); p = int(sys.argv[1]); \
+                            print(c.ptrace(16, p, 0, 0), os.WIFSTOPPED(os.waitpid(p, 0)[1]), c.ptrace(17, p, 0, 0))'";
+    let s = Sandbox::new(place, "traced_from_the_front_end", 1)?;
+    let ticks = s.start("exec shoal run -n 0 -- sh -c 'while :; do echo tick; sleep 0.1; done'");
+    s.until("shoal ps | grep -q 'echo tick'")?;
+    let pid = s.ok("shoal ps | awk '/echo tick/ {print $1; exit}'")?;
+    for _ in 0..5 {
+        s.prints(&format!("{DEBUGGER} {pid}"), "0 True 0")?;
+    }
+    let state = |of: &str| s.until(&format!("shoal ps | grep -qE '^ *{pid} .* {of} '"));
+    // What is said of a stop takes its way by the node.
+    s.ok("shoal run -n 0 true")?;
+    state("S")?;
+    s.ok(&format!("kill -STOP {pid}"))?;
+    state("T")?;
+    s.ok(&format!("kill -CONT {pid}; kill {pid}"))?;
+    same("its end", ticks.end()?.signal(), Some(15))?;
     Ok(End::Passed)
 }
 

@@ -5,6 +5,7 @@ use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{procs, quiet};
 use crate::lab::{Doing, Res};
+use rustix::io::Errno;
 use rustix::process::{kill_process, Pid, Signal};
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +19,28 @@ pub(crate) const SCENES: &[Scene] = &[
     ("sandbox_cluster_killed_clean", |place| ends(place, Some("shoal:sandbox"), None)),
     ("sandbox_front_killed_clean", |place| ends(place, Some("shoal:front"), None)),
     ("sandbox_daemons_killed_clean", |place| ends(place, Some("shoal"), None)),
+    ("sandbox_parts_killed_clean", parts_killed),
 ];
+
+/// Everything else of which it consists, by name: the janitor, the machines' inits, the holder, the agents and what helps them, relays, stand-ins and bodies.
+const PARTS: &[&str] = &[
+    "shoal:janitor",
+    "shoal:n0",
+    "shoal:holder",
+    "shoal:agent",
+    "shoal:nursery",
+    "shoal:usage",
+    "shoal:lookers",
+    "sleep",
+    "sh",
+];
+
+fn parts_killed(place: &Place) -> Res<End> {
+    for part in PARTS {
+        ends(place, Some(part), None).map_err(|e| format!("{part}: {e}"))?;
+    }
+    Ok(End::Passed)
+}
 
 /// What a sandbox may change on the machine, as text.
 fn machine() -> Res<BTreeSet<String>> {
@@ -68,7 +90,9 @@ fn ends(place: &Place, victim: Option<&str>, signal: Option<Signal>) -> Res<End>
     let mut child = start(place, &["sh", "-c", script])?;
     let root = child.id() as i32;
     wait_for("the programs run", || {
-        procs::below(root).iter().filter(|p| procs::command_line(p) == "sleep 1030").count() == 3
+        let lines: Vec<String> = procs::below(root).iter().map(procs::command_line).collect();
+        let count = |command: &str| lines.iter().filter(|line| *line == command).count();
+        (count("sleep 1030"), count("sleep 1031")) == (3, 1)
     })?;
     let all = procs::below(root);
     let targets: Vec<i32> = match victim {
@@ -79,12 +103,16 @@ fn ends(place: &Place, victim: Option<&str>, signal: Option<Signal>) -> Res<End>
     holds(&format!("there is a {victim:?}"), !targets.is_empty())?;
     for pid in targets {
         let pid = Pid::from_raw(pid).ok_or("PID 0")?;
-        kill_process(pid, signal.unwrap_or(Signal::KILL)).doing("kill")?;
+        match kill_process(pid, signal.unwrap_or(Signal::KILL)) {
+            // It has died of another one's end.
+            Err(Errno::SRCH) => {}
+            killed => killed.doing("kill")?,
+        }
     }
-    if victim == Some("shoal") {
-        // With its daemons dead the sandbox goes on until its command ends.
+    if victim.is_some_and(|name| name == "shoal" || PARTS.contains(&name)) {
+        // Without these the sandbox goes on until its command ends, which is one of some of them.
         let command = all.iter().find(|p| procs::command_line(p) == "sleep 1031").ok_or("the command is there")?;
-        kill_process(Pid::from_raw(command.pid).ok_or("PID 0")?, Signal::KILL).doing("kill")?;
+        let _ = kill_process(Pid::from_raw(command.pid).ok_or("PID 0")?, Signal::KILL);
     }
     wait_for("the sandbox ends", || matches!(child.try_wait(), Ok(Some(_))))?;
     let gone = |p: &procs::Proc| procs::one(p.pid).is_none_or(|now| now.comm != p.comm);

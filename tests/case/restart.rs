@@ -15,6 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("no_restart_ends_stopped_programs_too", no_restart_ends_stopped_programs_too),
     ("restart_with_several_copies", restart_with_several_copies),
     ("restart_then_ctrl_c_to_several_copies", restart_then_ctrl_c_to_several_copies),
+    ("restart_before_streams_are_connected", restart_before_streams_are_connected),
     ("restart_without_a_node", restart_without_a_node),
     ("restart_then_silent_node", restart_then_silent_node),
     ("restart_then_asked_early", restart_then_asked_early),
@@ -164,6 +165,29 @@ fn restart_then_ctrl_c_to_several_copies(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+/// The answers of the front end's machine to n0 get lost, but those on its control link: so no channel is connected.
+fn restart_before_streams_are_connected(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_before_streams_are_connected", 2)?;
+    let link = s.ok("ss -Htn state established '( sport = :7706 and dst 10.77.1.1 )' | sed 's/.*://'")?;
+    let rules = [format!("pref 1 ipproto tcp dport {link} lookup main"), "pref 2 blackhole".into()];
+    let each = |verb: &str| -> String {
+        rules.iter().map(|rule| format!("ip rule {verb} to 10.77.1.1 {rule}")).collect::<Vec<_>>().join(" && ")
+    };
+    s.network("front", &["sh", "-c", &each("add")])?;
+    let good = s.start("shoal run -n 0 -- sh -c 'sleep 4; exit 0'; echo $?");
+    let bad = s.start("shoal run -n 0 -- sh -c 'sleep 4; exit 3'; echo $?");
+    wait_for("the programs have begun", || s.count("sleep 4") == 2)?;
+    s.ok(KILL)?;
+    s.network("front", &["sh", "-c", &each("del")])?;
+    s.ok(START)?;
+    for (of, code) in [(good, "125"), (bad, "3")] {
+        let outcome = of.end()?;
+        same(&format!("the end: {}", outcome.err), outcome.out.trim(), code)?;
+        holds(&format!("it is told: {}", outcome.err), outcome.err.contains("streams were never connected"))?;
+    }
+    Ok(End::Passed)
+}
+
 /// The agreed time.
 const AGREED: Duration = Duration::from_secs(5);
 
@@ -172,17 +196,24 @@ fn silence(s: &Sandbox, node: &str) -> Res {
     s.network("sandbox", &["ip", "link", "set", node, "nomaster"])
 }
 
-/// A program on n0, and one with a copy there.
+/// A program on n0, one with a copy there, and one on n1 with a child there.
 fn with_a_silent_node(place: &Place, name: &str, lose: fn(&Sandbox) -> Res) -> Res<End> {
     let s = Sandbox::new(place, name, 2)?;
     let alone = s.start("shoal run -n 0 sleep 1042; echo $?");
     let copies = s.start("shoal run -n 0,1 -- sh -c 'echo up; sleep 1043; exit 4'; echo $?");
-    wait_for("they are there", || s.count("sleep 1042") == 1 && s.count("sleep 1043") == 2)?;
+    let parent = s.start("shoal run -n 1 -- sh -c 'shoal run -n 0 sleep 1099; echo child $?; exit 4'; echo $?");
+    wait_for("they are there", || {
+        s.count("sleep 1042") == 1 && s.count("sleep 1043") == 2 && s.count("sleep 1099") == 1
+    })?;
     lose(&s)?;
     wait_within(AGREED, "the command ends", &mut || !alone.is_going())?;
     let alone = alone.end()?;
     same("as if killed", alone.out.trim(), "137")?;
     holds(&format!("the user is told: {}", alone.err), alone.err.contains("n0 is lost"))?;
+    wait_within(AGREED, "the child's parent is told", &mut || !parent.is_going())?;
+    let parent = parent.end()?;
+    same("what it was told", parent.out.trim(), "child 137\n4")?;
+    holds(&format!("the user is told: {}", parent.err), parent.err.contains("n0 is lost"))?;
     holds("the copy on n1 lives", copies.is_going() && s.count("sleep 1043") == 1)?;
     s.ok("pkill -KILL -x sleep")?;
     let copies = copies.end()?;

@@ -115,6 +115,10 @@ impl Prepared {
         let envp = arena.strings(program.env.iter().map(|text| text.as_slice()))?;
         let paths = candidates(program);
         let paths = arena.strings(paths.iter().map(Vec::as_slice))?;
+        let cwd = match program.cwd.is_empty() {
+            true => format!("/tmp/.shoal-deleted.{pid}").into_bytes(),
+            false => program.cwd.clone(),
+        };
         let groups = arena.align(size_of::<u32>());
         arena.bytes.extend(creds.groups.iter().flat_map(|group| group.to_ne_bytes()));
         let capabilities = program.capabilities.unwrap_or_default();
@@ -145,7 +149,8 @@ impl Prepared {
             limits: arena.words(&limits),
             umask: program.umask.into(),
             nice: program.nice.into(),
-            cwd: arena.string(&program.cwd)?,
+            cwd: arena.string(&cwd)?,
+            deleted: program.cwd.is_empty().into(),
             paths: arena.list(&paths),
             argv: arena.list(&argv),
             envp: arena.list(&envp),
@@ -163,7 +168,7 @@ impl Prepared {
         };
         let shown =
             |path: &Vec<u8>| if path.is_empty() { "\"\"".into() } else { String::from_utf8_lossy(path).into_owned() };
-        let [file, cwd] = [&program.file, &program.cwd].map(shown);
+        let [file, cwd] = [&program.file, &cwd].map(shown);
         let (image, addresses) = arena.finish(setup);
         Ok(Prepared { image, addresses, base: 0, told: None, file, cwd })
     }

@@ -188,6 +188,11 @@ impl Ghosts {
         self.ghosts.len()
     }
 
+    /// Address spaces whose stand-ins have the hold file open.
+    pub fn address_spaces(&self) -> usize {
+        self.families.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.ghosts.is_empty()
     }
@@ -242,6 +247,7 @@ impl Ghosts {
                 Some(Request::Hold { unique, pid, fh, hold }) => self.holds(unique, pid, fh, &hold, happened),
                 Some(Request::Interrupt { unique }) => self.interrupted(unique, happened),
                 Some(Request::Flush { unique, pid, fh }) => self.flushes(unique, pid, fh, happened),
+                Some(Request::Release { fh }) => drop(self.families.remove(&fh)),
                 Some(Request::Create { unique, pid, uid }) => self.creates(unique, pid, uid),
             }
         }

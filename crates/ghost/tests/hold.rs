@@ -140,6 +140,23 @@ fn of_many_that_are_signalled_at_once_those_that_end_need_no_acknowledgement() {
 }
 
 #[test]
+fn of_an_address_space_nothing_is_kept_when_its_last_stand_in_has_ended() {
+    let mut stand = Stand::new("spaces");
+    let child = stand.child();
+    assert_eq!(stand.ghosts.address_spaces(), 1);
+    for pid in [stand.first, child] {
+        stand.ghosts.command(pid, Command::Exit(0));
+        stand.until(|h| matches!(h, Happened::Gone { pid: p } if *p == pid));
+    }
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while stand.ghosts.address_spaces() > 0 {
+        assert!(Instant::now() < deadline, "its file is closed");
+        kern::pending::wait_readable(stand.ghosts.fd(), 20);
+        stand.ghosts.read(64, &mut stand.seen).expect("the mount lives");
+    }
+}
+
+#[test]
 fn sigkill_waits_for_the_daemon_twice() {
     let mut stand = Stand::new("kill");
     let child = stand.child();

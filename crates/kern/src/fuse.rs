@@ -149,6 +149,8 @@ pub enum Request {
     Interrupt { unique: u64 },
     /// `pid` closes the hold file: a stand-in that dies waits here for [`Device::done`].
     Flush { unique: u64, pid: Pid, fh: u64 },
+    /// Nobody has what was opened as `fh` open any more. Answered already.
+    Release { fh: u64 },
     /// A file is being made; answer with [`Device::created`], if `pid` is one that dumps core, or [`Device::fail`].
     Create { unique: u64, pid: Pid, uid: u32 },
     /// Answered already.
@@ -314,7 +316,10 @@ fn request(fd: BorrowedFd<'_>, header: &InHeader, body: &[u8]) -> Request {
         }
         // Nobody has anything to look for here: as a directory that may be searched and not read.
         OPENDIR => reply(fd, unique, -libc::EACCES, &[]),
-        RELEASE => reply(fd, unique, 0, &[]),
+        RELEASE => {
+            reply(fd, unique, 0, &[]);
+            return Request::Release { fh: u64::read_from_prefix(body).map_or(0, |(fh, _)| fh) };
+        }
         FORGET | BATCH_FORGET | DESTROY => {}
         _ => reply(fd, unique, -libc::ENOSYS, &[]),
     }

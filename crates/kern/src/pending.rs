@@ -4,12 +4,12 @@ use crate::proc;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use vocab::{Pid, SigSet};
+use vocab::{Pid, Sig, SigSet};
 
 /// From `/proc/PID/status` (proc(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Private and shared pending signals together.
+    /// Private and shared pending signals together, without the SIGSTOP by which a tracer attaches itself.
     pub signals: SigSet,
     /// Those pending for the process, not for its main thread alone.
     pub shared: SigSet,
@@ -77,11 +77,16 @@ fn read_file(file: &File, pid: Pid) -> Option<Pending> {
 
 fn parse(text: &[u8]) -> Option<Pending> {
     let mut pending = Pending { signals: SigSet(0), shared: SigSet(0), state: b'?' };
+    let mut traced = false;
     for line in text.split(|b| *b == b'\n') {
         if let Some(rest) = line.strip_prefix(b"State:\t") {
             pending.state = *rest.first().unwrap_or(&b'?');
+        } else if let Some(tracer) = line.strip_prefix(b"TracerPid:\t") {
+            traced = tracer != b"0";
         } else if let Some(hex) = line.strip_prefix(b"SigPnd:\t") {
             pending.signals.0 |= set(hex)?;
+            // PTRACE_ATTACH sends one (linux: ptrace_attach), which stops nobody, but for the tracer.
+            pending.signals.0 &= if traced { !Sig::STOP.bit() } else { u64::MAX };
         } else if let Some(hex) = line.strip_prefix(b"ShdPnd:\t") {
             pending.shared.0 = set(hex)?;
             pending.signals.0 |= pending.shared.0;
@@ -118,6 +123,17 @@ mod tests {
         let me = read(Pid(std::process::id() as i32)).expect("it exists");
         assert!(matches!(me.state, b'R' | b'S'));
         assert!(!me.signals.has(vocab::Sig::KILL));
+    }
+
+    #[test]
+    fn what_a_tracer_sends_is_no_stop() {
+        let stop = Sig::STOP.bit();
+        let of = |tracer: u32, own: u64, shared: u64| {
+            let text =
+                format!("State:\tS (sleeping)\nTracerPid:\t{tracer}\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n");
+            parse(text.as_bytes()).expect("a status").signals.0
+        };
+        assert_eq!([of(0, stop, 0), of(7, stop, 0), of(7, stop, stop), of(7, stop | 1, 0)], [stop, 0, stop, 1]);
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub const HURRY_MS: u32 = 1000;
 /// The same when the node is lost, which leaves a fortieth of the agreed time for the end (`link::beat`): the reader has had the rest already.
 pub const LOST_MS: u32 = 100;
 
+/// The exit status of a program that has succeeded, for all that it knows, without its streams: that shoal has failed.
+const CUT: u64 = 125;
+
 /// The signals by which people and shells end a program that handles none.
 pub const ENDING: [Sig; 4] = [Sig::HUP, Sig::INT, Sig::QUIT, Sig::TERM];
 
@@ -38,6 +41,8 @@ pub struct Relay {
     rounds: AtomicU32,
     /// The main thread has been told the end and waits for `drained`.
     ending: AtomicBool,
+    /// What the program has written may be lost, or what it was to read.
+    cut: AtomicBool,
     /// An eventfd on which the relay's threads are told to look around; -1: none.
     bell: AtomicI32,
     /// Changed together with the terminal's modes, so that a thread that makes them raw cannot be late.
@@ -55,6 +60,7 @@ impl Relay {
             drained: AtomicU32::new(WRITING),
             rounds: AtomicU32::new(0),
             ending: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
             bell: AtomicI32::new(-1),
             modes: Mutex::new(Given::AsFound),
             found: OnceLock::new(),
@@ -77,6 +83,16 @@ impl Relay {
             while self.drained.load(Ordering::SeqCst) == haste && futex_wait(&self.drained, haste, Some(patience)) {}
         }
         self.give_back(Given::ForGood);
+    }
+
+    /// For the main thread, after [`Relay::before_end`]: with what it exits when its program has exited with `code`. One whose streams were
+    /// cut off has not succeeded.
+    pub fn code(&self, code: u64) -> u64 {
+        if code == 0 && self.cut.load(Ordering::SeqCst) {
+            CUT
+        } else {
+            code
+        }
     }
 
     /// For the main thread, before it stops: gives the terminal back.
@@ -125,6 +141,11 @@ impl Relay {
         if self.drained.fetch_update(Ordering::SeqCst, Ordering::SeqCst, hastens).is_ok() {
             futex_wake(&self.drained);
         }
+    }
+
+    /// For the relay: streams of a program were cut off while it ran, or never connected.
+    pub fn set_cut(&self) {
+        self.cut.store(true, Ordering::SeqCst);
     }
 
     /// For the relay: the main thread no longer executes stops; a relay thread that must stop does it itself.
@@ -266,6 +287,14 @@ mod tests {
             end.join().expect("no panic");
             assert!(start.elapsed() < Duration::from_millis(u64::from(HURRY_MS)));
         }
+    }
+
+    #[test]
+    fn without_its_streams_no_program_succeeds() {
+        let relay = Relay::new();
+        assert_eq!([0, 3].map(|code| relay.code(code)), [0, 3]);
+        relay.set_cut();
+        assert_eq!([0, 3].map(|code| relay.code(code)), [125, 3]);
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub struct Program {
     pub argv: Vec<minicbor::bytes::ByteVec>,
     #[n(2)]
     pub env: Vec<minicbor::bytes::ByteVec>,
+    /// Empty: a deleted directory.
     #[n(3)]
     #[cbor(with = "minicbor::bytes")]
     pub cwd: Vec<u8>,

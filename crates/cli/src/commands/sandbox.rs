@@ -28,7 +28,7 @@ pub(crate) struct Sandbox {
     #[arg(long, value_name = "PATH")]
     logs: Option<PathBuf>,
     /// The program to run on the front end, with its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -53,4 +53,24 @@ fn end_like(exit: Exit) -> Result<ExitCode> {
     }
     // Only where the signal could not end this process (an init that has no handler for it).
     Ok(ExitCode::from(exit.shell_number() as u8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, Command};
+
+    #[test]
+    fn options_end_at_the_command() {
+        let parse = |words: &[&str]| {
+            let command = Sandbox::augment_args(Command::new("sandbox").no_binary_name(true));
+            let matches = command.try_get_matches_from(words).ok()?;
+            Some(matches.get_many::<OsString>("command").unwrap_or_default().cloned().collect::<Vec<OsString>>())
+        };
+        assert_eq!(parse(&["-n", "2", "--bogus"]), None);
+        for words in [&["-n", "2", "--", "ls", "-n"][..], &["ls", "-n"]] {
+            assert_eq!(parse(words), Some(vec!["ls".into(), "-n".into()]));
+        }
+        assert_eq!(parse(&["--", "--bogus"]), Some(vec!["--bogus".into()]));
+    }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Hub {
     asking: Option<Asking>,
     /// Where the daemon listens, and its successors; `None` when one of those was asked already.
     successor: Option<PathBuf>,
+    /// One of those has said which nodes are lost.
+    knows_lost: bool,
     /// The window that the programs were last told, where they have terminals.
     window: Option<Option<(u16, u16)>>,
     drained: bool,
@@ -39,7 +41,15 @@ impl Hub {
         late_lines: [Option<Lines>; 2],
     ) -> Hub {
         let window = terminal.then(window);
-        Hub { channels, asking: Some(asking), successor: Some(socket), window, drained: false, late_lines }
+        Hub {
+            channels,
+            asking: Some(asking),
+            successor: Some(socket),
+            knows_lost: false,
+            window,
+            drained: false,
+            late_lines,
+        }
     }
 
     /// Listens until the process ends.
@@ -92,7 +102,8 @@ impl Hub {
         }
     }
 
-    /// The process is to end, as a daemon says that followed the one that we have asked; that one would have told which nodes are lost.
+    /// The process is to end, as a daemon says that followed the one that we have asked, or (on a node) is linked to such a one; that one would
+    /// have told which nodes are lost.
     /// From a lost node not even the end of its streams may come.
     fn ask_successor(&mut self) {
         if self.drained || self.asking.is_some() || !RELAY.is_ending() {
@@ -125,6 +136,10 @@ impl Hub {
         tracing::debug!(%fault, "the daemon has gone");
         self.asking = None;
         self.channels.daemon_gone(fault);
+        if RELAY.is_ending() && self.successor.is_none() && !self.knows_lost {
+            // Nobody else is asked, and what comes no more would be waited for.
+            self.channels.give_up_waiting(true, &format!("shoal: the program's streams were cut off: {fault}\n"));
+        }
     }
 
     fn hear_daemon(&mut self) {
@@ -174,6 +189,7 @@ impl Hub {
                 Ok(())
             }
             (Answer::Nodes(rows), _) => {
+                self.knows_lost = true;
                 self.channels.lost_but(|node| rows.iter().any(|row| row.node == node && row.state != "down"));
                 Ok(())
             }
@@ -181,10 +197,8 @@ impl Hub {
                 self.channels.node_lost(node);
                 Ok(())
             }
-            (Answer::Failed(fault), _) => {
-                self.channels.give_up_waiting(false, &format!("shoal: {fault}\n"));
-                Ok(())
-            }
+            // On a node: the daemon there is not linked to the one any more that knows what we have asked.
+            (Answer::Failed(fault), _) => Err(fault),
             (other, _) => Err(Fault::wire(format!("the daemon said {other:?}"))),
         }
     }

@@ -52,6 +52,7 @@ impl Channels {
         let Some(copy) = state.copies.get_mut(number) else { return };
         let Some(fault) = copy.broken.take() else { return };
         let text = format!("shoal: {}: the program's streams were cut off: {fault}\n", copy.newest_node());
+        RELAY.set_cut();
         self.queue(Stream::Err).push(Item::Note(text));
         self.over(state, number);
     }
@@ -116,6 +117,7 @@ impl Channels {
             state.copies.iter().enumerate().filter(|(_, c)| waits(c)).map(|(i, _)| i).collect()
         };
         for number in waiting {
+            RELAY.set_cut();
             self.give_up(number, Some(why.to_owned()));
         }
     }

@@ -33,6 +33,7 @@ use lines::Lines;
 use output::Writer;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -126,7 +127,13 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
     // The main thread has no descriptor of these channels to close.
     std::mem::forget(channels);
     let file = OpenOptions::new().read(true).write(true).open(&hold);
-    file.map(OwnedFd::from).map_err(|e| Fault::io(&e, format!("open {hold}")))
+    file.map(OwnedFd::from).map_err(|e| match e.kind() {
+        // It lets only those in whom it expects.
+        ErrorKind::PermissionDenied => {
+            Fault::gone("the daemon was started again before the program was under its control")
+        }
+        _ => Fault::io(&e, format!("open {hold}")),
+    })
 }
 
 /// The program is to run where the caller is: it becomes it in the ordinary way. Returns only a failure.

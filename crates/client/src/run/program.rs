@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use vocab::{Fault, Result};
 use wire::run::{Limit, Program, Stdio, Window};
 
@@ -16,7 +17,11 @@ use wire::run::{Limit, Program, Stdio, Window};
 /// `Refused` without a name, `Sys` when the working directory or a limit cannot be read.
 pub fn collect(argv: &[OsString], terminal: bool) -> Result<Program> {
     let file = argv.first().ok_or_else(|| Fault::refused("no program is named"))?;
-    let cwd = std::env::current_dir().map_err(|e| Fault::io(&e, "read the working directory"))?;
+    let cwd = match std::env::current_dir() {
+        // It is deleted.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => PathBuf::new(),
+        read => read.map_err(|e| Fault::io(&e, "read the working directory"))?,
+    };
     let limits = own::limits()?.into_iter().map(|(resource, soft, hard)| Limit { resource, soft, hard });
     Ok(Program {
         file: file.as_bytes().to_vec(),

@@ -162,6 +162,7 @@ unsafe fn exit(slot: *mut Slot, code: u64) -> i64 {
     // SAFETY: ends this process.
     unsafe {
         drain(slot);
+        let code = relay(slot).map_or(code, |relay| relay.code(code));
         raw::call(libc::SYS_exit_group, [code, 0, 0, 0, 0, 0])
     }
 }

@@ -51,6 +51,8 @@ pub struct Setup {
     pub nice: i64,
     /// Address of the working directory's path.
     pub cwd: u64,
+    /// 1: it is a deleted directory, made there and deleted.
+    pub deleted: u64,
     /// Address of a NULL-terminated list of paths to try.
     pub paths: u64,
     /// argv and envp (execve(2)).
@@ -227,7 +229,17 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         } else if s.ids[1] != 0 {
             must(Stage::Capabilities, super::caps::give_up())?;
         }
-        must(Stage::Directory, call(libc::SYS_chdir, [s.cwd, 0, 0, 0, 0, 0]))?;
+        if s.deleted != 0 {
+            // Of any umask it is the program's own to enter.
+            call(libc::SYS_umask, [0; 6]);
+            must(Stage::Directory, call(libc::SYS_mkdir, [s.cwd, 0o700, 0, 0, 0, 0]))?;
+            call(libc::SYS_umask, [s.umask, 0, 0, 0, 0, 0]);
+        }
+        let entered = call(libc::SYS_chdir, [s.cwd, 0, 0, 0, 0, 0]);
+        if s.deleted != 0 {
+            must(Stage::Directory, call(libc::SYS_rmdir, [s.cwd, 0, 0, 0, 0, 0]))?;
+        }
+        must(Stage::Directory, entered)?;
         for sig in 1..=64u64 {
             let ignored = s.ignored & (1 << (sig - 1)) != 0;
             disposition(sig, u64::from(ignored));
