@@ -174,11 +174,12 @@ fn run_streams(place: &Place) -> Res<End> {
     s.prints("shoal run -n 0 cat < /dev/null | wc -c", "0")?;
     s.prints("shoal run -n 0 yes | head -1; echo ${PIPESTATUS[0]}", "y\n141")?;
     // What lives on without our streams does not keep them open.
-    for where_to in ["-n 0", "-n 0-1", "-t -n 0", "-n 0 shoal run -n 1"] {
+    for (where_to, count) in [("-n 0", 1), ("-n 0-1", 2), ("-t -n 0", 1), ("-n 0 shoal run -n 1", 1)] {
         let daemon = "sh -c 'setsid sleep 1024 >/dev/null 2>&1 </dev/null & echo started'";
         let first = format!(
             "timeout -s KILL 10 shoal run {where_to} {daemon} 2>&1 | cat | head -1 | tr -d '\\r'; \
-             while p=$(shoal ps | awk '/sleep 102[4]/ {{print $1}}'); test \"$p\"; do kill $p 2>/dev/null; done; sleep 0.2"
+             until test $(shoal ps | grep -c ' sleep 102[4]$') = {count}; do :; done; \
+             kill $(shoal ps | awk '/ sleep 102[4]$/ {{print $1}}'); until ! shoal ps | grep -q 'sleep 102[4]'; do :; done"
         );
         s.prints(&first, "started")?;
     }

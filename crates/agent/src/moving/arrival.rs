@@ -247,6 +247,20 @@ impl Agent {
         }
     }
 
+    /// What was to become it was killed, and has been waited for: there is nothing to end, or to wait for.
+    pub(super) fn arrival_killed(&mut self, pid: Pid) {
+        warn!(%pid, "what was to arrive was killed");
+        let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
+        arrival.state.mover().into_iter().for_each(|mover| self.end_mover(mover));
+        if let Some(made) = arrival.made {
+            self.streams.ended(made.streams);
+            self.stands.orphan(pid);
+        }
+        let fault = Fault::gone(format!("what was to become {pid} was killed"));
+        self.uplink.send(&ToFront::NotArrived { pid, fault });
+        self.next_start();
+    }
+
     /// Nobody wants it.
     pub(crate) fn abandon(&mut self, pid: Pid) {
         if self.end_arrival(pid) {

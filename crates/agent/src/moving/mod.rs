@@ -321,8 +321,7 @@ impl Agent {
             return true;
         }
         if self.moving.arrives(pid) {
-            warn!(%pid, "what was to arrive was killed");
-            self.arrival_fails(pid, Fault::gone(format!("what was to become {pid} was killed")));
+            self.arrival_killed(pid);
             return true;
         }
         false
