@@ -19,7 +19,7 @@ const LATELY_US: u64 = 100_000;
 /// A ghost that was made in time has the signal too; what it brings so soon after, in microseconds, is the same one.
 const SAME_US: u64 = 100_000;
 
-/// From a fork until its ghost has surely been there for any signal that comes, in microseconds, but on a node that is late with everything.
+/// From a fork, and from when the front end shows it, until its ghost has surely been there for any signal that comes, in microseconds.
 const NEW_US: u64 = 100_000;
 
 /// The signals that end programs which do not handle them, and that are sent to groups.
@@ -115,30 +115,63 @@ impl Reached {
 /// Who has forked whom lately, whatever has become of either since: an orphan is found by the parent that has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Births {
-    /// By forker: its group then, and when which child.
-    forks: HashMap<Pid, (Pid, Vec<(u64, Pid)>)>,
+    /// By forker: its group then, and its children.
+    forks: HashMap<Pid, (Pid, Vec<Birth>)>,
     /// When what is over is thrown away next.
     clean_us: u64,
+    /// When the front end has shown how many changes, oldest first; and how many of them long ago.
+    shown: VecDeque<(u64, u64)>,
+    shown_long: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Birth {
+    at_us: u64,
+    child: Pid,
+    /// Which of the changes that are told ([`crate::events`]) it is, or a later one.
+    change: u64,
+}
+
+impl Birth {
+    fn is_new(&self, shown_long: u64, now_us: u64) -> bool {
+        self.at_us + NEW_US >= now_us || self.change > shown_long
+    }
 }
 
 impl Births {
-    pub(crate) fn note(&mut self, forker: Pid, group: Pid, child: Pid, now_us: u64) {
+    /// `change`: how many changes there are, with this one.
+    pub(crate) fn note(&mut self, forker: Pid, group: Pid, child: Pid, change: u64, now_us: u64) {
         if now_us >= self.clean_us {
+            let shown_long = self.shown_long(now_us);
             self.forks.retain(|_, (_, children)| {
-                children.retain(|(at, _)| at + NEW_US >= now_us);
+                children.retain(|birth| birth.is_new(shown_long, now_us));
                 !children.is_empty()
             });
             self.clean_us = now_us + NEW_US;
         }
         let (before, children) = self.forks.entry(forker).or_default();
         *before = group;
-        children.push((now_us, child));
+        children.push(Birth { at_us: now_us, child, change });
+    }
+
+    /// The front end shows so many changes by now.
+    pub(crate) fn are_shown(&mut self, changes: u64, now_us: u64) {
+        self.shown_long(now_us);
+        self.shown.push_back((now_us, changes));
+    }
+
+    fn shown_long(&mut self, now_us: u64) -> u64 {
+        while let Some((_, changes)) = self.shown.pop_front_if(|(at, _)| *at + NEW_US < now_us) {
+            self.shown_long = changes;
+        }
+        self.shown_long
     }
 
     /// Whom it has forked lately.
-    pub(crate) fn of(&self, forker: Pid, now_us: u64) -> Vec<Pid> {
+    pub(crate) fn of(&mut self, forker: Pid, now_us: u64) -> Vec<Pid> {
+        let shown_long = self.shown_long(now_us);
         let Some((_, children)) = self.forks.get(&forker) else { return Vec::new() };
-        children.iter().filter(|(at, _)| at + NEW_US >= now_us).map(|(_, child)| *child).collect()
+        children.iter().filter(|birth| birth.is_new(shown_long, now_us)).map(|birth| birth.child).collect()
     }
 
     /// The group that it was in when it forked lately; `NONE` if it has not.
@@ -196,5 +229,19 @@ mod tests {
         assert!(!reached.has(Pid(7), Sig::INT, 30), "another one");
         reached.note(Pid(7), Sig::INT, 10);
         assert!(!reached.has(Pid(7), Sig::INT, 11 + SAME_US), "that is over");
+    }
+
+    #[test]
+    fn who_is_not_shown_yet_is_new_however_long_that_takes() {
+        let mut births = Births::default();
+        births.note(P, P, Pid(8), 1, 0);
+        births.note(P, P, Pid(9), 2, 0);
+        assert_eq!(births.of(P, 10 * NEW_US), [Pid(8), Pid(9)]);
+        births.are_shown(1, 10 * NEW_US);
+        assert_eq!(births.of(P, 11 * NEW_US), [Pid(8), Pid(9)], "a signal may be under way");
+        assert_eq!(births.of(P, 11 * NEW_US + 1), [Pid(9)]);
+        births.are_shown(2, 12 * NEW_US);
+        births.note(P, P, Pid(10), 3, 14 * NEW_US);
+        assert_eq!(births.of(P, 14 * NEW_US), [Pid(10)]);
     }
 }

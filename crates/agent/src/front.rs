@@ -70,7 +70,10 @@ impl Agent {
             ToNode::Refused(fault) => warn!(%fault, "the front end refuses this node"),
             ToNode::Beat { sent_us } => self.beat_back(sent_us),
             ToNode::EventsDone { batch } => self.events.done(batch),
-            ToNode::EventsShown { batch } => self.events.are_shown(batch),
+            ToNode::EventsShown { batch } => {
+                self.events.are_shown(batch);
+                self.elders.births.are_shown(self.events.shown(), monotonic_us());
+            }
             ToNode::Start { person, program, kin, channel } => self.start(person, program, kin, &channel),
             ToNode::Signal { target, info, thread, turn } => self.deliver(target, &info, thread, turn),
             ToNode::KillDone { id, errno } => self.kill_done(id, errno),

@@ -108,6 +108,10 @@ impl Agent {
             stand.orphaned = SigSet(0);
         }
         let (held, told) = (stand.held, matches!(stand.stance, Stance::Stops));
+        // One that is to become a process must run for that; it is as its body again if it does not.
+        if self.moving.arrives(pid) {
+            return;
+        }
         if matches!(held, Held::Killed | Held::Dying) {
             return;
         }
@@ -133,6 +137,14 @@ impl Agent {
     fn take_back_stop(&mut self, pid: Pid) {
         if self.ghosts.take_back(pid, |command| matches!(command, Command::Stop(_))) {
             self.turn_stance(pid, Input::Over);
+        }
+    }
+
+    /// One that is to become a process runs, also if it is stopped without that we know.
+    pub(crate) fn rouse_in_place(&mut self, pid: Pid) {
+        self.rouse(pid);
+        if kern::pending::read(pid).is_some_and(|now| now.state == b'T') {
+            wake(pid);
         }
     }
 

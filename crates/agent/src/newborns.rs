@@ -53,7 +53,7 @@ impl Agent {
     pub(crate) fn reach_late(&mut self, forker: Pid, child: Pid) {
         let now = monotonic_us();
         let group = self.bodies.person(forker).map_or(Pid::NONE, |person| person.pgid);
-        self.elders.births.note(forker, group, child, now);
+        self.elders.births.note(forker, group, child, self.events.changes(), now);
         for sig in self.elders.struck.all(forker, now) {
             if self.forked_before(forker, sig) {
                 self.reaches(child, group, sig, now);

@@ -273,8 +273,12 @@ impl Agent {
 
     fn end_arrival(&mut self, pid: Pid) -> bool {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
-        if let Some(made) = arrival.made {
-            self.unmake(made, arrival.state.mover(), arrival.ended);
+        match arrival.made {
+            Some(made) => self.unmake(made, arrival.state.mover(), arrival.ended),
+            None => {
+                let stopped = self.stands.get(pid).is_some_and(|stand| stand.body_stopped);
+                self.mirror(pid, stopped.then_some(Sig::STOP));
+            }
         }
         true
     }
