@@ -95,8 +95,9 @@ fn ends(place: &Place, victim: Option<&str>, signal: Option<Signal>) -> Res<End>
         (count("sleep 1030"), count("sleep 1031")) == (3, 1)
     })?;
     let all = procs::below(root);
+    let command = all.iter().find(|p| procs::command_line(p) == "sleep 1031").ok_or("the command is there")?.pid;
     let targets: Vec<i32> = match victim {
-        None => all.iter().filter(|p| procs::command_line(p) == "sleep 1031").map(|p| p.pid).collect(),
+        None => vec![command],
         Some("") => vec![root],
         Some(name) => all.iter().filter(|p| p.comm == name).map(|p| p.pid).collect(),
     };
@@ -111,8 +112,7 @@ fn ends(place: &Place, victim: Option<&str>, signal: Option<Signal>) -> Res<End>
     }
     if victim.is_some_and(|name| name == "shoal" || PARTS.contains(&name)) {
         // Without these the sandbox goes on until its command ends, which is one of some of them.
-        let command = all.iter().find(|p| procs::command_line(p) == "sleep 1031").ok_or("the command is there")?;
-        let _ = kill_process(Pid::from_raw(command.pid).ok_or("PID 0")?, Signal::KILL);
+        let _ = kill_process(Pid::from_raw(command).ok_or("PID 0")?, Signal::KILL);
     }
     wait_for("the sandbox ends", || matches!(child.try_wait(), Ok(Some(_))))?;
     let gone = |p: &procs::Proc| procs::one(p.pid).is_none_or(|now| now.comm != p.comm);
