@@ -1,7 +1,7 @@
 //! What the front end says, and the life of the link to it.
 
 use crate::agent::{Agent, Token};
-use crate::mover::Out;
+use mover::Out;
 use kern::clock::{boottime_us, monotonic_us};
 use link::beat::NodeLife;
 use std::os::fd::AsFd;

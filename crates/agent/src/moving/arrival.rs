@@ -12,7 +12,7 @@
 use super::kill;
 use crate::agent::Agent;
 use crate::checks::What;
-use crate::mover::{In, Order};
+use mover::{In, Order};
 use crate::stands::Stand;
 use crate::starts::{Start, Work};
 use crate::streams::StreamsId;

@@ -14,7 +14,7 @@
 use super::{kill, Gone};
 use crate::agent::Agent;
 use crate::bodies::Life;
-use crate::mover::{Order, Out};
+use mover::{Order, Out};
 use crate::streams::StreamsId;
 use ckpt::survey::Given;
 use kern::faultpoint::reach;

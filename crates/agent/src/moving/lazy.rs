@@ -2,7 +2,7 @@
 
 use super::kill;
 use crate::agent::Agent;
-use crate::mover::Held;
+use mover::Held;
 use kern::pidfd;
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::warn;

@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::bodies::Life;
-use crate::mover::{Order, Out, Said};
+use mover::{Order, Out, Said};
 use ckpt::survey::Given;
 use vocab::{Fault, Pid, Result};
 use wire::look::{Look, Needs};

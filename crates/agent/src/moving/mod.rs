@@ -1,5 +1,5 @@
 //! Processes that come to this node from another one, or leave it. When it may be is the front end's to say (`front::moves`); the work
-//! is done by a process of its own for each ([`crate::mover`]).
+//! is done by a process of its own for each ([`mover`]).
 
 mod arrival;
 mod departure;
@@ -7,7 +7,7 @@ mod lazy;
 mod looks;
 
 use crate::agent::{Agent, Token};
-use crate::mover::{Order, Out, Remain, Said};
+use mover::{Order, Out, Remain, Said};
 use crate::stands::{Stand, Why};
 use arrival::{Arrival, Arriving};
 use departure::{Departing, Departure};

@@ -10,7 +10,7 @@ pub(crate) struct Mover {}
 
 impl Mover {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        agent::mover::run().map(|()| ExitCode::SUCCESS)
+        mover::run().map(|()| ExitCode::SUCCESS)
     }
 }
 

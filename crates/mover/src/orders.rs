@@ -6,7 +6,7 @@ use wire::look::{Look, Needs, Progress};
 
 /// From the agent. The first is [`Order::Out`] or [`Order::In`].
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) enum Order {
+pub enum Order {
     #[n(0)]
     Out(#[n(0)] Out),
     #[n(1)]
@@ -39,69 +39,69 @@ pub(crate) enum Order {
 
 /// Stop this process, and send its image.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) struct Out {
+pub struct Out {
     #[n(0)]
-    pub(crate) pid: Pid,
+    pub pid: Pid,
     /// `address:port` of who takes it, and the key of the connection.
     #[n(1)]
-    pub(crate) address: String,
+    pub address: String,
     #[n(2)]
     #[cbor(with = "minicbor::bytes")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
     /// How many seccomp filters it has from us.
     #[n(3)]
-    pub(crate) filters: u64,
+    pub filters: u64,
     /// Pipes that are relayed standard streams, by the numbers of their files: they go along, others may have them too.
     #[n(4)]
-    pub(crate) streams: Vec<u64>,
+    pub streams: Vec<u64>,
     /// A stand-in is to take its place.
     #[n(5)]
-    pub(crate) remains: Option<Remain>,
+    pub remains: Option<Remain>,
     /// [`Said::Moving`] is wanted.
     #[n(6)]
-    pub(crate) progress: bool,
+    pub progress: bool,
     /// What is large of its memory comes after it.
     #[n(7)]
-    pub(crate) lazy: bool,
+    pub lazy: bool,
     /// Over which the streams go on; of no concern to the mover.
     #[n(8)]
-    pub(crate) branch: Option<u64>,
+    pub branch: Option<u64>,
 }
 
 /// What the agent keeps open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) struct Held {
+pub struct Held {
     /// Of the mover's descriptor.
     #[n(0)]
-    pub(crate) number: i32,
+    pub number: i32,
 }
 
 /// A stand-in takes the place of this process.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) struct Remain {
+pub struct Remain {
     #[n(0)]
-    pub(crate) pid: Pid,
+    pub pid: Pid,
     /// The directory of the hold file.
     #[n(1)]
-    pub(crate) hold: String,
+    pub hold: String,
     /// The directory for its program, which only root may enter.
     #[n(2)]
-    pub(crate) programs: String,
+    pub programs: String,
 }
 
 /// Take an image and make this process what it says.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) struct In {
+pub struct In {
     #[n(0)]
-    pub(crate) pid: Pid,
+    pub pid: Pid,
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
 }
 
 /// To the agent.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) enum Said {
+pub enum Said {
     /// It is over, and (Out) the process runs on or (In) is killed.
     #[n(0)]
     Failed(#[n(0)] Fault),

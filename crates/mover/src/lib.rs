@@ -11,7 +11,7 @@ mod out;
 mod remains;
 mod take;
 
-pub(crate) use orders::{Held, In, Order, Out, Remain, Said};
+pub use orders::{Held, In, Order, Out, Remain, Said};
 
 use carrier::Word;
 use kern::clock::monotonic_us;
