@@ -88,7 +88,7 @@ impl Agent {
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
             ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
             ToNode::Depart { pid, address, key, streams: branch, progress, lazy } => {
-                let streams = Vec::new();
+                let (streams, address) = (Vec::new(), self.uplink.reached(address));
                 self.depart(Out { pid, address, key, filters: 0, streams, remains: None, progress, lazy, branch });
             }
             ToNode::Leave { pid, children } => self.leave(pid, children),

@@ -111,6 +111,29 @@ impl<R: Read> Coming<R> {
         Pid(self.plan.process.pid)
     }
 
+    /// Reads the rest, of which nothing is made: the image is whole, and what could be tried without a process has been. What it was read from.
+    ///
+    /// # Errors
+    /// `Wire` for a broken image; `Refused` when a number of a thread is in use here.
+    pub fn only_looked_at(mut self) -> Result<R> {
+        for thread in &self.plan.threads[1..] {
+            if kern::proc::exists(Pid(thread.tid)) {
+                return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
+            }
+        }
+        let mut next = self.first;
+        loop {
+            next = match next {
+                Record::End => return Ok(self.reader.into_source()),
+                Record::Pages(pages) => {
+                    self.reader.recycle(pages);
+                    pages::following(&mut self.reader)?
+                }
+                _ => return Err(Fault::wire("a record that is not of pages between records of pages")),
+            }
+        }
+    }
+
     /// Is all of it in the image?
     pub(crate) fn is_whole(&self) -> bool {
         self.plan.lazy.is_empty()

@@ -67,6 +67,12 @@ impl Reports {
         !self.waking.is_empty()
     }
 
+    /// It is no stand-in any more.
+    pub(crate) fn forget(&mut self, pid: Pid) {
+        self.ledgers.remove(&pid);
+        self.waking.remove(&pid);
+    }
+
     fn stop_done(&mut self, pid: Pid) {
         if let Some(left) = self.waking.get_mut(&pid) {
             *left -= 1;
@@ -88,6 +94,13 @@ impl Front {
     }
 
     pub(crate) fn on_ghost(&mut self, happened: Happened) {
+        match self.homes.becomes(happened.pid()) {
+            true => self.on_homing(happened),
+            false => self.on_ghost_of_space(happened),
+        }
+    }
+
+    pub(crate) fn on_ghost_of_space(&mut self, happened: Happened) {
         match happened {
             Happened::Held { pid } => match self.reports.intermediates.get(&pid).copied() {
                 None => self.events.push_back(Event::Held { pid }),
@@ -106,8 +119,7 @@ impl Front {
             Happened::Done { pid, outcome } => self.on_done(pid, outcome),
             Happened::Dying { pid } => self.events.push_back(Event::Dying { pid }),
             Happened::Gone { pid } => {
-                self.reports.ledgers.remove(&pid);
-                self.reports.waking.remove(&pid);
+                self.reports.forget(pid);
                 self.parents.forget(pid);
                 self.deliveries.forget(pid);
                 match self.reports.intermediates.remove(&pid) {

@@ -46,6 +46,10 @@ impl Front {
             Some(Connection::Greeting { .. }) => self.on_greeting(token),
             Some(Connection::Joining { .. } | Connection::Node { .. }) => self.on_link(token),
             Some(Connection::Client { .. }) => self.on_client(token),
+            Some(Connection::Mover(_)) => {
+                self.on_mover(token);
+                Ok(())
+            }
             Some(Connection::Native { pid, .. }) => {
                 let pid = *pid;
                 self.native_ended(token, pid);

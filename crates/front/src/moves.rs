@@ -7,6 +7,7 @@ use crate::move_states::{next, Change, Next, State};
 use crate::persons::{kin_to_wire, to_wire};
 use crate::runs::Asker;
 use kern::faultpoint::reach;
+use mover::Order;
 use space::{BodyEvent, Event, Kin, Person};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -46,6 +47,10 @@ pub(crate) struct Move {
 }
 
 impl Move {
+    pub(crate) fn from(&self) -> NodeId {
+        self.from
+    }
+
     /// One that a daemon before this one has decided on; `landed`: it runs.
     pub(crate) fn decided(from: NodeId, to: NodeId, landed: bool) -> Move {
         Move {
@@ -88,7 +93,7 @@ impl Front {
         lazy: bool,
     ) {
         let wanted = |decided| Move { asker: Some(asker), progress, lazy, ..decided };
-        match self.begin_move(caller, pid, to, wanted) {
+        match self.begin_move(caller, (pid, to), lazy, wanted) {
             Ok(true) => {}
             Ok(false) => self.answer(asker, Answer::Moved { pid, node: to }, true),
             Err(fault) => self.answer(asker, Answer::Failed(fault.doing(format!("move {pid} to node {to}"))), true),
@@ -140,9 +145,17 @@ impl Front {
     }
 
     /// `false`: it is there.
-    fn begin_move(&mut self, caller: &Caller, pid: Pid, to: NodeId, wanted: impl FnOnce(Move) -> Move) -> Result<bool> {
+    fn begin_move(
+        &mut self,
+        caller: &Caller,
+        (pid, to): (Pid, NodeId),
+        lazy: bool,
+        wanted: impl FnOnce(Move) -> Move,
+    ) -> Result<bool> {
         let from = self.is_movable(caller, pid)?;
-        if !self.is_linked(to) {
+        if to.is_front() {
+            self.not_to_come_home(pid, lazy).map_or(Ok(()), |why| Err(Fault::refused(why)))?;
+        } else if !self.is_linked(to) {
             return Err(Fault::refused(format!("node {to} is not up")));
         }
         if from == to {
@@ -175,6 +188,12 @@ impl Front {
         one.person = Some(person.clone());
         one.children.clone_from(&children);
         let key = one.key.to_vec();
+        if node.is_front() {
+            return match self.begin_home(pid, key) {
+                Ok(branch) => self.moves.get_mut(&pid).map_or((), |one| one.branch = branch),
+                Err(fault) => self.move_fails(pid, fault),
+            };
+        }
         let channel = match one.streams.map(|program| self.runs.again(program, pid, node)).transpose() {
             Ok(Some((channel, branch))) => {
                 one.branch = Some(branch);
@@ -244,7 +263,10 @@ impl Front {
     pub(crate) fn arriving(&mut self, node: NodeId, pid: Pid, port: u16) {
         reach("front knows where");
         self.move_changes(node, pid, Change::Arriving, Fault::bug("arriving"));
-        let address = self.nodes.get(node).map(|node| SocketAddr::new(node.address.ip(), port).to_string());
+        let address = match node.is_front() {
+            true => Some(format!(":{port}")),
+            false => self.nodes.get(node).map(|node| SocketAddr::new(node.address.ip(), port).to_string()),
+        };
         let Some(one) = self.moves.get_mut(&pid).filter(|one| one.state == State::Preparing && one.to == node) else {
             return;
         };
@@ -302,9 +324,14 @@ impl Front {
         if self.space.get(pid).is_none_or(|view| view.ended.is_some()) {
             // It has been killed on the way, and that is known already.
             self.send(to, &ToNode::Abandon { pid });
+            self.forget_home(pid);
             self.stays_if_said(pid);
             self.send(from, &ToNode::Forget { pid });
             return self.move_ends(pid, Err(Fault::gone("it has ended")));
+        }
+        if to.is_front() {
+            // The rest when both have said it.
+            return self.order_home(pid, &Order::Go);
         }
         if !nowhere {
             self.let_run(to, pid);
@@ -345,6 +372,14 @@ impl Front {
         self.settle();
     }
 
+    /// It is a process of the front end from now on.
+    pub(crate) fn is_home(&mut self, pid: Pid) {
+        let Some(from) = self.moves.get(&pid).map(|one| one.from) else { return };
+        self.count_moved(from, NodeId::FRONT);
+        self.stays_if_said(pid);
+        self.send(from, &ToNode::Forget { pid });
+    }
+
     /// Where its number comes from it stands once it has left: so the number stays taken there, and a kill finds it.
     fn stands_at_home(&mut self, pid: Pid, to: NodeId) {
         let lives = self.space.get(pid).is_some_and(|view| view.ended.is_none());
@@ -363,6 +398,10 @@ impl Front {
     fn has_moved(&mut self, pid: Pid) {
         let Some(one) = self.moves.get(&pid) else { return };
         let (state, from, to, nowhere, lost) = (one.state, one.from, one.to, one.nowhere, one.lost);
+        if to.is_front() {
+            reach(if state == State::Landed { HAS_LEFT } else { RUNS });
+            return self.come_home(pid);
+        }
         if state == State::Landed {
             reach(HAS_LEFT);
             self.events.push_back(Event::Left { pid });
@@ -388,7 +427,7 @@ impl Front {
     }
 
     /// The move is over, and who asked is told.
-    fn move_ends(&mut self, pid: Pid, outcome: Result<NodeId>) {
+    pub(crate) fn move_ends(&mut self, pid: Pid, outcome: Result<NodeId>) {
         let Some(Move { asker: Some(asker), to, .. }) = self.moves.remove(&pid) else { return };
         let answer = match outcome {
             Ok(node) => Answer::Moved { pid, node },
@@ -410,6 +449,7 @@ impl Front {
         let Some(Move { state, from, to, streams, .. }) = self.moves.get(&pid) else { return };
         let (state, from, to, streams) = (*state, *from, *to, *streams);
         info!(%pid, %why, "move: it stays");
+        self.forget_home(pid);
         self.send(to, &ToNode::Abandon { pid });
         // What stands there again for one that has ended meanwhile ends too: the space has not known of it.
         let ended = self.space.get(pid).map_or(Some(Exit::Code(0)), |view| view.ended);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{self, Answer, Further};
 use wire::node::ChannelTo;
-use wire::run::Program;
+use wire::run::{Program, Stdio};
 
 /// Where answers to a question go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,6 +162,27 @@ impl Runs {
         Ok((ChannelTo { address, token: token.to_vec(), key: key.to_vec(), program: its }, branch))
     }
 
+    /// Has the process that called `shoal run` here become this program, and no other?
+    pub(crate) fn is_by_itself(&self, pid: Pid) -> bool {
+        let run = self.programs.get(&pid).filter(|(caller, _)| *caller == pid).and_then(|_| self.runs.get(&pid));
+        run.is_some_and(|run| matches!((run.asker, &run.program.stdio), (Asker::Local(_), Stdio::Pipes)))
+    }
+
+    /// This program is to come here: what its relay is told, and the branch. As [`Runs::again`].
+    ///
+    /// # Errors
+    /// `Refused` when its relay is not known, or it is being moved already.
+    pub(crate) fn home(&mut self, pid: Pid) -> Result<((Asker, Answer), u64)> {
+        self.branch += 1;
+        let branch = self.branch;
+        let nobody = || Fault::refused("nobody here knows the `shoal run` that relays its streams");
+        let (asker, number, copy) = self.copy_of(pid).ok_or_else(nobody)?;
+        match copy.moving.insert(pid, ([0; 16], branch)) {
+            None => Ok(((asker, Answer::Home { copy: number, branch }), branch)),
+            Some(_) => Err(Fault::refused("it is being moved already")),
+        }
+    }
+
     /// The process `pid` with the streams of `program` is on `node` from now on.
     pub(crate) fn moved(&mut self, program: Pid, pid: Pid, node: NodeId) {
         if let Some((_, _, copy)) = self.copy_of(program) {
@@ -220,7 +241,6 @@ impl Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::run::Stdio;
 
     const CALLER: Pid = Pid(100);
     const PROGRAM: Pid = Pid(101);

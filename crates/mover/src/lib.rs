@@ -4,6 +4,7 @@
 //! would take what the traced threads tell. The agent speaks with it over its standard input.
 
 mod carrier;
+mod home;
 mod lazy;
 mod look;
 mod orders;
@@ -66,6 +67,7 @@ pub fn run() -> Result<()> {
     let done = match word.wait()? {
         Order::Out(order) => out::send(&order, &mut word),
         Order::In(order) => take::receive(&order, &mut word),
+        Order::Home(order) => home::receive(&order, &mut word),
         Order::Remain(order) => {
             hurry(false);
             take::give_back(&order)

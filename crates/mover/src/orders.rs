@@ -35,6 +35,12 @@ pub enum Order {
     /// First: what of this is not here?
     #[n(9)]
     Suits(#[n(0)] Needs),
+    /// First: take an image, of a process that comes to the front end.
+    #[n(10)]
+    Home(#[n(0)] In),
+    /// To Home: what has stood for the process waits for its tracer, and is to become it.
+    #[n(11)]
+    Become(#[n(0)] Remain),
 }
 
 /// Stop this process, and send its image.
@@ -108,7 +114,7 @@ pub enum Said {
     /// In: the image is taken at this TCP port.
     #[n(1)]
     Listening(#[n(0)] u16),
-    /// In: the process is what the image says, and stands still.
+    /// In: the process is what the image says, and stands still. Home: all of it is there, and can be made.
     #[n(2)]
     Rebuilt,
     /// Out: it has ended, or a stand-in has taken its place, and these signals had come since it was written.
@@ -120,7 +126,7 @@ pub enum Said {
     /// Out: it is to stand still from now on.
     #[n(5)]
     Ready,
-    /// In: the other mover says that it may run, and it does as soon as this is said.
+    /// In: the other mover says that it may run, and it does as soon as this is said. Home: it says so, or the daemon has, and nothing else can have it any more.
     #[n(6)]
     Runs,
     /// To [`Order::Look`].
@@ -143,6 +149,9 @@ pub enum Said {
         #[n(1)]
         with: Vec<Pid>,
     },
+    /// Home: it runs.
+    #[n(13)]
+    IsHome,
     /// Out: how far it is.
     #[n(9)]
     Moving(#[n(0)] Progress),

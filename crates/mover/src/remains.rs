@@ -8,7 +8,7 @@ use kern::mount::permit_all_capabilities;
 use rustix::fs::{open, Mode, OFlags};
 use std::fs::{self, File, Permissions};
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use vocab::{Fault, Pid, Result};
@@ -39,9 +39,14 @@ impl Ready {
         Ok(Ready { nothing: path(&nothing, OFlags::PATH)?, program: path(&at, OFlags::PATH)?, place })
     }
 
+    /// Another program of shoal's, with these streams.
+    pub(super) fn program<'a>(&'a self, arguments: &'a [&'a str], streams: [BorrowedFd<'a>; 3]) -> Remains<'a> {
+        Remains { arguments, streams: Some(streams), ..self.remains() }
+    }
+
     pub(super) fn remains(&self) -> Remains<'_> {
         let (nothing, program, place) = (self.nothing.as_fd(), self.program.as_fd(), self.place.as_fd());
-        Remains { nothing, program, arguments: &["shoal", "stand"], place }
+        Remains { nothing, program, arguments: &["shoal", "stand"], place, streams: None }
     }
 }
 

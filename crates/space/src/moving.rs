@@ -12,7 +12,8 @@
 use crate::effect::Effect;
 use crate::person::{Kin, Usage};
 use crate::space::Space;
-use crate::table::Body;
+use crate::life::Ghost;
+use crate::table::{Body, Entry};
 use vocab::{Exit, NodeId, Pid};
 
 impl Space {
@@ -20,6 +21,11 @@ impl Space {
     pub(crate) fn arrive(&mut self, pid: Pid, to: NodeId) {
         let Some(entry) = self.table.get(pid).filter(|e| e.has_body()) else { return };
         let person = entry.person.clone();
+        if to.is_front() {
+            // All of its kin are there.
+            let children = self.unwaited_children(pid);
+            return self.out.push(Effect::Arrive { node: to, person, kin: Vec::new(), children });
+        }
         let mut kin = self.kin_on(to, pid);
         self.log(pid, to, "to arrive", 0);
         let children = self.unwaited_children(pid);
@@ -89,6 +95,9 @@ impl Space {
             return self.claim(to, person);
         }
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
+        if to.is_front() {
+            return self.comes_home(pid);
+        }
         entry.came_from = Some(std::mem::replace(&mut entry.place, to));
         entry.runner = None;
         entry.stands.remove(&to);
@@ -99,6 +108,36 @@ impl Space {
         if !self.nodes.contains(&to) {
             self.exited(pid, Exit::NodeLost, crate::person::Usage::default());
         }
+    }
+
+    /// Its ghost is the process itself from now on, a native one.
+    fn comes_home(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        let steps: Vec<_> = entry.queue.drain(..).map(|step| step.id).collect();
+        let given: Vec<_> = entry.given.drain(..).map(|given| given.id).collect();
+        let early = std::mem::take(&mut entry.early);
+        let person = entry.person.clone();
+        let (children, mut stands) = (std::mem::take(&mut entry.children), std::mem::take(&mut entry.stands));
+        let subreaper = entry.subreaper;
+        stands.remove(&NodeId::FRONT);
+        for id in steps.into_iter().chain(given) {
+            self.steps.finish(id, &mut self.ready);
+        }
+        self.table.remove(pid);
+        let native = Entry::new(person, NodeId::FRONT, Body::Native, Ghost::Absent);
+        self.table.insert(Entry { children, stands, subreaper, ..native });
+        self.log(pid, NodeId::FRONT, "came home", 0);
+        self.out.push(Effect::WatchNative { pid });
+        for info in early {
+            self.deliver(pid, info);
+        }
+    }
+
+    /// Has its ghost done all that it was told, or can it not any more?
+    pub fn is_settled(&self, pid: Pid) -> bool {
+        self.table.get(pid).is_none_or(|entry| {
+            !entry.ghost.will_obey() || entry.ghost.obeys() && entry.queue.is_empty() && entry.given.is_empty()
+        })
     }
 
     pub(crate) fn left(&mut self, pid: Pid) {

@@ -233,7 +233,7 @@ impl Agent {
             return;
         }
         match said {
-            Said::Looked(_) | Said::Suited(_) => {}
+            Said::Looked(_) | Said::Suited(_) | Said::IsHome => {}
             Said::Failed(fault) => {
                 warn!(pid = %whom, %fault, "a mover has failed");
                 self.mover_gone(number, whom, fault);

@@ -12,6 +12,7 @@ mod delivery;
 mod each;
 mod feed;
 mod giving;
+mod home;
 mod hub;
 mod input;
 mod late;
@@ -118,13 +119,15 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         let name = run.argv.first().and_then(|file| Path::new(file).file_name());
         ns::set_name(name.unwrap_or_default().as_bytes())?;
     }
-    let channels = relay(run, asking, socket, copies)?;
+    let (to_main, from_relay) = kern::sock::socketpair(kern::sock::Kind::SeqPacket)?;
+    RELAY.set_home(from_relay.as_fd());
+    let channels = relay(run, asking, socket, copies, to_main)?;
     // A table of its own for the main thread: a process that a relay thread forks has no copy of the hold file, whose
     // closing would look like our end (fuse_flush comes with every close), and a stream that the program closes is closed.
-    // The bell is for the signal handler.
-    own::unshare_descriptors(channels.hub.as_fd(), run.terminal)?;
-    // The main thread has no descriptor of these channels to close.
-    std::mem::forget(channels);
+    // The bell is for the signal handler, the socket for what comes home.
+    own::unshare_descriptors([channels.hub.as_fd(), from_relay.as_fd()], run.terminal)?;
+    // The main thread has no descriptor of these channels to close, and keeps its end of that socket.
+    std::mem::forget((channels, from_relay));
     let file = OpenOptions::new().read(true).write(true).open(&hold);
     file.map(OwnedFd::from).map_err(|e| Fault::io(&e, format!("open {hold}")))
 }
@@ -150,7 +153,13 @@ fn exit_as(exit: Exit) -> ! {
     std::process::exit(exit.shell_number())
 }
 
-fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>) -> Result<Arc<Channels>> {
+fn relay(
+    run: &Run,
+    asking: Asking,
+    socket: &Path,
+    copies: Vec<Copy>,
+    to_main: OwnedFd,
+) -> Result<Arc<Channels>> {
     let copies = copies.into_iter().map(|c| Ok((c.node, key(&c.key)?))).collect::<Result<Vec<_>>>()?;
     let nodes: Vec<NodeId> = copies.iter().map(|(node, _)| *node).collect();
     let source = match (program::input_is_terminal(), run.terminal) {
@@ -168,7 +177,7 @@ fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>) -> Result<
     let late_lines = [lines(&nodes, run.prefix), lines(&nodes, run.prefix)];
     // The terminal of `-t` has one end, and it is not ours.
     let open = if run.terminal { usize::MAX } else { nodes.len() };
-    let hub = Hub::new(channels.clone(), asking, socket.to_owned(), run.terminal, late_lines);
+    let hub = Hub::new(channels.clone(), asking, socket.to_owned(), to_main, run.terminal, late_lines);
     spawn("hub", move || hub.run())?;
     for stream in [Stream::Out, Stream::Err] {
         let lines = lines(&nodes, run.prefix);
