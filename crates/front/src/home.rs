@@ -22,7 +22,7 @@ use kern::faultpoint::reach;
 use kern::sock::{self, Kind};
 use kern::{mount, pidfd, sys};
 use link::Plain;
-use mover::{In, Order, Remain, Said};
+use mover::{Home, In, Order, Remain, Said};
 use space::{BodyEvent, Event};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -32,6 +32,7 @@ use std::process::{Command, Stdio};
 use tracing::{info, warn};
 use vocab::{Exit, Fault, NodeId, Pid, Result, Sig};
 use wire::ask::Answer;
+use wire::node::ToNode;
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +51,11 @@ struct Coming {
     /// Who relays its standard streams, and what that was told of its coming.
     relay: Option<(Asker, Answer)>,
 }
+
+/// In the run directory: where movers wait for a successor of this daemon.
+const HOMES: &str = "homes";
+/// A mover has this long to take a connection, in microseconds.
+const LINE_US: u64 = 1_000_000;
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -82,7 +88,10 @@ impl Front {
     pub(crate) fn begin_home(&mut self, pid: Pid, key: Vec<u8>) -> Result<Option<u64>> {
         reach("destination is told");
         let (relay, branch) = self.runs.home(pid)?;
-        let mover = self.start_mover(pid, &Order::Home(In { pid, key }))?;
+        let socket = mount::directory(&self.config.run_dir.join(HOMES))?.join(pid.to_string());
+        let socket = socket.to_string_lossy().into_owned();
+        let patience_us = self.config.lost_after.as_micros() as u64;
+        let mover = self.start_mover(pid, &Order::Home(Home { process: In { pid, key }, socket, patience_us }))?;
         self.answer(relay.0, relay.1.clone(), false);
         self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: Some(relay) });
         info!(%pid, "home: Taking");
@@ -99,8 +108,29 @@ impl Front {
         let mut line = Plain::new(ours);
         line.send(order)?;
         line.flush()?;
-        let added = self.add(Connection::Mover(Box::new(Mover::new(line, whom, child))));
+        let added = self.add(Connection::Mover(Box::new(Mover::new(line, whom, Some(child)))));
         added.ok_or_else(|| Fault::gone("the mover is not waited for"))
+    }
+
+    /// Movers of a daemon before this one, which have all of their processes. They say how far they are before anybody else is heard.
+    pub(crate) fn recover_homes(&mut self) {
+        let waiting = std::fs::read_dir(self.config.run_dir.join(HOMES)).into_iter().flatten().flatten();
+        for socket in waiting.map(|entry| entry.path()) {
+            let pid = socket.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()).map(Pid);
+            let Some(pid) = pid else { continue };
+            let line = match sock::unix_connect(&socket, LINE_US) {
+                Ok(line) => Plain::new(line),
+                Err(fault) => {
+                    info!(%pid, %fault, "home: its mover is gone");
+                    let _ = std::fs::remove_file(&socket);
+                    continue;
+                }
+            };
+            if let Some(mover) = self.add(Connection::Mover(Box::new(Mover::new(line, pid, None)))) {
+                info!(%pid, "home: its mover waits");
+                self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None });
+            }
+        }
     }
 
     /// What its mover is to know; one that is gone is told by its line.
@@ -108,6 +138,15 @@ impl Front {
         let Some(token) = self.homes.all.get(&pid).map(|one| one.mover) else { return };
         if let Some(Connection::Mover(mover)) = self.connections.get_mut(&token) {
             let _ = mover.line.send(order).and_then(|()| mover.line.flush());
+        }
+    }
+
+    /// What a node would be told of one that comes there.
+    pub(crate) fn tell_home(&mut self, message: &ToNode) {
+        match message {
+            ToNode::Go { person } => self.order_home(person.pid, &Order::Go),
+            ToNode::Abandon { pid } => self.forget_home(*pid),
+            _ => {}
         }
     }
 
@@ -137,11 +176,17 @@ impl Front {
                 reach("destination listens");
                 self.arriving(NodeId::FRONT, pid, port);
             }
-            Said::Rebuilt => {
+            Said::Rebuilt if self.is_moving(pid) => {
                 reach("destination has it");
                 change(self, Change::Arrived);
             }
-            Said::Runs => change(self, Change::Runs),
+            Said::Runs if self.is_moving(pid) => change(self, Change::Runs),
+            // Of a move that a daemon before this one had begun.
+            Said::Rebuilt => self.arrived_in_doubt(NodeId::FRONT, pid),
+            Said::Runs => {
+                self.here_in_doubt(pid);
+                self.come_home(pid);
+            }
             Said::IsHome => {
                 info!(%pid, "home: it runs");
                 self.forget_home(pid);
@@ -161,6 +206,7 @@ impl Front {
 
     /// Its mover is of no use any more.
     pub(crate) fn forget_home(&mut self, pid: Pid) {
+        self.order_home(pid, &Order::Off);
         if let Some(one) = self.homes.all.remove(&pid) {
             self.close(one.mover);
         }
@@ -172,17 +218,13 @@ impl Front {
         warn!(%pid, ?step, %fault, "home: failed");
         match step {
             Step::Taking => {
+                self.forget_home(pid);
+                // Where the old node alone decides, its mover finds the connection broken.
                 self.move_changes(NodeId::FRONT, pid, Change::NotArrived, fault);
-                // Where the old node alone decides, its mover has found the connection broken.
             }
             Step::Settling | Step::Closing => {
                 self.forget_home(pid);
-                let from = self.moves.get(&pid).map_or(NodeId::FRONT, |one| one.from());
-                let event = BodyEvent::Exited { pid, exit: Exit::NodeLost, usage: Default::default() };
-                self.events.push_back(Event::Stays { pid });
-                self.events.push_back(Event::Body { node: from, event });
-                self.settle();
-                self.move_ends(pid, Err(fault));
+                self.lost_home(pid, fault);
             }
             Step::Becoming => {
                 self.forget_home(pid);
@@ -195,11 +237,38 @@ impl Front {
         }
     }
 
+    /// The old node has ended it, and it cannot be made here.
+    fn lost_home(&mut self, pid: Pid, fault: Fault) {
+        let from = self.moves.get(&pid).map_or(NodeId::FRONT, |one| one.from());
+        let event = BodyEvent::Exited { pid, exit: Exit::NodeLost, usage: Default::default() };
+        self.events.push_back(Event::Stays { pid });
+        self.events.push_back(Event::Body { node: from, event });
+        self.settle();
+        self.is_home(pid);
+        self.move_ends(pid, Err(fault));
+    }
+
+    /// One of the two has said that nothing of it is left on the old node: its mover is to know, if it lives.
+    pub(crate) fn goes_home(&mut self, pid: Pid) {
+        match self.homes.all.contains_key(&pid) {
+            true => self.order_home(pid, &Order::Go),
+            false => self.lost_home(pid, Fault::gone("its mover on the front end has ended")),
+        }
+    }
+
     /// The old node has ended it, and the mover knows: what stands here is it from now on.
     pub(crate) fn come_home(&mut self, pid: Pid) {
-        if let Some(one) = self.homes.all.get_mut(&pid) {
-            info!(%pid, "home: {:?} -> Settling", one.step);
-            one.step = Step::Settling;
+        match self.homes.all.get_mut(&pid) {
+            Some(one) if one.step == Step::Taking => {
+                info!(%pid, "home: Taking -> Settling");
+                one.step = Step::Settling;
+            }
+            // It has been, by the word of its mover to this daemon, which follows another one.
+            Some(_) => self.is_home(pid),
+            None => {
+                self.is_home(pid);
+                self.move_ends(pid, Ok(NodeId::FRONT));
+            }
         }
         self.homes_go_on();
     }
@@ -216,6 +285,11 @@ impl Front {
             reach("destination is to go");
             if let Some((asker, certain)) = relay {
                 self.answer(asker, certain, false);
+            }
+            if !self.ghosts.has(pid) {
+                // It was told so by a daemon before this one.
+                self.has_closed(pid);
+                continue;
             }
             self.ghosts.command(pid, Tell::Home);
             // One that a SIGKILL waits for dies of it now.

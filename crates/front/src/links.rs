@@ -322,6 +322,9 @@ impl Front {
 
     /// Sends a message to a node; one that is not linked gets none (what it must know it learns when it is back).
     pub(crate) fn send(&mut self, number: NodeId, message: &ToNode) {
+        if number.is_front() {
+            return self.tell_home(message);
+        }
         match self.try_send(number, message) {
             Err(fault) if fault.kind == Kind::Wire => warn!(node = %number, "{fault}"),
             _ => {}

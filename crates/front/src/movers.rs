@@ -8,11 +8,12 @@ use vocab::Pid;
 pub(crate) struct Mover {
     pub(crate) line: Plain,
     pub(crate) whom: Pid,
-    child: Child,
+    /// `None`: a daemon before this one has started it.
+    child: Option<Child>,
 }
 
 impl Mover {
-    pub(crate) fn new(line: Plain, whom: Pid, child: Child) -> Mover {
+    pub(crate) fn new(line: Plain, whom: Pid, child: Option<Child>) -> Mover {
         Mover { line, whom, child }
     }
 }
@@ -20,7 +21,9 @@ impl Mover {
 impl Drop for Mover {
     fn drop(&mut self) {
         // It has ended, or is to.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }

@@ -7,7 +7,6 @@ use crate::move_states::{next, Change, Next, State};
 use crate::persons::{kin_to_wire, to_wire};
 use crate::runs::Asker;
 use kern::faultpoint::reach;
-use mover::Order;
 use space::{BodyEvent, Event, Kin, Person};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -324,14 +323,13 @@ impl Front {
         if self.space.get(pid).is_none_or(|view| view.ended.is_some()) {
             // It has been killed on the way, and that is known already.
             self.send(to, &ToNode::Abandon { pid });
-            self.forget_home(pid);
             self.stays_if_said(pid);
             self.send(from, &ToNode::Forget { pid });
             return self.move_ends(pid, Err(Fault::gone("it has ended")));
         }
         if to.is_front() {
             // The rest when both have said it.
-            return self.order_home(pid, &Order::Go);
+            return self.goes_home(pid);
         }
         if !nowhere {
             self.let_run(to, pid);
@@ -449,7 +447,6 @@ impl Front {
         let Some(Move { state, from, to, streams, .. }) = self.moves.get(&pid) else { return };
         let (state, from, to, streams) = (*state, *from, *to, *streams);
         info!(%pid, %why, "move: it stays");
-        self.forget_home(pid);
         self.send(to, &ToNode::Abandon { pid });
         // What stands there again for one that has ended meanwhile ends too: the space has not known of it.
         let ended = self.space.get(pid).map_or(Some(Exit::Code(0)), |view| view.ended);

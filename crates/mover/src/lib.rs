@@ -12,7 +12,7 @@ mod out;
 mod remains;
 mod take;
 
-pub use orders::{Held, In, Order, Out, Remain, Said};
+pub use orders::{Held, Home, In, Order, Out, Remain, Said};
 
 use carrier::Word;
 use kern::clock::monotonic_us;

@@ -96,7 +96,8 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     let mut seen = survey_again(pid, given, followed)?;
     if let Some(order) = &order.remains {
         Ready::new(order)?;
-        seen.obstacles.extend(in_the_way(pid)?);
+        let stays = |why| format!("it has parent, children, a group or a session on its node, and {why}");
+        seen.obstacles.extend(in_the_way(pid)?.map(stays));
     }
     seen.obstacles.extend(
         in_its_memory(pid).map(|other| format!("it shares its memory with process {other} (vfork(2), CLONE_VM)")),

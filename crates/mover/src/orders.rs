@@ -37,7 +37,7 @@ pub enum Order {
     Suits(#[n(0)] Needs),
     /// First: take an image, of a process that comes to the front end.
     #[n(10)]
-    Home(#[n(0)] In),
+    Home(#[n(0)] Home),
     /// To Home: what has stood for the process waits for its tracer, and is to become it.
     #[n(11)]
     Become(#[n(0)] Remain),
@@ -103,6 +103,19 @@ pub struct In {
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
     pub key: Vec<u8>,
+}
+
+/// Take an image, and keep it until what stands for this process can become it.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Home {
+    #[n(0)]
+    pub process: In,
+    /// Where a successor of the daemon finds the mover, once the old node may have ended the process: a socket.
+    #[n(1)]
+    pub socket: String,
+    /// How long one is waited for, in microseconds.
+    #[n(2)]
+    pub patience_us: u64,
 }
 
 /// To the agent.

@@ -116,7 +116,7 @@ fn loaded(path: &str) -> Result<u64> {
     Ok(end)
 }
 
-/// Why a stand-in cannot take the place of this process, if so: it would not have the capabilities that it needs.
+/// Why a program of shoal's that executes in the place of this process, if so, would not have the capabilities that it needs: what the process does.
 pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
@@ -126,7 +126,7 @@ pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
         () if namespace(&pid.to_string()) != namespace("self") => "lives in a mount namespace of its own",
         () => return Ok(None),
     };
-    Ok(Some(format!("it has parent, children, a group or a session on its node, and {why}")))
+    Ok(Some(why.to_owned()))
 }
 
 #[cfg(test)]

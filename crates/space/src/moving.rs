@@ -90,14 +90,14 @@ impl Space {
     }
 
     pub(crate) fn moved(&mut self, pid: Pid, to: NodeId) {
+        if to.is_front() {
+            return self.comes_home(pid);
+        }
         if let Some(entry) = self.table.get(pid).filter(|e| e.body == Body::Unclaimed) {
             let person = entry.person.clone();
             return self.claim(to, person);
         }
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
-        if to.is_front() {
-            return self.comes_home(pid);
-        }
         entry.came_from = Some(std::mem::replace(&mut entry.place, to));
         entry.runner = None;
         entry.stands.remove(&to);
@@ -112,7 +112,8 @@ impl Space {
 
     /// Its ghost is the process itself from now on, a native one.
     fn comes_home(&mut self, pid: Pid) {
-        let Some(entry) = self.table.get_mut(pid) else { return };
+        let lives = |e: &&mut Entry| e.has_body() || e.body == Body::Unclaimed;
+        let Some(entry) = self.table.get_mut(pid).filter(lives) else { return };
         let steps: Vec<_> = entry.queue.drain(..).map(|step| step.id).collect();
         let given: Vec<_> = entry.given.drain(..).map(|given| given.id).collect();
         let early = std::mem::take(&mut entry.early);
