@@ -89,7 +89,7 @@ impl Agent {
             ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
             ToNode::Depart { pid, address, key, streams: branch, progress, lazy } => {
                 let (streams, address) = (Vec::new(), self.uplink.reached(address));
-                self.depart(Out { pid, address, key, filters: 0, streams, remains: None, progress, lazy, branch });
+                self.depart(Out { pid, address, key, filters: 0, streams, remains: None, progress, lazy, branch, home: false });
             }
             ToNode::Leave { pid, children } => self.leave(pid, children),
             ToNode::Stay { pid } => self.stay(pid),

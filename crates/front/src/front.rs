@@ -1,5 +1,6 @@
 //! The daemon's one loop.
 
+use crate::away::Aways;
 use crate::config::FrontConfig;
 use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, HOLDER, LISTENER, LOCAL, SIGNALS};
 use crate::cursor::{Cursor, LOOK_US};
@@ -62,6 +63,7 @@ pub(crate) struct Front {
     pub(crate) runs: Runs,
     pub(crate) moves: Moves,
     pub(crate) homes: Homes,
+    pub(crate) aways: Aways,
     pub(crate) deliveries: Deliveries,
     pub(crate) doubts: Doubts,
     pub(crate) connections: HashMap<Token, Connection>,
@@ -135,6 +137,7 @@ impl Front {
             runs: Runs::default(),
             moves: Moves::default(),
             homes: Homes::default(),
+            aways: Aways::default(),
             deliveries: Deliveries::default(),
             doubts: Doubts::default(),
             connections: HashMap::new(),

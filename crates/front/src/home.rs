@@ -98,7 +98,7 @@ impl Front {
         Ok(Some(branch))
     }
 
-    fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<Token> {
+    pub(crate) fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<Token> {
         let (ours, its) = sock::socketpair(Kind::Stream)?;
         sys::set_nonblocking(ours.as_fd(), true)?;
         let mut command = Command::new("/proc/self/exe");
@@ -146,7 +146,7 @@ impl Front {
         match message {
             ToNode::Go { person } => self.order_home(person.pid, &Order::Go),
             ToNode::Abandon { pid } => self.forget_home(*pid),
-            _ => {}
+            other => self.tell_away(other),
         }
     }
 
@@ -157,6 +157,7 @@ impl Front {
         loop {
             let Some(Connection::Mover(mover)) = self.connections.get_mut(&token) else { return };
             match mover.line.next::<Said>() {
+                Ok(Some(said)) if self.is_away(whom, token) => self.away_said(whom, said),
                 Ok(Some(said)) => self.mover_said(whom, said),
                 Ok(None) => break,
                 Err(fault) => return self.mover_gone(token, whom, fault),
@@ -198,6 +199,9 @@ impl Front {
     }
 
     fn mover_gone(&mut self, token: Token, pid: Pid, fault: Fault) {
+        if self.is_away(pid, token) {
+            return self.away_fails(pid, fault);
+        }
         self.close(token);
         if self.homes.all.get(&pid).is_some_and(|one| one.mover == token) {
             self.home_fails(pid, fault);
@@ -301,6 +305,8 @@ impl Front {
     pub(crate) fn on_homing(&mut self, happened: Happened) {
         match happened {
             Happened::Signal { pid, info } => self.events.push_back(Event::Signalled { pid, info }),
+            // It had a signal to hand over first.
+            Happened::Done { pid, outcome } if outcome.command == Tell::Home => self.ghosts.command(pid, Tell::Home),
             Happened::Done { .. } | Happened::Held { .. } => self.on_ghost_of_space(happened),
             Happened::Caught { pid, .. } => {
                 self.ghosts.interrupt(pid);
@@ -323,7 +329,7 @@ impl Front {
         self.events.push_back(Event::Moved { pid, to: NodeId::FRONT });
         self.settle();
         self.is_home(pid);
-        let order = self.programs().map(|programs| Order::Become(Remain { pid, hold: "/".into(), programs }));
+        let order = self.programs().map(|programs| Order::Become(Remain { pid, hold: "/".into(), programs, ghost: None }));
         match order {
             Ok(order) => self.order_home(pid, &order),
             Err(fault) => self.home_fails(pid, fault),
@@ -331,7 +337,7 @@ impl Front {
     }
 
     /// A directory that only root may enter, for a program with capabilities: these count where it is not mounted nosuid, as /run is.
-    fn programs(&self) -> Result<String> {
+    pub(crate) fn programs(&self) -> Result<String> {
         let at = mount::directory(&mount_point(&self.config.run_dir))?;
         let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).ok();
         if device(&at) == device(&self.config.run_dir) {

@@ -6,6 +6,7 @@
 
 mod act;
 mod asks;
+mod away;
 mod comeback;
 pub mod config;
 mod connection;

@@ -13,7 +13,7 @@ use link::preamble::{Greeting, Preamble};
 use link::Secure;
 use space::Event;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use tracing::{debug, info, warn};
 use vocab::{Fault, Kind, NodeId, Pid, Result};
 use wire::ask::Answer;
@@ -90,7 +90,18 @@ impl Front {
                     self.close(gone);
                 }
             }
-            Preamble::Channel(name) => match self.runs.dialled(&name) {
+            Preamble::Channel(name) => {
+                let Some(fd) = self.aways.keep(&name, fd) else { return Ok(()) };
+                self.hand_channel(&name, fd, from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A channel that was dialled goes to who waits for it.
+    fn hand_channel(&mut self, name: &[u8; 16], fd: OwnedFd, from: SocketAddr) -> Result<()> {
+        {
+            match self.runs.dialled(name) {
                 Some(Dialled { asker: Asker::Local(client), answer }) => {
                     let life_us = Agreed::within(self.config.lost_after).life_us;
                     sock::tcp_tune(fd.as_fd(), channel_patience_ms(life_us))?;
@@ -100,7 +111,7 @@ impl Front {
                     }
                 }
                 _ => warn!(%from, "refused: a channel that nobody waits for"),
-            },
+            }
         }
         Ok(())
     }

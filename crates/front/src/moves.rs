@@ -104,18 +104,13 @@ impl Front {
     /// # Errors
     /// `Gone`; `Refused` for another user's, and for what never moves.
     pub(crate) fn is_movable(&self, caller: &Caller, pid: Pid) -> Result<NodeId> {
-        let stays = || Fault::refused(format!("{pid} is the front end's own, from which nothing is moved"));
-        let Some(view) = self.space.get(pid) else {
-            let gone = || Fault::gone(format!("{pid} is no process of the space"));
-            return Err(if self.is_own(pid) { stays() } else { gone() });
+        let Some(view) = self.space.get(pid).filter(|view| !view.node.is_front()) else {
+            return self.may_leave_front(caller, pid).map(|()| NodeId::FRONT);
         };
         let owner = &view.person.creds;
         let its = [owner.uid.real, owner.uid.effective, owner.uid.saved];
         if caller.creds.uid.effective != 0 && its != [caller.creds.uid.effective; 3] {
             return Err(Fault::refused(format!("{pid} is another user's")));
-        }
-        if view.node.is_front() {
-            return Err(stays());
         }
         match view.ended {
             None => Ok(view.node),
@@ -163,10 +158,16 @@ impl Front {
         if self.moves.contains_key(&pid) {
             return Err(Fault::refused(format!("{pid} is on its way already")));
         }
+        if from.is_front() && lazy {
+            return Err(Fault::refused("--lazy is between nodes only"));
+        }
         self.may_move_more(caller)?;
         let key = link::random()?;
         let streams = self.relayed_with(pid);
         let new = Move { state: State::Preparing, key, streams, ..wanted(Move::decided(from, to, false)) };
+        if from.is_front() {
+            self.begin_away(pid, to)?;
+        }
         self.moves.insert(pid, new);
         info!(%pid, %from, %to, "move: begins");
         reach("front begins");
@@ -175,6 +176,7 @@ impl Front {
         // A process that has no body (yet) is not prepared for.
         if self.moves.get(&pid).is_some_and(|one| one.person.is_none()) {
             self.moves.remove(&pid);
+            self.forget_away(pid);
             return Err(Fault::refused(format!("{pid} does not run yet, or no more")));
         }
         Ok(true)
@@ -198,7 +200,7 @@ impl Front {
                 one.branch = Some(branch);
                 Some(channel)
             }
-            Ok(None) => None,
+            Ok(None) => self.aways.channel(pid),
             Err(fault) => return self.move_fails(pid, fault),
         };
         let kin = kin.into_iter().map(kin_to_wire).collect();
@@ -338,6 +340,7 @@ impl Front {
             self.runs.moved(program, pid, to);
         }
         self.count_moved(from, to);
+        self.forget_native(pid);
         self.events.push_back(Event::Moved { pid, to });
         if state == State::Going {
             self.events.push_back(Event::Left { pid });
@@ -461,6 +464,7 @@ impl Front {
         }
         self.events.push_back(Event::Stays { pid });
         self.settle();
+        self.forget_away(pid);
         self.move_ends(pid, Err(why));
     }
 

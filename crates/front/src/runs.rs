@@ -94,6 +94,17 @@ impl Runs {
         Ok(granted)
     }
 
+    /// The process `pid`, which runs on `node`, has left a relay that calls itself `run`'s asker, with this token and key.
+    pub(crate) fn follow(&mut self, pid: Pid, node: NodeId, (token, key): ([u8; 16], [u8; 32]), mut run: Run) {
+        self.end(pid);
+        run.copies.push(Copy { node, pid: Some(pid), token, key, moving: HashMap::new() });
+        run.alive = 1;
+        let answer = Answer::Channel { copy: 0, further: None };
+        self.tokens.insert(token, Dialled { asker: run.asker, answer });
+        self.programs.insert(pid, (pid, 0));
+        self.runs.insert(pid, run);
+    }
+
     /// Has `caller` asked for something that has not ended?
     pub(crate) fn has(&self, caller: Pid) -> bool {
         self.runs.contains_key(&caller)

@@ -90,6 +90,7 @@ pub enum Command {
     Children(bool),
     Subreaper(bool),
     /// Become the process for which it stands, as a tracer makes it: it closes the hold file, which is told as [`crate::Happened::Dying`], and waits.
+    /// Its outcome is told only when it is EAGAIN: to be given again.
     Home,
     /// close_range(2).
     Close {

@@ -26,7 +26,7 @@ use vocab::{Fault, Pid, Result, Sig};
 pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let Home { process: In { pid, key }, socket, patience_us } = order;
     if let Some(why) = in_the_way(*pid)? {
-        return Err(Fault::refused(format!("its stand-in cannot become it: that {why}")));
+        return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
     }
     // A signal to the daemon's group is not for it.
     kern::ns::new_session()?;

@@ -72,6 +72,10 @@ pub struct Out {
     /// Over which the streams go on; of no concern to the mover.
     #[n(8)]
     pub branch: Option<u64>,
+    /// What takes its place relays its standard streams, whatever they are: it is [`Remain::ghost`], whatever becomes of the agent.
+    #[n(9)]
+    #[cbor(default)]
+    pub home: bool,
 }
 
 /// What the agent keeps open.
@@ -93,6 +97,9 @@ pub struct Remain {
     /// The directory for its program, which only root may enter.
     #[n(2)]
     pub programs: String,
+    /// It relays the standard streams of the process, and finds the daemon at this socket.
+    #[n(3)]
+    pub ghost: Option<String>,
 }
 
 /// Take an image and make this process what it says.

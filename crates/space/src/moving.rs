@@ -19,7 +19,7 @@ use vocab::{Exit, NodeId, Pid};
 impl Space {
     /// What is to become `pid` is to be made on `to`, with its kin.
     pub(crate) fn arrive(&mut self, pid: Pid, to: NodeId) {
-        let Some(entry) = self.table.get(pid).filter(|e| e.has_body()) else { return };
+        let Some(entry) = self.table.get(pid).filter(|e| e.has_body() || e.body == Body::Native) else { return };
         let person = entry.person.clone();
         if to.is_front() {
             // All of its kin are there.
@@ -96,6 +96,10 @@ impl Space {
         if let Some(entry) = self.table.get(pid).filter(|e| e.body == Body::Unclaimed) {
             let person = entry.person.clone();
             return self.claim(to, person);
+        }
+        if let Some(entry) = self.table.get_mut(pid).filter(|e| e.body == Body::Native) {
+            // What takes its place is its ghost.
+            (entry.body, entry.ghost, entry.asked, entry.streams) = (Body::Running, Ghost::Coming, true, Some(pid));
         }
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
         entry.came_from = Some(std::mem::replace(&mut entry.place, to));

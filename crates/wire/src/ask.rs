@@ -54,6 +54,9 @@ pub enum Ask {
         #[n(1)]
         copy: u32,
     },
+    /// The caller is in the place of a process that has moved to a node, and is to be its stand-in; answered as `Run`.
+    #[n(7)]
+    Stand,
     /// How a process of the caller's would move to another node, and what is in the way.
     #[n(6)]
     Explain {

@@ -144,7 +144,7 @@ impl Agent {
     /// A stand-in is to take the place of this process.
     fn remain(&self, pid: Pid) -> Remain {
         let (hold, programs) = (self.hold_directory.clone(), self.programs.clone());
-        Remain { pid, hold, programs }
+        Remain { pid, hold, programs, ghost: None }
     }
 
     /// It is a stand-in from now on, as soon as a mover has seen to that.

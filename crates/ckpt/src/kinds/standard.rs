@@ -8,7 +8,7 @@ use vocab::Result;
 
 /// Descriptors 0, 1 and 2, and duplicates of them.
 pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
-    if !leads_out(seen) {
+    if !leads_out(seen) && !all.streams {
         return Ok(Verdict::Other);
     }
     let stream = all.seen.iter().filter(|other| (0..3).contains(&other.number)).find(|other| {
@@ -17,6 +17,7 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
     });
     Ok(match stream {
         Some(stream) => Verdict::Carried(Kind::Standard { stream: stream.number as u8 }),
+        None if !leads_out(seen) => Verdict::Other,
         None => Verdict::Refused(seen.obstacle("leads to other processes")),
     })
 }

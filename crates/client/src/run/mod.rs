@@ -114,8 +114,13 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         (Answer::Failed(fault), _) => return Err(fault),
         (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
     };
+    granted(run, asking, socket, hold, copies)
+}
+
+/// The daemon wants this process as stand-in: it relays, and gets the file to hold on.
+fn granted(run: &Run, asking: Asking, socket: &Path, hold: String, copies: Vec<Copy>) -> Result<OwnedFd> {
     // Of several it is the parent, which is shoal still.
-    if copies.len() == 1 {
+    if copies.len() == 1 && !run.argv.is_empty() {
         let name = run.argv.first().and_then(|file| Path::new(file).file_name());
         ns::set_name(name.unwrap_or_default().as_bytes())?;
     }
@@ -130,6 +135,29 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
     std::mem::forget((channels, from_relay));
     let file = OpenOptions::new().read(true).write(true).open(&hold);
     file.map(OwnedFd::from).map_err(|e| Fault::io(&e, format!("open {hold}")))
+}
+
+/// The calling process is in the place of one that has moved to a node, with its standard streams, and becomes its stand-in. All signals are blocked.
+/// Returns only when that cannot be.
+///
+/// # Errors
+/// As [`run`].
+pub fn stand(socket: &Path, hold: Hold) -> Fault {
+    let begun = Asking::connect(socket).and_then(|mut asking| {
+        asking.block_signals()?;
+        asking.ask(&Ask::Stand)?;
+        let (place, copies) = match asking.answer()? {
+            (Answer::Granted { hold, copies }, _) => (hold, copies),
+            (Answer::Failed(fault), _) => return Err(fault),
+            (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
+        };
+        let run = Run { target: Target::Any, terminal: false, prefix: false, argv: Vec::new() };
+        granted(&run, asking, socket, place, copies)
+    });
+    match begun {
+        Ok(file) => hold(file, &RELAY),
+        Err(fault) => fault,
+    }
 }
 
 /// The program is to run where the caller is: it becomes it in the ordinary way. Returns only a failure.

@@ -141,7 +141,7 @@ pub enum Op {
     /// Writes to the memory of another thread: as Peek, then what is written.
     Poke = 26,
     /// The process itself comes here, and this one is to become it: takes what were its standard streams, closes all else, the hold file too, and
-    /// waits for a tracer with all signals blocked.
+    /// waits for a tracer with all signals blocked. Comes back only with EAGAIN, as Exec.
     Home = 27,
 }
 
