@@ -246,7 +246,7 @@ pub(super) fn stage(place: &Place, name: &str, victim: Victim) -> Res<(Sandbox, 
 fn each_point(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_faults", victim)?;
     for point in POINTS {
-        let how = How { point, program: PROGRAM, how: "", to: "1", fate: victim.fate(point, SOURCE) };
+        let how = How { point, program: PROGRAM, before: None, how: "", to: "1", fate: victim.fate(point, SOURCE) };
         at_point(&s, place, &faults, victim, how)
             .map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
@@ -257,7 +257,7 @@ fn each_point(place: &Place, victim: Victim) -> Res<End> {
 fn each_point_lazily(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_lazy_faults", victim)?;
     for (point, fate) in victim.lazy_fates() {
-        let how = How { point, program: LARGE, how: "--lazy", to: "1", fate };
+        let how = How { point, program: LARGE, before: None, how: "--lazy", to: "1", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
@@ -267,15 +267,18 @@ fn each_point_lazily(place: &Place, victim: Victim) -> Res<End> {
 pub(super) struct How {
     pub(super) point: &'static str,
     pub(super) program: &'static str,
+    /// Where it comes to before, if anywhere.
+    pub(super) before: Option<&'static str>,
     pub(super) how: &'static str,
     pub(super) to: &'static str,
     pub(super) fate: Fate,
 }
 
 pub(super) fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Victim, what: How) -> Res {
-    let How { point, program, how, to, fate } = what;
+    let How { point, program, before, how, to, fate } = what;
     s.until("test $(shoal nodes | grep -cw up) = 2")?;
     let counting = Counting::start(s, place, program)?;
+    before.map_or(Ok(String::new()), |to| s.ok(&format!("shoal move {} {to}", counting.pid)))?;
     faults.watch(point)?;
     let moving = s.start(&format!("shoal move {how} {} {to}", counting.pid));
     let held = faults.reached(Duration::from_secs(5))?;

@@ -1,6 +1,6 @@
 //! Running programs come to the front end, where what stood for them becomes them.
 
-use super::moving_faults::{at_point, stage, Fate, How, Victim, PROGRAM, SOURCE};
+use super::moving_faults::{at_point, stage, Fate, How, Victim, DESTINATION, PROGRAM, SOURCE};
 use super::scene::Sandbox;
 use super::{End, Scene};
 use crate::lab::place::Place;
@@ -19,6 +19,16 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_source_daemon_killed", |place| each_point(place, Victim::Daemon(SOURCE))),
     ("move_home_source_node_killed", |place| each_point(place, Victim::Machine(SOURCE))),
     ("move_home_source_link_cut", |place| each_point(place, Victim::Link(SOURCE))),
+    ("move_home_and_away", move_home_and_away),
+    ("move_home_and_away_streams", move_home_and_away_streams),
+    ("move_home_and_away_with_children", move_home_and_away_with_children),
+    ("move_home_and_away_job", move_home_and_away_job),
+    ("move_away_native", move_away_native),
+    ("move_away_refused", move_away_refused),
+    ("move_away_front_killed", |place| each_point_away(place, Victim::FrontDaemon)),
+    ("move_away_destination_daemon_killed", |place| each_point_away(place, Victim::Daemon(DESTINATION))),
+    ("move_away_destination_node_killed", |place| each_point_away(place, Victim::Machine(DESTINATION))),
+    ("move_away_destination_link_cut", |place| each_point_away(place, Victim::Link(DESTINATION))),
 ];
 
 /// It is a process of the front end, in the place in which its stand-in was, for everybody who could know.
@@ -240,8 +250,193 @@ fn each_point(place: &Place, victim: Victim) -> Res<End> {
             Some(_) if at(point) < at(IT_IS_KEPT) => Fate::LivesOrLost,
             _ => Fate::Lives,
         };
-        let how = How { point, program: PROGRAM, how: "", to: "front", fate };
+        let how = How { point, program: PROGRAM, before: None, how: "", to: "front", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
+    Ok(End::Passed)
+}
+
+/// Every point, in the order in which a move from the front end reaches them.
+const POINTS_AWAY: [&str; 26] = [
+    "front begins",
+    "destination is told",
+    "destination has a vessel",
+    "in listening",
+    "destination listens",
+    "front knows where",
+    "source is told",
+    "out looked",
+    "out connected",
+    "in connected",
+    "source asks",
+    "front lets it leave",
+    "source is to leave",
+    "out may leave",
+    "out held",
+    "out sent",
+    "in rebuilt",
+    ALL_IS_THERE,
+    "out bound",
+    "source has bound it",
+    "in told to go",
+    "destination runs it",
+    "out ended",
+    "source has ended it",
+    "front knows that it has left",
+    "front knows that it runs",
+];
+
+/// From here on what was here may be bound.
+const ALL_IS_THERE: &str = "destination has it";
+
+fn each_point_away(place: &Place, victim: Victim) -> Res<End> {
+    let (s, faults) = stage(place, "move_away_faults", victim)?;
+    let at = |name: &str| POINTS_AWAY.iter().position(|one| *one == name);
+    for point in POINTS_AWAY {
+        let early = at(point) < at(ALL_IS_THERE) && point != "out sent";
+        let fate = match victim {
+            Victim::Link(_) => Fate::Lives,
+            _ if early => Fate::Lives,
+            _ => Fate::LivesOrLost,
+        };
+        let how = How { point, program: PROGRAM, before: Some("front"), how: "", to: "1", fate };
+        at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+    }
+    Ok(End::Passed)
+}
+
+/// As often as anybody likes; it is always itself.
+fn move_home_and_away(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_and_away", 2)?;
+    s.prints(
+        "shoal run -n 0 perl -e '$|=1; $SIG{USR1}=sub{print \"on \", `hostname`}; $SIG{TERM}=sub{print \"term\\n\"; exit 3};
+            select(undef, undef, undef, 1) while 1' & p=$!
+         at() { ps -o ppid=,pgid=,sid= -p $p; }
+         sleep 0.5; before=$(at)
+         for to in front 1 front 0 front 1; do shoal move $p $to; kill -USR1 $p; sleep 0.2; test \"$(at)\" = \"$before\" || echo other; done
+         shoal ps | grep -cw $p; kill -STOP $p; sleep 0.3; awk '/^State/ {print $2}' /proc/$p/status; kill -CONT $p
+         kill -TERM $p; wait $p; echo $?",
+        "on front\non n1\non front\non n0\non front\non n1\n1\nT\nterm\n3",
+    )?;
+    let ann = "setpriv --reuid 61001 --regid 61001 --groups 61001,61005";
+    s.prints(
+        &format!(
+            "{ann} shoal run -n 0 perl -e '$SIG{{USR1}}=sub{{$|=1; system(\"hostname; id -u; id -G; grep CapPrm /proc/self/status\"); exit 4}}; sleep 1 while 1' & p=$!
+            sleep 0.5; for to in front 1; do {ann} shoal move $p $to; done; {ann} kill -USR1 $p; wait $p; echo $?"
+        ),
+        "n1\n61001\n61001 61005\nCapPrm:\t0000000000000000\n4",
+    )?;
+    Ok(End::Passed)
+}
+
+fn move_home_and_away_streams(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_and_away_streams", 2)?;
+    let copies = "perl -e '$|=1; while (<>) { print; $n++ % 200 or select(undef, undef, undef, 0.003) } exit 7'";
+    s.ok(&format!(
+        "cd $(mktemp -d); seq 200000 >in
+        for input in 'cat in' 'seq 200000'; do
+            $input | shoal run -n 0 {copies} >got & p=$!
+            sleep 0.3; for to in front 1 front 0 front; do shoal move $p $to; sleep 0.1; done
+            wait $p; test $? = 7; cmp in got
+        done
+        shoal run -n 0 {copies} <in >got & p=$!
+        sleep 0.3; for to in front 1 front 0 front; do shoal move $p $to; sleep 0.1; done
+        wait $p; test $? = 7; cmp in got"
+    ))?;
+    Ok(End::Passed)
+}
+
+/// Its children stay where they are, and it is their parent wherever it is.
+fn move_home_and_away_with_children(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_and_away_with_children", 2)?;
+    s.prints(
+        "cd $(mktemp -d); cat >script <<'END'
+sh -c 'sleep 1.2; exit 5' & a=$!
+perl -e '$SIG{TERM} = sub { exit 8 }; select undef, undef, undef, 0.1 while getppid == $ARGV[0]' $$ & c=$!
+sleep 0.2
+shoal move $$ front 2>&1; shoal move $$ 1 2>&1; hostname; shoal move $$ front 2>&1; shoal move $$ 0 2>&1
+hostname
+kill -TERM $c; wait $c; echo $?
+wait $a; echo $?
+sh -c 'hostname; exit 9'; echo $?
+END
+        shoal run -n 0 bash script >got & wait $!; echo $?; cat got",
+        "0\nn1\nn0\n8\n5\nn0\n9",
+    )?;
+    Ok(End::Passed)
+}
+
+/// A job of a terminal is one when it has left again.
+fn move_home_and_away_job(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_and_away_job", 1)?;
+    let (key, see) = (|text: &str| Step::Type(text.into()), |text: &str| Step::Await(text.into()));
+    s.talk(vec![
+        see("%% "),
+        key("perl -e '$SIG{CONT} = sub { print STDERR qq(cont\\n) }; sleep 1 while 1' &\n"),
+        see("%% "),
+        key("sleep 0.5; shoal move $! 0; shoal where $!; echo mo''ved\n"),
+        see("moved\r"),
+        see("%% "),
+        key("kill -STOP %1; until jobs %1 | grep -q Stopped; do sleep 0.05; done; echo sto''pped\n"),
+        see("stopped\r"),
+        see("%% "),
+        key("fg\n"),
+        see("cont\r"),
+        key("\x1a"),
+        see("Stopped"),
+        see("%% "),
+        key("fg\n"),
+        see("cont\r"),
+        key("\x03"),
+        see("%% "),
+        key("echo st=$?\n"),
+        see("st=130\r"),
+        key("\nexit 0\n"),
+    ])
+    .map(|_| End::Passed)
+}
+
+/// Any process of the front end may leave it, and come back.
+fn move_away_native(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_away_native", 2)?;
+    s.ok("cd $(mktemp -d); seq 100000 >in
+        perl -e '$|=1; while (<>) { print; $n++ % 200 or select(undef, undef, undef, 0.003) } exit 7' <in >got & p=$!
+        sleep 0.3; shoal move $p 1; test $(shoal where $p) = n1; shoal move $p 0; shoal move $p front; test $(shoal where $p) = front
+        wait $p; test $? = 7; cmp in got
+        seq 100000 | perl -e '$|=1; while (<>) { print; $n++ % 200 or select(undef, undef, undef, 0.003) } exit 7' >got & p=$!
+        sleep 0.3; shoal move $p 1; wait $p; test $? = 7; cmp in got")?;
+    let ann = "setpriv --reuid 61001 --regid 61001 --groups 61001,61005";
+    s.prints(
+        &format!(
+            "{ann} perl -e '$SIG{{USR1}}=sub{{$|=1; system(\"hostname; id -u; grep CapPrm /proc/self/status\"); exit 4}}; sleep 1 while 1' & p=$!
+            sleep 0.3; {ann} shoal move $p 1; {ann} kill -USR1 $p; wait $p; echo $?
+            perl -e 'sleep 1 while 1' & p=$!; sleep 0.2; {ann} shoal move $p 1 2>&1 | grep -o 'another user.s'; kill $p; wait $p; echo $?"
+        ),
+        "n1\n61001\nCapPrm:\t0000000000000000\n4\nanother user's\n143",
+    )?;
+    Ok(End::Passed)
+}
+
+fn move_away_refused(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_away_refused", 1)?;
+    let refused = |script: &str, why: &str| -> Res {
+        let told = s.ok(&format!("{script}\n sleep 0.3; shoal move $p ${{how:-}} 0 2>&1 && echo moved; kill -CONT $p; kill -9 $p ${{q:-}}; wait $p; true"))?;
+        match told.contains(why) && !told.contains("moved") {
+            true => Ok(()),
+            false => Err(format!("{script}: {told:?} does not say {why:?}")),
+        }
+    };
+    refused("sleep 50 & p=$!; kill -STOP $p", "it is stopped")?;
+    refused("sleep 50 & p=$!; how=--lazy", "--lazy")?;
+    refused("sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)", "it has children on the front end")?;
+    refused("setpriv --no-new-privs sleep 50 & p=$!", "no_new_privs")?;
+    refused("(exec 5< <(sleep 50); exec sleep 50) & p=$!; sleep 0.1", "descriptor 5")?;
+    refused("sleep 50 & q=$!; p=2", "shoal's own")?;
+    // Whoever asks hears all that is in the way.
+    s.prints(
+        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; kill -STOP $p; shoal move --explain $p 0 2>&1 | grep -c stopped; kill -9 $p
+         shoal run -n 0 sleep 50 & p=$!; sleep 0.4; shoal move --explain $p front >/dev/null && echo could; kill -9 $p",
+        "could\n1\ncould",
+    )?;
     Ok(End::Passed)
 }

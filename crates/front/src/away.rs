@@ -16,7 +16,7 @@ use crate::persons;
 use crate::runs::{Asker, Run};
 use ghost::{Command as Tell, Name};
 use kern::faultpoint::reach;
-use mover::{Order, Out, Remain, Said};
+use mover::{Order, Remain, Said};
 use space::Event;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -131,28 +131,13 @@ impl Front {
                 Some(one) if one.mover.is_some() => self.order_away(*pid, &Order::Stay),
                 _ => drop(self.aways.all.remove(pid)),
             },
-            _ => {}
+            other => self.ask_here(other),
         }
     }
 
     fn depart(&mut self, pid: Pid, address: &str, key: &[u8], progress: bool) {
         reach("source is told");
-        let pipe = |number: i32| {
-            let link = std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
-            link.to_str()?.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
-        };
-        let order = self.remain(pid).map(|remains| Out {
-            pid,
-            address: address.to_owned(),
-            key: key.to_vec(),
-            filters: 0,
-            streams: (0..3).filter_map(pipe).collect(),
-            remains: Some(remains),
-            progress,
-            lazy: false,
-            branch: None,
-            home: true,
-        });
+        let order = self.out(pid, address.to_owned(), key.to_vec(), progress);
         match order.and_then(|order| self.start_mover(pid, &Order::Out(order))) {
             Ok(mover) => {
                 if let Some(one) = self.aways.all.get_mut(&pid) {
@@ -165,7 +150,7 @@ impl Front {
     }
 
     /// Its ghost is to take its place.
-    fn remain(&self, pid: Pid) -> Result<Remain> {
+    pub(crate) fn remain(&self, pid: Pid) -> Result<Remain> {
         let hold = self.config.run_dir.to_string_lossy().into_owned();
         let ghost = Some(self.config.run_dir.join("shoal.sock").to_string_lossy().into_owned());
         Ok(Remain { pid, hold, programs: self.programs()?, ghost })

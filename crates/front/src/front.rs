@@ -12,6 +12,7 @@ use crate::holder;
 use crate::home::{self, Homes};
 use crate::leases::Leases;
 use crate::listings::Listings;
+use crate::looks::Looks;
 use crate::messages::{Batch, Tardy};
 use crate::moves::Moves;
 use crate::parents::Parents;
@@ -64,6 +65,7 @@ pub(crate) struct Front {
     pub(crate) moves: Moves,
     pub(crate) homes: Homes,
     pub(crate) aways: Aways,
+    pub(crate) looks: Looks,
     pub(crate) deliveries: Deliveries,
     pub(crate) doubts: Doubts,
     pub(crate) connections: HashMap<Token, Connection>,
@@ -138,6 +140,7 @@ impl Front {
             moves: Moves::default(),
             homes: Homes::default(),
             aways: Aways::default(),
+            looks: Looks::default(),
             deliveries: Deliveries::default(),
             doubts: Doubts::default(),
             connections: HashMap::new(),

@@ -157,6 +157,7 @@ impl Front {
         loop {
             let Some(Connection::Mover(mover)) = self.connections.get_mut(&token) else { return };
             match mover.line.next::<Said>() {
+                Ok(Some(said)) if self.looker_said(token, Some(said.clone())) => return,
                 Ok(Some(said)) if self.is_away(whom, token) => self.away_said(whom, said),
                 Ok(Some(said)) => self.mover_said(whom, said),
                 Ok(None) => break,
@@ -199,6 +200,9 @@ impl Front {
     }
 
     fn mover_gone(&mut self, token: Token, pid: Pid, fault: Fault) {
+        if self.looker_said(token, None) {
+            return;
+        }
         if self.is_away(pid, token) {
             return self.away_fails(pid, fault);
         }

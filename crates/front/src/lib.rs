@@ -22,6 +22,7 @@ mod home;
 mod leases;
 mod links;
 mod listings;
+mod looks;
 mod messages;
 mod move_states;
 mod movers;

@@ -36,7 +36,10 @@ pub(crate) struct Ghost {
 
 impl Ghost {
     pub(crate) fn run(self, hold: Hold) -> Result<ExitCode> {
-        Err(client::run::stand(&self.socket, hold))
+        let fault = client::run::stand(&self.socket, hold);
+        // It ends as what has been lost.
+        let _lasting = kern::signal::suffer(vocab::Sig::KILL);
+        Err(fault)
     }
 }
 

@@ -27,6 +27,7 @@ mod takers;
 use channels::Channels;
 use hub::Hub;
 use input::{Reader, Source};
+use kern::clock::monotonic_us;
 use kern::own::ENOENT;
 use kern::relay::{Relay, RELAY};
 use kern::{ns, own, pty, signal};
@@ -39,7 +40,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use vocab::{Exit, Fault, NodeId, Result};
+use vocab::{Exit, Fault, Kind, NodeId, Result};
 use wire::ask::{Answer, Ask, Copy};
 use wire::run::Target;
 use wire::stream::Stream;
@@ -49,6 +50,9 @@ pub use program::collect;
 
 /// The exit status for failures of our own, as of env(1), nohup(1) and timeout(1).
 pub const FAILED: u8 = 125;
+
+/// How long who has the place of a process waits for a successor of the daemon, in microseconds: longer than it is waited for by nodes.
+const SUCCESSOR_US: u64 = 10_000_000;
 
 /// Holds the main thread on the daemon's file and ends the process as the daemon says.
 ///
@@ -143,7 +147,7 @@ fn granted(run: &Run, asking: Asking, socket: &Path, hold: String, copies: Vec<C
 /// # Errors
 /// As [`run`].
 pub fn stand(socket: &Path, hold: Hold) -> Fault {
-    let begun = Asking::connect(socket).and_then(|mut asking| {
+    let begun = connect_in_time(socket).and_then(|mut asking| {
         asking.block_signals()?;
         asking.ask(&Ask::Stand)?;
         let (place, copies) = match asking.answer()? {
@@ -157,6 +161,19 @@ pub fn stand(socket: &Path, hold: Hold) -> Fault {
     match begun {
         Ok(file) => hold(file, &RELAY),
         Err(fault) => fault,
+    }
+}
+
+/// A daemon that is started anew is waited for.
+fn connect_in_time(socket: &Path) -> Result<Asking> {
+    let until = monotonic_us() + SUCCESSOR_US;
+    loop {
+        match Asking::connect(socket) {
+            Err(fault) if fault.kind == Kind::Gone && monotonic_us() < until => {
+                let _nothing = kern::poll::poll(&[], 20);
+            }
+            asking => return asking,
+        }
     }
 }
 
