@@ -350,18 +350,12 @@ fn move_home_and_away_streams(place: &Place) -> Res<End> {
 fn move_home_and_away_with_children(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_home_and_away_with_children", 2)?;
     s.prints(
-        "cd $(mktemp -d); cat >script <<'END'
-sh -c 'sleep 1.2; exit 5' & a=$!
-perl -e '$SIG{TERM} = sub { exit 8 }; select undef, undef, undef, 0.1 while getppid == $ARGV[0]' $$ & c=$!
-sleep 0.2
-shoal move $$ front 2>&1; shoal move $$ 1 2>&1; hostname; shoal move $$ front 2>&1; shoal move $$ 0 2>&1
-hostname
-kill -TERM $c; wait $c; echo $?
-wait $a; echo $?
-sh -c 'hostname; exit 9'; echo $?
-END
-        shoal run -n 0 bash script >got & wait $!; echo $?; cat got",
-        "0\nn1\nn0\n8\n5\nn0\n9",
+        "cd $(mktemp -d); shoal run -n 0 perl -e '$me = $$; $a = fork // die; exec qw(sh -c), q(sleep 2; exit 5) if !$a; $c = fork // die;
+            if (!$c) { $SIG{TERM} = sub { exit 8 }; select undef, undef, undef, 0.1 while getppid == $me; exit 1 }
+            select undef, undef, undef, 0.05 while !-e q(go); kill TERM => $c; waitpid $c, 0; print $? >> 8, qq(\n);
+            waitpid $a, 0; print $? >> 8, qq(\n), `hostname`; exit 9' >got & p=$!
+        sleep 0.4; for to in front 1 front 0; do shoal move $p $to; done; touch go; wait $p; echo $?; cat got",
+        "9\n8\n5\nn0",
     )?;
     Ok(End::Passed)
 }
@@ -430,7 +424,7 @@ fn move_away_refused(place: &Place) -> Res<End> {
     refused("sleep 50 & p=$!; how=--lazy", "--lazy")?;
     refused("sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)", "it has children on the front end")?;
     refused("setpriv --no-new-privs sleep 50 & p=$!", "no_new_privs")?;
-    refused("(exec 5< <(sleep 50); exec sleep 50) & p=$!; sleep 0.1", "descriptor 5")?;
+    refused("mkfifo /tmp/fifo; sleep 60 <>/tmp/fifo & q=$!; perl -e 'open F, qq(+</dev/ptmx); sleep 50' & p=$!; rm /tmp/fifo", "ptmx")?;
     refused("sleep 50 & q=$!; p=2", "shoal's own")?;
     // Whoever asks hears all that is in the way.
     s.prints(

@@ -36,6 +36,10 @@ struct Leaving {
     channel: Option<OwnedFd>,
     mover: Option<Token>,
     bound: bool,
+    /// Its ghost relays.
+    stood: bool,
+    /// Its mover has said that it has left.
+    left: bool,
 }
 
 /// All of them.
@@ -111,7 +115,7 @@ impl Front {
 
     /// Of one that is to leave.
     pub(crate) fn begin_away(&mut self, pid: Pid, to: NodeId) -> Result<()> {
-        let one = Leaving { to, token: link::random()?, key: link::random()?, channel: None, mover: None, bound: false };
+        let one = Leaving { to, token: link::random()?, key: link::random()?, channel: None, mover: None, bound: false, stood: false, left: false };
         self.aways.all.insert(pid, one);
         self.know_native(pid);
         Ok(())
@@ -177,6 +181,8 @@ impl Front {
                 self.move_changes(NodeId::FRONT, pid, Change::Ready, Fault::bug("ready"));
             }
             Said::Bound => self.is_bound(pid),
+            // It has a way of its own to tell whoever relays.
+            Said::Left(_) if !self.is_moving(pid) => self.end_away(pid),
             Said::Left(come) => {
                 reach("source has ended it");
                 self.end_away(pid);
@@ -220,14 +226,19 @@ impl Front {
     }
 
     fn end_away(&mut self, pid: Pid) {
+        if let Some(one) = self.aways.all.get_mut(&pid) {
+            one.left = one.bound;
+        }
         if let Some(token) = self.aways.all.get_mut(&pid).and_then(|one| one.mover.take()) {
             self.close(token);
         }
+        self.forget_away(pid);
     }
 
-    /// The move is over, and it has not left.
+    /// Nothing more is to come of it: it has not left, or it has and its ghost relays.
     pub(crate) fn forget_away(&mut self, pid: Pid) {
-        if self.aways.all.get(&pid).is_some_and(|one| one.mover.is_none() && !one.bound) {
+        let over = |one: &Leaving| one.mover.is_none() && (!one.bound || one.stood && one.left);
+        if self.aways.all.get(&pid).is_some_and(over) {
             self.aways.all.remove(&pid);
         }
     }
@@ -240,7 +251,10 @@ impl Front {
         let pid = caller.pid;
         let unknown = || Fault::refused(format!("{pid} has not moved to a node"));
         let Asker::Local(client) = asker else { return Err(unknown()) };
-        let one = self.aways.all.remove(&pid).filter(|one| one.bound).ok_or_else(unknown)?;
+        let one = self.aways.all.get_mut(&pid).filter(|one| one.bound && !one.stood).ok_or_else(unknown)?;
+        one.stood = true;
+        let (to, token, key, channel) = (one.to, one.token, one.key, one.channel.take());
+        self.forget_away(pid);
         let program = Program {
             file: Vec::new(),
             argv: Vec::new(),
@@ -256,11 +270,11 @@ impl Front {
             personality: None,
         };
         let run = Run { asker, program, address: String::new(), copies: Vec::new(), alive: 0 };
-        self.runs.follow(pid, one.to, (one.token, one.key), run);
-        let copies = vec![ask::Copy { node: one.to, key: one.key.to_vec(), token: one.token.to_vec() }];
+        self.runs.follow(pid, to, (token, key), run);
+        let copies = vec![ask::Copy { node: to, key: key.to_vec(), token: token.to_vec() }];
         let hold = self.hold_file().to_string_lossy().into_owned();
         self.answer(asker, Answer::Granted { hold, copies }, false);
-        if let (Some(fd), Some(Connection::Client { link, .. })) = (one.channel, self.connections.get_mut(&client)) {
+        if let (Some(fd), Some(Connection::Client { link, .. })) = (channel, self.connections.get_mut(&client)) {
             link.send_with(&Answer::Channel { copy: 0, further: None }, fd)?;
             self.dirty.insert(client);
         }

@@ -28,8 +28,6 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     if let Some(why) = in_the_way(*pid)? {
         return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
     }
-    // A signal to the daemon's group is not for it.
-    kern::ns::new_session()?;
     let listener = listen(word)?;
     let mut carrier = Carrier::take(&listener, key, word)?;
     drop(listener);

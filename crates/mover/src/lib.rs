@@ -64,7 +64,12 @@ pub fn run() -> Result<()> {
     let line = line.map_err(|e| Fault::io(&e, "take over the line to the agent"))?;
     kern::own::raise_files()?;
     let mut word = Word::new(line)?;
-    let done = match word.wait()? {
+    let order = word.wait()?;
+    if matches!(order, Order::Home(_) | Order::Out(Out { home: true, .. })) {
+        // A signal to the daemon's group is not for it.
+        ns::new_session()?;
+    }
+    let done = match order {
         Order::Out(order) => out::send(&order, &mut word),
         Order::In(order) => take::receive(&order, &mut word),
         Order::Home(order) => home::receive(&order, &mut word),

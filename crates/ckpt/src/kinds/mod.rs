@@ -199,7 +199,7 @@ pub(crate) fn dump(pid: Pid, found: &mut Found, survey: &Survey) -> Result<(File
     for seen in &all.seen {
         let close_on_exec = seen.flags()? & libc::O_CLOEXEC as u32 != 0;
         let same = |first: &&Seen| {
-            let alike = first.link == seen.link;
+            let alike = first.link == seen.link && !(all.streams && first.number == 0);
             alike && others::compare_files((pid, first.number), (pid, seen.number)) == Ok(Ordering::Equal)
         };
         let file = match firsts.iter().position(same) {
