@@ -1,7 +1,7 @@
 //! Running programs come to the front end, where what stood for them becomes them.
 
 use super::moving_faults::{at_point, stage, Fate, How, Victim, DESTINATION, PROGRAM, SOURCE};
-use super::scene::Sandbox;
+use super::scene::{holds, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::proto::Step;
@@ -425,7 +425,8 @@ fn move_away_refused(place: &Place) -> Res<End> {
     refused("sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)", "it has children on the front end")?;
     refused("setpriv --no-new-privs sleep 50 & p=$!", "no_new_privs")?;
     refused("mkfifo /tmp/fifo; sleep 60 <>/tmp/fifo & q=$!; perl -e 'open F, qq(+</dev/ptmx); sleep 50' & p=$!; rm /tmp/fifo", "ptmx")?;
-    refused("sleep 50 & q=$!; p=2", "shoal's own")?;
+    let told = s.sh("shoal move $(pgrep -x shoal:holder) 0")?;
+    holds("it says why", told.err.contains("shoal's own"))?;
     // Whoever asks hears all that is in the way.
     s.prints(
         "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; kill -STOP $p; shoal move --explain $p 0 2>&1 | grep -c stopped; kill -9 $p

@@ -93,7 +93,11 @@ impl Waiting<'_> {
         loop {
             match self.word.heard() {
                 Ok(Some(Order::Become(order))) => return Ok(Some(order)),
-                Ok(Some(Order::Go)) => self.is_bound()?,
+                // What came with it no line tells of.
+                Ok(Some(Order::Go)) => {
+                    self.is_bound()?;
+                    continue;
+                }
                 Ok(Some(Order::Off)) => return Ok(None),
                 Ok(Some(other)) => return Err(Fault::wire(format!("the daemon says {other:?}"))),
                 Ok(None) => {}
