@@ -82,7 +82,9 @@ fn execute(leader: &Stopped, others: Vec<Stopped>, with: &Remains<'_>, taken: &[
     let [input, output, errors] = with.streams.unwrap_or([null.as_fd(); 3]);
     let files = [input, output, errors, with.place, with.program].map(Wanted::Ours);
     let come = bring(&mut loan, arena, pid, &files, BASE)?;
-    let [input, output, errors, place, program] = come[..] else { return Err(Fault::bug("other descriptors than were brought")) };
+    let [input, output, errors, place, program] = come[..] else {
+        return Err(Fault::bug("other descriptors than were brought"));
+    };
     let mut script = arena.script();
     for (from, to) in [(input, 0), (output, 1), (errors, 2), (place, 3)] {
         script.call("put a descriptor in its place", libc::SYS_dup3, &[from as u64, to, 0]);

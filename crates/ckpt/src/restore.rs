@@ -116,22 +116,10 @@ impl<R: Read> Coming<R> {
     /// # Errors
     /// `Wire` for a broken image; `Refused` when a number of a thread is in use here.
     pub fn only_looked_at(mut self) -> Result<R> {
-        for thread in &self.plan.threads[1..] {
-            if kern::proc::exists(Pid(thread.tid)) {
-                return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
-            }
+        if let Some(thread) = self.plan.threads[1..].iter().find(|thread| kern::proc::exists(Pid(thread.tid))) {
+            return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
         }
-        let mut next = self.first;
-        loop {
-            next = match next {
-                Record::End => return Ok(self.reader.into_source()),
-                Record::Pages(pages) => {
-                    self.reader.recycle(pages);
-                    pages::following(&mut self.reader)?
-                }
-                _ => return Err(Fault::wire("a record that is not of pages between records of pages")),
-            }
-        }
+        pages::pass_over(&mut self.reader, self.first).map(|()| self.reader.into_source())
     }
 
     /// Is all of it in the image?

@@ -16,10 +16,12 @@ use crate::persons;
 use crate::runs::{Asker, Run};
 use ghost::{Command as Tell, Name};
 use kern::faultpoint::reach;
+use kern::sock;
+use link::beat::{channel_patience_ms, Agreed};
 use mover::{Order, Remain, Said};
 use space::Event;
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use tracing::{info, warn};
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{self, Answer};
@@ -94,7 +96,9 @@ impl Front {
         let here: Vec<String> = here.map(|child| child.to_string()).collect();
         match here.is_empty() {
             true => Ok(()),
-            false => no(&format!("it has children on the front end, to which it would be no parent: {}", here.join(" "))),
+            false => {
+                no(&format!("it has children on the front end, to which it would be no parent: {}", here.join(" ")))
+            }
         }
     }
 
@@ -115,7 +119,16 @@ impl Front {
 
     /// Of one that is to leave.
     pub(crate) fn begin_away(&mut self, pid: Pid, to: NodeId) -> Result<()> {
-        let one = Leaving { to, token: link::random()?, key: link::random()?, channel: None, mover: None, bound: false, stood: false, left: false };
+        let one = Leaving {
+            to,
+            token: link::random()?,
+            key: link::random()?,
+            channel: None,
+            mover: None,
+            bound: false,
+            stood: false,
+            left: false,
+        };
         self.aways.all.insert(pid, one);
         self.know_native(pid);
         Ok(())
@@ -275,6 +288,7 @@ impl Front {
         let hold = self.hold_file().to_string_lossy().into_owned();
         self.answer(asker, Answer::Granted { hold, copies }, false);
         if let (Some(fd), Some(Connection::Client { link, .. })) = (channel, self.connections.get_mut(&client)) {
+            sock::tcp_tune(fd.as_fd(), channel_patience_ms(Agreed::within(self.config.lost_after).life_us))?;
             link.send_with(&Answer::Channel { copy: 0, further: None }, fd)?;
             self.dirty.insert(client);
         }

@@ -333,7 +333,8 @@ impl Front {
         self.events.push_back(Event::Moved { pid, to: NodeId::FRONT });
         self.settle();
         self.is_home(pid);
-        let order = self.programs().map(|programs| Order::Become(Remain { pid, hold: "/".into(), programs, ghost: None }));
+        let order =
+            self.programs().map(|programs| Order::Become(Remain { pid, hold: "/".into(), programs, ghost: None }));
         match order {
             Ok(order) => self.order_home(pid, &order),
             Err(fault) => self.home_fails(pid, fault),

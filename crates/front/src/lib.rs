@@ -24,6 +24,7 @@ mod links;
 mod listings;
 mod looks;
 mod messages;
+mod movable;
 mod move_states;
 mod movers;
 mod moves;

@@ -100,18 +100,16 @@ impl Front {
 
     /// A channel that was dialled goes to who waits for it.
     fn hand_channel(&mut self, name: &[u8; 16], fd: OwnedFd, from: SocketAddr) -> Result<()> {
-        {
-            match self.runs.dialled(name) {
-                Some(Dialled { asker: Asker::Local(client), answer }) => {
-                    let life_us = Agreed::within(self.config.lost_after).life_us;
-                    sock::tcp_tune(fd.as_fd(), channel_patience_ms(life_us))?;
-                    if let Some(Connection::Client { link, .. }) = self.connections.get_mut(&client) {
-                        link.send_with(&answer, fd)?;
-                        self.dirty.insert(client);
-                    }
+        match self.runs.dialled(name) {
+            Some(Dialled { asker: Asker::Local(client), answer }) => {
+                let life_us = Agreed::within(self.config.lost_after).life_us;
+                sock::tcp_tune(fd.as_fd(), channel_patience_ms(life_us))?;
+                if let Some(Connection::Client { link, .. }) = self.connections.get_mut(&client) {
+                    link.send_with(&answer, fd)?;
+                    self.dirty.insert(client);
                 }
-                _ => warn!(%from, "refused: a channel that nobody waits for"),
             }
+            _ => warn!(%from, "refused: a channel that nobody waits for"),
         }
         Ok(())
     }

@@ -75,9 +75,6 @@ impl Move {
 const HAS_LEFT: &str = "front knows that it has left";
 const RUNS: &str = "front knows that it runs";
 
-/// An ordinary user's processes that may be on their way at the same time.
-const MOST_OF_A_USER: usize = 16;
-
 /// All of them.
 pub(crate) type Moves = HashMap<Pid, Move>;
 
@@ -97,45 +94,6 @@ impl Front {
             Ok(false) => self.answer(asker, Answer::Moved { pid, node: to }, true),
             Err(fault) => self.answer(asker, Answer::Failed(fault.doing(format!("move {pid} to node {to}"))), true),
         }
-    }
-
-    /// Where it is from which this caller may move it.
-    ///
-    /// # Errors
-    /// `Gone`; `Refused` for another user's, and for what never moves.
-    pub(crate) fn is_movable(&self, caller: &Caller, pid: Pid) -> Result<NodeId> {
-        let Some(view) = self.space.get(pid).filter(|view| !view.node.is_front()) else {
-            return self.may_leave_front(caller, pid).map(|()| NodeId::FRONT);
-        };
-        let owner = &view.person.creds;
-        let its = [owner.uid.real, owner.uid.effective, owner.uid.saved];
-        if caller.creds.uid.effective != 0 && its != [caller.creds.uid.effective; 3] {
-            return Err(Fault::refused(format!("{pid} is another user's")));
-        }
-        match view.ended {
-            None => Ok(view.node),
-            Some(_) => Err(Fault::gone(format!("{pid} has ended"))),
-        }
-    }
-
-    /// Each is work of root's for a user.
-    fn may_move_more(&self, caller: &Caller) -> Result<()> {
-        let uid = caller.creds.uid.effective;
-        let is_theirs = |pid: &&Pid| self.space.get(**pid).is_some_and(|view| view.person.creds.uid.effective == uid);
-        match uid == 0 || self.moves.keys().filter(is_theirs).count() < MOST_OF_A_USER {
-            true => Ok(()),
-            false => Err(Fault::refused(format!("{MOST_OF_A_USER} processes of user {uid} are on their way already"))),
-        }
-    }
-
-    /// The program whose standard streams, relayed for somebody who called `shoal run`, this process has, if it has kept them.
-    pub(crate) fn relayed_with(&self, pid: Pid) -> Option<Pid> {
-        let own = self.runs.relays(pid).then_some(pid);
-        own.or_else(|| self.space.streams_of(pid).filter(|program| self.runs.relays(*program)))
-    }
-
-    pub(crate) fn is_moving(&self, pid: Pid) -> bool {
-        self.moves.contains_key(&pid)
     }
 
     /// `false`: it is there.

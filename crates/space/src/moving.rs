@@ -10,9 +10,9 @@
 //! | Stands | the new node, and stands on the old one | |
 
 use crate::effect::Effect;
+use crate::life::Ghost;
 use crate::person::{Kin, Usage};
 use crate::space::Space;
-use crate::life::Ghost;
 use crate::table::{Body, Entry};
 use vocab::{Exit, NodeId, Pid};
 

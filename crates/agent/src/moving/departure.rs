@@ -14,10 +14,10 @@
 use super::{kill, Gone};
 use crate::agent::Agent;
 use crate::bodies::Life;
-use mover::{Order, Out};
 use crate::streams::StreamsId;
 use ckpt::survey::Given;
 use kern::faultpoint::reach;
+use mover::{Order, Out};
 use tracing::info;
 use vocab::{Fault, Pid, SigInfo};
 use wire::event::Person;

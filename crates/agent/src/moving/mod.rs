@@ -7,7 +7,6 @@ mod lazy;
 mod looks;
 
 use crate::agent::{Agent, Token};
-use mover::{Order, Out, Remain, Said};
 use crate::stands::{Stand, Why};
 use arrival::{Arrival, Arriving};
 use departure::{Departing, Departure};
@@ -18,6 +17,7 @@ use kern::sock::{self, Kind};
 use kern::{pidfd, sys};
 use link::Plain;
 use looks::Looking;
+use mover::{Order, Out, Remain, Said};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};

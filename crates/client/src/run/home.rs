@@ -12,8 +12,8 @@
 use super::branch::Which;
 use super::channels::{Channels, State};
 use super::copy::Copy;
-use kern::sock::send_with;
 use kern::poll::{poll, Ready, EINTR};
+use kern::sock::send_with;
 use kern::{own, signal, sys};
 use rustix::fs::{seek, FileType, SeekFrom};
 use rustix::io::fcntl_dupfd_cloexec;

@@ -198,13 +198,7 @@ fn exit_as(exit: Exit) -> ! {
     std::process::exit(exit.shell_number())
 }
 
-fn relay(
-    run: &Run,
-    asking: Asking,
-    socket: &Path,
-    copies: Vec<Copy>,
-    to_main: OwnedFd,
-) -> Result<Arc<Channels>> {
+fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>, to_main: OwnedFd) -> Result<Arc<Channels>> {
     let copies = copies.into_iter().map(|c| Ok((c.node, key(&c.key)?))).collect::<Result<Vec<_>>>()?;
     let nodes: Vec<NodeId> = copies.iter().map(|(node, _)| *node).collect();
     let source = match (program::input_is_terminal(), run.terminal) {
