@@ -144,7 +144,7 @@ wait $a; while test $? -gt 128; do wait $a; done; echo $?
 wait $b; echo $?
 sh -c 'hostname; exit 9'; echo $?
 END
-        shoal run -n 0 bash script >got & wait $!; echo $?; sort got",
+        shoal run -n 0 bash script >got & wait $!; echo $?; for i in $(seq 50); do grep -q from got && break; sleep 0.1; done; sort got",
         "0\n5\n6\n8\n9\nfrom n0\nfront\nfront\nusr1",
     )?;
     Ok(End::Passed)
@@ -432,7 +432,7 @@ fn move_away_refused(place: &Place) -> Res<End> {
     holds("it says why", told.err.contains("shoal's own"))?;
     // Whoever asks hears all that is in the way.
     s.prints(
-        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; kill -STOP $p; shoal move --explain $p 0 2>&1 | grep -c stopped; kill -9 $p
+        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; kill -STOP $p; sleep 0.2; shoal move --explain $p 0 2>&1 | grep -c stopped; kill -9 $p
          shoal run -n 0 sleep 50 & p=$!; sleep 0.4; shoal move --explain $p front >/dev/null && echo could; kill -9 $p",
         "could\n1\ncould",
     )?;

@@ -14,7 +14,7 @@ use crate::front::Front;
 use crate::move_states::Change;
 use crate::persons;
 use crate::runs::{Asker, Run};
-use ghost::{Command as Tell, Name};
+use ghost::{Command as Tell, Happened, Name};
 use kern::faultpoint::reach;
 use kern::sock;
 use link::beat::{channel_patience_ms, Agreed};
@@ -23,7 +23,7 @@ use space::Event;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::{info, warn};
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Exit, Fault, NodeId, Pid, Result};
 use wire::ask::{self, Answer};
 use wire::node::{ChannelTo, ToNode};
 use wire::run::{Caller, Program, Stdio};
@@ -48,9 +48,17 @@ struct Leaving {
 #[derive(Debug, Default)]
 pub(crate) struct Aways {
     all: HashMap<Pid, Leaving>,
+    /// What ghosts have told of themselves before they are known to be ones.
+    early: HashMap<Pid, Vec<Happened>>,
 }
 
 impl Aways {
+    /// Is it too early for what this ghost tells? Then it is kept.
+    pub(crate) fn keeps(&mut self, happened: &Happened) -> bool {
+        let early = self.early.get_mut(&happened.pid());
+        early.map(|kept| kept.push(happened.clone())).is_some()
+    }
+
     /// How the new node reaches who will relay the streams of this one.
     pub(crate) fn channel(&self, pid: Pid) -> Option<ChannelTo> {
         let one = self.all.get(&pid)?;
@@ -213,6 +221,7 @@ impl Front {
         one.bound = true;
         reach("source has bound it");
         self.ghosts.expect(pid);
+        self.aways.early.insert(pid, Vec::new());
         if let Some(person) = self.space.get(pid).map(|view| view.person.clone()) {
             self.ghosts.command(pid, Tell::Ids { uid: person.creds.uid, gid: person.creds.gid });
             self.ghosts.command(pid, Tell::Name(Name::new(&person.name)));
@@ -246,6 +255,15 @@ impl Front {
             self.close(token);
         }
         self.forget_away(pid);
+    }
+
+    /// It is known that what stands here for it is its ghost.
+    pub(crate) fn hear_ghost(&mut self, pid: Pid) {
+        self.settle();
+        for happened in self.aways.early.remove(&pid).unwrap_or_default() {
+            self.on_ghost(happened);
+        }
+        self.settle();
     }
 
     /// Nothing more is to come of it: it has not left, or it has and its ghost relays.
@@ -291,6 +309,12 @@ impl Front {
             sock::tcp_tune(fd.as_fd(), channel_patience_ms(Agreed::within(self.config.lost_after).life_us))?;
             link.send_with(&Answer::Channel { copy: 0, further: None }, fd)?;
             self.dirty.insert(client);
+        }
+        // It may have ended before it had a relay.
+        let ended = self.space.get(pid).map_or(Some(Exit::NodeLost), |view| view.ended);
+        if let Some(exit) = ended {
+            self.runs.ended(pid);
+            self.answer(asker, Answer::Ended { copy: 0, exit }, true);
         }
         Ok(())
     }

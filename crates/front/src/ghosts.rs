@@ -94,6 +94,9 @@ impl Front {
     }
 
     pub(crate) fn on_ghost(&mut self, happened: Happened) {
+        if self.aways.keeps(&happened) {
+            return;
+        }
         match self.homes.becomes(happened.pid()) {
             true => self.on_homing(happened),
             false => self.on_ghost_of_space(happened),

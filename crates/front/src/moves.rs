@@ -285,6 +285,7 @@ impl Front {
             self.send(to, &ToNode::Abandon { pid });
             self.stays_if_said(pid);
             self.send(from, &ToNode::Forget { pid });
+            self.hear_ghost(pid);
             return self.move_ends(pid, Err(Fault::gone("it has ended")));
         }
         if to.is_front() {
@@ -300,6 +301,7 @@ impl Front {
         self.count_moved(from, to);
         self.forget_native(pid);
         self.events.push_back(Event::Moved { pid, to });
+        self.hear_ghost(pid);
         if state == State::Going {
             self.events.push_back(Event::Left { pid });
         }

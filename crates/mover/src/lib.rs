@@ -2,6 +2,7 @@
 //!
 //! It is a child of the agent, in the space's PID namespace, since ptrace(2) makes its caller wait, and waits for any child (the agent's)
 //! would take what the traced threads tell. The agent speaks with it over its standard input.
+#![forbid(unsafe_code)]
 
 mod carrier;
 mod home;

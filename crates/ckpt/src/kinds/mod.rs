@@ -19,7 +19,6 @@ use crate::objects::{self, Found, Look, Made};
 use crate::obstacle::Obstacle;
 use crate::places::Opener;
 use crate::proc;
-use crate::survey::Survey;
 use image::files::{Descriptor, Files, Kind, OpenFile};
 use kern::{others, pidfd};
 pub(crate) use owner::set as set_owners;
@@ -191,9 +190,8 @@ pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
 
 /// The descriptors of a stopped process and the open files behind them, and the links of which it was believed that nobody else has them. `known`:
 /// what others had when they were surveyed.
-pub(crate) fn dump(pid: Pid, found: &mut Found, survey: &Survey) -> Result<(Files, BTreeSet<Vec<u8>>)> {
-    let known = &survey.known;
-    let all = look(pid, known, survey.streams)?;
+pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, streams: bool) -> Result<(Files, BTreeSet<Vec<u8>>)> {
+    let all = look(pid, known, streams)?;
     let mut files = Files::default();
     let mut firsts: Vec<&Seen> = Vec::new();
     for seen in &all.seen {
