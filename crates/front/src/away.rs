@@ -221,7 +221,10 @@ impl Front {
         one.bound = true;
         reach("source has bound it");
         self.ghosts.expect(pid);
-        self.aways.early.insert(pid, Vec::new());
+        // The new node may have been heard first.
+        if self.space.get(pid).is_some_and(|view| view.node.is_front()) {
+            self.aways.early.insert(pid, Vec::new());
+        }
         if let Some(person) = self.space.get(pid).map(|view| view.person.clone()) {
             self.ghosts.command(pid, Tell::Ids { uid: person.creds.uid, gid: person.creds.gid });
             self.ghosts.command(pid, Tell::Name(Name::new(&person.name)));
