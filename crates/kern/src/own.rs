@@ -347,6 +347,21 @@ mod tests {
     }
 
     #[test]
+    fn a_child_that_is_forked_apart_is_nobodys_here() {
+        let (read, write) = crate::sys::pipe().expect("pipe");
+        if fork_apart().expect("fork").is_none() {
+            let parent = std::os::unix::process::parent_id().to_string();
+            let _ = crate::sys::write(std::os::fd::AsFd::as_fd(&write), parent.as_bytes());
+            crate::ns::exit(0);
+        }
+        drop(write);
+        let mut told = [0; 16];
+        let got = crate::sys::read(std::os::fd::AsFd::as_fd(&read), &mut told).expect("it says who its parent is");
+        let parent: u32 = String::from_utf8_lossy(&told[..got]).parse().expect("a number");
+        assert_ne!(parent, std::process::id());
+    }
+
+    #[test]
     fn a_complaint_is_one_line_and_nothing_to_a_terminal() {
         assert_eq!(plain("execute a\n\x1b[31mb ü"), "execute a\\n\\u{1b}[31mb ü");
     }

@@ -208,4 +208,48 @@ mod tests {
         step(Event::Left { pid: PID });
         assert_eq!(step(forked(Pid(5002))), (vec![], true), "nobody forks there any more");
     }
+
+    #[test]
+    fn what_comes_home_is_native_and_a_ghost_again_when_it_leaves() {
+        let mut space = Space::new();
+        let mut effects = Vec::new();
+        let mut step = |event| {
+            space.step(event, &mut effects);
+            space.audit().expect("the invariants hold");
+            let node = space.get(PID).map(|view| view.node);
+            (std::mem::take(&mut effects), node, space.is_settled(PID))
+        };
+        let (creds, name) = (Creds::default(), b"prog".to_vec());
+        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+        let body = |node, event| Event::Body { node, event };
+        let signal = |sig| vocab::SigInfo::kill(sig, Pid(100), 0);
+        step(Event::NodeUp { node: N0 });
+        step(Event::Run { person: person.clone(), at: NodeId::FRONT, to: N0, kin: vec![] });
+        step(Event::Held { pid: PID });
+        step(body(N0, BodyEvent::Started { pid: PID }));
+        let (told, ..) = step(Event::Arrive { pid: PID, to: NodeId::FRONT });
+        assert!(
+            matches!(&told[..], [.., Effect::Arrive { node: NodeId::FRONT, kin, .. }] if kin.is_empty()),
+            "{told:?}"
+        );
+        let (_, _, settled) = step(body(N0, BodyEvent::Forked { parent: PID, child: CHILD }));
+        assert!(!settled, "its ghost has yet to clone");
+        step(Event::Leaves { pid: PID });
+        step(Event::Signalled { pid: PID, info: signal(vocab::Sig::TERM) });
+        let (told, node, _) = step(Event::Moved { pid: PID, to: NodeId::FRONT });
+        assert_eq!(node, Some(NodeId::FRONT));
+        assert!(told.contains(&Effect::WatchNative { pid: PID }));
+        assert!(told.contains(&Effect::SignalNative { target: PID, info: signal(vocab::Sig::TERM) }), "{told:?}");
+        step(Event::Natives { persons: vec![person] });
+        let (told, ..) = step(Event::Arrive { pid: PID, to: N0 });
+        assert!(told.iter().any(|e| matches!(e, Effect::Arrive { node: N0, .. })), "{told:?}");
+        let (_, node, _) = step(Event::Moved { pid: PID, to: N0 });
+        assert_eq!(node, Some(N0));
+        step(Event::Held { pid: PID });
+        let (told, ..) = step(Event::Signalled { pid: PID, info: signal(vocab::Sig::TERM) });
+        assert!(told.iter().any(|e| matches!(e, Effect::Signal { node: N0, target: PID, .. })), "{told:?}");
+        let exited = BodyEvent::Exited { pid: PID, exit: Exit::Code(3), usage: Usage::default() };
+        let (told, ..) = step(body(N0, exited));
+        assert!(told.contains(&Effect::Ghost { pid: PID, command: crate::effect::Command::Exit(3) }), "{told:?}");
+    }
 }
