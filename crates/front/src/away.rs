@@ -90,6 +90,9 @@ impl Front {
         if caller.creds.uid.effective != 0 && its != [caller.creds.uid.effective; 3] {
             return Err(Fault::refused(format!("{pid} is another user's")));
         }
+        if pid == Pid::INIT {
+            return Err(Fault::refused("1 is the front end's own, to which orphans go"));
+        }
         let no = |why: &str| Err(Fault::refused(why.to_owned()));
         let exe = |of: &str| std::fs::read_link(format!("/proc/{of}/exe"));
         match (exe(&pid.to_string()), exe("self")) {
