@@ -231,6 +231,7 @@ impl Front {
         if let Some(person) = self.space.get(pid).map(|view| view.person.clone()) {
             self.ghosts.command(pid, Tell::Ids { uid: person.creds.uid, gid: person.creds.gid });
             self.ghosts.command(pid, Tell::Name(Name::new(&person.name)));
+            self.reports.begins_with(pid, 2);
         }
         match self.remain(pid) {
             Ok(remain) => self.order_away(pid, &Order::Remain(remain)),

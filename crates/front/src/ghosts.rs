@@ -57,6 +57,8 @@ pub(crate) struct Reports {
     ledgers: HashMap<Pid, Ledger>,
     /// Whose Wake came while Stops were not done, and how many of those are left.
     waking: HashMap<Pid, usize>,
+    /// Commands that were none of the space's, and are reported first: how many.
+    before: HashMap<Pid, usize>,
     /// Intermediate processes, and whose they are.
     intermediates: HashMap<Pid, Pid>,
 }
@@ -67,8 +69,14 @@ impl Reports {
         !self.waking.is_empty()
     }
 
+    /// Before all that the space wants of it, a new stand-in was given so many commands.
+    pub(crate) fn begins_with(&mut self, pid: Pid, commands: usize) {
+        self.before.insert(pid, commands);
+    }
+
     /// It is no stand-in any more.
     pub(crate) fn forget(&mut self, pid: Pid) {
+        self.before.remove(&pid);
         self.ledgers.remove(&pid);
         self.waking.remove(&pid);
     }
@@ -210,6 +218,10 @@ impl Front {
         }
         if let Some(of) = self.reports.intermediates.get(&pid).copied() {
             return self.intermediate_done(pid, of, result);
+        }
+        if let Some(left) = self.reports.before.get_mut(&pid).filter(|left| **left > 0) {
+            *left -= 1;
+            return;
         }
         let Some(ledger) = self.reports.ledgers.get_mut(&pid) else { return };
         match ledger.reported(&outcome.command) {
