@@ -140,7 +140,7 @@ sleep 0.2
 shoal move $$ front 2>&1
 hostname
 kill -TERM $c; wait $c; echo $?
-wait $a; while test $? -gt 128; do wait $a; done; echo $?
+wait $a; s=$?; while test $s -gt 128; do wait $a; s=$?; done; echo $s
 wait $b; echo $?
 sh -c 'hostname; exit 9'; echo $?
 END
