@@ -15,6 +15,7 @@ mod jobs;
 mod loss;
 mod moving;
 mod moving_faults;
+mod moving_home;
 mod moving_hostile;
 mod moving_kin_faults;
 mod moving_lazy;
@@ -65,6 +66,7 @@ fn all() -> Vec<Scene> {
         uncarried::SCENES,
         moving::SCENES,
         moving_faults::SCENES,
+        moving_home::SCENES,
         moving_hostile::SCENES,
         moving_kin_faults::SCENES,
         moving_told::SCENES,

@@ -177,7 +177,7 @@ impl Victim {
 }
 
 /// Appends numbers to a file and writes them to its output.
-const PROGRAM: &str = r"open F, q(>>), $ARGV[0]; for ($n = 1;; $n++) { syswrite $_, qq($n\n) for *F, *STDOUT; select undef, undef, undef, .002 }";
+pub(super) const PROGRAM: &str = r"open F, q(>>), $ARGV[0]; for ($n = 1;; $n++) { syswrite $_, qq($n\n) for *F, *STDOUT; select undef, undef, undef, .002 }";
 
 /// The same with memory that may come later, which it looks at all the time.
 const LARGE: &str = r"$x = q(abcdefgh) x 4_000_000; open F, q(>>), $ARGV[0]; for ($n = 1;; $n++) { for (1..20) { $i = 8 * int rand 4_000_000; substr($x, $i, 8) eq q(abcdefgh) or exit 9 }
@@ -246,8 +246,8 @@ pub(super) fn stage(place: &Place, name: &str, victim: Victim) -> Res<(Sandbox, 
 fn each_point(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_faults", victim)?;
     for point in POINTS {
-        at_point(&s, place, &faults, victim, (point, PROGRAM, "", victim.fate(point, SOURCE)))
-            .map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+        let how = How { point, program: PROGRAM, before: None, how: "", to: "1", fate: victim.fate(point, SOURCE) };
+        at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
 }
@@ -256,20 +256,30 @@ fn each_point(place: &Place, victim: Victim) -> Res<End> {
 fn each_point_lazily(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_lazy_faults", victim)?;
     for (point, fate) in victim.lazy_fates() {
-        let how = (point, LARGE, "--lazy", fate);
+        let how = How { point, program: LARGE, before: None, how: "--lazy", to: "1", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
 }
 
-/// The point, what counts, how it is moved, and what may become of it.
-type How = (&'static str, &'static str, &'static str, Fate);
+/// The point, what counts, how and where to it is moved, and what may become of it.
+pub(super) struct How {
+    pub(super) point: &'static str,
+    pub(super) program: &'static str,
+    /// Where it comes to before, if anywhere.
+    pub(super) before: Option<&'static str>,
+    pub(super) how: &'static str,
+    pub(super) to: &'static str,
+    pub(super) fate: Fate,
+}
 
-fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Victim, (point, program, how, fate): How) -> Res {
+pub(super) fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Victim, what: How) -> Res {
+    let How { point, program, before, how, to, fate } = what;
     s.until("test $(shoal nodes | grep -cw up) = 2")?;
     let counting = Counting::start(s, place, program)?;
+    before.map_or(Ok(String::new()), |to| s.ok(&format!("shoal move {} {to}", counting.pid)))?;
     faults.watch(point)?;
-    let moving = s.start(&format!("shoal move {how} {} 1", counting.pid));
+    let moving = s.start(&format!("shoal move {how} {} {to}", counting.pid));
     let held = faults.reached(Duration::from_secs(5))?;
     victim.kill(s)?;
     drop(held);

@@ -1,9 +1,9 @@
 //! What the front end says, and the life of the link to it.
 
 use crate::agent::{Agent, Token};
-use crate::mover::Out;
 use kern::clock::{boottime_us, monotonic_us};
 use link::beat::NodeLife;
+use mover::Out;
 use std::os::fd::AsFd;
 use tracing::{info, warn};
 use vocab::{NodeId, Result};
@@ -91,8 +91,19 @@ impl Agent {
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
             ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
             ToNode::Depart { pid, address, key, streams: branch, progress, lazy } => {
-                let streams = Vec::new();
-                self.depart(Out { pid, address, key, filters: 0, streams, remains: None, progress, lazy, branch });
+                let (streams, address) = (Vec::new(), self.uplink.reached(address));
+                self.depart(Out {
+                    pid,
+                    address,
+                    key,
+                    filters: 0,
+                    streams,
+                    remains: None,
+                    progress,
+                    lazy,
+                    branch,
+                    home: false,
+                });
             }
             ToNode::Leave { pid, children } => self.leave(pid, children),
             ToNode::Stay { pid } => self.stay(pid),

@@ -24,7 +24,6 @@ mod looking;
 mod making;
 mod message;
 mod mirror;
-pub mod mover;
 mod moving;
 mod names;
 mod newborns;

@@ -62,6 +62,14 @@ impl Uplink {
         self.hello_us
     }
 
+    /// Where a mover is to be reached: `:port` is one of the front end's.
+    pub(crate) fn reached(&self, address: String) -> String {
+        match (address.strip_prefix(':').and_then(|port| port.parse().ok()), self.peer) {
+            (Some(port), Some(peer)) => SocketAddr::new(peer.ip(), port).to_string(),
+            _ => address,
+        }
+    }
+
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.peer
     }

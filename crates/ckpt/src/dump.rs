@@ -326,7 +326,7 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     let behind = if let Large::Behind(behind) = large { behind.runs(&areas) } else { Vec::new() };
     let mappings = Memory { keys, ..memory::describe(pid, &areas, &mut objects, &behind)? };
     mark("dump: mappings described");
-    let (files, believed) = kinds::dump(pid, &mut objects, &seen.known)?;
+    let (files, believed) = kinds::dump(pid, &mut objects, &seen.known, seen.streams)?;
     mark("dump: descriptors read");
     out.header(&header(threads.len())?)?;
     out.process(&process)?;

@@ -138,6 +138,19 @@ pub(crate) fn fill(
     }
 }
 
+/// Reads the pages of an image, of which `first` is the first record or the end, and does nothing with them.
+pub(crate) fn pass_over(reader: &mut Reader<impl Read>, first: Record) -> Result<()> {
+    let mut next = first;
+    while let Record::Pages(pages) = next {
+        reader.recycle(pages);
+        next = following(reader)?;
+    }
+    match next {
+        Record::End => Ok(()),
+        _ => Err(Fault::wire("a record that is not of pages between records of pages")),
+    }
+}
+
 /// Puts pages that come early into mappings that are there already. Which, and the record behind them.
 pub(crate) fn place(
     pid: Pid,

@@ -7,6 +7,7 @@
 
 use crate::bring::{bring, Wanted};
 use crate::elsewhere::identity;
+use crate::freeze::Frozen;
 use kern::areas::areas;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
@@ -21,8 +22,18 @@ pub struct Remains<'a> {
     /// Executed with no environment.
     pub program: BorrowedFd<'a>,
     pub arguments: &'a [&'a str],
-    /// Its descriptor 3. The descriptors 0 to 2 are /dev/null, and it has no others.
+    /// Its descriptor 3. It has no others but 0 to 2.
     pub place: BorrowedFd<'a>,
+    /// Those; `None`: /dev/null.
+    pub streams: Option<[BorrowedFd<'a>; 3]>,
+}
+
+/// Another program takes the place of this process, whose signals go on waiting for it.
+///
+/// # Errors
+/// As [`remain`].
+pub fn replace(mut frozen: Frozen, with: &Remains<'_>) -> Result<()> {
+    remain(frozen.scattered(), with, &[])
 }
 
 /// Its descriptors come with numbers from here on first.
@@ -68,11 +79,14 @@ fn execute(leader: &Stopped, others: Vec<Stopped>, with: &Remains<'_>, taken: &[
     let_go(&mut loan, arena, taken)?;
     let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, 0o0.into());
     let null = null.map_err(|e| Fault::sys(e.raw_os_error(), "open /dev/null"))?;
-    let files = [null.as_fd(), with.place, with.program].map(Wanted::Ours);
+    let [input, output, errors] = with.streams.unwrap_or([null.as_fd(); 3]);
+    let files = [input, output, errors, with.place, with.program].map(Wanted::Ours);
     let come = bring(&mut loan, arena, pid, &files, BASE)?;
-    let [null, place, program] = come[..] else { return Err(Fault::bug("other descriptors than were brought")) };
+    let [input, output, errors, place, program] = come[..] else {
+        return Err(Fault::bug("other descriptors than were brought"));
+    };
     let mut script = arena.script();
-    for (from, to) in [(null, 0), (null, 1), (null, 2), (place, 3)] {
+    for (from, to) in [(input, 0), (output, 1), (errors, 2), (place, 3)] {
         script.call("put a descriptor in its place", libc::SYS_dup3, &[from as u64, to, 0]);
     }
     let mut arguments: Vec<u64> = with.arguments.iter().map(|text| script.text(text.as_bytes())).collect();

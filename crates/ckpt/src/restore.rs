@@ -111,6 +111,17 @@ impl<R: Read> Coming<R> {
         Pid(self.plan.process.pid)
     }
 
+    /// Reads the rest, of which nothing is made: the image is whole, and what could be tried without a process has been. What it was read from.
+    ///
+    /// # Errors
+    /// `Wire` for a broken image; `Refused` when a number of a thread is in use here.
+    pub fn only_looked_at(mut self) -> Result<R> {
+        if let Some(thread) = self.plan.threads[1..].iter().find(|thread| kern::proc::exists(Pid(thread.tid))) {
+            return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
+        }
+        pages::pass_over(&mut self.reader, self.first).map(|()| self.reader.into_source())
+    }
+
     /// Is all of it in the image?
     pub(crate) fn is_whole(&self) -> bool {
         self.plan.lazy.is_empty()

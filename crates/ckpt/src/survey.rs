@@ -18,6 +18,8 @@ pub struct Survey {
     pub(crate) waiting: BTreeMap<i32, Waiting>,
     pub(crate) known: Known,
     pub(crate) children: Vec<Pid>,
+    /// As [`Given::streams`].
+    pub(crate) streams: bool,
     pub obstacles: Vec<Obstacle>,
 }
 
@@ -36,6 +38,8 @@ pub struct Given {
     pub filters: u64,
     /// Its children stay behind as those of what takes its place.
     pub children: bool,
+    /// What takes its place relays its standard streams, whatever they are.
+    pub streams: bool,
 }
 
 impl Given {
@@ -43,7 +47,7 @@ impl Given {
     pub fn as_of(pid: Pid) -> Given {
         let status = Fields::read(format!("/proc/{pid}/status"));
         let filters = status.and_then(|status| status.number("Seccomp_filters", 10)).unwrap_or(0);
-        Given { filters, children: false }
+        Given { filters, children: false, streams: false }
     }
 }
 
@@ -68,7 +72,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         look_at_area(area, ours, &mut obstacles);
         look_at_file(pid, area, &mut nameless, &mut obstacles)?;
     }
-    let (known, in_the_way) = kinds::survey(pid)?;
+    let (known, in_the_way) = kinds::survey(pid, given.streams)?;
     obstacles.extend(in_the_way);
     let mut elsewhere = Elsewhere::of(Default::default(), nameless.keys().copied().collect());
     elsewhere.look(pid)?;
@@ -88,7 +92,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     }
     // It will be wanted when the process stands still.
     cpu::here();
-    Ok(Survey { areas, waiting, known, children, obstacles })
+    Ok(Survey { areas, waiting, known, children, streams: given.streams, obstacles })
 }
 
 fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {

@@ -32,6 +32,27 @@ pub struct Begun<R: Read> {
 }
 
 impl<R: Read> Begun<R> {
+    /// Reads over what comes while the process of the image runs, as [`Vessel::early`] does.
+    ///
+    /// # Errors
+    /// `Wire` for a broken image.
+    pub fn skipping(image: R) -> Result<Begun<R>> {
+        let mut reader = Reader::new(image)?;
+        let mut first = pages::following(&mut reader)?;
+        if let Record::Vdso(_) = first {
+            first = pages::following(&mut reader)?;
+        }
+        if let Record::Memory(memory) = first {
+            rebuild::check(&memory)?;
+            first = pages::following(&mut reader)?;
+            while let Record::Early(pages) = first {
+                reader.recycle(pages);
+                first = pages::following(&mut reader)?;
+            }
+        }
+        Ok(Begun { reader, first })
+    }
+
     /// What the image is read from.
     pub fn source(&mut self) -> &mut R {
         self.reader.source()

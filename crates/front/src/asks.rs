@@ -87,6 +87,11 @@ impl Front {
                     self.answer(asker, Answer::Failed(fault), true);
                 }
             }
+            Ask::Stand => {
+                if let Err(fault) = self.on_stand(asker, caller) {
+                    self.answer(asker, Answer::Failed(fault), true);
+                }
+            }
             Ask::Nodes => {
                 let rows = self.nodes.rows();
                 self.answer(asker, Answer::Nodes(rows), true);
@@ -223,6 +228,13 @@ impl Front {
             _ => drop(self.dirty.insert(token)),
         }
         sent
+    }
+
+    /// It is a ghost from now on.
+    pub(crate) fn forget_native(&mut self, pid: Pid) {
+        if let Some(token) = self.natives.remove(&pid) {
+            self.take(token);
+        }
     }
 
     pub(crate) fn native_ended(&mut self, token: Token, pid: Pid) {

@@ -1,5 +1,6 @@
 //! What hangs on the daemon's poller: numbers for descriptors, and what each is.
 
+use crate::movers::Mover;
 use kern::sock::Peer;
 use link::preamble::Greeting;
 use link::{Plain, Secure};
@@ -46,6 +47,7 @@ pub(crate) enum Connection {
         pidfd: OwnedFd,
         pid: Pid,
     },
+    Mover(Box<Mover>),
 }
 
 impl Connection {
@@ -55,6 +57,7 @@ impl Connection {
             Connection::Joining { link, .. } | Connection::Node { link, .. } => link.fd(),
             Connection::Client { link, .. } => link.fd(),
             Connection::Native { pidfd, .. } => pidfd.as_fd(),
+            Connection::Mover(mover) => mover.line.fd(),
         }
     }
 
@@ -63,6 +66,7 @@ impl Connection {
             Connection::Greeting { .. } | Connection::Native { .. } => false,
             Connection::Joining { link, .. } | Connection::Node { link, .. } => link.wants_write(),
             Connection::Client { link, .. } => link.wants_write(),
+            Connection::Mover(mover) => mover.line.wants_write(),
         }
     }
 

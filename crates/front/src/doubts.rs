@@ -131,6 +131,16 @@ impl Front {
         }
     }
 
+    /// It is on the front end, and nothing of it on any node.
+    pub(crate) fn here_in_doubt(&mut self, pid: Pid) {
+        if let Some(left) = self.doubts.left.remove(&pid) {
+            self.signals_follow(left.node, pid, left.signals.clone());
+            self.has_left(pid, left);
+        } else {
+            self.doubts.ran.insert(pid, NodeId::FRONT);
+        }
+    }
+
     /// The old node has ended it, and there is no move.
     pub(crate) fn left_in_doubt(&mut self, node: NodeId, pid: Pid, signals: Vec<SigInfo>, stands: bool) {
         self.doubts.leaving.remove(&pid);

@@ -73,7 +73,9 @@ impl Front {
         if from == to {
             return self.answer(asker, Answer::Explained(Box::new(explained)), true);
         }
-        if !self.is_linked(to) {
+        if to.is_front() {
+            explained.obstacles.extend(self.not_to_come_home(pid, false));
+        } else if !self.is_linked(to) {
             explained.obstacles.push(format!("node {to} is not up"));
         }
         if self.is_moving(pid) {
@@ -95,7 +97,7 @@ impl Front {
         one.explained.outlook = look.outlook;
         one.explained.obstacles.extend(look.obstacles);
         let (pid, to) = (one.explained.pid, one.explained.to);
-        match one.explained.outlook.is_some() && self.is_linked(to) {
+        match one.explained.outlook.is_some() && (to.is_front() || self.is_linked(to)) {
             true => self.send(to, &ToNode::Suits { id, pid, needs: look.needs }),
             false => self.is_explained(id),
         }

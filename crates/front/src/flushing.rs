@@ -29,6 +29,7 @@ impl Front {
                 Connection::Node { link, .. } | Connection::Joining { link, .. } => link.flush(),
                 Connection::Client { link, .. } => link.flush().and_then(|()| self.guests.keeps(token, link.kept())),
                 Connection::Greeting { .. } | Connection::Native { .. } => Ok(()),
+                Connection::Mover(mover) => mover.line.flush(),
             };
             let full = connection.wants_write();
             let kept = match full == self.full.contains(&token) {

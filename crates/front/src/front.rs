@@ -1,5 +1,6 @@
 //! The daemon's one loop.
 
+use crate::away::Aways;
 use crate::config::FrontConfig;
 use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, HOLDER, LISTENER, LOCAL, SIGNALS};
 use crate::cursor::{Cursor, LOOK_US};
@@ -8,8 +9,10 @@ use crate::doubts::Doubts;
 use crate::explanations::Explanations;
 use crate::ghosts::Reports;
 use crate::holder;
+use crate::home::{self, Homes};
 use crate::leases::Leases;
 use crate::listings::Listings;
+use crate::looks::Looks;
 use crate::messages::{Batch, Tardy};
 use crate::moves::Moves;
 use crate::parents::Parents;
@@ -60,6 +63,9 @@ pub(crate) struct Front {
     pub(crate) parents: Parents,
     pub(crate) runs: Runs,
     pub(crate) moves: Moves,
+    pub(crate) homes: Homes,
+    pub(crate) aways: Aways,
+    pub(crate) looks: Looks,
     pub(crate) deliveries: Deliveries,
     pub(crate) doubts: Doubts,
     pub(crate) connections: HashMap<Token, Connection>,
@@ -132,6 +138,9 @@ impl Front {
             tardy: Tardy::default(),
             runs: Runs::default(),
             moves: Moves::default(),
+            homes: Homes::default(),
+            aways: Aways::default(),
+            looks: Looks::default(),
             deliveries: Deliveries::default(),
             doubts: Doubts::default(),
             connections: HashMap::new(),
@@ -196,6 +205,7 @@ impl Front {
                     info!("front end ends");
                     self.flush();
                     self.ghosts.acknowledge(u64::MAX);
+                    let _none = kern::mount::detach(&home::mount_point(&self.config.run_dir));
                     if self.holder.is_none() {
                         let _ = kern::mount::detach(&holder::mount_point(&self.config.run_dir));
                     }
@@ -272,6 +282,7 @@ impl Front {
         self.listener.listen_again(&self.poller, now);
         self.local.listen_again(&self.poller, now);
         self.look_after_ghosts(now);
+        self.homes_go_on();
         self.look_after_nodes(now);
         self.settle_in_time(now);
         self.tell_listed();

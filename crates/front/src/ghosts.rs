@@ -57,6 +57,8 @@ pub(crate) struct Reports {
     ledgers: HashMap<Pid, Ledger>,
     /// Whose Wake came while Stops were not done, and how many of those are left.
     waking: HashMap<Pid, usize>,
+    /// Commands that were none of the space's, and are reported first: how many.
+    before: HashMap<Pid, usize>,
     /// Intermediate processes, and whose they are.
     intermediates: HashMap<Pid, Pid>,
 }
@@ -65,6 +67,18 @@ impl Reports {
     /// Is anybody to be woken who has yet to stop?
     pub(crate) fn waking(&self) -> bool {
         !self.waking.is_empty()
+    }
+
+    /// Before all that the space wants of it, a new stand-in was given so many commands.
+    pub(crate) fn begins_with(&mut self, pid: Pid, commands: usize) {
+        self.before.insert(pid, commands);
+    }
+
+    /// It is no stand-in any more.
+    pub(crate) fn forget(&mut self, pid: Pid) {
+        self.before.remove(&pid);
+        self.ledgers.remove(&pid);
+        self.waking.remove(&pid);
     }
 
     fn stop_done(&mut self, pid: Pid) {
@@ -88,6 +102,16 @@ impl Front {
     }
 
     pub(crate) fn on_ghost(&mut self, happened: Happened) {
+        if self.aways.keeps(&happened) {
+            return;
+        }
+        match self.homes.becomes(happened.pid()) {
+            true => self.on_homing(happened),
+            false => self.on_ghost_of_space(happened),
+        }
+    }
+
+    pub(crate) fn on_ghost_of_space(&mut self, happened: Happened) {
         match happened {
             Happened::Held { pid } => match self.reports.intermediates.get(&pid).copied() {
                 None => self.events.push_back(Event::Held { pid }),
@@ -106,8 +130,7 @@ impl Front {
             Happened::Done { pid, outcome } => self.on_done(pid, outcome),
             Happened::Dying { pid } => self.events.push_back(Event::Dying { pid }),
             Happened::Gone { pid } => {
-                self.reports.ledgers.remove(&pid);
-                self.reports.waking.remove(&pid);
+                self.reports.forget(pid);
                 self.parents.forget(pid);
                 self.deliveries.forget(pid);
                 match self.reports.intermediates.remove(&pid) {
@@ -195,6 +218,10 @@ impl Front {
         }
         if let Some(of) = self.reports.intermediates.get(&pid).copied() {
             return self.intermediate_done(pid, of, result);
+        }
+        if let Some(left) = self.reports.before.get_mut(&pid).filter(|left| **left > 0) {
+            *left -= 1;
+            return;
         }
         let Some(ledger) = self.reports.ledgers.get_mut(&pid) else { return };
         match ledger.reported(&outcome.command) {

@@ -6,6 +6,7 @@
 
 mod act;
 mod asks;
+mod away;
 mod comeback;
 pub mod config;
 mod connection;
@@ -17,11 +18,15 @@ mod flushing;
 mod front;
 mod ghosts;
 pub mod holder;
+mod home;
 mod leases;
 mod links;
 mod listings;
+mod looks;
 mod messages;
+mod movable;
 mod move_states;
+mod movers;
 mod moves;
 mod parents;
 mod persons;

@@ -13,7 +13,7 @@ use link::preamble::{Greeting, Preamble};
 use link::Secure;
 use space::Event;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use tracing::{debug, info, warn};
 use vocab::{Fault, Kind, NodeId, Pid, Result};
 use wire::ask::Answer;
@@ -46,6 +46,10 @@ impl Front {
             Some(Connection::Greeting { .. }) => self.on_greeting(token),
             Some(Connection::Joining { .. } | Connection::Node { .. }) => self.on_link(token),
             Some(Connection::Client { .. }) => self.on_client(token),
+            Some(Connection::Mover(_)) => {
+                self.on_mover(token);
+                Ok(())
+            }
             Some(Connection::Native { pid, .. }) => {
                 let pid = *pid;
                 self.native_ended(token, pid);
@@ -86,17 +90,26 @@ impl Front {
                     self.close(gone);
                 }
             }
-            Preamble::Channel(name) => match self.runs.dialled(&name) {
-                Some(Dialled { asker: Asker::Local(client), answer }) => {
-                    let life_us = Agreed::within(self.config.lost_after).life_us;
-                    sock::tcp_tune(fd.as_fd(), channel_patience_ms(life_us))?;
-                    if let Some(Connection::Client { link, .. }) = self.connections.get_mut(&client) {
-                        link.send_with(&answer, fd)?;
-                        self.dirty.insert(client);
-                    }
+            Preamble::Channel(name) => {
+                let Some(fd) = self.aways.keep(&name, fd) else { return Ok(()) };
+                self.hand_channel(&name, fd, from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A channel that was dialled goes to who waits for it.
+    fn hand_channel(&mut self, name: &[u8; 16], fd: OwnedFd, from: SocketAddr) -> Result<()> {
+        match self.runs.dialled(name) {
+            Some(Dialled { asker: Asker::Local(client), answer }) => {
+                let life_us = Agreed::within(self.config.lost_after).life_us;
+                sock::tcp_tune(fd.as_fd(), channel_patience_ms(life_us))?;
+                if let Some(Connection::Client { link, .. }) = self.connections.get_mut(&client) {
+                    link.send_with(&answer, fd)?;
+                    self.dirty.insert(client);
                 }
-                _ => warn!(%from, "refused: a channel that nobody waits for"),
-            },
+            }
+            _ => warn!(%from, "refused: a channel that nobody waits for"),
         }
         Ok(())
     }
@@ -318,6 +331,9 @@ impl Front {
 
     /// Sends a message to a node; one that is not linked gets none (what it must know it learns when it is back).
     pub(crate) fn send(&mut self, number: NodeId, message: &ToNode) {
+        if number.is_front() {
+            return self.tell_home(message);
+        }
         match self.try_send(number, message) {
             Err(fault) if fault.kind == Kind::Wire => warn!(node = %number, "{fault}"),
             _ => {}

@@ -46,6 +46,10 @@ pub(crate) struct Move {
 }
 
 impl Move {
+    pub(crate) fn from(&self) -> NodeId {
+        self.from
+    }
+
     /// One that a daemon before this one has decided on; `landed`: it runs.
     pub(crate) fn decided(from: NodeId, to: NodeId, landed: bool) -> Move {
         Move {
@@ -71,9 +75,6 @@ impl Move {
 const HAS_LEFT: &str = "front knows that it has left";
 const RUNS: &str = "front knows that it runs";
 
-/// An ordinary user's processes that may be on their way at the same time.
-const MOST_OF_A_USER: usize = 16;
-
 /// All of them.
 pub(crate) type Moves = HashMap<Pid, Move>;
 
@@ -88,61 +89,25 @@ impl Front {
         lazy: bool,
     ) {
         let wanted = |decided| Move { asker: Some(asker), progress, lazy, ..decided };
-        match self.begin_move(caller, pid, to, wanted) {
+        match self.begin_move(caller, (pid, to), lazy, wanted) {
             Ok(true) => {}
             Ok(false) => self.answer(asker, Answer::Moved { pid, node: to }, true),
             Err(fault) => self.answer(asker, Answer::Failed(fault.doing(format!("move {pid} to node {to}"))), true),
         }
     }
 
-    /// Where it is from which this caller may move it.
-    ///
-    /// # Errors
-    /// `Gone`; `Refused` for another user's, and for what never moves.
-    pub(crate) fn is_movable(&self, caller: &Caller, pid: Pid) -> Result<NodeId> {
-        let stays = || Fault::refused(format!("{pid} is the front end's own, from which nothing is moved"));
-        let Some(view) = self.space.get(pid) else {
-            let gone = || Fault::gone(format!("{pid} is no process of the space"));
-            return Err(if self.is_own(pid) { stays() } else { gone() });
-        };
-        let owner = &view.person.creds;
-        let its = [owner.uid.real, owner.uid.effective, owner.uid.saved];
-        if caller.creds.uid.effective != 0 && its != [caller.creds.uid.effective; 3] {
-            return Err(Fault::refused(format!("{pid} is another user's")));
-        }
-        if view.node.is_front() {
-            return Err(stays());
-        }
-        match view.ended {
-            None => Ok(view.node),
-            Some(_) => Err(Fault::gone(format!("{pid} has ended"))),
-        }
-    }
-
-    /// Each is work of root's for a user.
-    fn may_move_more(&self, caller: &Caller) -> Result<()> {
-        let uid = caller.creds.uid.effective;
-        let is_theirs = |pid: &&Pid| self.space.get(**pid).is_some_and(|view| view.person.creds.uid.effective == uid);
-        match uid == 0 || self.moves.keys().filter(is_theirs).count() < MOST_OF_A_USER {
-            true => Ok(()),
-            false => Err(Fault::refused(format!("{MOST_OF_A_USER} processes of user {uid} are on their way already"))),
-        }
-    }
-
-    /// The program whose standard streams, relayed for somebody who called `shoal run`, this process has, if it has kept them.
-    pub(crate) fn relayed_with(&self, pid: Pid) -> Option<Pid> {
-        let own = self.runs.relays(pid).then_some(pid);
-        own.or_else(|| self.space.streams_of(pid).filter(|program| self.runs.relays(*program)))
-    }
-
-    pub(crate) fn is_moving(&self, pid: Pid) -> bool {
-        self.moves.contains_key(&pid)
-    }
-
     /// `false`: it is there.
-    fn begin_move(&mut self, caller: &Caller, pid: Pid, to: NodeId, wanted: impl FnOnce(Move) -> Move) -> Result<bool> {
+    fn begin_move(
+        &mut self,
+        caller: &Caller,
+        (pid, to): (Pid, NodeId),
+        lazy: bool,
+        wanted: impl FnOnce(Move) -> Move,
+    ) -> Result<bool> {
         let from = self.is_movable(caller, pid)?;
-        if !self.is_linked(to) {
+        if to.is_front() {
+            self.not_to_come_home(pid, lazy).map_or(Ok(()), |why| Err(Fault::refused(why)))?;
+        } else if !self.is_linked(to) {
             return Err(Fault::refused(format!("node {to} is not up")));
         }
         if from == to {
@@ -151,10 +116,16 @@ impl Front {
         if self.moves.contains_key(&pid) {
             return Err(Fault::refused(format!("{pid} is on its way already")));
         }
+        if from.is_front() && lazy {
+            return Err(Fault::refused("--lazy is between nodes only"));
+        }
         self.may_move_more(caller)?;
         let key = link::random()?;
         let streams = self.relayed_with(pid);
         let new = Move { state: State::Preparing, key, streams, ..wanted(Move::decided(from, to, false)) };
+        if from.is_front() {
+            self.begin_away(pid, to)?;
+        }
         self.moves.insert(pid, new);
         info!(%pid, %from, %to, "move: begins");
         reach("front begins");
@@ -163,6 +134,7 @@ impl Front {
         // A process that has no body (yet) is not prepared for.
         if self.moves.get(&pid).is_some_and(|one| one.person.is_none()) {
             self.moves.remove(&pid);
+            self.forget_away(pid);
             return Err(Fault::refused(format!("{pid} does not run yet, or no more")));
         }
         Ok(true)
@@ -175,12 +147,18 @@ impl Front {
         one.person = Some(person.clone());
         one.children.clone_from(&children);
         let key = one.key.to_vec();
+        if node.is_front() {
+            return match self.begin_home(pid, key) {
+                Ok(branch) => self.moves.get_mut(&pid).map_or((), |one| one.branch = branch),
+                Err(fault) => self.move_fails(pid, fault),
+            };
+        }
         let channel = match one.streams.map(|program| self.runs.again(program, pid, node)).transpose() {
             Ok(Some((channel, branch))) => {
                 one.branch = Some(branch);
                 Some(channel)
             }
-            Ok(None) => None,
+            Ok(None) => self.aways.channel(pid),
             Err(fault) => return self.move_fails(pid, fault),
         };
         let kin = kin.into_iter().map(kin_to_wire).collect();
@@ -244,7 +222,10 @@ impl Front {
     pub(crate) fn arriving(&mut self, node: NodeId, pid: Pid, port: u16) {
         reach("front knows where");
         self.move_changes(node, pid, Change::Arriving, Fault::bug("arriving"));
-        let address = self.nodes.get(node).map(|node| SocketAddr::new(node.address.ip(), port).to_string());
+        let address = match node.is_front() {
+            true => Some(format!(":{port}")),
+            false => self.nodes.get(node).map(|node| SocketAddr::new(node.address.ip(), port).to_string()),
+        };
         let Some(one) = self.moves.get_mut(&pid).filter(|one| one.state == State::Preparing && one.to == node) else {
             return;
         };
@@ -304,7 +285,12 @@ impl Front {
             self.send(to, &ToNode::Abandon { pid });
             self.stays_if_said(pid);
             self.send(from, &ToNode::Forget { pid });
+            self.hear_ghost(pid);
             return self.move_ends(pid, Err(Fault::gone("it has ended")));
+        }
+        if to.is_front() {
+            // The rest when both have said it.
+            return self.goes_home(pid);
         }
         if !nowhere {
             self.let_run(to, pid);
@@ -313,7 +299,9 @@ impl Front {
             self.runs.moved(program, pid, to);
         }
         self.count_moved(from, to);
+        self.forget_native(pid);
         self.events.push_back(Event::Moved { pid, to });
+        self.hear_ghost(pid);
         if state == State::Going {
             self.events.push_back(Event::Left { pid });
         }
@@ -345,6 +333,14 @@ impl Front {
         self.settle();
     }
 
+    /// It is a process of the front end from now on.
+    pub(crate) fn is_home(&mut self, pid: Pid) {
+        let Some(from) = self.moves.get(&pid).map(|one| one.from) else { return };
+        self.count_moved(from, NodeId::FRONT);
+        self.stays_if_said(pid);
+        self.send(from, &ToNode::Forget { pid });
+    }
+
     /// Where its number comes from it stands once it has left: so the number stays taken there, and a kill finds it.
     fn stands_at_home(&mut self, pid: Pid, to: NodeId) {
         let lives = self.space.get(pid).is_some_and(|view| view.ended.is_none());
@@ -363,6 +359,10 @@ impl Front {
     fn has_moved(&mut self, pid: Pid) {
         let Some(one) = self.moves.get(&pid) else { return };
         let (state, from, to, nowhere, lost) = (one.state, one.from, one.to, one.nowhere, one.lost);
+        if to.is_front() {
+            reach(if state == State::Landed { HAS_LEFT } else { RUNS });
+            return self.come_home(pid);
+        }
         if state == State::Landed {
             reach(HAS_LEFT);
             self.events.push_back(Event::Left { pid });
@@ -388,7 +388,7 @@ impl Front {
     }
 
     /// The move is over, and who asked is told.
-    fn move_ends(&mut self, pid: Pid, outcome: Result<NodeId>) {
+    pub(crate) fn move_ends(&mut self, pid: Pid, outcome: Result<NodeId>) {
         let Some(Move { asker: Some(asker), to, .. }) = self.moves.remove(&pid) else { return };
         let answer = match outcome {
             Ok(node) => Answer::Moved { pid, node },
@@ -424,6 +424,7 @@ impl Front {
         }
         self.events.push_back(Event::Stays { pid });
         self.settle();
+        self.forget_away(pid);
         self.move_ends(pid, Err(why));
     }
 

@@ -33,6 +33,7 @@ impl Front {
         for (parent, Kept { worst, copies }) in self.parents.left_by_predecessor(&all) {
             self.events.push_back(Event::CopiesFound { parent, worst, copies });
         }
+        self.recover_homes();
         for one in happened {
             if !matches!(one, Happened::Held { .. }) {
                 self.on_ghost(one);

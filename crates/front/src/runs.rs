@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{self, Answer, Further};
 use wire::node::ChannelTo;
-use wire::run::Program;
+use wire::run::{Program, Stdio};
 
 /// Where answers to a question go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +94,17 @@ impl Runs {
         Ok(granted)
     }
 
+    /// The process `pid`, which runs on `node`, has left a relay that calls itself `run`'s asker, with this token and key.
+    pub(crate) fn follow(&mut self, pid: Pid, node: NodeId, (token, key): ([u8; 16], [u8; 32]), mut run: Run) {
+        self.end(pid);
+        run.copies.push(Copy { node, pid: Some(pid), token, key, moving: HashMap::new() });
+        run.alive = 1;
+        let answer = Answer::Channel { copy: 0, further: None };
+        self.tokens.insert(token, Dialled { asker: run.asker, answer });
+        self.programs.insert(pid, (pid, 0));
+        self.runs.insert(pid, run);
+    }
+
     /// Has `caller` asked for something that has not ended?
     pub(crate) fn has(&self, caller: Pid) -> bool {
         self.runs.contains_key(&caller)
@@ -162,6 +173,27 @@ impl Runs {
         Ok((ChannelTo { address, token: token.to_vec(), key: key.to_vec(), program: its }, branch))
     }
 
+    /// Has the process that called `shoal run` here become this program, and no other?
+    pub(crate) fn is_by_itself(&self, pid: Pid) -> bool {
+        let run = self.programs.get(&pid).filter(|(caller, _)| *caller == pid).and_then(|_| self.runs.get(&pid));
+        run.is_some_and(|run| matches!((run.asker, &run.program.stdio), (Asker::Local(_), Stdio::Pipes)))
+    }
+
+    /// This program is to come here: what its relay is told, and the branch. As [`Runs::again`].
+    ///
+    /// # Errors
+    /// `Refused` when its relay is not known, or it is being moved already.
+    pub(crate) fn home(&mut self, pid: Pid) -> Result<((Asker, Answer), u64)> {
+        self.branch += 1;
+        let branch = self.branch;
+        let nobody = || Fault::refused("nobody here knows the `shoal run` that relays its streams");
+        let (asker, number, copy) = self.copy_of(pid).ok_or_else(nobody)?;
+        match copy.moving.insert(pid, ([0; 16], branch)) {
+            None => Ok(((asker, Answer::Home { copy: number, branch }), branch)),
+            Some(_) => Err(Fault::refused("it is being moved already")),
+        }
+    }
+
     /// The process `pid` with the streams of `program` is on `node` from now on.
     pub(crate) fn moved(&mut self, program: Pid, pid: Pid, node: NodeId) {
         if let Some((_, _, copy)) = self.copy_of(program) {
@@ -220,7 +252,6 @@ impl Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::run::Stdio;
 
     const CALLER: Pid = Pid(100);
     const PROGRAM: Pid = Pid(101);

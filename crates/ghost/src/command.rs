@@ -89,6 +89,9 @@ pub enum Command {
     /// Hand over SIGCHLD from now on, or no more.
     Children(bool),
     Subreaper(bool),
+    /// Become the process for which it stands, as a tracer makes it: it closes the hold file, which is told as [`crate::Happened::Dying`], and waits.
+    /// Its outcome is told only when it is EAGAIN: to be given again.
+    Home,
     /// close_range(2).
     Close {
         first: u32,
@@ -175,6 +178,7 @@ impl Command {
             Command::Exec(setup) => (Op::Exec, one(setup as i64)),
             Command::Children(on) => (Op::Children, one(on.into())),
             Command::Subreaper(on) => (Op::Subreaper, one(on.into())),
+            Command::Home => (Op::Home, one(0)),
             Command::Close { first, last } => (Op::Close, two(n(first), n(last))),
             Command::Filter { program, flags } => (Op::Filter, two(program as i64, flags as i64)),
             Command::DeathSignal(sig) => (Op::DeathSignal, one(sig.into())),

@@ -34,6 +34,21 @@ pub enum Happened {
     Gone { pid: Pid },
 }
 
+impl Happened {
+    /// To whom.
+    pub fn pid(&self) -> Pid {
+        match *self {
+            Happened::Held { pid }
+            | Happened::Signal { pid, .. }
+            | Happened::Caught { pid, .. }
+            | Happened::Done { pid, .. }
+            | Happened::Dying { pid }
+            | Happened::StoppedItself { pid }
+            | Happened::Gone { pid } => pid,
+        }
+    }
+}
+
 /// The end of one command.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {

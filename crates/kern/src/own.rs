@@ -180,14 +180,16 @@ pub fn umask() -> Result<u32> {
         .ok_or_else(|| Fault::bug("/proc/self/status says no umask"))
 }
 
-/// Gives the calling thread a descriptor table of its own, with 2 and `keep` in it, and with `terminal` 0 too: what the other
+/// Gives the calling thread a descriptor table of its own, with 2 and both of `keep` in it, and with `terminal` 0 too: what the other
 /// threads close is closed, and what this one opens from now on the others do not have, nor do processes that they fork.
 ///
 /// All other descriptors mean nothing in this thread any more: it must not use, nor drop, an owner of one.
-pub fn unshare_descriptors(keep: BorrowedFd<'_>, terminal: bool) -> Result<()> {
-    let keep = keep.as_raw_fd() as u32;
+pub fn unshare_descriptors(keep: [BorrowedFd<'_>; 2], terminal: bool) -> Result<()> {
+    let keep = keep.map(|fd| fd.as_raw_fd() as u32);
+    let [low, high] = [keep[0].min(keep[1]), keep[0].max(keep[1])];
     let standard = if terminal { (1, 1) } else { (0, 1) };
-    for (first, last) in [standard, (3, keep.saturating_sub(1)), (3.max(keep + 1), u32::MAX)] {
+    let ranges = [(3, low.saturating_sub(1)), (3.max(low + 1), high.saturating_sub(1)), (3.max(high + 1), u32::MAX)];
+    for (first, last) in [standard].into_iter().chain(ranges) {
         if first > last {
             continue;
         }
@@ -224,6 +226,37 @@ pub fn close_standard(number: i32) -> Result<()> {
 pub fn fork() -> Result<Option<Pid>> {
     // SAFETY: takes nothing; what the child may do is the caller's duty, as said above, and cannot break memory safety.
     checked(unsafe { libc::fork() }.into(), || "fork".into()).map(|pid| (pid != 0).then_some(Pid(pid as i32)))
+}
+
+/// As [`fork`], but the child is nobody's here: its parent has ended when this returns. No SIGCHLD of that is left waiting.
+///
+/// # Errors
+/// As fork(2).
+pub fn fork_apart() -> Result<Option<Pid>> {
+    let Some(between) = fork()? else {
+        let failed = match fork() {
+            Ok(None) => return Ok(None),
+            made => made.is_err(),
+        };
+        // SAFETY: takes a number; the process between ends without anything of the program's being run.
+        unsafe { libc::_exit(failed.into()) }
+    };
+    let mut status = 0;
+    // SAFETY: takes numbers, and words that live through the calls; the set is libc's own.
+    unsafe {
+        while libc::waitpid(between.0, &raw mut status, 0) < 0 && *libc::__errno_location() == libc::EINTR {}
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        let (mut info, now): (libc::siginfo_t, libc::timespec) = std::mem::zeroed();
+        if libc::sigtimedwait(&raw const set, &raw mut info, &raw const now) > 0 && info.si_pid() != between.0 {
+            // Somebody else's, which is to be heard of.
+            libc::syscall(libc::SYS_rt_sigqueueinfo, libc::getpid(), libc::SIGCHLD, &raw const info);
+        }
+    }
+    match status {
+        0 => Ok(Some(between)),
+        _ => Err(Fault::sys(libc::EAGAIN, "fork")),
+    }
 }
 
 /// The process gets `sig` when its parent ends (PR_SET_PDEATHSIG).
@@ -301,7 +334,7 @@ mod tests {
             let (ready, told) = std::sync::mpsc::channel();
             let keeper = keeper.as_fd();
             scope.spawn(move || {
-                unshare_descriptors(keeper, false).expect("close_range");
+                unshare_descriptors([keeper; 2], false).expect("close_range");
                 ready.send(crate::sys::write(keeper, b"x")).expect("sent");
                 let _ = wait.recv();
             });
@@ -311,6 +344,21 @@ mod tests {
             assert_eq!(crate::sys::read(kept.as_fd(), &mut [0]), Ok(1));
             drop(done);
         });
+    }
+
+    #[test]
+    fn a_child_that_is_forked_apart_is_nobodys_here() {
+        let (read, write) = crate::sys::pipe().expect("pipe");
+        if fork_apart().expect("fork").is_none() {
+            let parent = std::os::unix::process::parent_id().to_string();
+            let _ = crate::sys::write(std::os::fd::AsFd::as_fd(&write), parent.as_bytes());
+            crate::ns::exit(0);
+        }
+        drop(write);
+        let mut told = [0; 16];
+        let got = crate::sys::read(std::os::fd::AsFd::as_fd(&read), &mut told).expect("it says who its parent is");
+        let parent: u32 = String::from_utf8_lossy(&told[..got]).parse().expect("a number");
+        assert_ne!(parent, std::process::id());
     }
 
     #[test]

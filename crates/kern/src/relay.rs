@@ -45,6 +45,8 @@ pub struct Relay {
     cut: AtomicBool,
     /// An eventfd on which the relay's threads are told to look around; -1: none.
     bell: AtomicI32,
+    /// The main thread's end of a socket over which it gets the process's standard streams if it is to become the program itself; -1: none.
+    home: AtomicI32,
     /// Changed together with the terminal's modes, so that a thread that makes them raw cannot be late.
     modes: Mutex<Given>,
     /// The terminal's modes as they were found; set only where raw modes are wanted.
@@ -62,6 +64,7 @@ impl Relay {
             ending: AtomicBool::new(false),
             cut: AtomicBool::new(false),
             bell: AtomicI32::new(-1),
+            home: AtomicI32::new(-1),
             modes: Mutex::new(Given::AsFound),
             found: OnceLock::new(),
         }
@@ -93,6 +96,27 @@ impl Relay {
         } else {
             code
         }
+    }
+
+    /// For the main thread, before it becomes the program, which has come here: waits until what that has written elsewhere is out. Then the
+    /// standard streams that it is to have are in the socket that is returned, a descriptor of the main thread; -1: there are none.
+    ///
+    /// All signals are blocked meanwhile: they are for the program.
+    pub fn before_home(&self) -> i32 {
+        self.ending.store(true, Ordering::SeqCst);
+        futex_wake(&self.rounds);
+        self.ring();
+        while self.drained.load(Ordering::SeqCst) == WRITING {
+            futex_wait(&self.drained, WRITING, None);
+        }
+        self.give_back(Given::ForGood);
+        self.home.load(Ordering::SeqCst)
+    }
+
+    /// For the relay, once: see [`Relay::before_home`].
+    pub fn set_home(&self, socket: BorrowedFd<'_>) {
+        use std::os::fd::AsRawFd;
+        self.home.store(socket.as_raw_fd(), Ordering::SeqCst);
     }
 
     /// For the main thread, before it stops: gives the terminal back.

@@ -35,6 +35,8 @@ pub enum Event {
     /// What [`Effect::Start`](crate::Effect::Start) asked for failed; `status` is 126 or 127.
     NotStarted { node: NodeId, pid: Pid, status: u8 },
 
+    /// These processes of the front end, who may be kin of bodies or are to be ones, are as they are now.
+    Natives { persons: Vec<Person> },
     /// What is to become `pid`, which runs elsewhere, is to be made on `to`. Answered by [`Effect::Arrive`](crate::Effect::Arrive), or by
     /// nothing when there is no such body.
     Arrive { pid: Pid, to: NodeId },

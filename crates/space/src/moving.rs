@@ -10,16 +10,22 @@
 //! | Stands | the new node, and stands on the old one | |
 
 use crate::effect::Effect;
+use crate::life::Ghost;
 use crate::person::{Kin, Usage};
 use crate::space::Space;
-use crate::table::Body;
+use crate::table::{Body, Entry};
 use vocab::{Exit, NodeId, Pid};
 
 impl Space {
     /// What is to become `pid` is to be made on `to`, with its kin.
     pub(crate) fn arrive(&mut self, pid: Pid, to: NodeId) {
-        let Some(entry) = self.table.get(pid).filter(|e| e.has_body()) else { return };
+        let Some(entry) = self.table.get(pid).filter(|e| e.has_body() || e.body == Body::Native) else { return };
         let person = entry.person.clone();
+        if to.is_front() {
+            // All of its kin are there.
+            let children = self.unwaited_children(pid);
+            return self.out.push(Effect::Arrive { node: to, person, kin: Vec::new(), children });
+        }
         let mut kin = self.kin_on(to, pid);
         self.log(pid, to, "to arrive", 0);
         let children = self.unwaited_children(pid);
@@ -84,9 +90,16 @@ impl Space {
     }
 
     pub(crate) fn moved(&mut self, pid: Pid, to: NodeId) {
+        if to.is_front() {
+            return self.comes_home(pid);
+        }
         if let Some(entry) = self.table.get(pid).filter(|e| e.body == Body::Unclaimed) {
             let person = entry.person.clone();
             return self.claim(to, person);
+        }
+        if let Some(entry) = self.table.get_mut(pid).filter(|e| e.body == Body::Native) {
+            // What takes its place is its ghost.
+            (entry.body, entry.ghost, entry.asked, entry.streams) = (Body::Running, Ghost::Coming, true, Some(pid));
         }
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
         entry.came_from = Some(std::mem::replace(&mut entry.place, to));
@@ -99,6 +112,37 @@ impl Space {
         if !self.nodes.contains(&to) {
             self.exited(pid, Exit::NodeLost, crate::person::Usage::default());
         }
+    }
+
+    /// Its ghost is the process itself from now on, a native one.
+    fn comes_home(&mut self, pid: Pid) {
+        let lives = |e: &&mut Entry| e.has_body() || e.body == Body::Unclaimed;
+        let Some(entry) = self.table.get_mut(pid).filter(lives) else { return };
+        let steps: Vec<_> = entry.queue.drain(..).map(|step| step.id).collect();
+        let given: Vec<_> = entry.given.drain(..).map(|given| given.id).collect();
+        let early = std::mem::take(&mut entry.early);
+        let person = entry.person.clone();
+        let (children, mut stands) = (std::mem::take(&mut entry.children), std::mem::take(&mut entry.stands));
+        let subreaper = entry.subreaper;
+        stands.remove(&NodeId::FRONT);
+        for id in steps.into_iter().chain(given) {
+            self.steps.finish(id, &mut self.ready);
+        }
+        self.table.remove(pid);
+        let native = Entry::new(person, NodeId::FRONT, Body::Native, Ghost::Absent);
+        self.table.insert(Entry { children, stands, subreaper, ..native });
+        self.log(pid, NodeId::FRONT, "came home", 0);
+        self.out.push(Effect::WatchNative { pid });
+        for info in early {
+            self.deliver(pid, info);
+        }
+    }
+
+    /// Has its ghost done all that it was told, or can it not any more?
+    pub fn is_settled(&self, pid: Pid) -> bool {
+        self.table.get(pid).is_none_or(|entry| {
+            !entry.ghost.will_obey() || entry.ghost.obeys() && entry.queue.is_empty() && entry.given.is_empty()
+        })
     }
 
     pub(crate) fn left(&mut self, pid: Pid) {
@@ -163,5 +207,49 @@ mod tests {
         assert_eq!(step(reaped(OTHER)), (vec![], false));
         step(Event::Left { pid: PID });
         assert_eq!(step(forked(Pid(5002))), (vec![], true), "nobody forks there any more");
+    }
+
+    #[test]
+    fn what_comes_home_is_native_and_a_ghost_again_when_it_leaves() {
+        let mut space = Space::new();
+        let mut effects = Vec::new();
+        let mut step = |event| {
+            space.step(event, &mut effects);
+            space.audit().expect("the invariants hold");
+            let node = space.get(PID).map(|view| view.node);
+            (std::mem::take(&mut effects), node, space.is_settled(PID))
+        };
+        let (creds, name) = (Creds::default(), b"prog".to_vec());
+        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+        let body = |node, event| Event::Body { node, event };
+        let signal = |sig| vocab::SigInfo::kill(sig, Pid(100), 0);
+        step(Event::NodeUp { node: N0 });
+        step(Event::Run { person: person.clone(), at: NodeId::FRONT, to: N0, kin: vec![] });
+        step(Event::Held { pid: PID });
+        step(body(N0, BodyEvent::Started { pid: PID }));
+        let (told, ..) = step(Event::Arrive { pid: PID, to: NodeId::FRONT });
+        assert!(
+            matches!(&told[..], [.., Effect::Arrive { node: NodeId::FRONT, kin, .. }] if kin.is_empty()),
+            "{told:?}"
+        );
+        let (_, _, settled) = step(body(N0, BodyEvent::Forked { parent: PID, child: CHILD }));
+        assert!(!settled, "its ghost has yet to clone");
+        step(Event::Leaves { pid: PID });
+        step(Event::Signalled { pid: PID, info: signal(vocab::Sig::TERM) });
+        let (told, node, _) = step(Event::Moved { pid: PID, to: NodeId::FRONT });
+        assert_eq!(node, Some(NodeId::FRONT));
+        assert!(told.contains(&Effect::WatchNative { pid: PID }));
+        assert!(told.contains(&Effect::SignalNative { target: PID, info: signal(vocab::Sig::TERM) }), "{told:?}");
+        step(Event::Natives { persons: vec![person] });
+        let (told, ..) = step(Event::Arrive { pid: PID, to: N0 });
+        assert!(told.iter().any(|e| matches!(e, Effect::Arrive { node: N0, .. })), "{told:?}");
+        let (_, node, _) = step(Event::Moved { pid: PID, to: N0 });
+        assert_eq!(node, Some(N0));
+        step(Event::Held { pid: PID });
+        let (told, ..) = step(Event::Signalled { pid: PID, info: signal(vocab::Sig::TERM) });
+        assert!(told.iter().any(|e| matches!(e, Effect::Signal { node: N0, target: PID, .. })), "{told:?}");
+        let exited = BodyEvent::Exited { pid: PID, exit: Exit::Code(3), usage: Usage::default() };
+        let (told, ..) = step(body(N0, exited));
+        assert!(told.contains(&Effect::Ghost { pid: PID, command: crate::effect::Command::Exit(3) }), "{told:?}");
     }
 }

@@ -98,6 +98,7 @@ impl Space {
             Event::Ancestors { line } => self.ancestors(line),
             Event::RunMany { parent, to, kin } => self.run_many(parent, to, kin),
             Event::NotStarted { node, pid, status } => self.not_started(node, pid, status),
+            Event::Natives { persons } => self.natives(persons),
             Event::Arrive { pid, to } => self.arrive(pid, to),
             Event::Leaves { pid } => self.leaves(pid),
             Event::Stays { pid } => self.stays(pid),

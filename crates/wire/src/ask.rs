@@ -54,6 +54,9 @@ pub enum Ask {
         #[n(1)]
         copy: u32,
     },
+    /// The caller is in the place of a process that has moved to a node, and is to be its stand-in; answered as `Run`.
+    #[n(7)]
+    Stand,
     /// How a process of the caller's would move to another node, and what is in the way.
     #[n(6)]
     Explain {
@@ -161,6 +164,15 @@ pub enum Answer {
     /// To `Run`: this node is lost, and with it what was under way on channels from there. Of a machine that is gone no connection tells.
     #[n(15)]
     NodeLost(#[n(0)] NodeId),
+    /// To `Run`: a process of copy `copy` comes to where this is, if it does not stay. It says [`crate::stream::Chunk::Left`] for this branch, for which no
+    /// channel comes.
+    #[n(16)]
+    Home {
+        #[n(0)]
+        copy: u32,
+        #[n(1)]
+        branch: u64,
+    },
 }
 
 /// A channel over which the streams of a process of a copy go on after [`crate::stream::Chunk::Left`] has come over the one before it.

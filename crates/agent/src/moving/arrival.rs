@@ -12,12 +12,12 @@
 use super::kill;
 use crate::agent::Agent;
 use crate::checks::What;
-use crate::mover::{In, Order};
 use crate::stands::Stand;
 use crate::starts::{Start, Work};
 use crate::streams::StreamsId;
 use ghost::Command;
 use kern::faultpoint::reach;
+use mover::{In, Order};
 use tracing::{info, warn};
 use vocab::{Exit, Fault, Pid, Sig};
 use wire::event::{BodyEvent, Person, Usage};

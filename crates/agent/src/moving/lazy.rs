@@ -2,8 +2,8 @@
 
 use super::kill;
 use crate::agent::Agent;
-use crate::mover::Held;
 use kern::pidfd;
+use mover::Held;
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::warn;
 use vocab::{Exit, Fault, Pid};

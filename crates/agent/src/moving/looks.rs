@@ -2,8 +2,8 @@
 
 use crate::agent::Agent;
 use crate::bodies::Life;
-use crate::mover::{Order, Out, Said};
 use ckpt::survey::Given;
+use mover::{Order, Out, Said};
 use vocab::{Fault, Pid, Result};
 use wire::look::{Look, Needs};
 use wire::node::ToFront;
@@ -45,7 +45,8 @@ impl Agent {
                 let filters = Given::as_of(self.nursery).filters;
                 let (address, key, progress, lazy) = (String::new(), Vec::new(), false, false);
                 let streams = if streams { self.relayed(pid).1 } else { Vec::new() };
-                let order = Out { pid, address, key, filters, streams, remains, progress, lazy, branch: None };
+                let order =
+                    Out { pid, address, key, filters, streams, remains, progress, lazy, branch: None, home: false };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),

@@ -1,5 +1,5 @@
 //! Processes that come to this node from another one, or leave it. When it may be is the front end's to say (`front::moves`); the work
-//! is done by a process of its own for each ([`crate::mover`]).
+//! is done by a process of its own for each ([`mover`]).
 
 mod arrival;
 mod departure;
@@ -7,7 +7,6 @@ mod lazy;
 mod looks;
 
 use crate::agent::{Agent, Token};
-use crate::mover::{Order, Out, Remain, Said};
 use crate::stands::{Stand, Why};
 use arrival::{Arrival, Arriving};
 use departure::{Departing, Departure};
@@ -18,6 +17,7 @@ use kern::sock::{self, Kind};
 use kern::{pidfd, sys};
 use link::Plain;
 use looks::Looking;
+use mover::{Order, Out, Remain, Said};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
@@ -144,7 +144,7 @@ impl Agent {
     /// A stand-in is to take the place of this process.
     fn remain(&self, pid: Pid) -> Remain {
         let (hold, programs) = (self.hold_directory.clone(), self.programs.clone());
-        Remain { pid, hold, programs }
+        Remain { pid, hold, programs, ghost: None }
     }
 
     /// It is a stand-in from now on, as soon as a mover has seen to that.
@@ -233,7 +233,7 @@ impl Agent {
             return;
         }
         match said {
-            Said::Looked(_) | Said::Suited(_) => {}
+            Said::Looked(_) | Said::Suited(_) | Said::IsHome => {}
             Said::Failed(fault) => {
                 warn!(pid = %whom, %fault, "a mover has failed");
                 self.mover_gone(number, whom, fault);

@@ -10,7 +10,7 @@ use vocab::{Fault, Result};
 use wire::stream::Chunk;
 
 /// Longest time until the relay's end has answered the handshake, in microseconds.
-const DIAL_US: u64 = 10_000_000;
+const DIAL_US: u64 = 60_000_000;
 
 /// The byte that says that the connection is a channel (docs/protocol.md, "The control link").
 const CHANNEL: u8 = b'S';

@@ -113,16 +113,18 @@ pub(crate) struct All {
     /// Pairs of unix sockets of which both ends are.
     pub(crate) sockets: Vec<unix::Pair>,
     known: Known,
+    /// All standard streams lead out.
+    streams: bool,
 }
 
-fn look(pid: Pid, known: &Known) -> Result<All> {
+fn look(pid: Pid, known: &Known, streams: bool) -> Result<All> {
     let seen = look_at_all(pid)?;
     let links = &pipe::links(&seen) | &unix::links(&seen);
     let mut elsewhere = Elsewhere::of(links, Default::default());
     elsewhere.look_unless(pid, known)?;
     let pipes = pipe::within(&elsewhere);
     let sockets = unix::within(pid, &elsewhere)?;
-    Ok(All { seen, pipes, sockets, known: elsewhere.links })
+    Ok(All { seen, pipes, sockets, known: elsewhere.links, streams })
 }
 
 fn look_at_all(pid: Pid) -> Result<Vec<Seen>> {
@@ -160,8 +162,8 @@ fn copy(seen: &Seen) -> Result<OwnedFd> {
 }
 
 /// Which of the descriptors others have too, and what is in the way.
-pub(crate) fn survey(pid: Pid) -> Result<(Known, Vec<Obstacle>)> {
-    let all = look(pid, &Known::default())?;
+pub(crate) fn survey(pid: Pid, streams: bool) -> Result<(Known, Vec<Obstacle>)> {
+    let all = look(pid, &Known::default(), streams)?;
     let obstacle = |seen: &Seen| {
         match judge(seen, &all) {
             Ok(Verdict::Refused(obstacle)) => Ok(Some(obstacle)),
@@ -188,14 +190,14 @@ pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
 
 /// The descriptors of a stopped process and the open files behind them, and the links of which it was believed that nobody else has them. `known`:
 /// what others had when they were surveyed.
-pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known) -> Result<(Files, BTreeSet<Vec<u8>>)> {
-    let all = look(pid, known)?;
+pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, streams: bool) -> Result<(Files, BTreeSet<Vec<u8>>)> {
+    let all = look(pid, known, streams)?;
     let mut files = Files::default();
     let mut firsts: Vec<&Seen> = Vec::new();
     for seen in &all.seen {
         let close_on_exec = seen.flags()? & libc::O_CLOEXEC as u32 != 0;
         let same = |first: &&Seen| {
-            let alike = first.link == seen.link;
+            let alike = first.link == seen.link && !(all.streams && first.number == 0);
             alike && others::compare_files((pid, first.number), (pid, seen.number)) == Ok(Ordering::Equal)
         };
         let file = match firsts.iter().position(same) {

@@ -8,15 +8,20 @@ use vocab::Result;
 
 /// Descriptors 0, 1 and 2, and duplicates of them.
 pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
-    if !leads_out(seen) {
+    if !leads_out(seen) && !all.streams {
         return Ok(Verdict::Other);
     }
-    let stream = all.seen.iter().filter(|other| (0..3).contains(&other.number)).find(|other| {
+    let is_same = |other: &&Seen| {
         let same = || others::compare_files((seen.pid, other.number), (seen.pid, seen.number));
         other.number == seen.number || (other.link == seen.link && same() == Ok(Ordering::Equal))
-    });
+    };
+    // What is read and written alike (a terminal) is relayed each way by itself.
+    let numbers = if all.streams && seen.number != 0 { [1, 2, 0] } else { [0, 1, 2] };
+    let streams = numbers.into_iter().filter_map(|number| all.seen.iter().find(|other| other.number == number));
+    let stream = streams.into_iter().find(is_same);
     Ok(match stream {
         Some(stream) => Verdict::Carried(Kind::Standard { stream: stream.number as u8 }),
+        None if !leads_out(seen) => Verdict::Other,
         None => Verdict::Refused(seen.obstacle("leads to other processes")),
     })
 }

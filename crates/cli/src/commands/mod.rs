@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Vessel(mover::Vessel),
     #[command(hide = true)]
     Stand(mover::Stand),
+    #[command(hide = true)]
+    Ghost(mover::Ghost),
 }
 
 impl Command {
@@ -82,6 +84,7 @@ impl Command {
             Command::Mover(command) => command.run(),
             Command::Vessel(command) => command.run(),
             Command::Stand(command) => command.run(),
+            Command::Ghost(command) => command.run(hold),
         }
     }
 

@@ -1,6 +1,8 @@
 //! `shoal mover`, `shoal vessel` and `shoal stand`: started by the node daemon, not by users.
 
 use clap::Args;
+use client::run::Hold;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use vocab::Result;
 
@@ -10,7 +12,7 @@ pub(crate) struct Mover {}
 
 impl Mover {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        agent::mover::run().map(|()| ExitCode::SUCCESS)
+        mover::run().map(|()| ExitCode::SUCCESS)
     }
 }
 
@@ -21,6 +23,23 @@ pub(crate) struct Vessel {}
 impl Vessel {
     pub(crate) fn run(self) -> Result<ExitCode> {
         kern::newborn::wait_for_tracer()
+    }
+}
+
+/// Stand in the place of a process that has left the front end, and relay its streams
+#[derive(Args, Debug)]
+pub(crate) struct Ghost {
+    /// The daemon's socket
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+}
+
+impl Ghost {
+    pub(crate) fn run(self, hold: Hold) -> Result<ExitCode> {
+        let fault = client::run::stand(&self.socket, hold);
+        // It ends as what has been lost.
+        let _lasting = kern::signal::suffer(vocab::Sig::KILL);
+        Err(fault)
     }
 }
 

@@ -16,8 +16,8 @@ use wire::ask::{Answer, Ask};
 /// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
 #[derive(Args, Debug)]
 pub(crate) struct Move {
-    /// Processes of the space, then the number of the node; with --from the node alone, or nothing: the one with the fewest processes
-    #[arg(num_args = 0.., value_name = "PID... NODE")]
+    /// Processes of the space, then the number of the node, or `front`; with --from the node alone, or nothing: the one with the fewest processes
+    #[arg(num_args = 0.., value_name = "PID... NODE", value_parser = number)]
     numbers: Vec<i32>,
     /// Empty this node
     #[arg(long, value_name = "NODE", requires = "all")]
@@ -78,6 +78,14 @@ impl Move {
     }
 }
 
+/// A process or a node; `front` is the front end.
+fn number(text: &str) -> std::result::Result<i32, std::num::ParseIntError> {
+    match text {
+        "front" => Ok(NodeId::FRONT.0),
+        other => other.parse(),
+    }
+}
+
 /// Moves one; `false`, and why is said, when it stays.
 fn go(daemon: &mut Local, pid: Pid, to: NodeId, lazy: bool) -> Result<bool> {
     let mut line = Line::new(pid);
@@ -96,7 +104,7 @@ type One = fn(&mut Local, Pid, NodeId) -> Result<bool>;
 /// # Errors
 /// `Refused` for a node that there is not.
 fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>, one: One) -> Result<bool> {
-    all_known(daemon, to.into_iter().chain([from]))?;
+    all_known(daemon, to.into_iter().filter(|to| !to.is_front()).chain([from]))?;
     let (mut tried, mut all_moved) = (BTreeSet::new(), true);
     loop {
         let there: Vec<Pid> = processes(daemon, from)?.into_iter().filter(|pid| !tried.contains(pid)).collect();

@@ -13,6 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["kern", "wire", "image", "space", "policy"],
     &["link", "puppet", "ghost", "sandbox"],
     &["ckpt", "client"],
+    &["mover"],
     &["agent", "front"],
     &["cli", "capi"],
 ];

@@ -379,11 +379,12 @@ impl Channels {
 
     /// Forks. The child gets channels of its own, on which it goes on; the parent (`None`) has none any more.
     /// All marks have been reached, so no writer has anything in hand.
-    pub(crate) fn hand_over(&self) -> Result<Option<Channels>> {
+    /// `apart`: nobody is to be the child's parent here.
+    pub(crate) fn hand_over(&self, apart: bool) -> Result<Option<Channels>> {
         let _reading = self.reading();
         let mut state = self.lock();
         let queues = self.queues.each_ref().map(Queue::lock);
-        let child = own::fork()?.is_none();
+        let child = if apart { own::fork_apart()? } else { own::fork()? }.is_none();
         drop(queues);
         let (copies, input) = (std::mem::take(&mut state.copies), state.input);
         child.then(|| Channels::late(copies, input)).transpose()

@@ -3,6 +3,7 @@
 use super::branch::{Branch, Serial};
 use super::delivery::Delivery;
 use super::feed::Feed;
+use super::home::Home;
 use std::collections::BTreeMap;
 use vocab::{Fault, NodeId};
 
@@ -31,6 +32,8 @@ pub(crate) struct Copy {
     pub(super) delivery: Delivery,
     /// Output and errors: the end has come of all branches.
     pub(super) closed: [bool; 2],
+    /// It is to come to where this is, or has.
+    pub(super) home: Option<Home>,
 }
 
 impl Copy {
@@ -49,6 +52,7 @@ impl Copy {
             feed: Feed::new(),
             delivery: Delivery::default(),
             closed: [false; 2],
+            home: None,
         }
     }
 

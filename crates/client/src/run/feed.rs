@@ -35,6 +35,11 @@ impl Feed {
         self.ended = true;
     }
 
+    /// All that waits.
+    pub(super) fn take_all(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.waiting).into_iter().flatten().collect()
+    }
+
     /// The program takes no more.
     pub(super) fn drop_all(&mut self) {
         self.waiting.clear();

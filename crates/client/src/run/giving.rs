@@ -87,7 +87,7 @@ fn step(copy: &Copy) -> Step {
 impl State {
     /// Sends a copy what it may have of its input.
     pub(super) fn feed(&mut self, number: usize) {
-        let Some(copy) = self.copies.get_mut(number) else { return };
+        let Some(copy) = self.copies.get_mut(number).filter(|copy| !copy.is_here()) else { return };
         if !copy.input() {
             copy.feed.drop_all();
         }
@@ -178,6 +178,9 @@ impl Takers for Channels {
 
     fn allowed(&self) -> Allowed {
         let state = self.lock();
+        if state.copies.iter().any(Copy::is_here) {
+            return Allowed::Wait; // what is there is the program's to read
+        }
         let mut takers = state.copies.iter().filter(|copy| state.input.is_for(copy)).peekable();
         if takers.peek().is_none() {
             let left = state.copies.iter().any(|copy| state.input.is_left_to(copy));
@@ -197,7 +200,7 @@ impl Takers for Channels {
         for number in 0..state.copies.len() {
             let copy = &mut state.copies[number];
             // The program may have ended since this was read for it: its descendants get it.
-            match (input.is_for(copy) || input.is_left_to(copy), ended) {
+            match (input.is_for(copy) || input.is_left_to(copy) || copy.is_here(), ended) {
                 (false, _) => continue,
                 (true, true) => copy.delivery.ends(),
                 // One that is between two channels gets it over the next.

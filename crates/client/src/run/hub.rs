@@ -6,7 +6,7 @@ use super::late;
 use super::lines::Lines;
 use super::program::window;
 use kern::relay::RELAY;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(crate) struct Hub {
     drained: bool,
     /// For the output of descendants: both streams.
     late_lines: [Option<Lines>; 2],
+    /// To the main thread, for the streams of a program that comes here.
+    to_main: OwnedFd,
 }
 
 impl Hub {
@@ -37,19 +39,13 @@ impl Hub {
         channels: Arc<Channels>,
         asking: Asking,
         socket: PathBuf,
+        to_main: OwnedFd,
         terminal: bool,
         late_lines: [Option<Lines>; 2],
     ) -> Hub {
         let window = terminal.then(window);
-        Hub {
-            channels,
-            asking: Some(asking),
-            successor: Some(socket),
-            knows_lost: false,
-            window,
-            drained: false,
-            late_lines,
-        }
+        let (asking, successor) = (Some(asking), Some(socket));
+        Hub { channels, asking, successor, knows_lost: false, window, drained: false, late_lines, to_main }
     }
 
     /// Listens until the process ends.
@@ -77,8 +73,12 @@ impl Hub {
             let unfinished = self.channels.close_finished();
             if !self.drained && self.channels.all_marked() {
                 self.drained = true;
+                let here = self.channels.is_program_here();
+                if here {
+                    self.program_is_here();
+                }
                 if unfinished {
-                    self.hand_over();
+                    self.hand_over(here);
                 }
                 RELAY.set_drained();
             }
@@ -87,11 +87,11 @@ impl Hub {
 
     /// The programs have ended, and descendants of theirs still have their streams open: a process of its own relays on,
     /// as the descendants themselves would write and read after a local program's end.
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, apart: bool) {
         for (of, node) in self.channels.nodes() {
             self.late_lines.iter_mut().flatten().for_each(|lines| lines.moved((of.0, 0), of, node));
         }
-        match self.channels.hand_over() {
+        match self.channels.hand_over(apart) {
             Ok(None) => {}
             Ok(Some(channels)) => {
                 self.asking = None;
@@ -99,6 +99,13 @@ impl Hub {
                 std::process::exit(0);
             }
             Err(fault) => tracing::warn!(%fault, "the streams of descendants are cut off"),
+        }
+    }
+
+    /// The main thread, which becomes the program, gets its streams.
+    fn program_is_here(&mut self) {
+        if let Err(fault) = self.channels.send_home(self.to_main.as_fd()) {
+            tracing::error!(%fault, "the program has no standard streams");
         }
     }
 
@@ -171,6 +178,7 @@ impl Hub {
                 self.channels.stays(copy as usize, branch);
                 Ok(())
             }
+            (Answer::Home { copy, branch }, _) => self.channels.comes_home(copy as usize, branch),
             (Answer::Delivered { copy }, _) => {
                 self.channels.delivered(copy as usize);
                 Ok(())

@@ -30,6 +30,7 @@ impl Channels {
         self.spent(state, its);
         state.feed(number);
         self.reader.wake();
+        self.home_if_cut(state, number);
         if state.alone || ended {
             self.tell_broken(state, number);
         }

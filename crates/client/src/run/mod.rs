@@ -12,6 +12,7 @@ mod delivery;
 mod each;
 mod feed;
 mod giving;
+mod home;
 mod hub;
 mod input;
 mod late;
@@ -26,6 +27,7 @@ mod takers;
 use channels::Channels;
 use hub::Hub;
 use input::{Reader, Source};
+use kern::clock::monotonic_us;
 use kern::own::ENOENT;
 use kern::relay::{Relay, RELAY};
 use kern::{ns, own, pty, signal};
@@ -39,7 +41,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use vocab::{Exit, Fault, NodeId, Result};
+use vocab::{Exit, Fault, Kind, NodeId, Result};
 use wire::ask::{Answer, Ask, Copy};
 use wire::run::Target;
 use wire::stream::Stream;
@@ -49,6 +51,9 @@ pub use program::collect;
 
 /// The exit status for failures of our own, as of env(1), nohup(1) and timeout(1).
 pub const FAILED: u8 = 125;
+
+/// How long who has the place of a process waits for a successor of the daemon, in microseconds: longer than it is waited for by nodes.
+const SUCCESSOR_US: u64 = 10_000_000;
 
 /// Holds the main thread on the daemon's file and ends the process as the daemon says.
 ///
@@ -114,18 +119,25 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         (Answer::Failed(fault), _) => return Err(fault),
         (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
     };
+    granted(run, asking, socket, hold, copies)
+}
+
+/// The daemon wants this process as stand-in: it relays, and gets the file to hold on.
+fn granted(run: &Run, asking: Asking, socket: &Path, hold: String, copies: Vec<Copy>) -> Result<OwnedFd> {
     // Of several it is the parent, which is shoal still.
-    if copies.len() == 1 {
+    if copies.len() == 1 && !run.argv.is_empty() {
         let name = run.argv.first().and_then(|file| Path::new(file).file_name());
         ns::set_name(name.unwrap_or_default().as_bytes())?;
     }
-    let channels = relay(run, asking, socket, copies)?;
+    let (to_main, from_relay) = kern::sock::socketpair(kern::sock::Kind::SeqPacket)?;
+    RELAY.set_home(from_relay.as_fd());
+    let channels = relay(run, asking, socket, copies, to_main)?;
     // A table of its own for the main thread: a process that a relay thread forks has no copy of the hold file, whose
     // closing would look like our end (fuse_flush comes with every close), and a stream that the program closes is closed.
-    // The bell is for the signal handler.
-    own::unshare_descriptors(channels.hub.as_fd(), run.terminal)?;
-    // The main thread has no descriptor of these channels to close.
-    std::mem::forget(channels);
+    // The bell is for the signal handler, the socket for what comes home.
+    own::unshare_descriptors([channels.hub.as_fd(), from_relay.as_fd()], run.terminal)?;
+    // The main thread has no descriptor of these channels to close, and keeps its end of that socket.
+    std::mem::forget((channels, from_relay));
     let file = OpenOptions::new().read(true).write(true).open(&hold);
     file.map(OwnedFd::from).map_err(|e| match e.kind() {
         // It lets only those in whom it expects.
@@ -134,6 +146,42 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         }
         _ => Fault::io(&e, format!("open {hold}")),
     })
+}
+
+/// The calling process is in the place of one that has moved to a node, with its standard streams, and becomes its stand-in. All signals are blocked.
+/// Returns only when that cannot be.
+///
+/// # Errors
+/// As [`run`].
+pub fn stand(socket: &Path, hold: Hold) -> Fault {
+    let begun = connect_in_time(socket).and_then(|mut asking| {
+        asking.block_signals()?;
+        asking.ask(&Ask::Stand)?;
+        let (place, copies) = match asking.answer()? {
+            (Answer::Granted { hold, copies }, _) => (hold, copies),
+            (Answer::Failed(fault), _) => return Err(fault),
+            (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
+        };
+        let run = Run { target: Target::Any, terminal: false, prefix: false, argv: Vec::new() };
+        granted(&run, asking, socket, place, copies)
+    });
+    match begun {
+        Ok(file) => hold(file, &RELAY),
+        Err(fault) => fault,
+    }
+}
+
+/// A daemon that is started anew is waited for.
+fn connect_in_time(socket: &Path) -> Result<Asking> {
+    let until = monotonic_us() + SUCCESSOR_US;
+    loop {
+        match Asking::connect(socket) {
+            Err(fault) if fault.kind == Kind::Gone && monotonic_us() < until => {
+                let _nothing = kern::poll::poll(&[], 20);
+            }
+            asking => return asking,
+        }
+    }
 }
 
 /// The program is to run where the caller is: it becomes it in the ordinary way. Returns only a failure.
@@ -157,7 +205,7 @@ fn exit_as(exit: Exit) -> ! {
     std::process::exit(exit.shell_number())
 }
 
-fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>) -> Result<Arc<Channels>> {
+fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>, to_main: OwnedFd) -> Result<Arc<Channels>> {
     let copies = copies.into_iter().map(|c| Ok((c.node, key(&c.key)?))).collect::<Result<Vec<_>>>()?;
     let nodes: Vec<NodeId> = copies.iter().map(|(node, _)| *node).collect();
     let source = match (program::input_is_terminal(), run.terminal) {
@@ -175,7 +223,7 @@ fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>) -> Result<
     let late_lines = [lines(&nodes, run.prefix), lines(&nodes, run.prefix)];
     // The terminal of `-t` has one end, and it is not ours.
     let open = if run.terminal { usize::MAX } else { nodes.len() };
-    let hub = Hub::new(channels.clone(), asking, socket.to_owned(), run.terminal, late_lines);
+    let hub = Hub::new(channels.clone(), asking, socket.to_owned(), to_main, run.terminal, late_lines);
     spawn("hub", move || hub.run())?;
     for stream in [Stream::Out, Stream::Err] {
         let lines = lines(&nodes, run.prefix);

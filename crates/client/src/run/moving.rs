@@ -50,11 +50,15 @@ impl Channels {
     pub(crate) fn stays(&self, number: usize, id: u64) {
         if let Some(copy) = self.lock().copies.get_mut(number) {
             copy.branches.retain(|branch| branch.turn || branch.id != id);
+            self.stays_away(copy, id);
         }
     }
 
     /// One has left for branch `id`, and all that it had written where it was has come.
     pub(super) fn leaves(&self, state: &mut State, from: Which, id: u64) {
+        if self.is_home(state, from, id) {
+            return;
+        }
         let number = from.0;
         let alone = state.alone;
         let Some(copy) = state.copies.get_mut(number) else { return };
@@ -91,6 +95,9 @@ impl Channels {
         let Some(copy) = state.copies.get_mut(its.0) else { return };
         let Some(pieces) = copy.branch(its.1).and_then(|branch| branch.flow.take_back()) else { return };
         copy.feed.is_back(pieces);
+        if copy.is_here() {
+            return self.home_if_back(state, its.0);
+        }
         self.spent(state, its);
         state.feed(its.0);
         self.reader.wake();

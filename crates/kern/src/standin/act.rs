@@ -2,7 +2,7 @@
 
 use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition, on_signal, top};
-use super::{caps, dump, setup, Op, Slot};
+use super::{caps, dump, home, setup, Op, Slot};
 use crate::relay::{Relay, ENDING};
 use vocab::Sig;
 
@@ -73,6 +73,10 @@ pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
             n if n == Op::Groups as u32 => groups(a),
             n if n == Op::Peek as u32 => memory(libc::SYS_process_vm_readv, a[0], a[1], (&raw mut (*hold).out) as u64),
             n if n == Op::Poke as u32 => memory(libc::SYS_process_vm_writev, a[0], a[1], (&raw const a[2]) as u64),
+            n if n == Op::Home as u32 => match (&raw const (*slot).taken).read_volatile() {
+                0 => home::come(slot),
+                _ => EAGAIN,
+            },
             _ => ENOSYS,
         };
         (*hold).done = (*hold).tag;

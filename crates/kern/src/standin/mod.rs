@@ -9,6 +9,7 @@ pub mod act;
 mod caps;
 mod dump;
 pub mod here;
+mod home;
 pub mod raw;
 mod room;
 mod run;
@@ -139,6 +140,9 @@ pub enum Op {
     Peek = 25,
     /// Writes to the memory of another thread: as Peek, then what is written.
     Poke = 26,
+    /// The process itself comes here, and this one is to become it: takes what were its standard streams, closes all else, the hold file too, and
+    /// waits for a tracer with all signals blocked. Comes back only with EAGAIN, as Exec.
+    Home = 27,
 }
 
 /// The state of one stand-in.

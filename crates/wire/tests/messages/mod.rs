@@ -245,6 +245,7 @@ pub(crate) fn asks() -> Variants<Ask> {
             .prop_map(|(pid, to, [progress, lazy])| Ask::Move { pid, to, progress, lazy }),
         Delivered => (pid(), any::<u32>()).prop_map(|(pid, copy)| Ask::Delivered { pid, copy }),
         Explain => (pid(), node()).prop_map(|(pid, to)| Ask::Explain { pid, to }),
+        Stand => Just(Ask::Stand),
     }
 }
 
@@ -274,6 +275,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Delivered => any::<u32>().prop_map(|copy| Answer::Delivered { copy }),
         Moving => progress().prop_map(Answer::Moving),
         NodeLost => node().prop_map(Answer::NodeLost),
+        Home => (any::<u32>(), any::<u64>()).prop_map(|(copy, branch)| Answer::Home { copy, branch }),
         Explained => explained().prop_map(|explained| Answer::Explained(Box::new(explained))),
     }
 }

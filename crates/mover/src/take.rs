@@ -126,7 +126,7 @@ fn take(order: &In, word: &mut Word) -> Taken<(Rebuilt, Option<Pending>, Carrier
     Ok((rebuilt, pending, carrier))
 }
 
-fn listen(word: &mut Word) -> Result<OwnedFd> {
+pub(super) fn listen(word: &mut Word) -> Result<OwnedFd> {
     let listener = sock::tcp_listen_anywhere()?;
     reach("in listening");
     word.say(&Said::Listening(sock::local_address(listener.as_fd())?.port()))?;

@@ -31,6 +31,16 @@ impl Word {
         Ok(Word { line: Plain::new(line), ahead: None })
     }
 
+    /// Another agent, which follows the one that has gone.
+    pub(super) fn follows(&mut self, line: OwnedFd) -> Result<()> {
+        *self = Word::new(line)?;
+        Ok(())
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.line.fd()
+    }
+
     /// Readable when the agent has something to say.
     fn bell(&self) -> Result<OwnedFd> {
         self.line.fd().try_clone_to_owned().map_err(|e| Fault::io(&e, "duplicate the line to the agent"))
@@ -49,7 +59,7 @@ impl Word {
     }
 
     /// The agent's next word, if there is one.
-    fn heard(&mut self) -> Result<Option<Order>> {
+    pub(super) fn heard(&mut self) -> Result<Option<Order>> {
         if let Some(order) = self.ahead.take().map_or_else(|| self.line.next(), |order| Ok(Some(order)))? {
             return Ok(Some(order));
         }
@@ -266,8 +276,12 @@ impl Carrier {
         Ok(std::mem::take(&mut self.piece))
     }
 
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.link.fd()
+    }
+
     /// What the other mover has told, if anything.
-    fn heard(&mut self) -> Result<Option<Vec<u8>>> {
+    pub(super) fn heard(&mut self) -> Result<Option<Vec<u8>>> {
         if let Some(piece) = self.link.next::<Piece>()? {
             return Ok(Some(piece.bytes));
         }

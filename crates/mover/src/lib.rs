@@ -2,8 +2,10 @@
 //!
 //! It is a child of the agent, in the space's PID namespace, since ptrace(2) makes its caller wait, and waits for any child (the agent's)
 //! would take what the traced threads tell. The agent speaks with it over its standard input.
+#![forbid(unsafe_code)]
 
 mod carrier;
+mod home;
 mod lazy;
 mod look;
 mod orders;
@@ -11,7 +13,7 @@ mod out;
 mod remains;
 mod take;
 
-pub(crate) use orders::{Held, In, Order, Out, Remain, Said};
+pub use orders::{Held, Home, In, Order, Out, Remain, Said};
 
 use carrier::Word;
 use kern::clock::monotonic_us;
@@ -63,9 +65,15 @@ pub fn run() -> Result<()> {
     let line = line.map_err(|e| Fault::io(&e, "take over the line to the agent"))?;
     kern::own::raise_files()?;
     let mut word = Word::new(line)?;
-    let done = match word.wait()? {
+    let order = word.wait()?;
+    if matches!(order, Order::Home(_) | Order::Out(Out { home: true, .. })) {
+        // A signal to the daemon's group is not for it.
+        ns::new_session()?;
+    }
+    let done = match order {
         Order::Out(order) => out::send(&order, &mut word),
         Order::In(order) => take::receive(&order, &mut word),
+        Order::Home(order) => home::receive(&order, &mut word),
         Order::Remain(order) => {
             hurry(false);
             take::give_back(&order)

@@ -12,11 +12,12 @@ use ckpt::precopy::{follow, Precopy};
 use ckpt::survey::Survey;
 use image::Writer;
 use kern::faultpoint::reach;
-use kern::pidfd::read_siginfo;
+use kern::pidfd::{self, read_siginfo};
 use kern::proc::group_and_session;
 use kern::sched;
 use kern::timeline::mark;
 use std::io::BufWriter;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use vocab::{Fault, Pid, Result, Sig, SigInfo};
 
@@ -42,7 +43,7 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     // A word of the agent calls it off as well.
     let there = held.is_alone(&children).and_then(|()| carrier.hear()).and_then(|_all| held.bind());
     match there {
-        Ok(()) => leave(held, word, &mut carrier),
+        Ok(()) => leave(order, held, word, &mut carrier),
         Err(fault) => {
             held.go_on()?;
             Err(reason(fault))
@@ -59,7 +60,7 @@ fn has_ended(pid: Pid) -> bool {
 /// It cannot run here any more: the other node may let it run, and it is ended here.
 ///
 /// The agent is told first: should this mover end, it knows that the process is not here.
-fn leave(held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
+fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
     reach("out bound");
     let locks = held.has_locks();
     // Whatever else comes of this than End means that the agent is gone: the process ends all the same.
@@ -79,7 +80,10 @@ fn leave(held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
     reach("out told to end");
     let (come, stopped) = match end {
         Ok(Some(order)) => remains(held, &order)?,
-        Ok(None) | Err(_) => (left(held), false),
+        Ok(None) | Err(_) => match order.remains.as_ref().filter(|_| order.home) {
+            Some(order) => remains(held, order)?,
+            None => (left(held), false),
+        },
     };
     reach("out ended");
     if locks {
@@ -180,11 +184,30 @@ fn remains(held: Held, order: &Remain) -> Result<(Vec<SigInfo>, bool)> {
     let ready = Ready::new(order)?;
     let come = held.come_since()?;
     let stopped = held.was_stopped();
-    held.remain(&ready.remains(), &come)?;
+    match &order.ghost {
+        None => held.remain(&ready.remains(), &come)?,
+        Some(socket) => {
+            let streams = streams(order.pid)?;
+            let streams = streams.each_ref().map(AsFd::as_fd);
+            held.remain(&ready.program(&["shoal", "ghost", "--socket", socket], streams), &come)?;
+        }
+    }
     let follows = to_follow(&come);
     // Which the kernel has let go on.
     let stopped = stopped && !follows.iter().any(|info| info.sig == Sig::CONT);
     Ok((follows, stopped))
+}
+
+/// Its standard streams, or /dev/null.
+fn streams(pid: Pid) -> Result<[OwnedFd; 3]> {
+    let handle = pidfd::open(pid).map_err(|errno| Fault::sys(errno, format!("open process {pid}")))?;
+    let stream = |number| {
+        pidfd::getfd(handle.as_fd(), number).or_else(|_closed| {
+            let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
+            null.map(OwnedFd::from).map_err(|e| Fault::io(&e, "open /dev/null"))
+        })
+    };
+    Ok([stream(0)?, stream(1)?, stream(2)?])
 }
 
 /// Ends it here. What it was sent since it was written goes with it; one that was killed meanwhile is killed there too.

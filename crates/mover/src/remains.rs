@@ -8,7 +8,7 @@ use kern::mount::permit_all_capabilities;
 use rustix::fs::{open, Mode, OFlags};
 use std::fs::{self, File, Permissions};
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use vocab::{Fault, Pid, Result};
@@ -39,9 +39,14 @@ impl Ready {
         Ok(Ready { nothing: path(&nothing, OFlags::PATH)?, program: path(&at, OFlags::PATH)?, place })
     }
 
+    /// Another program of shoal's, with these streams.
+    pub(super) fn program<'a>(&'a self, arguments: &'a [&'a str], streams: [BorrowedFd<'a>; 3]) -> Remains<'a> {
+        Remains { arguments, streams: Some(streams), ..self.remains() }
+    }
+
     pub(super) fn remains(&self) -> Remains<'_> {
         let (nothing, program, place) = (self.nothing.as_fd(), self.program.as_fd(), self.place.as_fd());
-        Remains { nothing, program, arguments: &["shoal", "stand"], place }
+        Remains { nothing, program, arguments: &["shoal", "stand"], place, streams: None }
     }
 }
 
@@ -111,7 +116,7 @@ fn loaded(path: &str) -> Result<u64> {
     Ok(end)
 }
 
-/// Why a stand-in cannot take the place of this process, if so: it would not have the capabilities that it needs.
+/// Why a program of shoal's that executes in the place of this process, if so, would not have the capabilities that it needs: what the process does.
 pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
@@ -121,7 +126,7 @@ pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
         () if namespace(&pid.to_string()) != namespace("self") => "lives in a mount namespace of its own",
         () => return Ok(None),
     };
-    Ok(Some(format!("it has parent, children, a group or a session on its node, and {why}")))
+    Ok(Some(why.to_owned()))
 }
 
 #[cfg(test)]

@@ -92,16 +92,20 @@ pub(super) fn look_again(order: &Out, followed: &[Run]) -> Result<Survey> {
 
 fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     let pid = order.pid;
-    let given = Given { filters: order.filters, children: true };
+    let given = Given { filters: order.filters, children: true, streams: order.home };
     let mut seen = survey_again(pid, given, followed)?;
     if let Some(order) = &order.remains {
         Ready::new(order)?;
-        seen.obstacles.extend(in_the_way(pid)?);
+        let stays = |why| match order.ghost {
+            Some(_) => format!("its stand-in could not take its place: it {why}"),
+            None => format!("it has parent, children, a group or a session on its node, and {why}"),
+        };
+        seen.obstacles.extend(in_the_way(pid)?.map(stays));
     }
     seen.obstacles.extend(
         in_its_memory(pid).map(|other| format!("it shares its memory with process {other} (vfork(2), CLONE_VM)")),
     );
-    for number in 0..3 {
+    for number in if order.home { 0..0 } else { 0..3 } {
         let Ok(path) = std::fs::read_link(format!("/proc/{pid}/fd/{number}")) else { continue };
         let path = path.to_string_lossy();
         if path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") {

@@ -6,7 +6,7 @@ use wire::look::{Look, Needs, Progress};
 
 /// From the agent. The first is [`Order::Out`] or [`Order::In`].
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) enum Order {
+pub enum Order {
     #[n(0)]
     Out(#[n(0)] Out),
     #[n(1)]
@@ -35,80 +35,106 @@ pub(crate) enum Order {
     /// First: what of this is not here?
     #[n(9)]
     Suits(#[n(0)] Needs),
+    /// First: take an image, of a process that comes to the front end.
+    #[n(10)]
+    Home(#[n(0)] Home),
+    /// To Home: what has stood for the process waits for its tracer, and is to become it.
+    #[n(11)]
+    Become(#[n(0)] Remain),
 }
 
 /// Stop this process, and send its image.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) struct Out {
+pub struct Out {
     #[n(0)]
-    pub(crate) pid: Pid,
+    pub pid: Pid,
     /// `address:port` of who takes it, and the key of the connection.
     #[n(1)]
-    pub(crate) address: String,
+    pub address: String,
     #[n(2)]
     #[cbor(with = "minicbor::bytes")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
     /// How many seccomp filters it has from us.
     #[n(3)]
-    pub(crate) filters: u64,
+    pub filters: u64,
     /// Pipes that are relayed standard streams, by the numbers of their files: they go along, others may have them too.
     #[n(4)]
-    pub(crate) streams: Vec<u64>,
+    pub streams: Vec<u64>,
     /// A stand-in is to take its place.
     #[n(5)]
-    pub(crate) remains: Option<Remain>,
+    pub remains: Option<Remain>,
     /// [`Said::Moving`] is wanted.
     #[n(6)]
-    pub(crate) progress: bool,
+    pub progress: bool,
     /// What is large of its memory comes after it.
     #[n(7)]
-    pub(crate) lazy: bool,
+    pub lazy: bool,
     /// Over which the streams go on; of no concern to the mover.
     #[n(8)]
-    pub(crate) branch: Option<u64>,
+    pub branch: Option<u64>,
+    /// What takes its place relays its standard streams, whatever they are: it is [`Remain::ghost`], whatever becomes of the agent.
+    #[n(9)]
+    #[cbor(default)]
+    pub home: bool,
 }
 
 /// What the agent keeps open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) struct Held {
+pub struct Held {
     /// Of the mover's descriptor.
     #[n(0)]
-    pub(crate) number: i32,
+    pub number: i32,
 }
 
 /// A stand-in takes the place of this process.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) struct Remain {
+pub struct Remain {
     #[n(0)]
-    pub(crate) pid: Pid,
+    pub pid: Pid,
     /// The directory of the hold file.
     #[n(1)]
-    pub(crate) hold: String,
+    pub hold: String,
     /// The directory for its program, which only root may enter.
     #[n(2)]
-    pub(crate) programs: String,
+    pub programs: String,
+    /// It relays the standard streams of the process, and finds the daemon at this socket.
+    #[n(3)]
+    pub ghost: Option<String>,
 }
 
 /// Take an image and make this process what it says.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) struct In {
+pub struct In {
     #[n(0)]
-    pub(crate) pid: Pid,
+    pub pid: Pid,
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
+}
+
+/// Take an image, and keep it until what stands for this process can become it.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Home {
+    #[n(0)]
+    pub process: In,
+    /// Where a successor of the daemon finds the mover, once the old node may have ended the process: a socket.
+    #[n(1)]
+    pub socket: String,
+    /// How long one is waited for, in microseconds.
+    #[n(2)]
+    pub patience_us: u64,
 }
 
 /// To the agent.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub(crate) enum Said {
+pub enum Said {
     /// It is over, and (Out) the process runs on or (In) is killed.
     #[n(0)]
     Failed(#[n(0)] Fault),
     /// In: the image is taken at this TCP port.
     #[n(1)]
     Listening(#[n(0)] u16),
-    /// In: the process is what the image says, and stands still.
+    /// In: the process is what the image says, and stands still. Home: all of it is there, and can be made.
     #[n(2)]
     Rebuilt,
     /// Out: it has ended, or a stand-in has taken its place, and these signals had come since it was written. The stand-in is stopped as it was.
@@ -125,7 +151,7 @@ pub(crate) enum Said {
     /// Out: it is to stand still from now on.
     #[n(5)]
     Ready,
-    /// In: the other mover says that it may run, and it does as soon as this is said.
+    /// In: the other mover says that it may run, and it does as soon as this is said. Home: it says so, or the daemon has, and nothing else can have it any more.
     #[n(6)]
     Runs,
     /// To [`Order::Look`].
@@ -148,6 +174,9 @@ pub(crate) enum Said {
         #[n(1)]
         with: Vec<Pid>,
     },
+    /// Home: it runs.
+    #[n(13)]
+    IsHome,
     /// Out: how far it is.
     #[n(9)]
     Moving(#[n(0)] Progress),

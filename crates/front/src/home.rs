@@ -1,0 +1,358 @@
+//! Processes that come from a node to the front end: what stood for one becomes it.
+//!
+//! Its mover, a process of its own as on nodes, keeps the whole image until the old node has said that nothing of the process is left there; until
+//! then the ghost is a ghost. From then on it is the process, which does not run yet.
+//!
+//! | step | next |
+//! |---|---|
+//! | Taking: the image comes | the old node has ended its own, and the mover knows: Settling; anything fails: over, it stays |
+//! | Settling: the ghost does what it was told before | it has: it is told to become the process: Closing |
+//! | Closing: it writes out what has come of its output, and closes the hold file | it has: Becoming, and it is a native process for everybody |
+//! | Becoming: the mover makes it what the image says | it runs: over |
+//! | Settling, Closing | killed: as closed |
+//! | Settling, Closing, Becoming | the mover fails: the process is killed |
+
+use crate::connection::{Connection, Token};
+use crate::front::Front;
+use crate::move_states::Change;
+use crate::movers::Mover;
+use crate::runs::Asker;
+use ghost::{Command as Tell, Happened};
+use kern::faultpoint::reach;
+use kern::sock::{self, Kind};
+use kern::{mount, pidfd, sys};
+use link::Plain;
+use mover::{Home, In, Order, Remain, Said};
+use space::{BodyEvent, Event};
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tracing::{info, warn};
+use vocab::{Exit, Fault, NodeId, Pid, Result, Sig};
+use wire::ask::Answer;
+use wire::node::ToNode;
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Taking,
+    Settling,
+    Closing,
+    Becoming,
+}
+
+/// One that comes.
+#[derive(Debug)]
+struct Coming {
+    mover: Token,
+    step: Step,
+    /// Who relays its standard streams, and what that was told of its coming.
+    relay: Option<(Asker, Answer)>,
+}
+
+/// In the run directory: where movers wait for a successor of this daemon.
+const HOMES: &str = "homes";
+/// A mover has this long to take a connection, in microseconds.
+const LINE_US: u64 = 1_000_000;
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Homes {
+    all: HashMap<Pid, Coming>,
+}
+
+impl Homes {
+    /// Does its ghost become it? What that tells is ours to hear.
+    pub(crate) fn becomes(&self, pid: Pid) -> bool {
+        self.all.get(&pid).is_some_and(|one| matches!(one.step, Step::Settling | Step::Closing))
+    }
+}
+
+impl Front {
+    /// Why this process of a node cannot come to the front end, if so. What else is in the way its mover says, before it takes anything.
+    pub(crate) fn not_to_come_home(&self, pid: Pid, lazy: bool) -> Option<String> {
+        let why = match () {
+            () if lazy => "its memory comes with it: --lazy is between nodes only",
+            () if !self.runs.is_by_itself(pid) => {
+                "it is none that `shoal run` has started from here for one node, so that its stand-in could become it"
+            }
+            () if self.space.get(pid).is_some_and(|view| view.stopped.is_some()) => "it is stopped",
+            () => return None,
+        };
+        Some(why.into())
+    }
+
+    /// Starts to take one; the old node is to send it as soon as the mover listens.
+    pub(crate) fn begin_home(&mut self, pid: Pid, key: Vec<u8>) -> Result<Option<u64>> {
+        reach("destination is told");
+        let (relay, branch) = self.runs.home(pid)?;
+        let socket = mount::directory(&self.config.run_dir.join(HOMES))?.join(pid.to_string());
+        let socket = socket.to_string_lossy().into_owned();
+        let patience_us = self.config.lost_after.as_micros() as u64;
+        let mover = self.start_mover(pid, &Order::Home(Home { process: In { pid, key }, socket, patience_us }))?;
+        self.answer(relay.0, relay.1.clone(), false);
+        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: Some(relay) });
+        info!(%pid, "home: Taking");
+        Ok(Some(branch))
+    }
+
+    pub(crate) fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<Token> {
+        let (ours, its) = sock::socketpair(Kind::Stream)?;
+        sys::set_nonblocking(ours.as_fd(), true)?;
+        let mut command = Command::new("/proc/self/exe");
+        let child = command.arg("mover").stdin(Stdio::from(its)).stdout(Stdio::null()).spawn();
+        let child = child.map_err(|e| Fault::io(&e, "start a mover"))?;
+        drop(command);
+        let mut line = Plain::new(ours);
+        line.send(order)?;
+        line.flush()?;
+        let added = self.add(Connection::Mover(Box::new(Mover::new(line, whom, Some(child)))));
+        added.ok_or_else(|| Fault::gone("the mover is not waited for"))
+    }
+
+    /// Movers of a daemon before this one, which have all of their processes. They say how far they are before anybody else is heard.
+    pub(crate) fn recover_homes(&mut self) {
+        let waiting = std::fs::read_dir(self.config.run_dir.join(HOMES)).into_iter().flatten().flatten();
+        for socket in waiting.map(|entry| entry.path()) {
+            let pid = socket.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()).map(Pid);
+            let Some(pid) = pid else { continue };
+            let line = match sock::unix_connect(&socket, LINE_US) {
+                Ok(line) => Plain::new(line),
+                Err(fault) => {
+                    info!(%pid, %fault, "home: its mover is gone");
+                    let _ = std::fs::remove_file(&socket);
+                    continue;
+                }
+            };
+            if let Some(mover) = self.add(Connection::Mover(Box::new(Mover::new(line, pid, None)))) {
+                info!(%pid, "home: its mover waits");
+                self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None });
+            }
+        }
+    }
+
+    /// What its mover is to know; one that is gone is told by its line.
+    pub(crate) fn order_home(&mut self, pid: Pid, order: &Order) {
+        let Some(token) = self.homes.all.get(&pid).map(|one| one.mover) else { return };
+        if let Some(Connection::Mover(mover)) = self.connections.get_mut(&token) {
+            let _ = mover.line.send(order).and_then(|()| mover.line.flush());
+        }
+    }
+
+    /// What a node would be told of one that comes there.
+    pub(crate) fn tell_home(&mut self, message: &ToNode) {
+        match message {
+            ToNode::Go { person } => self.order_home(person.pid, &Order::Go),
+            ToNode::Abandon { pid } => self.forget_home(*pid),
+            other => self.tell_away(other),
+        }
+    }
+
+    pub(crate) fn on_mover(&mut self, token: Token) {
+        let Some(Connection::Mover(mover)) = self.connections.get_mut(&token) else { return };
+        let whom = mover.whom;
+        let received = mover.line.receive();
+        loop {
+            let Some(Connection::Mover(mover)) = self.connections.get_mut(&token) else { return };
+            match mover.line.next::<Said>() {
+                Ok(Some(said)) if self.looker_said(token, Some(said.clone())) => return,
+                Ok(Some(said)) if self.is_away(whom, token) => self.away_said(whom, said),
+                Ok(Some(said)) => self.mover_said(whom, said),
+                Ok(None) => break,
+                Err(fault) => return self.mover_gone(token, whom, fault),
+            }
+        }
+        if let Err(fault) = received {
+            self.mover_gone(token, whom, fault);
+        }
+    }
+
+    fn mover_said(&mut self, pid: Pid, said: Said) {
+        let change = |front: &mut Front, change| {
+            front.move_changes(NodeId::FRONT, pid, change, Fault::bug("the front end's mover"));
+        };
+        match said {
+            Said::Listening(port) => {
+                reach("destination listens");
+                self.arriving(NodeId::FRONT, pid, port);
+            }
+            Said::Rebuilt if self.is_moving(pid) => {
+                reach("destination has it");
+                change(self, Change::Arrived);
+            }
+            Said::Runs if self.is_moving(pid) => change(self, Change::Runs),
+            // Of a move that a daemon before this one had begun.
+            Said::Rebuilt => self.arrived_in_doubt(NodeId::FRONT, pid),
+            Said::Runs => {
+                self.here_in_doubt(pid);
+                self.come_home(pid);
+            }
+            Said::IsHome => {
+                info!(%pid, "home: it runs");
+                self.forget_home(pid);
+                self.move_ends(pid, Ok(NodeId::FRONT));
+            }
+            Said::Failed(fault) => self.home_fails(pid, fault),
+            other => warn!(%pid, ?other, "a mover says what it has not been asked"),
+        }
+    }
+
+    fn mover_gone(&mut self, token: Token, pid: Pid, fault: Fault) {
+        if self.looker_said(token, None) {
+            return;
+        }
+        if self.is_away(pid, token) {
+            return self.away_fails(pid, fault);
+        }
+        self.close(token);
+        if self.homes.all.get(&pid).is_some_and(|one| one.mover == token) {
+            self.home_fails(pid, fault);
+        }
+    }
+
+    /// Its mover is of no use any more.
+    pub(crate) fn forget_home(&mut self, pid: Pid) {
+        self.order_home(pid, &Order::Off);
+        if let Some(one) = self.homes.all.remove(&pid) {
+            self.close(one.mover);
+        }
+    }
+
+    /// Nothing came of it; from the moment at which the old node may have ended its own the process is lost.
+    fn home_fails(&mut self, pid: Pid, fault: Fault) {
+        let Some(step) = self.homes.all.get(&pid).map(|one| one.step) else { return };
+        warn!(%pid, ?step, %fault, "home: failed");
+        match step {
+            Step::Taking => {
+                self.forget_home(pid);
+                // Where the old node alone decides, its mover finds the connection broken.
+                self.move_changes(NodeId::FRONT, pid, Change::NotArrived, fault);
+            }
+            Step::Settling | Step::Closing => {
+                self.forget_home(pid);
+                self.lost_home(pid, fault);
+            }
+            Step::Becoming => {
+                self.forget_home(pid);
+                if let Ok(fd) = pidfd::open(pid) {
+                    // The mover has done so, unless it was killed itself.
+                    let _ = pidfd::kill(fd.as_fd(), Sig::KILL);
+                }
+                self.move_ends(pid, Err(fault));
+            }
+        }
+    }
+
+    /// The old node has ended it, and it cannot be made here.
+    fn lost_home(&mut self, pid: Pid, fault: Fault) {
+        let from = self.moves.get(&pid).map_or(NodeId::FRONT, |one| one.from());
+        let event = BodyEvent::Exited { pid, exit: Exit::NodeLost, usage: Default::default() };
+        self.events.push_back(Event::Stays { pid });
+        self.events.push_back(Event::Body { node: from, event });
+        self.settle();
+        self.is_home(pid);
+        self.move_ends(pid, Err(fault));
+    }
+
+    /// One of the two has said that nothing of it is left on the old node: its mover is to know, if it lives.
+    pub(crate) fn goes_home(&mut self, pid: Pid) {
+        match self.homes.all.contains_key(&pid) {
+            true => self.order_home(pid, &Order::Go),
+            false => self.lost_home(pid, Fault::gone("its mover on the front end has ended")),
+        }
+    }
+
+    /// The old node has ended it, and the mover knows: what stands here is it from now on.
+    pub(crate) fn come_home(&mut self, pid: Pid) {
+        match self.homes.all.get_mut(&pid) {
+            Some(one) if one.step == Step::Taking => {
+                info!(%pid, "home: Taking -> Settling");
+                one.step = Step::Settling;
+            }
+            // It has been, by the word of its mover to this daemon, which follows another one.
+            Some(_) => self.is_home(pid),
+            None => {
+                self.is_home(pid);
+                self.move_ends(pid, Ok(NodeId::FRONT));
+            }
+        }
+        self.homes_go_on();
+    }
+
+    /// Those whose ghosts have done all that they were told become processes.
+    pub(crate) fn homes_go_on(&mut self) {
+        let settled = |pid: &Pid| self.space.is_settled(*pid);
+        let due = self.homes.all.iter().filter(|(pid, one)| one.step == Step::Settling && settled(pid));
+        for pid in due.map(|(pid, _)| *pid).collect::<Vec<_>>() {
+            let Some(one) = self.homes.all.get_mut(&pid) else { continue };
+            info!(%pid, "home: Settling -> Closing");
+            one.step = Step::Closing;
+            let relay = one.relay.take();
+            reach("destination is to go");
+            if let Some((asker, certain)) = relay {
+                self.answer(asker, certain, false);
+            }
+            if !self.ghosts.has(pid) {
+                // It was told so by a daemon before this one.
+                self.has_closed(pid);
+                continue;
+            }
+            self.ghosts.command(pid, Tell::Home);
+            // One that a SIGKILL waits for dies of it now.
+            self.ghosts.interrupt(pid);
+        }
+    }
+
+    /// A ghost that becomes its process tells something.
+    pub(crate) fn on_homing(&mut self, happened: Happened) {
+        match happened {
+            Happened::Signal { pid, info } => self.events.push_back(Event::Signalled { pid, info }),
+            // It had a signal to hand over first.
+            Happened::Done { pid, outcome } if outcome.command == Tell::Home => self.ghosts.command(pid, Tell::Home),
+            Happened::Done { .. } | Happened::Held { .. } => self.on_ghost_of_space(happened),
+            Happened::Caught { pid, .. } => {
+                self.ghosts.interrupt(pid);
+            }
+            Happened::StoppedItself { .. } | Happened::Gone { .. } => {}
+            Happened::Dying { pid } => self.has_closed(pid),
+        }
+    }
+
+    /// It holds no more: it waits for its mover, or is dead.
+    fn has_closed(&mut self, pid: Pid) {
+        let mut gone = Vec::new();
+        self.ghosts.release(pid, &mut gone);
+        self.reports.forget(pid);
+        self.deliveries.forget(pid);
+        self.runs.ended(pid);
+        let Some(one) = self.homes.all.get_mut(&pid) else { return };
+        info!(%pid, "home: {:?} -> Becoming", one.step);
+        one.step = Step::Becoming;
+        self.events.push_back(Event::Moved { pid, to: NodeId::FRONT });
+        self.settle();
+        self.is_home(pid);
+        let order =
+            self.programs().map(|programs| Order::Become(Remain { pid, hold: "/".into(), programs, ghost: None }));
+        match order {
+            Ok(order) => self.order_home(pid, &order),
+            Err(fault) => self.home_fails(pid, fault),
+        }
+    }
+
+    /// A directory that only root may enter, for a program with capabilities: these count where it is not mounted nosuid, as /run is.
+    pub(crate) fn programs(&self) -> Result<String> {
+        let at = mount::directory(&mount_point(&self.config.run_dir))?;
+        let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).ok();
+        if device(&at) == device(&self.config.run_dir) {
+            mount::mount("tmpfs", &at, mount::Flags::NODEV, "mode=0700")?;
+        }
+        Ok(at.to_string_lossy().into_owned())
+    }
+}
+
+/// Where programs with capabilities are, if any are.
+pub(crate) fn mount_point(run_dir: &Path) -> PathBuf {
+    run_dir.join("programs")
+}

@@ -1,0 +1,29 @@
+//! A mover of the front end: a process of its own, as on nodes.
+
+use link::Plain;
+use std::process::Child;
+use vocab::Pid;
+
+/// A child of this daemon, and the line to it. Dropped, it is ended.
+pub(crate) struct Mover {
+    pub(crate) line: Plain,
+    pub(crate) whom: Pid,
+    /// `None`: a daemon before this one has started it.
+    child: Option<Child>,
+}
+
+impl Mover {
+    pub(crate) fn new(line: Plain, whom: Pid, child: Option<Child>) -> Mover {
+        Mover { line, whom, child }
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        // It has ended, or is to.
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

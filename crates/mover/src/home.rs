@@ -1,0 +1,218 @@
+//! A process comes to the front end, where its ghost stands: all of its image is kept here until nothing else can have it any more; then the
+//! ghost's process becomes it.
+//!
+//! The ghost is a ghost until then: it holds, relays, and hands over signals. So what can fail is tried before (the files are opened, the numbers
+//! looked at), and until the old node has bound the process nothing here has changed.
+
+use super::carrier::{wait, Carrier, Word};
+use super::look::here;
+use super::orders::{Home, In, Order, Remain, Said};
+use super::remains::{in_the_way, Ready as Programs};
+use super::take::listen;
+use ckpt::freeze::freeze;
+use ckpt::remain::replace;
+use ckpt::restore::Coming;
+use ckpt::vessel::{Begun, Vessel};
+use kern::clock::monotonic_us;
+use kern::faultpoint::reach;
+use kern::poll::Ready;
+use kern::{pidfd, sched, sock};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use vocab::{Fault, Pid, Result, Sig};
+
+/// Takes the image, says so, and makes the process when it is told to.
+pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
+    let Home { process: In { pid, key }, socket, patience_us } = order;
+    if let Some(why) = in_the_way(*pid)? {
+        return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
+    }
+    let listener = listen(word)?;
+    let mut carrier = Carrier::take(&listener, key, word)?;
+    drop(listener);
+    reach("in connected");
+    carrier.tell(&here()?)?;
+    sched::set_ordinary()?;
+    let (image, mut carrier) = keep(*pid, carrier)?;
+    let found = Found::new(Path::new(socket))?;
+    reach("in rebuilt");
+    word.say(&Said::Rebuilt)?;
+    carrier.goes_on()?;
+    // From now on the old node may end its own. If it does not hear this it goes on, and the daemon says so.
+    let _lost = carrier.tell(&[]);
+    let mut waiting = Waiting { word, carrier: Some(carrier), found, patience_us: *patience_us, bound: false };
+    let Some(order) = waiting.may_become()? else { return Ok(()) };
+    reach("in told to go");
+    let said = match become_it(&order, &image) {
+        Ok(()) => Said::IsHome,
+        Err(fault) => {
+            kill(*pid);
+            Said::Failed(fault)
+        }
+    };
+    waiting.say_at_last(&said)
+}
+
+/// Where a successor of the daemon finds this mover. Dropped, it is not there any more.
+struct Found<'a> {
+    path: &'a Path,
+    listener: OwnedFd,
+}
+
+impl Found<'_> {
+    fn new(path: &Path) -> Result<Found<'_>> {
+        Ok(Found { path, listener: sock::unix_listen(path, 0o600)? })
+    }
+}
+
+impl Drop for Found<'_> {
+    fn drop(&mut self) {
+        // It is of no use to anybody.
+        let _ = std::fs::remove_file(self.path);
+    }
+}
+
+/// All of it is here, and the other mover knows.
+struct Waiting<'a> {
+    word: &'a mut Word,
+    /// As long as the other mover may have something to say.
+    carrier: Option<Carrier>,
+    found: Found<'a>,
+    patience_us: u64,
+    /// The old node cannot have it any more.
+    bound: bool,
+}
+
+impl Waiting<'_> {
+    /// Waits until the process may be made; `None`: nobody wants it.
+    ///
+    /// # Errors
+    /// `Gone` when no daemon follows the one that has gone.
+    fn may_become(&mut self) -> Result<Option<Remain>> {
+        loop {
+            match self.word.heard() {
+                Ok(Some(Order::Become(order))) => return Ok(Some(order)),
+                // What came with it no line tells of.
+                Ok(Some(Order::Go)) => {
+                    self.is_bound()?;
+                    continue;
+                }
+                Ok(Some(Order::Off)) => return Ok(None),
+                Ok(Some(other)) => return Err(Fault::wire(format!("the daemon says {other:?}"))),
+                Ok(None) => {}
+                Err(_) => {
+                    self.successor()?;
+                    continue;
+                }
+            }
+            match self.carrier.as_mut().map(Carrier::heard) {
+                Some(Ok(Some(_go))) => self.is_bound()?,
+                Some(Err(_)) => self.carrier = None,
+                _ => {}
+            }
+            let lines = [Some(self.word.fd()), self.carrier.as_ref().map(Carrier::fd)];
+            let lines: Vec<_> = lines.into_iter().flatten().map(|fd| (fd, Ready::READ)).collect();
+            wait(&lines, None)?;
+        }
+    }
+
+    fn is_bound(&mut self) -> Result<()> {
+        self.carrier = None;
+        if !std::mem::replace(&mut self.bound, true) {
+            // One that is gone is told when it has a successor.
+            let _gone = self.word.say(&Said::Runs);
+        }
+        Ok(())
+    }
+
+    /// Waits for another daemon, and tells it how far this is.
+    fn successor(&mut self) -> Result<()> {
+        let until = monotonic_us() + self.patience_us;
+        loop {
+            if let Some(line) = sock::accept(self.found.listener.as_fd())? {
+                self.word.follows(line)?;
+                let said = if self.bound { Said::Runs } else { Said::Rebuilt };
+                return match self.word.say(&said) {
+                    Ok(()) => Ok(()),
+                    Err(_) => self.successor(),
+                };
+            }
+            let mut lines = vec![(self.found.listener.as_fd(), Ready::READ)];
+            lines.extend(self.carrier.as_ref().map(|carrier| (carrier.fd(), Ready::READ)));
+            wait(&lines, Some(until))?;
+            match self.carrier.as_mut().map(Carrier::heard) {
+                Some(Ok(Some(_go))) => self.is_bound()?,
+                Some(Err(_)) => self.carrier = None,
+                _ => {}
+            }
+        }
+    }
+
+    /// Says what has come of it, to a successor if need be.
+    fn say_at_last(&mut self, said: &Said) -> Result<()> {
+        while self.word.say(said).is_err() || self.word.heard().is_err() {
+            self.successor()?;
+        }
+        // Heard by one that ends before it has read this is heard by nobody.
+        Ok(())
+    }
+}
+
+fn kill(pid: Pid) {
+    if let Ok(fd) = pidfd::open(pid) {
+        // Gone meanwhile is what was wanted.
+        let _ = pidfd::kill(fd.as_fd(), Sig::KILL);
+    }
+}
+
+/// All of the image, which is whole, and of which the files could be opened.
+fn keep(pid: Pid, carrier: Carrier) -> Result<(Vec<u8>, Carrier)> {
+    let mut begun = Begun::skipping(Keeper { carrier, kept: Vec::new() })?;
+    super::hurry(false);
+    // From now on the process stands still, and waits for nobody.
+    begun.source().carrier.tell(&[])?;
+    let coming = Coming::go_on(begun)?;
+    if coming.pid() != pid {
+        return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
+    }
+    let Keeper { carrier, kept } = coming.only_looked_at()?;
+    Ok((kept, carrier))
+}
+
+/// Keeps what is read.
+struct Keeper {
+    carrier: Carrier,
+    kept: Vec<u8>,
+}
+
+impl Read for Keeper {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.carrier.read(into)?;
+        self.kept.extend_from_slice(&into[..count]);
+        Ok(count)
+    }
+}
+
+/// The process that was a ghost, and has the standard streams of its program, becomes the one of the image.
+fn become_it(order: &Remain, image: &[u8]) -> Result<()> {
+    let pid = order.pid;
+    super::hurry(image.len() > super::ROOM);
+    let programs = Programs::new(order)?;
+    let ghost = freeze(pid)?;
+    let handle = pidfd::open(pid).map_err(|errno| Fault::sys(errno, format!("open process {pid}")))?;
+    let stream = |number| {
+        let taken = pidfd::getfd(handle.as_fd(), number);
+        taken.map_err(|errno| Fault::sys(errno, format!("take descriptor {number} of process {pid}")))
+    };
+    let streams: [OwnedFd; 3] = [stream(0)?, stream(1)?, stream(2)?];
+    let [input, output, errors] = streams.each_ref().map(AsFd::as_fd);
+    replace(ghost, &programs.program(&["shoal", "vessel"], [input, output, errors]))?;
+    reach("in has a vessel");
+    let mut vessel = Vessel::take(pid)?;
+    let begun = vessel.early(image)?;
+    let (rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
+    reach("in made it");
+    rebuilt.go()?;
+    sched::set_ordinary()
+}

@@ -1,0 +1,440 @@
+//! Running programs come to the front end, where what stood for them becomes them.
+
+use super::moving_faults::{at_point, stage, Fate, How, Victim, DESTINATION, PROGRAM, SOURCE};
+use super::scene::{holds, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::proto::Step;
+use crate::lab::Res;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("move_home", move_home),
+    ("move_home_streams", move_home_streams),
+    ("move_home_computes", move_home_computes),
+    ("move_home_of_a_user", move_home_of_a_user),
+    ("move_home_with_children", move_home_with_children),
+    ("move_home_job", move_home_job),
+    ("move_home_refused", move_home_refused),
+    ("move_home_front_killed", |place| each_point(place, Victim::FrontDaemon)),
+    ("move_home_source_daemon_killed", |place| each_point(place, Victim::Daemon(SOURCE))),
+    ("move_home_source_node_killed", |place| each_point(place, Victim::Machine(SOURCE))),
+    ("move_home_source_link_cut", |place| each_point(place, Victim::Link(SOURCE))),
+    ("move_home_and_away", move_home_and_away),
+    ("move_home_and_away_streams", move_home_and_away_streams),
+    ("move_home_and_away_with_children", move_home_and_away_with_children),
+    ("move_home_and_away_job", move_home_and_away_job),
+    ("move_away_native", move_away_native),
+    ("move_away_refused", move_away_refused),
+    ("move_away_front_killed", |place| each_point_away(place, Victim::FrontDaemon)),
+    ("move_away_destination_daemon_killed", |place| each_point_away(place, Victim::Daemon(DESTINATION))),
+    ("move_away_destination_node_killed", |place| each_point_away(place, Victim::Machine(DESTINATION))),
+    ("move_away_destination_link_cut", |place| each_point_away(place, Victim::Link(DESTINATION))),
+];
+
+/// It is a process of the front end, in the place in which its stand-in was, for everybody who could know.
+fn move_home(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home", 2)?;
+    let script = "shoal run -n 0 perl -e '
+            $|=1; $SIG{USR1}=sub{print \"usr1 on \", `hostname`}; $SIG{TERM}=sub{print \"term\\n\"; exit 3};
+            print \"up\\n\"; select(undef, undef, undef, 1) while 1' & p=$!
+        at() { ps -o ppid=,pgid=,sid= -p $p; }
+        sleep 0.5; before=$(at); shoal move $p 1; shoal move $p front; shoal where $p; shoal ps | grep -cw $p
+        test \"$(at)\" = \"$before\" && test $(cat /proc/$p/comm) = perl && test $(readlink /proc/$p/exe) = $(readlink -f $(command -v perl)) || echo other
+        kill -USR1 $p; sleep 0.2
+        kill -STOP $p; sleep 0.2; awk '/^State/ {print $2}' /proc/$p/status; kill -CONT $p
+        kill -TERM $p; wait $p; echo $?";
+    s.prints(script, "up\nfront\n0\nusr1 on front\nT\nterm\n3")?;
+    // Its end is its own, whatever that is.
+    s.prints(
+        "shoal run -n 0 perl -e 'sleep 1 while 1' & p=$!; sleep 0.4; shoal move $p front; kill -KILL $p; wait $p; echo $?",
+        "137",
+    )?;
+    // What it is sent while it comes it has, once and in order.
+    s.prints(
+        "shoal run -n 0 python3 -S -c '
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, range(34, 65)); print(\"up\", flush=True)
+for n in range(100): assert signal.sigwaitinfo([34, 35]).si_signo == 34
+print(\"all\")' & p=$!
+         sleep 0.5; (for i in $(seq 100); do kill -34 $p; sleep 0.005; done) & shoal move $p front; wait $!; wait $p; echo $?",
+        "up\nall\n0",
+    )?;
+    Ok(End::Passed)
+}
+
+/// Its streams are those of its `shoal run`, and no byte is lost or doubled, nor in another place.
+fn move_home_streams(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_streams", 2)?;
+    s.ok("cd $(mktemp -d)
+        shoal run -n 0 perl -e '$|=1; for $i (1..40000) { print \"$i\\n\"; select(undef, undef, undef, 0.001) if $i % 100 == 0 } exit 7' >got & p=$!
+        sleep 0.3; shoal move $p front; test $(readlink /proc/$p/fd/1) = $PWD/got
+        wait $p; test $? = 7; seq 40000 | cmp - got")?;
+    let copies = "perl -e '$|=1; while (<>) { print; $n++ % 200 or select(undef, undef, undef, 0.003) } exit 7'";
+    s.ok(&format!(
+        "cd $(mktemp -d)
+        # A pipe, of which much is read ahead.
+        seq 200000 | shoal run -n 0 {copies} >got & p=$!
+        sleep 0.4; shoal move $p front; wait $p; test $? = 7; seq 200000 | cmp - got
+        # A file: who reads behind it reads what it has left.
+        seq 100000 >in
+        (shoal run -n 0 perl -e '$|=1; for (1..5) {{ $x = sysread STDIN, $_, 5; print; select(undef, undef, undef, 0.2) }} exit 7' & p=$!
+            sleep 0.5; shoal move $p front; wait $p; test $? = 7 && cat) <in >got
+        cmp in got"
+    ))?;
+    // Nobody reads what it writes: it comes when that is read.
+    s.ok("cd $(mktemp -d); mkfifo pipe
+        shoal run -n 0 perl -e '$|=1; print \"$_\\n\" for 1..200000; exit 7' >pipe & p=$!
+        (sleep 1.5; cat >got) <pipe & reader=$!
+        sleep 0.5; shoal move $p front; wait $p; test $? = 7; wait $reader; seq 200000 | cmp - got")?;
+    Ok(End::Passed)
+}
+
+fn move_home_computes(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_computes", 2)?;
+    let program = "import threading, hashlib, sys
+done = []
+def work(n):
+    h = hashlib.sha256(str(n).encode())
+    for i in range(600000): h.update(h.digest())
+    done.append((n, h.hexdigest()[:8]))
+threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(sorted(done))";
+    s.ok(&format!(
+        "cd $(mktemp -d); cat >p.py <<'P'\n{program}\nP
+        python=$(python3 -c 'import sys; print(sys.executable)')
+        $python -S p.py >expected
+        shoal run -n 0 $python -S p.py >got & p=$!
+        for i in $(seq 100); do shoal move $p 1 2>error && break; sleep 0.02; done
+        shoal move $p front || {{ cat error; exit 1; }}
+        wait $p && cmp expected got"
+    ))?;
+    Ok(End::Passed)
+}
+
+fn move_home_of_a_user(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_of_a_user", 1)?;
+    let ann = "setpriv --reuid 61001 --regid 61001 --groups 61001,61005";
+    let bob = "setpriv --reuid 61002 --regid 61002 --clear-groups";
+    s.prints(
+        &format!(
+            "{ann} shoal run -n 0 perl -e '$SIG{{USR1}}=sub{{$|=1; system(\"hostname; id -u; id -G; grep CapPrm /proc/self/status\"); exit 4}}; sleep 1 while 1' & p=$!
+            sleep 0.5; {bob} shoal move $p front 2>&1 | grep -o 'another user.s'; {ann} shoal move $p front; shoal where $p
+            {bob} kill $p 2>/dev/null || echo no; {ann} kill -USR1 $p; wait $p; echo $?"
+        ),
+        "another user's\nfront\nno\nfront\n61001\n61001 61005\nCapPrm:\t0000000000000000\n4",
+    )?;
+    Ok(End::Passed)
+}
+
+/// Its children stay on their nodes: they see their parent, and it waits for them and signals them.
+fn move_home_with_children(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_with_children", 2)?;
+    s.prints(
+        "cd $(mktemp -d); cat >script <<'END'
+sh -c 'sleep 0.8; exit 5' & a=$!
+sh -c 'sleep 0.6; kill -USR1 $PPID; sleep 0.4; echo from $(hostname); exit 6' & b=$!
+perl -e '$SIG{TERM} = sub { exit 8 }; select undef, undef, undef, 0.1 while getppid == $ARGV[0]' $$ & c=$!
+trap 'echo usr1' USR1
+sleep 0.2
+shoal move $$ front 2>&1
+hostname
+kill -TERM $c; wait $c; echo $?
+wait $a; s=$?; while test $s -gt 128; do wait $a; s=$?; done; echo $s
+wait $b; echo $?
+sh -c 'hostname; exit 9'; echo $?
+END
+        shoal run -n 0 bash script >got & wait $!; echo $?; for i in $(seq 50); do grep -q from got && break; sleep 0.1; done; sort got",
+        "0\n5\n6\n8\n9\nfrom n0\nfront\nfront\nusr1",
+    )?;
+    Ok(End::Passed)
+}
+
+/// A job of a terminal is one when it has come home.
+fn move_home_job(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_job", 1)?;
+    let (key, see) = (|text: &str| Step::Type(text.into()), |text: &str| Step::Await(text.into()));
+    s.talk(vec![
+        see("%% "),
+        key("shoal run -n 0 perl -e '$|=1; $SIG{CONT} = sub { print STDERR qq(cont\\n) }; select undef, undef, undef, 1 while 1' &\n"),
+        see("%% "),
+        key("sleep 0.5; shoal move $! front; shoal where $!\n"),
+        see("front\r"),
+        see("%% "),
+        key("kill -STOP %1; until jobs %1 | grep -q Stopped; do sleep 0.05; done; echo sto''pped\n"),
+        see("stopped\r"),
+        see("%% "),
+        key("fg\n"),
+        see("cont\r"),
+        key("\x1a"),
+        see("Stopped"),
+        see("%% "),
+        key("bg\n"),
+        see("cont\r"),
+        key("kill -STOP %1; until jobs %1 | grep -q Stopped; do sleep 0.05; done; echo sto''pped\n"),
+        see("stopped\r"),
+        see("%% "),
+        key("fg\n"),
+        see("cont\r"),
+        key("\x03"),
+        see("%% "),
+        key("echo st=$?\n"),
+        see("st=130\r"),
+        key("\nexit 0\n"),
+    ])
+    .map(|_| End::Passed)
+}
+
+fn move_home_refused(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_refused", 2)?;
+    let refused = |script: &str, why: &str| -> Res {
+        let told = s.ok(&format!("{script}\n sleep 0.5; shoal move ${{q:-$p}} ${{how:-}} front 2>&1 && echo moved; kill -CONT $p; kill -9 ${{q:-$p}} $p; wait $p; true"))?;
+        match told.contains(why) && !told.contains("moved") {
+            true => Ok(()),
+            false => Err(format!("{script}: {told:?} does not say {why:?}")),
+        }
+    };
+    refused("shoal run -n 0 sleep 50 & p=$!; sleep 0.3; kill -STOP $p", "it is stopped")?;
+    refused("shoal run -n 0 sleep 50 & p=$!; how=--lazy", "--lazy")?;
+    refused(
+        "shoal run -n 0 sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)",
+        "none that `shoal run` has started",
+    )?;
+    refused("setpriv --no-new-privs shoal run -n 0 sleep 50 & p=$!", "no_new_privs")?;
+    // What it has open is not there: it stays, and runs on.
+    s.prints(
+        "shoal run -n 0 sh -c 'exec 5>/root/only-there; mount -t tmpfs none /mnt; exec 6>/mnt/there; trap \"exit 4\" USR1; while :; do sleep 0.1; done' & p=$!
+         sleep 0.5; shoal move $p front 2>&1 | grep -c 'move '; shoal where $p; kill -USR1 $p; wait $p; echo $?; rm -f /root/only-there",
+        "1\nn0\n4",
+    )?;
+    Ok(End::Passed)
+}
+
+/// Every point, in the order in which a move to the front end reaches them.
+const POINTS: [&str; 28] = [
+    "front begins",
+    "destination is told",
+    "in listening",
+    "destination listens",
+    "front knows where",
+    "source is told",
+    "out looked",
+    "out connected",
+    "in connected",
+    "source asks",
+    "front lets it leave",
+    "source is to leave",
+    "out may leave",
+    "out held",
+    "out sent",
+    "in rebuilt",
+    "destination has it",
+    "out bound",
+    "source has bound it",
+    IT_IS_KEPT,
+    "out ended",
+    "source has ended it",
+    "front knows that it has left",
+    "front knows that it runs",
+    "destination is to go",
+    "in told to go",
+    "in has a vessel",
+    "in made it",
+];
+
+/// From here on the mover of the front end knows that nobody else has it.
+const IT_IS_KEPT: &str = "out told to end";
+
+fn each_point(place: &Place, victim: Victim) -> Res<End> {
+    let (s, faults) = stage(place, "move_home_faults", victim)?;
+    let at = |name: &str| POINTS.iter().position(|one| *one == name);
+    for point in POINTS {
+        let fate = match victim.lost() {
+            Some(_) if at(point) < at(IT_IS_KEPT) => Fate::LivesOrLost,
+            _ => Fate::Lives,
+        };
+        let how = How { point, program: PROGRAM, before: None, how: "", to: "front", fate };
+        at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+    }
+    Ok(End::Passed)
+}
+
+/// Every point, in the order in which a move from the front end reaches them.
+const POINTS_AWAY: [&str; 26] = [
+    "front begins",
+    "destination is told",
+    "destination has a vessel",
+    "in listening",
+    "destination listens",
+    "front knows where",
+    "source is told",
+    "out looked",
+    "out connected",
+    "in connected",
+    "source asks",
+    "front lets it leave",
+    "source is to leave",
+    "out may leave",
+    "out held",
+    "out sent",
+    "in rebuilt",
+    ALL_IS_THERE,
+    "out bound",
+    "source has bound it",
+    "in told to go",
+    "destination runs it",
+    "out ended",
+    "source has ended it",
+    "front knows that it has left",
+    "front knows that it runs",
+];
+
+/// From here on what was here may be bound.
+const ALL_IS_THERE: &str = "destination has it";
+
+fn each_point_away(place: &Place, victim: Victim) -> Res<End> {
+    let (s, faults) = stage(place, "move_away_faults", victim)?;
+    let at = |name: &str| POINTS_AWAY.iter().position(|one| *one == name);
+    for point in POINTS_AWAY {
+        let early = at(point) < at(ALL_IS_THERE) && point != "out sent";
+        let fate = match victim {
+            Victim::Link(_) => Fate::Lives,
+            _ if early => Fate::Lives,
+            _ => Fate::LivesOrLost,
+        };
+        let how = How { point, program: PROGRAM, before: Some("front"), how: "", to: "1", fate };
+        at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+    }
+    Ok(End::Passed)
+}
+
+/// As often as anybody likes; it is always itself.
+fn move_home_and_away(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_and_away", 2)?;
+    s.prints(
+        "shoal run -n 0 perl -e '$|=1; $SIG{USR1}=sub{print \"on \", `hostname`}; $SIG{TERM}=sub{print \"term\\n\"; exit 3};
+            select(undef, undef, undef, 1) while 1' & p=$!
+         at() { ps -o ppid=,pgid=,sid= -p $p; }
+         sleep 0.5; before=$(at)
+         for to in front 1 front 0 front 1; do shoal move $p $to; kill -USR1 $p; sleep 0.2; test \"$(at)\" = \"$before\" || echo other; done
+         shoal ps | grep -cw $p; kill -STOP $p; sleep 0.3; awk '/^State/ {print $2}' /proc/$p/status; kill -CONT $p
+         kill -TERM $p; wait $p; echo $?",
+        "on front\non n1\non front\non n0\non front\non n1\n1\nT\nterm\n3",
+    )?;
+    let ann = "setpriv --reuid 61001 --regid 61001 --groups 61001,61005";
+    s.prints(
+        &format!(
+            "{ann} shoal run -n 0 perl -e '$SIG{{USR1}}=sub{{$|=1; system(\"hostname; id -u; id -G; grep CapPrm /proc/self/status\"); exit 4}}; sleep 1 while 1' & p=$!
+            sleep 0.5; for to in front 1; do {ann} shoal move $p $to; done; {ann} kill -USR1 $p; wait $p; echo $?"
+        ),
+        "n1\n61001\n61001 61005\nCapPrm:\t0000000000000000\n4",
+    )?;
+    Ok(End::Passed)
+}
+
+fn move_home_and_away_streams(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_and_away_streams", 2)?;
+    let copies = "perl -e '$|=1; while (<>) { print; $n++ % 200 or select(undef, undef, undef, 0.003) } exit 7'";
+    s.ok(&format!(
+        "cd $(mktemp -d); seq 200000 >in
+        for input in 'cat in' 'seq 200000'; do
+            $input | shoal run -n 0 {copies} >got & p=$!
+            sleep 0.3; for to in front 1 front 0 front; do shoal move $p $to; sleep 0.1; done
+            wait $p; test $? = 7; cmp in got
+        done
+        shoal run -n 0 {copies} <in >got & p=$!
+        sleep 0.3; for to in front 1 front 0 front; do shoal move $p $to; sleep 0.1; done
+        wait $p; test $? = 7; cmp in got"
+    ))?;
+    Ok(End::Passed)
+}
+
+/// Its children stay where they are, and it is their parent wherever it is.
+fn move_home_and_away_with_children(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_and_away_with_children", 2)?;
+    s.prints(
+        "cd $(mktemp -d); shoal run -n 0 perl -e '$me = $$; $a = fork // die; exec qw(sh -c), q(sleep 2; exit 5) if !$a; $c = fork // die;
+            if (!$c) { $SIG{TERM} = sub { exit 8 }; select undef, undef, undef, 0.1 while getppid == $me; exit 1 }
+            select undef, undef, undef, 0.05 while !-e q(go); kill TERM => $c; waitpid $c, 0; print $? >> 8, qq(\n);
+            waitpid $a, 0; print $? >> 8, qq(\n), `hostname`; exit 9' >got & p=$!
+        sleep 0.4; for to in front 1 front 0; do shoal move $p $to; done; touch go; wait $p; echo $?; cat got",
+        "9\n8\n5\nn0",
+    )?;
+    Ok(End::Passed)
+}
+
+/// A job of a terminal is one when it has left again.
+fn move_home_and_away_job(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_and_away_job", 1)?;
+    let (key, see) = (|text: &str| Step::Type(text.into()), |text: &str| Step::Await(text.into()));
+    s.talk(vec![
+        see("%% "),
+        key("perl -e '$SIG{CONT} = sub { print STDERR qq(cont\\n) }; sleep 1 while 1' &\n"),
+        see("%% "),
+        key("sleep 0.5; shoal move $! 0; shoal where $!; echo mo''ved\n"),
+        see("moved\r"),
+        see("%% "),
+        key("kill -STOP %1; until jobs %1 | grep -q Stopped; do sleep 0.05; done; echo sto''pped\n"),
+        see("stopped\r"),
+        see("%% "),
+        key("fg\n"),
+        see("cont\r"),
+        key("\x1a"),
+        see("Stopped"),
+        see("%% "),
+        key("fg\n"),
+        see("cont\r"),
+        key("\x03"),
+        see("%% "),
+        key("echo st=$?\n"),
+        see("st=130\r"),
+        key("\nexit 0\n"),
+    ])
+    .map(|_| End::Passed)
+}
+
+/// Any process of the front end may leave it, and come back.
+fn move_away_native(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_away_native", 2)?;
+    s.ok("cd $(mktemp -d); seq 100000 >in
+        perl -e '$|=1; while (<>) { print; $n++ % 200 or select(undef, undef, undef, 0.003) } exit 7' <in >got & p=$!
+        sleep 0.3; shoal move $p 1; test $(shoal where $p) = n1; shoal move $p 0; shoal move $p front; test $(shoal where $p) = front
+        wait $p; test $? = 7; cmp in got
+        seq 100000 | perl -e '$|=1; while (<>) { print; $n++ % 200 or select(undef, undef, undef, 0.003) } exit 7' >got & p=$!
+        sleep 0.3; shoal move $p 1; wait $p; test $? = 7; cmp in got")?;
+    let ann = "setpriv --reuid 61001 --regid 61001 --groups 61001,61005";
+    s.prints(
+        &format!(
+            "{ann} perl -e '$SIG{{USR1}}=sub{{$|=1; system(\"hostname; id -u; grep CapPrm /proc/self/status\"); exit 4}}; sleep 1 while 1' & p=$!
+            sleep 0.3; {ann} shoal move $p 1; {ann} kill -USR1 $p; wait $p; echo $?
+            perl -e 'sleep 1 while 1' & p=$!; sleep 0.2; {ann} shoal move $p 1 2>&1 | grep -o 'another user.s'; kill $p; wait $p; echo $?"
+        ),
+        "n1\n61001\nCapPrm:\t0000000000000000\n4\nanother user's\n143",
+    )?;
+    Ok(End::Passed)
+}
+
+fn move_away_refused(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_away_refused", 1)?;
+    let refused = |script: &str, why: &str| -> Res {
+        let told = s.ok(&format!("{script}\n sleep 0.3; shoal move $p ${{how:-}} 0 2>&1 && echo moved; kill -CONT $p; kill -9 $p ${{q:-}}; wait $p; true"))?;
+        match told.contains(why) && !told.contains("moved") {
+            true => Ok(()),
+            false => Err(format!("{script}: {told:?} does not say {why:?}")),
+        }
+    };
+    refused("sleep 50 & p=$!; kill -STOP $p", "it is stopped")?;
+    refused("sleep 50 & p=$!; how=--lazy", "--lazy")?;
+    refused("sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)", "it has children on the front end")?;
+    refused("setpriv --no-new-privs sleep 50 & p=$!", "no_new_privs")?;
+    refused("mkfifo /tmp/fifo; sleep 60 <>/tmp/fifo & q=$!; perl -e 'open F, qq(+</dev/ptmx); sleep 50' & p=$!; rm /tmp/fifo", "ptmx")?;
+    let told = s.sh("shoal move $(pgrep -x shoal:holder) 0")?;
+    holds("it says why", told.err.contains("shoal's own"))?;
+    // Whoever asks hears all that is in the way.
+    s.prints(
+        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; kill -STOP $p; sleep 0.2; shoal move --explain $p 0 2>&1 | grep -c stopped; kill -9 $p
+         shoal run -n 0 sleep 50 & p=$!; sleep 0.4; shoal move --explain $p front >/dev/null && echo could; kill -9 $p",
+        "could\n1\ncould",
+    )?;
+    Ok(End::Passed)
+}
