@@ -191,7 +191,7 @@ impl Channels {
     pub(crate) fn connected(&self, number: usize, fd: OwnedFd, further: Option<&Further>) -> Result<()> {
         let mut state = self.lock();
         let copy = state.copies.get_mut(number).ok_or_else(|| Fault::wire("a channel for a copy that is not ours"))?;
-        if copy.over {
+        if copy.over && further.is_none_or(|further| further.program) {
             // It was not started, or ended before it could move, and that was told first.
             return Ok(());
         }
