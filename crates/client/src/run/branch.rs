@@ -93,7 +93,12 @@ impl Branch {
 
     /// Nothing is left to come over it but the program's end.
     pub(super) fn is_spent(&self) -> bool {
-        self.turn && self.closed == [true; 2] && (!self.input || self.flow.is_told()) && !self.flow.is_out()
+        self.is_silent() && !self.flow.is_out()
+    }
+
+    /// Nor any but input that may have to come back.
+    pub(super) fn is_silent(&self) -> bool {
+        self.turn && self.closed == [true; 2] && (!self.input || self.flow.is_told())
     }
 
     /// Has the poller wait, under this token, for what the channel waits for.

@@ -112,8 +112,9 @@ impl Channels {
         if !program && copy.branch(serial).is_some_and(|branch| branch.is_spent()) {
             copy.branches.retain(|branch| branch.serial != serial);
         }
-        if copy.over && !copy.branches.iter().any(|branch| branch.turn) && !copy.branches.is_empty() {
-            // Nobody is left who could say that it is their turn.
+        let speaks = copy.branches.iter().any(|branch| branch.turn && !branch.is_silent());
+        if copy.over && !speaks && copy.branches.iter().any(|branch| !branch.turn) {
+            // Nobody is left who could say that it is their turn. Of moves that come to nothing after the program's end nobody is told.
             return self.all_begin(state, number, None);
         }
         let waits = copy.waits();
