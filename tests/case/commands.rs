@@ -175,7 +175,7 @@ fn run_streams(place: &Place) -> Res<End> {
     s.prints("shoal run -n 0 yes | head -1; echo ${PIPESTATUS[0]}", "y\n141")?;
     // What lives on without our streams does not keep them open.
     for (where_to, count) in [("-n 0", 1), ("-n 0-1", 2), ("-t -n 0", 1), ("-n 0 shoal run -n 1", 1)] {
-        let daemon = "sh -c 'setsid sleep 1024 >/dev/null 2>&1 </dev/null & echo started'";
+        let daemon = "sh -c 'setsid sleep 1024 >/dev/null 2>&1 </dev/null & until ps -o comm= -p $! | grep -q sleep; do :; done; echo started'";
         let first = format!(
             "timeout -s KILL 10 shoal run {where_to} {daemon} 2>&1 | cat | head -1 | tr -d '\\r'; \
              until test $(shoal ps | grep -c ' sleep 102[4]$') = {count}; do :; done; \

@@ -64,6 +64,27 @@ END
         (seq 12; sleep 2; seq 13 100) | shoal run -n 0 bash script >got; test $? = 0
         cut -d' ' -f1 got | cmp - <(seq 100) && test $(grep -c child got) = 12 || { cat got moves refused; exit 1; }
         test ! -e refused || test $(wc -l <refused) -le 3 || { cat moves; exit 1; }")?;
+    // Input that had ended before anybody moved, as much as a pipe holds and more.
+    for lines in [12, 30_000] {
+        s.prints(
+            &format!(
+                "cd $(mktemp -d); seq {lines} | shoal run -n 0 bash -c '
+                    until_is() {{ until test -e $1; do sleep 0.02; done; }}
+                    read a; echo $a parent
+                    (until_is here; read y; echo $y child; >read; until_is over) <&0 & child=$!
+                    shoal move $child 1; >here; until_is read
+                    read b && echo $b parent; >over; wait; cat | tail -n 1'"
+            ),
+            &format!("1 parent\n2 child\n3 parent\n{lines}"),
+        )?;
+    }
+    // Who outlives the program stays where the streams are.
+    s.prints(
+        "cd $(mktemp -d); shoal run -n 0 bash -c '(until test -e go; do sleep 0.02; done; echo late) & echo $! >child' >got
+        shoal move $(cat child) 1 2>&1 | grep -om1 'leads to other processes' | head -n 1
+        >go; timeout 10 bash -c 'until grep late got; do sleep 0.02; done'",
+        "leads to other processes\nlate",
+    )?;
     // What nobody on its node has any more is closed for whoever reads or writes it.
     s.prints(
         "(sleep 0.5; echo in) | shoal run -n 0 bash -c 'shoal move $$ 1; (exec >&-; cat >&2) <&0 & shoal move $! 2; exec <&- >&- 2>&-; wait' 2>&1 | cat; echo ${PIPESTATUS[1]}",

@@ -146,14 +146,14 @@ impl Front {
         let Some(one) = self.moves.get_mut(&pid) else { return };
         one.person = Some(person.clone());
         one.children.clone_from(&children);
-        let key = one.key.to_vec();
+        let (key, from) = (one.key.to_vec(), one.from);
         if node.is_front() {
             return match self.begin_home(pid, key) {
                 Ok(branch) => self.moves.get_mut(&pid).map_or((), |one| one.branch = branch),
                 Err(fault) => self.move_fails(pid, fault),
             };
         }
-        let channel = match one.streams.map(|program| self.runs.again(program, pid, node)).transpose() {
+        let channel = match one.streams.map(|program| self.runs.again(program, pid, (from, node))).transpose() {
             Ok(Some((channel, branch))) => {
                 one.branch = Some(branch);
                 Some(channel)
@@ -200,7 +200,7 @@ impl Front {
             Next::To(_) => {}
             Next::Again if state == State::Leaving => match one.nowhere {
                 true => self.move_fails(pid, Fault::gone("the node to which it was to go is lost")),
-                false => self.tell_to_leave(node, pid),
+                false => self.tell_to_leave(pid),
             },
             Next::CallOff => {
                 let from = one.from;
@@ -262,16 +262,18 @@ impl Front {
         if one.children != self.space.unwaited_children(pid) {
             return self.move_fails(pid, Fault::changed("its children have changed on the way"));
         }
+        if one.streams.is_some_and(|program| !self.runs.is_connected(program, pid)) {
+            return self.move_fails(pid, Fault::changed("its streams are not connected, or their program has ended"));
+        }
         one.state = State::Leaving;
-        let from = one.from;
         self.events.push_back(Event::Leaves { pid });
         self.settle();
-        self.tell_to_leave(from, pid);
+        self.tell_to_leave(pid);
     }
 
-    fn tell_to_leave(&mut self, node: NodeId, pid: Pid) {
-        let children = self.moves.get(&pid).map(|one| one.children.clone()).unwrap_or_default();
-        self.send(node, &ToNode::Leave { pid, children });
+    fn tell_to_leave(&mut self, pid: Pid) {
+        let Some((from, children)) = self.moves.get(&pid).map(|one| (one.from, one.children.clone())) else { return };
+        self.send(from, &ToNode::Leave { pid, children });
     }
 
     /// It does not run on the old node any more: from now on it is on the new one.

@@ -142,12 +142,12 @@ impl Runs {
         self.tokens.remove(token)
     }
 
-    /// A process with the streams of `program`, perhaps that itself, is to move to `node`: how that node reaches the relay for them, and the branch. Then
+    /// A process with the streams of `program`, perhaps that itself, is to move from one node to another `node`: how that node reaches the relay for them, and the branch. Then
     /// either [`Runs::moved`] or [`Runs::stays`] says what has become of it.
     ///
     /// # Errors
     /// `Refused` when its relay is not known here, or not reached from here, or it is being moved already. `Sys` when the kernel gives no random bytes.
-    pub(crate) fn again(&mut self, program: Pid, pid: Pid, node: NodeId) -> Result<(ChannelTo, u64)> {
+    pub(crate) fn again(&mut self, program: Pid, pid: Pid, (from, node): (NodeId, NodeId)) -> Result<(ChannelTo, u64)> {
         self.branch += 1;
         let branch = self.branch;
         let Some(&(caller, number)) = self.programs.get(&program) else {
@@ -168,7 +168,7 @@ impl Runs {
         let (token, key): ([u8; 16], [u8; 32]) = (link::random()?, link::random()?);
         copy.moving.insert(pid, (token, branch));
         let its = program == pid;
-        let further = Some(Further { node, key: key.to_vec(), branch, program: its });
+        let further = Some(Further { node, key: key.to_vec(), branch, program: its, from });
         self.tokens.insert(token, Dialled { asker, answer: Answer::Channel { copy: number, further } });
         Ok((ChannelTo { address, token: token.to_vec(), key: key.to_vec(), program: its }, branch))
     }
@@ -192,6 +192,13 @@ impl Runs {
             None => Ok(((asker, Answer::Home { copy: number, branch }), branch)),
             Some(_) => Err(Fault::refused("it is being moved already")),
         }
+    }
+
+    /// Has whoever called `shoal run` the channel for the process `pid` that is to move with the streams of `program`, which has not ended?
+    pub(crate) fn is_connected(&self, program: Pid, pid: Pid) -> bool {
+        let run = self.programs.get(&program).and_then(|(caller, copy)| Some((self.runs.get(caller)?, *copy as usize)));
+        let moving = run.and_then(|(run, copy)| run.copies.get(copy)?.moving.get(&pid));
+        moving.is_some_and(|(token, _)| !self.tokens.contains_key(token))
     }
 
     /// The process `pid` with the streams of `program` is on `node` from now on.
@@ -294,34 +301,37 @@ mod tests {
     fn a_program_that_moves_gets_a_channel_with_a_key_of_its_own() {
         let asker = Asker::Local(7);
         let mut runs = runs(asker);
-        let (to, branch) = runs.again(PROGRAM, PROGRAM, NodeId(2)).expect("it can move");
+        let (to, branch) = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
         assert_eq!(to.address, "here");
         assert!(runs
-            .again(PROGRAM, PROGRAM, NodeId(3))
+            .again(PROGRAM, PROGRAM, (NodeId(1), NodeId(3)))
             .expect_err("one move at a time")
             .to_string()
             .contains("already"));
-        let further = Some(Further { node: NodeId(2), key: to.key.clone(), branch, program: true });
+        let further = Some(Further { node: NodeId(2), key: to.key.clone(), branch, program: true, from: NodeId(1) });
+        assert!(!runs.is_connected(PROGRAM, PROGRAM));
         assert_eq!(dial(&mut runs, &to), Some(Dialled { asker, answer: Answer::Channel { copy: 0, further } }));
+        assert!(runs.is_connected(PROGRAM, PROGRAM));
         assert_eq!(dial(&mut runs, &to), None);
         runs.moved(PROGRAM, PROGRAM, NodeId(2));
         assert_eq!(node(&runs), NodeId(2));
-        let (next, _) = runs.again(PROGRAM, PROGRAM, NodeId(1)).expect("it can move on");
+        let (next, _) = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(1))).expect("it can move on");
         assert!(next.key != to.key && next.token != to.token);
         // A channel of a move that was may still be dialled after the program's end.
         runs.moved(PROGRAM, PROGRAM, NodeId(1));
         assert!(runs.ended(PROGRAM).is_some());
         assert!(dial(&mut runs, &next).is_some());
+        assert!(!runs.is_connected(PROGRAM, PROGRAM), "nobody takes it");
     }
 
     #[test]
     fn who_has_the_channel_of_a_move_that_came_to_nothing_is_told() {
         let asker = Asker::Local(7);
         let mut runs = runs(asker);
-        let (to, _) = runs.again(PROGRAM, PROGRAM, NodeId(2)).expect("it can move");
+        let (to, _) = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
         assert_eq!(runs.stays(PROGRAM, PROGRAM), None);
         assert_eq!(dial(&mut runs, &to), None);
-        let (to, branch) = runs.again(PROGRAM, PROGRAM, NodeId(2)).expect("it can move");
+        let (to, branch) = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
         assert!(dial(&mut runs, &to).is_some());
         assert_eq!(runs.stays(PROGRAM, PROGRAM), Some((asker, Answer::Stays { copy: 0, branch })));
         assert_eq!((runs.stays(PROGRAM, PROGRAM), node(&runs)), (None, NodeId(1)));
@@ -329,8 +339,9 @@ mod tests {
 
     #[test]
     fn streams_that_cannot_follow_are_refused_by_name() {
-        let refusal =
-            |runs: &mut Runs| runs.again(PROGRAM, PROGRAM, NodeId(2)).expect_err("it cannot move").to_string();
+        let refusal = |runs: &mut Runs| {
+            runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect_err("it cannot move").to_string()
+        };
         assert!(refusal(&mut Runs::default()).contains("nobody here knows"));
         let mut remote = runs(Asker::Remote { node: NodeId(3), id: 1 });
         assert!(refusal(&mut remote).contains("relayed by a node, n3"));

@@ -191,6 +191,9 @@ pub struct Further {
     /// It is for the program itself, and not for one that has the program's streams from it.
     #[n(3)]
     pub program: bool,
+    /// Where the process is until then: if nothing comes from there any more, that word does not either.
+    #[n(4)]
+    pub from: NodeId,
 }
 
 /// One copy of the program that `Run` starts.

@@ -186,9 +186,9 @@ impl Agent {
 
     /// It has not come: what was to become it ends, or stands here again.
     fn unmake(&mut self, made: Made, mover: Option<u32>, ended: Option<(Exit, Usage)>) {
-        let Made { person, streams, in_place, stopped } = made;
+        // Its streams say nothing of an end: the program, if it is that, has not ended here.
+        let Made { person, in_place, stopped, .. } = made;
         let pid = person.pid;
-        self.streams.ended(streams);
         if !in_place {
             mover.into_iter().for_each(|mover| self.end_mover(mover));
             self.stands.orphan(pid);

@@ -112,7 +112,8 @@ impl Agent {
                 order.filters = Given::as_of(self.nursery).filters;
                 let (its, pipes) = self.relayed(pid);
                 streams = its.zip(order.branch);
-                order.streams = pipes;
+                // Without a branch they are as any other's pipes: their program has ended, say.
+                order.streams = if streams.is_some() { pipes } else { Vec::new() };
                 if self.moving.movers.values().any(|mover| mover.whom == pid) {
                     self.moving.later.insert(pid, order);
                     return;

@@ -64,15 +64,23 @@ impl Input {
         }
     }
 
-    /// What is in the pipe and nobody has read waits before the rest, to be taken back; readers that are there wait on.
+    /// What is in the pipe and nobody has read waits before the rest, to be taken back; readers that are there wait on, also if the end stood behind it: if there
+    /// is something that was not read, the end was not reached, and comes anew.
     pub(super) fn withdraw(&mut self) {
         if let Some(Some(first)) = (self.begun > 0).then(|| self.waiting.front_mut()) {
             first.drain(..self.begun);
         }
         self.begun = 0;
-        let pipe = self.rest.take().or_else(|| self.fd.as_ref().and_then(|fd| read_end(fd)));
+        let rest = self.rest.take();
+        // Before anything is read: who reads next must not take what it finds for the end.
+        let writer = rest.as_ref().and_then(write_end);
+        let pipe = rest.or_else(|| self.fd.as_ref().and_then(|fd| read_end(fd)));
         let unread = pipe.map(|pipe| read_all(&pipe)).unwrap_or_default();
         unread.into_iter().rev().for_each(|piece| self.waiting.push_front(piece));
+        if !self.waiting.is_empty() {
+            self.ended = false;
+            self.fd = self.fd.take().or(writer.map(Arc::new));
+        }
     }
 
     /// What waits, in order.
@@ -118,7 +126,16 @@ impl Input {
 
 /// An end for reading of the pipe of which this is one for writing (proc(5), fifo_open in linux).
 fn read_end(pipe: &OwnedFd) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    end(pipe, OFlags::RDONLY)
+}
+
+/// The other way round.
+fn write_end(pipe: &OwnedFd) -> Option<OwnedFd> {
+    end(pipe, OFlags::WRONLY)
+}
+
+fn end(pipe: &OwnedFd, which: OFlags) -> Option<OwnedFd> {
+    let flags = which | OFlags::NONBLOCK | OFlags::CLOEXEC;
     open(format!("/proc/self/fd/{}", pipe.as_raw_fd()), flags, Mode::empty()).ok()
 }
 
@@ -190,6 +207,16 @@ mod tests {
         assert_eq!(sys::read(read.as_fd(), &mut got), Ok(1));
         input.withdraw();
         assert_eq!(input.take_back(), [b"bc"]);
+        // The reader had not come to the end: it waits for what comes anew.
+        sys::set_nonblocking(read.as_fd(), true).expect("fcntl");
+        assert_eq!(sys::read(read.as_fd(), &mut got), Err(EAGAIN));
+        input.push(b"d".to_vec());
+        input.end();
+        assert_eq!(input.write(), Wrote::Bytes(1));
+        assert_eq!((sys::read(read.as_fd(), &mut got), got), (Ok(1), *b"d"));
+        // Now it has.
+        input.withdraw();
+        assert!(input.take_back().is_empty());
         assert_eq!(sys::read(read.as_fd(), &mut got), Ok(0));
     }
 

@@ -155,17 +155,27 @@ impl Client {
 
     /// The streams of the first copy, for a node to which its program moves; `token`: not 0, another for each.
     pub(crate) fn open_again(&self, token: u8) -> ChildEnds {
+        self.open_on(&self.streams, token)
+    }
+
+    /// The same on a node of its own.
+    pub(crate) fn open_on(&self, streams: &Streams, token: u8) -> ChildEnds {
         let address = sock::local_address(self.ports.as_fd()).expect("address");
         let to = To::Dial { address, token: [token; 16] };
         let open = Open { to, key: [token; 32], stdio: self.program.stdio.clone() };
-        self.streams.open(open).expect("streams")
+        streams.open(open).expect("streams")
     }
 
     /// Takes the channel that this node dials, and hands it to the client.
     pub(crate) fn connect_again(&self, token: u8) {
+        self.connect_further(token, token - 1, true);
+    }
+
+    /// The same from any node, and for any of the processes that have them.
+    pub(crate) fn connect_further(&self, token: u8, from: u8, program: bool) {
         let socket = self.take(token.into());
-        let further =
-            Some(Further { node: NodeId(token.into()), key: vec![token; 32], branch: token.into(), program: true });
+        let (node, from) = (NodeId(token.into()), NodeId(from.into()));
+        let further = Some(Further { node, key: vec![token; 32], branch: token.into(), program, from });
         self.say(&Answer::Channel { copy: 0, further }, Some(socket.as_fd()));
     }
 

@@ -19,6 +19,8 @@ pub(crate) fn add(trials: &mut Vec<Trial>) {
     trials.push(trial("no_byte_is_lost_or_doubled_when_a_program_moves", at_random));
     trials.push(trial("programs_move_while_nobody_reads_their_output", while_nobody_reads));
     trials.push(trial("a_move_that_did_not_come_about_leaves_the_streams_as_they_were", stays));
+    trials.push(trial("a_node_that_is_lost_begins_no_branch_from_another_one", breaks));
+    trials.push(trial("a_branch_whose_turn_nobody_tells_keeps_no_relay", outlives));
     trials.push(trial("lines_have_the_prefix_of_the_node_on_which_they_end", prefixes));
     trials.push(trial("streams_that_nobody_connects_again_are_cut_off", alone));
 }
@@ -226,6 +228,74 @@ fn stays() {
     assert_eq!(run.wait().expect("its end").code(), Some(3));
     check(&read, 1_000_000, "input");
     check(&output.join().expect("read"), 700_000, "output");
+}
+
+fn breaks() {
+    let (mover, mut run) = Mover::begin("");
+    drop(run.stdin.take());
+    let mut text = [0; 6];
+    while sys::read(mover.ends.stdin.as_fd(), &mut text) != Ok(0) {
+        mover.wait(20_000);
+    }
+    let elsewhere = Streams::start().expect("streams");
+    let child = mover.client.open_on(&elsewhere, 1);
+    mover.client.connect_further(1, 0, false);
+    mover.streams.left(mover.ends.id, 1);
+    write_text(&child.stdout, "child\n");
+    run.stdout.as_mut().expect("piped").read_exact(&mut text).expect("its output");
+    assert_eq!(&text, b"child\n");
+    // One is on its way from where the program is, another one from the node that is lost; that one does not come.
+    let next = mover.client.open_again(2);
+    mover.client.connect_further(2, 0, false);
+    write_text(&next.stdout, "behind\n");
+    let never = mover.client.open_again(3);
+    mover.client.connect_further(3, 1, false);
+    // When the second of these has come, what the daemon had said before the first has been heard.
+    for _ in 0..2 {
+        write_text(&child.stdout, "child\n");
+        run.stdout.as_mut().expect("piped").read_exact(&mut text).expect("its output");
+    }
+    drop(elsewhere);
+    let mut said = [0; 300];
+    let got = run.stderr.as_mut().expect("piped").read(&mut said).expect("its errors");
+    let said = String::from_utf8_lossy(&said[..got]).into_owned();
+    assert!(said.contains("what was under way in the program's streams is lost"), "{said}");
+    mover.client.say(&Answer::Stays { copy: 0, branch: 3 }, None);
+    drop((child, never));
+    write_text(&mover.ends.stdout, "before\n");
+    mover.streams.left(mover.ends.id, 2);
+    drop(next);
+    let output = collected(&mut run);
+    let (_, _client) = mover.finish(0);
+    assert_eq!(run.wait().expect("its end").code(), Some(3));
+    assert_eq!(String::from_utf8_lossy(&output.join().expect("read")), "before\nbehind\n");
+}
+
+fn outlives() {
+    let (mut mover, mut run) = Mover::begin("");
+    drop(typed(&mut run, 1_000).join());
+    while mover.read(65_536) {
+        mover.wait(20_000);
+    }
+    // It has not left when the program ends, and then nobody says what becomes of it.
+    let never = mover.client.open_again(1);
+    mover.client.connect_further(1, 0, false);
+    let kept = mover.ends.stdout.try_clone().expect("dup");
+    let mut text = [0; 6];
+    for _ in 0..2 {
+        write_text(&kept, "there\n");
+        run.stdout.as_mut().expect("piped").read_exact(&mut text).expect("its output");
+    }
+    let (read, _client) = mover.finish(0);
+    check(&read, 1_000, "input");
+    assert_eq!(run.wait().expect("its end").code(), Some(3));
+    write_text(&kept, "later\n");
+    drop((kept, never));
+    let output = run.stdout.as_mut().expect("piped");
+    output.read_exact(&mut text).expect("its output");
+    assert_eq!(&text, b"later\n");
+    let over = poll(&[(output.as_fd(), Ready::READ)], 20_000).expect("poll")[0].over;
+    assert!(over, "a relay is left");
 }
 
 fn write_text(fd: &OwnedFd, text: &str) {

@@ -29,11 +29,15 @@ pub(crate) struct Branch {
     pub(super) node: NodeId,
     /// Of the move for which it was made ([`wire::ask::Further::branch`]); 0: of none.
     pub(super) id: u64,
+    /// Where its first process was before.
+    pub(super) from: NodeId,
     /// The program itself is there, or will be.
     pub(super) program: bool,
     pub(super) channel: Secure,
     /// All has come that was written before, where the process was: it may be read.
     pub(super) turn: bool,
+    /// That is not known: who would say so may be lost. So may be the move.
+    pub(super) early: bool,
     /// Somebody there takes input, as far as we know.
     pub(super) input: bool,
     /// Somebody there wants input, and has been given none since.
@@ -60,9 +64,11 @@ impl Branch {
             serial,
             node,
             id: 0,
+            from: node,
             program: true,
             channel,
             turn: true,
+            early: false,
             input: true,
             wants: false,
             asked: false,
@@ -87,7 +93,12 @@ impl Branch {
 
     /// Nothing is left to come over it but the program's end.
     pub(super) fn is_spent(&self) -> bool {
-        self.turn && self.closed == [true; 2] && (!self.input || self.flow.is_told()) && !self.flow.is_out()
+        self.is_silent() && !self.flow.is_out()
+    }
+
+    /// Nor any but input that may have to come back.
+    pub(super) fn is_silent(&self) -> bool {
+        self.turn && self.closed == [true; 2] && (!self.input || self.flow.is_told())
     }
 
     /// Has the poller wait, under this token, for what the channel waits for.

@@ -191,7 +191,7 @@ impl Channels {
     pub(crate) fn connected(&self, number: usize, fd: OwnedFd, further: Option<&Further>) -> Result<()> {
         let mut state = self.lock();
         let copy = state.copies.get_mut(number).ok_or_else(|| Fault::wire("a channel for a copy that is not ours"))?;
-        if copy.over {
+        if copy.over && further.is_none_or(|further| further.program) {
             // It was not started, or ended before it could move, and that was told first.
             return Ok(());
         }
@@ -363,6 +363,8 @@ impl Channels {
     /// Closes the channels on which nothing is left to come. True: there are others.
     pub(crate) fn close_finished(&self) -> bool {
         let mut state = self.lock();
+        // The end of the input, which is told last, may have been what was left.
+        (0..state.copies.len()).for_each(|number| self.spent(&mut state, (number, 0)));
         let input = state.input;
         for copy in state.copies.iter_mut().filter(|copy| input.is_finished(copy)) {
             copy.branches.clear();

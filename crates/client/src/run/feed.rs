@@ -125,14 +125,15 @@ impl Flow {
         if self.told || self.is_coming_back() {
             return None;
         }
+        let most = PIECE.min(self.credit as usize);
+        // The end too: what comes before this goes back.
+        if self.again && (feed.is_over() || most > 0 && !feed.is_empty()) {
+            self.again = false;
+            return Some(Chunk::Again);
+        }
         if feed.is_over() {
             self.told = true;
             return Some(Chunk::End { stream: Stream::In });
-        }
-        let most = PIECE.min(self.credit as usize);
-        if self.again && most > 0 && !feed.is_empty() {
-            self.again = false;
-            return Some(Chunk::Again);
         }
         let bytes = feed.take(most)?;
         self.credit -= bytes.len() as u32;
@@ -173,13 +174,14 @@ impl Flow {
         Ok(())
     }
 
-    /// All that has come back, when that is all; then it is as if nothing had been sent.
+    /// All that has come back, when that is all; then it is as if nothing had been sent, not the end either. But where nothing was left to come back behind
+    /// the end, that has been read.
     pub(super) fn take_back(&mut self) -> Option<VecDeque<Vec<u8>>> {
         if self.due != Some(self.came_back) {
             return None;
         }
         let returned = std::mem::take(&mut self.returned);
-        *self = Flow { told: self.told, again: true, ..Flow::new() };
+        *self = Flow { told: self.told && returned.is_empty(), again: true, ..Flow::new() };
         Some(returned)
     }
 }
@@ -204,10 +206,18 @@ mod tests {
         flow.give_back(b"c".to_vec()).expect("it was sent");
         flow.back(3).expect("they were sent");
         feed.is_back(flow.take_back().expect("all is back"));
-        assert_eq!(flow.next(&mut feed), None, "its readers know of no more");
         let mut other = Flow::new();
         assert_eq!(other.next(&mut feed), data(b"c"));
         assert_eq!(other.next(&mut feed), Some(Chunk::End { stream: Stream::In }));
+        // Its readers had not come to the end, and wait for it again.
+        assert_eq!(flow.next(&mut feed), Some(Chunk::Again));
+        assert_eq!(flow.next(&mut feed), Some(Chunk::End { stream: Stream::In }));
+        assert_eq!(flow.next(&mut feed), None);
+        // These had.
+        assert_eq!(other.recall(), Some(Chunk::Recall));
+        other.back(1).expect("it was sent");
+        feed.is_back(other.take_back().expect("all is back"));
+        assert_eq!(other.next(&mut feed), None);
     }
 
     #[test]

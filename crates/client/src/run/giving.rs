@@ -69,7 +69,8 @@ enum Step {
 /// | yes | yes | | Recall |
 /// | yes | it comes back | | Nothing |
 /// | yes | no | yes | Give |
-/// | yes | no | no, and it has ended | End |
+/// | yes | no | no, it has ended, and was sent some that it may not have read | Recall of its own |
+/// | yes | no | no, it has ended, and nobody has any | End |
 /// | yes | no | no | Nothing |
 fn step(copy: &Copy) -> Step {
     let Some(wants) = copy.branches.iter().find(|branch| branch.takes() && branch.wants) else { return Step::Nothing };
@@ -78,6 +79,8 @@ fn step(copy: &Copy) -> Step {
         Some(other) if other.flow.is_coming_back() => Step::Nothing,
         Some(other) => Step::Recall(other.serial),
         None if wants.flow.is_coming_back() => Step::Nothing,
+        // It wanted some when it said so; may be before it had this.
+        None if copy.feed.is_over() && wants.flow.is_out() => Step::Recall(wants.serial),
         None if copy.feed.is_over() => Step::End,
         None if copy.feed.is_empty() => Step::Nothing,
         None => Step::Give(wants.serial),

@@ -26,7 +26,7 @@ impl Channels {
             };
         }
         let ended = copy.ended;
-        self.lost_on_the_way(state, number, &fault.clone().on(branch.node));
+        self.lost_on_the_way(state, number, branch.node, &fault.clone().on(branch.node));
         self.spent(state, its);
         state.feed(number);
         self.reader.wake();

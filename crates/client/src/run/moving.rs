@@ -5,7 +5,7 @@
 //! | goes on | has come | it shakes hands, and is not read |
 //! | has said `Left` | has come | it is read from now on; those that stayed where it was go on over theirs |
 //! | has said `Left` | none | it is awaited: the copy has not ended |
-//! | breaks | has come | it is read from now on, without what was under way |
+//! | breaks | has come | it is read from now on, without what was under way; its move may still not come about |
 //!
 //! A branch is closed when nobody on its node has the streams any more; the program's, when the program has ended. One of a move that did not come about is taken
 //! back ([`wire::ask::Answer::Stays`]).
@@ -27,7 +27,7 @@ impl Channels {
         let awaited = copy.awaited.remove(&further.branch);
         let serial = awaited.unwrap_or_else(|| copy.next_serial());
         let mut branch = Branch::new(serial, further.node, Secure::channel_taker(fd, &key)?);
-        (branch.id, branch.program) = (further.branch, further.program);
+        (branch.id, branch.program, branch.from) = (further.branch, further.program, further.from);
         if awaited.is_some() {
             if further.program {
                 copy.branches.iter_mut().for_each(|other| other.program = false);
@@ -37,21 +37,26 @@ impl Channels {
         } else if let Some(fault) = copy.broken.take_if(|_| further.program) {
             branch.turn = false;
             copy.branches.push(branch);
-            self.lost_on_the_way(state, number, &fault);
+            self.lost_on_the_way(state, number, further.from, &fault);
         } else {
             branch.turn = false;
             branch.watch(&self.poller, token((number, branch.serial)));
             copy.branches.push(branch);
+            self.spent(state, (number, serial));
         }
         Ok(())
     }
 
     /// The move for which this branch was made did not come about.
     pub(crate) fn stays(&self, number: usize, id: u64) {
-        if let Some(copy) = self.lock().copies.get_mut(number) {
-            copy.branches.retain(|branch| branch.turn || branch.id != id);
-            self.stays_away(copy, id);
-        }
+        let mut state = self.lock();
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        copy.branches.retain(|branch| branch.turn && !branch.early || branch.id != id);
+        self.stays_away(copy, id);
+        // What was the last of a stream is known to be that only now.
+        self.spent(&mut state, (number, 0));
+        state.feed(number);
+        self.reader.wake();
     }
 
     /// One has left for branch `id`, and all that it had written where it was has come.
@@ -62,6 +67,10 @@ impl Channels {
         let number = from.0;
         let alone = state.alone;
         let Some(copy) = state.copies.get_mut(number) else { return };
+        if let Some(branch) = copy.branches.iter_mut().find(|branch| branch.id == id && branch.early) {
+            branch.early = false;
+            return self.spent(state, from);
+        }
         let Some(at) = copy.branches.iter().position(|branch| branch.id == id && !branch.turn) else {
             if alone {
                 return self.broke(state, from, &unconnected());
@@ -110,9 +119,10 @@ impl Channels {
         if !program && copy.branch(serial).is_some_and(|branch| branch.is_spent()) {
             copy.branches.retain(|branch| branch.serial != serial);
         }
-        if copy.over && !copy.branches.iter().any(|branch| branch.turn) && !copy.branches.is_empty() {
-            // Nobody is left who could say that it is their turn.
-            return self.all_begin(state, number);
+        let speaks = copy.branches.iter().any(|branch| branch.turn && !branch.is_silent());
+        if copy.over && !speaks && copy.branches.iter().any(|branch| !branch.turn) {
+            // Nobody is left who could say that it is their turn. Of moves that come to nothing after the program's end nobody is told.
+            return self.all_begin(state, number, None);
         }
         let waits = copy.waits();
         for stream in [Stream::Out, Stream::Err] {
@@ -127,22 +137,24 @@ impl Channels {
     }
 
     /// A node that processes of copy `number` were about to leave is lost, with what was under way to and from it.
-    pub(super) fn lost_on_the_way(&self, state: &mut State, number: usize, fault: &Fault) {
+    pub(super) fn lost_on_the_way(&self, state: &mut State, number: usize, node: NodeId, fault: &Fault) {
         let Some(copy) = state.copies.get(number) else { return };
-        if copy.branches.iter().any(|branch| !branch.turn) {
+        if copy.branches.iter().any(|branch| !branch.turn && branch.from == node) {
             let text = format!("shoal: what was under way in the program's streams is lost: {fault}\n");
             self.queue(Stream::Err).push(Item::Note(text));
         }
-        self.all_begin(state, number);
+        self.all_begin(state, number, Some(node));
     }
 
-    /// Branches are read whose turn nobody will tell.
-    fn all_begin(&self, state: &mut State, number: usize) {
+    /// Branches are read whose turn nobody will tell, of those that come from `node`.
+    fn all_begin(&self, state: &mut State, number: usize, node: Option<NodeId>) {
         let Some(copy) = state.copies.get_mut(number) else { return };
+        let is_from = |branch: &Branch| node.is_none_or(|node| branch.from == node);
         let (next, now): (Vec<Branch>, Vec<Branch>) =
-            std::mem::take(&mut copy.branches).into_iter().partition(|branch| !branch.turn);
+            std::mem::take(&mut copy.branches).into_iter().partition(|branch| !branch.turn && is_from(branch));
         copy.branches = now;
-        for branch in next {
+        for mut branch in next {
+            branch.early = true;
             let node = branch.node;
             self.goes_on((number, 0), (number, branch.serial), node);
             self.begin(state, number, branch);

@@ -253,12 +253,10 @@ pub(crate) fn answers() -> Variants<Answer> {
     let copies = vec((node(), bytes(), bytes()).prop_map(|(node, key, token)| Copy { node, key, token }), 0..4);
     let not_started = (any::<u32>(), fault(), any::<u8>());
     let further =
-        option::of((node(), bytes(), any::<u64>(), any::<bool>()).prop_map(|(node, key, branch, program)| Further {
-            node,
-            key,
-            branch,
-            program,
-        }));
+        option::of(
+            (node(), bytes(), any::<u64>(), any::<bool>(), node())
+                .prop_map(|(node, key, branch, program, from)| Further { node, key, branch, program, from }),
+        );
     variants! {
         Failed => fault().prop_map(Answer::Failed),
         Nodes => vec(node_row(), 0..4).prop_map(Answer::Nodes),
