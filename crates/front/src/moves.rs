@@ -148,10 +148,9 @@ impl Front {
         one.children.clone_from(&children);
         let (key, from) = (one.key.to_vec(), one.from);
         if node.is_front() {
-            return match self.begin_home(pid, key) {
-                Ok(branch) => self.moves.get_mut(&pid).map_or((), |one| one.branch = branch),
-                Err(fault) => self.move_fails(pid, fault),
-            };
+            let begun = self.begin_home(pid, key);
+            let noted = begun.map(|branch| self.moves.get_mut(&pid).map_or((), |one| one.branch = branch));
+            return noted.unwrap_or_else(|fault| self.move_fails(pid, fault));
         }
         let channel = match one.streams.map(|program| self.runs.again(program, pid, (from, node))).transpose() {
             Ok(Some((channel, branch))) => {
