@@ -140,14 +140,6 @@ impl Agent {
         }
     }
 
-    /// One that is to become a process runs, also if it is stopped without that we know.
-    pub(crate) fn rouse_in_place(&mut self, pid: Pid) {
-        self.rouse(pid);
-        if kern::pending::read(pid).is_some_and(|now| now.state == b'T') {
-            wake(pid);
-        }
-    }
-
     /// It has taken the place of a process that was stopped, and has not run since.
     pub(crate) fn sleeps_in_place(&mut self, pid: Pid) {
         if let Some(stand) = self.stands.get_mut(pid) {
@@ -168,6 +160,10 @@ impl Agent {
             self.take_back_stop(pid);
         }
         self.turn_stance(pid, Input::Body(None));
+        // Also one of which we do not know that it is stopped.
+        if kern::pending::read(pid).is_some_and(|now| now.state == b'T') {
+            wake(pid);
+        }
     }
 
     /// SIGSTOP waits for it, or has taken it: its body is to stop. It ran until then.

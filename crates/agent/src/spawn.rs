@@ -213,7 +213,7 @@ impl Agent {
                         self.starts.spawning.insert(pid, spawning);
                         if arrives && in_place {
                             // If it is stopped, so is what arrives, and will be again.
-                            self.rouse_in_place(by);
+                            self.rouse(by);
                         }
                         self.ghosts.command(by, command);
                     }
