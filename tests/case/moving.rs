@@ -114,18 +114,25 @@ fn move_signals_and_waits(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// It computes what it would have, with threads and a file that it writes.
-fn move_python(place: &Place) -> Res<End> {
-    let s = Sandbox::new(place, "move_python", 4)?;
-    let program = "import threading, hashlib, sys
+/// A Python program that computes so long with four threads, and prints what has come of it.
+pub(super) fn computes(rounds: u32) -> String {
+    format!(
+        "import threading, hashlib, sys
 done = []
 def work(n):
     h = hashlib.sha256(str(n).encode())
-    for i in range(60000): h.update(h.digest())
+    for i in range({rounds}): h.update(h.digest())
     done.append((n, h.hexdigest()[:8]))
 threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
 [t.start() for t in threads]; [t.join() for t in threads]
-print(sorted(done))";
+print(sorted(done))"
+    )
+}
+
+/// It computes what it would have, with threads and a file that it writes.
+fn move_python(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_python", 4)?;
+    let program = computes(60_000);
     s.ok(&format!(
         "cd $(mktemp -d); cat >p.py <<'P'\n{program}\nP
         # Itself: what is called python3 may be a script that runs it.

@@ -1,5 +1,6 @@
 //! Running programs come to the front end, where what stood for them becomes them.
 
+use super::moving::computes;
 use super::moving_faults::{at_point, stage, Fate, How, Victim, DESTINATION, PROGRAM, SOURCE};
 use super::scene::{holds, Sandbox};
 use super::{End, Scene};
@@ -91,15 +92,7 @@ fn move_home_streams(place: &Place) -> Res<End> {
 
 fn move_home_computes(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_home_computes", 2)?;
-    let program = "import threading, hashlib, sys
-done = []
-def work(n):
-    h = hashlib.sha256(str(n).encode())
-    for i in range(600000): h.update(h.digest())
-    done.append((n, h.hexdigest()[:8]))
-threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-[t.start() for t in threads]; [t.join() for t in threads]
-print(sorted(done))";
+    let program = computes(600_000);
     s.ok(&format!(
         "cd $(mktemp -d); cat >p.py <<'P'\n{program}\nP
         python=$(python3 -c 'import sys; print(sys.executable)')

@@ -273,7 +273,6 @@ fn candidates(program: &Program) -> Vec<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::run::Stdio;
 
     fn program(file: &[u8], env: &[&[u8]]) -> Program {
         Program {
@@ -282,13 +281,7 @@ mod tests {
             env: env.iter().map(|text| text.to_vec().into()).collect(),
             cwd: b"/".to_vec(),
             umask: 0o22,
-            limits: vec![],
-            nice: 0,
-            ignored: 0,
-            stdio: Stdio::Pipes,
-            blocked: 0,
-            capabilities: None,
-            personality: None,
+            ..Program::default()
         }
     }
 

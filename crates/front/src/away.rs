@@ -26,7 +26,7 @@ use tracing::{info, warn};
 use vocab::{Exit, Fault, NodeId, Pid, Result};
 use wire::ask::{self, Answer};
 use wire::node::{ChannelTo, ToNode};
-use wire::run::{Caller, Program, Stdio};
+use wire::run::{Caller, Program};
 
 /// One that leaves, until its ghost relays.
 #[derive(Debug)]
@@ -293,21 +293,8 @@ impl Front {
         one.stood = true;
         let (to, token, key, channel) = (one.to, one.token, one.key, one.channel.take());
         self.forget_away(pid);
-        let program = Program {
-            file: Vec::new(),
-            argv: Vec::new(),
-            env: Vec::new(),
-            cwd: Vec::new(),
-            umask: 0,
-            limits: Vec::new(),
-            nice: 0,
-            ignored: 0,
-            stdio: Stdio::Pipes,
-            blocked: 0,
-            capabilities: None,
-            personality: None,
-        };
-        let run = Run { asker, program, address: String::new(), copies: Vec::new(), alive: 0 };
+        // Only that it has pipes is asked for of one that runs already.
+        let run = Run { asker, program: Program::default(), address: String::new(), copies: Vec::new(), alive: 0 };
         self.runs.follow(pid, to, (token, key), run);
         let copies = vec![ask::Copy { node: to, key: key.to_vec(), token: token.to_vec() }];
         let hold = self.hold_file().to_string_lossy().into_owned();

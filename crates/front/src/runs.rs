@@ -265,21 +265,7 @@ mod tests {
 
     /// One program of `asker`, on node 1; its first channel has been dialled.
     fn runs(asker: Asker) -> Runs {
-        let program = Program {
-            file: vec![],
-            argv: vec![],
-            env: vec![],
-            cwd: vec![],
-            umask: 0,
-            limits: vec![],
-            nice: 0,
-            ignored: 0,
-            stdio: Stdio::Pipes,
-            blocked: 0,
-            capabilities: None,
-            personality: None,
-        };
-        let run = Run { asker, program, address: "here".into(), copies: vec![], alive: 0 };
+        let run = Run { asker, program: Program::default(), address: "here".into(), copies: vec![], alive: 0 };
         let mut runs = Runs::default();
         runs.begin(CALLER, &[NodeId(1)], run).expect("random bytes");
         let (_, to) = runs.start(CALLER, 0, PROGRAM).expect("it was begun");

@@ -41,10 +41,11 @@ pub struct Window {
 }
 
 /// What descriptors 0, 1 and 2 of the program are.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encode, Decode)]
 pub enum Stdio {
     /// Three pipes, relayed over the channel.
     #[n(0)]
+    #[default]
     Pipes,
     /// A terminal of its own (`-t`), with `term` as the terminal's modes (struct termios, as bytes) where known.
     #[n(1)]
@@ -58,7 +59,7 @@ pub enum Stdio {
 }
 
 /// A program with its surroundings. Byte strings are the kernel's: no NUL inside, any other byte allowed.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encode, Decode)]
 pub struct Program {
     /// As typed: looked up in the program's own PATH on the node when it has no slash (execvp(3)).
     #[n(0)]

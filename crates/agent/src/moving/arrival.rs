@@ -252,10 +252,8 @@ impl Agent {
         warn!(%pid, "what was to arrive was killed");
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
         arrival.state.mover().into_iter().for_each(|mover| self.end_mover(mover));
-        if let Some(made) = arrival.made {
-            self.streams.ended(made.streams);
-            self.stands.orphan(pid);
-        }
+        // Of its streams nothing is said, as in `unmake`.
+        self.stands.orphan(pid);
         let fault = Fault::gone(format!("what was to become {pid} was killed"));
         self.uplink.send(&ToFront::NotArrived { pid, fault });
         self.next_start();

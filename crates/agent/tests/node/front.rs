@@ -10,7 +10,7 @@ use vocab::{Creds, Ids, NodeId, Pid};
 use wire::event::{BodyEvent, Person};
 use wire::hello::Hello;
 use wire::node::{ChannelTo, Kin, Lease, ToFront, ToNode};
-use wire::run::{Program, Stdio};
+use wire::run::Program;
 
 pub(crate) const KEY: [u8; 32] = [7; 32];
 const PATIENCE_US: u64 = 10_000_000;
@@ -217,13 +217,7 @@ impl Front {
             env: vec![text("PATH=/usr/bin:/bin"), text("LC_ALL=C")],
             cwd: b"/".to_vec(),
             umask: 0o22,
-            limits: vec![],
-            nice: 0,
-            ignored: 0,
-            stdio: Stdio::Pipes,
-            blocked: 0,
-            capabilities: None,
-            personality: None,
+            ..Program::default()
         };
         let kin = kin.iter().map(|person| Kin { person: person.clone(), node: NodeId::FRONT }).collect();
         // Nobody listens there: the program has no input and its output goes nowhere.
