@@ -10,6 +10,7 @@ mod checkpoint;
 mod commands;
 mod copies;
 mod daemons;
+mod gates;
 mod hostile;
 mod jobs;
 mod loss;
@@ -52,6 +53,7 @@ fn all() -> Vec<Scene> {
         commands::SCENES,
         copies::SCENES,
         daemons::SCENES,
+        gates::SCENES,
         jobs::SCENES,
         users::SCENES,
         hostile::SCENES,

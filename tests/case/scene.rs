@@ -5,6 +5,7 @@ use crate::lab::procs::{self, Proc};
 use crate::lab::proto::{Job, Outcome, Step};
 use crate::lab::session::{Plan, Session};
 use crate::lab::{Doing, Res};
+use rustix::process::Signal;
 use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
@@ -179,10 +180,15 @@ impl Sandbox {
         found.map(|p| p.pid).ok_or(format!("no agent on {host}"))
     }
 
+    /// A signal to a process of the sandbox.
+    pub(crate) fn signal(&self, pid: i32, signal: Signal) -> Res {
+        let whom = rustix::process::Pid::from_raw(pid).ok_or("PID 0")?;
+        rustix::process::kill_process(whom, signal).doing("kill")
+    }
+
     /// SIGKILL to a process of the sandbox; until that has ended, and its port and its files are free.
     pub(crate) fn kill(&self, pid: i32) -> Res {
-        let victim = rustix::process::Pid::from_raw(pid).ok_or("PID 0")?;
-        rustix::process::kill_process(victim, rustix::process::Signal::KILL).doing("kill")?;
+        self.signal(pid, Signal::KILL)?;
         wait_for("a killed process ends", || procs::one(pid).is_none_or(|now| now.state == 'Z'))
     }
 

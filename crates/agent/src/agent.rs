@@ -9,6 +9,7 @@ use crate::elders::Elders;
 use crate::events::Events;
 use crate::fence::Fence;
 use crate::gate::Waiting;
+use crate::gates::Gates;
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::moving::Moving;
@@ -27,7 +28,6 @@ use kern::epoll::Poller;
 use kern::init::SignalFd;
 use kern::perf::{Record, Records, Stops};
 use kern::proc::Proc;
-use kern::seccomp::Listener;
 use link::beat::NodeLife;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -39,7 +39,9 @@ pub(crate) enum Token {
     Link,
     Records,
     Ghosts,
-    Gate,
+    /// A new gate has come.
+    Door,
+    Gate(u32),
     Children,
     /// The socket of local clients.
     Local,
@@ -66,7 +68,7 @@ impl Token {
             Token::Link => (0, 0),
             Token::Records => (1, 0),
             Token::Ghosts => (2, 0),
-            Token::Gate => (3, 0),
+            Token::Door => (3, 0),
             Token::Children => (4, 0),
             Token::Local => (5, 0),
             Token::Channels => (6, 0),
@@ -77,6 +79,7 @@ impl Token {
             Token::Looker => (11, 0),
             Token::Stops => (12, 0),
             Token::Mover(n) => (13, n),
+            Token::Gate(n) => (14, n),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -87,7 +90,7 @@ impl Token {
             0 => Token::Link,
             1 => Token::Records,
             2 => Token::Ghosts,
-            3 => Token::Gate,
+            3 => Token::Door,
             4 => Token::Children,
             5 => Token::Local,
             6 => Token::Channels,
@@ -98,6 +101,7 @@ impl Token {
             11 => Token::Looker,
             12 => Token::Stops,
             13 => Token::Mover(rest),
+            14 => Token::Gate(rest),
             _ => return None,
         })
     }
@@ -167,7 +171,7 @@ pub(crate) struct Agent {
     pub(crate) sending: HashMap<Pid, Sending>,
     pub(crate) elders: Elders,
 
-    pub(crate) gate: Listener,
+    pub(crate) gates: Gates,
     pub(crate) waiting: Waiting,
     pub(crate) usages: Usages,
 

@@ -6,6 +6,7 @@
 use crate::agent::{Agent, Token};
 use crate::asks::Asks;
 use crate::config::NodeConfig;
+use crate::gates::Gates;
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::order::Order;
@@ -20,7 +21,6 @@ use kern::init::SignalFd;
 use kern::perf::{Records, Stops, PAGES};
 use kern::poll::{poll, Ready};
 use kern::proc::{self, Proc};
-use kern::seccomp::{Listener, Passes, Program, INSTALL_FLAGS};
 use kern::standin::here::Slots;
 use kern::{mount, ns, sched};
 use link::beat::NodeLife;
@@ -84,6 +84,7 @@ fn prepare() -> Result<Proc> {
 struct Welcome {
     number: NodeId,
     leases: Vec<Lease>,
+    front_top: Pid,
     beat_us: u64,
     life_us: u64,
     /// What the front end has said since, and came with it.
@@ -100,9 +101,9 @@ fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> 
         }
         while let Some(message) = come.next() {
             match message {
-                ToNode::Welcome { number, leases, beat_us, life_us, .. } => {
+                ToNode::Welcome { number, leases, beat_us, life_us, front_top } => {
                     uplink.joined();
-                    return Ok(Welcome { number, leases, beat_us, life_us, rest: come.collect() });
+                    return Ok(Welcome { number, leases, front_top, beat_us, life_us, rest: come.collect() });
                 }
                 ToNode::Refused(fault) => uplink.broke(&fault.doing("the front end refuses this node")),
                 other => return Err(Fault::wire(format!("the front end says {other:?} before Welcome"))),
@@ -148,7 +149,8 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let not_seen = |fault: &Fault| info!(%fault, "stops among the processes of this node are not seen");
     let stops = Stops::open(Some(directory.as_fd()), &place).inspect_err(not_seen).ok();
     let mut ghosts = Ghosts::mount(&place)?;
-    let (nursery, gate) = nursery(&mut ghosts, &hold, leases.all())?;
+    // Nothing that is ours is behind a gate.
+    let nursery = ghosts.make_first(&hold, Slots::reserve(SLOTS, 64)?, Pid::NONE, Name::new(b"shoal:nursery"))?;
     let name = Name::new(b"shoal:usage");
     ghosts.command(nursery, Command::Clone { pid: Pid::NONE, sibling: false, name });
     let writer = Pid(done(&mut ghosts, nursery)? as i32);
@@ -204,7 +206,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         records,
         stops,
         ghosts,
-        gate,
+        gates: Gates::new(welcome.front_top)?,
     };
     agent.poll_all()?;
     run_first();
@@ -246,28 +248,9 @@ impl Agent {
         self.poller.add(self.ghosts.fd(), Token::Ghosts.number(), Interest::READ)?;
         self.poller.add(self.showing.order.bell(), Token::Order.number(), Interest::READ)?;
         self.poller.add(self.looker.fd(), Token::Looker.number(), Interest::READ)?;
-        self.poller.add(self.gate.fd(), Token::Gate.number(), Interest::READ)?;
+        self.poller.add(self.gates.door().fd(), Token::Door.number(), Interest::READ)?;
         self.poller.add(self.children.as_fd(), Token::Children.number(), Interest::READ)
     }
-}
-
-/// The first stand-in, behind the gate, so that everything that comes from it is.
-fn nursery(ghosts: &mut Ghosts, hold: &Path, leases: &[Lease]) -> Result<(Pid, Listener)> {
-    let slots = Slots::reserve(SLOTS, 64)?;
-    let pid = ghosts.make_first(hold, slots, Pid::NONE, Name::new(b"shoal:nursery"))?;
-    let (start, end) = kern::standin::raw::code_range();
-    let own = leases.iter().map(|lease| lease.first.0..lease.last.0 + 1).collect();
-    let program = Program::new(&Passes { own, code: start..end }).loadable();
-    ghosts.command(pid, Command::Filter { program: program.address(), flags: INSTALL_FLAGS });
-    let number = done(ghosts, pid)?;
-    let pidfd = kern::pidfd::open(pid).map_err(|errno| Fault::sys(errno, "open the first stand-in"))?;
-    let listener = kern::pidfd::getfd(pidfd.as_fd(), number as i32)
-        .map_err(|errno| Fault::sys(errno, "take the gate's listener"))?;
-    // Bodies end with ENOSYS in every gated call once the last listener is closed: ours is to be that one.
-    let listener_there = number as u32;
-    ghosts.command(pid, Command::Close { first: listener_there, last: listener_there });
-    done(ghosts, pid)?;
-    Ok((pid, Listener::from_fd(listener)))
 }
 
 /// Serves until the first stand-in has done what it was told last.

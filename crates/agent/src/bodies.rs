@@ -25,6 +25,8 @@ pub(crate) struct Body {
     pub(crate) life: Life,
     /// It takes the orphans among its descendants.
     takes_orphans: bool,
+    /// It has made others, here or before it came.
+    forks: bool,
     ids: Ids,
     /// Does it live in a PID namespace that was made on this node? `None`: nobody has looked. It is so for life.
     apart: Option<bool>,
@@ -89,16 +91,31 @@ impl Bodies {
         self.enter_place(person.pgid);
         self.enter_place(person.sid);
         let (life, ids) = (Life::Live, Ids::Executed);
-        self.table.insert(person.pid, Body { person, life, takes_orphans: false, ids, apart: None });
+        self.table.insert(person.pid, Body { person, life, takes_orphans: false, forks: false, ids, apart: None });
     }
 
     /// A fork: the child is what `forker` is. `None` when the forker is no body.
     pub(crate) fn forked(&mut self, forker: Pid, child: Pid) -> Option<()> {
-        let parent = self.table.get(&forker)?;
+        let parent = self.table.get_mut(&forker)?;
+        parent.forks = true;
         let (person, ids) = (Person { pid: child, ppid: forker, ..parent.person.clone() }, parent.ids);
         self.add(person);
         self.set_ids(child, ids);
         Some(())
+    }
+
+    /// It comes from another node, or comes back.
+    pub(crate) fn add_arrived(&mut self, person: Person) {
+        let pid = person.pid;
+        self.add(person);
+        if let Some(body) = self.table.get_mut(&pid) {
+            body.forks = true;
+        }
+    }
+
+    /// Has it made others, as far as is known?
+    pub(crate) fn has_forked(&self, pid: Pid) -> bool {
+        self.get(pid).is_some_and(|body| body.forks)
     }
 
     pub(crate) fn ids(&self, pid: Pid) -> Ids {

@@ -54,6 +54,7 @@ impl Agent {
             starting: self.starts.to_begin(),
             ways: self.moving.ways(),
             more: false,
+            passes: self.gates.passing(),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::checks::What;
 use kern::clock::monotonic_us;
 use kern::proc::{exists, group_and_session, Status};
 use kern::ran::Waited;
-use kern::seccomp::{Call, Notice};
+use kern::seccomp::{Call, Held, Notice};
 use kern::standin::setup::IMAGE;
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,14 +25,14 @@ pub(crate) struct Waiting {
     /// By the number of our question.
     kills: HashMap<u64, Killing>,
     /// pidfd_open and rt_sigqueueinfo: by process.
-    handles: HashMap<Pid, Vec<u64>>,
+    handles: HashMap<Pid, Vec<Held>>,
     questions: u64,
 }
 
 /// A kill(2) of which the front end is asked.
 #[derive(Debug)]
 struct Killing {
-    call: u64,
+    call: Held,
     sender: Pid,
     /// The group that is signalled here too.
     group: Option<Pid>,
@@ -41,14 +41,16 @@ struct Killing {
 
 impl Agent {
     /// Answers calls that wait at the gate; epoll tells of what is left.
-    pub(crate) fn serve_gate(&mut self) {
+    pub(crate) fn serve_gate(&mut self, number: u32, hangup: bool) {
+        let Some(gate) = self.gates.listener(number) else { return };
         for _ in 0..TURN {
-            match self.gate.receive() {
+            match gate.receive() {
                 Ok(Some(notice)) => {
                     // The caller's own fork must be known before what it does is told.
                     self.watch();
-                    self.notice(&notice);
+                    self.notice(notice);
                 }
+                Ok(None) if hangup => return self.end_gate(number),
                 Ok(None) => return,
                 Err(fault) => {
                     warn!(%fault, "gate");
@@ -58,7 +60,7 @@ impl Agent {
         }
     }
 
-    fn notice(&mut self, notice: &Notice) {
+    fn notice(&mut self, notice: Notice) {
         // A program on its way takes over its standard streams, its parent before that what it starts with (`kern::standin::setup`).
         if let Call::PidfdOpen { pid: pid @ ..0, .. } = notice.call {
             let given = match pid {
@@ -66,12 +68,12 @@ impl Agent {
                 pid => self.stdio_of(notice.tid, pid.unsigned_abs() as usize - 1),
             };
             if let Some(fd) = given {
-                self.gate.give(notice.id, fd);
+                notice.held.give(fd);
                 return;
             }
         }
         let Some(caller) = self.process_of(notice.tid) else {
-            self.gate.proceed(notice.id);
+            notice.held.proceed();
             return;
         };
         match notice.call {
@@ -92,14 +94,14 @@ impl Agent {
             Call::Reads { of, at } => self.reads_usage(notice, caller, of, at),
             Call::Subreaper { on } => {
                 self.showing.order.set_shown(false);
-                self.gate.proceed(notice.id);
+                notice.held.proceed();
                 if self.bodies.set_takes_orphans(caller, on) {
                     self.events.push(BodyEvent::Subreaper { pid: caller, on });
                 }
             }
             Call::Other { number } => {
                 warn!(number, "gate: a call that the filter does not ask about");
-                self.gate.proceed(notice.id);
+                notice.held.proceed();
             }
         }
     }
@@ -112,15 +114,10 @@ impl Agent {
         self.proc.status(tid).ok().map(|status| status.tgid)
     }
 
-    fn proceed(&self, notice: &Notice) {
-        // A caller that is gone meanwhile needs nothing any more.
-        self.gate.proceed(notice.id);
-    }
-
     /// Is what this node's kernel says of that number right?
     fn is_here(&self, pid: i32) -> bool {
         let pid = Pid(pid);
-        // A number of our leases is taken here as long as its process lives anywhere; the filter knows only the first lease.
+        // A number of our leases is taken here as long as its process lives anywhere; the gate may be older than the lease.
         self.leases.has(pid) || self.bodies.has(pid) || self.stands.has(pid) || exists(pid) && pid != Pid::INIT
     }
 
@@ -129,10 +126,10 @@ impl Agent {
         self.uplink.up() && !self.bodies.has(pid) && self.stands.get(pid).is_some_and(|stand| !stand.ending)
     }
 
-    fn changes(&mut self, notice: &Notice, whom: &[Pid], what: What) {
+    fn changes(&mut self, notice: Notice, whom: &[Pid], what: What) {
         self.showing.order.set_shown(false);
         let caller = Waited::now(notice.tid);
-        if self.gate.proceed(notice.id) {
+        if notice.held.proceed() {
             for pid in whom {
                 if !self.bodies.has(*pid) {
                     continue;
@@ -159,43 +156,43 @@ impl Agent {
         own != ours
     }
 
-    fn kill(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32) {
+    fn kill(&mut self, notice: Notice, caller: Pid, pid: i32, sig: i32) {
         let target = match pid {
             pid if pid > 0 && self.is_here(pid) && (sig == 0 || !self.only_stands(Pid(pid))) => {
-                return self.proceed(notice);
+                return proceed(&notice);
             }
-            _ if self.numbers_apart(caller, notice.tid) => return self.proceed(notice),
+            _ if self.numbers_apart(caller, notice.tid) => return proceed(&notice),
             pid if pid > 0 => KillTarget::Process(Pid(pid)),
             -1 => KillTarget::All,
             0 => match group_and_session(notice.tid) {
                 Some((pgid, _)) => KillTarget::Group(pgid),
-                None => return self.proceed(notice),
+                None => return proceed(&notice),
             },
-            i32::MIN => return self.proceed(notice),
+            i32::MIN => return proceed(&notice),
             pid => KillTarget::Group(Pid(-pid)),
         };
         self.ask_kill(notice, caller, target, sig);
     }
 
-    fn thread_kill(&mut self, notice: &Notice, caller: Pid, tgid: Option<i32>, tid: i32, sig: i32) {
+    fn thread_kill(&mut self, notice: Notice, caller: Pid, tgid: Option<i32>, tid: i32, sig: i32) {
         let pid = tgid.unwrap_or(tid);
         if pid <= 0 || tid <= 0 || self.is_here(pid) || self.numbers_apart(caller, notice.tid) {
-            self.gate.proceed(notice.id);
+            notice.held.proceed();
             return;
         }
         self.ask_kill(notice, caller, KillTarget::Thread { pid: Pid(pid), tid: Pid(tid) }, sig);
     }
 
-    fn ask_kill(&mut self, notice: &Notice, sender: Pid, target: KillTarget, sig: i32) {
+    fn ask_kill(&mut self, notice: Notice, sender: Pid, target: KillTarget, sig: i32) {
         let Some(sig) = u8::try_from(sig).ok().filter(|sig| *sig <= 64) else {
-            self.gate.answer(notice.id, EINVAL);
+            notice.held.answer(EINVAL);
             return;
         };
         if !self.uplink.up() {
             // Nobody can be asked: what is here is signalled, and the rest is not reachable.
             match target {
-                KillTarget::Group(_) => self.gate.proceed(notice.id),
-                _ => self.gate.answer(notice.id, ESRCH),
+                KillTarget::Group(_) => notice.held.proceed(),
+                _ => notice.held.answer(ESRCH),
             };
             return;
         }
@@ -205,7 +202,7 @@ impl Agent {
             KillTarget::Group(group) => Some(group),
             _ => None,
         };
-        self.waiting.kills.insert(id, Killing { call: notice.id, sender, group, sig });
+        self.waiting.kills.insert(id, Killing { call: notice.held, sender, group, sig });
         self.tell_all(sender); // what the sender did before must be known there when it is judged
         self.uplink.send(&ToFront::Kill { id, sender, target, sig });
     }
@@ -216,8 +213,8 @@ impl Agent {
         let Some(Killing { call, sender, group, sig }) = self.waiting.kills.remove(&id) else { return };
         let members = group.map_or(vec![], |group| self.members(group));
         match members.is_empty() || errno == 0 && !self.may_signal_any(sender, &members, sig) {
-            true => self.gate.answer(call, errno),
-            false => self.gate.proceed(call),
+            true => call.answer(errno),
+            false => call.proceed(),
         };
     }
 
@@ -242,7 +239,7 @@ impl Agent {
 
     /// rt_sigqueueinfo goes on when its target stands here, and the stand-in hands over what the kernel has given it. So the siginfo is read by
     /// the caller's own kernel call and never by us: the caller's memory may be a file of a file system that is its user's, who need not answer.
-    fn queue(&mut self, notice: &Notice, caller: Pid, pid: i32, sig: i32) {
+    fn queue(&mut self, notice: Notice, caller: Pid, pid: i32, sig: i32) {
         match Pid(pid) {
             // There is one on each machine.
             Pid::INIT if !self.numbers_apart(caller, notice.tid) => {
@@ -253,13 +250,13 @@ impl Agent {
     }
 
     /// The call goes on as soon as `pid` is or stands on this node.
-    fn when_it_stands(&mut self, notice: &Notice, caller: Pid, pid: i32) {
+    fn when_it_stands(&mut self, notice: Notice, caller: Pid, pid: i32) {
         if pid <= 0 || self.is_here(pid) || !self.uplink.up() || self.numbers_apart(caller, notice.tid) {
-            self.gate.proceed(notice.id);
+            notice.held.proceed();
             return;
         }
         let calls = self.waiting.handles.entry(Pid(pid)).or_default();
-        calls.push(notice.id);
+        calls.push(notice.held);
         if calls.len() == 1 {
             self.uplink.send(&ToFront::StandInWanted { pid: Pid(pid) });
         }
@@ -269,8 +266,8 @@ impl Agent {
     pub(crate) fn handle_answered(&mut self, pid: Pid, errno: i32) {
         for call in self.waiting.handles.remove(&pid).unwrap_or_default() {
             match errno {
-                0 => self.gate.proceed(call),
-                errno => self.gate.answer(call, errno),
+                0 => call.proceed(),
+                errno => call.answer(errno),
             };
         }
     }
@@ -279,14 +276,19 @@ impl Agent {
     pub(crate) fn gate_lost_link(&mut self) {
         for (_, Killing { call, group, .. }) in std::mem::take(&mut self.waiting.kills) {
             match group {
-                Some(_) => self.gate.proceed(call),
-                None => self.gate.answer(call, ESRCH),
+                Some(_) => call.proceed(),
+                None => call.answer(ESRCH),
             };
         }
         for (_, calls) in std::mem::take(&mut self.waiting.handles) {
             for call in calls {
-                self.gate.answer(call, ESRCH);
+                call.answer(ESRCH);
             }
         }
     }
+}
+
+fn proceed(notice: &Notice) {
+    // A caller that is gone meanwhile needs nothing any more.
+    notice.held.proceed();
 }

@@ -1,5 +1,6 @@
 //! The ranges of PIDs this node may use, and where the kernel's cursor is to be (DESIGN 4.1).
 
+use std::ops::Range;
 use vocab::Pid;
 use wire::node::Lease;
 
@@ -65,6 +66,19 @@ impl Leases {
 
     pub(crate) fn all(&self) -> &[Lease] {
         &self.all
+    }
+
+    /// The numbers of all, oldest first; neighbours that follow each other are one range.
+    pub(crate) fn ranges(&self) -> Vec<Range<i32>> {
+        let mut ranges: Vec<Range<i32>> = Vec::new();
+        for lease in &self.all {
+            let (start, end) = (lease.first.0, lease.last.0 + 1);
+            match ranges.last_mut().filter(|last| last.end == start) {
+                Some(last) => last.end = end,
+                None => ranges.push(start..end),
+            }
+        }
+        ranges
     }
 
     /// Is this number one of ours to give out?
@@ -194,6 +208,15 @@ mod tests {
         assert_eq!(leases.start(), Some(Pid(5004)), "5000 may have ended and is not to come again at once");
         assert_eq!(leases.given(Pid(5500)), Step::Ask);
         assert!(leases.has(Pid(1000)) && leases.has(Pid(5999)) && !leases.has(Pid(6000)));
+    }
+
+    #[test]
+    fn leases_that_follow_each_other_are_one_range() {
+        assert_eq!(of(&[(1000, 1999), (5000, 5999), (6000, 6999), (2000, 2999)]).ranges(), [
+            1000..2000,
+            5000..7000,
+            2000..3000
+        ]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod events;
 mod fence;
 mod front;
 mod gate;
+mod gates;
 mod kin;
 mod leases;
 mod looking;

@@ -389,6 +389,7 @@ impl Agent {
         for what in [What::Group, What::Creds, What::State] {
             self.checks.drop(pid, what);
         }
+        self.passes_no_more(pid);
     }
 
     /// Init's own children: orphans, and stand-ins that have ended. And who is traced.

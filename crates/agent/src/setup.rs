@@ -1,6 +1,7 @@
 //! A program with its surroundings in the form that the setup stage in its new process reads (`kern::standin::setup`): one piece of
 //! memory with numbers and addresses within itself, for any place.
 
+use crate::gates::Entrance;
 use crate::kin::Place;
 use kern::standin::setup::{failed, Setup, Stage, FROM_THE_GATE, GROUPS_STAY, SAME};
 use kern::sys::memory_file;
@@ -27,6 +28,7 @@ pub(crate) struct Prepared {
     base: u64,
     /// How it ended, where that cannot be seen from here.
     told: Option<(i32, u64)>,
+    _gate: Option<Entrance>,
     /// As the user named it, and where it is to run.
     file: String,
     cwd: String,
@@ -92,7 +94,7 @@ impl Arena {
 
 impl Prepared {
     /// Puts it together, to be placed. `stdio` are descriptors of this process; `session` is 1 for a new session with descriptor 0 as its
-    /// terminal, 2 for one without a terminal, 0 for none. With `keeps` it keeps the capabilities of stand-ins.
+    /// terminal, 2 for one without a terminal, 0 for none. With `keeps` it keeps the capabilities of stand-ins. `gate` is for one that shares this memory.
     ///
     /// # Errors
     /// `Refused` for a string with a NUL inside.
@@ -104,6 +106,7 @@ impl Prepared {
         session: u64,
         stdio: [i32; 3],
         keeps: bool,
+        gate: Option<Entrance>,
     ) -> Result<Prepared> {
         let mut arena = Arena::new();
         let limits: Vec<u64> =
@@ -134,6 +137,9 @@ impl Prepared {
             session,
             owner: std::process::id().into(),
             stdio: stdio.map(|fd| fd as u64),
+            gate: gate.as_ref().map_or(0, |gate| gate.filter.address()),
+            gates: gate.as_ref().map_or(0, |gate| gate.door),
+            passes: gate.as_ref().map_or(0, |gate| gate.passes),
             ids: [
                 creds.uid.real,
                 creds.uid.effective,
@@ -170,7 +176,7 @@ impl Prepared {
             |path: &Vec<u8>| if path.is_empty() { "\"\"".into() } else { String::from_utf8_lossy(path).into_owned() };
         let [file, cwd] = [&program.file, &cwd].map(shown);
         let (image, addresses) = arena.finish(setup);
-        Ok(Prepared { image, addresses, base: 0, told: None, file, cwd })
+        Ok(Prepared { image, addresses, base: 0, told: None, _gate: gate, file, cwd })
     }
 
     /// How many bytes it takes elsewhere.
@@ -297,6 +303,6 @@ mod tests {
     #[test]
     fn a_nul_inside_is_refused() {
         let bad = program(b"l\0s", &[]);
-        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Place::Lead, 0, [0, 1, 2], false).is_err());
+        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Place::Lead, 0, [0, 1, 2], false, None).is_err());
     }
 }

@@ -178,6 +178,7 @@ impl Agent {
         info!(%pid, %fault, "start: failed");
         self.send_to_nobody(pid);
         self.uplink.send(&ToFront::NotStarted { pid, fault: fault.on(self.number), status });
+        self.passes_no_more(pid);
     }
 
     /// Every stand-in is there: the program, or the handle.
@@ -194,11 +195,14 @@ impl Agent {
                     (Place::Session, false) => 2,
                     _ => 0,
                 };
-                match Prepared::new(person.pid, &person.creds, program, place, session, stdio, start.arrives) {
+                let (pid, arrives) = (person.pid, start.arrives);
+                let apart = self.stands.get(parent).is_some_and(|stand| stand.apart());
+                // Who comes from a body is behind that one's gate, and there can be only one (seccomp(2), EBUSY).
+                let gate = (!apart).then(|| self.gate_of(pid, arrives));
+                match Prepared::new(pid, &person.creds, program, place, session, stdio, arrives, gate) {
                     Ok(mut prepared) => {
-                        debug!(pid = %person.pid, %parent, ?place, "start: spawning");
-                        let (pid, in_place) = (person.pid, parent == person.pid);
-                        let apart = self.stands.get(parent).is_some_and(|stand| stand.apart());
+                        debug!(%pid, %parent, ?place, "start: spawning");
+                        let in_place = parent == pid;
                         let by = parent;
                         let command = match (in_place, apart) {
                             (_, true) => Command::Map { bytes: prepared.size(), child: pid },
@@ -209,7 +213,6 @@ impl Agent {
                         let parent = native.unwrap_or(parent);
                         let spawning =
                             Spawning { start, parent, prepared, apart, image: None, started: false, in_place };
-                        let arrives = spawning.start.arrives;
                         self.starts.spawning.insert(pid, spawning);
                         if arrives && in_place {
                             // If it is stopped, so is what arrives, and will be again.

@@ -128,7 +128,7 @@ impl Usages {
 
 impl Agent {
     /// A thread of `caller` reads the usage of children.
-    pub(crate) fn reads_usage(&mut self, notice: &Notice, caller: Pid, of: Reads, at: u64) {
+    pub(crate) fn reads_usage(&mut self, notice: Notice, caller: Pid, of: Reads, at: u64) {
         if at != 0 && self.bodies.has(caller) && !self.usages.traced.contains_key(&notice.tid) {
             if self.stands.iter().any(|stand| stand.why == Why::Runner) || !self.usages.charged.is_empty() {
                 self.settle();
@@ -147,7 +147,7 @@ impl Agent {
                 self.trace(notice.tid, caller);
             }
         }
-        self.gate.proceed(notice.id);
+        notice.held.proceed();
     }
 
     /// Has a body a child here that is charged with usage elsewhere, as its parent will be?

@@ -97,8 +97,9 @@ impl Front {
             waiting @ START_MOST.. => Err(Fault::gone(format!("start the program: {waiting} bytes wait for the node"))),
             _ => self.try_send(node, &ToNode::Start { person: to_wire(person), program, kin, channel }),
         };
-        if let Err(fault) = sent {
-            self.on_not_started(node, pid, fault, FAILED);
+        match sent {
+            Ok(()) => self.passes_there(pid, node),
+            Err(fault) => self.on_not_started(node, pid, fault, FAILED),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::looks::Looks;
 use crate::messages::{Batch, Tardy};
 use crate::moves::Moves;
 use crate::parents::Parents;
+use crate::passes::Passes;
 use crate::places::Nodes;
 use crate::pulse::Pulse;
 use crate::runs::Runs;
@@ -60,6 +61,7 @@ pub(crate) struct Front {
     pub(crate) showing: BTreeMap<NodeId, VecDeque<Batch>>,
     pub(crate) tardy: Tardy,
     pub(crate) leases: Leases,
+    pub(crate) passes: Passes,
     pub(crate) parents: Parents,
     pub(crate) runs: Runs,
     pub(crate) moves: Moves,
@@ -120,6 +122,7 @@ impl Front {
         let parents = Parents::new(config.run_dir.join("parents"), again);
         let mut front = Front {
             leases,
+            passes: Default::default(),
             parents,
             config,
             proc,

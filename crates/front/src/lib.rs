@@ -29,6 +29,7 @@ mod move_states;
 mod movers;
 mod moves;
 mod parents;
+mod passes;
 mod persons;
 mod places;
 mod pulse;

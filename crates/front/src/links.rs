@@ -236,6 +236,7 @@ impl Front {
         self.showing.remove(&number);
         node.change(number, Change::Joined);
         self.nodes.insert(number, node);
+        self.passes_again(number, &hello.passes, &hello.starting);
         if back {
             let (subreapers, starting) = (hello.subreapers, hello.starting);
             let natives = self.natives_among(&hello.stand_ins);
@@ -318,6 +319,7 @@ impl Front {
             self.close(token);
         }
         self.leases.take_back(number);
+        self.passes.node_lost(number);
         self.moves_lose(number, true);
         self.doubts_lose(number);
         self.stands_in_doubt.retain(|(node, _)| *node != number);

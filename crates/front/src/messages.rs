@@ -92,6 +92,7 @@ impl Front {
             ToFront::Moving { pid, progress } => self.move_goes_on(node, pid, progress),
             ToFront::AskerGone { id } => self.moves_asker_gone(Asker::Remote { node, id }),
             ToFront::Suited { id, obstacles } => self.suited(node, id, obstacles),
+            ToFront::PassesNoMore { pid } => self.passes.no_more(pid, node),
             ToFront::Barrier { id } => self.delivered(node, id),
             ToFront::StandInWanted { pid } => {
                 let native = if self.ghosts.has(pid) { None } else { persons::process(&self.proc, pid) };
@@ -132,10 +133,16 @@ impl Front {
         }
         self.settle();
         let before = self.space.newest();
+        let started = |event: &BodyEvent| if let BodyEvent::Started { pid } = event { Some(*pid) } else { None };
+        let started: Vec<Pid> = events.iter().filter_map(started).collect();
         for event in events {
             self.events.push_back(Event::Body { node: number, event: event_from_wire(event) });
         }
         self.settle();
+        for pid in started {
+            self.passes.started(pid, number);
+            self.stands_where_it_passes(pid, number, None);
+        }
         self.send(number, &ToNode::EventsDone { batch });
         let (steps, until_us) = (before + 1..=self.space.newest(), monotonic_us() + SHOW_US);
         self.showing.entry(number).or_default().push_back(Batch { batch, steps, until_us });
@@ -170,6 +177,7 @@ impl Front {
     }
 
     pub(crate) fn on_not_started(&mut self, node: NodeId, pid: Pid, fault: Fault, status: u8) {
+        self.passes.started(pid, node);
         self.tell_not_started(node, pid, fault, status);
         self.events.push_back(Event::NotStarted { node, pid, status });
     }

@@ -314,7 +314,7 @@ impl Front {
         self.settle();
         if state == State::Going {
             self.stays_if_said(pid);
-            self.stands_at_home(pid, to);
+            self.stands_elsewhere(pid, to);
         }
         if nowhere {
             self.has_moved(pid);
@@ -342,13 +342,9 @@ impl Front {
         self.send(from, &ToNode::Forget { pid });
     }
 
-    /// Where its number comes from it stands once it has left: so the number stays taken there, and a kill finds it.
-    fn stands_at_home(&mut self, pid: Pid, to: NodeId) {
-        let lives = self.space.get(pid).is_some_and(|view| view.ended.is_none());
-        if let Some(owner) = self.leases.owner(pid).filter(|owner| *owner != to && lives) {
-            self.events.push_back(Event::StandInWanted { node: owner, pid, native: None });
-            self.settle();
-        }
+    fn stands_elsewhere(&mut self, pid: Pid, to: NodeId) {
+        let leaves = self.moves.get(&pid).filter(|one| !one.stays).map(|one| one.from);
+        self.stands_where_it_passes(pid, to, leaves);
     }
 
     pub(crate) fn let_run(&mut self, to: NodeId, pid: Pid) {
@@ -368,7 +364,7 @@ impl Front {
             reach(HAS_LEFT);
             self.events.push_back(Event::Left { pid });
             self.stays_if_said(pid);
-            self.stands_at_home(pid, to);
+            self.stands_elsewhere(pid, to);
         } else {
             reach(RUNS);
         }

@@ -92,16 +92,6 @@ pub enum Command {
     /// Become the process for which it stands, as a tracer makes it: it closes the hold file, which is told as [`crate::Happened::Dying`], and waits.
     /// Its outcome is told only when it is EAGAIN: to be given again.
     Home,
-    /// close_range(2).
-    Close {
-        first: u32,
-        last: u32,
-    },
-    /// Install a seccomp filter: address of the program, flags.
-    Filter {
-        program: u64,
-        flags: u64,
-    },
     DeathSignal(u8),
     /// setgroups(2): address of the list in the shared memory, and its length.
     Groups {
@@ -179,8 +169,6 @@ impl Command {
             Command::Children(on) => (Op::Children, one(on.into())),
             Command::Subreaper(on) => (Op::Subreaper, one(on.into())),
             Command::Home => (Op::Home, one(0)),
-            Command::Close { first, last } => (Op::Close, two(n(first), n(last))),
-            Command::Filter { program, flags } => (Op::Filter, two(program as i64, flags as i64)),
             Command::DeathSignal(sig) => (Op::DeathSignal, one(sig.into())),
             Command::Map { bytes, .. } => (Op::Map, one(bytes as i64)),
             Command::Fill { address, bytes, .. } => (Op::Fill, two(address as i64, bytes as i64)),

@@ -4,6 +4,7 @@
 use crate::sys;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use vocab::{Fault, Kind, Pid, Result};
 
 pub(crate) mod program;
@@ -12,17 +13,16 @@ pub use program::{Loadable, Program};
 /// What passes the gate without asking.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Passes {
-    /// PIDs that are right on this node, whatever they are: its leases (`first..end`).
+    /// PIDs that are right on this node, whatever they are (`first..end`).
     pub own: Vec<Range<i32>>,
     /// Addresses of the code of stand-ins, whose calls are ours.
     pub code: Range<u64>,
 }
 
-/// A call that waits at the gate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A call that waits at a gate.
+#[derive(Debug)]
 pub struct Notice {
-    /// Names the waiting call in answers.
-    pub id: u64,
+    pub held: Held,
     /// The thread that calls, in the numbers of the listener's PID namespace.
     pub tid: Pid,
     pub call: Call,
@@ -91,10 +91,17 @@ pub enum Reads {
     Times,
 }
 
-/// The listener's end of the gate. Closing it makes every later call at the gate fail with ENOSYS.
-#[derive(Debug)]
+/// The listener's end of a gate. When the last one is closed every later call at the gate fails with ENOSYS.
+#[derive(Clone, Debug)]
 pub struct Listener {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
+}
+
+/// A call that is held at a gate until it is answered.
+#[derive(Debug)]
+pub struct Held {
+    gate: Listener,
+    id: u64,
 }
 
 const SET_MODE_FILTER: u64 = 1;
@@ -164,7 +171,7 @@ impl Listener {
         // An optimisation for callers on the reader's own CPU; older kernels refuse it.
         // SAFETY: the request takes a number.
         unsafe { libc::ioctl(fd.as_raw_fd(), NOTIF_SET_FLAGS, FD_SYNC_WAKE_UP) };
-        Listener { fd }
+        Listener { fd: Arc::new(fd) }
     }
 
     /// The descriptor to poll: readable when a call waits, hung up when no process with the filter is left.
@@ -187,7 +194,7 @@ impl Listener {
         // SAFETY: `raw` is a zeroed seccomp_notif of the size that the request number says.
         match sys::check(unsafe { libc::ioctl(self.fd.as_raw_fd(), NOTIF_RECV, &mut raw) }.into()) {
             Ok(_) => Ok(Some(Notice {
-                id: raw.id,
+                held: Held { gate: self.clone(), id: raw.id },
                 tid: Pid(raw.pid as i32),
                 call: program::call(raw.arch, raw.number, &raw.args),
             })),
@@ -196,33 +203,40 @@ impl Listener {
         }
     }
 
+}
+
+impl Held {
     /// Is the call still waiting (and so is what was read of its process really its own)?
-    pub fn waits(&self, id: u64) -> bool {
+    pub fn waits(&self) -> bool {
         // SAFETY: the request takes a pointer to the id.
-        unsafe { libc::ioctl(self.fd.as_raw_fd(), NOTIF_ID_VALID, &id) == 0 }
+        unsafe { libc::ioctl(self.fd(), NOTIF_ID_VALID, &self.id) == 0 }
     }
 
     /// Lets the kernel do the call. `false` when the caller is gone.
-    pub fn proceed(&self, id: u64) -> bool {
-        self.respond(Response { id, value: 0, error: 0, flags: RESPONSE_CONTINUE })
+    pub fn proceed(&self) -> bool {
+        self.respond(Response { id: self.id, value: 0, error: 0, flags: RESPONSE_CONTINUE })
     }
 
     /// Lets the call return 0 (for an `errno` of 0) or fail. `false` when the caller is gone.
-    pub fn answer(&self, id: u64, errno: i32) -> bool {
-        self.respond(Response { id, value: 0, error: -errno, flags: 0 })
+    pub fn answer(&self, errno: i32) -> bool {
+        self.respond(Response { id: self.id, value: 0, error: -errno, flags: 0 })
     }
 
     /// Lets the call return a new descriptor of the caller's that is a copy of `fd`. `false` when the caller is gone.
-    pub fn give(&self, id: u64, fd: BorrowedFd<'_>) -> bool {
+    pub fn give(&self, fd: BorrowedFd<'_>) -> bool {
         let source = fd.as_raw_fd() as u32;
-        let add = AddFd { id, flags: ADDFD_FLAG_SEND, source, number: 0, number_flags: 0 };
+        let add = AddFd { id: self.id, flags: ADDFD_FLAG_SEND, source, number: 0, number_flags: 0 };
         // SAFETY: `add` is a seccomp_notif_addfd of the size that the request number says.
-        unsafe { libc::ioctl(self.fd.as_raw_fd(), NOTIF_ADDFD, &add) >= 0 }
+        unsafe { libc::ioctl(self.fd(), NOTIF_ADDFD, &add) >= 0 }
+    }
+
+    fn fd(&self) -> i32 {
+        self.gate.fd.as_raw_fd()
     }
 
     fn respond(&self, response: Response) -> bool {
         // SAFETY: `response` is a seccomp_notif_resp of the size that the request number says.
-        unsafe { libc::ioctl(self.fd.as_raw_fd(), NOTIF_SEND, &response) == 0 }
+        unsafe { libc::ioctl(self.fd(), NOTIF_SEND, &response) == 0 }
     }
 }
 

@@ -107,7 +107,7 @@ mod tests {
                         seize(tid).expect("root may");
                         traced = true;
                     }
-                    gate.proceed(notice.id);
+                    notice.held.proceed();
                 }
                 let Ok(Some(waited)) = crate::wait::try_one(tid) else {
                     std::thread::yield_now();

@@ -20,6 +20,7 @@ pub struct Hello {
     pub starting: Vec<Pid>,
     pub ways: Vec<Way>,
     pub more: bool,
+    pub passes: Vec<Pid>,
 }
 
 /// For [`ToFront::Hello`], which has nothing of a part that is the last.
@@ -33,8 +34,8 @@ const PID: usize = 5;
 impl Hello {
     /// The same in pieces that fit into frames: all but the last say that there is more, and [`Hello::add`] puts them together.
     pub fn parts(self) -> Vec<Hello> {
-        let Hello { version, number, load, leases, channel_port, bodies, stand_ins, subreapers, starting, ways, more } =
-            self;
+        let Hello { version, number, load, leases, channel_port, more, .. } = self;
+        let Hello { bodies, stand_ins, subreapers, starting, ways, passes, .. } = self;
         let first = Hello { version, number, load, leases, channel_port, more, ..Hello::default() };
         let mut parts = Parts { all: vec![first], left: PIECE };
         bodies.into_iter().for_each(|person| parts.with(person.bytes()).bodies.push(person));
@@ -42,6 +43,7 @@ impl Hello {
         stand_ins.into_iter().for_each(|pid| parts.with(PID).stand_ins.push(pid));
         subreapers.into_iter().for_each(|pid| parts.with(PID).subreapers.push(pid));
         starting.into_iter().for_each(|pid| parts.with(PID).starting.push(pid));
+        passes.into_iter().for_each(|pid| parts.with(PID).passes.push(pid));
         parts.all
     }
 
@@ -53,6 +55,7 @@ impl Hello {
         self.stand_ins.extend(part.stand_ins);
         self.subreapers.extend(part.subreapers);
         self.starting.extend(part.starting);
+        self.passes.extend(part.passes);
         self.more = part.more;
     }
 }
@@ -81,8 +84,8 @@ impl Parts {
 
 impl From<Hello> for ToFront {
     fn from(hello: Hello) -> ToFront {
-        let Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting, ways, more } =
-            hello;
+        let Hello { version, number, load, leases, bodies, stand_ins, .. } = hello;
+        let Hello { channel_port, subreapers, starting, ways, more, passes, .. } = hello;
         ToFront::Hello {
             version,
             number,
@@ -95,6 +98,7 @@ impl From<Hello> for ToFront {
             starting,
             ways,
             more,
+            passes,
         }
     }
 }
@@ -115,6 +119,7 @@ impl ToFront {
                 starting,
                 ways,
                 more,
+                passes,
             } => Some(Hello {
                 version,
                 number,
@@ -127,6 +132,7 @@ impl ToFront {
                 starting,
                 ways,
                 more,
+                passes,
             }),
             _ => None,
         }

@@ -14,7 +14,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// Which processes a kill(2) from a node means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -76,6 +76,10 @@ pub enum ToFront {
         #[n(10)]
         #[cbor(default, skip_if = "crate::hello::is_last")]
         more: bool,
+        /// After a reconnect: numbers of the front end's of which [`ToFront::PassesNoMore`] has yet to be said.
+        #[n(11)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        passes: Vec<Pid>,
     },
     /// I live; `sent_us` is the sender's monotonic clock and comes back in [`ToNode::Beat`].
     #[n(1)]
@@ -269,5 +273,12 @@ pub enum ToFront {
     AskerGone {
         #[n(0)]
         id: u64,
+    },
+    /// There were processes here that came from a program whose number was this, one of the front end's: calls of theirs about it were not asked
+    /// about. There are no more.
+    #[n(25)]
+    PassesNoMore {
+        #[n(0)]
+        pid: Pid,
     },
 }

@@ -327,7 +327,7 @@ impl Agent {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
         let Arrival { program, made: Some(made), .. } = arrival else { return false };
         person.ppid = made.person.ppid;
-        self.bodies.add(person);
+        self.bodies.add_arrived(person);
         if program {
             self.starts.programs.insert(pid, made.streams);
         }

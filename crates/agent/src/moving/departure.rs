@@ -16,7 +16,6 @@ use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::checks::What;
 use crate::streams::StreamsId;
-use ckpt::survey::Given;
 use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
 use mover::{Order, Out};
@@ -109,7 +108,7 @@ impl Agent {
         let done = match self.bodies.get(pid).map(|body| body.life) {
             Some(Life::Live) if !self.moving.departures.contains_key(&pid) => {
                 order.remains = self.is_needed_here(pid).then(|| self.remain(pid));
-                order.filters = Given::as_of(self.nursery).filters;
+                order.filters = self.filters();
                 let (its, pipes) = self.relayed(pid);
                 streams = its.zip(order.branch);
                 // Without a branch they are as any other's pipes: their program has ended, say.

@@ -2,7 +2,6 @@
 
 use crate::agent::Agent;
 use crate::bodies::Life;
-use ckpt::survey::Given;
 use mover::{Order, Out, Said};
 use vocab::{Fault, Pid, Result};
 use wire::look::{Look, Needs};
@@ -42,7 +41,7 @@ impl Agent {
         let begun = match self.bodies.get(pid).map(|body| body.life) {
             Some(Life::Live) => {
                 let remains = self.is_needed_here(pid).then(|| self.remain(pid));
-                let filters = Given::as_of(self.nursery).filters;
+                let filters = self.filters();
                 let (address, key, progress, lazy) = (String::new(), Vec::new(), false, false);
                 let streams = if streams { self.relayed(pid).1 } else { Vec::new() };
                 let order =

@@ -178,7 +178,10 @@ impl Agent {
         // As long as one is in a group or session of that number it is taken, and it could not come back (linux: `alloc_pid`).
         let is_in = |person: &Person| person.pid != pid && [person.pgid, person.sid].contains(&pid);
         let parent_is_here = self.bodies.has(person.ppid) || self.moving.arrives(person.ppid);
+        // A kill of those that it has made is not asked about.
+        let is_killed_here = self.bodies.has_forked(pid) && self.gates.passes(pid);
         parent_is_here
+            || is_killed_here
             || self.moving.needs(pid)
             || self.bodies.iter().any(|body| needs(&body.person))
             || self.stands.iter().any(|stand| stand.native_parent == pid && keeps(stand) || is_in(&stand.person))

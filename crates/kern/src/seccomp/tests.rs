@@ -7,7 +7,7 @@ use crate::testing::in_namespace;
 fn behind_gate<T: Send>(
     passes: &Passes,
     calls: impl FnOnce() -> T + Send,
-    mut answer: impl FnMut(&Listener, Notice),
+    mut answer: impl FnMut(Notice),
 ) -> T {
     let program = Program::new(passes);
     let (send, receive) = std::sync::mpsc::channel();
@@ -22,7 +22,7 @@ fn behind_gate<T: Send>(
             // SAFETY: one pollfd, as the count says; 1 ms so as to see the thread end.
             unsafe { libc::poll(&mut poll, 1, 1) };
             while let Some(notice) = listener.receive().expect("a good listener") {
-                answer(&listener, notice);
+                answer(notice);
             }
         }
         thread.join().expect("no panic behind the gate")
@@ -50,11 +50,11 @@ fn own_pids_pass_and_others_are_asked_about() {
     let got = behind_gate(
         &passes,
         || [kill(me, 0), kill(3_000_009, 0), kill(3_000_010, 0), kill(2_999_999, 0), kill(-3_000_001, 0), kill(-1, 0)],
-        |gate, notice| {
+        |notice| {
             seen.push(notice.call);
-            assert!(gate.waits(notice.id));
-            assert!(gate.answer(notice.id, if seen.len() == 1 { libc::EXDEV } else { libc::EPERM }));
-            assert!(!gate.waits(notice.id));
+            assert!(notice.held.waits());
+            assert!(notice.held.answer(if seen.len() == 1 { libc::EXDEV } else { libc::EPERM }));
+            assert!(!notice.held.waits());
         },
     );
     assert_eq!(got, [0, libc::ESRCH, libc::EXDEV, libc::EPERM, libc::EPERM, libc::EPERM]);
@@ -80,9 +80,9 @@ fn every_call_of_the_gate_is_recognised_and_goes_on() {
             libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 0);
             libc::prctl(libc::PR_GET_DUMPABLE);
         },
-        |gate, notice| {
+        |notice| {
             seen.push(notice.call);
-            gate.proceed(notice.id);
+            notice.held.proceed();
         },
     );
     let far = 0x3f_ffff;
@@ -128,10 +128,10 @@ fn only_who_reads_the_usage_of_children_is_asked_about() {
             ];
             (quiet, asked)
         },
-        |gate, notice| {
+        |notice| {
             let Call::Reads { of, .. } = notice.call else { panic!("{notice:?}") };
             seen.push(of);
-            gate.proceed(notice.id);
+            notice.held.proceed();
         },
     );
     let (echild, efault) = (-i64::from(libc::ECHILD), -i64::from(libc::EFAULT));
@@ -163,9 +163,9 @@ fn i386_calls_are_seen_and_x32_calls_do_not_exist() {
             let ret = unsafe { libc::syscall(0x4000_0000 + libc::SYS_getpid) };
             (ret, std::io::Error::last_os_error().raw_os_error())
         },
-        |gate, notice| {
+        |notice| {
             seen.push(notice.call);
-            gate.answer(notice.id, libc::EXDEV);
+            notice.held.answer(libc::EXDEV);
         },
     );
     assert_eq!(x32, (-1, Some(libc::ENOSYS)));
@@ -180,9 +180,9 @@ fn the_code_of_stand_ins_is_not_asked_about() {
     let got = behind_gate(
         &passes,
         || kill(3_999_999, 0),
-        |gate, notice| {
+        |notice| {
             asked += 1;
-            gate.proceed(notice.id);
+            notice.held.proceed();
         },
     );
     assert_eq!((got, asked), (libc::ESRCH, 0));
@@ -213,9 +213,9 @@ fn a_killed_caller_no_longer_waits_and_blocks_nobody() {
         assert_eq!((notice.tid, notice.call), (Pid(child), Call::Kill { pid: 4711, sig: 0 }));
         assert_eq!(kill(child, libc::SIGKILL), 0);
         crate::wait::ended(Pid(child)).expect("my child");
-        assert!(!gate.waits(notice.id));
-        assert!(!gate.proceed(notice.id));
-        assert_eq!(gate.receive().expect("a good listener"), None);
+        assert!(!notice.held.waits());
+        assert!(!notice.held.proceed());
+        assert!(gate.receive().expect("a good listener").is_none());
     });
 }
 

@@ -63,10 +63,6 @@ pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
             n if n == Op::Subreaper as u32 => {
                 simple(libc::SYS_prctl, [libc::PR_SET_CHILD_SUBREAPER as u64, a[0], 0, 0, 0, 0])
             }
-            n if n == Op::Close as u32 => simple(libc::SYS_close_range, [a[0], a[1], 0, 0, 0, 0]),
-            n if n == Op::Filter as u32 => {
-                simple(libc::SYS_seccomp, [libc::SECCOMP_SET_MODE_FILTER.into(), a[1], a[0], 0, 0, 0])
-            }
             n if n == Op::DeathSignal as u32 => {
                 simple(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as u64, a[0], 0, 0, 0, 0])
             }

@@ -8,6 +8,7 @@
 pub mod act;
 mod caps;
 mod dump;
+pub mod gate;
 pub mod here;
 mod home;
 pub mod raw;
@@ -119,10 +120,7 @@ pub enum Op {
     Children = 15,
     /// prctl(PR_SET_CHILD_SUBREAPER).
     Subreaper = 16,
-    /// close_range(first, last).
-    Close = 17,
-    /// seccomp(SET_MODE_FILTER): address of a sock_fprog, flags. Returns the listener.
-    Filter = 18,
+    // 17 and 18 were close_range and seccomp: a `shoal run` of another version may still know them.
     /// prctl(PR_SET_PDEATHSIG).
     DeathSignal = 19,
     /// setgroups: address of the list (same address space only), its length.

@@ -4,6 +4,7 @@
 //! only pointed to. The child still has the stand-in's capabilities, which exec takes away. A stand-in with a memory of its own (a
 //! `shoal run` on a node) is given a copy, and its child gets the descriptors at the gate.
 
+use super::gate;
 use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -39,6 +40,12 @@ pub struct Setup {
     /// The process that has the descriptors for 0, 1, 2 (the agent), and their numbers there; or [`FROM_THE_GATE`].
     pub owner: u64,
     pub stdio: [u64; 3],
+    /// Address of the struct sock_fprog of the program's gate, and the number of the socket in the agent that its listener is sent to, as
+    /// [`gate::Door`] takes it; 0 and 0 where the process is behind a gate already.
+    pub gate: u64,
+    pub gates: u64,
+    /// What the listener is sent with.
+    pub passes: u64,
     /// Real, effective, saved uid; real, effective, saved gid.
     pub ids: [u64; 6],
     /// Supplementary groups: address and count, or [`GROUPS_STAY`].
@@ -102,6 +109,7 @@ pub enum Stage {
     Directory = 6,
     Exec = 7,
     Capabilities = 8,
+    Gate = 9,
 }
 
 impl Stage {
@@ -117,6 +125,7 @@ impl Stage {
             "enter the directory",
             "execute",
             "take on its capabilities",
+            "go behind the gate",
         ]
         .get(stage as usize)
         .copied()
@@ -194,7 +203,7 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         }
         // A stand-in shares the working directory and umask of all of them (CLONE_FS), and exec would leave it so.
         call(libc::SYS_unshare, [libc::CLONE_FS as u64, 0, 0, 0, 0, 0]);
-        descriptors(s).map_err(|errno| (errno, Stage::Descriptors))?;
+        descriptors(s)?;
         if s.session == 1 {
             must(Stage::Terminal, call(libc::SYS_ioctl, [0, libc::TIOCSCTTY, 0, 0, 0, 0]))?;
         }
@@ -254,12 +263,15 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
 
 /// Takes the agent's descriptors over as 0, 1, 2 and closes everything else.
 // SAFETY: (of a call) only the child of [`spawn`], whose descriptors are all replaced.
-unsafe fn descriptors(s: &Setup) -> Result<(), i64> {
-    // SAFETY: calls that take numbers.
+unsafe fn descriptors(s: &Setup) -> Result<(), (i64, Stage)> {
+    // SAFETY: calls that take numbers; of the gate by the promise of `prepare`.
     unsafe {
-        let must = |ret: i64| if ret < 0 { Err(ret) } else { Ok(ret as u64) };
+        let must = |ret: i64| if ret < 0 { Err((ret, Stage::Descriptors)) } else { Ok(ret as u64) };
         let open = |pid: u64| must(raw::call(libc::SYS_pidfd_open, [pid, 0, 0, 0, 0, 0]));
         let owner = if s.owner == FROM_THE_GATE { 0 } else { open(s.owner)? };
+        if s.gate != 0 {
+            gate::enter(s, owner).map_err(|errno| (errno, Stage::Gate))?;
+        }
         let mut got = [0u64; 3];
         for (i, (to, from)) in got.iter_mut().zip(s.stdio).enumerate() {
             let fd = match s.owner {

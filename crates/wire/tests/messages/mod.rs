@@ -319,14 +319,13 @@ fn way() -> impl Strategy<Value = Way> {
 
 fn hello() -> impl Strategy<Value = ToFront> {
     let pids = || vec(pid(), 0..3);
-    let told = (pids(), pids(), vec(way(), 0..3), any::<bool>());
+    let told = (pids(), pids(), vec(way(), 0..3), any::<bool>(), pids());
     let here = (vec(lease(), 0..3), vec(person(), 0..3), pids(), any::<u16>(), told);
     let build = |(version, number, load, here)| {
         let (leases, bodies, stand_ins, channel_port, told) = here;
-        let (subreapers, starting, ways, more) = told;
-        let parts =
-            Hello { version, number, load, leases, bodies, stand_ins, channel_port, subreapers, starting, ways, more };
-        ToFront::from(parts)
+        let (subreapers, starting, ways, more, passes) = told;
+        let empty = Hello { version, number, load, leases, bodies, stand_ins, ..Hello::default() };
+        ToFront::from(Hello { channel_port, subreapers, starting, ways, more, passes, ..empty })
     };
     (any::<u32>(), option::of(node()), load(), here).prop_map(build)
 }
@@ -366,6 +365,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         Looked => (any::<u64>(), look()).prop_map(|(id, look)| T::Looked { id, look: Box::new(look) }),
         Moving => (pid(), progress()).prop_map(|(pid, progress)| T::Moving { pid, progress }),
         AskerGone => any::<u64>().prop_map(|id| T::AskerGone { id }),
+        PassesNoMore => pid().prop_map(|pid| T::PassesNoMore { pid }),
         Suited => (any::<u64>(), vec(".{0,20}", 0..3)).prop_map(|(id, obstacles)| T::Suited { id, obstacles }),
     }
 }

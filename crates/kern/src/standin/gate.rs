@@ -1,0 +1,86 @@
+//! How a program's gate comes to the agent: the program's process installs the filter before its first own instruction, and sends the
+//! listener.
+
+use super::raw;
+use super::setup::Setup;
+use crate::seccomp::{Listener, INSTALL_FLAGS};
+use crate::sock::{receive_with, socketpair, Kind};
+use crate::sys::set_nonblocking;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use vocab::{Fault, Result};
+
+/// Where the agent takes the listeners of new gates.
+#[derive(Debug)]
+pub struct Door {
+    ours: OwnedFd,
+    /// What the programs' processes take out of the agent to send to.
+    theirs: OwnedFd,
+}
+
+impl Door {
+    /// # Errors
+    /// `Sys` as socketpair(2).
+    pub fn open() -> Result<Door> {
+        let (ours, theirs) = socketpair(Kind::SeqPacket)?;
+        set_nonblocking(ours.as_fd(), true)?;
+        Ok(Door { ours, theirs })
+    }
+
+    /// To poll: readable when a gate has come.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.ours.as_fd()
+    }
+
+    /// For [`Setup::gates`].
+    pub fn number(&self) -> u64 {
+        self.theirs.as_raw_fd() as u64
+    }
+
+    /// The next gate that has come, and what [`Setup::passes`] was; `None` when there is none.
+    ///
+    /// # Errors
+    /// `Sys` as recvmsg(2): EMFILE when no descriptor is left, so that the gate is lost and the program's calls at it fail.
+    pub fn take(&self) -> Result<Option<(u64, Listener)>> {
+        let mut passes = [0; size_of::<u64>()];
+        let Some(mut come) = receive_with(self.fd(), &mut passes)? else { return Ok(None) };
+        let listener = come.descriptors.pop().ok_or_else(|| Fault::bug("a gate has come without its listener"))?;
+        Ok(Some((u64::from_ne_bytes(passes), Listener::from_fd(listener))))
+    }
+}
+
+/// A message's control data with one descriptor (cmsg(3)).
+#[repr(C)]
+struct Control {
+    head: libc::cmsghdr,
+    descriptor: i32,
+}
+
+/// Puts the calling process behind the gate of `s`; `owner` is a handle on the agent. On failure what the kernel says, negative.
+// SAFETY: (of a call) `s` and all it points to are live.
+pub(super) unsafe fn enter(s: &Setup, owner: u64) -> std::result::Result<(), i64> {
+    let must = |ret: i64| if ret < 0 { Err(ret) } else { Ok(ret as u64) };
+    // SAFETY: the filter is live by the caller's promise, the message and all it points to as long as the call; the rest are numbers.
+    unsafe {
+        let door = must(raw::call(libc::SYS_pidfd_getfd, [owner, s.gates, 0, 0, 0, 0]))?;
+        let install = [libc::SECCOMP_SET_MODE_FILTER.into(), INSTALL_FLAGS, s.gate, 0, 0, 0];
+        let listener = must(raw::call(libc::SYS_seccomp, install))?;
+        let head = libc::cmsghdr {
+            cmsg_len: size_of::<libc::cmsghdr>() + size_of::<i32>(),
+            cmsg_level: libc::SOL_SOCKET,
+            cmsg_type: libc::SCM_RIGHTS,
+        };
+        let mut control = Control { head, descriptor: listener as i32 };
+        let mut part = libc::iovec { iov_base: (&raw const s.passes).cast_mut().cast(), iov_len: size_of::<u64>() };
+        let message = libc::msghdr {
+            msg_name: std::ptr::null_mut(),
+            msg_namelen: 0,
+            msg_iov: &raw mut part,
+            msg_iovlen: 1,
+            msg_control: (&raw mut control).cast(),
+            msg_controllen: size_of::<Control>(),
+            msg_flags: 0,
+        };
+        let send = [door, (&raw const message) as u64, libc::MSG_NOSIGNAL as u64, 0, 0, 0];
+        must(raw::call(libc::SYS_sendmsg, send)).map(drop)
+    }
+}
