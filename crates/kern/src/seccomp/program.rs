@@ -128,6 +128,8 @@ enum To {
     Allow,
     Fail,
     Foreign(usize),
+    /// The upper half of a search that begins there.
+    Half(usize),
 }
 
 /// Code, operand, and where a jump goes.
@@ -249,18 +251,33 @@ impl Loadable {
     }
 }
 
+/// Where each call goes; those not among them are allowed.
 fn calls(asm: &mut Assembler, table: &Table) {
-    for number in table.by_pid() {
-        asm.jump(JUMP_EQUAL, number, To::Pid, To::Next);
+    let by_pid = table.by_pid().into_iter().map(|number| (number, To::Pid));
+    let asked = [table.setpgid, table.setsid, table.times].into_iter().chain(table.set_ids.iter().copied());
+    let usage = [(table.wait4, To::Wait4), (table.waitid, To::Waitid), (table.getrusage, To::Usage)];
+    let all = by_pid.chain(asked.map(|number| (number, To::Ask))).chain(usage).chain([(table.prctl, To::Prctl)]);
+    let mut all: Vec<(u32, To)> = all.collect();
+    all.sort_unstable_by_key(|(number, _)| *number);
+    search(asm, &all);
+}
+
+/// Numbers that are tried one after the other.
+const LEAF: usize = 3;
+
+/// By halves: when a filter is installed the kernel goes through it once for each system call of both kinds (linux: `seccomp_cache_prepare`), which is
+/// most of what installing costs.
+fn search(asm: &mut Assembler, sorted: &[(u32, To)]) {
+    if sorted.len() <= LEAF {
+        sorted.iter().for_each(|(number, to)| asm.jump(JUMP_EQUAL, *number, *to, To::Next));
+        return asm.give(ALLOW);
     }
-    for (number, to) in [(table.wait4, To::Wait4), (table.waitid, To::Waitid), (table.getrusage, To::Usage)] {
-        asm.jump(JUMP_EQUAL, number, to, To::Next);
-    }
-    for number in [table.setpgid, table.setsid, table.times].iter().chain(table.set_ids) {
-        asm.jump(JUMP_EQUAL, *number, To::Ask, To::Next);
-    }
-    asm.jump(JUMP_EQUAL, table.prctl, To::Prctl, To::Next);
-    asm.give(ALLOW);
+    let (lower, upper) = sorted.split_at(sorted.len() / 2);
+    let there = To::Half(asm.code.len());
+    asm.jump(JUMP_AT_LEAST, upper[0].0, there, To::Next);
+    search(asm, lower);
+    asm.label(there);
+    search(asm, upper);
 }
 
 /// The call that a notice is about.
@@ -286,5 +303,61 @@ pub(crate) fn call(arch: u32, number: i32, args: &[u64; 6]) -> Call {
         n if n == table.times => Call::Reads { of: Reads::Times, at: args[0] },
         n if table.set_ids.contains(&n) => Call::SetIds,
         n => Call::Other { number: n as i32 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// What the kernel would do with a call (linux: `bpf_check_classic`'s jumps count from behind them).
+    fn verdict(program: &Program, arch: u32, number: u32, arg0: u32) -> u32 {
+        let (mut at, mut loaded) = (0, 0);
+        loop {
+            let Instruction { code, yes, no, k } = program.code[at];
+            at += 1;
+            let jump = |holds: bool| usize::from(if holds { yes } else { no });
+            match code {
+                LOAD => {
+                    loaded = match k {
+                        NUMBER => number,
+                        ARCH => arch,
+                        ARG0 => arg0,
+                        _ => 0,
+                    }
+                }
+                JUMP_EQUAL => at += jump(loaded == k),
+                JUMP_AT_LEAST => at += jump(loaded >= k),
+                RETURN => return k,
+                code => panic!("{code}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_number_goes_where_its_table_says_however_many_ranges_pass() {
+        let own: Vec<_> = (0..MOST_RANGES as i32 + 3).map(|n| 10_000 * (n + 1)..10_000 * (n + 1) + 10).collect();
+        let program = Program::new(&Passes { own, code: 0..0 });
+        for (arch, table) in [(ARCH_X86_64, &X86_64), (ARCH_I386, &I386)] {
+            let by_pid = BTreeSet::from(table.by_pid());
+            let always: BTreeSet<u32> =
+                [table.setpgid, table.setsid, table.times].iter().chain(table.set_ids).copied().collect();
+            for number in 0..1000 {
+                let told = |arg| verdict(&program, arch, number, arg);
+                let asked = |yes: bool| if yes { NOTIFY } else { ALLOW };
+                let expected = |pid: bool, prctl: bool, usage: bool| {
+                    let by_number = by_pid.contains(&number) && pid;
+                    let by_first = number == table.prctl && prctl || number == table.getrusage && usage;
+                    asked(by_number || by_first || always.contains(&number))
+                };
+                assert_eq!(told(9_999), expected(true, false, false), "{arch:x} {number}");
+                assert_eq!(told(320_009), expected(false, false, false), "{arch:x} {number}");
+                assert_eq!(told(330_001), expected(true, false, false), "{arch:x} {number}");
+                assert_eq!(told(PR_SET_CHILD_SUBREAPER), expected(true, true, false), "{arch:x} {number}");
+                assert_eq!(told(RUSAGE_CHILDREN), expected(true, false, true), "{arch:x} {number}");
+            }
+        }
+        assert_eq!(verdict(&program, ARCH_X86_64, X32_BIT + 62, 1), FAIL | libc::ENOSYS as u32);
     }
 }
