@@ -202,7 +202,6 @@ impl Listener {
             Err(errno) => Err(Fault::sys(errno, "receive from the gate")),
         }
     }
-
 }
 
 impl Held {

@@ -4,11 +4,7 @@ use super::*;
 use crate::testing::in_namespace;
 
 /// Runs `calls` on a thread of its own behind a gate, and answers what arrives there with `answer` until it is done.
-fn behind_gate<T: Send>(
-    passes: &Passes,
-    calls: impl FnOnce() -> T + Send,
-    mut answer: impl FnMut(Notice),
-) -> T {
+fn behind_gate<T: Send>(passes: &Passes, calls: impl FnOnce() -> T + Send, mut answer: impl FnMut(Notice)) -> T {
     let program = Program::new(passes);
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
