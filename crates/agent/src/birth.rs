@@ -151,8 +151,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let mut ghosts = Ghosts::mount(&place)?;
     // Nothing that is ours is behind a gate.
     let nursery = ghosts.make_first(&hold, Slots::reserve(SLOTS, 64)?, Pid::NONE, Name::new(b"shoal:nursery"))?;
-    let name = Name::new(b"shoal:usage");
-    ghosts.command(nursery, Command::Clone { pid: Pid::NONE, sibling: false, name });
+    ghosts.command(nursery, Command::Clone { pid: Pid::NONE, sibling: false, name: Name::new(b"shoal:usage") });
     let writer = Pid(done(&mut ghosts, nursery)? as i32);
     let order = Arc::new(Order::new(records.unread())?);
     let lost_grace_us = config.lost_grace.as_micros() as u64;

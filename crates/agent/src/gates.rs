@@ -5,7 +5,7 @@ use crate::agent::{Agent, Token};
 use ckpt::survey::Given;
 use kern::epoll::Interest;
 use kern::seccomp::{Listener, Loadable, Passes, Program};
-use kern::standin::gate::Door;
+use kern::standin::gate::{Door, Entrance};
 use std::collections::HashMap;
 use tracing::{debug, warn};
 use vocab::{Pid, Result};
@@ -29,11 +29,10 @@ struct Gate {
     passes: Option<Pid>,
 }
 
-/// What a program's process needs to go behind its gate ([`kern::standin::setup::Setup::gate`]).
-pub(crate) struct Entrance {
-    pub(crate) filter: Loadable,
-    pub(crate) passes: u64,
-    pub(crate) door: u64,
+/// What a program's process needs to go behind its gate, and the filter, which is to live until it has.
+pub(crate) struct NewGate {
+    pub(crate) entrance: Entrance,
+    _filter: Loadable,
 }
 
 impl Gates {
@@ -71,14 +70,15 @@ impl Gates {
 impl Agent {
     /// The gate of a program that is to be started as `pid`. Numbers that are this node's pass, and its own: as long as anybody is behind this gate, whoever
     /// has that number is or stands here ([`ToFront::PassesNoMore`]). One that arrives may have other numbers of the front end's pass elsewhere, none here.
-    pub(crate) fn gate_of(&self, pid: Pid, arrives: bool) -> Entrance {
+    pub(crate) fn gate_of(&self, pid: Pid, arrives: bool) -> NewGate {
         let passes = (!arrives && self.gates.is_of_front(pid)).then_some(pid);
         let mut own = self.leases.ranges();
         own.extend(passes.map(|pid| pid.0..pid.0 + 1));
         own.reverse();
         let (start, end) = kern::standin::raw::code_range();
         let filter = Program::new(&Passes { own, code: start..end }).loadable();
-        Entrance { filter, passes: passes.map_or(0, |pid| pid.0 as u64), door: self.gates.door.number() }
+        let (door, passes) = (self.gates.door.number(), passes.map_or(0, |pid| pid.0 as u64));
+        NewGate { entrance: Entrance { filter: filter.address(), door, passes }, _filter: filter }
     }
 
     /// So many seccomp filters every program has here: those that this daemon is behind itself, and its gate.

@@ -23,9 +23,10 @@ pub(crate) struct Make {
 }
 
 /// What a new stand-in does about group and session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Place {
     /// Stays where its maker is.
+    #[default]
     Stay,
     /// Leads a new session.
     Session,

@@ -1,7 +1,7 @@
 //! A program with its surroundings in the form that the setup stage in its new process reads (`kern::standin::setup`): one piece of
 //! memory with numbers and addresses within itself, for any place.
 
-use crate::gates::Entrance;
+use crate::gates::NewGate;
 use crate::kin::Place;
 use kern::standin::setup::{failed, Setup, Stage, FROM_THE_GATE, GROUPS_STAY, SAME};
 use kern::sys::memory_file;
@@ -28,7 +28,7 @@ pub(crate) struct Prepared {
     base: u64,
     /// How it ended, where that cannot be seen from here.
     told: Option<(i32, u64)>,
-    _gate: Option<Entrance>,
+    _gate: Option<NewGate>,
     /// As the user named it, and where it is to run.
     file: String,
     cwd: String,
@@ -92,22 +92,27 @@ impl Arena {
     }
 }
 
+/// What a program's process is to be beside what the program itself says.
+#[derive(Default)]
+pub(crate) struct Begins {
+    pub(crate) place: Place,
+    /// 1 for a new session with descriptor 0 as its terminal, 2 for one without a terminal, 0 for none.
+    pub(crate) session: u64,
+    /// Descriptors of this process.
+    pub(crate) stdio: [i32; 3],
+    /// It keeps the capabilities of stand-ins.
+    pub(crate) keeps: bool,
+    /// For one that is behind no gate yet: it shares this memory.
+    pub(crate) gate: Option<NewGate>,
+}
+
 impl Prepared {
-    /// Puts it together, to be placed. `stdio` are descriptors of this process; `session` is 1 for a new session with descriptor 0 as its
-    /// terminal, 2 for one without a terminal, 0 for none. With `keeps` it keeps the capabilities of stand-ins. `gate` is for one that shares this memory.
+    /// Puts it together, to be placed.
     ///
     /// # Errors
     /// `Refused` for a string with a NUL inside.
-    pub(crate) fn new(
-        pid: Pid,
-        creds: &Creds,
-        program: &Program,
-        place: Place,
-        session: u64,
-        stdio: [i32; 3],
-        keeps: bool,
-        gate: Option<Entrance>,
-    ) -> Result<Prepared> {
+    pub(crate) fn new(pid: Pid, creds: &Creds, program: &Program, begins: Begins) -> Result<Prepared> {
+        let Begins { place, session, stdio, keeps, gate } = begins;
         let mut arena = Arena::new();
         let limits: Vec<u64> =
             program.limits.iter().flat_map(|limit| [limit.resource.into(), limit.soft, limit.hard]).collect();
@@ -137,9 +142,7 @@ impl Prepared {
             session,
             owner: std::process::id().into(),
             stdio: stdio.map(|fd| fd as u64),
-            gate: gate.as_ref().map_or(0, |gate| gate.filter.address()),
-            gates: gate.as_ref().map_or(0, |gate| gate.door),
-            passes: gate.as_ref().map_or(0, |gate| gate.passes),
+            gate: gate.as_ref().map(|gate| gate.entrance).unwrap_or_default(),
             ids: [
                 creds.uid.real,
                 creds.uid.effective,
@@ -303,6 +306,6 @@ mod tests {
     #[test]
     fn a_nul_inside_is_refused() {
         let bad = program(b"l\0s", &[]);
-        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Place::Lead, 0, [0, 1, 2], false, None).is_err());
+        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Begins::default()).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::kin::{self, Place, Plan};
-use crate::setup::Prepared;
+use crate::setup::{Begins, Prepared};
 use crate::stands::{Later, Why};
 use crate::starts::{Making, Phase, Spawning, Start, Work};
 use crate::streams::{ChildEnds, Open, To};
@@ -199,7 +199,8 @@ impl Agent {
                 let apart = self.stands.get(parent).is_some_and(|stand| stand.apart());
                 // Who comes from a body is behind that one's gate, and there can be only one (seccomp(2), EBUSY).
                 let gate = (!apart).then(|| self.gate_of(pid, arrives));
-                match Prepared::new(pid, &person.creds, program, place, session, stdio, arrives, gate) {
+                let begins = Begins { place, session, stdio, keeps: arrives, gate };
+                match Prepared::new(pid, &person.creds, program, begins) {
                     Ok(mut prepared) => {
                         debug!(%pid, %parent, ?place, "start: spawning");
                         let in_place = parent == pid;

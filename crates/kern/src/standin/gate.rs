@@ -2,12 +2,24 @@
 //! listener.
 
 use super::raw;
-use super::setup::Setup;
 use crate::seccomp::{Listener, INSTALL_FLAGS};
 use crate::sock::{receive_with, socketpair, Kind};
 use crate::sys::set_nonblocking;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Result};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// What a process needs to go behind its gate.
+#[repr(C)]
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Entrance {
+    /// Address of its struct sock_fprog; 0: the process is behind a gate already.
+    pub filter: u64,
+    /// The number of [`Door::number`] in the agent, to which the listener is sent.
+    pub door: u64,
+    /// What is sent with it.
+    pub passes: u64,
+}
 
 /// Where the agent takes the listeners of new gates.
 #[derive(Debug)]
@@ -31,12 +43,12 @@ impl Door {
         self.ours.as_fd()
     }
 
-    /// For [`Setup::gates`].
+    /// For [`Entrance::door`].
     pub fn number(&self) -> u64 {
         self.theirs.as_raw_fd() as u64
     }
 
-    /// The next gate that has come, and what [`Setup::passes`] was; `None` when there is none.
+    /// The next gate that has come, and what [`Entrance::passes`] was; `None` when there is none.
     ///
     /// # Errors
     /// `Sys` as recvmsg(2): EMFILE when no descriptor is left, so that the gate is lost and the program's calls at it fail.
@@ -55,14 +67,14 @@ struct Control {
     descriptor: i32,
 }
 
-/// Puts the calling process behind the gate of `s`; `owner` is a handle on the agent. On failure what the kernel says, negative.
-// SAFETY: (of a call) `s` and all it points to are live.
-pub(super) unsafe fn enter(s: &Setup, owner: u64) -> std::result::Result<(), i64> {
+/// Puts the calling process behind this gate; `owner` is a handle on the agent. On failure what the kernel says, negative.
+// SAFETY: (of a call) the filter is live.
+pub(super) unsafe fn enter(gate: &Entrance, owner: u64) -> std::result::Result<(), i64> {
     let must = |ret: i64| if ret < 0 { Err(ret) } else { Ok(ret as u64) };
     // SAFETY: the filter is live by the caller's promise, the message and all it points to as long as the call; the rest are numbers.
     unsafe {
-        let door = must(raw::call(libc::SYS_pidfd_getfd, [owner, s.gates, 0, 0, 0, 0]))?;
-        let install = [libc::SECCOMP_SET_MODE_FILTER.into(), INSTALL_FLAGS, s.gate, 0, 0, 0];
+        let door = must(raw::call(libc::SYS_pidfd_getfd, [owner, gate.door, 0, 0, 0, 0]))?;
+        let install = [libc::SECCOMP_SET_MODE_FILTER.into(), INSTALL_FLAGS, gate.filter, 0, 0, 0];
         let listener = must(raw::call(libc::SYS_seccomp, install))?;
         let head = libc::cmsghdr {
             cmsg_len: size_of::<libc::cmsghdr>() + size_of::<i32>(),
@@ -70,7 +82,7 @@ pub(super) unsafe fn enter(s: &Setup, owner: u64) -> std::result::Result<(), i64
             cmsg_type: libc::SCM_RIGHTS,
         };
         let mut control = Control { head, descriptor: listener as i32 };
-        let mut part = libc::iovec { iov_base: (&raw const s.passes).cast_mut().cast(), iov_len: size_of::<u64>() };
+        let mut part = libc::iovec { iov_base: (&raw const gate.passes).cast_mut().cast(), iov_len: size_of::<u64>() };
         let message = libc::msghdr {
             msg_name: std::ptr::null_mut(),
             msg_namelen: 0,

@@ -4,7 +4,7 @@
 //! only pointed to. The child still has the stand-in's capabilities, which exec takes away. A stand-in with a memory of its own (a
 //! `shoal run` on a node) is given a copy, and its child gets the descriptors at the gate.
 
-use super::gate;
+use super::gate::{self, Entrance};
 use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -40,12 +40,7 @@ pub struct Setup {
     /// The process that has the descriptors for 0, 1, 2 (the agent), and their numbers there; or [`FROM_THE_GATE`].
     pub owner: u64,
     pub stdio: [u64; 3],
-    /// Address of the struct sock_fprog of the program's gate, and the number of the socket in the agent that its listener is sent to, as
-    /// [`gate::Door`] takes it; 0 and 0 where the process is behind a gate already.
-    pub gate: u64,
-    pub gates: u64,
-    /// What the listener is sent with.
-    pub passes: u64,
+    pub gate: Entrance,
     /// Real, effective, saved uid; real, effective, saved gid.
     pub ids: [u64; 6],
     /// Supplementary groups: address and count, or [`GROUPS_STAY`].
@@ -269,8 +264,8 @@ unsafe fn descriptors(s: &Setup) -> Result<(), (i64, Stage)> {
         let must = |ret: i64| if ret < 0 { Err((ret, Stage::Descriptors)) } else { Ok(ret as u64) };
         let open = |pid: u64| must(raw::call(libc::SYS_pidfd_open, [pid, 0, 0, 0, 0, 0]));
         let owner = if s.owner == FROM_THE_GATE { 0 } else { open(s.owner)? };
-        if s.gate != 0 {
-            gate::enter(s, owner).map_err(|errno| (errno, Stage::Gate))?;
+        if s.gate.filter != 0 {
+            gate::enter(&s.gate, owner).map_err(|errno| (errno, Stage::Gate))?;
         }
         let mut got = [0u64; 3];
         for (i, (to, from)) in got.iter_mut().zip(s.stdio).enumerate() {
