@@ -20,6 +20,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_while_a_node_is_lost", move_while_a_node_is_lost),
     ("move_forks_at_once", move_forks_at_once),
     ("move_shares_streams", move_shares_streams),
+    ("move_streams_of_a_node", move_streams_of_a_node),
 ];
 
 /// Input and output of a program that moves all the time arrive whole and in their order.
@@ -89,6 +90,33 @@ END
     s.prints(
         "(sleep 0.5; echo in) | shoal run -n 0 bash -c 'shoal move $$ 1; (exec >&-; cat >&2) <&0 & shoal move $! 2; exec <&- >&- 2>&-; wait' 2>&1 | cat; echo ${PIPESTATUS[1]}",
         "in\n0",
+    )?;
+    Ok(End::Passed)
+}
+
+/// Whoever called `shoal run` is on a node, and the program and its child go from there to there, but not to that one.
+fn move_streams_of_a_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_streams_of_a_node", 4)?;
+    s.ok("cd $(mktemp -d)
+        cat >script <<'END'
+seq 200000 | shoal run -n 1 perl -e '$|=1;
+    while (<>) { print; $n++ % 200 or select(undef, undef, undef, 0.003) } exit 7' >got & echo $! >program
+wait $!; echo $? >status
+END
+        shoal run -n 0 bash script & run=$!
+        until test -s program && test \"$(shoal where $(cat program) 2>&1)\" = n1; do sleep 0.05; done
+        sleep 0.3; program=$(cat program)
+        for node in 2 3 1 2 3; do shoal move $program $node 2>error || break; done
+        shoal move $program 0 2>&1 | grep -q 'its streams are relayed by node n0 itself' || { echo 7 >status; cat error; exit 1; }
+        wait $run; test $(cat status) = 7 || { cat error; exit 1; }
+        seq 200000 | cmp - got")?;
+    s.prints(
+        "cd $(mktemp -d); seq 100 | shoal run -n 0 bash -c 'shoal run -n 1 bash -c \"
+            read a; echo \\$a parent; (read b; echo \\$b child; until test -e go; do sleep 0.4; done; read c; echo \\$c child) <&0 & echo \\$! >child
+            wait; cat | tail -n 1\" | cat' >got & run=$!
+        until test -s child && grep -q child got; do sleep 0.05; done
+        shoal move $(cat child) 2; shoal where $(cat child); >go; wait $run; echo $?; cat got",
+        "n2\n0\n1 parent\n2 child\n3 child\n100",
     )?;
     Ok(End::Passed)
 }

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use tracing::{debug, warn};
 use vocab::{Creds, Fault, Ids, Pid, Result};
-use wire::ask::{Answer, Ask};
+use wire::ask::{Answer, Ask, Further};
 use wire::node::ToFront;
 use wire::run::Caller;
 
@@ -40,6 +40,7 @@ impl Client {
 struct Wanted {
     client: u32,
     copy: u32,
+    further: Option<Further>,
 }
 
 /// Clients, their questions, and channels on the way to them.
@@ -245,11 +246,31 @@ impl Agent {
             hold.clone_from(&self.hold);
             for (copy, one) in copies.iter().enumerate() {
                 if let Ok(token) = <[u8; 16]>::try_from(one.token.as_slice()) {
-                    self.asks.wanted.insert(token, Wanted { client: number, copy: copy as u32 });
+                    self.asks.wanted.insert(token, Wanted { client: number, copy: copy as u32, further: None });
                 }
             }
         }
+        if let Answer::Stays { branch, .. } = &answer {
+            let is = |wanted: &Wanted| wanted.further.as_ref().is_some_and(|further| further.branch == *branch);
+            if self.asks.wanted.extract_if(|_, wanted| is(wanted)).next().is_some() {
+                return; // it has not heard of it
+            }
+        }
         self.answer_client(number, &answer);
+        self.claim();
+    }
+
+    /// Streams of a process that moves are relayed by a client: another channel comes for that one.
+    pub(crate) fn branch(&mut self, id: u64, token: &[u8], copy: u32, further: Further) {
+        let client = self.asks.questions.get(&id).copied();
+        if let (Some(client), Ok(token)) = (client, <[u8; 16]>::try_from(token)) {
+            self.asks.wanted.insert(token, Wanted { client, copy, further: Some(further) });
+            self.claim();
+        }
+    }
+
+    /// Hands over the channels that came before it was known whose they are.
+    fn claim(&mut self) {
         let here: Vec<[u8; 16]> = self.asks.unclaimed.keys().copied().collect();
         for token in here.into_iter().filter(|token| self.asks.wanted.contains_key(token)).collect::<Vec<_>>() {
             if let Some((fd, _, number)) = self.asks.unclaimed.remove(&token) {
@@ -309,7 +330,7 @@ impl Agent {
     }
 
     fn channel(&mut self, token: [u8; 16], fd: OwnedFd, number: u32) {
-        let Some(Wanted { client, copy }) = self.asks.wanted.remove(&token) else {
+        let Some(Wanted { client, copy, further }) = self.asks.wanted.remove(&token) else {
             if let Some((_, _, before)) = self.asks.unclaimed.insert(token, (fd, monotonic_us() + UNCLAIMED_US, number))
             {
                 self.asks.crowd.leave(before);
@@ -318,8 +339,10 @@ impl Agent {
         };
         self.asks.crowd.leave(number);
         if let Some(waiting) = self.asks.clients.get_mut(&client) {
-            if let Err(fault) = waiting.link.send_with(&Answer::Channel { copy, further: None }, fd) {
-                debug!(client, %fault, "local client");
+            let branch = further.as_ref().map(|further| further.branch);
+            match waiting.link.send_with(&Answer::Channel { copy, further }, fd) {
+                Ok(_) => branch.into_iter().for_each(|branch| self.uplink.send(&ToFront::Branched { branch })),
+                Err(fault) => debug!(client, %fault, "local client"),
             }
         }
         self.flush_client(client);

@@ -111,6 +111,7 @@ impl Agent {
             ToNode::Go { person } => self.go(person),
             ToNode::Abandon { pid } => self.abandon(pid),
             ToNode::Forget { pid } => self.forget_gone(pid),
+            ToNode::Branch { id, token, copy, further } => self.branch(id, &token, copy, further),
             ToNode::RestLost { pid } => self.rest_is_lost(pid),
             ToNode::Look { id, pid, streams } => self.look_at(id, pid, streams),
             ToNode::Suits { id, pid, needs } => self.suits(id, pid, needs),

@@ -14,7 +14,7 @@
 //! | it has left | nothing, and its time is over | it has ended with the new node |
 
 use crate::front::Front;
-use crate::moves::Move;
+use crate::move_one::Move;
 use space::{BodyEvent, Event};
 use std::collections::HashMap;
 use tracing::{info, warn};

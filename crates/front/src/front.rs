@@ -286,6 +286,7 @@ impl Front {
         self.local.listen_again(&self.poller, now);
         self.look_after_ghosts(now);
         self.homes_go_on();
+        self.branches_late(now);
         self.look_after_nodes(now);
         self.settle_in_time(now);
         self.tell_listed();

@@ -247,7 +247,7 @@ impl Front {
 
     /// The old node has ended it, and it cannot be made here.
     fn lost_home(&mut self, pid: Pid, fault: Fault) {
-        let from = self.moves.get(&pid).map_or(NodeId::FRONT, |one| one.from());
+        let from = self.moves.get(&pid).map_or(NodeId::FRONT, |one| one.from);
         let event = BodyEvent::Exited { pid, exit: Exit::NodeLost, usage: Default::default() };
         self.events.push_back(Event::Stays { pid });
         self.events.push_back(Event::Body { node: from, event });

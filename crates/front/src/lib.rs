@@ -7,6 +7,7 @@
 mod act;
 mod asks;
 mod away;
+mod branches;
 mod comeback;
 pub mod config;
 mod connection;
@@ -25,6 +26,7 @@ mod listings;
 mod looks;
 mod messages;
 mod movable;
+mod move_one;
 mod move_states;
 mod movers;
 mod moves;

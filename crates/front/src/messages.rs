@@ -92,6 +92,7 @@ impl Front {
             ToFront::Moving { pid, progress } => self.move_goes_on(node, pid, progress),
             ToFront::AskerGone { id } => self.moves_asker_gone(Asker::Remote { node, id }),
             ToFront::Suited { id, obstacles } => self.suited(node, id, obstacles),
+            ToFront::Branched { branch } => self.branched(branch),
             ToFront::PassesNoMore { pid } => self.passes.no_more(pid, node),
             ToFront::Barrier { id } => self.delivered(node, id),
             ToFront::StandInWanted { pid } => {

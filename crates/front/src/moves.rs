@@ -2,10 +2,13 @@
 //!
 //! What a daemon that ends had begun the next one learns from the two nodes ([`crate::doubts`]).
 
+use crate::branches::BRANCH_US;
 use crate::front::Front;
+use crate::move_one::Move;
 use crate::move_states::{next, Change, Next, State};
 use crate::persons::{kin_to_wire, to_wire};
-use crate::runs::Asker;
+use crate::runs::{Again, Asker};
+use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
 use space::{BodyEvent, Event, Kin, Person};
 use std::collections::HashMap;
@@ -17,59 +20,6 @@ use wire::look::Progress;
 use wire::node::ToNode;
 use wire::run::Caller;
 use wire::way::Way;
-
-/// One process on its way.
-#[derive(Debug)]
-pub(crate) struct Move {
-    state: State,
-    /// `None`: who asked is not known any more.
-    asker: Option<Asker>,
-    from: NodeId,
-    to: NodeId,
-    /// As it was when the new node was told of it.
-    person: Option<Person>,
-    /// Those that it had not waited for then.
-    children: Vec<Pid>,
-    key: [u8; 32],
-    /// The program whose relayed standard streams it has, and the branch over which they go on.
-    streams: Option<Pid>,
-    branch: Option<u64>,
-    /// Who asked wants to know how far it is.
-    progress: bool,
-    lazy: bool,
-    /// What was to come of its memory could not.
-    lost: bool,
-    /// The new node was lost while the old one was to end it.
-    nowhere: bool,
-    /// It stands on the old node.
-    stays: bool,
-}
-
-impl Move {
-    pub(crate) fn from(&self) -> NodeId {
-        self.from
-    }
-
-    /// One that a daemon before this one has decided on; `landed`: it runs.
-    pub(crate) fn decided(from: NodeId, to: NodeId, landed: bool) -> Move {
-        Move {
-            state: if landed { State::Landed } else { State::Leaving },
-            asker: None,
-            from,
-            to,
-            person: None,
-            children: Vec::new(),
-            key: [0; 32],
-            streams: None,
-            branch: None,
-            progress: false,
-            lazy: false,
-            lost: false,
-            nowhere: false,
-            stays: false,
-        }
-    }
-}
 
 /// What it hears first of the two nodes, and what then, it cannot choose.
 const HAS_LEFT: &str = "front knows that it has left";
@@ -153,9 +103,10 @@ impl Front {
             return noted.unwrap_or_else(|fault| self.move_fails(pid, fault));
         }
         let channel = match one.streams.map(|program| self.runs.again(program, pid, (from, node))).transpose() {
-            Ok(Some((channel, branch))) => {
+            Ok(Some(Again { to, branch, relay })) => {
                 one.branch = Some(branch);
-                Some(channel)
+                relay.into_iter().for_each(|(relay, told)| self.send(relay, &told));
+                Some(to)
             }
             Ok(None) => self.aways.channel(pid),
             Err(fault) => return self.move_fails(pid, fault),
@@ -250,7 +201,7 @@ impl Front {
         }
     }
 
-    fn leave(&mut self, pid: Pid) {
+    pub(crate) fn leave(&mut self, pid: Pid) {
         reach("front lets it leave");
         let Some(one) = self.moves.get_mut(&pid) else { return };
         let now = self.space.get(pid).map(|view| view.person);
@@ -260,6 +211,10 @@ impl Front {
         }
         if one.children != self.space.unwaited_children(pid) {
             return self.move_fails(pid, Fault::changed("its children have changed on the way"));
+        }
+        if one.streams.is_some_and(|program| self.runs.is_to_connect(program, pid)) {
+            one.branch_until_us = Some(monotonic_us() + BRANCH_US);
+            return;
         }
         if one.streams.is_some_and(|program| !self.runs.is_connected(program, pid)) {
             return self.move_fails(pid, Fault::changed("its streams are not connected, or their program has ended"));
@@ -403,7 +358,7 @@ impl Front {
         }
     }
 
-    fn move_fails(&mut self, pid: Pid, why: Fault) {
+    pub(crate) fn move_fails(&mut self, pid: Pid, why: Fault) {
         let Some(Move { state, from, to, streams, .. }) = self.moves.get(&pid) else { return };
         let (state, from, to, streams) = (*state, *from, *to, *streams);
         info!(%pid, %why, "move: it stays");

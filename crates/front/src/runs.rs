@@ -4,7 +4,7 @@ use crate::connection::Token;
 use std::collections::HashMap;
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{self, Answer, Further};
-use wire::node::ChannelTo;
+use wire::node::{ChannelTo, ToNode};
 use wire::run::{Program, Stdio};
 
 /// Where answers to a question go.
@@ -36,8 +36,27 @@ pub(crate) struct Copy {
     pub(crate) pid: Option<Pid>,
     token: [u8; 16],
     key: [u8; 32],
-    /// Processes with its streams that are being moved: the tokens of the channels that are to be theirs, and their branches.
-    moving: HashMap<Pid, ([u8; 16], u64)>,
+    /// The branches of processes with its streams that are being moved.
+    moving: HashMap<Pid, Branch>,
+}
+
+/// A channel that is to be that of a process that moves.
+#[derive(Debug)]
+struct Branch {
+    number: u64,
+    token: [u8; 16],
+    /// Whoever called `shoal run` has it.
+    had: bool,
+}
+
+/// What [`Runs::again`] has made.
+#[derive(Debug)]
+pub(crate) struct Again {
+    /// How the new node reaches the relay.
+    pub(crate) to: ChannelTo,
+    pub(crate) branch: u64,
+    /// The node of the relay, which is to be told first.
+    pub(crate) relay: Option<(NodeId, ToNode)>,
 }
 
 /// Whose channel a token names.
@@ -57,6 +76,8 @@ pub(crate) struct Runs {
     tokens: HashMap<[u8; 16], Dialled>,
     /// Which caller and copy a program's PID belongs to.
     programs: HashMap<Pid, (Pid, u32)>,
+    /// The program with the streams, and the process that moves, by branch.
+    branches: HashMap<u64, (Pid, Pid)>,
     /// The newest branch of any copy.
     branch: u64,
 }
@@ -139,15 +160,28 @@ impl Runs {
 
     /// A channel was dialled with this token: whose it is. A token works once.
     pub(crate) fn dialled(&mut self, token: &[u8; 16]) -> Option<Dialled> {
-        self.tokens.remove(token)
+        let dialled = self.tokens.remove(token)?;
+        if let Answer::Channel { further: Some(further), .. } = &dialled.answer {
+            self.branched(further.branch);
+        }
+        Some(dialled)
+    }
+
+    /// Whoever called `shoal run` has the channel of this branch. The process that moves.
+    pub(crate) fn branched(&mut self, branch: u64) -> Option<Pid> {
+        let (program, pid) = *self.branches.get(&branch)?;
+        let (_, _, copy) = self.copy_of(program)?;
+        let one = copy.moving.get_mut(&pid).filter(|one| one.number == branch)?;
+        one.had = true;
+        Some(pid)
     }
 
     /// A process with the streams of `program`, perhaps that itself, is to move from one node to another `node`: how that node reaches the relay for them, and the branch. Then
     /// either [`Runs::moved`] or [`Runs::stays`] says what has become of it.
     ///
     /// # Errors
-    /// `Refused` when its relay is not known here, or not reached from here, or it is being moved already. `Sys` when the kernel gives no random bytes.
-    pub(crate) fn again(&mut self, program: Pid, pid: Pid, (from, node): (NodeId, NodeId)) -> Result<(ChannelTo, u64)> {
+    /// `Refused` when its relay is not known here, or is on that node, or it is being moved already. `Sys` when the kernel gives no random bytes.
+    pub(crate) fn again(&mut self, program: Pid, pid: Pid, (from, node): (NodeId, NodeId)) -> Result<Again> {
         self.branch += 1;
         let branch = self.branch;
         let Some(&(caller, number)) = self.programs.get(&program) else {
@@ -159,18 +193,29 @@ impl Runs {
         let (asker, address) = (run.asker, run.address.clone());
         let copy =
             run.copies.get_mut(number as usize).ok_or_else(|| Fault::bug("a copy that its run does not have"))?;
-        if let Asker::Remote { node, .. } = asker {
-            return Err(Fault::refused(format!("its streams are relayed by a node, {node}")));
+        if matches!(asker, Asker::Remote { node: relay, .. } if relay == node) {
+            return Err(Fault::refused(format!("its streams are relayed by node {node} itself")));
         }
         if copy.moving.contains_key(&pid) {
             return Err(Fault::refused("it is being moved already"));
         }
         let (token, key): ([u8; 16], [u8; 32]) = (link::random()?, link::random()?);
-        copy.moving.insert(pid, (token, branch));
+        copy.moving.insert(pid, Branch { number: branch, token, had: false });
+        self.branches.insert(branch, (program, pid));
         let its = program == pid;
-        let further = Some(Further { node, key: key.to_vec(), branch, program: its, from });
-        self.tokens.insert(token, Dialled { asker, answer: Answer::Channel { copy: number, further } });
-        Ok((ChannelTo { address, token: token.to_vec(), key: key.to_vec(), program: its }, branch))
+        let further = Further { node, key: key.to_vec(), branch, program: its, from };
+        let to = ChannelTo { address, token: token.to_vec(), key: key.to_vec(), program: its };
+        let relay = match asker {
+            Asker::Remote { node, id } => {
+                Some((node, ToNode::Branch { id, token: token.to_vec(), copy: number, further }))
+            }
+            Asker::Local(_) => {
+                let answer = Answer::Channel { copy: number, further: Some(further) };
+                self.tokens.insert(token, Dialled { asker, answer });
+                None
+            }
+        };
+        Ok(Again { to, branch, relay })
     }
 
     /// Has the process that called `shoal run` here become this program, and no other?
@@ -188,7 +233,7 @@ impl Runs {
         let branch = self.branch;
         let nobody = || Fault::refused("nobody here knows the `shoal run` that relays its streams");
         let (asker, number, copy) = self.copy_of(pid).ok_or_else(nobody)?;
-        match copy.moving.insert(pid, ([0; 16], branch)) {
+        match copy.moving.insert(pid, Branch { number: branch, token: [0; 16], had: true }) {
             None => Ok(((asker, Answer::Home { copy: number, branch }), branch)),
             Some(_) => Err(Fault::refused("it is being moved already")),
         }
@@ -196,28 +241,41 @@ impl Runs {
 
     /// Has whoever called `shoal run` the channel for the process `pid` that is to move with the streams of `program`, which has not ended?
     pub(crate) fn is_connected(&self, program: Pid, pid: Pid) -> bool {
-        let run = self.programs.get(&program).and_then(|(caller, copy)| Some((self.runs.get(caller)?, *copy as usize)));
-        let moving = run.and_then(|(run, copy)| run.copies.get(copy)?.moving.get(&pid));
-        moving.is_some_and(|(token, _)| !self.tokens.contains_key(token))
+        self.branch_of(program, pid).is_some_and(|(_, branch)| branch.had)
+    }
+
+    /// Has it been told of that channel by its node, and not said yet that it has it?
+    pub(crate) fn is_to_connect(&self, program: Pid, pid: Pid) -> bool {
+        self.branch_of(program, pid).is_some_and(|(asker, branch)| matches!(asker, Asker::Remote { .. }) && !branch.had)
+    }
+
+    fn branch_of(&self, program: Pid, pid: Pid) -> Option<(Asker, &Branch)> {
+        let (caller, copy) = self.programs.get(&program)?;
+        let run = self.runs.get(caller)?;
+        Some((run.asker, run.copies.get(*copy as usize)?.moving.get(&pid)?))
     }
 
     /// The process `pid` with the streams of `program` is on `node` from now on.
     pub(crate) fn moved(&mut self, program: Pid, pid: Pid, node: NodeId) {
-        if let Some((_, _, copy)) = self.copy_of(program) {
-            copy.moving.remove(&pid);
-            if program == pid {
-                copy.node = node;
-            }
+        let Some((_, _, copy)) = self.copy_of(program) else { return };
+        if program == pid {
+            copy.node = node;
+        }
+        if let Some(branch) = copy.moving.remove(&pid) {
+            self.branches.remove(&branch.number);
         }
     }
 
     /// The process `pid` is not moved after all. Whoever has the channel that was for it already is to be told so, before it is told anything else of
-    /// this copy.
+    /// this copy; on a node, that node knows whether they have it.
     #[must_use]
     pub(crate) fn stays(&mut self, program: Pid, pid: Pid) -> Option<(Asker, Answer)> {
         let (asker, number, copy) = self.copy_of(program)?;
-        let (token, branch) = copy.moving.remove(&pid)?;
-        self.tokens.remove(&token).is_none().then_some((asker, Answer::Stays { copy: number, branch }))
+        let Branch { number: branch, token, had } = copy.moving.remove(&pid)?;
+        self.branches.remove(&branch);
+        self.tokens.remove(&token);
+        let told = had || matches!(asker, Asker::Remote { .. });
+        told.then_some((asker, Answer::Stays { copy: number, branch }))
     }
 
     fn copy_of(&mut self, pid: Pid) -> Option<(Asker, u32, &mut Copy)> {
@@ -249,8 +307,11 @@ impl Runs {
     /// It is over, or could not be told that it has begun.
     pub(crate) fn end(&mut self, caller: Pid) {
         if let Some(run) = self.runs.remove(&caller) {
-            for copy in run.copies.iter().filter_map(|c| c.pid) {
-                self.programs.remove(&copy);
+            for copy in run.copies {
+                copy.pid.and_then(|pid| self.programs.remove(&pid));
+                for branch in copy.moving.values() {
+                    self.branches.remove(&branch.number);
+                }
             }
         }
     }
@@ -287,8 +348,8 @@ mod tests {
     fn a_program_that_moves_gets_a_channel_with_a_key_of_its_own() {
         let asker = Asker::Local(7);
         let mut runs = runs(asker);
-        let (to, branch) = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
-        assert_eq!(to.address, "here");
+        let Again { to, branch, relay } = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
+        assert_eq!((to.address.as_str(), relay), ("here", None));
         assert!(runs
             .again(PROGRAM, PROGRAM, (NodeId(1), NodeId(3)))
             .expect_err("one move at a time")
@@ -301,7 +362,7 @@ mod tests {
         assert_eq!(dial(&mut runs, &to), None);
         runs.moved(PROGRAM, PROGRAM, NodeId(2));
         assert_eq!(node(&runs), NodeId(2));
-        let (next, _) = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(1))).expect("it can move on");
+        let Again { to: next, .. } = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(1))).expect("it can move on");
         assert!(next.key != to.key && next.token != to.token);
         // A channel of a move that was may still be dialled after the program's end.
         runs.moved(PROGRAM, PROGRAM, NodeId(1));
@@ -314,13 +375,31 @@ mod tests {
     fn who_has_the_channel_of_a_move_that_came_to_nothing_is_told() {
         let asker = Asker::Local(7);
         let mut runs = runs(asker);
-        let (to, _) = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
+        let Again { to, .. } = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
         assert_eq!(runs.stays(PROGRAM, PROGRAM), None);
         assert_eq!(dial(&mut runs, &to), None);
-        let (to, branch) = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
+        let Again { to, branch, .. } = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
         assert!(dial(&mut runs, &to).is_some());
         assert_eq!(runs.stays(PROGRAM, PROGRAM), Some((asker, Answer::Stays { copy: 0, branch })));
         assert_eq!((runs.stays(PROGRAM, PROGRAM), node(&runs)), (None, NodeId(1)));
+    }
+
+    #[test]
+    fn a_relay_on_a_node_says_that_it_has_the_channel_and_is_told_when_it_stays() {
+        let asker = Asker::Remote { node: NodeId(3), id: 5 };
+        let mut runs = runs(asker);
+        let Again { to, branch, relay } = runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect("it can move");
+        let further = Further { node: NodeId(2), key: to.key.clone(), branch, program: true, from: NodeId(1) };
+        let told = ToNode::Branch { id: 5, token: to.token.clone(), copy: 0, further };
+        assert_eq!((relay, dial(&mut runs, &to)), (Some((NodeId(3), told)), None));
+        assert!(!runs.is_connected(PROGRAM, PROGRAM) && runs.is_to_connect(PROGRAM, PROGRAM));
+        assert_eq!((runs.branched(branch + 1), runs.branched(branch)), (None, Some(PROGRAM)));
+        assert!(runs.is_connected(PROGRAM, PROGRAM) && !runs.is_to_connect(PROGRAM, PROGRAM));
+        runs.moved(PROGRAM, PROGRAM, NodeId(2));
+        assert!(runs.branches.is_empty());
+        let Again { branch, .. } = runs.again(PROGRAM, PROGRAM, (NodeId(2), NodeId(1))).expect("it can move on");
+        assert_eq!(runs.stays(PROGRAM, PROGRAM), Some((asker, Answer::Stays { copy: 0, branch })));
+        assert_eq!((runs.branched(branch), runs.branches.len()), (None, 0));
     }
 
     #[test]
@@ -329,8 +408,8 @@ mod tests {
             runs.again(PROGRAM, PROGRAM, (NodeId(1), NodeId(2))).expect_err("it cannot move").to_string()
         };
         assert!(refusal(&mut Runs::default()).contains("nobody here knows"));
-        let mut remote = runs(Asker::Remote { node: NodeId(3), id: 1 });
-        assert!(refusal(&mut remote).contains("relayed by a node, n3"));
+        let mut remote = runs(Asker::Remote { node: NodeId(2), id: 1 });
+        assert!(refusal(&mut remote).contains("relayed by node n2 itself"));
         let mut ended = runs(Asker::Local(7));
         ended.ended(PROGRAM);
         assert!(refusal(&mut ended).contains("nobody here knows"));

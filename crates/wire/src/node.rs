@@ -281,4 +281,10 @@ pub enum ToFront {
         #[n(0)]
         pid: Pid,
     },
+    /// Whoever relays the streams has the channel of this branch ([`ToNode::Branch`]).
+    #[n(26)]
+    Branched {
+        #[n(0)]
+        branch: u64,
+    },
 }

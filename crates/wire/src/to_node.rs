@@ -1,6 +1,6 @@
 //! What the front end tells a node ([`crate::node`]).
 
-use crate::ask::Answer;
+use crate::ask::{Answer, Further};
 use crate::channel::ChannelTo;
 use crate::event::{Kin, Person};
 use crate::lease::Lease;
@@ -283,5 +283,19 @@ pub enum ToNode {
     RestLost {
         #[n(0)]
         pid: Pid,
+    },
+    /// Whoever asked `id` relays streams of a process that moves: the channel with this token is for them ([`Answer::Channel`]), and as soon as they have it
+    /// [`ToFront::Branched`](crate::node::ToFront::Branched) is wanted. An [`Answer::Stays`] takes it back.
+    #[n(31)]
+    Branch {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        #[cbor(with = "minicbor::bytes")]
+        token: Vec<u8>,
+        #[n(2)]
+        copy: u32,
+        #[n(3)]
+        further: Further,
     },
 }

@@ -249,14 +249,19 @@ pub(crate) fn asks() -> Variants<Ask> {
     }
 }
 
+fn further() -> impl Strategy<Value = Further> {
+    (node(), bytes(), any::<u64>(), any::<bool>(), node()).prop_map(|(node, key, branch, program, from)| Further {
+        node,
+        key,
+        branch,
+        program,
+        from,
+    })
+}
+
 pub(crate) fn answers() -> Variants<Answer> {
     let copies = vec((node(), bytes(), bytes()).prop_map(|(node, key, token)| Copy { node, key, token }), 0..4);
     let not_started = (any::<u32>(), fault(), any::<u8>());
-    let further =
-        option::of(
-            (node(), bytes(), any::<u64>(), any::<bool>(), node())
-                .prop_map(|(node, key, branch, program, from)| Further { node, key, branch, program, from }),
-        );
     variants! {
         Failed => fault().prop_map(Answer::Failed),
         Nodes => vec(node_row(), 0..4).prop_map(Answer::Nodes),
@@ -265,7 +270,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Here => Just(Answer::Here),
         Each => vec(node(), 0..4).prop_map(Answer::Each),
         Granted => (".{0,20}", copies).prop_map(|(hold, copies)| Answer::Granted { hold, copies }),
-        Channel => (any::<u32>(), further).prop_map(|(copy, further)| Answer::Channel { copy, further }),
+        Channel => (any::<u32>(), option::of(further())).prop_map(|(copy, further)| Answer::Channel { copy, further }),
         NotStarted => not_started.prop_map(|(copy, fault, status)| Answer::NotStarted { copy, fault, status }),
         Ended => (any::<u32>(), exit()).prop_map(|(copy, exit)| Answer::Ended { copy, exit }),
         Stays => any::<(u32, u64)>().prop_map(|(copy, branch)| Answer::Stays { copy, branch }),
@@ -365,6 +370,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         Looked => (any::<u64>(), look()).prop_map(|(id, look)| T::Looked { id, look: Box::new(look) }),
         Moving => (pid(), progress()).prop_map(|(pid, progress)| T::Moving { pid, progress }),
         AskerGone => any::<u64>().prop_map(|id| T::AskerGone { id }),
+        Branched => any::<u64>().prop_map(|branch| T::Branched { branch }),
         PassesNoMore => pid().prop_map(|pid| T::PassesNoMore { pid }),
         Suited => (any::<u64>(), vec(".{0,20}", 0..3)).prop_map(|(id, obstacles)| T::Suited { id, obstacles }),
     }
@@ -413,6 +419,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Abandon => pid().prop_map(|pid| T::Abandon { pid }),
         Forget => pid().prop_map(|pid| T::Forget { pid }),
         RestLost => pid().prop_map(|pid| T::RestLost { pid }),
+        Branch => (any::<u64>(), bytes(), any::<u32>(), further()).prop_map(|(id, token, copy, further)| T::Branch { id, token, copy, further }),
         Barrier => (any::<u64>(), pid()).prop_map(|(id, pid)| T::Barrier { id, pid }),
         Look => (any::<u64>(), pid(), any::<bool>()).prop_map(|(id, pid, streams)| T::Look { id, pid, streams }),
         Suits => (any::<u64>(), pid(), needs()).prop_map(|(id, pid, needs)| T::Suits { id, pid, needs }),
