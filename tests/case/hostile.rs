@@ -389,7 +389,7 @@ fn polled_list_that_does_not_answer(place: &Place) -> Res<End> {
     // Only what there is to read is offered to who waits for it.
     let word = format!("(until grep -q ready {0}; do sleep 0.1; done; echo word; sleep 60)", log.display());
     std::fs::write(&log, "").doing("write a log")?;
-    let stuck = s.start(&format!("{word} | {ANN} shoal run -n 0 {poll} > {}; sleep 60", log.display()));
+    let stuck = s.start(&format!("{word} | {ANN} shoal run -n 0 {poll} > {}", log.display()));
     s.until(&format!("grep -q ready {}", log.display()))?;
     others_go_on(&s, "")?;
     let start = Instant::now();
