@@ -11,15 +11,16 @@ pub(crate) const SCENES: &[Scene] = &[
     ("bad_key", bad_key),
     ("bad_bytes_on_the_port", bad_bytes_on_the_port),
     ("bad_frames_of_a_peer", bad_frames_of_a_peer),
-    ("bad_bytes_on_the_socket", bad_bytes_on_the_socket),
     ("bad_settings_of_leases", bad_settings_of_leases),
     ("leases_by_default", leases_by_default),
     ("full_lease", full_lease),
     ("full_lease_of_one_node", full_lease_of_one_node),
     ("tiny_leases_follow_each_other", tiny_leases_follow_each_other),
-    ("bad_rounds_leak_nothing", bad_rounds_leak_nothing),
     ("full_disk", full_disk),
 ];
+
+pub(crate) const DEMANDING: &[Scene] =
+    &[("bad_bytes_on_the_socket", bad_bytes_on_the_socket), ("bad_rounds_leak_nothing", bad_rounds_leak_nothing)];
 
 /// Says `bytes` (a Python expression) to the front end's port, and keeps the connection if `stay` says so.
 fn to_port(bytes: &str) -> String {

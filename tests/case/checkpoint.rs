@@ -17,9 +17,10 @@ pub(crate) const SCENES: &[Scene] = &[
     ("checkpoint_by_its_user", checkpoint_by_its_user),
     ("restore_of_bad_images", restore_of_bad_images),
     ("checkpoint_executable", checkpoint_executable),
-    ("checkpoint_freezes_briefly", checkpoint_freezes_briefly),
     ("checkpoint_from_elsewhere", checkpoint_from_elsewhere),
 ];
+
+pub(crate) const DEMANDING: &[Scene] = &[("checkpoint_freezes_briefly", checkpoint_freezes_briefly)];
 
 fn shoal(place: &Place) -> Res<PathBuf> {
     place.shoal.clone().ok_or_else(|| "shoal is not built".to_string())

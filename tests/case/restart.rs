@@ -11,7 +11,6 @@ use std::time::Duration;
 pub(crate) const SCENES: &[Scene] = &[
     ("restart_with_a_stopped_program", restart_with_a_stopped_program),
     ("restart_after_signals", restart_after_signals),
-    ("restart_ten_times_under_load", restart_ten_times_under_load),
     ("no_restart_ends_stopped_programs_too", no_restart_ends_stopped_programs_too),
     ("restart_with_several_copies", restart_with_several_copies),
     ("restart_then_ctrl_c_to_several_copies", restart_then_ctrl_c_to_several_copies),
@@ -22,6 +21,10 @@ pub(crate) const SCENES: &[Scene] = &[
     ("restart_with_a_subreaper", restart_with_a_subreaper),
     ("restart_with_a_child_elsewhere", restart_with_a_child_elsewhere),
     ("restart_with_other_leases", restart_with_other_leases),
+];
+
+pub(crate) const DEMANDING: &[Scene] = &[
+    ("restart_ten_times_under_load", restart_ten_times_under_load),
     ("restart_with_many_processes", restart_with_many_processes),
 ];
 

@@ -1,7 +1,36 @@
-//! Scenes that look at the whole machine for what a sandbox leaves must be alone; all others may run side by side.
+//! Who runs beside whom. Scenes that look at the whole machine for what a sandbox leaves must be alone. Those that measure time or load the machine, and
+//! programs, run two at a time; all others, which wait most of the time, twice as many.
 
 use super::{Doing, Res};
 use std::sync::{Condvar, Mutex};
+
+/// How many have room beside each other that take little.
+pub(crate) const ROOM: usize = 2 * DEMANDING;
+/// How much room those take that measure time or load the machine.
+pub(crate) const DEMANDING: usize = 2;
+
+static FREE: Mutex<usize> = Mutex::new(ROOM);
+static FREED: Condvar = Condvar::new();
+
+/// So much room, for as long as this is held.
+pub(crate) struct Room(usize);
+
+/// Waits until there is so much.
+pub(crate) fn room(wanted: usize) -> Res<Room> {
+    let free = FREE.lock().doing("count who runs")?;
+    let mut free = FREED.wait_while(free, |free| *free < wanted).doing("wait for others to end")?;
+    *free -= wanted;
+    Ok(Room(wanted))
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Ok(mut free) = FREE.lock() {
+            *free += self.0;
+        }
+        FREED.notify_all();
+    }
+}
 
 /// How many sessions there are; -1: one scene is alone.
 static SESSIONS: Mutex<i32> = Mutex::new(0);
