@@ -88,7 +88,7 @@ impl Sandbox {
 
     /// Runs a shell command on the front end, whatever becomes of it.
     pub(crate) fn sh(&self, script: &str) -> Res<Outcome> {
-        self.runs(shell(script, 30))()
+        self.runs(shell(script, 60))()
     }
 
     /// Runs a shell command that is to end with 0; its output, without blanks at the end.
