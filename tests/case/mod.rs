@@ -47,9 +47,8 @@ pub(crate) enum End {
 
 pub(crate) type Scene = (&'static str, fn(&Place) -> Res<End>);
 
-/// Those that run two at a time, whether they say so or their whole file is of such.
+/// Those that run two at a time, the longest first.
 const DEMANDING: &[&[Scene]] = &[
-    hostile::SCENES,
     moving_hostile::SCENES,
     loss::SCENES,
     chaos::SCENES,
@@ -58,18 +57,20 @@ const DEMANDING: &[&[Scene]] = &[
     moving_lazy::SCENES,
     restoring::SCENES,
     moving::DEMANDING,
+    hostile::DEMANDING,
     bad_input::DEMANDING,
     checkpoint::DEMANDING,
     jobs::DEMANDING,
     restart::DEMANDING,
 ];
 
-/// All others. Those that take longest come first, so that nobody waits for one of them in the end, and last those that must be alone.
+/// All others: first those that take longest, so that nobody waits for one of them in the end, and last those that must be alone.
 const OTHERS: &[&[Scene]] = &[
     moving_kin_faults::SCENES,
     moving_home::SCENES,
     moving_faults::SCENES,
     moving::SCENES,
+    hostile::SCENES,
     bad_input::SCENES,
     restart::SCENES,
     daemons::SCENES,
@@ -85,21 +86,30 @@ const OTHERS: &[&[Scene]] = &[
     residue::SCENES,
 ];
 
+/// How many others follow each demanding one, so that those that wait fill the time of those that do not.
+const BETWEEN: usize = 2;
+
 /// Every scene, and how much room it takes.
-fn all() -> impl Iterator<Item = (Scene, usize)> {
-    let of = |lists: &'static [&'static [Scene]], room| lists.concat().into_iter().map(move |scene| (scene, room));
-    of(DEMANDING, quiet::DEMANDING).chain(of(OTHERS, 1))
+fn all() -> Vec<(Scene, usize)> {
+    let mut others = OTHERS.concat().into_iter().map(|scene| (scene, 1));
+    let mut all = Vec::new();
+    for scene in DEMANDING.concat() {
+        all.push((scene, quiet::DEMANDING));
+        all.extend(others.by_ref().take(BETWEEN));
+    }
+    all.extend(others);
+    all
 }
 
 /// The names of all scenes.
 pub(crate) fn names() -> impl Iterator<Item = String> {
-    all().map(|((name, _), _)| name.to_string())
+    all().into_iter().map(|((name, _), _)| name.to_string())
 }
 
 /// All scenes as tests; `skips` may have entries of mode `case`.
 pub(crate) fn trials(place: &Arc<Place>, repeat: u32, skips: &[Skip]) -> Vec<Trial> {
     let skip = |name: &str| skips.iter().find(|skip| skip.mode == "case" && skip.program == name).cloned();
-    let of_all = all().map(|((name, scene), room)| {
+    let of_all = all().into_iter().map(|((name, scene), room)| {
         let (place, skip) = (place.clone(), skip(name));
         Trial::ignorable_test(format!("case::{name}"), move || {
             let _room = quiet::room(room)?;

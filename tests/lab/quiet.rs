@@ -1,13 +1,13 @@
-//! Who runs beside whom. Scenes that look at the whole machine for what a sandbox leaves must be alone. Those that measure time or load the machine, and
-//! programs, run two at a time; all others, which wait most of the time, twice as many.
+//! Who runs beside whom. Scenes that look at the whole machine for what a sandbox leaves must be alone. Of those that measure time or load the machine,
+//! and of programs, two run at a time; of all others, which wait most of the time, more.
 
 use super::{Doing, Res};
 use std::sync::{Condvar, Mutex};
 
-/// How many have room beside each other that take little.
-pub(crate) const ROOM: usize = 2 * DEMANDING;
+/// How many run beside each other that take little: so two processors are half busy.
+pub(crate) const ROOM: usize = 6;
 /// How much room those take that measure time or load the machine.
-pub(crate) const DEMANDING: usize = 2;
+pub(crate) const DEMANDING: usize = 3;
 
 static FREE: Mutex<usize> = Mutex::new(ROOM);
 static FREED: Condvar = Condvar::new();
