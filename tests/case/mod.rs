@@ -1,6 +1,6 @@
 //! Scenes that need a sandbox of their own: they break parts of it, or look at it from several sides at once.
 //!
-//! A scene is a function; each file of this directory names its own in `SCENES`, and in `DEMANDING` those that measure time or load the machine
+//! A scene is a function; each file of this directory names its own in `SCENES`, and in `DEMANDING` those that load the machine
 //! ([`quiet`]). Commands run in `bash -c` on the front end. Parts are broken from outside: all processes of the sandbox are below ours.
 
 mod bad_input;
@@ -47,25 +47,27 @@ pub(crate) enum End {
 
 pub(crate) type Scene = (&'static str, fn(&Place) -> Res<End>);
 
-/// Those that run two at a time, the longest first.
+/// Those that run two at a time, and before the others: they keep the machine so busy that beside them a node may seem lost which is to be lost after a
+/// second only.
 const DEMANDING: &[&[Scene]] = &[
+    hostile::DEMANDING,
     moving_hostile::SCENES,
-    loss::SCENES,
     chaos::SCENES,
-    slow::SCENES,
+    bad_input::DEMANDING,
+    restart::DEMANDING,
+    jobs::DEMANDING,
+    checkpoint::DEMANDING,
+    moving::DEMANDING,
     moving_told::SCENES,
     moving_lazy::SCENES,
     restoring::SCENES,
-    moving::DEMANDING,
-    hostile::DEMANDING,
-    bad_input::DEMANDING,
-    checkpoint::DEMANDING,
-    jobs::DEMANDING,
-    restart::DEMANDING,
 ];
 
-/// All others: first those that take longest, so that nobody waits for one of them in the end, and last those that must be alone.
+/// All others: first those that are held against a time, then those that take longest, so that nobody waits for one of them in the end, and last those
+/// that must be alone.
 const OTHERS: &[&[Scene]] = &[
+    loss::SCENES,
+    slow::SCENES,
     moving_kin_faults::SCENES,
     moving_home::SCENES,
     moving_faults::SCENES,
@@ -86,30 +88,21 @@ const OTHERS: &[&[Scene]] = &[
     residue::SCENES,
 ];
 
-/// How many others follow each demanding one, so that those that wait fill the time of those that do not.
-const BETWEEN: usize = 2;
-
 /// Every scene, and how much room it takes.
-fn all() -> Vec<(Scene, usize)> {
-    let mut others = OTHERS.concat().into_iter().map(|scene| (scene, 1));
-    let mut all = Vec::new();
-    for scene in DEMANDING.concat() {
-        all.push((scene, quiet::DEMANDING));
-        all.extend(others.by_ref().take(BETWEEN));
-    }
-    all.extend(others);
-    all
+fn all() -> impl Iterator<Item = (Scene, usize)> {
+    let of = |lists: &'static [&'static [Scene]], room| lists.concat().into_iter().map(move |scene| (scene, room));
+    of(DEMANDING, quiet::DEMANDING).chain(of(OTHERS, 1))
 }
 
 /// The names of all scenes.
 pub(crate) fn names() -> impl Iterator<Item = String> {
-    all().into_iter().map(|((name, _), _)| name.to_string())
+    all().map(|((name, _), _)| name.to_string())
 }
 
 /// All scenes as tests; `skips` may have entries of mode `case`.
 pub(crate) fn trials(place: &Arc<Place>, repeat: u32, skips: &[Skip]) -> Vec<Trial> {
     let skip = |name: &str| skips.iter().find(|skip| skip.mode == "case" && skip.program == name).cloned();
-    let of_all = all().into_iter().map(|((name, scene), room)| {
+    let of_all = all().map(|((name, scene), room)| {
         let (place, skip) = (place.clone(), skip(name));
         Trial::ignorable_test(format!("case::{name}"), move || {
             let _room = quiet::room(room)?;

@@ -1,34 +1,48 @@
-//! Who runs beside whom. Scenes that look at the whole machine for what a sandbox leaves must be alone. Of those that measure time or load the machine,
-//! and of programs, two run at a time; of all others, which wait most of the time, more.
+//! Who runs beside whom. Scenes that look at the whole machine for what a sandbox leaves must be alone. Of those that load it, and of programs,
+//! two run at a time; of all others, which wait most of the time, more.
 
 use super::{Doing, Res};
 use std::sync::{Condvar, Mutex};
 
 /// How many run beside each other that take little: so two processors are half busy.
 pub(crate) const ROOM: usize = 6;
-/// How much room those take that measure time or load the machine.
+/// How much room those take that load the machine.
 pub(crate) const DEMANDING: usize = 3;
 
-static FREE: Mutex<usize> = Mutex::new(ROOM);
-static FREED: Condvar = Condvar::new();
+struct Rooms {
+    free: usize,
+    /// Of those that want more than one: how many have asked, and how many of them have been let in, which is in the order of their asking. So no program
+    /// of one mode is left over while the next mode runs.
+    asked: u64,
+    let_in: u64,
+}
+
+static ROOMS: Mutex<Rooms> = Mutex::new(Rooms { free: ROOM, asked: 0, let_in: 0 });
+static CHANGED_ROOMS: Condvar = Condvar::new();
 
 /// So much room, for as long as this is held.
 pub(crate) struct Room(usize);
 
 /// Waits until there is so much.
 pub(crate) fn room(wanted: usize) -> Res<Room> {
-    let free = FREE.lock().doing("count who runs")?;
-    let mut free = FREED.wait_while(free, |free| *free < wanted).doing("wait for others to end")?;
-    *free -= wanted;
+    let mut rooms = ROOMS.lock().doing("count who runs")?;
+    let queue = wanted > 1;
+    let turn = rooms.asked;
+    rooms.asked += u64::from(queue);
+    let full = |rooms: &mut Rooms| rooms.free < wanted || queue && rooms.let_in != turn;
+    rooms = CHANGED_ROOMS.wait_while(rooms, full).doing("wait for others to end")?;
+    rooms.free -= wanted;
+    rooms.let_in += u64::from(queue);
+    CHANGED_ROOMS.notify_all();
     Ok(Room(wanted))
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        if let Ok(mut free) = FREE.lock() {
-            *free += self.0;
+        if let Ok(mut rooms) = ROOMS.lock() {
+            rooms.free += self.0;
         }
-        FREED.notify_all();
+        CHANGED_ROOMS.notify_all();
     }
 }
 
