@@ -11,8 +11,7 @@ pub(crate) const DEMANDING: usize = 3;
 
 struct Rooms {
     free: usize,
-    /// Of those that want more than one: how many have asked, and how many of them have been let in, which is in the order of their asking. So no program
-    /// of one mode is left over while the next mode runs.
+    /// How many have asked, and how many of them have been let in: in the order of their asking, so that nobody waits for ever who wants much.
     asked: u64,
     let_in: u64,
 }
@@ -26,13 +25,12 @@ pub(crate) struct Room(usize);
 /// Waits until there is so much.
 pub(crate) fn room(wanted: usize) -> Res<Room> {
     let mut rooms = ROOMS.lock().doing("count who runs")?;
-    let queue = wanted > 1;
     let turn = rooms.asked;
-    rooms.asked += u64::from(queue);
-    let full = |rooms: &mut Rooms| rooms.free < wanted || queue && rooms.let_in != turn;
+    rooms.asked += 1;
+    let full = |rooms: &mut Rooms| rooms.free < wanted || rooms.let_in != turn;
     rooms = CHANGED_ROOMS.wait_while(rooms, full).doing("wait for others to end")?;
     rooms.free -= wanted;
-    rooms.let_in += u64::from(queue);
+    rooms.let_in += 1;
     CHANGED_ROOMS.notify_all();
     Ok(Room(wanted))
 }
