@@ -2,6 +2,7 @@
 
 use crate::lab::place::Place;
 use crate::lab::proto::{Job, Outcome};
+use crate::lab::quiet;
 use crate::lab::session::{Plan, Session};
 use crate::lab::skip::Skip;
 use crate::lab::{Doing, Res};
@@ -9,8 +10,8 @@ use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Jobs of one mode that run at the same time.
-pub(crate) const WORKERS: usize = 2;
+/// Jobs of one mode that run at the same time: as many as have room.
+const WORKERS: usize = quiet::ROOM / quiet::DEMANDING;
 /// After so many sessions that broke a mode is given up.
 const MOST_SESSIONS: usize = 20;
 /// Less than the program's own deadline (prog.h), after which there would be nothing left to look at.
@@ -116,6 +117,7 @@ impl Host {
     pub(crate) fn trial(self: &Arc<Host>, program: &str) -> Trial {
         let (host, program) = (self.clone(), program.to_string());
         Trial::ignorable_test(format!("{}::{program}", self.mode.name), move || {
+            let _room = quiet::room(quiet::DEMANDING)?;
             let done = (1..=host.repeat).try_for_each(|round| {
                 host.run(&program).map_err(|fault| format!("{fault}\n(round {round} of {})", host.repeat))
             });

@@ -10,7 +10,7 @@ mod lab;
 mod modes;
 
 use lab::place::Place;
-use lab::{carry, moved, peer, skip, worker, Doing, Res};
+use lab::{carry, moved, peer, quiet, skip, worker, Doing, Res};
 use libtest_mimic::{Arguments, Trial};
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,7 +65,7 @@ fn options(args: Vec<String>) -> Res<Options> {
         return Err(format!("mode {mode}: it is one of case, {}", modes::names().join(", ")));
     }
     let mut mimic = Arguments::from_iter(rest);
-    mimic.test_threads.get_or_insert(modes::WORKERS);
+    mimic.test_threads.get_or_insert(quiet::ROOM);
     Ok(Options { modes, repeat, mimic })
 }
 

@@ -12,21 +12,24 @@ pub(crate) const SCENES: &[Scene] = &[
     ("siginfo_that_does_not_answer", siginfo_that_does_not_answer),
     ("arguments_that_do_not_answer", arguments_that_do_not_answer),
     ("polled_list_that_does_not_answer", polled_list_that_does_not_answer),
-    ("strangers_keep_nobody_out", strangers_keep_nobody_out),
     ("caller_who_executes_a_setuid_program", caller_who_executes_a_setuid_program),
     ("caller_whose_number_is_anothers", caller_whose_number_is_anothers),
     ("caller_with_capabilities_of_a_namespace", caller_with_capabilities_of_a_namespace),
     ("caller_who_asks_for_more", caller_who_asks_for_more),
+    ("stand_in_that_claims_others", stand_in_that_claims_others),
+    ("stand_in_that_claims_a_spawn", stand_in_that_claims_a_spawn),
+    ("program_whose_exec_does_not_end", program_whose_exec_does_not_end),
+    ("program_that_cannot_be_traced", program_that_cannot_be_traced),
+];
+
+pub(crate) const DEMANDING: &[Scene] = &[
+    ("strangers_keep_nobody_out", strangers_keep_nobody_out),
     ("user_who_fills_the_socket", user_who_fills_the_socket),
     ("user_who_asks_without_end", user_who_asks_without_end),
     ("stand_in_that_executes", stand_in_that_executes),
     ("stand_in_that_lies", stand_in_that_lies),
-    ("stand_in_that_claims_others", stand_in_that_claims_others),
-    ("stand_in_that_claims_a_spawn", stand_in_that_claims_a_spawn),
     ("stand_in_that_never_comes", stand_in_that_never_comes),
     ("storm_of_threads", storm_of_threads),
-    ("program_whose_exec_does_not_end", program_whose_exec_does_not_end),
-    ("program_that_cannot_be_traced", program_that_cannot_be_traced),
 ];
 
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
@@ -389,7 +392,7 @@ fn polled_list_that_does_not_answer(place: &Place) -> Res<End> {
     // Only what there is to read is offered to who waits for it.
     let word = format!("(until grep -q ready {0}; do sleep 0.1; done; echo word; sleep 60)", log.display());
     std::fs::write(&log, "").doing("write a log")?;
-    let stuck = s.start(&format!("{word} | {ANN} shoal run -n 0 {poll} > {}; sleep 60", log.display()));
+    let stuck = s.start(&format!("{word} | {ANN} shoal run -n 0 {poll} > {}", log.display()));
     s.until(&format!("grep -q ready {}", log.display()))?;
     others_go_on(&s, "")?;
     let start = Instant::now();

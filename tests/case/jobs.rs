@@ -19,8 +19,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("job_terminal_inside", job_terminal_inside),
     ("job_whose_parent_is_gone", job_whose_parent_is_gone),
     ("job_whose_parent_goes_on", job_whose_parent_goes_on),
-    ("job_over_nodes", job_over_nodes),
 ];
+
+pub(crate) const DEMANDING: &[Scene] = &[("job_over_nodes", job_over_nodes)];
 
 fn key(text: &str) -> Step {
     Step::Type(text.into())

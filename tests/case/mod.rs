@@ -1,7 +1,7 @@
 //! Scenes that need a sandbox of their own: they break parts of it, or look at it from several sides at once.
 //!
-//! A scene is a function; each file of this directory names its own in `SCENES`. Commands run in `bash -c` on the front
-//! end. Parts are broken from outside: all processes of the sandbox are below ours.
+//! A scene is a function; each file of this directory names its own in `SCENES`, and in `DEMANDING` those that load the machine
+//! ([`quiet`]). Commands run in `bash -c` on the front end. Parts are broken from outside: all processes of the sandbox are below ours.
 
 mod bad_input;
 mod capi;
@@ -33,6 +33,7 @@ mod users;
 
 use crate::lab::evidence;
 use crate::lab::place::Place;
+use crate::lab::quiet;
 use crate::lab::skip::Skip;
 use crate::lab::Res;
 use libtest_mimic::{Completion, Failed, Trial};
@@ -47,67 +48,90 @@ pub(crate) enum End {
 
 pub(crate) type Scene = (&'static str, fn(&Place) -> Res<End>);
 
-/// Every scene.
-fn all() -> Vec<Scene> {
-    let all = [
-        commands::SCENES,
-        copies::SCENES,
-        daemons::SCENES,
-        gates::SCENES,
-        jobs::SCENES,
-        users::SCENES,
-        hostile::SCENES,
-        bad_input::SCENES,
-        capi::SCENES,
-        loss::SCENES,
-        restart::SCENES,
-        restoring::SCENES,
-        slow::SCENES,
-        real::SCENES,
-        checkpoint::SCENES,
-        uncarried::SCENES,
-        moving::SCENES,
-        moving_faults::SCENES,
-        moving_home::SCENES,
-        moving_hostile::SCENES,
-        moving_kin_faults::SCENES,
-        moving_told::SCENES,
-        pool::SCENES,
-        moving_lazy::SCENES,
-        chaos::SCENES,
-        residue::SCENES,
-    ];
-    all.concat()
+/// Those that run two at a time, and before the others: they keep the machine so busy that beside them a node may seem lost which is to be lost after a
+/// second only.
+const DEMANDING: &[&[Scene]] = &[
+    hostile::DEMANDING,
+    moving_hostile::SCENES,
+    chaos::SCENES,
+    bad_input::DEMANDING,
+    restart::DEMANDING,
+    jobs::DEMANDING,
+    checkpoint::DEMANDING,
+    moving::DEMANDING,
+    moving_told::SCENES,
+    moving_lazy::SCENES,
+    restoring::SCENES,
+];
+
+/// All others: first those that are held against a time, then those that take longest, so that nobody waits for one of them in the end, and last those
+/// that must be alone.
+const OTHERS: &[&[Scene]] = &[
+    loss::SCENES,
+    slow::SCENES,
+    moving_kin_faults::SCENES,
+    moving_home::SCENES,
+    moving_faults::SCENES,
+    moving::SCENES,
+    hostile::SCENES,
+    bad_input::SCENES,
+    restart::SCENES,
+    daemons::SCENES,
+    gates::SCENES,
+    checkpoint::SCENES,
+    copies::SCENES,
+    jobs::SCENES,
+    commands::SCENES,
+    users::SCENES,
+    capi::SCENES,
+    real::SCENES,
+    uncarried::SCENES,
+    pool::SCENES,
+    residue::SCENES,
+];
+
+/// Every scene, and how much room it takes.
+fn all() -> impl Iterator<Item = (Scene, usize)> {
+    let of = |lists: &'static [&'static [Scene]], room| lists.concat().into_iter().map(move |scene| (scene, room));
+    of(DEMANDING, quiet::DEMANDING).chain(of(OTHERS, 1))
 }
 
 /// The names of all scenes.
 pub(crate) fn names() -> impl Iterator<Item = String> {
-    all().into_iter().map(|(name, _)| name.to_string())
+    all().map(|((name, _), _)| name.to_string())
 }
 
 /// All scenes as tests; `skips` may have entries of mode `case`.
 pub(crate) fn trials(place: &Arc<Place>, repeat: u32, skips: &[Skip]) -> Vec<Trial> {
     let skip = |name: &str| skips.iter().find(|skip| skip.mode == "case" && skip.program == name).cloned();
-    all().into_iter().map(|(name, scene)| trial(name, scene, place.clone(), repeat, skip(name))).collect()
+    let of_all = all().map(|((name, scene), room)| {
+        let (place, skip) = (place.clone(), skip(name));
+        Trial::ignorable_test(format!("case::{name}"), move || {
+            let _room = quiet::room(room)?;
+            tried(name, scene, &place, repeat, skip.as_ref())
+        })
+    });
+    of_all.collect()
 }
 
-fn trial(name: &str, scene: fn(&Place) -> Res<End>, place: Arc<Place>, repeat: u32, skip: Option<Skip>) -> Trial {
-    let title = format!("case-{name}");
-    Trial::ignorable_test(format!("case::{name}"), move || {
-        for round in 1..=repeat {
-            scene::take_left();
-            match (scene(&place), &skip) {
-                (Ok(End::Passed), _) => {}
-                (Ok(End::Missing(what)), _) => return Ok(Completion::ignored_with(what)),
-                (Err(_), Some(skip)) => {
-                    return Ok(Completion::ignored_with(format!("{} ({})", skip.reason, skip.date)))
-                }
-                (Err(fault), None) => {
-                    let kept = evidence::keep(&place.evidence.join(&title), &scene::take_left());
-                    return Err(Failed::from(format!("{fault}\n(round {round} of {repeat})\nevidence: {kept}")));
-                }
+fn tried(
+    name: &str,
+    scene: fn(&Place) -> Res<End>,
+    place: &Place,
+    repeat: u32,
+    skip: Option<&Skip>,
+) -> Result<Completion, Failed> {
+    for round in 1..=repeat {
+        scene::take_left();
+        match (scene(place), skip) {
+            (Ok(End::Passed), _) => {}
+            (Ok(End::Missing(what)), _) => return Ok(Completion::ignored_with(what)),
+            (Err(_), Some(skip)) => return Ok(Completion::ignored_with(format!("{} ({})", skip.reason, skip.date))),
+            (Err(fault), None) => {
+                let kept = evidence::keep(&place.evidence.join(format!("case-{name}")), &scene::take_left());
+                return Err(Failed::from(format!("{fault}\n(round {round} of {repeat})\nevidence: {kept}")));
             }
         }
-        Ok(Completion::Completed)
-    })
+    }
+    Ok(Completion::Completed)
 }

@@ -13,7 +13,6 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_of_a_user", move_of_a_user),
     ("move_refuses_by_name", move_refuses_by_name),
     ("move_empties_a_node", move_empties_a_node),
-    ("move_called_off", move_called_off),
     ("move_kin", move_kin),
     ("move_kin_of_a_user", move_kin_of_a_user),
     ("move_kin_refused", move_kin_refused),
@@ -22,6 +21,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_shares_streams", move_shares_streams),
     ("move_streams_of_a_node", move_streams_of_a_node),
 ];
+
+pub(crate) const DEMANDING: &[Scene] = &[("move_called_off", move_called_off)];
 
 /// Input and output of a program that moves all the time arrive whole and in their order.
 fn move_streams_follow(place: &Place) -> Res<End> {

@@ -280,7 +280,7 @@ pub(super) fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Vict
     before.map_or(Ok(String::new()), |to| s.ok(&format!("shoal move {} {to}", counting.pid)))?;
     faults.watch(point)?;
     let moving = s.start(&format!("shoal move {how} {} {to}", counting.pid));
-    let held = faults.reached(Duration::from_secs(5))?;
+    let held = faults.reached(Duration::from_secs(15))?;
     victim.kill(s)?;
     drop(held);
     victim.heal(s)?;

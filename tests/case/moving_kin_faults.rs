@@ -153,7 +153,7 @@ fn at_point(
     faults.watch(point)?;
     let (source, to) = if way == Way::Home { (DESTINATION, 0) } else { (SOURCE, 1) };
     let moving = s.start(&format!("shoal move {pid} {to}"));
-    let held = faults.reached(Duration::from_secs(5))?;
+    let held = faults.reached(Duration::from_secs(15))?;
     victim.kill(s)?;
     drop(held);
     victim.heal(s)?;

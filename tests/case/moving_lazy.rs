@@ -77,7 +77,7 @@ fn move_lazily_not_yet(place: &Place) -> Res<End> {
     let Held { going, pid, out } = large(&s, place)?;
     faults.watch("out keeps the rest")?;
     let moving = s.start(&format!("shoal move --lazy {pid} 1; echo $?"));
-    let held = faults.reached(Duration::from_secs(10))?;
+    let held = faults.reached(Duration::from_secs(30))?;
     s.until(&format!("shoal where {pid} | grep -qx n1"))?;
     let line = s.fails(&format!("shoal move {pid} 0"), 1)?;
     holds(&format!("{line:?} says why"), line.contains("on its way already"))?;
@@ -99,7 +99,7 @@ fn move_lazily_lost(place: &Place) -> Res<End> {
     let Held { going, pid, .. } = large(&s, place)?;
     faults.watch("out keeps the rest")?;
     let moving = s.start(&format!("shoal move --lazy {pid} 1"));
-    let held = faults.reached(Duration::from_secs(10))?;
+    let held = faults.reached(Duration::from_secs(30))?;
     s.until(&format!("shoal where {pid} | grep -qx n1"))?;
     Victim::Daemon("n0").kill(&s)?;
     drop(held);

@@ -124,7 +124,7 @@ fn move_called_off_still(place: &Place) -> Res<End> {
     for point in ["source asks", "out may leave", "out held", "in rebuilt"] {
         faults.watch(point)?;
         let moving = s.start(&format!("shoal move {pid} 1 & echo $! >{file}.move; wait $!; echo $?"));
-        let held = faults.reached(Duration::from_secs(15))?;
+        let held = faults.reached(Duration::from_secs(60))?;
         s.ok(&format!("kill -TERM $(cat {file}.move)"))?;
         same("its end", moving.end()?.out.trim(), "143")?;
         // The old node has heard of it before it goes on.

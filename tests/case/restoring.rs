@@ -32,15 +32,17 @@ fn restore_on_a_node(place: &Place) -> Res<End> {
     s.prints(&begin, "1")?;
     let pid = s.ok("cat /run/pid")?;
     // It has what the command reads, from where the image ends on, and writes where that does.
-    let all = format!("(echo two; sleep 0.5; shoal where {pid} >&2; echo three) | shoal restore {image} -n 1; echo $?");
+    let there =
+        format!("until test \"$(shoal where {pid} 2>/dev/null)\" = n1; do sleep 0.1; done; shoal where {pid} >&2");
+    let all = format!("(echo two; {there}; echo three) | shoal restore {image} -n 1; echo $?");
     let done = s.sh(&all)?;
     same("what it says", done.out.trim_end(), &format!("two {pid} n1 True\nthree {pid} n1 True\n7"))?;
     same("where it is", done.err.trim_end(), "n1")?;
     // A process of the space: it moves, its number is taken, and signals reach it.
     let moved = format!(
-        "(echo two; sleep 1; echo three; sleep 3) | shoal restore {image} -n 0 >/run/said & r=$!
+        "mkfifo /run/words; exec 3<>/run/words; shoal restore {image} -n 0 </run/words >/run/said 3>&- & r=$!; echo two >&3
         until grep -q 'two.*True' /run/said; do sleep 0.05; done; shoal move {pid} 1
-        shoal restore {image} -n 0 </dev/null 2>&1; echo $?
+        shoal restore {image} -n 0 </dev/null 2>&1; echo $?; echo three >&3
         until grep -q 'three.*True' /run/said; do sleep 0.05; done; cat /run/said
         kill {pid}; wait $r; echo $?; test -e /proc/{pid} || echo gone"
     );

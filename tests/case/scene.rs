@@ -89,7 +89,7 @@ impl Sandbox {
 
     /// Runs a shell command on the front end, whatever becomes of it.
     pub(crate) fn sh(&self, script: &str) -> Res<Outcome> {
-        self.runs(shell(script, 30))()
+        self.runs(shell(script, 60))()
     }
 
     /// Runs a shell command that is to end with 0; its output, without blanks at the end.
@@ -245,14 +245,15 @@ pub(crate) fn wait_for(what: &str, mut come: impl FnMut() -> bool) -> Res {
 /// The same within a time, and so many looks: on a machine on which hundreds want to run a single one can take longer.
 pub(crate) fn wait_within(time: Duration, what: &str, come: &mut dyn FnMut() -> bool) -> Res {
     const LEAST_LOOKS: u32 = 20;
-    let deadline = Instant::now() + time;
-    let mut looks = 0;
+    let (start, mut looks) = (Instant::now(), 0);
     while !come() {
         looks += 1;
-        if looks >= LEAST_LOOKS && Instant::now() >= deadline {
+        let waited = start.elapsed();
+        if looks >= LEAST_LOOKS && waited >= time {
             return Err(format!("not within {time:?}, at {looks} looks: {what}"));
         }
-        std::thread::sleep(Duration::from_millis(20));
+        // Most looks are at all processes of the machine: who has waited long looks less often.
+        std::thread::sleep((waited / 8).clamp(Duration::from_millis(10), Duration::from_millis(100)));
     }
     Ok(())
 }
