@@ -41,7 +41,12 @@ const SLOW: Duration = Duration::from_secs(4);
 
 /// Compiles a program of this directory.
 pub(super) fn compiled(place: &Place, name: &str) -> Res<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("case/hostile").join(format!("{name}.c"));
+    compiled_of(place, "hostile", name)
+}
+
+/// The same of another directory.
+pub(super) fn compiled_of(place: &Place, directory: &str, name: &str) -> Res<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("case").join(directory).join(format!("{name}.c"));
     let program = place.fresh(name);
     let done = Command::new("cc").args(["-std=gnu11", "-O1", "-pthread", "-o"]).arg(&program).arg(&source).output();
     let done = done.doing("run cc")?;

@@ -1,5 +1,6 @@
 //! Running programs move between nodes.
 
+use super::hostile::compiled_of;
 use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
@@ -20,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_forks_at_once", move_forks_at_once),
     ("move_shares_streams", move_shares_streams),
     ("move_streams_of_a_node", move_streams_of_a_node),
+    ("move_after_vfork", move_after_vfork),
 ];
 
 pub(crate) const DEMANDING: &[Scene] = &[("move_called_off", move_called_off)];
@@ -118,6 +120,22 @@ END
         until test -s child && grep -q child got; do sleep 0.05; done
         shoal move $(cat child) 2; shoal where $(cat child); >go; wait $run; echo $?; cat got",
         "n2\n0\n1 parent\n2 child\n3 child\n100",
+    )?;
+    Ok(End::Passed)
+}
+
+/// While a child has its memory it cannot move: that is tried again until the child has executed a program.
+fn move_after_vfork(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_after_vfork", 2)?;
+    let program = compiled_of(place, "real", "vforks")?;
+    s.prints(
+        &format!(
+            "shoal run -n 0 {} 2000 & p=$!; until [ $(shoal ps | wc -l) = 3 ]; do sleep 0.02; done
+             shoal move --explain $p 1 | grep -c 'shares its memory'
+             shoal move $p 1; shoal where $p; kill $p; wait $p; echo $?",
+            program.display()
+        ),
+        "1\nn1\n143",
     )?;
     Ok(End::Passed)
 }

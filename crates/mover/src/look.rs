@@ -20,7 +20,8 @@ const MOST_FILES: usize = 1000;
 /// # Errors
 /// `Gone`.
 pub(super) fn look(order: &Out) -> Result<Look> {
-    let seen = with_obstacles(order, &[])?;
+    let mut seen = with_obstacles(order, &[])?;
+    seen.obstacles.extend(in_its_memory(order.pid));
     let told = outlook::outlook(order.pid, &seen)?;
     let why = match told.way {
         Way::Rounds => Why::Large,
@@ -87,7 +88,8 @@ pub(super) fn missing(needs: &Needs) -> Vec<String> {
 pub(super) fn look_again(order: &Out, followed: &[Run]) -> Result<Survey> {
     let seen = with_obstacles(order, followed)?;
     seen.refuse(order.pid)?;
-    Ok(seen)
+    // Mostly until the other has executed a program: who has asked tries again for a while.
+    in_its_memory(order.pid).map_or(Ok(seen), |why| Err(Fault::changed(format!("move process {}: {why}", order.pid))))
 }
 
 fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
@@ -102,9 +104,6 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
         };
         seen.obstacles.extend(in_the_way(pid)?.map(stays));
     }
-    seen.obstacles.extend(
-        in_its_memory(pid).map(|other| format!("it shares its memory with process {other} (vfork(2), CLONE_VM)")),
-    );
     for number in if order.home { 0..0 } else { 0..3 } {
         let Ok(path) = std::fs::read_link(format!("/proc/{pid}/fd/{number}")) else { continue };
         let path = path.to_string_lossy();
@@ -124,14 +123,15 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     Ok(seen)
 }
 
-/// Its parent or a child, if they run in the same memory: apart they would no more.
-fn in_its_memory(pid: Pid) -> Option<Pid> {
+/// Its parent or a child, if they run in the same memory: apart they would no more. In words.
+fn in_its_memory(pid: Pid) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok().map(Pid));
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let children: Vec<Pid> = children.split_whitespace().filter_map(|word| word.parse().ok().map(Pid)).collect();
     let mut kin = parent.into_iter().filter(|parent| parent.0 > 1).chain(children);
-    kin.find(|other| share_memory(pid, *other).unwrap_or(false))
+    let other = kin.find(|other| share_memory(pid, *other).unwrap_or(false))?;
+    Some(format!("it shares its memory with process {other} (vfork(2), CLONE_VM)"))
 }
 
 /// A process besides `pid` and the agent that has this pipe open.
