@@ -19,6 +19,7 @@ mod moving_home;
 mod moving_hostile;
 mod moving_kin_faults;
 mod moving_lazy;
+mod moving_signals;
 mod moving_told;
 mod pool;
 mod real;
@@ -69,6 +70,7 @@ fn all() -> Vec<Scene> {
         moving_home::SCENES,
         moving_hostile::SCENES,
         moving_kin_faults::SCENES,
+        moving_signals::SCENES,
         moving_told::SCENES,
         pool::SCENES,
         moving_lazy::SCENES,
