@@ -20,6 +20,7 @@ mod moving_home;
 mod moving_hostile;
 mod moving_kin_faults;
 mod moving_lazy;
+mod moving_signals;
 mod moving_told;
 mod pool;
 mod real;
@@ -71,6 +72,7 @@ const OTHERS: &[&[Scene]] = &[
     slow::SCENES,
     moving_kin_faults::SCENES,
     moving_home::SCENES,
+    moving_signals::SCENES,
     moving_faults::SCENES,
     moving::SCENES,
     hostile::SCENES,

@@ -206,7 +206,8 @@ impl Agent {
     /// Is there a stand-in of it that does what it is told, as far as we know? One that starts a program does it after that, usually at once.
     fn sends_itself(&self, sender: Pid) -> bool {
         let able = |stand: &Stand| !stand.ending && stand.runs() && stand.held == Held::Free;
-        self.stands.get(sender).is_some_and(able)
+        // One that is about to be a process does nothing any more that it is told.
+        self.stands.get(sender).is_some_and(able) && !self.moving.arrives(sender)
     }
 
     /// A stand-in has sent what it was told to.
@@ -242,18 +243,30 @@ impl Agent {
         self.sending.values().filter_map(until).min()
     }
 
+    /// It is about to leave this node: what is on its way to it is given to it before.
+    pub(crate) fn send_at_once(&mut self, target: Pid) {
+        while let Some(awaits) = self.sending.get(&target).map(|sending| sending.awaits) {
+            match awaits {
+                Awaits::Sender(sender) if self.is_sending(sender, target) => self.send_later(target),
+                Awaits::Sender(_) => self.send_without(target),
+                Awaits::Parent(_) => self.send_after_parent(target),
+                Awaits::Start => return,
+            }
+        }
+    }
+
+    /// Has its stand-in been given the command, so that it does it now if it runs?
+    fn is_sending(&self, sender: Pid, target: Pid) -> bool {
+        self.ghosts.works_on(sender, |command| sends_to(command, target))
+    }
+
     /// The signal that a stand-in was to send comes from us, with the sender that it was to have.
     fn send_without(&mut self, target: Pid) {
         let Some(Sending { awaits: Awaits::Sender(sender), info, thread, .. }) = self.sending.get(&target) else {
             return;
         };
         let (sender, info, thread) = (*sender, SigInfo { code: SigInfo::SI_QUEUE, ..*info }, *thread);
-        let sends = |command: &Command| match command {
-            Command::Kill { target: whom, .. } => *whom == target,
-            Command::Tgkill { pid, .. } => *pid == target,
-            _ => false,
-        };
-        self.ghosts.take_back(sender, sends);
+        self.ghosts.take_back(sender, |command| sends_to(command, target));
         if let Err(errno) = queue(thread.unwrap_or(target), thread.is_some(), &info) {
             debug!(%target, sig = %info.sig, errno, "signal not delivered");
         }
@@ -287,6 +300,14 @@ impl Agent {
                 sending.later.append(&mut later);
             }
         }
+    }
+}
+
+fn sends_to(command: &Command, target: Pid) -> bool {
+    match command {
+        Command::Kill { target: whom, .. } => *whom == target,
+        Command::Tgkill { pid, .. } => *pid == target,
+        _ => false,
     }
 }
 

@@ -39,6 +39,7 @@ impl Agent {
             self.stands.add(make.person.clone(), make.why, Some(maker), parent);
         }
         (making.phase, making.since_us) = (Phase::Cloning(make), monotonic_us());
+        self.rouse_to_obey(maker);
         self.ghosts.command(maker, command);
     }
 
@@ -129,6 +130,11 @@ impl Agent {
             }
             return;
         }
+        self.made_next(pid, outcome);
+        self.no_more_busy(pid);
+    }
+
+    fn made_next(&mut self, pid: Pid, outcome: &Outcome) {
         let Some(making) = &mut self.starts.making else { return };
         match std::mem::replace(&mut making.phase, Phase::Idle) {
             Phase::Cloning(make) if matches!(outcome.command, Command::Clone { .. }) => {

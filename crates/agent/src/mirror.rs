@@ -86,7 +86,17 @@ impl Agent {
         match act {
             Act::Nothing => {}
             Act::Stop(sig) => self.ghosts.command(pid, Command::Stop(sig)),
-            Act::Wake => wake(pid),
+            Act::Wake => self.wake(pid),
+        }
+    }
+
+    /// By a SIGCONT of ours, which takes away what stops and waits (linux: `prepare_signal`). That came after what had stopped it, or its body: so it is passed on.
+    fn wake(&mut self, pid: Pid) {
+        let known = self.stands.get(pid).is_some_and(|stand| stand.held == Held::Caught);
+        let waits = kern::pending::read(pid).filter(|_| !known).map(|now| now.shared).unwrap_or_default();
+        wake(pid);
+        for sig in [Sig::STOP, Sig::TSTP, Sig::TTIN, Sig::TTOU].into_iter().filter(|sig| waits.has(*sig)) {
+            self.signalled(pid, &SigInfo::kill(sig, Pid::NONE, 0));
         }
     }
 
@@ -103,13 +113,13 @@ impl Agent {
     /// Lets a stand-in be as its body.
     pub(crate) fn mirror(&mut self, pid: Pid, stopped: Option<Sig>) {
         let Some(stand) = self.stands.get_mut(pid) else { return };
-        stand.body_stopped = stopped.is_some();
+        stand.body_stopped = stopped;
         if stopped.is_none() {
             stand.orphaned = SigSet(0);
         }
         let (held, told) = (stand.held, matches!(stand.stance, Stance::Stops));
-        // One that is to become a process must run for that; it is as its body again if it does not.
-        if self.moving.arrives(pid) {
+        // Then it is as its body again.
+        if self.is_busy(pid) {
             return;
         }
         if matches!(held, Held::Killed | Held::Dying) {
@@ -143,10 +153,37 @@ impl Agent {
     /// It has taken the place of a process that was stopped, and has not run since.
     pub(crate) fn sleeps_in_place(&mut self, pid: Pid) {
         if let Some(stand) = self.stands.get_mut(pid) {
-            stand.body_stopped = true;
+            stand.body_stopped = Some(Sig::STOP);
         }
         self.take_back_stop(pid);
         self.turn_stance(pid, Input::Sleeps);
+    }
+
+    /// Must it run, whatever its body does: to become a process, or to make somebody or be made?
+    fn is_busy(&self, pid: Pid) -> bool {
+        self.moving.arrives(pid) || self.starts.awaits(pid)
+    }
+
+    /// It has done what it was to do for a start.
+    pub(crate) fn no_more_busy(&mut self, pid: Pid) {
+        let stopped = self.stands.get(pid).and_then(|stand| stand.body_stopped);
+        if stopped.is_some() && !self.is_busy(pid) {
+            self.mirror(pid, stopped);
+        }
+    }
+
+    /// SIGSTOP waits for it, or has taken it, as it is for its body that has been told. It stops again, with that, when it has done what it is to do.
+    pub(crate) fn rouse_if_busy(&mut self, pid: Pid) {
+        if self.is_busy(pid) {
+            self.rouse(pid);
+        }
+    }
+
+    /// It is to do something for a start.
+    pub(crate) fn rouse_to_obey(&mut self, pid: Pid) {
+        if self.stands.get(pid).is_some_and(|stand| !stand.runs() || stand.held == Held::Caught) {
+            self.rouse(pid);
+        }
     }
 
     /// A stand-in reports the stop that it was told: it runs again, or has not stopped.
@@ -159,10 +196,16 @@ impl Agent {
         if self.stands.get(pid).is_some_and(|stand| stand.stance == Stance::Stops) {
             self.take_back_stop(pid);
         }
+        if self.stands.get(pid).is_some_and(|stand| stand.held == Held::Caught) {
+            // SIGCONT takes the SIGSTOP that waits away, before its hold is interrupted.
+            self.held(pid, Held::Free);
+            wake(pid);
+            self.ghosts.interrupt(pid);
+        }
         self.turn_stance(pid, Input::Body(None));
         // Also one of which we do not know that it is stopped.
         if kern::pending::read(pid).is_some_and(|now| now.state == b'T') {
-            wake(pid);
+            self.wake(pid);
         }
     }
 
@@ -196,7 +239,7 @@ impl Agent {
     pub(crate) fn ran(&mut self, pid: Pid, sig: Sig) {
         self.turn_stance(pid, Input::Woken);
         let Some(stand) = self.stands.get_mut(pid) else { return };
-        if std::mem::take(&mut stand.body_stopped) && sig != Sig::CONT && stand.runs() {
+        if stand.body_stopped.take().is_some() && sig != Sig::CONT && stand.runs() {
             // It was stopped. The SIGCONT that has woken it was discarded by this one (linux: `prepare_signal`).
             self.signalled(pid, &SigInfo::kill(Sig::CONT, Pid::NONE, 0));
         }
@@ -209,9 +252,9 @@ impl Agent {
         }
         self.wake_us = now + WAKE_US;
         self.waking.retain(|pid| self.stands.has(*pid));
-        for pid in &self.waking {
-            if kern::pending::read(*pid).is_some_and(|now| now.state == b'T') {
-                wake(*pid);
+        for pid in self.waking.iter().copied().collect::<Vec<_>>() {
+            if kern::pending::read(pid).is_some_and(|now| now.state == b'T') {
+                self.wake(pid);
             }
         }
     }

@@ -96,8 +96,8 @@ impl Agent {
             let has_to_wait = self.moving.arrives(pid) && self.moving.has_to_wait(pid);
             if !self.starts.waits(work, &before) && !taken(pid) && !has_to_wait {
                 let planned = self.planned(work);
-                // Nor is anybody to stand here whose process is being made here just now.
-                let taken = |pid: Pid| taken(pid) || self.starts.is_starting(pid);
+                // Nor is anybody to stand here whose process is being made here just now, or has been and its image comes.
+                let taken = |pid: Pid| taken(pid) || self.starts.is_starting(pid) || self.moving.is_made(pid);
                 let leaves =
                     |plan: &Plan| !plan.ends.is_empty() || plan.makes.iter().any(|make| taken(make.person.pid));
                 if !planned.as_ref().is_ok_and(leaves) {
@@ -116,6 +116,7 @@ impl Agent {
             stand.ending = true;
             self.idle.remove(&pid);
             self.rouse(pid);
+            self.lets_children_go(pid);
             self.ghosts.command(pid, Command::Exit(0));
         }
     }
@@ -215,9 +216,10 @@ impl Agent {
                         let spawning =
                             Spawning { start, parent, prepared, apart, image: None, started: false, in_place };
                         self.starts.spawning.insert(pid, spawning);
-                        if arrives && in_place {
+                        match arrives && in_place {
                             // If it is stopped, so is what arrives, and will be again.
-                            self.rouse(by);
+                            true => self.rouse(by),
+                            false => self.rouse_to_obey(by),
                         }
                         self.ghosts.command(by, command);
                     }
@@ -379,6 +381,11 @@ impl Agent {
     pub(crate) fn spawned(&mut self, parent: Pid, address: u64, outcome: &Outcome) {
         let is = |s: &Spawning| s.prepared.address() == address && s.parent == parent && !s.in_place;
         let Some(pid) = self.starts.spawning.iter().find_map(|(pid, s)| is(s).then_some(*pid)) else { return };
+        self.has_spawned(parent, pid, address, outcome);
+        self.no_more_busy(parent);
+    }
+
+    fn has_spawned(&mut self, parent: Pid, pid: Pid, address: u64, outcome: &Outcome) {
         let ret = self.checked(parent, pid, outcome.ret);
         if let Some(spawning) = self.starts.spawning.get_mut(&pid).filter(|spawning| spawning.apart) {
             spawning.prepared.ended(if ret < 0 { -ret as i32 } else { 0 }, outcome.out[0] as u64);

@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::bodies::Life;
+use crate::checks::What;
 use crate::deliver::plain;
 use crate::stands::{Held, Later, Memory, Stand, Why};
 use ghost::{Command, Happened, Name, Outcome};
@@ -18,15 +19,22 @@ use wire::node::ToFront;
 /// How long a stand-in stays when nobody needs it any more: the next program of the same shell finds it there.
 const LINGER_US: u64 = 1_000_000;
 
+/// Children that are looked at because one has stopped.
+const MOST_LOOKS: usize = 32;
+
 /// Requests taken from the kernel before other work gets its turn.
 const TURN: usize = 512;
 
 const WNOHANG: i32 = 1;
-const WUNTRACED: i32 = 2;
-const WCONTINUED: i32 = 8;
+const WSTOPPED: i32 = 2;
+const WNOWAIT: i32 = 0x0100_0000;
 
-/// Waits for any change of any child of the stand-in.
-const WAIT: Command = Command::Wait { pid: Pid(-1), options: WNOHANG | WUNTRACED | WCONTINUED };
+/// Waits for the end of any child of the stand-in. A stop and a continuation stay for the process for which it stands: should that come here before it was told of them, nobody
+/// else can tell it.
+const WAIT: Command = Command::Wait { pid: Pid(-1), options: WNOHANG };
+
+/// A siginfo of SIGCHLD about a stop or a continuation has one of these codes (sigaction(2)).
+const CLD_STOPS: std::ops::RangeInclusive<i32> = 4..=6;
 
 impl Agent {
     /// Takes what the kernel has of stand-ins. `Err` when the mount is gone, and all of them with it.
@@ -44,7 +52,12 @@ impl Agent {
     fn happened_to(&mut self, happened: Happened) {
         match happened {
             Happened::Held { .. } => {}
-            Happened::Signal { pid, info } if info.sig == Sig::CHLD => self.child_changed(pid),
+            Happened::Signal { pid, info } if info.sig == Sig::CHLD => {
+                self.child_changed(pid);
+                if CLD_STOPS.contains(&info.code) {
+                    self.child_stopped(pid, info.pid);
+                }
+            }
             Happened::Signal { pid, info } if self.is_of_orphan(pid, &info) => {}
             Happened::Signal { pid, info } => {
                 if info.pid != Pid::INIT && (info.sig.stops() || info.sig == Sig::CONT) {
@@ -59,12 +72,16 @@ impl Agent {
                 } else {
                     self.held(pid, Held::Caught);
                     self.stops_itself(pid, false);
+                    self.rouse_if_busy(pid);
                 }
                 if self.stands.get(pid).is_none_or(|stand| stand.ending) {
                     self.ghosts.interrupt(pid);
                 }
             }
-            Happened::StoppedItself { pid } => self.stops_itself(pid, true),
+            Happened::StoppedItself { pid } => {
+                self.stops_itself(pid, true);
+                self.rouse_if_busy(pid);
+            }
             Happened::Dying { pid } => self.dying(pid),
             Happened::Done { pid, outcome } => self.done(pid, &outcome),
             Happened::Gone { pid } => self.gone(pid),
@@ -186,8 +203,39 @@ impl Agent {
         }
     }
 
+    /// SIGCHLD tells a stand-in that a child has stopped or gone on. One tells of several; where the kernel has no tracepoints of that, the others are looked at too.
+    fn child_stopped(&mut self, parent: Pid, child: Pid) {
+        let mut changed = vec![child];
+        if self.stops.is_none() {
+            changed.extend(self.bodies.children(parent).into_iter().take(MOST_LOOKS));
+        }
+        changed.retain(|pid| self.bodies.person(*pid).is_some_and(|one| one.ppid == parent));
+        for pid in changed {
+            self.checks.again(pid, What::State, monotonic_us());
+            self.look_at_state(pid, false);
+        }
+    }
+
+    /// By what this body is stopped its parent, which is a stand-in here, is asked, and takes nothing from the one for whom it stands.
+    pub(crate) fn ask_by_what(&mut self, pid: Pid) {
+        let Some(parent) = self.bodies.person(pid).map(|person| person.ppid) else { return };
+        if self.stands.get(parent).is_some_and(|stand| !stand.ending) {
+            let options = WSTOPPED | WNOHANG | WNOWAIT | kern::wait::WALL;
+            self.ghosts.command(parent, Command::Wait { pid, options });
+        }
+    }
+
     fn done(&mut self, pid: Pid, outcome: &Outcome) {
         match outcome.command {
+            Command::Wait { options, .. } if options & WNOWAIT != 0 => {
+                let child = Pid(outcome.ret.max(0) as i32);
+                if let (Some(Change::Stopped(sig)), true) = (
+                    Change::from_status(outcome.out[0] as i32),
+                    self.bodies.has(child) && self.may_wait_for(pid, child),
+                ) {
+                    self.waited_stop(child, Some(sig));
+                }
+            }
             Command::Wait { .. } if outcome.ret > 0 => {
                 let [status, user_us, system_us, max_rss_kb] = outcome.out;
                 let used =
@@ -406,12 +454,18 @@ impl Agent {
                     stand.ending = true;
                 }
                 self.stands.take_orphans(pid, false);
+                self.lets_children_go(pid);
                 self.ghosts.command(pid, Command::Exit(0));
                 if !husk {
                     self.uplink.send(&ToFront::StandInGone { pid });
                 }
             }
         }
+    }
+
+    /// A stand-in is to end here, and the process lives on elsewhere: what the kernel sends its stopped children for that is nothing to their bodies.
+    pub(crate) fn lets_children_go(&mut self, pid: Pid) {
+        self.stands.lose_parent(pid, |child| self.moving.departs_now(child));
     }
 
     /// When [`Agent::let_go`] has something to do next.

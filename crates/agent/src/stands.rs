@@ -64,8 +64,8 @@ pub(crate) struct Stand {
     /// What its process had used, with its children, when it ended.
     pub(crate) usage: Usage,
     pub(crate) stance: Stance,
-    /// So its body was told, and no SIGCONT of this one has been passed on since.
-    pub(crate) body_stopped: bool,
+    /// By this its body was told to be stopped, and no SIGCONT of this one has been passed on since.
+    pub(crate) body_stopped: Option<Sig>,
     /// What it is sent because the process that is its parent here leaves, which is nothing to its body.
     pub(crate) orphaned: SigSet,
     /// Of the newest signal of it that stops or continues and that was passed on.
@@ -140,7 +140,7 @@ impl Stands {
 
     fn insert(&mut self, person: Person, why: Why, memory: Memory, native_parent: Pid) {
         let pid = person.pid;
-        let (ending, stance, body_stopped, turn) = (false, Stance::Runs, false, None);
+        let (ending, stance, body_stopped, turn) = (false, Stance::Runs, None, None);
         let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
         let orphaned = SigSet(0);
         let usage = Usage::default();
@@ -207,8 +207,9 @@ impl Stands {
     /// The process that is their parent here is about to end here, as it lives on elsewhere: of their groups, which are orphaned here alone, the kernel
     /// hangs up those that are stopped (linux: `kill_orphaned_pgrp`). Of those that have just taken the place of a process it `may` not be known.
     pub(crate) fn lose_parent(&mut self, parent: Pid, may: impl Fn(Pid) -> bool) {
-        let stopped =
-            |stand: &&mut Stand| stand.native_parent == parent && (stand.body_stopped || may(stand.person.pid));
+        let stopped = |stand: &&mut Stand| {
+            stand.native_parent == parent && (stand.body_stopped.is_some() || may(stand.person.pid))
+        };
         self.table
             .values_mut()
             .filter(stopped)

@@ -267,6 +267,12 @@ impl Starts {
         }
     }
 
+    /// Does a start wait for what this stand-in was told?
+    pub(crate) fn awaits(&self, pid: Pid) -> bool {
+        self.makings().any(|making| making.waits_for(pid))
+            || self.spawning.values().any(|spawning| !spawning.started && spawning.parent == pid && !spawning.in_place)
+    }
+
     /// Does a start need this stand-in?
     pub(crate) fn needs(&self, pid: Pid) -> bool {
         self.making.is_some()

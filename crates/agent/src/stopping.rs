@@ -16,6 +16,9 @@ use wire::event::BodyEvent;
 /// So many bodies that were told as stopped are looked at again with each beat.
 const LOOKS: usize = 32;
 
+/// Neither a turn nor none.
+const NOT_TOLD: Option<u64> = Some(u64::MAX);
+
 /// What was told of one body.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
@@ -27,6 +30,8 @@ struct Seen {
     given: Option<Sig>,
     /// By what it is stopped, as a wait has said.
     by: Option<Sig>,
+    /// Its parent's stand-in was asked by what.
+    asked: bool,
     /// Stopped or not, and after which turn.
     told: (bool, Option<u64>),
 }
@@ -52,6 +57,18 @@ impl Stopping {
         self.table.remove(&pid);
     }
 
+    /// The front end knows it as it was somewhere else: its state is told whatever it is. It is about to stop if it was stopped there.
+    pub(crate) fn arrives(&mut self, pid: Pid) {
+        self.table.insert(pid, Seen { to_stop: true, told: (false, NOT_TOLD), ..Seen::default() });
+    }
+
+    /// It does not after all.
+    fn will_not_stop(&mut self, pid: Pid) {
+        if let Some(seen) = self.table.get_mut(&pid).filter(|seen| seen.told.1 == NOT_TOLD) {
+            seen.to_stop = false;
+        }
+    }
+
     /// A body was given `sig`.
     fn given(&mut self, pid: Pid, sig: Sig, turn: Option<u64>) {
         let seen = self.table.entry(pid).or_default();
@@ -75,7 +92,7 @@ impl Stopping {
         let seen = self.table.entry(pid).or_default();
         match state {
             State::Runs if seen.to_stop && !last => return None,
-            State::Runs => seen.by = None,
+            State::Runs => (seen.by, seen.asked) = (None, false),
             State::Stopped(sig) => seen.by = sig.or(seen.by),
         }
         let stopped = matches!(state, State::Stopped(_));
@@ -91,6 +108,12 @@ impl Stopping {
             true => BodyEvent::Stopped { pid, sig: seen.by.or(seen.given).unwrap_or(Sig::STOP), turn },
             false => BodyEvent::Continued { pid, turn },
         })
+    }
+
+    /// Is it stopped, and is it yet to be asked by what?
+    fn is_to_ask(&mut self, pid: Pid) -> bool {
+        let Some(seen) = self.table.get_mut(&pid).filter(|seen| seen.by.is_none()) else { return false };
+        !std::mem::replace(&mut seen.asked, true)
     }
 
     /// The next few that were told as stopped.
@@ -115,6 +138,15 @@ impl Agent {
             self.stopping.given(pid, sig, turn);
             self.checks.add(pid, What::State, None, monotonic_us());
         }
+    }
+
+    /// What has arrived runs from now on, or stops by this in a moment.
+    pub(crate) fn arrived_as(&mut self, pid: Pid, stops: Option<Sig>) {
+        match stops {
+            Some(sig) => self.stopping.stopped_by(pid, sig),
+            None => self.stopping.will_not_stop(pid),
+        }
+        self.look_at_state(pid, false);
     }
 
     /// Somebody stops in a moment, or has gone on.
@@ -156,7 +188,11 @@ impl Agent {
     }
 
     fn state_is(&mut self, pid: Pid, state: State, last: bool) -> bool {
-        let event = self.stopping.found(pid, state, self.waited_by_us(pid), last);
+        let waited = self.waited_by_us(pid);
+        let event = self.stopping.found(pid, state, waited, last);
+        if waited && matches!(state, State::Stopped(None)) && self.stopping.is_to_ask(pid) {
+            self.ask_by_what(pid);
+        }
         let told = event.is_some();
         if let Some(event) = event {
             self.pace.hurry();
@@ -176,8 +212,7 @@ impl Agent {
     pub(crate) fn tell_states_again(&mut self) {
         for pid in self.stopping.table.keys().copied().collect::<Vec<_>>() {
             if let Some(seen) = self.stopping.table.get_mut(&pid) {
-                // Neither that turn nor none.
-                seen.told.1 = Some(u64::MAX);
+                seen.told.1 = NOT_TOLD;
             }
             self.look_at_state(pid, false);
         }

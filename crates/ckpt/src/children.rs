@@ -71,31 +71,60 @@ pub(crate) fn note(children: &[Pid], process: &mut Process) {
     }
 }
 
-/// Of which of those that are stopped the process still has to be told.
-pub(crate) fn ask(script: &mut Script, process: &Process) -> Vec<(i32, u64, Slot)> {
-    let how = (libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT) as u64;
-    let ask = |child: &i32| {
-        let info = script.room(SIGINFO);
-        (*child, info, script.attempt(libc::SYS_waitid, &[libc::P_PID as u64, *child as u64, info, how, 0]))
-    };
-    process.stopped_children.iter().map(ask).collect()
+/// Of so many that run it is asked, and taken, whether their parent has been told that they go on.
+const MOST_THAT_GO: usize = 64;
+
+/// What the process has to be told of one.
+pub(crate) struct Asked {
+    child: i32,
+    stopped: bool,
+    info: u64,
+    call: Slot,
 }
 
-pub(crate) fn fill(outcome: &Outcome, asked: &[(i32, u64, Slot)], process: &mut Process) -> Result<()> {
-    for (child, info, call) in asked {
-        if outcome.result(*call) == 0 && outcome.value::<i32>(info + SI_PID)? == 0 {
-            process.known_stopped.push(*child);
+/// Of which of those that are stopped the process still has to be told, and of which that they go on.
+pub(crate) fn ask(script: &mut Script, children: &[Pid], process: &Process) -> Vec<Asked> {
+    let mut ask = |child: i32, stopped: bool| {
+        let which = if stopped { libc::WSTOPPED } else { libc::WCONTINUED };
+        let how = (which | libc::WNOHANG | libc::WNOWAIT) as u64;
+        let info = script.room(SIGINFO);
+        let call = script.attempt(libc::SYS_waitid, &[libc::P_PID as u64, child as u64, info, how, 0]);
+        Asked { child, stopped, info, call }
+    };
+    let mut asked: Vec<Asked> = process.stopped_children.iter().map(|child| ask(*child, true)).collect();
+    asked.extend(those_that_go(children, process).map(|child| ask(child, false)));
+    asked
+}
+
+fn those_that_go<'a>(children: &'a [Pid], process: &'a Process) -> impl Iterator<Item = i32> + 'a {
+    let goes = |child: &i32| !process.stopped_children.contains(child) && !process.ended.contains(child);
+    let some = if children.len() <= MOST_THAT_GO { children } else { &[] };
+    some.iter().map(|child| child.0).filter(goes)
+}
+
+pub(crate) fn fill(outcome: &Outcome, asked: &[Asked], process: &mut Process) -> Result<()> {
+    for Asked { child, stopped, info, call } in asked {
+        let told = outcome.result(*call) == 0 && outcome.value::<i32>(info + SI_PID)? == 0;
+        match (stopped, told) {
+            (true, true) => process.known_stopped.push(*child),
+            (false, false) => process.continued_children.push(*child),
+            _ => {}
         }
     }
     Ok(())
 }
 
-/// What stands for them may have stopped anew: that is no news.
-pub(crate) fn take_stops(script: &mut Script, process: &Process) {
-    for child in &process.known_stopped {
-        let how = (libc::WUNTRACED | libc::WNOHANG) as u64;
-        script.attempt(libc::SYS_wait4, &[*child as u64, 0, how, 0]);
-    }
+/// What stands for them may have stopped anew, or gone on, or have been here before: that is no news. (No wait4: that would take their ends too.)
+pub(crate) fn take_news(script: &mut Script, process: &Process) -> Result<()> {
+    let mut take = |child: i32, which: i32| {
+        let how = (which | libc::WNOHANG) as u64;
+        script.attempt(libc::SYS_waitid, &[libc::P_PID as u64, child as u64, 0, how, 0]);
+    };
+    process.known_stopped.iter().for_each(|child| take(*child, libc::WSTOPPED));
+    let children = of(Pid(process.pid))?;
+    let known = those_that_go(&children, process).filter(|child| !process.continued_children.contains(child));
+    known.for_each(|child| take(child, libc::WCONTINUED));
+    Ok(())
 }
 
 /// Drops the SIGCHLD that waits for what stands for the children; what the process has yet to be told of one of them, if there is such a thing. To be

@@ -5,6 +5,7 @@ use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
 use crate::precopy::{precopy, Precopy};
+use crate::queued::{number, since, Queued, REAL_TIME};
 use crate::remain::{remain, Remains};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
@@ -21,6 +22,7 @@ use kern::ptrace::{queued, Queue, RawInfo};
 use kern::remote_memory::RemoteMemory;
 use kern::timeline::mark;
 use puppet::{Arena, Loan, Stopped};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -94,26 +96,17 @@ const END_MS: i32 = 10_000;
 /// A process that stands still and of which everything has been written but the end of the image. Dropped, it runs on.
 pub struct Held {
     frozen: Frozen,
-    /// It came while threads were lent.
-    signal: Option<Sig>,
+    /// Stopped by a signal, as the image has it.
+    stopped: bool,
+    /// A SIGSTOP was taken from it while it was written, that is not in the image.
+    met_stop: Cell<bool>,
+    /// And one that is.
+    knows_stop: bool,
     queued: Queued,
     locks: bool,
     /// Links of descriptors that nobody else had when it was surveyed.
     believed: BTreeSet<Vec<u8>>,
     behind: Vec<Run>,
-}
-
-/// Which signals waited when they were written: for the process, and for each thread.
-struct Queued {
-    process: Vec<Sig>,
-    threads: Vec<Vec<Sig>>,
-}
-
-impl Queued {
-    /// A siginfo begins with the number.
-    fn signals<'a>(infos: impl Iterator<Item = &'a [u8]>) -> Vec<Sig> {
-        infos.filter_map(|info| Sig::new(*info.first()?)).collect()
-    }
 }
 
 /// A signal that waits for a process, or for one of its threads.
@@ -168,8 +161,10 @@ fn hold_with(pid: Pid, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Wr
     let frozen = freeze(pid)?;
     mark("dump: stopped");
     let written = write(&frozen, seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
-    let Written { signal, queued, locks, believed, behind } = written?;
-    Ok(Held { frozen, signal, queued, locks, believed, behind })
+    let Written { stopped, queued, locks, believed, behind } = written?;
+    let knows_stop = queued.has(Sig::STOP);
+    let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
+    Ok(Held { frozen, stopped, met_stop, knows_stop, queued, locks, believed, behind })
 }
 
 impl Held {
@@ -207,34 +202,58 @@ impl Held {
         self.locks
     }
 
-    /// Was it stopped by a signal when it was made to stand still?
+    /// Was it stopped by a signal when it was made to stand still, and when it was written?
     pub fn was_stopped(&self) -> bool {
-        self.frozen.stopped_by().is_some()
+        self.stopped
     }
 
-    /// Signals that have come since everything was written.
+    /// Signals that have come since everything was written, or since the last call.
     ///
     /// # Errors
     /// `Gone` when it was killed.
     pub fn come_since(&self) -> Result<Vec<Waiting>> {
-        let read = |tid: Pid, queue, thread, known: usize| -> Result<Vec<Waiting>> {
+        let read = |tid: Pid, queue, thread, known: &[RawInfo]| -> Result<Vec<Waiting>> {
             let all = queued(tid, queue);
             let all = all.map_err(|errno| Fault::sys(errno, format!("read the signals that wait for {tid}")))?;
-            Ok(all.into_iter().skip(known).map(|info| Waiting { thread, info }).collect())
+            Ok(since(known, all).into_iter().map(|info| Waiting { thread, info }).collect())
         };
-        let mut come = read(self.pid(), Queue::Process, None, self.queued.process.len())?;
+        let mut come = Vec::new();
+        let early = self.met_stop.take();
+        if self.frozen.take_stop() || early {
+            // A SIGCONT that waits came after it: it would have been taken away.
+            let mut info = RawInfo::default();
+            info[0] = libc::SIGSTOP as u64;
+            come.push(Waiting { thread: None, info });
+        }
+        come.extend(read(self.pid(), Queue::Process, None, &self.queued.process)?);
         for (thread, known) in self.frozen.threads.iter().zip(&self.queued.threads) {
-            come.extend(read(thread.tid(), Queue::Thread, Some(thread.tid()), known.len())?);
+            come.extend(read(thread.tid(), Queue::Thread, Some(thread.tid()), known)?);
         }
         Ok(come)
     }
 
-    /// From now on it does not run past its image: it is killed if the calling process ends.
+    /// From now on it does not run past its image: it is killed if the calling process ends. The signals of the image are with that from now on. One more
+    /// of the same number would be none as long as they waited here too (linux: `legacy_queue`).
     ///
     /// # Errors
     /// `Gone` when it was killed.
-    pub fn bind(&self) -> Result<()> {
-        self.frozen.threads.iter().try_for_each(puppet::Stopped::die_with_tracer)
+    pub fn bind(&mut self) -> Result<()> {
+        self.frozen.threads.iter().try_for_each(Stopped::die_with_tracer)?;
+        // Of real-time signals each waits for itself.
+        let once: Vec<Sig> = self.queued.of_leader().filter(|sig| sig.number() < REAL_TIME).collect();
+        if once.is_empty() {
+            return Ok(());
+        }
+        let memory = RemoteMemory::open(self.pid())?;
+        let mut loan = Loan::take(self.frozen.leader(), &memory, &areas(self.pid(), false)?)?;
+        let arena = loan.map_arena(None)?;
+        let mut script = arena.script();
+        sigstate::drop_waiting(&mut script, once.into_iter());
+        loan.run(arena, script)?;
+        loan.give_back()?;
+        let queues = std::iter::once(&mut self.queued.process).chain(self.queued.threads.first_mut());
+        queues.for_each(|queue| queue.retain(|info| number(info).is_some_and(|sig| sig.number() >= REAL_TIME)));
+        Ok(())
     }
 
     /// It is killed: from now on the image is the process. When this returns its locks on files are free.
@@ -254,18 +273,18 @@ impl Held {
     }
 
     /// Another program takes its place: from now on the image is the process. `come` are the signals that have come since it was written and that
-    /// go after the image; later ones wait for the program. Its locks on files are free.
+    /// go after the image; later ones wait for the program. Its locks on files are free. `true`: after those a SIGSTOP has come, which does not wait.
     ///
     /// # Errors
     /// As [`remain`].
-    pub fn remain(mut self, with: &Remains<'_>, come: &[Waiting]) -> Result<()> {
+    pub fn remain(mut self, with: &Remains<'_>, come: &[Waiting]) -> Result<bool> {
         let pid = self.pid();
         // Those that wait for other threads go with these.
         let of_leader = |one: &&Waiting| one.thread.is_none_or(|tid| tid == pid);
-        let come = come.iter().filter(of_leader).filter_map(|one| Sig::new(*one.info.first()? as u8));
-        let leader = self.queued.threads.into_iter().next().unwrap_or_default();
-        let taken: Vec<Sig> = self.queued.process.into_iter().chain(leader).chain(come).collect();
-        remain(self.frozen.scattered(), with, &taken)
+        let come = come.iter().filter(of_leader).filter_map(|one| number(&one.info));
+        let taken: Vec<Sig> = self.queued.of_leader().chain(come).collect();
+        let met = self.frozen.take_stop();
+        remain(self.frozen.scattered(), with, &taken).map(|again| met || again)
     }
 
     /// It goes on as if nothing had been.
@@ -273,13 +292,13 @@ impl Held {
     /// # Errors
     /// `Gone` when it was killed.
     pub fn go_on(self) -> Result<()> {
-        self.frozen.thaw(self.signal)
+        self.frozen.thaw(self.met_stop.take() || self.knows_stop)
     }
 }
 
 /// What is to be known of a process when it has been written.
 struct Written {
-    signal: Option<Sig>,
+    stopped: bool,
     queued: Queued,
     locks: bool,
     believed: BTreeSet<Vec<u8>>,
@@ -300,23 +319,24 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     children::note(&seen.children, &mut process);
     process.queue = sigstate::queue(pid, Queue::Process)?;
     process.timers = timers::timers(pid)?;
-    let stop = leave_vdso(frozen, &memory, &areas)?;
+    leave_vdso(frozen, &memory, &areas)?;
     let waits = waits(frozen, seen, &memory)?;
     mark("dump: waits read");
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
     let arena = loan.map_arena(None)?;
     let gate = loan.gate();
     mark("dump: arena");
-    let asked = ask(&mut loan, arena, &mut process).and_then(|()| keys::ask(&mut loan, arena));
+    let asked = ask(&mut loan, arena, &seen.children, &mut process).and_then(|()| keys::ask(&mut loan, arena));
     mark("dump: leader asked");
-    let signal = loan.give_back()?.or(stop);
+    loan.give_back()?;
     let threads = asked.and_then(|keys| Ok((keys, read_threads(frozen, waits, &memory, gate, arena)?)));
     mark("dump: threads read");
     let mut loan = Loan::take_at(frozen.leader(), &memory, gate)?;
     loan.unmap_arena(arena)?;
-    let signal = loan.give_back()?.or(signal);
+    loan.give_back()?;
     mark("dump: arena gone");
     let (keys, threads) = threads?;
+    let queued = Queued::of(&mut process, &threads);
     if keys != 0 {
         // Which key a mapping has is told by the slow look only, and may have changed since that.
         areas = kern::areas::areas(pid, true)?;
@@ -356,10 +376,7 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
         .iter()
         .zip(&threads)
         .try_for_each(|(thread, saved)| waits::note(pid, thread.tid(), saved, &memory))?;
-    let signals = |queue: &[image::Bytes]| Queued::signals(queue.iter().map(|info| &info.0[..]));
-    let of_threads = threads.iter().map(|thread| signals(&thread.queue));
-    let queued = Queued { process: signals(&process.queue), threads: of_threads.collect() };
-    Ok(Written { signal, queued, locks: kinds::has_locks(&files), believed, behind })
+    Ok(Written { stopped: process.stopped != 0, queued, locks: kinds::has_locks(&files), believed, behind })
 }
 
 /// The mappings; the slow look at them is made again only if they are others by now.
@@ -376,34 +393,33 @@ fn areas_now(pid: Pid, seen: &Survey) -> Result<Vec<Area>> {
 }
 
 /// What the process alone can ask, by its leader.
-fn ask(loan: &mut Loan<'_>, arena: Arena, process: &mut Process) -> Result<()> {
+fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Process) -> Result<()> {
     let mut script = arena.script();
     let actions = sigstate::ask_actions(&mut script);
     let itimers = timers::ask_itimers(&mut script);
     let posix = timers::ask_timers(&mut script, &process.timers);
     let identity = identity::ask(&mut script);
-    let children = children::ask(&mut script, process);
+    let asked = children::ask(&mut script, children, process);
     let outcome = loan.run(arena, script)?;
     process.actions = sigstate::actions(&outcome, actions)?;
     process.itimers = timers::itimers(&outcome, itimers)?;
     timers::fill_timers(&outcome, &posix, &mut process.timers)?;
-    children::fill(&outcome, &children, process)?;
+    children::fill(&outcome, &asked, process)?;
     identity::fill(&outcome, &identity, process)
 }
 
-/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one. A stop that came meanwhile is returned.
-fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<Option<Sig>> {
-    let mut stop = None;
-    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(stop) };
+/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one.
+fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<()> {
+    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(()) };
     let code = vdso.start..vdso.end;
     for thread in &frozen.threads {
         if code.contains(&thread.regs()?.rip) {
             let mut loan = Loan::take(thread, memory, areas)?;
             loan.step_out(&code)?;
-            stop = loan.give_back()?.or(stop);
+            loan.give_back()?;
         }
     }
-    Ok(stop)
+    Ok(())
 }
 
 /// What each thread waits for; before anything is done in them.

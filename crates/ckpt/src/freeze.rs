@@ -109,11 +109,21 @@ impl Frozen {
         self.leader().group()
     }
 
-    /// All threads run on; the leader takes this signal, if any.
-    pub fn thaw(mut self, sig: Option<Sig>) -> Result<()> {
+    /// Has a SIGSTOP come since the last call that was taken from one of them?
+    pub(crate) fn take_stop(&self) -> bool {
+        // Of each, so no `any`.
+        self.threads.iter().filter(|thread| thread.take_stop()).count() != 0
+    }
+
+    /// All threads run on; a SIGSTOP that was taken from one, or (`stops`) from one before, stops them.
+    pub fn thaw(mut self, stops: bool) -> Result<()> {
         self.scatter();
+        let stops = self.take_stop() || stops;
         let mut threads = std::mem::take(&mut self.threads).into_iter();
-        let leader = threads.next().map_or(Ok(()), |leader| leader.release(sig));
+        let leader = threads.next().map_or(Ok(()), |leader| {
+            let stops = stops && !leader.is_to_continue()?;
+            leader.release(stops.then_some(Sig::STOP))
+        });
         threads.try_for_each(|thread| thread.release(None)).and(leader)
     }
 }

@@ -32,6 +32,7 @@ mod places;
 pub mod pool;
 pub mod precopy;
 mod proc;
+mod queued;
 mod rebuild;
 mod registers;
 pub mod remain;

@@ -164,14 +164,14 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
         loan.must("close a descriptor", libc::SYS_close, &[made as u64])?;
     }
     let arena = loan.map_arena(None)?;
-    let signal = loan.give_back()?;
+    loan.give_back()?;
     let saved = threads::read(pid, (&leader, None), &memory, gate, arena, waits, None);
     let mut loan = Loan::take_at(&leader, &memory, gate)?;
     loan.unmap_arena(arena)?;
-    let signal = loan.give_back()?.or(signal);
+    loan.give_back()?;
     // Its wait has been interrupted once now.
     waits::note(pid, leader.tid(), &saved?, &memory)?;
-    leader.release(signal)?;
+    leader.run_on()?;
     Ok(tracking)
 }
 

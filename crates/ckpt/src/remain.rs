@@ -8,11 +8,12 @@
 use crate::bring::{bring, Wanted};
 use crate::elsewhere::identity;
 use crate::freeze::Frozen;
+use crate::sigstate;
 use kern::areas::areas;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
 use std::os::fd::{AsFd, BorrowedFd};
-use vocab::{Fault, Result, Sig};
+use vocab::{Fault, Pid, Result, Sig};
 use zerocopy::IntoBytes;
 
 /// The program in its place.
@@ -28,12 +29,23 @@ pub struct Remains<'a> {
     pub streams: Option<[BorrowedFd<'a>; 3]>,
 }
 
-/// Another program takes the place of this process, whose signals go on waiting for it.
+/// Another program takes the place of this process, whose signals go on waiting for it, a SIGSTOP among them.
 ///
 /// # Errors
 /// As [`remain`].
 pub fn replace(mut frozen: Frozen, with: &Remains<'_>) -> Result<()> {
-    remain(frozen.scattered(), with, &[])
+    let pid = frozen.pid;
+    let met = frozen.take_stop();
+    let threads = frozen.scattered();
+    remain(threads, with, &[]).and_then(|stops| stop_again(pid, met || stops))
+}
+
+/// A SIGSTOP that was taken from a process comes to what is in its place.
+pub(crate) fn stop_again(pid: Pid, stops: bool) -> Result<()> {
+    match stops {
+        true => kern::signal::send(pid, Sig::STOP).map_err(|errno| Fault::sys(errno, format!("stop process {pid}"))),
+        false => Ok(()),
+    }
 }
 
 /// Its descriptors come with numbers from here on first.
@@ -50,11 +62,11 @@ const LIMITS: [u32; 6] = [
 ];
 
 /// A process whose threads all stand still, the leader first, executes another program, and runs in that when this returns, with all
-/// signals blocked. Of signals that wait for it one of each of `taken` is dropped.
+/// signals blocked. Of signals that wait for it one of each of `taken` is dropped. `true`: a SIGSTOP came meanwhile, and has not stopped it.
 ///
 /// # Errors
 /// `Gone` when it was killed; else what kept it from it: then it is killed, since nothing of what it was is left.
-pub fn remain(mut threads: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> Result<()> {
+pub fn remain(mut threads: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> Result<bool> {
     if threads.is_empty() {
         return Err(Fault::bug("a process without threads"));
     }
@@ -62,7 +74,8 @@ pub fn remain(mut threads: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> R
     let pid = leader.tid();
     let done = execute(&leader, threads, with, taken).and_then(|()| {
         leader.set_sigmask(!0)?;
-        leader.release(None)
+        let stops = leader.take_stop() && !leader.is_to_continue()?;
+        leader.release(None).map(|()| stops)
     });
     done.map_err(|fault| {
         let _gone_already = kern::signal::send(pid, Sig::KILL);
@@ -129,10 +142,7 @@ fn let_go(loan: &mut Loan<'_>, arena: Arena, taken: &[Sig]) -> Result<()> {
     for which in [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF] {
         script.call("stop a timer", libc::SYS_setitimer, &[which as u64, nothing, 0]);
     }
-    for sig in taken {
-        let set = script.bytes(&sig.bit().to_ne_bytes());
-        script.attempt(libc::SYS_rt_sigtimedwait, &[set, 0, nothing, 8]);
-    }
+    sigstate::drop_waiting(&mut script, taken.iter().copied());
     script.attempt(libc::SYS_prctl, &[libc::PR_SET_PDEATHSIG as u64, 0]);
     script.attempt(libc::SYS_close_range, &[0, u32::MAX.into(), 0]);
     let root = script.text(b"/");

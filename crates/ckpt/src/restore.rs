@@ -8,7 +8,8 @@ use crate::kinds::Reopened;
 use crate::objects::Made;
 use crate::pages::Early;
 use crate::places::Opener;
-use crate::remain::{remain, Remains};
+use crate::queued::stops_by;
+use crate::remain::{remain, stop_again, Remains};
 use crate::survey::MANY;
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
@@ -30,7 +31,6 @@ use rustix::fs::OFlags;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Kind, Pid, Result, Sig};
-use zerocopy::IntoBytes;
 
 /// What comes before the pages.
 struct Plan {
@@ -144,7 +144,8 @@ impl<R: Read> Coming<R> {
         let together = Together::here();
         let anywhere = together.bring(pid);
         let (processors, first) = (anywhere.as_deref(), self.first);
-        let made = (&mut others, &mut ahead);
+        let mut stopped = Sig::new(self.plan.process.stopped);
+        let made = (&mut others, &mut ahead, &mut stopped);
         let done = build(&mut vessel, made, &self.plan, (&mut self.reader, first), &self.opened, processors);
         if let (Err(_), Some(before)) = (&done, &anywhere) {
             // What takes its place may run where it might.
@@ -152,7 +153,6 @@ impl<R: Read> Coming<R> {
         }
         let mut threads = vessel.launched();
         threads.append(&mut others);
-        let stopped = Sig::new(self.plan.process.stopped);
         let queued = self.plan.queued();
         let rebuilt = Rebuilt { pid, threads, stopped, queued, files: self.plan.files, ahead };
         match done {
@@ -173,21 +173,24 @@ impl Rebuilt {
     /// # Errors
     /// As [`remain`].
     pub fn remain(mut self, with: &Remains<'_>) -> Result<()> {
-        remain(std::mem::take(&mut self.threads), with, &self.queued)
+        let stops = remain(std::mem::take(&mut self.threads), with, &self.queued)?;
+        stop_again(self.pid, stops)
     }
 
-    /// It runs.
+    /// It runs, or (what is returned) stops at once by this.
     ///
     /// # Errors
     /// `Gone` when it was killed; EAGAIN when another process has a lock that it had: it cannot go on, and is killed.
-    pub fn go(mut self) -> Result<()> {
+    pub fn go(mut self) -> Result<Option<Sig>> {
         if kinds::has_locks(&self.files) {
             self.take_locks()?;
         }
         let mut threads = std::mem::take(&mut self.threads).into_iter();
         let leader = threads.next();
         threads.try_for_each(|thread| thread.release(None))?;
-        leader.map_or(Ok(()), |leader| leader.release(self.stopped.map(|_| Sig::STOP)))
+        let Some(leader) = leader else { return Ok(None) };
+        let stops = stops_by(self.stopped, &leader)?;
+        leader.release(stops).map(|()| stops)
     }
 }
 
@@ -201,7 +204,7 @@ impl Rebuilt {
         kinds::take_locks(&mut script, &self.files);
         loan.run(arena, script)?;
         loan.unmap_arena(arena)?;
-        loan.give_back().map(drop)
+        loan.give_back()
     }
 }
 
@@ -356,7 +359,7 @@ fn open_mapped(plan: &Plan, base: i32, rights: &Rights) -> Result<Vec<Option<Own
 
 fn build(
     vessel: &mut Vessel,
-    (others, ahead): (&mut Vec<Stopped>, &mut Option<Ahead>),
+    (others, ahead, stopped): (&mut Vec<Stopped>, &mut Option<Ahead>, &mut Option<Sig>),
     plan: &Plan,
     (reader, first): (&mut Reader<impl Read>, Record),
     opened: &Opened,
@@ -380,9 +383,14 @@ fn build(
     pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
     *ahead = missing.map(|missing| Ahead::new(missing, &plan.lazy));
     mark("restore: pages filled");
-    take_up(&mut loan, arena, plan, &brought)?;
+    let continued = take_up(&mut loan, arena, plan, &brought)?;
+    if continued {
+        *stopped = None;
+        // Of one that came before.
+        vessel.leader().take_stop();
+    }
     mark("restore: taken up");
-    make_threads(&mut loan, arena, plan, others)?;
+    threads::make(&mut loan, arena, &plan.threads[1..], others)?;
     mark("restore: threads made");
     let others = &*others;
     let gate = loan.gate();
@@ -394,7 +402,7 @@ fn build(
         threads::make_room_for_tiles(&mut loan, arena, saved)?;
     }
     mark("restore: threads set");
-    become_it(&mut loan, arena, plan, &now)?;
+    become_it(&mut loan, arena, plan, &now, continued)?;
     mark("restore: become");
     let mut regs = vec![waits::go_on(&mut loan, remote, arena, &plan.threads[0])?];
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
@@ -415,8 +423,8 @@ fn build(
     Ok(())
 }
 
-/// What all threads share and what must be there before they are.
-fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought) -> Result<()> {
+/// What all threads share and what must be there before they are. `true`: a SIGCONT had come.
+fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought) -> Result<bool> {
     let pid = plan.process.pid;
     let place = kern::proc::group_and_session(Pid(pid)).ok_or_else(|| Fault::gone(format!("process {pid}")))?;
     let mut script = arena.script();
@@ -429,51 +437,27 @@ fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought) ->
     identity::set_layout(&mut script, &plan.process, brought.exe);
     identity::set(&mut script, &plan.process, place);
     identity::ask_for_registers(&mut script, &plan.process);
-    sigstate::set_actions(&mut script, &plan.process.actions);
-    loan.run(arena, script)?;
+    let pending = sigstate::set_actions(&mut script, &plan.process.actions);
+    let continued = sigstate::waited_to_continue(&loan.run(arena, script)?, pending)?;
     let mut script = arena.script();
     kinds::install(&mut script, &plan.files, &brought.files)?;
     loan.run(arena, script)?;
-    Ok(())
-}
-
-/// `struct clone_args`, up to the set of TIDs.
-fn clone_args(set_tid: u64) -> [u64; 10] {
-    let flags = libc::CLONE_VM
-        | libc::CLONE_FS
-        | libc::CLONE_FILES
-        | libc::CLONE_SIGHAND
-        | libc::CLONE_THREAD
-        | libc::CLONE_SYSVSEM;
-    [flags as u64, 0, 0, 0, 0, 0, 0, 0, set_tid, 1]
-}
-
-/// The threads besides the leader, each before its first instruction.
-fn make_threads(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, made: &mut Vec<Stopped>) -> Result<()> {
-    for saved in &plan.threads[1..] {
-        let mut script = arena.script();
-        let tid = script.bytes(&saved.tid.to_ne_bytes());
-        let args = script.bytes(clone_args(tid).as_bytes());
-        let length = size_of::<[u64; 10]>() as u64;
-        script.call(format!("make thread {}", saved.tid), libc::SYS_clone3, &[args, length]);
-        loan.run(arena, script)?;
-        made.push(Stopped::newborn(Pid(saved.tid))?);
-    }
-    Ok(())
+    Ok(continued)
 }
 
 /// The last script of the leader: clocks, waiting signals, and what takes its rights away.
-fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds) -> Result<()> {
+fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds, continued: bool) -> Result<()> {
     let process = &plan.process;
+    let waits = if continued { &sigstate::without_stops(&process.queue) } else { &process.queue };
     let news = children::catch_up(loan, arena, process)?;
     let mut script = arena.script();
     timers::set_itimers(&mut script, &process.itimers);
     timers::set_timers(&mut script, &process.timers);
-    sigstate::set_queue(&mut script, &process.queue, process.pid as u64, None)?;
+    sigstate::set_queue(&mut script, waits, process.pid as u64, None)?;
     sigstate::set_queue(&mut script, news.as_slice(), process.pid as u64, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);
     keys::set(&mut script, &plan.memory);
-    children::take_stops(&mut script, process);
+    children::take_news(&mut script, process)?;
     identity::set_habits(&mut script, process);
     identity::set_limits(&mut script, process)?;
     threads::set(&mut script, &plan.threads[0], now, process.pid)?;

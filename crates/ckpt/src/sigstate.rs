@@ -5,7 +5,7 @@ use image::Bytes;
 use kern::ptrace::{self, Queue, RawInfo};
 use puppet::script::Outcome;
 use puppet::Script;
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, Pid, Result, Sig, SigSet};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const SIGNALS: u8 = 64;
@@ -47,20 +47,45 @@ pub(crate) fn actions(outcome: &Outcome, room: u64) -> Result<Vec<Action>> {
     Ok(actions)
 }
 
-/// A restored process begins with the actions of who restores it, so all are set.
-pub(crate) fn set_actions(script: &mut Script, actions: &[Action]) {
-    for signal in (1..=SIGNALS).filter(|signal| !matches!(i32::from(*signal), libc::SIGKILL | libc::SIGSTOP)) {
+/// A restored process begins with the actions of who restores it, so all are set. Where the answer will be that [`waited_to_continue`] reads.
+pub(crate) fn set_actions(script: &mut Script, actions: &[Action]) -> u64 {
+    let pending = script.room(SET as usize);
+    script.call("look at the signals that wait", libc::SYS_rt_sigpending, &[pending, SET]);
+    // SIGCONT first, which is dropped by this if it is not to be handled (linux: `do_sigaction`): nothing else comes between.
+    let others = (1..=SIGNALS).filter(|signal| !matches!(i32::from(*signal), libc::SIGKILL | libc::SIGSTOP));
+    for signal in std::iter::once(Sig::CONT.number()).chain(others) {
         let one = actions.iter().find(|action| action.signal == signal).copied().unwrap_or_default();
         let Action { handler, flags, restorer, mask, .. } = one;
         let at = script.bytes(KernelAction { handler, flags, restorer, mask }.as_bytes());
         script.call("set the action of a signal", libc::SYS_rt_sigaction, &[signal.into(), at, 0, SET]);
     }
+    pending
+}
+
+/// Did SIGCONT wait for what is to be the process, as for any that is not yet what it shall be? Then what had stopped it does no more.
+pub(crate) fn waited_to_continue(outcome: &Outcome, pending: u64) -> Result<bool> {
+    Ok(SigSet(outcome.value(pending)?).has(Sig::CONT))
 }
 
 pub(crate) fn queue(tid: Pid, queue: Queue) -> Result<Vec<Bytes>> {
     let infos = ptrace::queued(tid, queue);
     let infos = infos.map_err(|errno| Fault::sys(errno, format!("read the signals that wait for {tid}")))?;
     Ok(infos.iter().map(|info| Bytes(info.as_bytes().to_vec())).collect())
+}
+
+/// Drops one of each of these that waits for the thread or its process, all being blocked.
+pub(crate) fn drop_waiting(script: &mut Script, signals: impl Iterator<Item = Sig>) {
+    let at_once = script.room(16);
+    for sig in signals {
+        let set = script.bytes(&sig.bit().to_ne_bytes());
+        script.attempt(libc::SYS_rt_sigtimedwait, &[set, 0, at_once, SET]);
+    }
+}
+
+/// Of what waited when the process was written, a SIGCONT that came later leaves nothing that stops.
+pub(crate) fn without_stops(queue: &[Bytes]) -> Vec<Bytes> {
+    let stops = |info: &&Bytes| info.0.first().and_then(|number| Sig::new(*number)).is_some_and(Sig::stops);
+    queue.iter().filter(|info| !stops(info)).cloned().collect()
 }
 
 /// A thread may queue any siginfo to its own process (linux: `do_rt_sigqueueinfo`). `thread`: for that thread only.

@@ -100,7 +100,7 @@ fn ask(
         Some(known) if outcome.result(bits) == i64::from(known) => known,
         _ => loan.told(arena, libc::SYS_prctl, [libc::PR_GET_SECUREBITS as u64, 0, 0, 0, 0, 0])? as u32,
     };
-    loan.give_back().map(drop)
+    loan.give_back()
 }
 
 /// In a restartable sequence the kernel would, before the thread runs on, send it to where the sequence is given up: so do we, since the
@@ -179,4 +179,29 @@ pub(crate) fn set_scheduling(saved: &Thread, else_on: Option<&[u8]>) -> Result<(
         }
         Err(errno) => Err(failed("processors")(errno)),
     }
+}
+
+/// `struct clone_args`, up to the set of TIDs.
+fn clone_args(set_tid: u64) -> [u64; 10] {
+    let flags = libc::CLONE_VM
+        | libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD
+        | libc::CLONE_SYSVSEM;
+    [flags as u64, 0, 0, 0, 0, 0, 0, 0, set_tid, 1]
+}
+
+/// The threads besides the leader, each before its first instruction.
+pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, threads: &[Thread], made: &mut Vec<Stopped>) -> Result<()> {
+    for saved in threads {
+        let mut script = arena.script();
+        let tid = script.bytes(&saved.tid.to_ne_bytes());
+        let args = script.bytes(clone_args(tid).as_bytes());
+        let length = size_of::<[u64; 10]>() as u64;
+        script.call(format!("make thread {}", saved.tid), libc::SYS_clone3, &[args, length]);
+        loan.run(arena, script)?;
+        made.push(Stopped::newborn(Pid(saved.tid))?);
+    }
+    Ok(())
 }

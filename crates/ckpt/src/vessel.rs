@@ -2,7 +2,7 @@
 
 use crate::pages;
 use crate::rebuild::{self, Emptied};
-use crate::remain::{remain, Remains};
+use crate::remain::{remain, stop_again, Remains};
 use image::memory::{Area as Saved, Memory};
 use image::{Reader, Record};
 use kern::pagemap::Run;
@@ -141,7 +141,8 @@ impl Vessel {
     /// # Errors
     /// As [`remain`].
     pub fn remain(self, with: &Remains<'_>) -> Result<()> {
-        remain(self.launched(), with, &[])
+        let pid = self.pid();
+        remain(self.launched(), with, &[]).and_then(|stops| stop_again(pid, stops))
     }
 
     /// It is another process now.

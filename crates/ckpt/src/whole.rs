@@ -19,7 +19,7 @@ pub fn restore(image: impl Read, any_processor: bool, owner: Option<Owner>) -> R
     let coming = coming(image, any_processor, owner)?;
     let child = Child::born(coming.pid())?;
     let pid = child.pid;
-    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go()?;
+    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go().map(drop)?;
     child.lives();
     Ok(pid)
 }
@@ -34,7 +34,7 @@ pub fn restore_into(pid: Pid, image: impl Read, any_processor: bool, owner: Opti
     if coming.pid() != pid {
         return Err(Fault::refused(format!("the image is of process {}, not of {pid}", coming.pid())));
     }
-    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go()
+    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go().map(drop)
 }
 
 fn coming<R: Read>(image: R, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {

@@ -124,6 +124,8 @@ impl Front {
                 }
             }
             Happened::Caught { pid, signals } => self.events.push_back(Event::Pending { pid, set: signals }),
+            // The one that it was let sleep by.
+            Happened::StoppedItself { pid } if self.space.is_asleep(pid) => {}
             Happened::StoppedItself { pid } => {
                 self.events.push_back(Event::Pending { pid, set: SigSet(Sig::STOP.bit()) });
             }

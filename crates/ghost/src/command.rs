@@ -59,7 +59,7 @@ pub enum Command {
         gid: Ids,
     },
     Name(Name),
-    /// wait4 for a child, -1 for any, with these options; the outcome has status and usage.
+    /// wait4 for a child, -1 for any, with these options; the outcome has status and usage. With WNOWAIT: waitid for a stop of this child, which stays to be waited for.
     Wait {
         pid: Pid,
         options: i32,

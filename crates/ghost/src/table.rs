@@ -238,6 +238,16 @@ impl Ghosts {
         }
     }
 
+    /// Is it expected, and has not held yet?
+    pub fn is_coming(&self, pid: Pid) -> bool {
+        self.ghosts.get(&pid).is_none_or(|ghost| ghost.state == State::Coming)
+    }
+
+    /// Has it been given such a command, and not said yet that it is done?
+    pub fn works_on(&self, pid: Pid, is: impl FnOnce(&Command) -> bool) -> bool {
+        self.ghosts.get(&pid).and_then(|ghost| ghost.working.as_ref()).is_some_and(|(_, command, _)| is(command))
+    }
+
     /// Has it been told to become a program?
     pub fn becomes(&self, pid: Pid) -> bool {
         self.ghosts.get(&pid).is_some_and(|ghost| matches!(ghost.working, Some((_, Command::Exec(_), _))))

@@ -105,6 +105,10 @@ pub struct Process {
     #[n(25)]
     #[cbor(default)]
     pub stopped_children: Vec<i32>,
+    /// Children that run, and of whose continuation it has not been told.
+    #[n(27)]
+    #[cbor(default)]
+    pub continued_children: Vec<i32>,
     /// The parts of the extended registers that it may use (ARCH_GET_XCOMP_PERM of arch_prctl, Linux 5.16; 0 before).
     #[n(26)]
     #[cbor(default)]

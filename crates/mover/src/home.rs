@@ -213,6 +213,6 @@ fn become_it(order: &Remain, image: &[u8]) -> Result<()> {
     let begun = vessel.early(image)?;
     let (rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
     reach("in made it");
-    rebuilt.go()?;
+    rebuilt.go().map(drop)?;
     sched::set_ordinary()
 }

@@ -1,7 +1,7 @@
 //! What the agent and a mover say to each other.
 
 use minicbor::{Decode, Encode};
-use vocab::{Fault, Pid, SigInfo};
+use vocab::{Fault, Pid, Sig, SigInfo};
 use wire::look::{Look, Needs, Progress};
 
 /// From the agent. The first is [`Order::Out`] or [`Order::In`].
@@ -154,6 +154,9 @@ pub enum Said {
     /// In: the other mover says that it may run, and it does as soon as this is said. Home: it says so, or the daemon has, and nothing else can have it any more.
     #[n(6)]
     Runs,
+    /// In, behind Runs: it has been let go, and stops at once by this, or does not.
+    #[n(14)]
+    Goes(#[n(0)] Option<Sig>),
     /// To [`Order::Look`].
     #[n(7)]
     Looked(#[n(0)] Look),

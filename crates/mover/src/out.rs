@@ -34,7 +34,7 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     reach("out looked");
     let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
     reach("out connected");
-    let (held, children, _early) = match carry(order, seen, &mut carrier, word) {
+    let (mut held, children, _early) = match carry(order, seen, &mut carrier, word) {
         Ok(carried) => carried,
         // Said before the other node finds the connection broken, and knows no better reason.
         Err(fault) => return word.say(&Said::Failed(reason(fault))),
@@ -184,15 +184,18 @@ fn remains(held: Held, order: &Remain) -> Result<(Vec<SigInfo>, bool)> {
     let ready = Ready::new(order)?;
     let come = held.come_since()?;
     let stopped = held.was_stopped();
-    match &order.ghost {
+    let stops = match &order.ghost {
         None => held.remain(&ready.remains(), &come)?,
         Some(socket) => {
             let streams = streams(order.pid)?;
             let streams = streams.each_ref().map(AsFd::as_fd);
-            held.remain(&ready.program(&["shoal", "ghost", "--socket", socket], streams), &come)?;
+            held.remain(&ready.program(&["shoal", "ghost", "--socket", socket], streams), &come)?
         }
+    };
+    let mut follows = to_follow(&come);
+    if stops {
+        follows.push(SigInfo::kill(Sig::STOP, Pid::NONE, 0));
     }
-    let follows = to_follow(&come);
     // Which the kernel has let go on.
     let stopped = stopped && !follows.iter().any(|info| info.sig == Sig::CONT);
     Ok((follows, stopped))

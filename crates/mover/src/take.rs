@@ -41,8 +41,9 @@ fn run(pid: Pid, rebuilt: Rebuilt, pending: Option<Pending>, carrier: Carrier, w
         By::Nobody(order) => return rebuilt.remain(&Ready::new(&order)?.remains()),
     };
     reach("in told to go");
-    rebuilt.go()?;
+    let stops = rebuilt.go()?;
     mark("in let it run");
+    word.say(&Said::Goes(stops))?;
     // It has both processors to itself, if it needs them.
     sched::set_ordinary()?;
     rest.map_or(Ok(()), |(pending, carrier)| pending.fetch(pid, *carrier, word))

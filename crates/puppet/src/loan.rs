@@ -10,7 +10,7 @@ use kern::remote_memory::RemoteMemory;
 use std::ops::Range;
 use vocab::{Fault, Result, Sig};
 
-/// While it is out no signal but SIGKILL and SIGSTOP reaches the thread, and a SIGSTOP is kept for the release.
+/// While it is out no signal but SIGKILL and SIGSTOP reaches the thread, and of a SIGSTOP it is noted that it came ([`Stopped::take_stop`]).
 pub struct Loan<'a> {
     thread: &'a Stopped,
     memory: &'a RemoteMemory,
@@ -18,7 +18,6 @@ pub struct Loan<'a> {
     mask: u64,
     /// Where a `syscall` instruction is.
     gate: u64,
-    stopped_by: bool,
     /// Its extended registers, where these are others now.
     extended: Option<Vec<u8>>,
 }
@@ -49,7 +48,7 @@ impl<'a> Loan<'a> {
         let mask = thread.sigmask()?;
         thread.set_sigmask(ALL_BUT_TRAP)?;
         let extended = rights::open(thread.tid())?;
-        Ok(Loan { thread, memory, saved, mask, gate, stopped_by: false, extended })
+        Ok(Loan { thread, memory, saved, mask, gate, extended })
     }
 
     pub fn gate(&self) -> u64 {
@@ -127,13 +126,18 @@ impl<'a> Loan<'a> {
         self.until_trap(ptrace::to_call)?;
         ptrace::go_on(tid, None).map_err(|errno| failed(tid, errno, "the going on"))?;
         ptrace::interrupt(tid).map_err(|errno| failed(tid, errno, "interrupt"))?;
-        match ptrace::wait(tid).map_err(|errno| failed(tid, errno, "wait for a call to be interrupted"))? {
-            Halt::Trap | Halt::Group(_) => self.thread.regs().map(|regs| regs.rax as i64),
-            Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => {
-                self.thread.regs().map(|regs| regs.rax as i64)
+        loop {
+            match ptrace::wait(tid).map_err(|errno| failed(tid, errno, "wait for a call to be interrupted"))? {
+                Halt::Trap | Halt::Group(_) => return self.thread.regs().map(|regs| regs.rax as i64),
+                Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => {
+                    return self.thread.regs().map(|regs| regs.rax as i64)
+                }
+                // The interruption is yet to come.
+                Halt::Signal(Sig::STOP) => self.thread.meets(Sig::STOP),
+                Halt::Exiting | Halt::Ended(_) => return Err(failed(tid, libc::ESRCH, "a call in place")),
+                other => return Err(Fault::bug(format!("a call that was to be interrupted brought {other:?}"))),
             }
-            Halt::Exiting | Halt::Ended(_) => Err(failed(tid, libc::ESRCH, "a call in place")),
-            other => Err(Fault::bug(format!("a call that was to be interrupted brought {other:?}"))),
+            ptrace::go_on(tid, None).map_err(|errno| failed(tid, errno, "the going on"))?;
         }
     }
 
@@ -214,7 +218,7 @@ impl<'a> Loan<'a> {
             resume(tid).map_err(|errno| failed(tid, errno, "the going on"))?;
             match ptrace::wait(tid).map_err(|errno| failed(tid, errno, "wait for a trap"))? {
                 Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => return Ok(()),
-                Halt::Signal(Sig::STOP) => self.stopped_by = true,
+                Halt::Signal(Sig::STOP) => self.thread.meets(Sig::STOP),
                 Halt::Signal(sig) => return Err(Fault::bug(format!("a lent thread got {sig}"))),
                 // An interruption or the stop of its process that was still on its way.
                 Halt::Trap | Halt::Group(_) | Halt::Event(_) => {}
@@ -244,20 +248,20 @@ impl<'a> Loan<'a> {
                     return Err(Fault::sys(-(self.thread.regs()?.rax as i64) as i32, "execute another program"));
                 }
                 Halt::Exiting | Halt::Ended(_) => return Err(done(libc::ESRCH)),
-                // A SIGSTOP that is lost: who has sent it is told by nobody. Or an interruption that was on its way.
-                Halt::Signal(_) | Halt::Trap | Halt::Group(_) | Halt::Event(_) => {}
+                Halt::Signal(sig) => self.thread.meets(sig),
+                // An interruption that was on its way.
+                Halt::Trap | Halt::Group(_) | Halt::Event(_) => {}
             }
         }
     }
 
-    /// The registers and the mask are the thread's again. A SIGSTOP that came meanwhile is told: it is to be delivered with the release.
-    pub fn give_back(self) -> Result<Option<Sig>> {
+    /// The registers and the mask are the thread's again.
+    pub fn give_back(self) -> Result<()> {
         if let Some(extended) = &self.extended {
             rights::set(self.thread.tid(), extended)?;
         }
         self.thread.set_regs(&self.saved)?;
-        self.thread.set_sigmask(self.mask)?;
-        Ok(self.stopped_by.then_some(Sig::STOP))
+        self.thread.set_sigmask(self.mask)
     }
 }
 
@@ -334,7 +338,8 @@ mod tests {
             script.call("never", libc::SYS_close, &[9999]);
             assert_eq!(loan.run(arena, script).map(drop).map_err(|fault| fault.errno), Err(libc::EBADF));
             loan.unmap_arena(arena).expect("mapped");
-            assert_eq!(loan.give_back().expect("stopped"), None);
+            loan.give_back().expect("stopped");
+            assert!(!thread.take_stop() && !thread.is_to_continue().expect("stopped"));
             thread.release(None).expect("stopped");
         }
         let mut line = String::new();

@@ -1,6 +1,7 @@
 //! A traced thread: it runs, or it stands still and can be asked.
 
-use kern::ptrace::{self, Halt, Regs};
+use kern::ptrace::{self, Halt, Queue, Regs};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use vocab::{Fault, Pid, Result, Sig};
 
@@ -21,6 +22,8 @@ pub struct Running {
 pub struct Stopped {
     tid: Pid,
     group: Option<Sig>,
+    /// A SIGSTOP was taken from it.
+    met_stop: Cell<bool>,
     here: PhantomData<*const ()>,
 }
 
@@ -58,8 +61,8 @@ impl Running {
     pub fn stopped(self) -> Result<Stopped> {
         loop {
             let sig = match ptrace::wait(self.tid).map_err(|errno| failed(self.tid, errno, "wait for a stop"))? {
-                Halt::Trap => return Ok(Stopped { tid: self.tid, group: None, here: PhantomData }),
-                Halt::Group(sig) => return Ok(Stopped { tid: self.tid, group: Some(sig), here: PhantomData }),
+                Halt::Trap => return Ok(Stopped::new(self.tid, None)),
+                Halt::Group(sig) => return Ok(Stopped::new(self.tid, Some(sig))),
                 Halt::Signal(sig) => Some(sig),
                 Halt::Event(_) => None,
                 Halt::Exiting => {
@@ -74,6 +77,10 @@ impl Running {
 }
 
 impl Stopped {
+    fn new(tid: Pid, group: Option<Sig>) -> Stopped {
+        Stopped { tid, group, met_stop: Cell::new(false), here: PhantomData }
+    }
+
     /// A thread that a traced one has made (`follow`): it stops before its first instruction.
     pub fn newborn(tid: Pid) -> Result<Stopped> {
         Running { tid, here: PhantomData }.stopped()
@@ -86,6 +93,31 @@ impl Stopped {
     /// The signal by which its whole process is stopped, if it is.
     pub fn group(&self) -> Option<Sig> {
         self.group
+    }
+
+    /// What reaches it while it is lent: of the signals that can only SIGSTOP does. That is its tracer's then, and would be lost.
+    pub(crate) fn meets(&self, sig: Sig) {
+        if sig == Sig::STOP {
+            self.met_stop.set(true);
+        }
+    }
+
+    /// Has a SIGSTOP come since the last call that was taken from it? It is the caller's to deliver, or to pass on.
+    pub fn take_stop(&self) -> bool {
+        self.met_stop.take()
+    }
+
+    /// Does SIGCONT wait for it or its process? Then no stop that came before holds any more (linux: `prepare_signal`).
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn is_to_continue(&self) -> Result<bool> {
+        let waits = |queue| {
+            let all = ptrace::queued(self.tid, queue);
+            let all = all.map_err(|errno| failed(self.tid, errno, "look at the signals"))?;
+            Ok(all.iter().any(|info| info[0] as i32 == libc::SIGCONT))
+        };
+        Ok(waits(Queue::Process)? || waits(Queue::Thread)?)
     }
 
     pub fn regs(&self) -> Result<Regs> {
@@ -128,7 +160,6 @@ impl Stopped {
     }
 
     /// After [`crate::Loan::execute`] it comes out of that call, and stands in front of the first instruction of the new program: it can be lent again.
-    /// A SIGSTOP that comes meanwhile is lost.
     ///
     /// # Errors
     /// `Gone` when it was killed.
@@ -140,9 +171,19 @@ impl Stopped {
             match ptrace::wait(self.tid).map_err(gone_on)? {
                 Halt::Trap | Halt::Group(_) => return Ok(()),
                 Halt::Exiting | Halt::Ended(_) => return Err(gone(self.tid)),
-                Halt::Signal(_) | Halt::Event(_) => {}
+                Halt::Signal(sig) => self.meets(sig),
+                Halt::Event(_) => {}
             }
         }
+    }
+
+    /// Gives it up. It runs on, unless its process is stopped, or is to be by a SIGSTOP that was taken from it.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn run_on(self) -> Result<()> {
+        let stops = self.take_stop() && !self.is_to_continue()?;
+        self.release(stops.then_some(Sig::STOP))
     }
 
     /// Gives it up, with a signal delivered. It runs on, unless its process is stopped.

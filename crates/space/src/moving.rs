@@ -43,7 +43,10 @@ impl Space {
                     then.push(Effect::EndStandIn { node: to, pid: *child, exit, usage: Usage::default() });
                     continue;
                 }
-                Body::Stopped(sig) => then.push(Effect::StopStandIn { node: to, pid: *child, sig, turn: None }),
+                Body::Stopped(sig) => {
+                    let turn = entry.heard.get(&to).copied();
+                    then.push(Effect::StopStandIn { node: to, pid: *child, sig, turn });
+                }
                 _ => {}
             }
             entry.stands.insert(to);
@@ -81,7 +84,11 @@ impl Space {
         match entry.body {
             Body::Ended(exit) => return self.out.push(end(exit)),
             _ if entry.place == node => return,
-            Body::Stopped(sig) => self.out.push(Effect::StopStandIn { node, pid, sig, turn: None }),
+            // Of what it was sent there since it stands there, this may be what has stopped it.
+            Body::Stopped(sig) => {
+                let turn = entry.heard.get(&node).copied();
+                self.out.push(Effect::StopStandIn { node, pid, sig, turn });
+            }
             _ => {}
         }
         entry.stands.insert(node);

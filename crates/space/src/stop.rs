@@ -109,6 +109,11 @@ impl Space {
         self.out.push(Effect::Interrupt { pid });
     }
 
+    /// Has a SIGSTOP of its own, which was told, stopped its ghost?
+    pub fn is_asleep(&self, pid: Pid) -> bool {
+        self.table.get(pid).is_some_and(|entry| entry.asleep)
+    }
+
     /// Takes the pending SIGSTOP from the ghost, which has still to obey: a SIGCONT before the interrupted hold is answered
     /// does (linux: `prepare_signal`, kernel/signal.c), and a parent does not see it.
     pub(crate) fn discard_stop(&mut self, pid: Pid) {

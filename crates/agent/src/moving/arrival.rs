@@ -54,8 +54,8 @@ struct Made {
     streams: StreamsId,
     /// It stood here, and is to stand here again if it does not come.
     in_place: bool,
-    /// And was stopped.
-    stopped: bool,
+    /// And was stopped by this.
+    stopped: Option<Sig>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,7 +154,7 @@ impl Agent {
     /// What is to become `person` has executed, as a child of that one's parent here; it was a stand-in before if it `stood`.
     pub(crate) fn arrival_started(&mut self, person: Person, streams: StreamsId, stood: Option<Stand>) {
         let pid = person.pid;
-        let (in_place, stopped) = (stood.is_some(), stood.is_some_and(|stand| stand.body_stopped));
+        let (in_place, stopped) = (stood.is_some(), stood.and_then(|stand| stand.body_stopped));
         let made = Made { person, streams, in_place, stopped };
         let here = self.children_here(pid);
         let Some(arrival) = self.moving.arrivals.get_mut(&pid) else {
@@ -198,8 +198,8 @@ impl Agent {
         }
         let order = Order::Remain(self.remain(pid));
         self.stands_in_place(person);
-        if stopped {
-            self.mirror(pid, Some(Sig::STOP));
+        if stopped.is_some() {
+            self.mirror(pid, stopped);
         }
         match mover {
             Some(mover) => self.order_mover(mover, &order),
@@ -272,10 +272,13 @@ impl Agent {
     fn end_arrival(&mut self, pid: Pid) -> bool {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
         match arrival.made {
-            Some(made) => self.unmake(made, arrival.state.mover(), arrival.ended),
+            Some(made) => {
+                self.unmake(made, arrival.state.mover(), arrival.ended);
+                self.next_start();
+            }
             None => {
-                let stopped = self.stands.get(pid).is_some_and(|stand| stand.body_stopped);
-                self.mirror(pid, stopped.then_some(Sig::STOP));
+                let stopped = self.stands.get(pid).and_then(|stand| stand.body_stopped);
+                self.mirror(pid, stopped);
             }
         }
         true
@@ -331,8 +334,12 @@ impl Agent {
         if program {
             self.starts.programs.insert(pid, made.streams);
         }
-        self.checks.add(pid, What::Creds, None, kern::clock::monotonic_us());
+        let now = kern::clock::monotonic_us();
+        self.checks.add(pid, What::Creds, None, now);
+        self.stopping.arrives(pid);
+        self.checks.add(pid, What::State, None, now);
         info!(%pid, "arrival: Rebuilt -> a body");
+        self.next_start();
         true
     }
 }

@@ -20,7 +20,7 @@ use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
 use mover::{Order, Out};
 use tracing::info;
-use vocab::{Fault, Pid, SigInfo};
+use vocab::{Fault, Pid, Sig, SigInfo};
 use wire::event::Person;
 use wire::node::ToFront;
 
@@ -198,6 +198,8 @@ impl Agent {
             }
             Next::Leaving => {
                 departure.state = Departing::Leaving;
+                // What comes for it from now on the front end keeps.
+                self.send_at_once(pid);
                 let mut children = if let Turn::Leave(children) = turn { children } else { Vec::new() };
                 children.sort_unstable();
                 self.order_mover(mover, &Order::Leave(children));
@@ -214,10 +216,16 @@ impl Agent {
             }
             Next::Gone => match turn {
                 Turn::Ended { come, stopped } => {
-                    if stopped {
+                    let sleeps = self.stands.get(pid).is_some_and(|stand| !stand.runs());
+                    // One that holds has been continued since.
+                    if stopped && (sleeps || self.ghosts.is_coming(pid)) {
                         self.sleeps_in_place(pid);
                     }
                     self.left(pid, come);
+                    if sleeps && !stopped {
+                        // A SIGSTOP came to it before it held.
+                        self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0));
+                    }
                 }
                 // Bound to it, it ends with it; the kernel may have that yet to do.
                 _ => {
@@ -232,7 +240,7 @@ impl Agent {
     /// It cannot run any more: it is to end, or to become a stand-in if it is needed here.
     fn is_bound(&mut self, pid: Pid, mover: u32) {
         if !self.is_needed_here(pid) {
-            self.stands.lose_parent(pid, |child| self.moving.departs_now(child));
+            self.lets_children_go(pid);
             self.order_mover(mover, &Order::End);
             return self.tell_all(pid);
         }

@@ -79,6 +79,11 @@ impl Moving {
         self.arrivals.contains_key(&pid)
     }
 
+    /// Is its process there, and to become what it shall be?
+    pub(crate) fn is_made(&self, pid: Pid) -> bool {
+        self.arrivals.get(&pid).is_some_and(|arrival| arrival.state != Arriving::Starting)
+    }
+
     /// Does one that arrives need it to stand here?
     pub(crate) fn needs(&self, pid: Pid) -> bool {
         self.arrivals.values().any(|arrival| arrival.kin.contains(&pid))
@@ -251,6 +256,7 @@ impl Agent {
             Said::Lost { fault, with } => self.is_lost(number, whom, &fault, with),
             Said::Moving(progress) => self.uplink.send(&ToFront::Moving { pid: whom, progress }),
             Said::Runs => self.runs(whom),
+            Said::Goes(stops) => self.arrived_as(whom, stops),
             Said::Ready => self.departs(whom, departure::Turn::Ready),
             Said::Bound => self.departs(whom, departure::Turn::Bound),
             Said::Left { come, stopped } => self.departs(whom, departure::Turn::Ended { come, stopped }),

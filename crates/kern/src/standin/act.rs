@@ -304,9 +304,22 @@ unsafe fn capabilities(set: u64) -> i64 {
     unsafe { raw::call(libc::SYS_capset, [(&raw const head) as u64, (&raw const caps) as u64, 0, 0, 0, 0]) }
 }
 
-/// wait4 with usage: status, user and system microseconds, largest resident KiB in `out`.
+/// wait4 with usage: status, user and system microseconds, largest resident KiB in `out`. With WNOWAIT, which wait4 has not: by what the child is stopped, if its parent has
+/// not been told that yet, and it stays to be told.
 // SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn wait(slot: *mut Slot, [pid, options, ..]: [u64; 6]) -> i64 {
+    if options & libc::WNOWAIT as u64 != 0 {
+        // Of a siginfo: the number of the child, its user, the signal.
+        const PID: usize = 4;
+        const STATUS: usize = 6;
+        let mut info = [0i32; 32];
+        // SAFETY: the siginfo is live and has the kernel's 128 bytes; the slot is the caller's own.
+        unsafe {
+            let ret = raw::call(libc::SYS_waitid, [libc::P_PID.into(), pid, (&raw mut info) as u64, options, 0, 0]);
+            (*slot).hold.out = [i64::from(info[STATUS] << 8 | 0x7f), 0, 0, 0];
+            return if ret < 0 { ret } else { info[PID].into() };
+        }
+    }
     let mut status = 0i32;
     let mut usage = [0i64; 18];
     // SAFETY: both results are live and of the kernel's size (struct rusage: 18 words).

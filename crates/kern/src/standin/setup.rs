@@ -245,8 +245,13 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         }
         must(Stage::Directory, entered)?;
         for sig in 1..=64u64 {
-            let ignored = s.ignored & (1 << (sig - 1)) != 0;
-            disposition(sig, u64::from(ignored));
+            let bit = 1 << (sig - 1);
+            let ignored = s.ignored & bit != 0;
+            // What is blocked and waits stays for the program: exec takes the handler away, and leaves that, where the default would drop a SIGCONT
+            // (linux: `do_sigaction`).
+            if ignored || s.blocked & bit == 0 {
+                disposition(sig, u64::from(ignored));
+            }
         }
         block(s.blocked);
         if s.no_new_privs != 0 {

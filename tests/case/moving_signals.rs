@@ -1,0 +1,137 @@
+//! Signals that stop and continue a process and are sent where its parent is, at every step at which it moves away from there or back: each counts once, and none is
+//! taken back by one that came before it.
+
+use super::moving_faults::{stage, Victim};
+use super::scene::{outside, same, wait_for, Going, Sandbox};
+use super::{End, Scene};
+use crate::lab::faults::Faults;
+use crate::lab::place::Place;
+use crate::lab::Res;
+use std::fs;
+use std::time::Duration;
+
+pub(crate) const SCENES: &[Scene] =
+    &[("move_continued_on_its_way", move_continued_on_its_way), ("move_stopped_on_its_way", move_stopped_on_its_way)];
+
+/// Where its parent stays.
+const HOME: &str = "n0";
+
+/// From when the new node is told to when the old one has said that it has left.
+const POINTS: [&str; 13] = [
+    "destination is told",
+    "destination has a vessel",
+    "in connected",
+    "source is to leave",
+    "out held",
+    "in rebuilt",
+    "destination has it",
+    "out bound",
+    "source has bound it",
+    "in told to go",
+    "out told to end",
+    "out ended",
+    "destination runs it",
+];
+
+/// A child that notes each SIGUSR1 in a file; its parent does nothing.
+const PROGRAM: &str = "if (!fork) { setpgrp; $SIG{USR1} = sub { open F, q(>>), $ARGV[0]; print F q(x); close F };
+        open P, qq(>$ARGV[0].pid); print P $$; close P; sleep 1 while 1 }
+    sleep 1 while 1";
+
+struct Stage {
+    s: Sandbox,
+    faults: Faults,
+    file: String,
+    child: String,
+    going: Going,
+}
+
+impl Stage {
+    fn new(place: &Place, name: &str) -> Res<Stage> {
+        let (s, faults) = stage(place, name, Victim::FrontDaemon)?;
+        let file = place.fresh(name).to_string_lossy().into_owned();
+        let going = s.start(&format!("shoal run -n 0 perl -e '{PROGRAM}' {file} </dev/null >/dev/null 2>&1 & echo $! >{file}.run; wait $!; echo $?"));
+        let pid = || fs::read_to_string(format!("{file}.pid")).unwrap_or_default();
+        wait_for("it has a child", || !pid().is_empty())?;
+        let child = pid();
+        Ok(Stage { s, faults, file, child, going })
+    }
+
+    /// Sends it these where its parent is, in the numbers of that node.
+    fn send(&self, signals: &[&str]) -> Res {
+        let (agent, child) = (self.s.agent(HOME)?.to_string(), &self.child);
+        let kill: Vec<String> = signals.iter().map(|sig| format!("kill -{sig} {child}")).collect();
+        outside(&["nsenter", "-t", &agent, "-p", "--", "bash", "-c", &kill.join(" && ")])
+    }
+
+    /// Moves it to `node`, and does this when somebody is at the point.
+    fn at(&self, point: &'static str, node: u32, does: impl FnOnce() -> Res) -> Res {
+        self.faults.watch(point)?;
+        let moving = self.s.start(&format!("shoal move {} {node}; shoal where {}", self.child, self.child));
+        let held = self.faults.reached(Duration::from_secs(15))?;
+        does()?;
+        // What comes of it on that node has come before it goes on.
+        self.s.ok("sleep 0.05")?;
+        drop(held);
+        same("where it is", moving.end()?.out.trim(), format!("n{node}").as_str())
+    }
+
+    /// It is (not) stopped, on the front end and where its parent is.
+    fn is_stopped(&self, yes: bool) -> Res {
+        let (agent, child) = (self.s.agent(HOME)?.to_string(), &self.child);
+        let state = format!("test $(grep -c '^State:.T ' /proc/{child}/status) = {}", u32::from(yes));
+        self.s.until(&state)?;
+        wait_for("the same where its parent is", || {
+            outside(&["nsenter", "-t", &agent, "-p", "-m", "--", "bash", "-c", &state]).is_ok()
+        })
+    }
+
+    fn had(&self) -> usize {
+        fs::read_to_string(&self.file).map_or(0, |text| text.len())
+    }
+
+    /// Everything, at each point and both ways.
+    fn each(&self, mut does: impl FnMut(&Stage, &'static str, u32) -> Res) -> Res {
+        for point in POINTS {
+            for node in [1, 0] {
+                does(self, point, node).map_err(|fault| format!("at {point:?}, to n{node}: {fault}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Res<End> {
+        self.s.ok(&format!("kill -KILL {}; kill $(cat {}.run)", self.child, self.file))?;
+        same("its end", self.going.end()?.out.trim(), "143")?;
+        Ok(End::Passed)
+    }
+}
+
+/// One that is stopped is sent SIGUSR1 and SIGCONT.
+fn move_continued_on_its_way(place: &Place) -> Res<End> {
+    let stage = Stage::new(place, "move_continued_on_its_way")?;
+    stage.each(|stage, point, node| {
+        let before = stage.had();
+        stage.s.ok(&format!("kill -STOP {}", stage.child))?;
+        stage.is_stopped(true)?;
+        stage.at(point, node, || stage.send(&["USR1", "CONT"]))?;
+        wait_for("it has had its signal", || stage.had() > before)?;
+        stage.is_stopped(false)?;
+        same("signals that it has had", stage.had(), before + 1)
+    })?;
+    stage.end()
+}
+
+/// One that runs is sent SIGSTOP, and then goes on as it should.
+fn move_stopped_on_its_way(place: &Place) -> Res<End> {
+    let stage = Stage::new(place, "move_stopped_on_its_way")?;
+    stage.each(|stage, point, node| {
+        let before = stage.had();
+        stage.at(point, node, || stage.send(&["STOP"]))?;
+        stage.is_stopped(true)?;
+        stage.send(&["USR1", "CONT"])?;
+        wait_for("it has had its signal", || stage.had() > before)?;
+        stage.is_stopped(false)
+    })?;
+    stage.end()
+}
