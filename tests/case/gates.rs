@@ -104,5 +104,12 @@ fn kill_of_a_parent_that_has_left(place: &Place) -> Res<End> {
         "n1\n8",
     )?;
     s.until(&format!("test \"$(cat {dir}/said)\" = 1"))?;
+    // It stands there for life then, in the group and session that it had: their leader stays with it, and is there for what comes next.
+    s.prints(
+        "shoal run -n 0 perl -e 'wait if fork or exit; sleep 1 while 1' & p=$!
+         until test -n \"$(shoal ps | grep -w $p)\"; do sleep 0.02; done; sleep 0.3
+         shoal move $p 1; sleep 2.5; shoal run -n 0 echo well; kill $p; wait $p; echo $?",
+        "well\n143",
+    )?;
     Ok(End::Passed)
 }

@@ -23,7 +23,8 @@ impl Agent {
         let was_up = self.uplink.up();
         let come = self.uplink.step();
         if self.uplink.to_greet() {
-            self.uplink.greet(self.hello());
+            let hello = self.hello();
+            self.uplink.greet(hello);
         }
         let signals = come.iter().filter(|message| matches!(message, ToNode::Signal { .. })).count();
         if signals >= MANY_SIGNALS {
@@ -41,7 +42,8 @@ impl Agent {
     }
 
     /// What the front end has to know of a node that is not new.
-    fn hello(&self) -> Hello {
+    fn hello(&mut self) -> Hello {
+        self.take_gates();
         Hello {
             version: VERSION,
             number: Some(self.number),

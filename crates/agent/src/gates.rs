@@ -18,6 +18,8 @@ pub(crate) struct Gates {
     /// Numbers below this are the front end's own.
     front_top: Pid,
     open: HashMap<u32, Gate>,
+    /// Of these the front end is to be told that they pass no more, behind all else that has happened to them.
+    over: Vec<Pid>,
     /// The number of the last one.
     numbers: u32,
 }
@@ -41,7 +43,7 @@ impl Gates {
     /// # Errors
     /// As [`Door::open`].
     pub(crate) fn new(front_top: Pid) -> Result<Gates> {
-        Ok(Gates { door: Door::open()?, front_top, open: HashMap::new(), numbers: 0 })
+        Ok(Gates { door: Door::open()?, front_top, open: HashMap::new(), over: Vec::new(), numbers: 0 })
     }
 
     pub(crate) fn door(&self) -> &Door {
@@ -123,9 +125,22 @@ impl Agent {
     /// A gate, or what was or was to be the program `pid`, is gone: with the last of them the front end is told. (The gate of one that starts may have
     /// yet to come.)
     pub(crate) fn passes_no_more(&mut self, pid: Pid) {
-        let passes = self.gates.passes(pid) || self.bodies.has(pid) || self.starts.is_starting(pid);
-        if self.gates.is_of_front(pid) && !passes {
-            self.uplink.send(&ToFront::PassesNoMore { pid });
+        if self.gates.is_of_front(pid) {
+            self.gates.over.push(pid);
+        }
+    }
+
+    /// Tells of those when nothing else is to be told.
+    pub(crate) fn tell_passes(&mut self) {
+        if self.gates.over.is_empty() || !self.events.idle() || self.events.ready() {
+            return;
+        }
+        self.take_gates();
+        for pid in std::mem::take(&mut self.gates.over) {
+            let passes = self.gates.passes(pid) || self.bodies.has(pid) || self.starts.is_starting(pid);
+            if !passes {
+                self.uplink.send(&ToFront::PassesNoMore { pid });
+            }
         }
     }
 }

@@ -31,6 +31,7 @@ impl Agent {
             }
             self.due()?;
             self.tell_in_time();
+            self.tell_passes();
             self.let_output_go();
             self.uplink.flush();
             self.ghosts.acknowledge(monotonic_us());

@@ -178,13 +178,15 @@ impl Stands {
         };
     }
 
-    /// Those that others here need: parents and leaders of a `shoal run` on this node, those below which somebody stands whose children they are
+    /// Those that others here need: parents and leaders of a `shoal run` on this node and of what stands in the place of a process that has left, those below which somebody stands whose children they are
     /// to take, and the parents of those that bodies need.
     pub(crate) fn needed(&self, bodies: &Bodies) -> HashSet<Pid> {
         let mut needed = HashSet::new();
         for stand in self.iter() {
             let Person { pid, ppid, pgid, sid, .. } = stand.person;
-            if stand.why == Why::Runner {
+            // One with memory of its own has the group and the session that its process had: their numbers are taken here as long as it stands (linux: `alloc_pid`),
+            // and who has them could not come back.
+            if stand.apart() {
                 needed.extend([ppid, pgid, sid].into_iter().filter(|kin| *kin != pid));
             }
             if stand.why != Why::Husk && self.takes_orphans(stand.native_parent) {
