@@ -122,15 +122,14 @@ impl Agent {
         }
     }
 
-    /// A gate, or what was or was to be the program `pid`, is gone: with the last of them the front end is told. (The gate of one that starts may have
-    /// yet to come.)
+    /// A gate, or what was or was to be the program `pid`, is gone: with the last of them the front end is told ([`Agent::tell_passes`]).
     pub(crate) fn passes_no_more(&mut self, pid: Pid) {
         if self.gates.is_of_front(pid) {
             self.gates.over.push(pid);
         }
     }
 
-    /// Tells of those when nothing else is to be told.
+    /// Tells of those when nothing else is to be told. The gate of one that starts may have yet to come.
     pub(crate) fn tell_passes(&mut self) {
         if self.gates.over.is_empty() || !self.events.idle() || self.events.ready() {
             return;
