@@ -1,14 +1,17 @@
 //! What passes a program's gate unasked is right all the same (docs/semantics.md, "Signals").
 
-use super::scene::{same, Sandbox};
+use super::scene::{outside, same, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
-use crate::lab::Res;
+use crate::lab::{Doing, Res};
 use rustix::process::Signal;
+use std::fs;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("kill_on_a_node_asks_nobody", kill_on_a_node_asks_nobody),
     ("kill_of_a_number_that_comes_again", kill_of_a_number_that_comes_again),
+    ("kill_of_a_number_that_came_behind_ones_back", kill_of_a_number_that_came_behind_ones_back),
+    ("no_descriptors_for_another_gate", no_descriptors_for_another_gate),
     ("kill_of_a_parent_that_has_left", kill_of_a_parent_that_has_left),
 ];
 
@@ -48,7 +51,16 @@ fn kill_on_a_node_asks_nobody(place: &Place) -> Res<End> {
 
 /// What a program has left behind knows its number still; the next one with that number is on another node.
 fn kill_of_a_number_that_comes_again(place: &Place) -> Res<End> {
-    let s = Sandbox::new(place, "kill_of_a_number_that_comes_again", 2)?;
+    number_again(place, "kill_of_a_number_that_comes_again", false)
+}
+
+/// That one starts while the front end cannot tell the first node of it.
+fn kill_of_a_number_that_came_behind_ones_back(place: &Place) -> Res<End> {
+    number_again(place, "kill_of_a_number_that_came_behind_ones_back", true)
+}
+
+fn number_again(place: &Place, name: &str, cut: bool) -> Res<End> {
+    let s = Sandbox::new(place, name, 2)?;
     let dir = place.fresh("again");
     let dir = dir.display();
     s.ok(&format!("mkdir {dir}"))?;
@@ -62,6 +74,11 @@ fn kill_of_a_number_that_comes_again(place: &Place) -> Res<End> {
          touch {dir}/parted; until test -e {dir}/over && test $(shoal ps | wc -l) = 1; do sleep 0.1; done"
     ));
     s.until(&format!("test -e {dir}/parted"))?;
+    if cut {
+        s.network("n0", &["ip", "link", "set", "eth0", "down"])?;
+        s.network("front", &["ss", "-K", "dst 10.77.1.1"])?;
+        s.until("shoal nodes | grep -q '^n0 *silent'")?;
+    }
     let again = s.start(&format!(
         "number=$(cat {dir}/number); cursor=/proc/sys/kernel/ns_last_pid
          until [ \"$other\" = $number ]; do
@@ -72,6 +89,10 @@ fn kill_of_a_number_that_comes_again(place: &Place) -> Res<End> {
          wait $other; echo $?"
     ));
     s.until(&format!("test -e {dir}/there"))?;
+    if cut {
+        s.network("n0", &["ip", "link", "set", "eth0", "up"])?;
+        s.until("shoal nodes | grep -q '^n0 *up'")?;
+    }
     // Its stand-in there is told of just behind its start.
     s.until("test $(shoal ps | wc -l) -ge 2")?;
     s.ok(&format!("touch {dir}/go"))?;
@@ -79,6 +100,37 @@ fn kill_of_a_number_that_comes_again(place: &Place) -> Res<End> {
     s.prints(&format!("cat {dir}/said"), "1")?;
     s.ok(&format!("touch {dir}/over"))?;
     same("the first one", first.end()?.code(), Some(0))?;
+    Ok(End::Passed)
+}
+
+/// What begins has its gate, the rest is told why not, and nobody waits for ever; later there is room again.
+fn no_descriptors_for_another_gate(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "no_descriptors_for_another_gate", 1)?;
+    let agent = s.agent("n0")?;
+    let few = fs::read_dir(format!("/proc/{agent}/fd")).doing("count descriptors")?.count() + 100;
+    outside(&["prlimit", "--pid", &agent.to_string(), &format!("--nofile={few}:{few}")])?;
+    let dir = place.fresh("few");
+    let dir = dir.display();
+    let told = "Too many open files";
+    s.ok(&format!("mkdir {dir}"))?;
+    s.ok(&format!(
+        "for i in $(seq 60); do
+             (shoal run -n 0 sh -c 'kill -0 $$ && kill -0 $PPID && sleep 3' 2>{dir}/$i; echo $? >>{dir}/ends) &
+         done; wait"
+    ))?;
+    s.prints(&format!("sort -nu {dir}/ends | xargs"), "0 125")?;
+    s.prints(&format!("cat {dir}/[0-9]* | grep -vc '{told}'; true"), "0")?;
+    s.ok(&format!("test $(cat {dir}/[0-9]* | grep -c '{told}') = $(grep -c 125 {dir}/ends)"))?;
+    s.prints("shoal run -n 0 sh -c 'kill -0 $$ && echo well'", "well")?;
+    // What lives on keeps its descriptor.
+    let one_more = "timeout 20 shoal run -n 0 sh -c 'setsid sleep 1044 </dev/null >/dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do :; done; kill -0 $$'";
+    s.prints(
+        &format!(
+            "for i in $(seq 200); do line=$({one_more} 2>&1) || {{ code=$?; break; }}; done; echo $code \"${{line##*: }}\"
+             while pkill -x sleep; do sleep 0.1; done; until shoal run -n 0 true; do sleep 0.1; done"
+        ),
+        &format!("125 {told} (os error 24)"),
+    )?;
     Ok(End::Passed)
 }
 

@@ -39,6 +39,7 @@ impl Agent {
     }
 
     pub(crate) fn open_streams(&self, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
+        self.gates.room()?;
         let peer = self.uplink.peer().ok_or_else(|| Fault::gone("open the channel: no link"))?;
         let address = match channel.address.as_str() {
             "" => peer,
@@ -173,6 +174,7 @@ impl Agent {
 
     /// `status`: as env(1) says it.
     fn no_program(&mut self, pid: Pid, fault: Fault, status: u8) {
+        self.expects_no_gate(pid);
         if self.moving.arrives(pid) {
             return self.arrival_fails(pid, fault);
         }
@@ -199,9 +201,15 @@ impl Agent {
                 let (pid, arrives) = (person.pid, start.arrives);
                 let apart = self.stands.get(parent).is_some_and(|stand| stand.apart());
                 // Who comes from a body is behind that one's gate, and there can be only one (seccomp(2), EBUSY).
-                let gate = (!apart).then(|| self.gate_of(pid, arrives));
-                let begins = Begins { place, session, stdio, keeps: arrives, gate };
-                match Prepared::new(pid, &person.creds, program, begins) {
+                let gate = match apart {
+                    true => Ok(None),
+                    false => self.gate_of(person, arrives).map(Some),
+                };
+                let prepared = gate.and_then(|gate| {
+                    let begins = Begins { place, session, stdio, keeps: arrives, gate };
+                    Prepared::new(pid, &person.creds, program, begins)
+                });
+                match prepared {
                     Ok(mut prepared) => {
                         debug!(%pid, %parent, ?place, "start: spawning");
                         let in_place = parent == pid;

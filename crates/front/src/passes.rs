@@ -41,6 +41,10 @@ impl Passes {
         self.0.retain(|(_, at), _| *at != node);
     }
 
+    fn of(&self, node: NodeId) -> impl Iterator<Item = Pid> + '_ {
+        self.0.keys().filter(move |(_, at)| *at == node).map(|(pid, _)| *pid)
+    }
+
     fn nodes(&self, pid: Pid) -> impl Iterator<Item = NodeId> + '_ {
         let all = self.0.range((pid, NodeId(i32::MIN))..=(pid, NodeId(i32::MAX)));
         all.map(|((_, node), _)| *node)
@@ -63,6 +67,17 @@ impl Front {
             self.passes.started(*pid, node);
         }
         starting.iter().for_each(|pid| self.passes_there(*pid, node));
+    }
+
+    /// `node` is back and the space knows what it has said, `here` are its processes, `stands` its stand-ins. Somebody else may have got a number that
+    /// passes there since it was heard last.
+    pub(crate) fn stand_where_they_pass(&mut self, node: NodeId, here: &[Pid], stands: &[Pid]) {
+        let passing = self.passes.of(node).chain(here.iter().copied().filter(|pid| *pid < self.config.front_top));
+        for pid in passing.collect::<BTreeSet<_>>() {
+            if let Some(at) = self.space.get(pid).map(|view| view.node) {
+                self.stands_where_it_passes(pid, at, stands.contains(&pid).then_some(node));
+            }
+        }
     }
 
     /// It runs on `node`, to which it has come from `from`, if that does not stand for it itself. Where else its number comes from or passes it stands from

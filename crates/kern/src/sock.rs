@@ -27,6 +27,23 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> std::result::Result<usize, i32>
     check(ret as i64).map(|n| n as usize)
 }
 
+/// Copies what is to be received next, and leaves it there; `None` when there is nothing now. Descriptors that come with it stay too.
+///
+/// # Errors
+/// `Sys` as recv(2).
+pub fn peek(fd: BorrowedFd<'_>, into: &mut [u8]) -> Result<Option<usize>> {
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    loop {
+        // SAFETY: the pointer and the length are those of a live slice that may be written.
+        match check(unsafe { libc::recv(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) } as i64) {
+            Ok(bytes) => return Ok(Some(bytes as usize)),
+            Err(libc::EINTR) => {}
+            Err(libc::EAGAIN) => return Ok(None),
+            Err(errno) => return Err(Fault::sys(errno, "look at what is to be received")),
+        }
+    }
+}
+
 /// Takes one waiting connection, nonblocking and close-on-exec; `None` when nobody waits. Connections that died while
 /// they waited are skipped.
 ///

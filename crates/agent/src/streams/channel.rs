@@ -7,7 +7,6 @@ use super::input::{Input, Wrote};
 use super::leaving::Leaving;
 use super::output::{Output, Read};
 use super::watch::{Slot, Watch};
-use super::To;
 use crate::looking;
 use crate::order::Order;
 use kern::epoll::{Interest, Poller};
@@ -70,13 +69,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(
-        number: u64,
-        (to, key): (To, [u8; 32]),
-        ends: OurEnds,
-        order: Arc<Order>,
-        leaving: Arc<Leaving>,
-    ) -> Result<Channel> {
+    pub(super) fn new(number: u64, line: Line, ends: OurEnds, order: Arc<Order>, leaving: Arc<Leaving>) -> Channel {
         let (input, outputs, terminal, peer) = match ends.kind {
             Ends::Pipes { input, outputs: [output, errors] } => {
                 let outputs = [output, errors].map(|fd| Output::new(Some(Arc::new(fd)), false));
@@ -88,9 +81,9 @@ impl Channel {
                 (Input::new(master.clone(), Some(end_of_file)), outputs, Some(master), Some(peer))
             }
         };
-        Ok(Channel {
+        Channel {
             number,
-            line: Line::begin(to, key)?,
+            line,
             deadline: Some(deadline()),
             held: Held::new(order),
             input,
@@ -112,7 +105,7 @@ impl Channel {
             quiets: 0,
             file: ends.file,
             watches: Default::default(),
-        })
+        }
     }
 
     /// Does what can be done now that `slot` is ready.
@@ -456,7 +449,7 @@ fn index(stream: Stream) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ends, StreamsId};
+    use super::super::{ends, StreamsId, To};
     use super::*;
     use kern::perf::Unread;
     use std::os::unix::net::UnixStream;
@@ -471,8 +464,8 @@ mod tests {
         drop(program);
         let order = Arc::new(Order::new(Unread::none()).expect("eventfd"));
         let poller = Poller::new().expect("epoll");
-        let mut channel =
-            Channel::new(1, (To::Connected(here.into()), [7; 32]), ours, order, Arc::default()).expect("a channel");
+        let line = Line::begin(To::Connected(here.into()), [7; 32]).expect("a socket");
+        let mut channel = Channel::new(1, line, ours, order, Arc::default());
         channel.ended();
         channel.settle(&poller).expect("open");
         let mut relay = Secure::channel_taker(there.into(), &[7; 32]).expect("the other end");

@@ -17,6 +17,7 @@ pub use ends::ChildEnds;
 
 use crate::looking::Looker;
 use crate::order::Order;
+use dial::Line;
 use ends::OurEnds;
 use kern::epoll::Waker;
 use kern::perf::Unread;
@@ -61,7 +62,7 @@ pub struct Streams {
 }
 
 enum Job {
-    Open { id: u64, to: To, key: [u8; 32], ends: OurEnds },
+    Open { id: u64, line: Line, ends: OurEnds },
     Ended(u64),
     Left { id: u64, branch: u64 },
 }
@@ -95,12 +96,14 @@ impl Streams {
     /// is closed: the relay, which is told why by another way, closes the channel when it has heard that.
     ///
     /// # Errors
-    /// `Sys` when no descriptors are to be had. That the relay cannot be reached is no error here: the program gets EOF and EPIPE.
+    /// `Sys` when no descriptors are to be had, or the relay is known at once to be out of reach. That this turns out later is no error here: the
+    /// program gets EOF and EPIPE.
     pub fn open(&self, open: Open) -> Result<ChildEnds> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (ends, ours) = ends::make(StreamsId(id), &open.stdio)?;
+        let line = Line::begin(open.to, open.key)?;
         self.leaving.has_pipes(id, ours.pipes()?);
-        self.tell(Job::Open { id, to: open.to, key: open.key, ends: ours });
+        self.tell(Job::Open { id, line, ends: ours });
         Ok(ends)
     }
 

@@ -115,9 +115,9 @@ impl Relay {
     fn work(&mut self) -> bool {
         loop {
             match self.jobs.try_recv() {
-                Ok(Job::Open { id, to, key, ends }) => {
-                    let channel = Channel::new(id, (to, key), ends, self.order.clone(), self.leaving.clone());
-                    self.keep(id, channel);
+                Ok(Job::Open { id, line, ends }) => {
+                    let channel = Channel::new(id, line, ends, self.order.clone(), self.leaving.clone());
+                    self.keep(id, Ok(channel));
                 }
                 Ok(Job::Ended(id)) => self.with(id, |mut channel| {
                     channel.ended();

@@ -3,10 +3,10 @@
 
 use super::raw;
 use crate::seccomp::{Listener, INSTALL_FLAGS};
-use crate::sock::{receive_with, socketpair, Kind};
+use crate::sock::{peek, receive_with, socketpair, Kind};
 use crate::sys::set_nonblocking;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use vocab::{Fault, Result};
+use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// What a process needs to go behind its gate.
@@ -17,8 +17,8 @@ pub struct Entrance {
     pub filter: u64,
     /// The number of [`Door::number`] in the agent, to which the listener is sent.
     pub door: u64,
-    /// What is sent with it.
-    pub passes: u64,
+    /// Whose gate it is: sent with it.
+    pub pid: u64,
 }
 
 /// Where the agent takes the listeners of new gates.
@@ -43,20 +43,38 @@ impl Door {
         self.ours.as_fd()
     }
 
+    /// A descriptor that is kept free until it is dropped.
+    ///
+    /// # Errors
+    /// `Sys` as dup(2): EMFILE when there is none.
+    pub fn reserve(&self) -> Result<OwnedFd> {
+        self.fd().try_clone_to_owned().map_err(|e| Fault::io(&e, "reserve a descriptor"))
+    }
+
     /// For [`Entrance::door`].
     pub fn number(&self) -> u64 {
         self.theirs.as_raw_fd() as u64
     }
 
-    /// The next gate that has come, and what [`Entrance::passes`] was; `None` when there is none.
+    /// Whose gate has come next; `None` when there is none.
     ///
     /// # Errors
-    /// `Sys` as recvmsg(2): EMFILE when no descriptor is left, so that the gate is lost and the program's calls at it fail.
-    pub fn take(&self) -> Result<Option<(u64, Listener)>> {
-        let mut passes = [0; size_of::<u64>()];
-        let Some(mut come) = receive_with(self.fd(), &mut passes)? else { return Ok(None) };
+    /// `Sys` as recv(2).
+    pub fn next(&self) -> Result<Option<Pid>> {
+        let mut pid = [0; size_of::<u64>()];
+        let come = peek(self.fd(), &mut pid)?;
+        Ok((come == Some(pid.len())).then_some(Pid(u64::from_ne_bytes(pid) as i32)))
+    }
+
+    /// Takes that one, for which a descriptor must be free.
+    ///
+    /// # Errors
+    /// As [`receive_with`]: `Refused` when there was none. The gate is lost then, and the calls at it fail.
+    pub fn take(&self) -> Result<Option<Listener>> {
+        let mut pid = [0; size_of::<u64>()];
+        let Some(mut come) = receive_with(self.fd(), &mut pid)? else { return Ok(None) };
         let listener = come.descriptors.pop().ok_or_else(|| Fault::bug("a gate has come without its listener"))?;
-        Ok(Some((u64::from_ne_bytes(passes), Listener::from_fd(listener))))
+        Ok(Some(Listener::from_fd(listener)))
     }
 }
 
@@ -82,7 +100,7 @@ pub(super) unsafe fn enter(gate: &Entrance, owner: u64) -> std::result::Result<(
             cmsg_type: libc::SCM_RIGHTS,
         };
         let mut control = Control { head, descriptor: listener as i32 };
-        let mut part = libc::iovec { iov_base: (&raw const gate.passes).cast_mut().cast(), iov_len: size_of::<u64>() };
+        let mut part = libc::iovec { iov_base: (&raw const gate.pid).cast_mut().cast(), iov_len: size_of::<u64>() };
         let message = libc::msghdr {
             msg_name: std::ptr::null_mut(),
             msg_namelen: 0,
