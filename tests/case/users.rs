@@ -30,6 +30,17 @@ fn user_runs(place: &Place) -> Res<End> {
     s.prints(&format!("{ANN} shoal run -n 0 sh -c 'grep CapEff /proc/self/status'"), "CapEff:\t0000000000000000")?;
     s.prints(&format!("{ANN} shoal run -n 0 shoal run -n 1 id -u"), "61001")?;
     s.prints(&format!("{ANN} shoal run -n 0 -t sh -c 'echo well > $(tty)'"), "well")?;
+    // What the C library takes from a process that has got rights by its file.
+    let vars = "LD_LIBRARY_PATH=/nowhere TMPDIR=/nowhere GLIBC_TUNABLES=glibc.malloc.perturb=0";
+    for to in [
+        "shoal run -n 0",
+        "shoal run -n 0 shoal run -n 1",
+        "shoal run -n 0-1",
+        "shoal run -n 0 sh -c 'shoal run -n 0 $0'",
+    ] {
+        let all = format!("{ANN} env {vars} {to} env | grep -E '^(LD_LIBRARY_PATH|TMPDIR|GLIBC_TUNABLES)=' | sort -u");
+        s.prints(&all, "GLIBC_TUNABLES=glibc.malloc.perturb=0\nLD_LIBRARY_PATH=/nowhere\nTMPDIR=/nowhere")?;
+    }
     let going = s.start(&format!("{ANN} shoal run -n 0 sh -c 'sleep 1004 & sleep 1004; wait'; echo $?"));
     s.until("test $(ps -eo uid,comm | grep -c '^ *61001 sleep') = 2")?;
     s.ok(&format!("{ANN} pkill -u 61001 -x sleep"))?;

@@ -106,8 +106,36 @@ pub fn be_at_hand(room: usize) {
 }
 
 /// The environment, entry for entry as this process was given it, those included that are no `NAME=value` and that the standard library leaves
-/// out (environ(7)). Nothing in this program changes it.
+/// out (environ(7)). Nothing in this program changes it but the C library: in a process that has got rights by its file it takes LD_LIBRARY_PATH,
+/// TMPDIR and others out of the list (ld.so(8), secure-execution mode), which are for the programs that we start. What the list was made of is there yet.
 pub fn environment() -> Vec<Vec<u8>> {
+    // SAFETY: takes a number.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) != 0 };
+    match given_environment().filter(|_| secure) {
+        Some(entries) => entries,
+        None => listed_environment(),
+    }
+}
+
+/// The text that the kernel has put above the stack (proc(5): env_start and env_end).
+fn given_environment() -> Option<Vec<Vec<u8>>> {
+    /// Where the two are behind the name, which may hold anything and ends with a bracket.
+    const START: usize = 47;
+    let stat = std::fs::read("/proc/self/stat").ok()?;
+    let behind = std::str::from_utf8(stat.rsplit(|byte| *byte == b')').next()?).ok()?;
+    let mut numbers = behind.split_whitespace().skip(START).map(|word| word.parse::<usize>().ok());
+    let (start, end) = (numbers.next()??, numbers.next()??);
+    if start == 0 || end <= start {
+        return None;
+    }
+    // SAFETY: the kernel says that the environment is there, in memory that stays mapped and that nobody writes to.
+    let text = unsafe { std::slice::from_raw_parts(start as *const u8, end - start) };
+    let entries = text.strip_suffix(b"\0")?;
+    Some(entries.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
+}
+
+/// What the C library lists.
+fn listed_environment() -> Vec<Vec<u8>> {
     // SAFETY: the C library's variable, of this type (environ(7)).
     unsafe extern "C" {
         static environ: *const *const libc::c_char;
@@ -308,14 +336,21 @@ pub fn exec(argv: &[std::ffi::CString]) -> i32 {
     let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|a| a.as_ptr()).collect();
     pointers.push(std::ptr::null());
     let Some(file) = argv.first() else { return libc::EINVAL };
-    // SAFETY: a live string, and a NULL-terminated list of live strings.
-    unsafe { libc::execvp(file.as_ptr(), pointers.as_ptr()) };
+    let entries: Vec<_> = environment().into_iter().filter_map(|entry| std::ffi::CString::new(entry).ok()).collect();
+    let list: Vec<_> = entries.iter().map(|e| e.as_ptr()).chain([std::ptr::null()]).collect();
+    // SAFETY: a live string, and two NULL-terminated lists of live strings.
+    unsafe { libc::execvpe(file.as_ptr(), pointers.as_ptr(), list.as_ptr()) };
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_is_the_same_from_the_kernel_and_from_the_library() {
+        assert_eq!(given_environment().expect("proc(5)"), listed_environment());
+    }
 
     #[test]
     fn limits_are_all_there_and_soft_is_at_most_hard() {
