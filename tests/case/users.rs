@@ -41,6 +41,15 @@ fn user_runs(place: &Place) -> Res<End> {
         let all = format!("{ANN} env {vars} {to} env | grep -E '^(LD_LIBRARY_PATH|TMPDIR|GLIBC_TUNABLES)=' | sort -u");
         s.prints(&all, "GLIBC_TUNABLES=glibc.malloc.perturb=0\nLD_LIBRARY_PATH=/nowhere\nTMPDIR=/nowhere")?;
     }
+    // What the kernel does to such a process.
+    for (limit, to) in [
+        ("unlimited", "shoal run -n 0"),
+        ("100000", "shoal run -n 0"),
+        ("4096", "shoal run -n 0-1"),
+        ("unlimited", "shoal run -n 0-1"),
+    ] {
+        s.prints(&format!("{ANN} bash -c 'ulimit -Ss {limit}; {to} bash -c \"ulimit -s\" | sort -u; true'"), limit)?;
+    }
     let going = s.start(&format!("{ANN} shoal run -n 0 sh -c 'sleep 1004 & sleep 1004; wait'; echo $?"));
     s.until("test $(ps -eo uid,comm | grep -c '^ *61001 sleep') = 2")?;
     s.ok(&format!("{ANN} pkill -u 61001 -x sleep"))?;
