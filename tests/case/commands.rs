@@ -186,6 +186,9 @@ fn run_streams(place: &Place) -> Res<End> {
     let full = s.sh("shoal run -n 0 -- sh -c 'echo x; exit 4' >/dev/full")?;
     let told = "shoal: write what the program has written to standard output: No space left on device (os error 28)\n";
     same("a full disk", (full.code(), full.err.as_str()), (Some(4), told))?;
+    let unread = s.sh("shoal run -n 0 -- sh -c 'cat; exit 4' </")?;
+    let told = "shoal: read standard input for the program, which sees its end: Is a directory (os error 21)\n";
+    same("input that cannot be read", (unread.code(), unread.err.as_str()), (Some(4), told))?;
     // Input that nobody has read or ended is no reason to leave a process behind.
     for terminal in ["", "-t"] {
         let unread = format!("f=$(mktemp -u); mkfifo $f; exec 9<>$f; rm $f; shoal run -n 0 {terminal} echo well <&9");

@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(crate) const SCENES: &[Scene] = &[
     ("restart_with_a_stopped_program", restart_with_a_stopped_program),
     ("restart_after_signals", restart_after_signals),
+    ("restart_again_before_nodes_are_back", restart_again_before_nodes_are_back),
+    ("restart_with_signals_from_a_node", restart_with_signals_from_a_node),
     ("no_restart_ends_stopped_programs_too", no_restart_ends_stopped_programs_too),
     ("restart_with_several_copies", restart_with_several_copies),
     ("restart_then_ctrl_c_to_several_copies", restart_then_ctrl_c_to_several_copies),
@@ -71,6 +73,65 @@ fn restart_after_signals(place: &Place) -> Res<End> {
     s.ok("pkill -TERM -f '^(shoal run -n 1 )?sleep 1033$'")?;
     same("the one that was stopped", stops.end()?.signal(), Some(15))?;
     s.ok("pkill -KILL -x sleep; true")?;
+    Ok(End::Passed)
+}
+
+/// The signals come while the first daemon is away, or the second one is there; that is killed before any node is back.
+fn restart_again_before_nodes_are_back(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_again_before_nodes_are_back", 2)?;
+    let links = |to: &str| s.ok(&format!("shoal fault n0 {to} && shoal fault n1 {to}"));
+    let two = "trap \"echo one\" USR1; trap \"echo two; kill \\$!; exit 3\" USR2; sleep 1035 & while :; do wait; done";
+    for moment in ["before", "after"] {
+        let handles = s.start(&format!("exec shoal run -n 0 -- bash -c '{two}'"));
+        let stopped = s.start("exec shoal run -n 1 sleep 1036");
+        wait_for("the programs are there", || (1035..=1036).all(|n| s.count(&format!("sleep {n}")) == 1))?;
+        s.ok("pkill -STOP -f '^(shoal run -n 1 )?sleep 1036$'")?;
+        s.until("ps -eo stat,args | grep -q '^T.* sleep 1036$'")?;
+        s.ok("shoal fault front kill-daemon")?;
+        links("link-down")?;
+        let bash = "pkill -o -f '^(shoal run -n 0 -- )?bash -c trap'";
+        let signals = format!("{bash} -USR1 && {bash} -USR2 && pkill -CONT -f '^(shoal run -n 1 )?sleep 1036$'");
+        let start = "shoal fault front start-daemon";
+        match moment {
+            "before" => s.ok(&format!("{signals} && {start}"))?,
+            _ => s.ok(&format!("{start} && {signals}"))?,
+        };
+        // Longer than a signal waits for its answer.
+        s.ok("shoal where 1 && sleep 0.1 && shoal fault front kill-daemon")?;
+        links("link-up")?;
+        s.ok(START)?;
+        same("both signals, once each", handles.end()?.out.trim(), "one\ntwo")?;
+        s.until("ps -eo stat,args | grep -q '^S.* sleep 1036$'")?;
+        s.ok("pkill -TERM -f '^(shoal run -n 1 )?sleep 1036$'")?;
+        same("the one that was stopped", stopped.end()?.signal(), Some(15))?;
+        s.ok("pkill -KILL -x sleep; true")?;
+    }
+    Ok(End::Passed)
+}
+
+/// A shell on a node signals while there is no daemon: what stands there for its children elsewhere, and what it knows by its number only.
+fn restart_with_signals_from_a_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_with_signals_from_a_node", 2)?;
+    let dir = place.fresh("from_a_node").display().to_string();
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    let other = s.start("shoal run -n 1 sleep 1039; echo $?");
+    let two = "trap \"echo one\" USR1; trap \"echo two; kill \\$!; exit 3\" USR2; sleep 1037 & while :; do wait; done";
+    let script = format!(
+        "shoal run -n 1 bash -c '{two}' & a=$!; shoal run -n 1 sleep 1038 & b=$!
+        until test -s {dir}/go; do sleep 0.05; done; other=$(cat {dir}/go)
+        kill -USR1 $a; kill -USR2 $a; kill -KILL $b; kill -0 $other && echo there; kill -TERM $other
+        kill -0 99999 2>/dev/null || echo not there; wait $a; echo $?; wait $b 2>/dev/null; echo $?"
+    );
+    s.ok(&format!("cat >{dir}/script <<'END'\n{script}\nEND"))?;
+    let shell = s.start(&format!("shoal run -n 0 bash {dir}/script 2>/dev/null | sort"));
+    wait_for("all are there", || (1037..=1039).all(|n| s.count(&format!("sleep {n}")) == 1))?;
+    let pid = s.ok("shoal ps | awk '/sleep 1039$/ {print $1}'")?;
+    s.ok(KILL)?;
+    s.ok(&format!("echo {pid} >{dir}/go; sleep 0.7"))?;
+    s.ok(START)?;
+    same("what the shell saw", shell.end()?.out.trim(), "137\n3\nnot there\none\nthere\ntwo")?;
+    same("the other", other.end()?.out.trim(), "143")?;
+    s.until("! ps -e | grep -q defunct; test -z \"$(shoal ps | tail -n +2)\"")?;
     Ok(End::Passed)
 }
 

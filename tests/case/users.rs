@@ -9,6 +9,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("user_runs", user_runs),
     ("user_kills", user_kills),
     ("user_dumps_core", user_dumps_core),
+    ("user_at_a_limit", user_at_a_limit),
     ("user_cannot_use_our_files", user_cannot_use_our_files),
     ("user_is_not_given_what_is_roots", user_is_not_given_what_is_roots),
     ("user_cannot_look_into_a_stand_in", user_cannot_look_into_a_stand_in),
@@ -29,6 +30,26 @@ fn user_runs(place: &Place) -> Res<End> {
     s.prints(&format!("{ANN} shoal run -n 0 sh -c 'grep CapEff /proc/self/status'"), "CapEff:\t0000000000000000")?;
     s.prints(&format!("{ANN} shoal run -n 0 shoal run -n 1 id -u"), "61001")?;
     s.prints(&format!("{ANN} shoal run -n 0 -t sh -c 'echo well > $(tty)'"), "well")?;
+    // What the C library takes from a process that has got rights by its file.
+    let vars = "LD_LIBRARY_PATH=/nowhere TMPDIR=/nowhere GLIBC_TUNABLES=glibc.malloc.perturb=0";
+    for to in [
+        "shoal run -n 0",
+        "shoal run -n 0 shoal run -n 1",
+        "shoal run -n 0-1",
+        "shoal run -n 0 sh -c 'shoal run -n 0 $0'",
+    ] {
+        let all = format!("{ANN} env {vars} {to} env | grep -E '^(LD_LIBRARY_PATH|TMPDIR|GLIBC_TUNABLES)=' | sort -u");
+        s.prints(&all, "GLIBC_TUNABLES=glibc.malloc.perturb=0\nLD_LIBRARY_PATH=/nowhere\nTMPDIR=/nowhere")?;
+    }
+    // What the kernel does to such a process.
+    for (limit, to) in [
+        ("unlimited", "shoal run -n 0"),
+        ("100000", "shoal run -n 0"),
+        ("4096", "shoal run -n 0-1"),
+        ("unlimited", "shoal run -n 0-1"),
+    ] {
+        s.prints(&format!("{ANN} bash -c 'ulimit -Ss {limit}; {to} bash -c \"ulimit -s\" | sort -u; true'"), limit)?;
+    }
     let going = s.start(&format!("{ANN} shoal run -n 0 sh -c 'sleep 1004 & sleep 1004; wait'; echo $?"));
     s.until("test $(ps -eo uid,comm | grep -c '^ *61001 sleep') = 2")?;
     s.ok(&format!("{ANN} pkill -u 61001 -x sleep"))?;
@@ -63,6 +84,21 @@ fn user_kills(place: &Place) -> Res<End> {
     same("ann's own kill", ann.end()?.out.trim(), "143")?;
     s.ok(&format!("kill -KILL {of_root}"))?;
     same("root's kill", root.end()?.out.trim(), "137")?;
+    Ok(End::Passed)
+}
+
+/// A program that has more processes than its user may have on the front end: those too many are killed, and the log says why.
+fn user_at_a_limit(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_at_a_limit", 1)?;
+    // Natively all 200 would be sleeping when they are told to end.
+    let forks = "my %n; for (1..200) { my $p = fork // die; if (!$p) { sleep 100; exit } push @p, $p } \
+        sleep 1; kill TERM => @p; $n{$? & 127}++ while wait > 0; print $n{9} > 100 ? qq(well\n) : %n";
+    let command = "bash -c 'ulimit -Su 60; shoal run -n 0 bash -c \"ulimit -Su 1000; exec perl -e \\\"\\$FORKS\\\"\"'";
+    s.prints(&format!("export FORKS='{forks}'; {ANN} {command}"), "well")?;
+    holds("the log says why", s.logs().contains("no ghost could be made: killed, errno 11 (a limit of its user's"))?;
+    holds("it says so seldom", s.logs().matches("no ghost could be made").count() < 20)?;
+    s.prints("shoal nodes | grep -cw up", "1")?;
+    s.until("test -z \"$(shoal ps | tail -n +2)\"; ! ps -e | grep -q defunct")?;
     Ok(End::Passed)
 }
 

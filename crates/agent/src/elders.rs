@@ -4,10 +4,9 @@
 use std::collections::{HashMap, VecDeque};
 use vocab::{Pid, Sig, SigInfo};
 
-/// How long a child's signal waits for its parent's, in microseconds. One of the terminal is for all of the group; one of kill(2) may be for the child
-/// alone, and then waits for nothing.
-const OF_TERMINAL_US: u64 = 50_000;
-const OF_KILL_US: u64 = 10_000;
+/// How long a child's signal waits for its parent's, in microseconds. One of kill(2) may be for the child alone, and then waits for nothing; but the
+/// parent's stand-in tells of its own when a processor runs it, which takes 20 ms where they are busy.
+const PATIENCE_US: u64 = 50_000;
 
 /// A parent of so many does not wait for one of them as a shell does for its command, and theirs would be much work: children that end before
 /// their parents are less ([`crate::volley`]).
@@ -70,13 +69,8 @@ impl Elders {
 
     /// How long this signal for a child waits for its `parent`, of the same group; `None`: not at all.
     pub(crate) fn patience_us(&self, parent: Pid, info: &SigInfo, now_us: u64) -> Option<u64> {
-        let patience = match info.code {
-            SigInfo::SI_KERNEL => OF_TERMINAL_US,
-            SigInfo::SI_USER if is_left_by_fork(info) => OF_TERMINAL_US,
-            SigInfo::SI_USER => OF_KILL_US,
-            _ => return None,
-        };
-        (ENDING.contains(&info.sig) && !self.has_had(parent, info.sig, now_us)).then_some(patience)
+        let may_be_a_groups = [SigInfo::SI_KERNEL, SigInfo::SI_USER].contains(&info.code) && ENDING.contains(&info.sig);
+        (may_be_a_groups && !self.has_had(parent, info.sig, now_us)).then_some(PATIENCE_US)
     }
 }
 
@@ -194,13 +188,13 @@ mod tests {
     fn a_signal_waits_for_the_parents_and_not_for_one_that_it_has() {
         let mut elders = Elders::default();
         let ctrl_c = info(Sig::INT, SigInfo::SI_KERNEL);
-        assert_eq!(elders.patience_us(P, &ctrl_c, 0), Some(OF_TERMINAL_US));
+        assert_eq!(elders.patience_us(P, &ctrl_c, 0), Some(PATIENCE_US));
         let left = SigInfo { pid: Pid::NONE, ..info(Sig::INT, SigInfo::SI_USER) };
-        assert_eq!(elders.patience_us(P, &left, 0), Some(OF_TERMINAL_US), "a group's, too");
+        assert_eq!(elders.patience_us(P, &left, 0), Some(PATIENCE_US), "a group's, too");
         elders.given(P, Sig::INT, 0);
         assert_eq!(elders.patience_us(P, &ctrl_c, LATELY_US), None);
-        assert_eq!(elders.patience_us(P, &info(Sig::TERM, SigInfo::SI_USER), 0), Some(OF_KILL_US));
-        assert_eq!(elders.patience_us(P, &ctrl_c, LATELY_US + 1), Some(OF_TERMINAL_US));
+        assert_eq!(elders.patience_us(P, &info(Sig::TERM, SigInfo::SI_USER), 0), Some(PATIENCE_US));
+        assert_eq!(elders.patience_us(P, &ctrl_c, LATELY_US + 1), Some(PATIENCE_US));
         elders.given(P, Sig::INT, LATELY_US + 1);
         assert_eq!((elders.had.len(), elders.order.len()), (1, 1), "what is old is forgotten");
     }

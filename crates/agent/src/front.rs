@@ -34,7 +34,6 @@ impl Agent {
             self.heard(message);
         }
         if was_up && !self.uplink.up() {
-            self.gate_lost_link();
             self.asks_lost_link();
             self.moves_lost_link();
         }
@@ -143,7 +142,9 @@ impl Agent {
         }
         self.events.begin_again();
         self.tell_states_again();
+        self.tell_unsent();
         self.stops_again();
+        self.gate_asks_again();
         self.tell_outer();
     }
 

@@ -11,7 +11,7 @@ use kern::standin::setup::IMAGE;
 use std::collections::HashMap;
 use std::path::Path;
 use tracing::warn;
-use vocab::errno::{EINVAL, ESRCH};
+use vocab::errno::EINVAL;
 use vocab::{Pid, Sig};
 use wire::event::BodyEvent;
 use wire::node::{KillTarget, ToFront};
@@ -34,8 +34,8 @@ pub(crate) struct Waiting {
 struct Killing {
     call: Held,
     sender: Pid,
-    /// The group that is signalled here too.
-    group: Option<Pid>,
+    /// A group is signalled here too.
+    target: KillTarget,
     sig: u8,
 }
 
@@ -188,30 +188,23 @@ impl Agent {
             notice.held.answer(EINVAL);
             return;
         };
-        if !self.uplink.up() {
-            // Nobody can be asked: what is here is signalled, and the rest is not reachable.
-            match target {
-                KillTarget::Group(_) => notice.held.proceed(),
-                _ => notice.held.answer(ESRCH),
-            };
-            return;
-        }
         self.waiting.questions += 1;
         let id = self.waiting.questions;
-        let group = match target {
-            KillTarget::Group(group) => Some(group),
-            _ => None,
-        };
-        self.waiting.kills.insert(id, Killing { call: notice.held, sender, group, sig });
-        self.tell_all(sender); // what the sender did before must be known there when it is judged
-        self.uplink.send(&ToFront::Kill { id, sender, target, sig });
+        self.waiting.kills.insert(id, Killing { call: notice.held, sender, target, sig });
+        if self.uplink.up() {
+            self.tell_all(sender); // what the sender did before must be known there when it is judged
+            self.uplink.send(&ToFront::Kill { id, sender, target, sig });
+        }
     }
 
     /// The front end's answer. A group's members here are signalled now, by the call itself going on: unless none of them would be, since the kernel
     /// here would say EPERM where elsewhere somebody was signalled.
     pub(crate) fn kill_done(&mut self, id: u64, errno: i32) {
-        let Some(Killing { call, sender, group, sig }) = self.waiting.kills.remove(&id) else { return };
-        let members = group.map_or(vec![], |group| self.members(group));
+        let Some(Killing { call, sender, target, sig }) = self.waiting.kills.remove(&id) else { return };
+        let members = match target {
+            KillTarget::Group(group) => self.members(group),
+            _ => Vec::new(),
+        };
         match members.is_empty() || errno == 0 && !self.may_signal_any(sender, &members, sig) {
             true => call.answer(errno),
             false => call.proceed(),
@@ -251,7 +244,7 @@ impl Agent {
 
     /// The call goes on as soon as `pid` is or stands on this node.
     fn when_it_stands(&mut self, notice: Notice, caller: Pid, pid: i32) {
-        if pid <= 0 || self.is_here(pid) || !self.uplink.up() || self.numbers_apart(caller, notice.tid) {
+        if pid <= 0 || self.is_here(pid) || self.numbers_apart(caller, notice.tid) {
             notice.held.proceed();
             return;
         }
@@ -272,18 +265,18 @@ impl Agent {
         }
     }
 
-    /// The link is gone, and with it every answer that was to come.
-    pub(crate) fn gate_lost_link(&mut self) {
-        for (_, Killing { call, group, .. }) in std::mem::take(&mut self.waiting.kills) {
-            match group {
-                Some(_) => call.proceed(),
-                None => call.answer(ESRCH),
-            };
+    /// There is a link again, and no answer comes to what was asked over the last one. Whether that was heard nobody knows: who asks is as one process of
+    /// a machine, for which a number is right or wrong, so it waits and is asked about again. Without a link in time all of them end.
+    pub(crate) fn gate_asks_again(&mut self) {
+        self.waiting.kills.retain(|_, killing| killing.call.waits());
+        let mut asked: Vec<_> = self.waiting.kills.iter().map(|(id, k)| (*id, k.sender, k.target, k.sig)).collect();
+        asked.sort_unstable_by_key(|(id, ..)| *id);
+        for (id, sender, target, sig) in asked {
+            self.tell_all(sender);
+            self.uplink.send(&ToFront::Kill { id, sender, target, sig });
         }
-        for (_, calls) in std::mem::take(&mut self.waiting.handles) {
-            for call in calls {
-                call.answer(ESRCH);
-            }
+        for pid in self.waiting.handles.keys() {
+            self.uplink.send(&ToFront::StandInWanted { pid: *pid });
         }
     }
 }

@@ -42,6 +42,7 @@ mod stands;
 mod starts;
 mod stopping;
 pub mod streams;
+mod unsent;
 mod uplink;
 mod usage;
 mod volley;

@@ -109,7 +109,7 @@ impl Agent {
             if let Some(stand) = self.stands.get_mut(pid).filter(|_| turn.is_some()) {
                 stand.turn = turn;
             }
-            self.uplink.send(&ToFront::Signal { target: pid, info: *info, turn });
+            self.tell_signal(pid, *info, turn);
         }
     }
 
@@ -362,7 +362,7 @@ impl Agent {
         self.tell_now();
         debug!(%pid, ?exit, "what stood for a program has ended: so does that");
         let info = SigInfo::kill(Sig::KILL, Pid::NONE, 0);
-        self.uplink.send(&ToFront::Signal { target: pid, info, turn: None });
+        self.tell_signal(pid, info, None);
     }
 
     /// A `shoal run` that has ended, and nobody told it to. `true` when it was one.

@@ -4,16 +4,20 @@ use crate::connection::Connection;
 use crate::front::Front;
 use crate::parents::Kept;
 use crate::persons::{kin_to_wire, to_wire, usage_to_wire};
+use kern::clock::monotonic_us;
 use kern::pidfd;
 use kern::proc::{group_and_session, Status};
 use kern::send_as::send_as;
-use space::{Effect, Event, Person};
+use space::{Effect, Event, Person, Transition, NO_GHOST};
 use std::os::fd::AsFd;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 use vocab::errno::{EEXIST, EPERM, ESRCH};
 use vocab::{Fault, NodeId, Pid, Sig, SigInfo};
 use wire::ask::Answer;
 use wire::node::ToNode;
+
+/// Microseconds from one line about a body without a ghost to the next.
+const NO_GHOST_AGAIN_US: u64 = 1_000_000;
 
 impl Front {
     pub(crate) fn act(&mut self, effect: Effect) {
@@ -56,6 +60,7 @@ impl Front {
                     self.answer(asker, Answer::Ended { copy, exit }, last);
                 }
             }
+            Effect::Transition(transition) if transition.what == NO_GHOST => self.tell_no_ghost(&transition),
             Effect::Transition(transition) => debug!("{transition}"),
             other => self.tell_node(other),
         }
@@ -100,6 +105,15 @@ impl Front {
         match sent {
             Ok(()) => self.passes_there(pid, node),
             Err(fault) => self.on_not_started(node, pid, fault, FAILED),
+        }
+    }
+
+    /// Whose programs fork without end is told of once a second.
+    fn tell_no_ghost(&mut self, transition: &Transition) {
+        let now = monotonic_us();
+        if self.no_ghost_us.is_none_or(|at| at + NO_GHOST_AGAIN_US <= now) {
+            self.no_ghost_us = Some(now);
+            warn!("{transition} (a limit of its user's, or of all, on this machine: the next second's are not told)");
         }
     }
 

@@ -95,6 +95,8 @@ pub(crate) struct Front {
     pub(crate) stands_in_doubt: Vec<(NodeId, Pid)>,
     /// Likewise: programs asked for on nodes that are not back.
     pub(crate) early: Vec<crate::comeback::Early>,
+    /// When a body without a ghost was told of (monotonic).
+    pub(crate) no_ghost_us: Option<u64>,
     cursor: Cursor,
     look_at_us: u64,
 }
@@ -162,6 +164,7 @@ impl Front {
             settle_at_us: None,
             early: Vec::new(),
             stands_in_doubt: Vec::new(),
+            no_ghost_us: None,
             cursor,
             look_at_us: 0,
         };

@@ -42,7 +42,15 @@ impl Front {
         self.settle_at_us = Some(monotonic_us() + Agreed::within(self.config.lost_after).lost_us);
         info!(ghosts = all.len(), stopped = stopped.len(), "takes over");
         self.settle();
+        self.look_who_is_claimed();
         Ok(())
+    }
+
+    /// Stand-ins keep their signals until their nodes are back: a daemon that follows this one before that gets them again.
+    pub(crate) fn look_who_is_claimed(&mut self) {
+        let known = |pid: &Pid| self.space.get(*pid).is_none_or(|view| !view.unclaimed);
+        let claimed: Vec<Pid> = self.ghosts.unclaimed().filter(known).collect();
+        claimed.into_iter().for_each(|pid| self.ghosts.claimed(pid));
     }
 
     /// The time in which nodes could come back is over: what no node has claimed has ended.
@@ -59,6 +67,8 @@ impl Front {
         self.doubts_over();
         self.stands_settle();
         self.events.push_back(Event::Settled);
+        self.settle();
+        self.look_who_is_claimed();
         info!("settled");
         self.early_again();
     }

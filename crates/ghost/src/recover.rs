@@ -29,6 +29,7 @@ impl Ghosts {
             }
             self.ghosts.insert(*pid, ghost);
         }
+        self.unclaimed.extend(found);
         self.recovering = true;
         let served = self.serve_coming(until_us, happened);
         self.recovering = false;

@@ -46,7 +46,7 @@ impl Ghosts {
                     happened.push(Happened::Caught { pid, signals });
                 }
             }
-        } else if self.ghosts.get(&pid).is_some_and(|ghost| ghost.owed && ghost.state == State::Held) {
+        } else if self.owes(pid) && !self.unclaimed.contains(&pid) {
             // One more signal; what it has handed over is known.
             self.answer(pid, &ack());
         } else {
@@ -69,7 +69,7 @@ impl Ghosts {
     /// says it too. So those that are commanded soon, or signalled again, are not woken for this.
     pub fn acknowledge(&mut self, now_us: u64) {
         while let Some(&(since_us, pid)) = self.owed.front() {
-            let waits = self.ghosts.get(&pid).is_some_and(|ghost| ghost.owed && ghost.state == State::Held);
+            let waits = self.owes(pid) && !self.unclaimed.contains(&pid);
             if waits && now_us < since_us + self.patience_us() {
                 return;
             }
@@ -77,6 +77,24 @@ impl Ghosts {
             if waits {
                 self.answer(pid, &ack());
             }
+        }
+    }
+
+    /// Has it handed over a signal, and waits for our answer?
+    fn owes(&self, pid: Pid) -> bool {
+        self.ghosts.get(&pid).is_some_and(|ghost| ghost.owed && ghost.state == State::Held)
+    }
+
+    /// Stand-ins of a daemon before this one that keep what they have handed over, up to two signals each, and hand it over again to one that follows
+    /// us: nobody knows yet where their bodies are.
+    pub fn unclaimed(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.unclaimed.iter().copied()
+    }
+
+    /// It is known what becomes of the signals of `pid`.
+    pub fn claimed(&mut self, pid: Pid) {
+        if self.unclaimed.remove(&pid) && self.owes(pid) {
+            self.owed.push_back((kern::pending::now_us(), pid));
         }
     }
 

@@ -100,6 +100,8 @@ pub struct Ghosts {
     pub(crate) early: Vec<Early>,
     /// Those that have handed over a signal and were perhaps not answered since, and since when.
     pub(crate) owed: VecDeque<(u64, Pid)>,
+    /// Those of a daemon before this one whose bodies nobody has claimed yet: what they hand over is kept by them ([`Ghosts::claimed`]).
+    pub(crate) unclaimed: HashSet<Pid>,
     pub(crate) pending: kern::pending::Reader,
     pub(crate) looks: Looks,
     /// The first stand-in of our own address space, until it has opened the hold file, and what will be its family.
@@ -142,6 +144,7 @@ impl Ghosts {
             late: Late::default(),
             early: Vec::new(),
             owed: VecDeque::new(),
+            unclaimed: HashSet::new(),
             pending: kern::pending::Reader::default(),
             looks: Looks::default(),
             first: None,
@@ -335,8 +338,9 @@ impl Ghosts {
         }
         self.note_done(pid, hold, happened);
         self.runs_again(pid, happened);
+        let keeps = self.unclaimed.contains(&pid);
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
-        ghost.owed = hold.signals == Hold::OPEN;
+        ghost.owed = hold.signals == Hold::OPEN || keeps && hold.signals == Hold::CLOSED;
         if ghost.owed {
             self.owed.push_back((kern::pending::now_us(), pid));
         }
@@ -349,7 +353,7 @@ impl Ghosts {
         }
         self.give_next(pid);
         let waits = self.ghosts.get(&pid).is_some_and(|ghost| ghost.state == State::Held);
-        if waits && hold.signals == Hold::CLOSED {
+        if waits && hold.signals == Hold::CLOSED && !keeps {
             self.answer(pid, &ack());
         }
     }
@@ -394,6 +398,7 @@ impl Ghosts {
         if let Some(ghost) = self.ghosts.remove(&pid) {
             debug!(%pid, "stand-in gone");
             self.uniques.remove(&ghost.unique);
+            self.unclaimed.remove(&pid);
             self.pending.forget(pid);
             self.give_back(ghost.family, ghost.slot);
             if let Some((_, _, slot @ Some(_))) = ghost.working {

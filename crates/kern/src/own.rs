@@ -22,14 +22,49 @@ fn limit(resource: u32) -> Result<Limit> {
     checked(ret.into(), || format!("read resource limit {resource}")).map(|_| (resource, now.rlim_cur, now.rlim_max))
 }
 
+/// What the kernel lets a process have of a soft limit of the stack that gets rights by its file (linux: `begin_new_exec`, _STK_LIM).
+const SECURE_STACK: u64 = 8 << 20;
+
+/// In a process that has got rights by its file a higher soft limit of the stack has been lowered to 8 MiB, which the programs that we start are not to
+/// feel. What it was is to be seen at the parent, if that is of the same user: what it has it gives to its children, unless it says otherwise.
+///
+/// # Errors
+/// `Sys` when a limit cannot be read or set.
+pub fn regain_stack() -> Result<()> {
+    let (_, soft, hard) = limit(libc::RLIMIT_STACK)?;
+    if !is_secure() || soft != SECURE_STACK || hard == soft {
+        return Ok(());
+    }
+    // SAFETY: both take nothing.
+    let (parent, user) = unsafe { (Pid(libc::getppid()), libc::getuid()) };
+    let proc = crate::proc::Proc::open("/proc")?;
+    let is_ours = proc.status(parent).is_ok_and(|status| status.creds.uid.real == user);
+    let theirs = proc.limits(parent).ok().filter(|_| is_ours);
+    let before = theirs.and_then(|all| all.get(libc::RLIMIT_STACK as usize).map(|limit| limit.1));
+    match before.map(|before| before.min(hard)).filter(|before| *before > soft) {
+        Some(before) => set_limit(libc::RLIMIT_STACK, before, hard),
+        None => Ok(()),
+    }
+}
+
+/// Has this process got rights by its file?
+fn is_secure() -> bool {
+    // SAFETY: takes a number.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
+    let both = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: `both` lives through the call.
+    let ret = unsafe { libc::setrlimit(resource as _, &both) };
+    checked(ret.into(), || format!("set resource limit {resource}")).map(drop)
+}
+
 /// Lets this process have as many descriptors open as its hard limit allows: a daemon's peers decide how many it needs.
 pub fn raise_files() -> Result<()> {
     const FILES: u32 = libc::RLIMIT_NOFILE;
     let (_, _, most) = limit(FILES)?;
-    let both = libc::rlimit { rlim_cur: most, rlim_max: most };
-    // SAFETY: `both` lives through the call.
-    let ret = unsafe { libc::setrlimit(FILES as _, &both) };
-    checked(ret.into(), || "raise the limit of descriptors".into()).map(drop)
+    set_limit(FILES, most, most)
 }
 
 /// May the calling thread make processes of numbers that it chooses, in the PID namespace of the machine's own user namespace? CAP_CHECKPOINT_RESTORE or
@@ -59,9 +94,7 @@ fn permitted() -> u64 {
 /// Has this program got CAP_CHECKPOINT_RESTORE, and nothing else, from its file, for a user who does not have it (AT_SECURE, getauxval(3))? Then it must do with
 /// it only what is right for everybody.
 pub fn is_favoured() -> bool {
-    // SAFETY: takes numbers.
-    let (secure, user) = unsafe { (libc::getauxval(libc::AT_SECURE) != 0, libc::geteuid()) };
-    secure && user != 0 && permitted() == CHECKPOINT_RESTORE
+    is_secure() && !is_root() && permitted() == CHECKPOINT_RESTORE
 }
 
 /// Is the effective user root?
@@ -106,8 +139,34 @@ pub fn be_at_hand(room: usize) {
 }
 
 /// The environment, entry for entry as this process was given it, those included that are no `NAME=value` and that the standard library leaves
-/// out (environ(7)). Nothing in this program changes it.
+/// out (environ(7)). Nothing in this program changes it but the C library: in a process that has got rights by its file it takes LD_LIBRARY_PATH,
+/// TMPDIR and others out of the list (ld.so(8), secure-execution mode), which are for the programs that we start. What the list was made of is there yet.
 pub fn environment() -> Vec<Vec<u8>> {
+    match given_environment().filter(|_| is_secure()) {
+        Some(entries) => entries,
+        None => listed_environment(),
+    }
+}
+
+/// The text that the kernel has put above the stack (proc(5): env_start and env_end).
+fn given_environment() -> Option<Vec<Vec<u8>>> {
+    /// Where the two are behind the name, which may hold anything and ends with a bracket.
+    const START: usize = 47;
+    let stat = std::fs::read("/proc/self/stat").ok()?;
+    let behind = std::str::from_utf8(stat.rsplit(|byte| *byte == b')').next()?).ok()?;
+    let mut numbers = behind.split_whitespace().skip(START).map(|word| word.parse::<usize>().ok());
+    let (start, end) = (numbers.next()??, numbers.next()??);
+    if start == 0 || end <= start {
+        return None;
+    }
+    // SAFETY: the kernel says that the environment is there, in memory that stays mapped and that nobody writes to.
+    let text = unsafe { std::slice::from_raw_parts(start as *const u8, end - start) };
+    let entries = text.strip_suffix(b"\0")?;
+    Some(entries.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
+}
+
+/// What the C library lists.
+fn listed_environment() -> Vec<Vec<u8>> {
     // SAFETY: the C library's variable, of this type (environ(7)).
     unsafe extern "C" {
         static environ: *const *const libc::c_char;
@@ -308,14 +367,21 @@ pub fn exec(argv: &[std::ffi::CString]) -> i32 {
     let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|a| a.as_ptr()).collect();
     pointers.push(std::ptr::null());
     let Some(file) = argv.first() else { return libc::EINVAL };
-    // SAFETY: a live string, and a NULL-terminated list of live strings.
-    unsafe { libc::execvp(file.as_ptr(), pointers.as_ptr()) };
+    let entries: Vec<_> = environment().into_iter().filter_map(|entry| std::ffi::CString::new(entry).ok()).collect();
+    let list: Vec<_> = entries.iter().map(|e| e.as_ptr()).chain([std::ptr::null()]).collect();
+    // SAFETY: a live string, and two NULL-terminated lists of live strings.
+    unsafe { libc::execvpe(file.as_ptr(), pointers.as_ptr(), list.as_ptr()) };
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_is_the_same_from_the_kernel_and_from_the_library() {
+        assert_eq!(given_environment().expect("proc(5)"), listed_environment());
+    }
 
     #[test]
     fn limits_are_all_there_and_soft_is_at_most_hard() {

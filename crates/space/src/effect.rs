@@ -108,6 +108,9 @@ pub enum Command {
     Subreaper(bool),
 }
 
+/// [`Transition::what`] of a body that may not live, since the kernel makes no ghost for it: the number is the errno.
+pub const NO_GHOST: &str = "no ghost could be made: killed, errno";
+
 /// A change of state worth a line in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transition {

@@ -60,7 +60,7 @@ impl Space {
         }
         entry.ghost = Ghost::Absent;
         let place = entry.place;
-        self.log(pid, place, "no ghost could be made: killed", errno);
+        self.log(pid, place, crate::effect::NO_GHOST, errno);
         self.flush(pid);
         self.kill_body(pid);
         self.bury(pid);

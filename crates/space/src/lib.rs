@@ -31,7 +31,7 @@ mod wait;
 #[cfg(test)]
 mod naive;
 
-pub use effect::{Command, Effect, Transition};
+pub use effect::{Command, Effect, Transition, NO_GHOST};
 pub use event::{BodyEvent, Event};
 pub use person::{KillTarget, Kin, Person, Usage};
 pub use space::{Space, View};

@@ -5,6 +5,7 @@ pub const ENOENT: i32 = 2;
 pub const ESRCH: i32 = 3;
 pub const EINTR: i32 = 4;
 pub const EIO: i32 = 5;
+pub const EBADF: i32 = 9;
 pub const EAGAIN: i32 = 11;
 pub const EEXIST: i32 = 17;
 pub const EINVAL: i32 = 22;

@@ -7,7 +7,8 @@ use kern::relay::RELAY;
 use kern::{pty, signal, sys};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
-use vocab::{Sig, SigSet};
+use vocab::errno::{EBADF, EIO};
+use vocab::{Fault, Sig, SigSet};
 use wire::stream::PIECE;
 
 /// So often, in milliseconds, the relay of a terminal in the background looks whether it is in the foreground.
@@ -168,6 +169,13 @@ impl<'c, T: Takers> Reader<'c, T> {
         }
     }
 
+    /// The program cannot be told why its input ends before all of it has been read.
+    fn explain(&self, errno: Option<i32>) {
+        if let Some(errno) = errno.filter(|errno| is_a_fault(*errno, self.is_terminal())) {
+            kern::own::complain(Fault::sys(errno, "read standard input for the program, which sees its end"));
+        }
+    }
+
     /// Passes on what was read; false at the end of it.
     fn give(&self, got: Result<usize, i32>) -> bool {
         match got {
@@ -176,13 +184,19 @@ impl<'c, T: Takers> Reader<'c, T> {
                 self.takers.input(self.buffer[..n].to_vec());
                 true
             }
-            // EIO: a group that nobody can continue, or a terminal that is gone. A pipe can only say that it has ended.
-            _ => {
+            // A pipe can only say that it has ended.
+            other => {
+                self.explain(other.err());
                 self.takers.input(Vec::new());
                 false
             }
         }
     }
+}
+
+/// Is it news that input ends so? Not when it is only open for writing (nohup(1)), nor for a terminal that is gone, or a group that nobody can continue (EIO).
+fn is_a_fault(errno: i32, terminal: bool) -> bool {
+    errno != EBADF && !(terminal && errno == EIO)
 }
 
 fn is_readable(fd: BorrowedFd<'_>) -> bool {
