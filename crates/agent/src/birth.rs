@@ -186,6 +186,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         nursery,
         stands: Default::default(),
         unsent: Default::default(),
+        counts: Default::default(),
         turns: 0,
         waking: Default::default(),
         wake_us: 0,

@@ -61,6 +61,12 @@ impl Agent {
             }
             return;
         }
+        // What stops or continues is the same when it is given twice, and its turn must be told.
+        if let (Some(count), None) = (info.count, turn) {
+            if self.counts.insert(target, count) == Some(count) {
+                return debug!(%target, sig = %info.sig, count, "signal that it has been given already");
+            }
+        }
         let starts = self.starts.is_to_begin(target);
         if let (Some(sending), true) = (self.sending.get_mut(&target), starts || info.sig != Sig::KILL) {
             sending.later.push_back(Later::Signal { info: *info, thread, turn });

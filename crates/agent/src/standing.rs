@@ -60,6 +60,8 @@ impl Agent {
             }
             Happened::Signal { pid, info } if self.is_of_orphan(pid, &info) => {}
             Happened::Signal { pid, info } => {
+                // The front end's ghosts count for themselves.
+                let info = SigInfo { count: None, ..info };
                 if info.pid != Pid::INIT && (info.sig.stops() || info.sig == Sig::CONT) {
                     self.ran(pid, info.sig);
                 }
@@ -343,6 +345,7 @@ impl Agent {
         let Some(body) = self.bodies.remove(pid) else { return };
         self.usages.left(pid, None);
         self.stopping.forget(pid);
+        self.counts.remove(&pid);
         if let Some(fd) = self.handles.remove(&pid) {
             let _ = self.poller.remove(fd.as_fd());
         }

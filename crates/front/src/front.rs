@@ -225,7 +225,9 @@ impl Front {
             self.look_after_deliveries();
             self.tell_shown();
             self.flush_in_time(monotonic_us());
-            self.ghosts.acknowledge(monotonic_us());
+            if self.dirty.is_empty() {
+                self.ghosts.acknowledge(monotonic_us());
+            }
         }
     }
 
@@ -263,8 +265,7 @@ impl Front {
         until = until.min(self.listings.due_us().unwrap_or(until));
         until = until.min(self.explanations.due_us().unwrap_or(until));
         until = until.min(self.settle_at_us.unwrap_or(until));
-        until = until.min(self.ghosts.acknowledge_at().unwrap_or(until));
-        until = until.min(self.flush_at().unwrap_or(until));
+        until = until.min(self.flush_at().or(self.ghosts.acknowledge_at()).unwrap_or(until));
         until = until.min(self.nodes.next_deadline_us().unwrap_or(until));
         for listener in [&self.listener, &self.local] {
             until = until.min(listener.due_us().unwrap_or(until));

@@ -47,8 +47,8 @@ impl Ghosts {
                 }
             }
         } else if self.owes(pid) && !self.unclaimed.contains(&pid) {
-            // One more signal; what it has handed over is known.
-            self.answer(pid, &ack());
+            // One more signal: what it has handed over is answered as soon as it is passed on.
+            self.pressing.push(pid);
         } else {
             self.answer_eintr(pid);
         }
@@ -67,7 +67,14 @@ impl Ghosts {
 
     /// Lets those that have handed over a signal know that it has arrived, when that is due. Meanwhile they can take one more, and any command
     /// says it too. So those that are commanded soon, or signalled again, are not woken for this.
+    ///
+    /// To be called when what has happened is passed on: what is answered, no daemon that follows is told again.
     pub fn acknowledge(&mut self, now_us: u64) {
+        for pid in std::mem::take(&mut self.pressing) {
+            if self.owes(pid) {
+                self.answer(pid, &ack());
+            }
+        }
         while let Some(&(since_us, pid)) = self.owed.front() {
             let waits = self.owes(pid) && !self.unclaimed.contains(&pid);
             if waits && now_us < since_us + self.patience_us() {

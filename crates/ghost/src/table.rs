@@ -1,6 +1,6 @@
 //! All stand-ins of this machine: who holds, what waits for whom, and what came of it.
 
-use crate::command::{ack, Command, Name};
+use crate::command::{Command, Name};
 use crate::early::Early;
 use crate::family::Family;
 use crate::late::Late;
@@ -20,7 +20,7 @@ use vocab::{Pid, Result, Sig, SigInfo, SigSet};
 pub enum Happened {
     /// It holds for the first time: it exists and obeys.
     Held { pid: Pid },
-    /// It took this signal.
+    /// It took this signal, which [`SigInfo::count`] counts.
     Signal { pid: Pid, info: SigInfo },
     /// SIGKILL or SIGSTOP waits for it (or both); the kernel keeps it until [`Ghosts::interrupt`].
     Caught { pid: Pid, signals: SigSet },
@@ -100,6 +100,8 @@ pub struct Ghosts {
     pub(crate) early: Vec<Early>,
     /// Those that have handed over a signal and were perhaps not answered since, and since when.
     pub(crate) owed: VecDeque<(u64, Pid)>,
+    /// Those of them that can take no other signal, or are being signalled again.
+    pub(crate) pressing: Vec<Pid>,
     /// Those of a daemon before this one whose bodies nobody has claimed yet: what they hand over is kept by them ([`Ghosts::claimed`]).
     pub(crate) unclaimed: HashSet<Pid>,
     pub(crate) pending: kern::pending::Reader,
@@ -144,6 +146,7 @@ impl Ghosts {
             late: Late::default(),
             early: Vec::new(),
             owed: VecDeque::new(),
+            pressing: Vec::new(),
             unclaimed: HashSet::new(),
             pending: kern::pending::Reader::default(),
             looks: Looks::default(),
@@ -340,22 +343,21 @@ impl Ghosts {
         self.runs_again(pid, happened);
         let keeps = self.unclaimed.contains(&pid);
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
-        ghost.owed = hold.signals == Hold::OPEN || keeps && hold.signals == Hold::CLOSED;
-        if ghost.owed {
+        ghost.owed = [Hold::OPEN, Hold::CLOSED].contains(&hold.signals);
+        if ghost.owed && (keeps || hold.signals == Hold::OPEN) {
             self.owed.push_back((kern::pending::now_us(), pid));
+        } else if ghost.owed {
+            self.pressing.push(pid);
         }
         if hold.signals != 0 && hold.seq != ghost.seq {
             ghost.seq = hold.seq;
             // No handler is called for SIGKILL and SIGSTOP: one that says so lies.
-            if let Some(info) = hold.info.info().filter(|info| ![Sig::KILL, Sig::STOP].contains(&info.sig)) {
+            let info = hold.info.info().map(|info| SigInfo { count: Some(hold.seq), ..info });
+            if let Some(info) = info.filter(|info| ![Sig::KILL, Sig::STOP].contains(&info.sig)) {
                 happened.push(Happened::Signal { pid, info });
             }
         }
         self.give_next(pid);
-        let waits = self.ghosts.get(&pid).is_some_and(|ghost| ghost.state == State::Held);
-        if waits && hold.signals == Hold::CLOSED && !keeps {
-            self.answer(pid, &ack());
-        }
     }
 
     pub(crate) fn note_done(&mut self, pid: Pid, hold: &Hold, happened: &mut Vec<Happened>) {

@@ -106,6 +106,7 @@ pub fn read_siginfo(raw: &[u64; 16]) -> Option<SigInfo> {
         pid: Pid(raw[2] as u32 as i32),
         uid: (raw[2] >> 32) as u32,
         value: raw[3],
+        count: None,
     })
 }
 
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_siginfo_survives_the_kernels_form() {
-        let info = SigInfo { sig: Sig::USR1, code: -1, pid: Pid(99), uid: 0xffff_fffe, value: u64::MAX };
+        let info = SigInfo { sig: Sig::USR1, code: -1, pid: Pid(99), uid: 0xffff_fffe, value: u64::MAX, count: None };
         assert_eq!(read_siginfo(&raw_siginfo(&info)), Some(info));
         assert_eq!(read_siginfo(&[0; 16]), None);
     }

@@ -104,6 +104,10 @@ pub struct SigInfo {
     /// `si_value` of sigqueue, as its 64 bits.
     #[n(4)]
     pub value: u64,
+    /// How many signals the ghost that hands this one over has taken before it and with it: a daemon that follows another one may be handed the last one
+    /// again, and a node gives none twice.
+    #[n(5)]
+    pub count: Option<u32>,
 }
 
 impl SigInfo {
@@ -114,7 +118,7 @@ impl SigInfo {
 
     /// A plain kill(2) by `pid` of user `uid`.
     pub fn kill(sig: Sig, pid: Pid, uid: u32) -> SigInfo {
-        SigInfo { sig, code: SigInfo::SI_USER, pid, uid, value: 0 }
+        SigInfo { sig, code: SigInfo::SI_USER, pid, uid, value: 0, count: None }
     }
 }
 

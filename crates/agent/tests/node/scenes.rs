@@ -131,10 +131,18 @@ fn a_signal_ends_stops_and_continues() {
             front.event("Continued again", |e| *e == BodyEvent::Continued { pid, turn: Some(turns) });
         }
     }
-    signal(&mut front, child.0, SigInfo { sig: Sig::KILL, code: SigInfo::SI_KERNEL, pid: Pid(0), uid: 0, value: 0 });
+    signal(
+        &mut front,
+        child.0,
+        SigInfo { sig: Sig::KILL, code: SigInfo::SI_KERNEL, pid: Pid(0), uid: 0, value: 0, count: None },
+    );
     // Its parent here may have waited for it before we could look: then nobody else needs to know how it ended.
     front.exit(child.0);
-    signal(&mut front, 5001, SigInfo { sig: Sig::USR1, code: SigInfo::SI_QUEUE, pid: Pid(77), uid: 5, value: 6 });
+    signal(
+        &mut front,
+        5001,
+        SigInfo { sig: Sig::USR1, code: SigInfo::SI_QUEUE, pid: Pid(77), uid: 5, value: 6, count: None },
+    );
     assert_eq!(front.exit(5001), Exit::Code(7));
 }
 

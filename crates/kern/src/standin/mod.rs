@@ -77,7 +77,7 @@ impl RawInfo {
     /// `None` for a number that is no signal.
     pub fn info(&self) -> Option<SigInfo> {
         let sig = Sig::new(u8::try_from(self.signo).ok()?)?;
-        Some(SigInfo { sig, code: self.code, pid: Pid(self.pid), uid: self.uid, value: self.value })
+        Some(SigInfo { sig, code: self.code, pid: Pid(self.pid), uid: self.uid, value: self.value, count: None })
     }
 }
 

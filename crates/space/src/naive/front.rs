@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use vocab::{Creds, Exit, Pid, Sig, SigInfo, SigSet};
 
 /// The SIGCONT of Effect::Wake.
-const OURS: SigInfo = SigInfo { sig: Sig::CONT, code: 0, pid: Pid::NONE, uid: 0, value: 0 };
+const OURS: SigInfo = SigInfo { sig: Sig::CONT, code: 0, pid: Pid::NONE, uid: 0, value: 0, count: None };
 
 #[derive(Debug, Default)]
 pub(super) struct Ghost {

@@ -56,8 +56,8 @@ fn capabilities() -> impl Strategy<Value = Capabilities> {
 }
 
 fn info() -> BoxedStrategy<SigInfo> {
-    let parts = (sig(), any::<i32>(), pid(), any::<u32>(), any::<u64>());
-    parts.prop_map(|(sig, code, pid, uid, value)| SigInfo { sig, code, pid, uid, value }).boxed()
+    let parts = (sig(), any::<i32>(), pid(), any::<u32>(), any::<u64>(), any::<Option<u32>>());
+    parts.prop_map(|(sig, code, pid, uid, value, count)| SigInfo { sig, code, pid, uid, value, count }).boxed()
 }
 
 fn exit() -> BoxedStrategy<Exit> {
