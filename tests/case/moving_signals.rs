@@ -54,6 +54,7 @@ impl Stage {
         let pid = || fs::read_to_string(format!("{file}.pid")).unwrap_or_default();
         wait_for("it has a child", || !pid().is_empty())?;
         let child = pid();
+        s.until(&format!("kill -0 {child}"))?;
         Ok(Stage { s, faults, file, child, going })
     }
 

@@ -1,5 +1,6 @@
 //! The front end's daemon is killed and started again while programs run: nothing is lost, nothing comes twice.
 
+use super::hostile::compiled_of;
 use super::scene::{holds, same, wait_for, wait_within, Going, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
@@ -13,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("restart_after_signals", restart_after_signals),
     ("restart_again_before_nodes_are_back", restart_again_before_nodes_are_back),
     ("restart_with_signals_from_a_node", restart_with_signals_from_a_node),
+    ("restart_in_a_stream_of_signals", restart_in_a_stream_of_signals),
     ("no_restart_ends_stopped_programs_too", no_restart_ends_stopped_programs_too),
     ("restart_with_several_copies", restart_with_several_copies),
     ("restart_then_ctrl_c_to_several_copies", restart_then_ctrl_c_to_several_copies),
@@ -76,21 +78,25 @@ fn restart_after_signals(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+/// Says what it gets, in the order of the numbers if several have come; `name` is what it is called when it is ready. (Not bash: its `wait` may leave out a trap.)
+fn says_signals(name: &str) -> String {
+    format!("perl -e '$SIG{{USR1}} = sub {{ print qq(one\\n) }}; $SIG{{USR2}} = sub {{ print qq(two\\n); exit 3 }}; $| = 1; $0 = qq({name}); sleep 1 while 1'")
+}
+
 /// The signals come while the first daemon is away, or the second one is there; that is killed before any node is back.
 fn restart_again_before_nodes_are_back(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "restart_again_before_nodes_are_back", 2)?;
     let links = |to: &str| s.ok(&format!("shoal fault n0 {to} && shoal fault n1 {to}"));
-    let two = "trap \"echo one\" USR1; trap \"echo two; kill \\$!; exit 3\" USR2; sleep 1035 & while :; do wait; done";
     for moment in ["before", "after"] {
-        let handles = s.start(&format!("exec shoal run -n 0 -- bash -c '{two}'"));
+        let handles = s.start(&format!("exec shoal run -n 0 -- {}", says_signals("sleep 1035")));
         let stopped = s.start("exec shoal run -n 1 sleep 1036");
         wait_for("the programs are there", || (1035..=1036).all(|n| s.count(&format!("sleep {n}")) == 1))?;
         s.ok("pkill -STOP -f '^(shoal run -n 1 )?sleep 1036$'")?;
         s.until("ps -eo stat,args | grep -q '^T.* sleep 1036$'")?;
         s.ok("shoal fault front kill-daemon")?;
         links("link-down")?;
-        let bash = "pkill -o -f '^(shoal run -n 0 -- )?bash -c trap'";
-        let signals = format!("{bash} -USR1 && {bash} -USR2 && pkill -CONT -f '^(shoal run -n 1 )?sleep 1036$'");
+        let perl = "pkill -o -f '^shoal run -n 0 -- perl'";
+        let signals = format!("{perl} -USR1 && {perl} -USR2 && pkill -CONT -f '^(shoal run -n 1 )?sleep 1036$'");
         let start = "shoal fault front start-daemon";
         match moment {
             "before" => s.ok(&format!("{signals} && {start}"))?,
@@ -104,7 +110,31 @@ fn restart_again_before_nodes_are_back(place: &Place) -> Res<End> {
         s.until("ps -eo stat,args | grep -q '^S.* sleep 1036$'")?;
         s.ok("pkill -TERM -f '^(shoal run -n 1 )?sleep 1036$'")?;
         same("the one that was stopped", stopped.end()?.signal(), Some(15))?;
-        s.ok("pkill -KILL -x sleep; true")?;
+    }
+    Ok(End::Passed)
+}
+
+/// Numbered real-time signals to four programs, with gaps and without, while the daemon is killed again and again: each comes once, and in its turn.
+fn restart_in_a_stream_of_signals(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_in_a_stream_of_signals", 2)?;
+    let program = compiled_of(place, "real", "numbered")?.display().to_string();
+    let gaps = [0, 300, 1_000, 3_000];
+    for (n, gap) in gaps.iter().enumerate() {
+        let dir = place.fresh(&format!("numbered_{gap}")).display().to_string();
+        s.ok(&format!("mkdir {dir}"))?;
+        let takers: Vec<_> = (0..gaps.len())
+            .map(|i| s.start(&format!("exec shoal run -n {} {program} take {dir}/{i}", i % 2)))
+            .collect();
+        s.until(&format!("test $(cat {dir}/* | wc -l) = {}", gaps.len()))?;
+        let sender = s.start(&format!("for pid in $(cat {dir}/*); do {program} send $pid 600 {gap} & done; wait"));
+        for _ in 0..=n {
+            s.ok(&format!("sleep 0.05; {KILL} && sleep 0.1"))?;
+            s.ok(START)?;
+        }
+        same("the senders", sender.end()?.code(), Some(0))?;
+        for taker in takers {
+            same("what came", taker.end()?.out.trim(), "600 in their turn")?;
+        }
     }
     Ok(End::Passed)
 }
@@ -115,9 +145,9 @@ fn restart_with_signals_from_a_node(place: &Place) -> Res<End> {
     let dir = place.fresh("from_a_node").display().to_string();
     s.ok(&format!("mkdir -m 777 {dir}"))?;
     let other = s.start("shoal run -n 1 sleep 1039; echo $?");
-    let two = "trap \"echo one\" USR1; trap \"echo two; kill \\$!; exit 3\" USR2; sleep 1037 & while :; do wait; done";
+    let two = says_signals("sleep 1037");
     let script = format!(
-        "shoal run -n 1 bash -c '{two}' & a=$!; shoal run -n 1 sleep 1038 & b=$!
+        "shoal run -n 1 {two} & a=$!; shoal run -n 1 sleep 1038 & b=$!
         until test -s {dir}/go; do sleep 0.05; done; other=$(cat {dir}/go)
         kill -USR1 $a; kill -USR2 $a; kill -KILL $b; kill -0 $other && echo there; kill -TERM $other
         kill -0 99999 2>/dev/null || echo not there; wait $a; echo $?; wait $b 2>/dev/null; echo $?"

@@ -20,7 +20,6 @@ use crate::stands::Stands;
 use crate::starts::Starts;
 use crate::stopping::Stopping;
 use crate::streams::Streams;
-use crate::unsent::Unsent;
 use crate::uplink::Uplink;
 use crate::usage::Usages;
 use crate::volley::Volley;
@@ -157,7 +156,6 @@ pub(crate) struct Agent {
     pub(crate) happened: Vec<Happened>,
     pub(crate) nursery: Pid,
     pub(crate) stands: Stands,
-    pub(crate) unsent: Unsent,
     /// [`vocab::SigInfo::count`] of the newest signal for each.
     pub(crate) counts: HashMap<Pid, u32>,
     /// Turns of the signals that stop or continue and that were told to the front end.

@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use crate::bodies::Ids;
 use crate::checks::What;
+use crate::unsent::Unsent;
 use kern::clock::monotonic_us;
 use kern::proc::{exists, group_and_session, Status};
 use kern::ran::Waited;
@@ -19,13 +20,14 @@ use wire::node::{KillTarget, ToFront};
 /// Calls answered before other work gets its turn: callers may be faster than we are.
 const TURN: usize = 64;
 
-/// Calls that wait for the front end.
+/// Calls and signals that wait for the front end.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     /// By the number of our question.
     kills: HashMap<u64, Killing>,
     /// pidfd_open and rt_sigqueueinfo: by process.
     handles: HashMap<Pid, Vec<Held>>,
+    pub(crate) unsent: Unsent,
     questions: u64,
 }
 

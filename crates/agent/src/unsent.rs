@@ -41,16 +41,16 @@ impl Unsent {
 impl Agent {
     /// Tells the front end of a signal to what stands here for a process elsewhere; as soon as there is a link.
     pub(crate) fn tell_signal(&mut self, target: Pid, info: SigInfo, turn: Option<u64>) {
-        if self.uplink.up() && self.unsent.0.is_empty() {
+        if self.uplink.up() && self.waiting.unsent.0.is_empty() {
             self.uplink.send(&ToFront::Signal { target, info, turn });
-        } else if !self.unsent.keep(Signal { target, info, turn }) {
+        } else if !self.waiting.unsent.keep(Signal { target, info, turn }) {
             warn!(%target, sig = %info.sig, "link: a signal is dropped, too many wait for it");
         }
     }
 
     /// There is a link again.
     pub(crate) fn tell_unsent(&mut self) {
-        for Signal { target, info, turn } in std::mem::take(&mut self.unsent.0) {
+        for Signal { target, info, turn } in std::mem::take(&mut self.waiting.unsent.0) {
             self.uplink.send(&ToFront::Signal { target, info, turn });
         }
     }

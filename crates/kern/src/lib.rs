@@ -35,6 +35,7 @@ pub mod proc;
 pub mod ptrace;
 pub mod pty;
 pub mod ran;
+pub mod regain;
 pub mod relay;
 pub mod remote_memory;
 pub mod rights;

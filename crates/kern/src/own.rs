@@ -15,45 +15,20 @@ pub fn limits() -> Result<Vec<Limit>> {
     RESOURCES.map(limit).collect()
 }
 
-fn limit(resource: u32) -> Result<Limit> {
+pub(crate) fn limit(resource: u32) -> Result<Limit> {
     let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `now` lives through the call and has the kernel's layout on 64-bit machines.
     let ret = unsafe { libc::getrlimit(resource as _, &mut now) };
     checked(ret.into(), || format!("read resource limit {resource}")).map(|_| (resource, now.rlim_cur, now.rlim_max))
 }
 
-/// What the kernel lets a process have of a soft limit of the stack that gets rights by its file (linux: `begin_new_exec`, _STK_LIM).
-const SECURE_STACK: u64 = 8 << 20;
-
-/// In a process that has got rights by its file a higher soft limit of the stack has been lowered to 8 MiB, which the programs that we start are not to
-/// feel. What it was is to be seen at the parent, if that is of the same user: what it has it gives to its children, unless it says otherwise.
-///
-/// # Errors
-/// `Sys` when a limit cannot be read or set.
-pub fn regain_stack() -> Result<()> {
-    let (_, soft, hard) = limit(libc::RLIMIT_STACK)?;
-    if !is_secure() || soft != SECURE_STACK || hard == soft {
-        return Ok(());
-    }
-    // SAFETY: both take nothing.
-    let (parent, user) = unsafe { (Pid(libc::getppid()), libc::getuid()) };
-    let proc = crate::proc::Proc::open("/proc")?;
-    let is_ours = proc.status(parent).is_ok_and(|status| status.creds.uid.real == user);
-    let theirs = proc.limits(parent).ok().filter(|_| is_ours);
-    let before = theirs.and_then(|all| all.get(libc::RLIMIT_STACK as usize).map(|limit| limit.1));
-    match before.map(|before| before.min(hard)).filter(|before| *before > soft) {
-        Some(before) => set_limit(libc::RLIMIT_STACK, before, hard),
-        None => Ok(()),
-    }
-}
-
 /// Has this process got rights by its file?
-fn is_secure() -> bool {
+pub(crate) fn is_secure() -> bool {
     // SAFETY: takes a number.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
+pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
     let both = libc::rlimit { rlim_cur: soft, rlim_max: hard };
     // SAFETY: `both` lives through the call.
     let ret = unsafe { libc::setrlimit(resource as _, &both) };

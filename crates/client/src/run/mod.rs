@@ -100,7 +100,7 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
     if run.terminal {
         program::await_foreground();
     }
-    own::regain_stack()?;
+    kern::regain::stack()?;
     let program = Box::new(collect(&run.argv, run.terminal)?);
     let mut asking = Asking::connect(socket)?;
     // From here on signals wait: the hold hands them to the program. One that ended us in between would not be for what that has forked by then.
