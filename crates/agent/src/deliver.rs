@@ -51,6 +51,18 @@ enum Later {
 const PATIENCE_US: u64 = 1_000_000;
 
 impl Agent {
+    /// [`wire::node::ToNode::Signal`]: [`Agent::deliver`], but not what a daemon before this one has told already.
+    pub(crate) fn signal_comes(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>, turn: Option<u64>) {
+        let lives = self.bodies.has(target) || self.starts.has(target);
+        // What stops or continues is the same when it is given twice, and its turn must be told.
+        if let (Some(count), None, true) = (info.count, turn, lives) {
+            if self.counts.insert(target, count) == Some(count) {
+                return debug!(%target, sig = %info.sig, count, "signal that it has been given already");
+            }
+        }
+        self.deliver(target, info, thread, turn);
+    }
+
     /// Gives `info` to body `target`, or to its thread `thread`. The front end has checked permission. `turn` as in
     /// [`wire::node::ToNode::Signal`].
     pub(crate) fn deliver(&mut self, target: Pid, info: &SigInfo, thread: Option<Pid>, turn: Option<u64>) {
@@ -60,12 +72,6 @@ impl Agent {
                 self.reach_newborns(target, self.elders.births.group(target), info.sig);
             }
             return;
-        }
-        // What stops or continues is the same when it is given twice, and its turn must be told.
-        if let (Some(count), None) = (info.count, turn) {
-            if self.counts.insert(target, count) == Some(count) {
-                return debug!(%target, sig = %info.sig, count, "signal that it has been given already");
-            }
         }
         let starts = self.starts.is_to_begin(target);
         if let (Some(sending), true) = (self.sending.get_mut(&target), starts || info.sig != Sig::KILL) {

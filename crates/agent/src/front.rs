@@ -77,7 +77,7 @@ impl Agent {
                 self.elders.births.are_shown(self.events.shown(), monotonic_us());
             }
             ToNode::Start { person, program, kin, channel } => self.start(person, program, kin, &channel),
-            ToNode::Signal { target, info, thread, turn } => self.deliver(target, &info, thread, turn),
+            ToNode::Signal { target, info, thread, turn } => self.signal_comes(target, &info, thread, turn),
             ToNode::KillDone { id, errno } => self.kill_done(id, errno),
             ToNode::Answer { id, answer, last } => self.answered(id, answer, last),
             ToNode::Ended { pid, exit, usage } => self.end_stand_in(pid, exit, usage),
