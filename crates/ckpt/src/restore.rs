@@ -450,9 +450,9 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds, contin
     let process = &plan.process;
     let waits = if continued { &sigstate::without_stops(&process.queue) } else { &process.queue };
     let news = children::catch_up(loan, arena, process)?;
+    timers::make(loan, arena, &process.timers)?;
     let mut script = arena.script();
     timers::set_itimers(&mut script, &process.itimers);
-    timers::set_timers(&mut script, &process.timers);
     sigstate::set_queue(&mut script, waits, process.pid as u64, None)?;
     sigstate::set_queue(&mut script, news.as_slice(), process.pid as u64, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);

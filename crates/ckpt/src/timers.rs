@@ -1,9 +1,11 @@
 //! The clocks that send signals: interval timers and those of timer_create(2).
 
+use crate::obstacle::Obstacle;
 use crate::proc;
 use image::process::{Interval, Timer};
+use kern::clock;
 use puppet::script::Outcome;
-use puppet::Script;
+use puppet::{Arena, Loan, Script};
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -54,7 +56,7 @@ pub(crate) fn itimers(outcome: &Outcome, room: u64) -> Result<Vec<Interval>> {
 /// (linux: `set_cpu_itimer`, kernel/time/itimer.c).
 pub(crate) fn set_itimers(script: &mut Script, itimers: &[Interval]) {
     for (which, interval) in itimers.iter().enumerate().filter(|(_, interval)| interval.left != 0) {
-        let added = if which == libc::ITIMER_REAL as usize { 0 } else { kern::clock::tick_ns() };
+        let added = if which == libc::ITIMER_REAL as usize { 0 } else { clock::tick_ns() };
         let interval = &Interval { left: interval.left.saturating_sub(added).max(MICRO), every: interval.every };
         let at = script.bytes(Spec::from(interval, MICRO).as_bytes());
         script.call("set an interval timer", libc::SYS_setitimer, &[which as u64, at, 0]);
@@ -128,17 +130,50 @@ struct SigEvent {
     pad: [i32; 11],
 }
 
-/// PR_TIMER_CREATE_RESTORE_IDS (Linux 6.15): timer_create takes the id from where it would write it.
-const RESTORE_IDS: u64 = 77;
+/// Before Linux 6.15 a timer's number is how many were made before it, and one with a higher number takes too long (0.1 s) to make.
+const MOST: i32 = 100_000;
+/// Timers that are made for their numbers' sake in one script.
+const AT_ONCE: i32 = 2000;
 
-/// Makes the timers with their ids and sets them going.
-pub(crate) fn set_timers(script: &mut Script, timers: &[Timer]) {
+/// Those of a running process that would not be made again with their numbers by a kernel like this one.
+pub(crate) fn survey(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    obstacles.extend(too_high(&timers(pid)?, clock::timers_take_numbers()));
+    Ok(())
+}
+
+fn too_high(timers: &[Timer], chosen: bool) -> Option<Obstacle> {
+    let timer = timers.iter().find(|timer| timer.id > MOST && !chosen)?;
+    let why = "cannot be made again with that number by this kernel (before Linux 6.15)";
+    Some(format!("timer {} (timer_create) {why}", timer.id))
+}
+
+/// Makes the timers with their numbers, and sets them going.
+///
+/// # Errors
+/// `Refused` for numbers that this kernel does not give.
+pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, timers: &[Timer]) -> Result<()> {
     if timers.is_empty() {
-        return;
+        return Ok(());
     }
-    script.call("have timers made with their ids", libc::SYS_prctl, &[RESTORE_IDS, 1, 0, 0, 0]);
-    for timer in timers {
-        let Timer { value, signal, notify, thread, .. } = *timer;
+    let chosen = clock::timers_take_numbers();
+    if let Some(obstacle) = too_high(timers, chosen) {
+        return Err(Fault::refused(obstacle));
+    }
+    let mut timers: Vec<&Timer> = timers.iter().collect();
+    timers.sort_unstable_by_key(|timer| timer.id);
+    let mut script = arena.script();
+    if chosen {
+        script.call("have timers made with their ids", libc::SYS_prctl, &[clock::RESTORE_IDS, 1, 0, 0, 0]);
+    }
+    let mut next = 0;
+    for timer in &timers {
+        while next < timer.id && !chosen {
+            let upto = timer.id.min(next + AT_ONCE);
+            skip(&mut script, next, upto);
+            loan.run(arena, std::mem::replace(&mut script, arena.script()))?;
+            next = upto;
+        }
+        let Timer { value, signal, notify, thread, .. } = **timer;
         let event = script.bytes(SigEvent { value, signal, notify, thread, pad: [0; 11] }.as_bytes());
         let id = script.bytes(&timer.id.to_ne_bytes());
         script.call("make a timer", libc::SYS_timer_create, &[timer.clock as u64, event, id]);
@@ -146,11 +181,38 @@ pub(crate) fn set_timers(script: &mut Script, timers: &[Timer]) {
             let spec = script.bytes(Spec::from(&timer.interval, NANO).as_bytes());
             script.call("set a timer", libc::SYS_timer_settime, &[timer.id as u64, 0, spec, 0]);
         }
+        next = timer.id + 1;
     }
-    script.call("have timers made as usual", libc::SYS_prctl, &[RESTORE_IDS, 0, 0, 0, 0]);
+    if chosen {
+        script.call("have timers made as usual", libc::SYS_prctl, &[clock::RESTORE_IDS, 0, 0, 0, 0]);
+    }
+    loan.run(arena, script).map(drop)
+}
+
+/// Uses up numbers: a process has each of them once (linux: `posix_timer_add`, which counts on from the last).
+fn skip(script: &mut Script, from: i32, to: i32) {
+    let none = script.bytes(SigEvent { notify: libc::SIGEV_NONE, ..SigEvent::default() }.as_bytes());
+    let made = script.room(size_of::<i32>());
+    for id in from..to {
+        script.call("make a timer", libc::SYS_timer_create, &[libc::CLOCK_MONOTONIC as u64, none, made]);
+        script.call("take a timer away", libc::SYS_timer_delete, &[id as u64]);
+    }
 }
 
 /// For timerfd: the same structure, in a script's memory.
 pub(crate) fn spec_bytes(interval: &Interval) -> Vec<u8> {
     Spec::from(interval, NANO).as_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_take_too_long_are_refused_where_they_are_counted() {
+        let timers = [MOST, MOST + 1].map(|id| Timer { id, ..Timer::default() });
+        assert_eq!(too_high(&timers, true), None);
+        assert_eq!(too_high(&timers[..1], false), None);
+        assert!(too_high(&timers, false).is_some_and(|obstacle| obstacle.starts_with("timer 100001 (timer_create)")));
+    }
 }
