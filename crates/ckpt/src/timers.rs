@@ -2,11 +2,14 @@
 
 use crate::obstacle::Obstacle;
 use crate::proc;
-use image::process::{Interval, Timer};
+use crate::queued::{raw, since};
+use image::process::{Interval, Process, Timer};
+use image::Bytes;
 use kern::clock;
+use kern::ptrace::RawInfo;
 use puppet::script::Outcome;
 use puppet::{Arena, Loan, Script};
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, Pid, Result, SigInfo};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// `struct itimerval` and `struct itimerspec`, the interval first.
@@ -199,6 +202,51 @@ fn skip(script: &mut Script, from: i32, to: i32) {
     }
 }
 
+/// The timers that ran when they were read. One that goes off in a process that stands still goes off where that runs again, and its signal here is none.
+#[derive(Default)]
+pub(crate) struct RunningTimers {
+    /// Of timer_create, by their numbers.
+    timers: Vec<i32>,
+    /// Those of setitimer, by their signals.
+    itimers: Vec<i32>,
+}
+
+/// By these the interval timers signal, in their order (setitimer(2)).
+const ITIMER_SIGNALS: [i32; ITIMERS as usize] = [libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF];
+
+impl RunningTimers {
+    pub(crate) fn of(process: &Process) -> RunningTimers {
+        let timers = process.timers.iter().filter(|timer| timer.interval.left != 0).map(|timer| timer.id).collect();
+        let itimers = ITIMER_SIGNALS.into_iter().zip(&process.itimers).filter(|(_, interval)| interval.left != 0);
+        RunningTimers { timers, itimers: itimers.map(|(signal, _)| signal).collect() }
+    }
+
+    /// Does one of them signal so? (siginfo: number, code, and the timer's number in the third word; sigaction(2))
+    pub(crate) fn signal(&self, info: &RawInfo) -> bool {
+        match info[1] as i32 {
+            libc::SI_TIMER => self.timers.contains(&(info[2] as i32)),
+            SigInfo::SI_KERNEL => self.itimers.contains(&(info[0] as i32)),
+            _ => false,
+        }
+    }
+
+    /// Those of `now` that are not new since `before`, or not theirs.
+    pub(crate) fn without_theirs(&self, before: &[Bytes], now: Vec<Bytes>) -> Vec<Bytes> {
+        let raw = |infos: &[Bytes]| infos.iter().filter_map(raw).collect::<Vec<_>>();
+        let mut theirs = since(&raw(before), raw(&now));
+        theirs.retain(|info| self.signal(info));
+        // The new ones are behind those that are known.
+        let mut kept = now;
+        kept.reverse();
+        kept.retain(|info| {
+            let at = theirs.iter().position(|one| one.as_bytes() == info.0);
+            at.map(|at| theirs.remove(at)).is_none()
+        });
+        kept.reverse();
+        kept
+    }
+}
+
 /// For timerfd: the same structure, in a script's memory.
 pub(crate) fn spec_bytes(interval: &Interval) -> Vec<u8> {
     Spec::from(interval, NANO).as_bytes().to_vec()
@@ -207,6 +255,27 @@ pub(crate) fn spec_bytes(interval: &Interval) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_running_timer_sends_after_it_was_read_is_left_to_it() {
+        let info = |signal: i32, code: i32, id: u64| {
+            let mut info = RawInfo::default();
+            (info[0], info[1], info[2]) = (signal as u64, code as u32 as u64, id);
+            Bytes(info.as_bytes().to_vec())
+        };
+        let runs = Interval { left: 1, every: 0 };
+        let timers =
+            [(3, runs), (4, Interval::default())].map(|(id, interval)| Timer { id, interval, ..Timer::default() });
+        let itimers = vec![runs, Interval::default(), Interval::default()];
+        let running = RunningTimers::of(&Process { timers: timers.to_vec(), itimers, ..Process::default() });
+        let (of_3, of_4) = (info(libc::SIGUSR1, libc::SI_TIMER, 3), info(libc::SIGUSR1, libc::SI_TIMER, 4));
+        let (alarm, kill) = (info(libc::SIGALRM, SigInfo::SI_KERNEL, 0), info(libc::SIGALRM, 0, 3));
+        let now = vec![of_3.clone(), of_4.clone(), alarm.clone(), kill.clone(), of_3.clone()];
+        assert_eq!(running.without_theirs(&[], now.clone()), [of_4.clone(), kill.clone()]);
+        // One has come before, and is not sent again.
+        assert_eq!(running.without_theirs(&[of_3.clone()], now), [of_3, of_4, kill]);
+        assert_eq!(running.without_theirs(&[alarm.clone()], vec![alarm.clone()]), [alarm]);
+    }
 
     #[test]
     fn numbers_that_take_too_long_are_refused_where_they_are_counted() {
