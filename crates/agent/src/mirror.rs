@@ -80,6 +80,10 @@ impl Agent {
         let (stance, act) = next(stand.stance, input);
         debug!(%pid, "stance: {:?} -> {input:?} -> {stance:?}", stand.stance);
         stand.stance = stance;
+        // The process that is its parent here may end before it is woken.
+        if matches!(stance, Stance::Stops | Stance::Asleep) && self.moving.departs_now(stand.native_parent) {
+            stand.orphaned = Stand::HUNG_UP;
+        }
         match stance {
             Stance::Wakes(_) => self.waking.insert(pid),
             _ => self.waking.remove(&pid),
