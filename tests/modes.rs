@@ -9,6 +9,7 @@ use crate::lab::{Doing, Res};
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Jobs of one mode that run at the same time: as many as have room.
 const WORKERS: usize = quiet::ROOM / quiet::DEMANDING;
@@ -16,6 +17,13 @@ const WORKERS: usize = quiet::ROOM / quiet::DEMANDING;
 const MOST_SESSIONS: usize = 20;
 /// Less than the program's own deadline (prog.h), after which there would be nothing left to look at.
 const DEADLINE_MS: u64 = 20_000;
+/// After which silence a node is lost, on a slower machine (by default).
+const LOST_AFTER: Duration = Duration::from_secs(5);
+
+/// How many times slower than others this machine is: an emulated one (tests/kernel).
+fn slower() -> u32 {
+    std::env::var("SLOWER").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
+}
 
 /// One mode.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +161,7 @@ impl Host {
         };
         argv.push(self.place.program(program).display().to_string());
         let env = vec![("CHILD_PREFIX".to_string(), self.mode.child.to_string())];
-        let job = Job { argv, env, deadline_ms: DEADLINE_MS, ..Job::default() };
+        let job = Job { argv, env, deadline_ms: DEADLINE_MS * u64::from(slower()), ..Job::default() };
         let session = self.session()?;
         let outcome = session.run(&format!("{}::{program}", self.mode.name), job);
         if session.is_broken() {
@@ -188,6 +196,7 @@ impl Host {
             workers: WORKERS,
             burners: self.mode.load * cores,
             chaos: self.mode.chaos,
+            lost_after: (slower() > 1).then(|| LOST_AFTER * slower()),
             ..Plan::default()
         };
         let session = Arc::new(Session::start(&self.place, self.mode.name, &plan)?);

@@ -20,6 +20,8 @@ int main(int argc, char **argv)
     check(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
     timer_t first, second, third;
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN, .sigev_value.sival_int = 42};
+    for (int i = 0; i < 5000; i++) /* so that numbers are high */
+        check(timer_create(CLOCK_MONOTONIC, &event, &first) == 0 && timer_delete(first) == 0);
     check(timer_create(CLOCK_MONOTONIC, &event, &first) == 0 && timer_create(CLOCK_REALTIME, &event, &second) == 0);
     check(timer_delete(first) == 0);
     event.sigev_notify = SIGEV_NONE;

@@ -70,6 +70,8 @@ int main(int argc, char **argv)
     check(wait_for(child[0], WUNTRACED, &status) && stopped(status, SIGSTOP));
     phase();
     check(waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED) == 0);
+    sleep(2); /* where it has been nobody needs anything of it any more */
+    phase();
     check(kill(child[0], SIGCONT) == 0);
     check(wait_for(child[0], WCONTINUED, &status) && WIFCONTINUED(status));
     phase();

@@ -127,6 +127,14 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     let children: Vec<&Person> = kin.iter().filter(|one| one.ppid == pid && one.pid != pid).collect();
     let stand = stands.get(pid).filter(|stand| !stand.ending);
     let ours = |stand: &&Stand| stand.why != Why::Runner && !stand.is_users();
+    let parent = person.ppid;
+    let stands_here = stands.get(parent).is_some_and(|stand| !stand.ending) || kin.iter().any(|one| one.pid == parent);
+    if parent.0 > Pid::INIT.0 && !bodies.has(parent) && !stands_here {
+        // The front end has not heard that yet. As an orphan here it would not stop by what a terminal sends.
+        return Err(Fault::changed(format!(
+            "let {pid} come to this node: its parent {parent} has just ceased to stand there"
+        )));
+    }
     let strange = |stand: &&Stand| person.ppid != Pid::INIT && stand.native_parent != person.ppid;
     let no = |why: String| Err(Fault::refused(format!("let {pid} come to this node: {why}")));
     if stand.filter(ours).filter(strange).is_some() && !bodies.needs(pid) {

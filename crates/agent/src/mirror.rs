@@ -78,7 +78,12 @@ impl Agent {
     fn turn_stance(&mut self, pid: Pid, input: Input) {
         let Some(stand) = self.stands.get_mut(pid) else { return };
         let (stance, act) = next(stand.stance, input);
+        debug!(%pid, "stance: {:?} -> {input:?} -> {stance:?}", stand.stance);
         stand.stance = stance;
+        // The process that is its parent here may end before it is woken.
+        if matches!(stance, Stance::Stops | Stance::Asleep) && self.moving.departs_now(stand.native_parent) {
+            stand.orphaned = Stand::HUNG_UP;
+        }
         match stance {
             Stance::Wakes(_) => self.waking.insert(pid),
             _ => self.waking.remove(&pid),
@@ -114,9 +119,6 @@ impl Agent {
     pub(crate) fn mirror(&mut self, pid: Pid, stopped: Option<Sig>) {
         let Some(stand) = self.stands.get_mut(pid) else { return };
         stand.body_stopped = stopped;
-        if stopped.is_none() {
-            stand.orphaned = SigSet(0);
-        }
         let (held, told) = (stand.held, matches!(stand.stance, Stance::Stops));
         // Then it is as its body again.
         if self.is_busy(pid) {
@@ -142,6 +144,18 @@ impl Agent {
             }
         }
         self.turn_stance(pid, Input::Body(stopped));
+        if stopped.is_none() {
+            self.is_hung_up_no_more(pid);
+        }
+    }
+
+    /// It has been woken: if its parent here has not ended before, the kernel does not hang it up for that. If it has, that is on its way.
+    fn is_hung_up_no_more(&mut self, pid: Pid) {
+        let Some(stand) = self.stands.get_mut(pid).filter(|stand| stand.orphaned != SigSet(0)) else { return };
+        let lives = |parent| kern::pending::read(parent).is_some_and(|now| !matches!(now.state, b'Z' | b'X'));
+        if stand.native_parent != Pid::INIT && lives(stand.native_parent) {
+            stand.orphaned = SigSet(0);
+        }
     }
 
     fn take_back_stop(&mut self, pid: Pid) {
@@ -220,17 +234,20 @@ impl Agent {
         self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0));
     }
 
-    /// Is this the hangup of one that has lost its parent here? Then it was to be stopped, and stops again.
+    /// Is this the hangup of one that has lost its parent here, when it was stopped? Then it stops again, if its body is stopped yet.
     pub(crate) fn is_of_orphan(&mut self, pid: Pid, info: &SigInfo) -> bool {
         let by_kernel = info.code == SigInfo::SI_KERNEL;
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| by_kernel && stand.orphaned.has(info.sig)) else {
             return false;
         };
         stand.orphaned.0 &= !info.sig.bit();
+        let stopped = stand.body_stopped;
         if info.sig == Sig::CONT {
             self.turn_stance(pid, Input::Woken);
             self.turn_stance(pid, Input::Body(None));
-            self.turn_stance(pid, Input::Body(Some(Sig::STOP)));
+            if stopped.is_some() {
+                self.turn_stance(pid, Input::Body(stopped));
+            }
         }
         true
     }

@@ -95,7 +95,10 @@ impl Agent {
             let pid = work.pid();
             let taken = |pid: Pid| self.stands.leaves(pid) || self.moving.remains(pid);
             let has_to_wait = self.moving.arrives(pid) && self.moving.has_to_wait(pid);
-            if !self.starts.waits(work, &before) && !taken(pid) && !has_to_wait {
+            // Its parent, which is bound to leave, is to be counted as gone.
+            let leaves =
+                matches!(work, Work::Program(start) if start.arrives && self.moving.is_bound(start.person.ppid));
+            if !self.starts.waits(work, &before) && !taken(pid) && !has_to_wait && !leaves {
                 let planned = self.planned(work);
                 // Nor is anybody to stand here whose process is being made here just now, or has been and its image comes.
                 let taken = |pid: Pid| taken(pid) || self.starts.is_starting(pid) || self.moving.is_made(pid);

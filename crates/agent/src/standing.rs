@@ -300,6 +300,11 @@ impl Agent {
         if let Some(parent) = Some(stand.native_parent).filter(|parent| self.bodies.has(*parent)) {
             self.trace_waiting(parent);
         }
+        self.ends_here(pid, exit);
+    }
+
+    /// A stand-in that is marked as ending is to end so.
+    fn ends_here(&mut self, pid: Pid, exit: Exit) {
         let Some(stand) = self.stands.get(pid) else { return };
         let (held, runs) = (stand.held, stand.runs());
         if held == Held::Dying {
@@ -458,7 +463,7 @@ impl Agent {
                 }
                 self.stands.take_orphans(pid, false);
                 self.lets_children_go(pid);
-                self.ghosts.command(pid, Command::Exit(0));
+                self.ends_here(pid, Exit::Code(0));
                 if !husk {
                     self.uplink.send(&ToFront::StandInGone { pid });
                 }

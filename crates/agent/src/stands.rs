@@ -77,6 +77,9 @@ pub(crate) struct Stand {
 }
 
 impl Stand {
+    /// What the kernel sends one that is stopped and loses its parent.
+    pub(crate) const HUNG_UP: SigSet = SigSet(Sig::HUP.bit() | Sig::CONT.bit());
+
     /// Its memory is not the agent's.
     pub(crate) fn apart(&self) -> bool {
         self.memory != Memory::Ours
@@ -212,10 +215,7 @@ impl Stands {
         let stopped = |stand: &&mut Stand| {
             stand.native_parent == parent && (stand.body_stopped.is_some() || may(stand.person.pid))
         };
-        self.table
-            .values_mut()
-            .filter(stopped)
-            .for_each(|stand| stand.orphaned = SigSet(Sig::HUP.bit() | Sig::CONT.bit()));
+        self.table.values_mut().filter(stopped).for_each(|stand| stand.orphaned = Stand::HUNG_UP);
     }
 
     /// Their parent here ends, and init takes them.

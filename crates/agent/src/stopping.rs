@@ -1,15 +1,15 @@
 //! Whether bodies are stopped, and what of that is told.
 //!
 //! A look at /proc tells: it is made in the thread that gives bodies their signals, so what it says holds after the newest of them. What a wait
-//! says may be older than that, so a wait only leads to a look. By what a process is stopped only a wait tells: /proc/PID/stat would too, but is not
-//! read (ODDITY stat-waits-for-exec: its user can let it execute a program just then). Where no wait of ours does, the process and its parent are on
-//! this node, so nobody elsewhere is told the signal.
+//! says may be older than that, so a wait only leads to a look. By what a process is stopped the kernel tells by its tracepoints of signals, where it has them,
+//! and a wait: /proc/PID/stat would too, but is not read (ODDITY stat-waits-for-exec: its user can let it execute a program just then).
 
 use crate::agent::Agent;
 use crate::checks::What;
 use kern::clock::monotonic_us;
-use kern::perf::Stops;
+use kern::perf::{stops, Stops};
 use std::collections::HashMap;
+use tracing::debug;
 use vocab::{Pid, Sig};
 use wire::event::BodyEvent;
 
@@ -59,7 +59,8 @@ impl Stopping {
 
     /// The front end knows it as it was somewhere else: its state is told whatever it is. It is about to stop if it was stopped there.
     pub(crate) fn arrives(&mut self, pid: Pid) {
-        self.table.insert(pid, Seen { to_stop: true, told: (false, NOT_TOLD), ..Seen::default() });
+        let by = self.table.get(&pid).and_then(|seen| seen.by);
+        self.table.insert(pid, Seen { to_stop: true, told: (false, NOT_TOLD), by, ..Seen::default() });
     }
 
     /// It does not after all.
@@ -80,15 +81,23 @@ impl Stopping {
         }
     }
 
+    /// The kernel has told that it takes a signal that stops, or goes on.
+    fn seen(&mut self, pid: Pid, what: stops::Seen) {
+        self.table.entry(pid).or_default().by = match what {
+            stops::Seen::Takes(sig) => Some(sig),
+            stops::Seen::GoesOn => None,
+        };
+    }
+
     /// A wait says by what it is stopped.
     fn stopped_by(&mut self, pid: Pid, sig: Sig) {
         self.table.entry(pid).or_default().by = Some(sig);
     }
 
     /// What is to be told of a body that is in this state. While there may be more to know it is waited for, unless this is the `last` look: by what
-    /// it is stopped, where a wait of ours (`waited`) has that or will; and a stop that has been given, and may be taken back, or not stop
-    /// this process.
-    fn found(&mut self, pid: Pid, state: State, waited: bool, last: bool) -> Option<BodyEvent> {
+    /// it is stopped, where the kernel or a wait of ours has said that or will (`is_said`); and a stop that has been given, and may be taken back, or
+    /// not stop this process.
+    fn found(&mut self, pid: Pid, state: State, is_said: bool, last: bool) -> Option<BodyEvent> {
         let seen = self.table.entry(pid).or_default();
         match state {
             State::Runs if seen.to_stop && !last => return None,
@@ -96,7 +105,7 @@ impl Stopping {
             State::Stopped(sig) => seen.by = sig.or(seen.by),
         }
         let stopped = matches!(state, State::Stopped(_));
-        if stopped && seen.by.is_none() && waited && !last {
+        if stopped && seen.by.is_none() && is_said && !last {
             return None;
         }
         seen.to_stop = false;
@@ -153,9 +162,18 @@ impl Agent {
     pub(crate) fn serve_stops(&mut self) {
         let seen = self.stops.as_mut().map_or(Some(Vec::new()), Stops::drain);
         self.watch(); // the forks of those
-        let seen = seen.unwrap_or_else(|| self.bodies.iter().map(|body| body.person.pid).collect());
-        for pid in seen.into_iter().filter(|pid| self.bodies.has(*pid)) {
-            self.checks.again(pid, What::State, monotonic_us());
+        let Some(seen) = seen else {
+            let all: Vec<Pid> = self.bodies.iter().map(|body| body.person.pid).collect();
+            return all.into_iter().for_each(|pid| self.checks.again(pid, What::State, monotonic_us()));
+        };
+        for (pid, what) in seen {
+            if self.bodies.has(pid) || self.moving.arrives(pid) {
+                debug!(%pid, ?what, "the kernel tells");
+                self.stopping.seen(pid, what);
+            }
+            if self.bodies.has(pid) {
+                self.checks.again(pid, What::State, monotonic_us());
+            }
         }
     }
 
@@ -189,7 +207,8 @@ impl Agent {
 
     fn state_is(&mut self, pid: Pid, state: State, last: bool) -> bool {
         let waited = self.waited_by_us(pid);
-        let event = self.stopping.found(pid, state, waited, last);
+        let is_said = waited || self.stops.is_some();
+        let event = self.stopping.found(pid, state, is_said, last);
         if waited && matches!(state, State::Stopped(None)) && self.stopping.is_to_ask(pid) {
             self.ask_by_what(pid);
         }

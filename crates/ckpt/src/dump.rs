@@ -5,10 +5,11 @@ use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
 use crate::precopy::{precopy, Precopy};
-use crate::queued::{number, since, Queued, REAL_TIME};
+use crate::queued::{number, since, Queued, Waited, REAL_TIME};
 use crate::remain::{remain, Remains};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
+use crate::timers::RunningTimers;
 use crate::{children, cpu, identity, keys, kinds, memory, pages, sigstate, threads, timers, waits};
 use image::memory::{Kept, Memory};
 use image::process::{Header, Process};
@@ -103,6 +104,7 @@ pub struct Held {
     /// And one that is.
     knows_stop: bool,
     queued: Queued,
+    running: RunningTimers,
     locks: bool,
     /// Links of descriptors that nobody else had when it was surveyed.
     believed: BTreeSet<Vec<u8>>,
@@ -161,10 +163,10 @@ fn hold_with(pid: Pid, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Wr
     let frozen = freeze(pid)?;
     mark("dump: stopped");
     let written = write(&frozen, seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
-    let Written { stopped, queued, locks, believed, behind } = written?;
+    let Written { stopped, queued, running, locks, believed, behind } = written?;
     let knows_stop = queued.has(Sig::STOP);
     let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
-    Ok(Held { frozen, stopped, met_stop, knows_stop, queued, locks, believed, behind })
+    Ok(Held { frozen, stopped, met_stop, knows_stop, queued, running, locks, believed, behind })
 }
 
 impl Held {
@@ -207,7 +209,7 @@ impl Held {
         self.stopped
     }
 
-    /// Signals that have come since everything was written, or since the last call.
+    /// Signals that have come since everything was written, or since the last call, but for those of timers, which run on in the image.
     ///
     /// # Errors
     /// `Gone` when it was killed.
@@ -215,7 +217,8 @@ impl Held {
         let read = |tid: Pid, queue, thread, known: &[RawInfo]| -> Result<Vec<Waiting>> {
             let all = queued(tid, queue);
             let all = all.map_err(|errno| Fault::sys(errno, format!("read the signals that wait for {tid}")))?;
-            Ok(since(known, all).into_iter().map(|info| Waiting { thread, info }).collect())
+            let new = since(known, all).into_iter().filter(|info| !self.running.signal(info));
+            Ok(new.map(|info| Waiting { thread, info }).collect())
         };
         let mut come = Vec::new();
         let early = self.met_stop.take();
@@ -284,7 +287,7 @@ impl Held {
         let come = come.iter().filter(of_leader).filter_map(|one| number(&one.info));
         let taken: Vec<Sig> = self.queued.of_leader().chain(come).collect();
         let met = self.frozen.take_stop();
-        remain(self.frozen.scattered(), with, &taken).map(|again| met || again)
+        remain(self.frozen.scattered(), with, &taken, &self.running).map(|again| met || again)
     }
 
     /// It goes on as if nothing had been.
@@ -300,6 +303,7 @@ impl Held {
 struct Written {
     stopped: bool,
     queued: Queued,
+    running: RunningTimers,
     locks: bool,
     believed: BTreeSet<Vec<u8>>,
     behind: Vec<Run>,
@@ -317,7 +321,6 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     mark("dump: identity read");
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
     children::note(&seen.children, &mut process);
-    process.queue = sigstate::queue(pid, Queue::Process)?;
     process.timers = timers::timers(pid)?;
     leave_vdso(frozen, &memory, &areas)?;
     let waits = waits(frozen, seen, &memory)?;
@@ -326,7 +329,10 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     let arena = loan.map_arena(None)?;
     let gate = loan.gate();
     mark("dump: arena");
+    let waited = Waited::now(frozen, &process)?;
     let asked = ask(&mut loan, arena, &seen.children, &mut process).and_then(|()| keys::ask(&mut loan, arena));
+    let running = RunningTimers::of(&process);
+    process.queue = running.without_theirs(&waited.process, sigstate::queue(pid, Queue::Process)?);
     mark("dump: leader asked");
     loan.give_back()?;
     let threads = asked.and_then(|keys| Ok((keys, read_threads(frozen, waits, &memory, gate, arena)?)));
@@ -335,7 +341,10 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     loan.unmap_arena(arena)?;
     loan.give_back()?;
     mark("dump: arena gone");
-    let (keys, threads) = threads?;
+    let (keys, mut threads) = threads?;
+    for (thread, waited) in threads.iter_mut().zip(&waited.threads) {
+        thread.queue = running.without_theirs(waited, std::mem::take(&mut thread.queue));
+    }
     let queued = Queued::of(&mut process, &threads);
     if keys != 0 {
         // Which key a mapping has is told by the slow look only, and may have changed since that.
@@ -376,7 +385,7 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
         .iter()
         .zip(&threads)
         .try_for_each(|(thread, saved)| waits::note(pid, thread.tid(), saved, &memory))?;
-    Ok(Written { stopped: process.stopped != 0, queued, locks: kinds::has_locks(&files), believed, behind })
+    Ok(Written { stopped: process.stopped != 0, queued, running, locks: kinds::has_locks(&files), believed, behind })
 }
 
 /// The mappings; the slow look at them is made again only if they are others by now.

@@ -1,15 +1,17 @@
 //! Signals that wait for a process when it is written, and those that come later: what of them stops or continues it.
 
+use crate::freeze::Frozen;
+use crate::sigstate;
 use image::process::Process;
 use image::thread::Thread;
 use image::Bytes;
-use kern::ptrace::RawInfo;
+use kern::ptrace::{Queue, RawInfo};
 use puppet::Stopped;
 use std::num::NonZero;
 use vocab::{Result, Sig};
 use zerocopy::FromBytes;
 
-fn raw(info: &Bytes) -> Option<RawInfo> {
+pub(crate) fn raw(info: &Bytes) -> Option<RawInfo> {
     RawInfo::read_from_bytes(&info.0).ok()
 }
 
@@ -44,6 +46,21 @@ impl Queued {
     /// For the process, or its leader.
     pub(crate) fn of_leader(&self) -> impl Iterator<Item = Sig> + '_ {
         self.process.iter().chain(self.threads.iter().take(1).flatten()).filter_map(number)
+    }
+}
+
+/// The signals that waited before the timers were read; of threads, if a timer signals one.
+pub(crate) struct Waited {
+    pub(crate) process: Vec<Bytes>,
+    pub(crate) threads: Vec<Vec<Bytes>>,
+}
+
+impl Waited {
+    pub(crate) fn now(frozen: &Frozen, process: &Process) -> Result<Waited> {
+        let to_threads = process.timers.iter().any(|timer| timer.notify & libc::SIGEV_THREAD_ID != 0);
+        let threads = frozen.threads.iter().filter(|_| to_threads);
+        let threads = threads.map(|thread| sigstate::queue(thread.tid(), Queue::Thread)).collect::<Result<_>>()?;
+        Ok(Waited { process: sigstate::queue(frozen.pid, Queue::Process)?, threads })
     }
 }
 

@@ -8,8 +8,11 @@
 use crate::bring::{bring, Wanted};
 use crate::elsewhere::identity;
 use crate::freeze::Frozen;
+use crate::queued::number;
 use crate::sigstate;
+use crate::timers::RunningTimers;
 use kern::areas::areas;
+use kern::ptrace::{queued, Queue};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -37,7 +40,7 @@ pub fn replace(mut frozen: Frozen, with: &Remains<'_>) -> Result<()> {
     let pid = frozen.pid;
     let met = frozen.take_stop();
     let threads = frozen.scattered();
-    remain(threads, with, &[]).and_then(|stops| stop_again(pid, met || stops))
+    remain(threads, with, &[], &RunningTimers::default()).and_then(|stops| stop_again(pid, met || stops))
 }
 
 /// A SIGSTOP that was taken from a process comes to what is in its place.
@@ -62,17 +65,22 @@ const LIMITS: [u32; 6] = [
 ];
 
 /// A process whose threads all stand still, the leader first, executes another program, and runs in that when this returns, with all
-/// signals blocked. Of signals that wait for it one of each of `taken` is dropped. `true`: a SIGSTOP came meanwhile, and has not stopped it.
+/// signals blocked. Of signals that wait for it one of each of `taken` is dropped, and what the timers that were `running` have sent. `true`: a SIGSTOP came meanwhile, and has not stopped it.
 ///
 /// # Errors
 /// `Gone` when it was killed; else what kept it from it: then it is killed, since nothing of what it was is left.
-pub fn remain(mut threads: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> Result<bool> {
+pub(crate) fn remain(
+    mut threads: Vec<Stopped>,
+    with: &Remains<'_>,
+    taken: &[Sig],
+    running: &RunningTimers,
+) -> Result<bool> {
     if threads.is_empty() {
         return Err(Fault::bug("a process without threads"));
     }
     let leader = threads.remove(0);
     let pid = leader.tid();
-    let done = execute(&leader, threads, with, taken).and_then(|()| {
+    let done = execute(&leader, threads, with, taken, running).and_then(|()| {
         leader.set_sigmask(!0)?;
         let stops = leader.take_stop() && !leader.is_to_continue()?;
         leader.release(None).map(|()| stops)
@@ -83,13 +91,24 @@ pub fn remain(mut threads: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> R
     })
 }
 
-fn execute(leader: &Stopped, others: Vec<Stopped>, with: &Remains<'_>, taken: &[Sig]) -> Result<()> {
+fn execute(
+    leader: &Stopped,
+    others: Vec<Stopped>,
+    with: &Remains<'_>,
+    taken: &[Sig],
+    running: &RunningTimers,
+) -> Result<()> {
     let pid = leader.tid();
     become_nothing(leader, others, with.nothing)?;
     let remote = RemoteMemory::open(pid)?;
     let mut loan = Loan::take(leader, &remote, &areas(pid, false)?)?;
     let arena = loan.map_arena(None)?;
-    let_go(&mut loan, arena, taken)?;
+    // The timers are stopped by now, or were of the program before.
+    let mut all = queued(pid, Queue::Process).and_then(|all| Ok([all, queued(pid, Queue::Thread)?].concat()));
+    let all = all.as_mut().map_err(|errno| Fault::sys(*errno, "read the signals that wait"))?;
+    all.retain(|info| running.signal(info));
+    let taken: Vec<Sig> = taken.iter().copied().chain(all.iter().filter_map(number)).collect();
+    let_go(&mut loan, arena, &taken)?;
     let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, 0o0.into());
     let null = null.map_err(|e| Fault::sys(e.raw_os_error(), "open /dev/null"))?;
     let [input, output, errors] = with.streams.unwrap_or([null.as_fd(); 3]);

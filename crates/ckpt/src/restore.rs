@@ -11,6 +11,7 @@ use crate::places::Opener;
 use crate::queued::stops_by;
 use crate::remain::{remain, stop_again, Remains};
 use crate::survey::MANY;
+use crate::timers::RunningTimers;
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel};
 use crate::{
@@ -61,6 +62,7 @@ pub struct Rebuilt {
     stopped: Option<Sig>,
     /// Signals of the image that wait for it, or for its leader.
     queued: Vec<Sig>,
+    running: RunningTimers,
     /// Its locks are taken when it goes, as the original has them until it has ended.
     files: Files,
     ahead: Option<Ahead>,
@@ -154,7 +156,8 @@ impl<R: Read> Coming<R> {
         let mut threads = vessel.launched();
         threads.append(&mut others);
         let queued = self.plan.queued();
-        let rebuilt = Rebuilt { pid, threads, stopped, queued, files: self.plan.files, ahead };
+        let running = RunningTimers::of(&self.plan.process);
+        let rebuilt = Rebuilt { pid, threads, stopped, queued, running, files: self.plan.files, ahead };
         match done {
             Ok(()) => Ok((rebuilt, self.reader.into_source())),
             Err(fault) => Err(Box::new(Broken { fault: fault.doing(format!("restore process {pid}")), rebuilt })),
@@ -173,7 +176,7 @@ impl Rebuilt {
     /// # Errors
     /// As [`remain`].
     pub fn remain(mut self, with: &Remains<'_>) -> Result<()> {
-        let stops = remain(std::mem::take(&mut self.threads), with, &self.queued)?;
+        let stops = remain(std::mem::take(&mut self.threads), with, &self.queued, &self.running)?;
         stop_again(self.pid, stops)
     }
 
@@ -450,9 +453,9 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds, contin
     let process = &plan.process;
     let waits = if continued { &sigstate::without_stops(&process.queue) } else { &process.queue };
     let news = children::catch_up(loan, arena, process)?;
+    timers::make(loan, arena, &process.timers)?;
     let mut script = arena.script();
     timers::set_itimers(&mut script, &process.itimers);
-    timers::set_timers(&mut script, &process.timers);
     sigstate::set_queue(&mut script, waits, process.pid as u64, None)?;
     sigstate::set_queue(&mut script, news.as_slice(), process.pid as u64, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);

@@ -6,7 +6,7 @@ use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
 use crate::runs::{either, without};
-use crate::{children, cpu, kinds, memory, pool};
+use crate::{children, cpu, kinds, memory, pool, timers};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
 use std::collections::BTreeMap;
@@ -72,6 +72,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         look_at_area(area, ours, &mut obstacles);
         look_at_file(pid, area, &mut nameless, &mut obstacles)?;
     }
+    timers::survey(pid, &mut obstacles)?;
     let (known, in_the_way) = kinds::survey(pid, given.streams)?;
     obstacles.extend(in_the_way);
     let mut elsewhere = Elsewhere::of(Default::default(), nameless.keys().copied().collect());

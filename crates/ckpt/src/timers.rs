@@ -1,10 +1,15 @@
 //! The clocks that send signals: interval timers and those of timer_create(2).
 
+use crate::obstacle::Obstacle;
 use crate::proc;
-use image::process::{Interval, Timer};
+use crate::queued::{raw, since};
+use image::process::{Interval, Process, Timer};
+use image::Bytes;
+use kern::clock;
+use kern::ptrace::RawInfo;
 use puppet::script::Outcome;
-use puppet::Script;
-use vocab::{Fault, Pid, Result};
+use puppet::{Arena, Loan, Script};
+use vocab::{Fault, Pid, Result, SigInfo};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// `struct itimerval` and `struct itimerspec`, the interval first.
@@ -54,7 +59,7 @@ pub(crate) fn itimers(outcome: &Outcome, room: u64) -> Result<Vec<Interval>> {
 /// (linux: `set_cpu_itimer`, kernel/time/itimer.c).
 pub(crate) fn set_itimers(script: &mut Script, itimers: &[Interval]) {
     for (which, interval) in itimers.iter().enumerate().filter(|(_, interval)| interval.left != 0) {
-        let added = if which == libc::ITIMER_REAL as usize { 0 } else { kern::clock::tick_ns() };
+        let added = if which == libc::ITIMER_REAL as usize { 0 } else { clock::tick_ns() };
         let interval = &Interval { left: interval.left.saturating_sub(added).max(MICRO), every: interval.every };
         let at = script.bytes(Spec::from(interval, MICRO).as_bytes());
         script.call("set an interval timer", libc::SYS_setitimer, &[which as u64, at, 0]);
@@ -128,17 +133,50 @@ struct SigEvent {
     pad: [i32; 11],
 }
 
-/// PR_TIMER_CREATE_RESTORE_IDS (Linux 6.15): timer_create takes the id from where it would write it.
-const RESTORE_IDS: u64 = 77;
+/// Before Linux 6.15 a timer's number is how many were made before it, and one with a higher number takes too long (0.1 s) to make.
+const MOST: i32 = 100_000;
+/// Timers that are made for their numbers' sake in one script.
+const AT_ONCE: i32 = 2000;
 
-/// Makes the timers with their ids and sets them going.
-pub(crate) fn set_timers(script: &mut Script, timers: &[Timer]) {
+/// Those of a running process that would not be made again with their numbers by a kernel like this one.
+pub(crate) fn survey(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    obstacles.extend(too_high(&timers(pid)?, clock::timers_take_numbers()));
+    Ok(())
+}
+
+fn too_high(timers: &[Timer], chosen: bool) -> Option<Obstacle> {
+    let timer = timers.iter().find(|timer| timer.id > MOST && !chosen)?;
+    let why = "cannot be made again with that number by this kernel (before Linux 6.15)";
+    Some(format!("timer {} (timer_create) {why}", timer.id))
+}
+
+/// Makes the timers with their numbers, and sets them going.
+///
+/// # Errors
+/// `Refused` for numbers that this kernel does not give.
+pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, timers: &[Timer]) -> Result<()> {
     if timers.is_empty() {
-        return;
+        return Ok(());
     }
-    script.call("have timers made with their ids", libc::SYS_prctl, &[RESTORE_IDS, 1, 0, 0, 0]);
-    for timer in timers {
-        let Timer { value, signal, notify, thread, .. } = *timer;
+    let chosen = clock::timers_take_numbers();
+    if let Some(obstacle) = too_high(timers, chosen) {
+        return Err(Fault::refused(obstacle));
+    }
+    let mut timers: Vec<&Timer> = timers.iter().collect();
+    timers.sort_unstable_by_key(|timer| timer.id);
+    let mut script = arena.script();
+    if chosen {
+        script.call("have timers made with their ids", libc::SYS_prctl, &[clock::RESTORE_IDS, 1, 0, 0, 0]);
+    }
+    let mut next = 0;
+    for timer in &timers {
+        while next < timer.id && !chosen {
+            let upto = timer.id.min(next + AT_ONCE);
+            skip(&mut script, next, upto);
+            loan.run(arena, std::mem::replace(&mut script, arena.script()))?;
+            next = upto;
+        }
+        let Timer { value, signal, notify, thread, .. } = **timer;
         let event = script.bytes(SigEvent { value, signal, notify, thread, pad: [0; 11] }.as_bytes());
         let id = script.bytes(&timer.id.to_ne_bytes());
         script.call("make a timer", libc::SYS_timer_create, &[timer.clock as u64, event, id]);
@@ -146,11 +184,104 @@ pub(crate) fn set_timers(script: &mut Script, timers: &[Timer]) {
             let spec = script.bytes(Spec::from(&timer.interval, NANO).as_bytes());
             script.call("set a timer", libc::SYS_timer_settime, &[timer.id as u64, 0, spec, 0]);
         }
+        next = timer.id + 1;
     }
-    script.call("have timers made as usual", libc::SYS_prctl, &[RESTORE_IDS, 0, 0, 0, 0]);
+    if chosen {
+        script.call("have timers made as usual", libc::SYS_prctl, &[clock::RESTORE_IDS, 0, 0, 0, 0]);
+    }
+    loan.run(arena, script).map(drop)
+}
+
+/// Uses up numbers: a process has each of them once (linux: `posix_timer_add`, which counts on from the last).
+fn skip(script: &mut Script, from: i32, to: i32) {
+    let none = script.bytes(SigEvent { notify: libc::SIGEV_NONE, ..SigEvent::default() }.as_bytes());
+    let made = script.room(size_of::<i32>());
+    for id in from..to {
+        script.call("make a timer", libc::SYS_timer_create, &[libc::CLOCK_MONOTONIC as u64, none, made]);
+        script.call("take a timer away", libc::SYS_timer_delete, &[id as u64]);
+    }
+}
+
+/// The timers that ran when they were read. One that goes off in a process that stands still goes off where that runs again, and its signal here is none.
+#[derive(Default)]
+pub(crate) struct RunningTimers {
+    /// Of timer_create, by their numbers.
+    timers: Vec<i32>,
+    /// Those of setitimer, by their signals.
+    itimers: Vec<i32>,
+}
+
+/// By these the interval timers signal, in their order (setitimer(2)).
+const ITIMER_SIGNALS: [i32; ITIMERS as usize] = [libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF];
+
+impl RunningTimers {
+    pub(crate) fn of(process: &Process) -> RunningTimers {
+        let timers = process.timers.iter().filter(|timer| timer.interval.left != 0).map(|timer| timer.id).collect();
+        let itimers = ITIMER_SIGNALS.into_iter().zip(&process.itimers).filter(|(_, interval)| interval.left != 0);
+        RunningTimers { timers, itimers: itimers.map(|(signal, _)| signal).collect() }
+    }
+
+    /// Does one of them signal so? (siginfo: number, code, and the timer's number in the third word; sigaction(2))
+    pub(crate) fn signal(&self, info: &RawInfo) -> bool {
+        match info[1] as i32 {
+            libc::SI_TIMER => self.timers.contains(&(info[2] as i32)),
+            SigInfo::SI_KERNEL => self.itimers.contains(&(info[0] as i32)),
+            _ => false,
+        }
+    }
+
+    /// Those of `now` that are not new since `before`, or not theirs.
+    pub(crate) fn without_theirs(&self, before: &[Bytes], now: Vec<Bytes>) -> Vec<Bytes> {
+        let raw = |infos: &[Bytes]| infos.iter().filter_map(raw).collect::<Vec<_>>();
+        let mut theirs = since(&raw(before), raw(&now));
+        theirs.retain(|info| self.signal(info));
+        // The new ones are behind those that are known.
+        let mut kept = now;
+        kept.reverse();
+        kept.retain(|info| {
+            let at = theirs.iter().position(|one| one.as_bytes() == info.0);
+            at.map(|at| theirs.remove(at)).is_none()
+        });
+        kept.reverse();
+        kept
+    }
 }
 
 /// For timerfd: the same structure, in a script's memory.
 pub(crate) fn spec_bytes(interval: &Interval) -> Vec<u8> {
     Spec::from(interval, NANO).as_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_running_timer_sends_after_it_was_read_is_left_to_it() {
+        let info = |signal: i32, code: i32, id: u64| {
+            let mut info = RawInfo::default();
+            (info[0], info[1], info[2]) = (signal as u64, code as u32 as u64, id);
+            Bytes(info.as_bytes().to_vec())
+        };
+        let runs = Interval { left: 1, every: 0 };
+        let timers =
+            [(3, runs), (4, Interval::default())].map(|(id, interval)| Timer { id, interval, ..Timer::default() });
+        let itimers = vec![runs, Interval::default(), Interval::default()];
+        let running = RunningTimers::of(&Process { timers: timers.to_vec(), itimers, ..Process::default() });
+        let (of_3, of_4) = (info(libc::SIGUSR1, libc::SI_TIMER, 3), info(libc::SIGUSR1, libc::SI_TIMER, 4));
+        let (alarm, kill) = (info(libc::SIGALRM, SigInfo::SI_KERNEL, 0), info(libc::SIGALRM, 0, 3));
+        let now = vec![of_3.clone(), of_4.clone(), alarm.clone(), kill.clone(), of_3.clone()];
+        assert_eq!(running.without_theirs(&[], now.clone()), [of_4.clone(), kill.clone()]);
+        // One has come before, and is not sent again.
+        assert_eq!(running.without_theirs(&[of_3.clone()], now), [of_3, of_4, kill]);
+        assert_eq!(running.without_theirs(&[alarm.clone()], vec![alarm.clone()]), [alarm]);
+    }
+
+    #[test]
+    fn numbers_that_take_too_long_are_refused_where_they_are_counted() {
+        let timers = [MOST, MOST + 1].map(|id| Timer { id, ..Timer::default() });
+        assert_eq!(too_high(&timers, true), None);
+        assert_eq!(too_high(&timers[..1], false), None);
+        assert!(too_high(&timers, false).is_some_and(|obstacle| obstacle.starts_with("timer 100001 (timer_create)")));
+    }
 }

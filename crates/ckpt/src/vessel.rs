@@ -3,6 +3,7 @@
 use crate::pages;
 use crate::rebuild::{self, Emptied};
 use crate::remain::{remain, stop_again, Remains};
+use crate::timers::RunningTimers;
 use image::memory::{Area as Saved, Memory};
 use image::{Reader, Record};
 use kern::pagemap::Run;
@@ -142,7 +143,7 @@ impl Vessel {
     /// As [`remain`].
     pub fn remain(self, with: &Remains<'_>) -> Result<()> {
         let pid = self.pid();
-        remain(self.launched(), with, &[]).and_then(|stops| stop_again(pid, stops))
+        remain(self.launched(), with, &[], &RunningTimers::default()).and_then(|stops| stop_again(pid, stops))
     }
 
     /// It is another process now.

@@ -89,6 +89,8 @@ pub struct Area {
     pub key: u32,
     /// Bytes of a page of it (KernelPageSize); 0 when read from maps.
     pub page: u64,
+    /// Bytes of it that are in memory or swapped out, but for the zero page; 0 when read from maps.
+    pub held: u64,
 }
 
 impl Area {
@@ -147,6 +149,7 @@ fn parse_line(line: &[u8]) -> Option<Area> {
         flags: AreaFlags::empty(),
         key: 0,
         page: 0,
+        held: 0,
     })
 }
 
@@ -170,9 +173,19 @@ fn parse_field(line: &[u8], area: &mut Area) -> Option<()> {
     } else if let Some(key) = line.strip_prefix("ProtectionKey:") {
         area.key = key.trim().parse().ok()?;
     } else if let Some(size) = line.strip_prefix("KernelPageSize:") {
-        area.page = size.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024;
+        area.page = bytes(size)?;
+    } else if let Some(size) = HELD.iter().find_map(|name| line.strip_prefix(name)?.strip_prefix(':')) {
+        area.held += bytes(size)?;
     }
     Some(())
+}
+
+/// What counts what a mapping holds, each page in one of them.
+const HELD: [&str; 4] = ["Rss", "Swap", "Shared_Hugetlb", "Private_Hugetlb"];
+
+/// `64 kB`
+fn bytes(size: &str) -> Option<u64> {
+    Some(size.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
 #[cfg(test)]
@@ -182,7 +195,7 @@ mod tests {
     #[test]
     fn lines_and_their_fields() {
         let text = b"55e0-55f0 r-xp 00002000 08:01 1234                       /bin/a name\\012x (deleted)\n\
-            Size:                 64 kB\nKernelPageSize:     2048 kB\nProtectionKey:         3\nVmFlags: rd ex mr mw me dw lo sd\n\
+            Size:                 64 kB\nKernelPageSize:     2048 kB\nRss:   8 kB\nPss:  4 kB\nSwap:  4 kB\nSwapPss:  0 kB\nProtectionKey:         3\nVmFlags: rd ex mr mw me dw lo sd\n\
             7f00-7f10 rw-s 00000000 00:00 0 \nVmFlags: rd wr sh gd ?? dc\n";
         let areas = parse(text).expect("well formed");
         assert_eq!(areas.len(), 2);
@@ -190,6 +203,7 @@ mod tests {
         assert_eq!((areas[0].protection, areas[0].shared, areas[0].key), (5, false, 3));
         assert_eq!(areas[0].path, b"/bin/a name\nx (deleted)");
         assert_eq!((areas[0].page, areas[1].page), (2 << 20, 0));
+        assert_eq!((areas[0].held, areas[1].held), (12 << 10, 0));
         assert_eq!(areas[0].flags, AreaFlags::LOCKED);
         assert_eq!((areas[1].protection, areas[1].shared, areas[1].device), (3, true, (0, 0)));
         assert_eq!(areas[1].flags, AreaFlags::GROWSDOWN | AreaFlags::DONTFORK);

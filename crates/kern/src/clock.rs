@@ -29,6 +29,16 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// PR_TIMER_CREATE_RESTORE_IDS (prctl(2), linux/prctl.h; since Linux 6.15): 1 has timer_create(2) take a timer's number from where it would write it, 0
+/// no more, 2 asks.
+pub const RESTORE_IDS: u64 = 77;
+
+/// Can a timer be made with a chosen number?
+pub fn timers_take_numbers() -> bool {
+    // SAFETY: only asks, by numbers.
+    unsafe { libc::prctl(RESTORE_IDS as i32, 2, 0, 0, 0) >= 0 }
+}
+
 /// Nanoseconds between two ticks of the kernel's (1/HZ), for which the resolution of the coarse clocks stands (clock_getres(2), linux: `hrtimer_resolution`,
 /// `KTIME_LOW_RES`).
 pub fn tick_ns() -> u64 {

@@ -6,7 +6,7 @@ use crate::netlink::{self, Netlink};
 use crate::ns::{self, Forked, Namespaces};
 use crate::perf::{Records, Stops};
 use crate::subreaper::Subreapers;
-use crate::{cgroup, pidfd, sys, wait};
+use crate::{cgroup, pidfd, sys, unix_socket, wait};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -74,6 +74,12 @@ const FACTS: &[Fact] = &[
     useful("CAP_SYS_RESOURCE", "resource limits can be set for processes of other users", resource_capability),
     useful("userfaultfd", "moving: memory follows the process on demand", fault_handling),
     useful("PAGEMAP_SCAN", "moving: only changed pages are sent again (Linux 6.7)", page_scan),
+    useful(
+        "PR_TIMER_CREATE_RESTORE_IDS",
+        "moving: timers of timer_create have any number that they had (Linux 6.15)",
+        timer_numbers,
+    ),
+    useful("unix_diag", "moving: pairs of unix sockets (modprobe unix_diag?)", socket_diagnosis),
 ];
 
 /// Probes everything. The calling process must have one thread.
@@ -293,6 +299,20 @@ fn page_scan() -> Result<String> {
     // SAFETY: the ioctl reads and writes the 96 bytes that the first of them says; the range it scans is empty.
     let ret = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, argument.as_mut_ptr()) };
     sys::checked(ret.into(), || "scan a page map".into()).map(|_| String::new())
+}
+
+fn timer_numbers() -> Result<String> {
+    match crate::clock::timers_take_numbers() {
+        true => Ok(String::new()),
+        false => Err(Fault::new(Kind::Unsupported, "this kernel counts them; the first 100000 can be had")),
+    }
+}
+
+fn socket_diagnosis() -> Result<String> {
+    match unix_socket::are_told()? {
+        true => Ok(String::new()),
+        false => Err(Fault::new(Kind::Unsupported, "this kernel tells nothing of unix sockets")),
+    }
 }
 
 fn read(path: &str) -> Result<String> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use vocab::{Fault, Pid, Result};
 
-mod stops;
+pub mod stops;
 pub use stops::Stops;
 
 /// One record. `time_ns` is of CLOCK_MONOTONIC.

@@ -3,6 +3,7 @@
 use crate::sys;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result};
 
 /// A question for the sockets of one network namespace.
@@ -78,6 +79,15 @@ impl Diagnosis {
             Err(errno) => Err(Fault::sys(errno, doing())),
         }
     }
+}
+
+/// Does this kernel tell of unix sockets at all? Without its module unix_diag it says of each that it is not there (ENOENT; linux: `__sock_diag_cmd`).
+pub fn are_told() -> Result<bool> {
+    // SAFETY: takes numbers, returns a new descriptor.
+    let own = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    let own = File::from(sys::own(own.into(), || "make a socket".into())?);
+    let inode = own.metadata().map_err(|e| Fault::io(&e, "look at a socket"))?.ino();
+    Ok(open()?.ask(inode as u32)?.is_some())
 }
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -232,7 +242,6 @@ fn credentials(control: &[u64], length: usize) -> Option<(i32, u32, u32)> {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::{UnixDatagram, UnixStream};
 
     fn inode(fd: BorrowedFd<'_>) -> u32 {
@@ -251,6 +260,7 @@ mod tests {
         let told = diagnosis.ask(inode(one.as_fd())).expect("an answer").expect("a socket");
         assert_eq!((told.peer, told.shutdown), (Some(0), 3));
         assert_eq!(diagnosis.ask(1).expect("an answer"), None);
+        assert!(are_told().expect("an answer"));
     }
 
     #[test]

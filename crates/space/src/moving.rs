@@ -84,15 +84,13 @@ impl Space {
         match entry.body {
             Body::Ended(exit) => return self.out.push(end(exit)),
             _ if entry.place == node => return,
-            // Of what it was sent there since it stands there, this may be what has stopped it.
-            Body::Stopped(sig) => {
-                let turn = entry.heard.get(&node).copied();
-                self.out.push(Effect::StopStandIn { node, pid, sig, turn });
-            }
             _ => {}
         }
         entry.stands.insert(node);
-        self.out.push(Effect::StandInIs { node, person: entry.person.clone() });
+        let person = entry.person.clone();
+        // It may have been stopped when it left, and have gone on since; or the other way round.
+        self.stand_in_stops(node, pid);
+        self.out.push(Effect::StandInIs { node, person });
         self.steps.follow(pid, node);
     }
 

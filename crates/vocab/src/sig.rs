@@ -52,7 +52,7 @@ impl Sig {
     }
 
     /// The bit of this signal in a kernel signal set.
-    pub fn bit(self) -> u64 {
+    pub const fn bit(self) -> u64 {
         1 << (self.0 - 1)
     }
 

@@ -273,6 +273,7 @@ impl Agent {
         let gone = Gone { signals, stands };
         self.uplink.send(&gone.told(pid));
         self.moving.gone.insert(pid, gone);
+        self.next_start();
     }
 
     fn has_not_left(&mut self, pid: Pid, turn: Turn) {

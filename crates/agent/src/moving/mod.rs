@@ -99,6 +99,11 @@ impl Moving {
         self.departures.contains_key(&pid)
     }
 
+    /// Does it leave for good, with nothing in its place?
+    pub(crate) fn is_bound(&self, pid: Pid) -> bool {
+        self.departures.get(&pid).is_some_and(|one| one.state == Departing::Bound && one.stands.is_none())
+    }
+
     /// Has it yet to wait for what is left of children that have gone elsewhere?
     pub(crate) fn has_to_wait(&self, parent: Pid) -> bool {
         self.remaining(parent).next().is_some()

@@ -222,6 +222,7 @@ fn open_file(seen: &Seen, all: &All, found: &mut Found) -> Result<OpenFile> {
             seen.is_one_file()?;
             let kind = match kind {
                 Kind::Object { .. } => nameless::number(seen, found)?,
+                Kind::EventFd { count, .. } => eventfd::asked(seen, count)?,
                 other => other,
             };
             let flags = seen.flags()? & !(libc::O_CLOEXEC as u32);

@@ -1,6 +1,6 @@
 //! What leads out of the process by its standard streams: a terminal, a pipe or a socket that others have.
 
-use super::{All, Seen, Verdict};
+use super::{unix, All, Seen, Verdict};
 use image::files::Kind;
 use kern::others;
 use std::cmp::Ordering;
@@ -22,7 +22,10 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
     Ok(match stream {
         Some(stream) => Verdict::Carried(Kind::Standard { stream: stream.number as u8 }),
         None if !leads_out(seen) => Verdict::Other,
-        None => Verdict::Refused(seen.obstacle("leads to other processes")),
+        None => Verdict::Refused(seen.obstacle(match unix::is_untold(seen)? {
+            true => "is a unix socket, of which this kernel tells nothing (its module unix_diag is not there)",
+            false => "leads to other processes",
+        })),
     })
 }
 

@@ -81,6 +81,15 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
     }
 }
 
+/// Is it a unix socket, and the kernel does not tell where it leads?
+pub(super) fn is_untold(seen: &Seen) -> Result<bool> {
+    if inode(&seen.link).is_none() {
+        return Ok(false);
+    }
+    let domain = unix_socket::option(super::copy(seen)?.as_fd(), libc::SO_DOMAIN);
+    Ok(domain.is_ok_and(|domain| domain == libc::AF_UNIX.to_ne_bytes()) && !unix_socket::are_told()?)
+}
+
 /// Options of SOL_SOCKET that a pair of sockets can have, and that getsockopt(2) gives as setsockopt(2) takes them.
 const OPTIONS: [i32; 11] = [
     libc::SO_KEEPALIVE,

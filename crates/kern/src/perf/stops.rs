@@ -9,7 +9,7 @@ use crate::{mount, sys};
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, Pid, Result, Sig};
 
 /// The rings of all processors.
 #[derive(Debug)]
@@ -17,12 +17,29 @@ pub struct Stops {
     rings: Vec<Ring>,
     /// The second tracepoint of each processor, which writes to the first one's ring.
     _others: Vec<OwnedFd>,
+    /// Where in the fields of either tracepoint the number of the signal is.
+    sig_at: usize,
 }
 
-/// Pages of a ring: room for four thousand stops.
-const PAGES: usize = 16;
+/// What a process has just done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// It has taken a signal that stops, and does so in a moment unless its group is orphaned.
+    Takes(Sig),
+    GoesOn,
+}
+
+/// Pages of a ring: room for fifteen hundred stops.
+const PAGES: usize = 32;
 const TYPE_TRACEPOINT: u32 = 2;
+/// What is in a sample, in this order (perf_event_open(2)): PID and TID, the time, and the fields of the tracepoint with their length before them.
 const SAMPLE_TID: u64 = 1 << 1;
+const SAMPLE_TIME: u64 = 1 << 2;
+const SAMPLE_RAW: u64 = 1 << 10;
+/// Where they begin, with the header of the record.
+const PID_AT: usize = 8;
+const TIME_AT: usize = 16;
+const RAW_AT: usize = 28;
 const RECORD_SAMPLE: u32 = 9;
 /// `_IO('$', 5)`.
 const SET_OUTPUT: libc::Ioctl = 0x2405;
@@ -47,6 +64,10 @@ impl Stops {
 
     fn of(cgroup: Option<BorrowedFd<'_>>, tracefs: &Path) -> Result<Stops> {
         let (taken, went_on) = (number(tracefs, "signal_deliver")?, number(tracefs, "signal_generate")?);
+        let sig_at = place_of_sig(tracefs, "signal_deliver")?;
+        if place_of_sig(tracefs, "signal_generate")? != sig_at {
+            return Err(Fault::bug("two tracepoints of signals that have the signal at different places"));
+        }
         let (mut rings, mut others) = (Vec::new(), Vec::new());
         for cpu in super::online()? {
             let ring = Ring::on(tracepoint(taken, TAKEN, cgroup, cpu)?, PAGES)?;
@@ -57,7 +78,7 @@ impl Stops {
             rings.push(ring);
             others.push(other);
         }
-        Ok(Stops { rings, _others: others })
+        Ok(Stops { rings, _others: others, sig_at })
     }
 
     /// The descriptors to poll.
@@ -65,22 +86,37 @@ impl Stops {
         self.rings.iter().map(|ring| ring.fd.as_fd())
     }
 
-    /// Who has stopped, or will in a moment, or has gone on since the last call; `None` when a ring had no room: that may be anybody.
+    /// Who has stopped, or will in a moment, or has gone on since the last call, in their order; `None` when a ring had no room: that may be anybody.
     /// Tasks of other PID namespaces are left out.
-    pub fn drain(&mut self) -> Option<Vec<Pid>> {
-        let (mut seen, mut lost) = (Vec::new(), false);
+    pub fn drain(&mut self) -> Option<Vec<(Pid, Seen)>> {
+        let (mut seen, mut lost, sig_at) = (Vec::new(), false, RAW_AT + self.sig_at);
         for ring in &mut self.rings {
             ring.each(|kind, _, bytes| {
-                let pid = bytes.get(8..12).map_or(0, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
+                let word = |at: usize| Some(i32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+                let time =
+                    bytes.get(TIME_AT..).and_then(|from| from.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b));
                 lost |= kind == super::RECORD_LOST;
-                if kind == RECORD_SAMPLE && pid > 0 {
-                    seen.push(Pid(pid));
+                if let (RECORD_SAMPLE, Some(pid @ 1..), Some(sig)) = (kind, word(PID_AT), word(sig_at)) {
+                    // The other tracepoint is of SIGCHLD alone.
+                    let sig = Sig::new(sig as u8).filter(|sig| sig.stops());
+                    seen.push((time, Pid(pid), sig.map_or(Seen::GoesOn, Seen::Takes)));
                 }
             });
             ring.release();
         }
-        (!lost).then_some(seen)
+        // One that goes on may do so on another processor.
+        seen.sort_by_key(|(time, ..)| *time);
+        (!lost).then(|| seen.into_iter().map(|(_, pid, what)| (pid, what)).collect())
     }
+}
+
+/// `\tfield:int sig;\toffset:8;\tsize:4;\tsigned:1;`
+fn place_of_sig(tracefs: &Path, name: &str) -> Result<usize> {
+    let path = tracefs.join("events/signal").join(name).join("format");
+    let text = std::fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {}", path.display())))?;
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("field:int sig;"));
+    let place = line.and_then(|line| line.trim().strip_prefix("offset:")?.split(';').next()?.parse().ok());
+    place.ok_or_else(|| Fault::bug(format!("{} has no sig as expected", path.display())))
 }
 
 fn number(tracefs: &Path, name: &str) -> Result<u64> {
@@ -96,7 +132,7 @@ fn tracepoint(number: u64, filter: &CStr, cgroup: Option<BorrowedFd<'_>>, cpu: i
         size: size_of::<Attr>() as u32,
         config: number,
         sample_period: 1,
-        sample_type: SAMPLE_TID,
+        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_RAW,
         flags: FLAG_WATERMARK | FLAG_USE_CLOCKID,
         wakeup_watermark: 1,
         clockid: libc::CLOCK_MONOTONIC,
@@ -116,7 +152,6 @@ mod tests {
     use crate::pidfd;
     use crate::testing::in_namespace;
     use std::process::Command;
-    use vocab::Sig;
 
     /// Polls until something is there, at most `patience` milliseconds.
     fn wait(stops: &Stops, patience: i32) -> bool {
@@ -138,7 +173,8 @@ mod tests {
                 pidfd::kill(fd.as_fd(), sig).expect("my child");
                 let mut found = |patience| {
                     let some = wait(&stops, patience);
-                    (some, stops.drain().expect("there is room").contains(&pid))
+                    let what = if sig == Sig::STOP { Seen::Takes(Sig::STOP) } else { Seen::GoesOn };
+                    (some, stops.drain().expect("there is room").contains(&(pid, what)))
                 };
                 if !seen {
                     assert!(!found(20).1, "{sig} was seen");
@@ -170,7 +206,7 @@ mod tests {
             more(3);
             assert!(stops.drain().is_some_and(|seen| seen.len() >= 3));
             // More than all rings hold; that some were lost is told with the next record that finds room.
-            more(stops.rings.len() * PAGES * super::super::PAGE / 16 + 1);
+            more(stops.rings.len() * PAGES * super::super::PAGE / RAW_AT + 1);
             stops.drain();
             let mut rounds = 0;
             while stops.drain().is_some() {
