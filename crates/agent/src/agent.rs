@@ -156,8 +156,6 @@ pub(crate) struct Agent {
     pub(crate) happened: Vec<Happened>,
     pub(crate) nursery: Pid,
     pub(crate) stands: Stands,
-    /// [`vocab::SigInfo::count`] of the newest signal for each.
-    pub(crate) counts: HashMap<Pid, u32>,
     /// Turns of the signals that stop or continue and that were told to the front end.
     pub(crate) turns: u64,
     /// Stand-ins that are to wake from a stop that they may have yet to do, and when they are looked at next.

@@ -185,7 +185,6 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         happened: Vec::new(),
         nursery,
         stands: Default::default(),
-        counts: Default::default(),
         turns: 0,
         waking: Default::default(),
         wake_us: 0,

@@ -56,7 +56,7 @@ impl Agent {
         let lives = self.bodies.has(target) || self.starts.has(target);
         // What stops or continues is the same when it is given twice, and its turn must be told.
         if let (Some(count), None, true) = (info.count, turn, lives) {
-            if self.counts.insert(target, count) == Some(count) {
+            if self.elders.counts.insert(target, count) == Some(count) {
                 return debug!(%target, sig = %info.sig, count, "signal that it has been given already");
             }
         }

@@ -35,6 +35,8 @@ pub(crate) fn is_left_by_fork(info: &SigInfo) -> bool {
 /// Who has had which of them lately.
 #[derive(Debug, Default)]
 pub(crate) struct Elders {
+    /// [`SigInfo::count`] of the newest signal that came for each.
+    pub(crate) counts: HashMap<Pid, u32>,
     had: HashMap<(Pid, Sig), u64>,
     /// The same by time.
     order: VecDeque<(u64, Pid, Sig)>,

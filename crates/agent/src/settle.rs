@@ -389,7 +389,7 @@ impl Agent {
         for what in [What::Group, What::Creds, What::State] {
             self.checks.drop(pid, what);
         }
-        self.counts.remove(&pid);
+        self.elders.counts.remove(&pid);
         self.expects_no_gate(pid);
         self.passes_no_more(pid);
     }

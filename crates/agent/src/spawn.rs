@@ -177,7 +177,7 @@ impl Agent {
 
     /// `status`: as env(1) says it.
     fn no_program(&mut self, pid: Pid, fault: Fault, status: u8) {
-        self.counts.remove(&pid);
+        self.elders.counts.remove(&pid);
         self.expects_no_gate(pid);
         if self.moving.arrives(pid) {
             return self.arrival_fails(pid, fault);

@@ -350,7 +350,7 @@ impl Agent {
         let Some(body) = self.bodies.remove(pid) else { return };
         self.usages.left(pid, None);
         self.stopping.forget(pid);
-        self.counts.remove(&pid);
+        self.elders.counts.remove(&pid);
         if let Some(fd) = self.handles.remove(&pid) {
             let _ = self.poller.remove(fd.as_fd());
         }

@@ -3,8 +3,9 @@
 use crate::command::ack;
 use crate::life::{Input, State};
 use crate::table::{Ghosts, Happened};
+use kern::standin::Hold;
 use tracing::trace;
-use vocab::{Pid, Sig, SigSet};
+use vocab::{Pid, Sig, SigInfo, SigSet};
 
 impl Ghosts {
     /// Lets a caught stand-in go on: it dies of its SIGKILL or stops by its SIGSTOP. `true` when it does neither, because a SIGCONT of
@@ -51,6 +52,26 @@ impl Ghosts {
             self.pressing.push(pid);
         } else {
             self.answer_eintr(pid);
+        }
+    }
+
+    /// It holds, and there may be a signal with that.
+    pub(crate) fn hands_over(&mut self, pid: Pid, hold: &Hold, happened: &mut Vec<Happened>) {
+        let keeps = self.unclaimed.contains(&pid);
+        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
+        ghost.owed = [Hold::OPEN, Hold::CLOSED].contains(&hold.signals);
+        if ghost.owed && (keeps || hold.signals == Hold::OPEN) {
+            self.owed.push_back((kern::pending::now_us(), pid));
+        } else if ghost.owed {
+            self.pressing.push(pid);
+        }
+        if hold.signals != 0 && hold.seq != ghost.seq {
+            ghost.seq = hold.seq;
+            // No handler is called for SIGKILL and SIGSTOP: one that says so lies.
+            let info = hold.info.info().map(|info| SigInfo { count: Some(hold.seq), ..info });
+            if let Some(info) = info.filter(|info| ![Sig::KILL, Sig::STOP].contains(&info.sig)) {
+                happened.push(Happened::Signal { pid, info });
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use tracing::{debug, trace, warn};
-use vocab::{Pid, Result, Sig, SigInfo, SigSet};
+use vocab::{Pid, Result, SigInfo, SigSet};
 
 /// What happened to a stand-in, in the order in which it happened.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct Ghost {
     /// The request that waits for our answer, in Held, Caught and Dying.
     pub(crate) unique: u64,
     /// Signals up to this count have been taken.
-    seq: u32,
+    pub(crate) seq: u32,
     pub(crate) working: Option<(u32, Command, Option<u32>)>,
     queue: VecDeque<Command>,
     /// Has handed over a signal and was not answered since. It can take one more.
@@ -341,22 +341,7 @@ impl Ghosts {
         }
         self.note_done(pid, hold, happened);
         self.runs_again(pid, happened);
-        let keeps = self.unclaimed.contains(&pid);
-        let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
-        ghost.owed = [Hold::OPEN, Hold::CLOSED].contains(&hold.signals);
-        if ghost.owed && (keeps || hold.signals == Hold::OPEN) {
-            self.owed.push_back((kern::pending::now_us(), pid));
-        } else if ghost.owed {
-            self.pressing.push(pid);
-        }
-        if hold.signals != 0 && hold.seq != ghost.seq {
-            ghost.seq = hold.seq;
-            // No handler is called for SIGKILL and SIGSTOP: one that says so lies.
-            let info = hold.info.info().map(|info| SigInfo { count: Some(hold.seq), ..info });
-            if let Some(info) = info.filter(|info| ![Sig::KILL, Sig::STOP].contains(&info.sig)) {
-                happened.push(Happened::Signal { pid, info });
-            }
-        }
+        self.hands_over(pid, hold, happened);
         self.give_next(pid);
     }
 
