@@ -273,8 +273,8 @@ mod tests {
         let now = vec![of_3.clone(), of_4.clone(), alarm.clone(), kill.clone(), of_3.clone()];
         assert_eq!(running.without_theirs(&[], now.clone()), [of_4.clone(), kill.clone()]);
         // One has come before, and is not sent again.
-        assert_eq!(running.without_theirs(&[of_3.clone()], now), [of_3, of_4, kill]);
-        assert_eq!(running.without_theirs(&[alarm.clone()], vec![alarm.clone()]), [alarm]);
+        assert_eq!(running.without_theirs(std::slice::from_ref(&of_3), now), [of_3, of_4, kill]);
+        assert_eq!(running.without_theirs(std::slice::from_ref(&alarm), vec![alarm.clone()]), [alarm]);
     }
 
     #[test]
