@@ -78,9 +78,12 @@ fn restart_after_signals(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// Says what it gets, in the order of the numbers if several have come; `name` is what it is called when it is ready. (Not bash: its `wait` may leave out a trap.)
+/// Says what it gets, in the order of the numbers if several have come; `name` is what it is called when it is ready. Signals are blocked while it says
+/// something: otherwise bash's `wait` leaves out a trap, and a handler of perl's begins within another.
 fn says_signals(name: &str) -> String {
-    format!("perl -e '$SIG{{USR1}} = sub {{ print qq(one\\n) }}; $SIG{{USR2}} = sub {{ print qq(two\\n); exit 3 }}; $| = 1; $0 = qq({name}); sleep 1 while 1'")
+    let handlers = "$SIG{USR1} = sub { print qq(one\n) }; $SIG{USR2} = sub { print qq(two\n); exit 3 }; $| = 1";
+    let blocked = "sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGUSR1, SIGUSR2))";
+    format!("perl -MPOSIX -e '{handlers}; {blocked}; $0 = qq({name}); sigsuspend(POSIX::SigSet->new) while 1'")
 }
 
 /// The signals come while the first daemon is away, or the second one is there; that is killed before any node is back.
