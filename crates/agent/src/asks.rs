@@ -56,6 +56,8 @@ pub(crate) struct Asks {
     next: u32,
     questions: HashMap<u64, u32>,
     next_question: u64,
+    /// Relays whose stand-in has yet to hand over a signal: the front end is to hear of that before it is asked.
+    unquiet: Vec<(u32, Ask)>,
     wanted: HashMap<[u8; 16], Wanted>,
     /// Nobody waits for them yet: until when they are kept, and which of the crowd they are.
     unclaimed: HashMap<[u8; 16], (OwnedFd, u64, u32)>,
@@ -82,6 +84,7 @@ impl Asks {
             next: 0,
             questions: HashMap::new(),
             next_question: 0,
+            unquiet: Vec::new(),
             wanted: HashMap::new(),
             unclaimed: HashMap::new(),
         };
@@ -173,7 +176,20 @@ impl Agent {
         }
     }
 
+    /// Asks for relays whose stand-ins have handed over all they had.
+    pub(crate) fn ask_for_the_quiet(&mut self) {
+        for (number, ask) in std::mem::take(&mut self.asks.unquiet) {
+            self.asked(number, ask);
+        }
+    }
+
     fn asked(&mut self, number: u32, mut ask: Ask) {
+        let client = self.asks.clients.get(&number).and_then(Client::pid);
+        if let (Ask::Delivered { .. }, Some(stand_in)) = (&ask, client) {
+            if !self.ghosts.is_quiet(stand_in) {
+                return self.asks.unquiet.push((number, ask));
+            }
+        }
         let passed = self.caller(number, &ask);
         let lives = || self.asks.clients.get(&number).is_some_and(|client| client.pid().is_some());
         let passed = passed.and_then(|caller| restrict(&mut ask, &caller, &self.proc, lives).map(|()| caller));

@@ -33,6 +33,7 @@ impl Agent {
             self.tell_in_time();
             self.tell_passes();
             self.let_output_go();
+            self.ask_for_the_quiet();
             self.uplink.flush();
             self.ghosts.acknowledge(monotonic_us());
         }
