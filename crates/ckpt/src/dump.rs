@@ -322,7 +322,9 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
     children::note(&seen.children, &mut process);
     process.timers = timers::timers(pid)?;
-    leave_vdso(frozen, &memory, &areas)?;
+    if !seen.same_kernel {
+        leave_vdso(frozen, &memory, &areas)?;
+    }
     let waits = waits(frozen, seen, &memory)?;
     mark("dump: waits read");
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
@@ -417,7 +419,7 @@ fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Proces
     identity::fill(&outcome, &identity, process)
 }
 
-/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one.
+/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one, or has other clocks.
 fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<()> {
     let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(()) };
     let code = vdso.start..vdso.end;
@@ -454,8 +456,11 @@ fn read_threads(
     frozen.each().zip(waits).map(read).collect()
 }
 
-/// Which run of the machine this is.
-pub(crate) fn boot() -> Result<String> {
+/// Which run of which machine this is (/proc/sys/kernel/random/boot_id).
+///
+/// # Errors
+/// As read(2).
+pub fn boot() -> Result<String> {
     static BOOT: OnceLock<String> = OnceLock::new();
     if let Some(boot) = BOOT.get() {
         return Ok(boot.clone());

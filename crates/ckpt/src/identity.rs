@@ -83,8 +83,7 @@ const ARCH_GET_XCOMP_PERM: u64 = 0x1022;
 const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
 
 pub(crate) fn ask(script: &mut Script) -> Asked {
-    let subreaper = script.room(4);
-    script.call("ask whether it is a subreaper", libc::SYS_prctl, &[libc::PR_GET_CHILD_SUBREAPER as u64, subreaper]);
+    let subreaper = ask_before(script);
     let states = script.room(8);
     script.attempt(libc::SYS_arch_prctl, &[ARCH_GET_XCOMP_PERM, states]);
     Asked {
@@ -99,7 +98,7 @@ pub(crate) fn ask(script: &mut Script) -> Asked {
 pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> Result<()> {
     process.layout.brk = outcome.result(asked.brk) as u64;
     process.dumpable = outcome.result(asked.dumpable) as u32;
-    process.subreaper = outcome.value::<i32>(asked.subreaper)? != 0;
+    process.subreaper = before(outcome, asked.subreaper)?.subreaper;
     process.permitted_states = outcome.value(asked.states)?;
     let habits = asked.habits.map(|slot| outcome.result(slot).max(0) as u64);
     [process.no_huge_pages, process.deny_write_execute, process.merge_pages] = habits;
@@ -122,8 +121,25 @@ pub(crate) fn set_layout(script: &mut Script, process: &Process, exe_fd: i32) {
     script.call("set the addresses that /proc shows", libc::SYS_prctl, &args);
 }
 
+/// What a process has before it becomes another, and could have kept from one before.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Before {
+    /// On a node the agent is asked whenever this is set, and the process stands still meanwhile: so not where it is so already.
+    subreaper: bool,
+}
+
+pub(crate) fn ask_before(script: &mut Script) -> u64 {
+    let subreaper = script.room(4);
+    script.call("ask whether it is a subreaper", libc::SYS_prctl, &[libc::PR_GET_CHILD_SUBREAPER as u64, subreaper]);
+    subreaper
+}
+
+pub(crate) fn before(outcome: &Outcome, subreaper: u64) -> Result<Before> {
+    Ok(Before { subreaper: outcome.value::<i32>(subreaper)? != 0 })
+}
+
 /// What the process itself sets, except for what belongs to threads. `place`: the group and session that it is in.
-pub(crate) fn set(script: &mut Script, process: &Process, place: (Pid, Pid)) {
+pub(crate) fn set(script: &mut Script, process: &Process, now: Before, place: (Pid, Pid)) {
     // Any other group or session is that of whoever restores: the one that it was in may be gone.
     let (group, session) = place;
     match process.pid {
@@ -133,8 +149,10 @@ pub(crate) fn set(script: &mut Script, process: &Process, place: (Pid, Pid)) {
     }
     script.call("set the umask", libc::SYS_umask, &[process.umask.into()]);
     script.call("set the personality", libc::SYS_personality, &[process.personality.into()]);
-    let subreaper = u64::from(process.subreaper);
-    script.call("become a subreaper", libc::SYS_prctl, &[libc::PR_SET_CHILD_SUBREAPER as u64, subreaper, 0, 0, 0]);
+    if process.subreaper != now.subreaper {
+        let subreaper = u64::from(process.subreaper);
+        script.call("become a subreaper", libc::SYS_prctl, &[libc::PR_SET_CHILD_SUBREAPER as u64, subreaper, 0, 0, 0]);
+    }
 }
 
 /// The registers for which a process must ask the kernel: the tiles of AMX, so far. Before it has threads, and stacks for signals, whose

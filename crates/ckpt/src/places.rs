@@ -2,7 +2,7 @@
 //! process is to come to nothing that it could not open itself. But it may have been given what it could not: a log of root's, a directory. Where an
 //! image can be believed, and root alone decides where a name leads, root opens it.
 
-use image::thread::Thread;
+use image::thread::{Creds, Thread};
 use kern::rights::Rights;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -26,7 +26,11 @@ pub(crate) fn rights(threads: &[Thread]) -> Rights {
         // An image of before threads were first in it; the kernel takes away what the caller does not have.
         return Rights { capabilities: !0, ..Rights::default() };
     };
-    let creds = &leader.creds;
+    rights_of(&leader.creds)
+}
+
+/// The same of who has these.
+pub(crate) fn rights_of(creds: &Creds) -> Rights {
     let ([.., uid], [.., gid]) = (creds.uids, creds.gids);
     Rights { uid, gid, groups: creds.groups.clone(), capabilities: creds.capabilities[1] }
 }

@@ -1,26 +1,24 @@
 //! Small texts of /proc/PID.
 
 use kern::proc::whole;
-use std::collections::HashMap;
 use vocab::{Fault, Pid, Result};
 
-/// The lines `Name: value` of a file of /proc.
+/// The lines `Name: value` of a file of /proc, of which few are ever asked for.
 pub(crate) struct Fields {
     path: String,
-    fields: HashMap<String, String>,
+    lines: String,
 }
 
 impl Fields {
     pub(crate) fn read(path: String) -> Result<Fields> {
         let text = whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
-        let text = String::from_utf8_lossy(&text);
-        let split = |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
-        Ok(Fields { path, fields: text.lines().filter_map(split).collect() })
+        let lines = String::from_utf8_lossy(&text).into_owned();
+        Ok(Fields { path, lines })
     }
 
     pub(crate) fn text(&self, name: &str) -> Result<&str> {
-        let missing = || Fault::bug(format!("{} has no line {name}", self.path));
-        self.fields.get(name).map(String::as_str).ok_or_else(missing)
+        let value = self.lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map(str::trim).ok_or_else(|| Fault::bug(format!("{} has no line {name}", self.path)))
     }
 
     /// Numbers of this base, separated by blanks.

@@ -70,6 +70,9 @@ pub(crate) struct Emptied {
     kernels: Vec<Area>,
     /// Where they were.
     home: u64,
+    /// They have gone to where an image has them, or (where that is) lead what it has there to them.
+    settled: Option<((u64, u64), Option<Range<u64>>)>,
+    pub(crate) before: identity::Before,
 }
 
 /// Empties the process but for the kernel's pages, which go behind an arena, where few programs have anything.
@@ -87,6 +90,7 @@ pub(crate) fn empty(thread: &Stopped, remote: &RemoteMemory) -> Result<Emptied> 
     let arena = loan.map_arena(Some(base))?;
     let mut script = arena.script();
     identity::raise(&mut script, thread.tid())?;
+    let before = identity::ask_before(&mut script);
     if rustix::process::geteuid().is_root() {
         // It has rights that its user has not, one of its threads longer than another: nobody else is to come to its memory meanwhile.
         script.call("be nobody's to look into", libc::SYS_prctl, &[libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0]);
@@ -95,18 +99,24 @@ pub(crate) fn empty(thread: &Stopped, remote: &RemoteMemory) -> Result<Emptied> 
     script.call("unmap what was inherited", libc::SYS_munmap, &[0, base]);
     script.call("unmap what was inherited", libc::SYS_munmap, &[arena.end() + length, TOP - arena.end() - length]);
     let gate = loan.gate() - home + arena.end();
-    loan.run(arena, script)?;
-    Ok(Emptied { arena, gate, kernels: all_moved(&kernels, home, arena.end()), home })
+    let before = identity::before(&loan.run(arena, script)?, before)?;
+    Ok(Emptied { arena, gate, kernels: all_moved(&kernels, home, arena.end()), home, settled: None, before })
 }
 
 impl Emptied {
+    /// Of the kernel's pages.
     fn length(&self) -> u64 {
-        self.kernels.last().map_or(self.arena.end(), |last| last.end) - self.arena.end()
+        self.kernels.first().zip(self.kernels.last()).map_or(0, |(first, last)| last.end - first.start)
+    }
+
+    /// Are they where the arena is?
+    fn are_behind(&self) -> bool {
+        !matches!(self.settled, Some((_, None)))
     }
 
     /// Is it where this image has something?
     fn is_in_the_way(&self, image: &Memory) -> bool {
-        let (start, end) = (self.arena.base(), self.arena.end() + self.length());
+        let (start, end) = (self.arena.base(), self.arena.end() + if self.are_behind() { self.length() } else { 0 });
         let vdso = (image.vdso.0, image.vdso.0 + image.vdso.1);
         image.areas.iter().map(|area| (area.start, area.end)).chain([vdso]).any(|area| area.0 < end && area.1 > start)
     }
@@ -116,15 +126,22 @@ impl Emptied {
         if !self.is_in_the_way(image) {
             return Ok(());
         }
+        if self.settled.is_some() && self.are_behind() {
+            return Err(Fault::changed("it has mapped something where what leads to this kernel's code is"));
+        }
         let base = gap(&areas(thread.tid(), false)?, image, BOTTOM, Arena::LENGTH + self.length())?;
         let mut loan = Loan::take_at(thread, remote, self.gate)?;
         let (arena, old) = (loan.map_arena(Some(base))?, self.arena);
         let mut script = arena.script();
-        move_all(&mut script, &self.kernels, old.end(), arena.end());
+        if self.are_behind() {
+            move_all(&mut script, &self.kernels, old.end(), arena.end());
+        }
         script.call("unmap a script's memory", libc::SYS_munmap, &[old.base(), Arena::LENGTH]);
         loan.run(arena, script)?;
-        self.kernels = all_moved(&self.kernels, old.end(), arena.end());
-        self.gate = self.gate - old.end() + arena.end();
+        if self.are_behind() {
+            self.kernels = all_moved(&self.kernels, old.end(), arena.end());
+            self.gate = self.gate - old.end() + arena.end();
+        }
         self.arena = arena;
         Ok(())
     }
@@ -138,9 +155,17 @@ impl Emptied {
         image: &Memory,
         vdso: Option<&[u8]>,
     ) -> Result<Option<Range<u64>>> {
+        if let Some((place, foreign)) = &self.settled {
+            return match *place == image.vdso {
+                true => Ok(foreign.clone()),
+                false => Err(Fault::changed("it has moved the kernel's pages")),
+            };
+        }
         let here = vdso::here()?;
         if let Some(old) = vdso.filter(|old| image.vdso.1 != 0 && (*old != here || image.vdso.1 != self.length())) {
-            return self.bridge(thread, remote, image, old).map(Some);
+            let at = self.bridge(thread, remote, image, old)?;
+            self.settled = Some((image.vdso, Some(at.clone())));
+            return Ok(Some(at));
         }
         if image.vdso.1 != 0 && image.vdso.1 != self.length() {
             let what = format!(
@@ -156,6 +181,8 @@ impl Emptied {
         move_all(&mut script, &self.kernels, self.arena.end(), home);
         loan.run(self.arena, script)?;
         self.gate = self.gate - self.arena.end() + home;
+        self.kernels = all_moved(&self.kernels, self.arena.end(), home);
+        self.settled = Some((image.vdso, None));
         Ok(None)
     }
 
@@ -267,6 +294,19 @@ pub(crate) fn clear_early(
         let mut script = arena.script();
         for (what, call, run) in some {
             script.call(*what, *call, &[run.start, run.end - run.start, libc::MADV_DONTNEED as u64]);
+        }
+        loan.run(arena, script)?;
+    }
+    Ok(())
+}
+
+/// Nothing is mapped there any more.
+pub(crate) fn unmap(loan: &mut Loan<'_>, arena: Arena, all: &[Run]) -> Result<()> {
+    const AT_ONCE: usize = 2048;
+    for some in all.chunks(AT_ONCE) {
+        let mut script = arena.script();
+        for run in some {
+            script.call("unmap what was foreseen", libc::SYS_munmap, &[run.start, run.end - run.start]);
         }
         loan.run(arena, script)?;
     }

@@ -2,10 +2,11 @@
 //! the image has it.
 
 use crate::ahead::Ahead;
-use crate::bring::{bring, Wanted};
 use crate::claims::{self, Owner};
-use crate::kinds::Reopened;
+use crate::foresee::Foreseen;
+use crate::identity::Before;
 use crate::objects::Made;
+use crate::opened::{Brought, Opened, Wants};
 use crate::pages::Early;
 use crate::places::Opener;
 use crate::queued::stops_by;
@@ -25,12 +26,9 @@ use image::{Reader, Record};
 use kern::pagemap::Run;
 use kern::ptrace::{self, Regs};
 use kern::remote_memory::RemoteMemory;
-use kern::rights::Rights;
 use kern::timeline::mark;
 use puppet::{Arena, Loan, Stopped};
-use rustix::fs::OFlags;
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Kind, Pid, Result, Sig};
 
 /// What comes before the pages.
@@ -51,7 +49,28 @@ pub struct Coming<R: Read> {
     reader: Reader<R>,
     plan: Plan,
     first: Record,
-    opened: Opened,
+    prepared: Prepared,
+}
+
+/// The files of the image.
+enum Prepared {
+    /// They are in the vessel already, with more.
+    Foreseen(Box<Foreseen>),
+    Now {
+        opened: Opened,
+        /// It was not to be this.
+        instead_of: Option<Box<Foreseen>>,
+    },
+}
+
+impl Prepared {
+    /// What the new process is called.
+    fn name(&self) -> Option<&[u8]> {
+        match self {
+            Prepared::Foreseen(foreseen) | Prepared::Now { instead_of: Some(foreseen), .. } => Some(foreseen.name()),
+            Prepared::Now { .. } => None,
+        }
+    }
 }
 
 /// A process that is as the image says, and stands still. Dropped, it is killed.
@@ -66,6 +85,8 @@ pub struct Rebuilt {
     /// Its locks are taken when it goes, as the original has them until it has ended.
     files: Files,
     ahead: Option<Ahead>,
+    /// Until it goes its maker stays where it is: whoever it wakes then runs elsewhere at once, and not here in its place (linux: `select_task_rq_rt`).
+    _together: Together,
 }
 
 /// What could not be made what the image says. Dropped, it is killed.
@@ -94,19 +115,21 @@ impl<R: Read> Coming<R> {
     }
 
     pub(crate) fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
-        let Begun { mut reader, first } = begun;
+        let Begun { mut reader, first, foreseen } = begun;
         let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
         mark("restore: all but pages read");
-        let base = kinds::above_all(&plan.files);
-        let opener = Opener { rights: places::rights(&plan.threads), believed: owner.is_none() };
-        let files = kinds::reopen(&plan.files, &plan.objects, base, &opener)?;
-        let mapped = open_mapped(&plan, base, &opener.rights)?;
-        let above = |opened: Result<OwnedFd>| kinds::above(opened?, base);
-        let exe = above(places::program(&plan.process.exe.0, &opener))?;
-        let cwd = above(places::directory(&plan.process.cwd.0, &opener))?;
-        let root = above(places::directory(&plan.process.root.0, &opener))?;
+        let Plan { process, memory, files, threads, objects, .. } = &plan;
+        let files = match foreseen.map(|foreseen| (foreseen.holds(process, memory, files, threads), foreseen)) {
+            Some((true, foreseen)) => Prepared::Foreseen(foreseen),
+            other => {
+                let opener = Opener { rights: places::rights(threads), believed: owner.is_none() };
+                let Process { exe, cwd, root, .. } = process;
+                let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, objects, &opener)?;
+                Prepared::Now { opened, instead_of: other.map(|(_, foreseen)| foreseen) }
+            }
+        };
         mark("restore: files opened");
-        Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, root, base } })
+        Ok(Coming { reader, plan, first, prepared: files })
     }
 
     pub fn pid(&self) -> Pid {
@@ -148,7 +171,7 @@ impl<R: Read> Coming<R> {
         let (processors, first) = (anywhere.as_deref(), self.first);
         let mut stopped = Sig::new(self.plan.process.stopped);
         let made = (&mut others, &mut ahead, &mut stopped);
-        let done = build(&mut vessel, made, &self.plan, (&mut self.reader, first), &self.opened, processors);
+        let done = build(&mut vessel, made, &self.plan, (&mut self.reader, first), &self.prepared, processors);
         if let (Err(_), Some(before)) = (&done, &anywhere) {
             // What takes its place may run where it might.
             let _killed = kern::others::set_processors(pid, before);
@@ -157,7 +180,7 @@ impl<R: Read> Coming<R> {
         threads.append(&mut others);
         let queued = self.plan.queued();
         let running = RunningTimers::of(&self.plan.process);
-        let rebuilt = Rebuilt { pid, threads, stopped, queued, running, files: self.plan.files, ahead };
+        let rebuilt = Rebuilt { pid, threads, stopped, queued, running, files: self.plan.files, ahead, _together: together };
         match done {
             Ok(()) => Ok((rebuilt, self.reader.into_source())),
             Err(fault) => Err(Box::new(Broken { fault: fault.doing(format!("restore process {pid}")), rebuilt })),
@@ -229,45 +252,6 @@ impl Plan {
     }
 }
 
-/// Files that the child inherits, all with numbers above those of the image.
-struct Opened {
-    files: Vec<Reopened>,
-    /// For each area its file.
-    mapped: Vec<Option<OwnedFd>>,
-    exe: OwnedFd,
-    cwd: OwnedFd,
-    root: OwnedFd,
-    /// Above all numbers of the image.
-    base: i32,
-}
-
-/// The same in the new process: their numbers there.
-struct Brought {
-    files: Vec<i32>,
-    mapped: Vec<Option<i32>>,
-    exe: i32,
-    cwd: i32,
-    root: i32,
-}
-
-impl Opened {
-    fn bring(&self, loan: &mut Loan<'_>, arena: Arena, pid: Pid, sockets: &[[i32; 2]]) -> Result<Brought> {
-        let files = self.files.iter().map(|file| file.wanted(sockets));
-        let mut wanted: Vec<Wanted<'_>> = files.collect::<Result<_>>()?;
-        wanted.extend([&self.exe, &self.cwd, &self.root].map(|fd| Wanted::Ours(fd.as_fd())));
-        wanted.extend(self.mapped.iter().flatten().map(|fd| Wanted::Ours(fd.as_fd())));
-        let mut numbers = bring(loan, arena, pid, &wanted, self.base)?.into_iter();
-        let mut next = || numbers.next().ok_or_else(|| Fault::bug("fewer descriptors than were brought"));
-        Ok(Brought {
-            files: self.files.iter().map(|_| next()).collect::<Result<_>>()?,
-            exe: next()?,
-            cwd: next()?,
-            root: next()?,
-            mapped: self.mapped.iter().map(|fd| fd.as_ref().map(|_| next()).transpose()).collect::<Result<_>>()?,
-        })
-    }
-}
-
 /// Reads up to the first record of pages, or the end.
 fn plan(
     reader: &mut Reader<impl Read>,
@@ -302,7 +286,7 @@ fn plan(
             Record::Kept(kept) => early.keep(&kept)?,
             Record::Vdso(code) => vdso = Some(code),
             Record::Lazy(record) => lazy = record.runs.iter().map(|&(start, end)| Run { start, end }).collect(),
-            Record::Still => {}
+            Record::Forecast(_) | Record::Still => {}
             record => break record,
         }
         next = pages::following(reader)?;
@@ -333,60 +317,25 @@ fn plan(
     Ok((plan, rest))
 }
 
-/// The files of the mappings, which must be those that they were.
-/// That two looks at a mapping saw one thing nobody vouches for, so root gives nothing here.
-fn open_mapped(plan: &Plan, base: i32, rights: &Rights) -> Result<Vec<Option<OwnedFd>>> {
-    let opener = &Opener { rights: rights.clone(), believed: false };
-    let open = |area: &image::memory::Area| {
-        let Some(file) = &area.file else { return Ok(None) };
-        let flags = if area.shared && file.writable { OFlags::RDWR } else { OFlags::RDONLY };
-        if let Some(object) = file.object {
-            return kinds::above(plan.objects.open(object, flags, rights)?, base).map(Some);
-        }
-        let fd = match !area.shared && file.path == plan.process.exe {
-            true => places::program(&file.path.0, opener),
-            false => places::file(&file.path.0, flags, opener),
-        };
-        let fd = kinds::above(fd?, base)?;
-        let name = String::from_utf8_lossy(&file.path.0).into_owned();
-        let now = rustix::fs::fstat(&fd).map_err(|e| Fault::sys(e.raw_os_error(), format!("look at {name}")))?;
-        let modified = now.st_mtime as u64 * 1_000_000_000 + now.st_mtime_nsec;
-        // A shared mapping shows what is in the file, whatever that is.
-        if !area.shared && (now.st_size as u64 != file.size || modified != file.modified) {
-            return Err(Fault::refused(format!("{name} is not the file that was mapped: its size or time is another")));
-        }
-        Ok(Some(fd))
-    };
-    plan.memory.areas.iter().map(open).collect()
-}
-
 fn build(
     vessel: &mut Vessel,
     (others, ahead, stopped): (&mut Vec<Stopped>, &mut Option<Ahead>, &mut Option<Sig>),
     plan: &Plan,
     (reader, first): (&mut Reader<impl Read>, Record),
-    opened: &Opened,
+    prepared: &Prepared,
     anywhere: Option<&[u8]>,
 ) -> Result<()> {
-    if let Some(foreign) = vessel.settle(&plan.memory, &plan.early.kept, plan.vdso.as_deref())? {
-        vdso::nobody_inside(&foreign, &plan.threads)?;
-    }
-    mark("restore: vdso in place");
+    let brought = &furnish(vessel, plan, prepared)?;
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let now = identity::creds(pid, pid)?;
     let (mut loan, arena) = vessel.lend()?;
-    let sockets = kinds::make_sockets(&mut loan, arena, plan.process.pid, &plan.files)?;
-    let brought = opened.bring(&mut loan, arena, pid, &sockets)?;
-    mark("restore: descriptors brought");
-    rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped, vessel.there())?;
-    mark("restore: mapped");
     plan.objects.seal()?;
     let missing = if plan.lazy.is_empty() { None } else { Some(rebuild::leave_open(&mut loan, pid, &plan.lazy)?) };
     let open = missing.as_ref().map(|missing| (missing, &plan.lazy[..]));
     pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
     *ahead = missing.map(|missing| Ahead::new(missing, &plan.lazy));
     mark("restore: pages filled");
-    let continued = take_up(&mut loan, arena, plan, &brought)?;
+    let continued = take_up(&mut loan, arena, plan, brought, vessel.before())?;
     if continued {
         *stopped = None;
         // Of one that came before.
@@ -400,12 +349,12 @@ fn build(
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
         let mut loan = Loan::take_at(thread, remote, gate)?;
         let mut script = arena.script();
-        threads::set(&mut script, saved, &now, plan.process.pid)?;
+        threads::set(&mut script, saved, None, &now, plan.process.pid)?;
         loan.run(arena, script)?;
         threads::make_room_for_tiles(&mut loan, arena, saved)?;
     }
     mark("restore: threads set");
-    become_it(&mut loan, arena, plan, &now, continued)?;
+    become_it(&mut loan, arena, (plan, prepared.name()), &now, continued)?;
     mark("restore: become");
     let mut regs = vec![waits::go_on(&mut loan, remote, arena, &plan.threads[0])?];
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
@@ -426,8 +375,40 @@ fn build(
     Ok(())
 }
 
+/// The kernel's pages, descriptors and mappings.
+fn furnish(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brought> {
+    let (opened, instead_of) = match prepared {
+        Prepared::Foreseen(foreseen) => {
+            let foreign = foreseen.foreign();
+            foreign.map_or(Ok(()), |foreign| vdso::nobody_inside(foreign, &plan.threads))?;
+            if foreseen.mapped().is_none() {
+                vessel.clear_early(&plan.memory, &plan.early.kept)?;
+                let (mut loan, arena) = vessel.lend()?;
+                rebuild::map(&mut loan, arena, &plan.memory.areas, &foreseen.brought().mapped, vessel.there())?;
+            }
+            return Ok(foreseen.brought().clone());
+        }
+        Prepared::Now { opened, instead_of } => (opened, instead_of),
+    };
+    if let Some(mapped) = instead_of.as_ref().and_then(|foreseen| foreseen.mapped()) {
+        vessel.unmap(mapped)?;
+    }
+    if let Some(foreign) = vessel.settle(&plan.memory, plan.vdso.as_deref())? {
+        vdso::nobody_inside(&foreign, &plan.threads)?;
+    }
+    vessel.clear_early(&plan.memory, &plan.early.kept)?;
+    mark("restore: vdso in place");
+    let (mut loan, arena) = vessel.lend()?;
+    let sockets = kinds::make_sockets(&mut loan, arena, plan.process.pid, &plan.files)?;
+    let brought = opened.bring(&mut loan, arena, vessel.pid(), &sockets)?;
+    mark("restore: descriptors brought");
+    rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped, vessel.there())?;
+    mark("restore: mapped");
+    Ok(brought)
+}
+
 /// What all threads share and what must be there before they are. `true`: a SIGCONT had come.
-fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought) -> Result<bool> {
+fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought, before: Before) -> Result<bool> {
     let pid = plan.process.pid;
     let place = kern::proc::group_and_session(Pid(pid)).ok_or_else(|| Fault::gone(format!("process {pid}")))?;
     let mut script = arena.script();
@@ -438,7 +419,7 @@ fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought) ->
     }
     script.call("go to the working directory", libc::SYS_fchdir, &[brought.cwd as u64]);
     identity::set_layout(&mut script, &plan.process, brought.exe);
-    identity::set(&mut script, &plan.process, place);
+    identity::set(&mut script, &plan.process, before, place);
     identity::ask_for_registers(&mut script, &plan.process);
     let pending = sigstate::set_actions(&mut script, &plan.process.actions);
     let continued = sigstate::waited_to_continue(&loan.run(arena, script)?, pending)?;
@@ -449,7 +430,13 @@ fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought) ->
 }
 
 /// The last script of the leader: clocks, waiting signals, and what takes its rights away.
-fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds, continued: bool) -> Result<()> {
+fn become_it(
+    loan: &mut Loan<'_>,
+    arena: Arena,
+    (plan, named): (&Plan, Option<&[u8]>),
+    now: &Creds,
+    continued: bool,
+) -> Result<()> {
     let process = &plan.process;
     let waits = if continued { &sigstate::without_stops(&process.queue) } else { &process.queue };
     let news = children::catch_up(loan, arena, process)?;
@@ -463,7 +450,7 @@ fn become_it(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, now: &Creds, contin
     children::take_news(&mut script, process)?;
     identity::set_habits(&mut script, process);
     identity::set_limits(&mut script, process)?;
-    threads::set(&mut script, &plan.threads[0], now, process.pid)?;
+    threads::set(&mut script, &plan.threads[0], named, now, process.pid)?;
     kinds::set_owners(&mut script, &plan.files);
     identity::set_dumpable(&mut script, process);
     loan.run(arena, script)?;

@@ -20,7 +20,20 @@ pub struct Survey {
     pub(crate) children: Vec<Pid>,
     /// As [`Given::streams`].
     pub(crate) streams: bool,
+    /// Threads may stay in the kernel's code (vdso(7)), half-way through a look at its clocks.
+    pub(crate) same_kernel: bool,
     pub obstacles: Vec<Obstacle>,
+}
+
+impl Survey {
+    /// It goes on under the kernel of this name ([`crate::dump::boot`]).
+    ///
+    /// # Errors
+    /// When nobody knows this one's.
+    pub fn goes_on_under(&mut self, kernel: &str) -> Result<()> {
+        self.same_kernel = crate::dump::boot()? == kernel;
+        Ok(())
+    }
 }
 
 /// A thread that waits in a system call, and since when.
@@ -91,9 +104,10 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         let all: Vec<String> = children.iter().map(Pid::to_string).collect();
         obstacles.push(format!("it has children, which are not carried: {}", all.join(" ")));
     }
-    // It will be wanted when the process stands still.
+    // They will be wanted when the process stands still.
     cpu::here();
-    Ok(Survey { areas, waiting, known, children, streams: given.streams, obstacles })
+    crate::dump::boot()?;
+    Ok(Survey { areas, waiting, known, children, streams: given.streams, same_kernel: false, obstacles })
 }
 
 fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {

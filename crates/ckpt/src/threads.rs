@@ -4,7 +4,7 @@ use crate::cpu;
 use crate::identity;
 use crate::registers;
 use crate::sigstate;
-use image::thread::{AltStack, Rseq, Scheduling, Thread, Wait};
+use image::thread::{AltStack, Creds, Rseq, Scheduling, Thread, Wait};
 use kern::others;
 use kern::proc::whole;
 use kern::ptrace::{self, Queue, Regs};
@@ -127,11 +127,17 @@ fn leave_sequence(mut regs: Regs, rseq: &Rseq, memory: &RemoteMemory) -> Result<
     Ok(regs)
 }
 
-/// Makes a thread that stands before its first instruction what it was, apart from its registers. With a script of its own, in which
-/// its credentials come last.
-pub(crate) fn set(script: &mut Script, saved: &Thread, now: &image::thread::Creds, pid: i32) -> Result<()> {
-    let name = script.text(&saved.name.0);
+pub(crate) fn set_name(script: &mut Script, name: &[u8]) {
+    let name = script.text(name);
     script.call("set the name", libc::SYS_prctl, &[libc::PR_SET_NAME as u64, name]);
+}
+
+/// Makes a thread that stands before its first instruction what it was, apart from its registers. With a script of its own, in which
+/// its credentials come last. `named`: as it is called already, if that is known; on a node the agent is told of each new name, and runs first.
+pub(crate) fn set(script: &mut Script, saved: &Thread, named: Option<&[u8]>, now: &Creds, pid: i32) -> Result<()> {
+    if named != Some(&saved.name.0) {
+        set_name(script, &saved.name.0);
+    }
     if saved.robust.0 != 0 {
         script.call("set the robust futexes", libc::SYS_set_robust_list, &[saved.robust.0, saved.robust.1]);
     }

@@ -1,9 +1,13 @@
 //! A process that is to become another one: it stands still, and there is nothing in it but what comes before the other one stands still.
 
+use crate::foresee::Foreseen;
+use crate::identity::Before;
 use crate::pages;
 use crate::rebuild::{self, Emptied};
 use crate::remain::{remain, stop_again, Remains};
+use crate::threads;
 use crate::timers::RunningTimers;
+use image::forecast::Forecast;
 use image::memory::{Area as Saved, Memory};
 use image::{Reader, Record};
 use kern::pagemap::Run;
@@ -30,6 +34,7 @@ pub struct Vessel {
 pub struct Begun<R: Read> {
     pub(crate) reader: Reader<R>,
     pub(crate) first: Record,
+    pub(crate) foreseen: Option<Box<Foreseen>>,
 }
 
 impl<R: Read> Begun<R> {
@@ -51,7 +56,10 @@ impl<R: Read> Begun<R> {
                 first = pages::following(&mut reader)?;
             }
         }
-        Ok(Begun { reader, first })
+        if let Record::Forecast(_) = first {
+            first = pages::following(&mut reader)?;
+        }
+        Ok(Begun { reader, first, foreseen: None })
     }
 
     /// What the image is read from.
@@ -104,7 +112,48 @@ impl Vessel {
             self.there = memory.areas;
             (self.placed, first) = pages::place(self.pid(), &self.remote, &self.there, &mut reader)?;
         }
-        Ok(Begun { reader, first })
+        let mut foreseen = None;
+        if let Record::Forecast(forecast) = first {
+            foreseen = self.prepare(*forecast)?.map(Box::new);
+            first = pages::following(&mut reader)?;
+        }
+        Ok(Begun { reader, first, foreseen })
+    }
+
+    /// Makes what is foreseen, as far as that goes.
+    fn prepare(&mut self, forecast: Forecast) -> Result<Option<Foreseen>> {
+        rebuild::check(&forecast.memory)?;
+        // What pages have come for is settled when they all have.
+        let (memory, mapped) = (forecast.memory.clone(), self.there.is_empty());
+        let made = Foreseen::new(forecast, mapped, |forecast, opened| {
+            let foreign = self.settle(&forecast.memory, None)?;
+            let (mut loan, arena) = self.lend()?;
+            let brought = opened.bring(&mut loan, arena, self.pid(), &[])?;
+            if mapped {
+                rebuild::map(&mut loan, arena, &forecast.memory.areas, &brought.mapped, &[])?;
+            }
+            let mut script = arena.script();
+            threads::set_name(&mut script, &forecast.name.0);
+            loan.run(arena, script)?;
+            Ok((brought, foreign))
+        });
+        match made {
+            Ok(foreseen) => Ok(Some(foreseen)),
+            // If it is in the way, that is told when the process stands still, and nothing is lost.
+            Err(_) => {
+                if mapped {
+                    self.unmap(&memory)?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Of what was foreseen nothing stays in memory.
+    pub(crate) fn unmap(&self, memory: &Memory) -> Result<()> {
+        let all: Vec<Run> = memory.areas.iter().map(|area| Run { start: area.start, end: area.end }).collect();
+        let (mut loan, arena) = self.lend()?;
+        rebuild::unmap(&mut loan, arena, &all)
     }
 
     fn map(&self, memory: &Memory) -> Result<()> {
@@ -113,23 +162,30 @@ impl Vessel {
         rebuild::map(&mut loan, arena, &memory.areas, &files, &[])
     }
 
-    /// Makes room for the mappings of an image, of which nothing is there but the early pages that it has kept. `vdso`: the kernel's code in its process;
-    /// what is returned is where that is, if it is not this kernel's.
-    pub(crate) fn settle(&mut self, image: &Memory, kept: &[Run], vdso: Option<&[u8]>) -> Result<Option<Range<u64>>> {
+    /// Makes room for the mappings of an image. `vdso`: the kernel's code in its process; what is returned is where that is, if it is not this kernel's.
+    pub(crate) fn settle(&mut self, image: &Memory, vdso: Option<&[u8]>) -> Result<Option<Range<u64>>> {
         self.emptied.make_way(&self.threads[0], &self.remote, image)?;
         let vdso = vdso.or(self.vdso.as_deref());
-        let foreign = self.emptied.go_home(&self.threads[0], &self.remote, image, vdso)?;
+        self.emptied.go_home(&self.threads[0], &self.remote, image, vdso)
+    }
+
+    /// Of what came early nothing is there but what the image has kept.
+    pub(crate) fn clear_early(&self, image: &Memory, kept: &[Run]) -> Result<()> {
         if self.there.is_empty() {
-            return Ok(foreign);
+            return Ok(());
         }
         let (mut loan, arena) = self.lend()?;
-        rebuild::clear_early(&mut loan, arena, &image.areas, &self.there, &self.placed, kept)?;
-        Ok(foreign)
+        rebuild::clear_early(&mut loan, arena, &image.areas, &self.there, &self.placed, kept)
     }
 
     /// Its only thread, with where scripts are executed.
     pub(crate) fn lend(&self) -> Result<(Loan<'_>, Arena)> {
         Ok((Loan::take_at(self.leader(), &self.remote, self.emptied.gate)?, self.emptied.arena))
+    }
+
+    /// What it has kept of what it was.
+    pub(crate) fn before(&self) -> Before {
+        self.emptied.before
     }
 
     /// Mappings that are there already.

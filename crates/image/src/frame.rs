@@ -1,6 +1,7 @@
 //! Records on a byte stream, each with its length and checksum.
 
 use crate::files::Files;
+use crate::forecast::Forecast;
 use crate::memory::{Kept, Memory};
 use crate::objects::Objects;
 use crate::process::{Header, Process};
@@ -34,6 +35,8 @@ pub enum Record {
     /// Pages as they were while the process ran, before everything else: what of them still held in the end is in `Kept`. Who sends them to
     /// another machine says before in which mappings they are (`Memory`, which comes again then).
     Early(Pages),
+    /// What it is expected to have when it stands still; there if who reads it can make something of that before.
+    Forecast(Box<Forecast>),
     /// From here on the process stands still, as soon as who reads it says that it is ready; there if somebody does.
     Still,
     /// Behind everything else but `Pages` and `End`; there if there are early pages.
@@ -124,6 +127,7 @@ const KIND_EARLY: u16 = 11;
 const KIND_LAZY: u16 = 12;
 const KIND_STILL: u16 = SKIPPABLE;
 const KIND_VDSO: u16 = SKIPPABLE + 1;
+const KIND_FORECAST: u16 = SKIPPABLE + 2;
 
 /// Writes an image to anything that takes bytes.
 pub struct Writer<W: Write> {
@@ -160,6 +164,11 @@ impl<W: Write> Writer<W> {
 
     pub fn thread(&mut self, thread: &Thread) -> Result<()> {
         self.encoded(KIND_THREAD, thread)
+    }
+
+    /// [`Record::Forecast`].
+    pub fn forecast(&mut self, forecast: &Forecast) -> Result<()> {
+        self.encoded(KIND_FORECAST, forecast)
     }
 
     /// What it writes to.
@@ -341,6 +350,7 @@ fn parse(kind: u16, mut bytes: Vec<u8>) -> Result<Option<Record>> {
         KIND_END => Record::End,
         KIND_STILL => Record::Still,
         KIND_VDSO => Record::Vdso(bytes),
+        KIND_FORECAST => Record::Forecast(Box::new(decoded(&bytes, "forecast")?)),
         later if later >= SKIPPABLE => return Ok(None),
         other => return Err(Fault::wire(format!("a record of kind {other}, which this program does not know"))),
     }))

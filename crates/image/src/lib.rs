@@ -9,6 +9,7 @@
 mod bytes;
 pub mod cpu;
 pub mod files;
+pub mod forecast;
 pub mod frame;
 pub mod memory;
 pub mod objects;

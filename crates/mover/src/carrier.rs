@@ -18,6 +18,11 @@ use wire::look::Progress;
 /// The other node has this long to be connected, in microseconds.
 const PATIENCE_US: u64 = 5_000_000;
 
+/// In which the other mover answers unless something is amiss, in microseconds.
+const SOON_US: u64 = 2_000;
+/// And mostly in this.
+const AT_ONCE_US: u64 = 200;
+
 /// The line to the agent.
 pub(super) struct Word {
     line: Plain,
@@ -289,6 +294,19 @@ impl Carrier {
         Ok(self.link.next::<Piece>()?.map(|piece| piece.bytes))
     }
 
+    /// Has the other mover told anything within [`SOON_US`]? It is not slept for in the beginning: to wake up takes as long as it does.
+    pub(super) fn soon(&mut self) -> bool {
+        let (begun, line) = (monotonic_us(), [(self.fd(), Ready::READ)]);
+        let came = loop {
+            match poll(&line, 0) {
+                Ok(ready) if ready[0] != Ready::default() => break true,
+                _ if monotonic_us() > begun + AT_ONCE_US => break wait(&line, Some(begun + SOON_US)).is_ok(),
+                _ => std::thread::yield_now(),
+            }
+        };
+        came && matches!(self.heard(), Ok(Some(_)))
+    }
+
     /// # Errors
     /// `Gone` when the agent has said that the move is off.
     pub(super) fn goes_on(&self) -> Result<()> {
@@ -321,11 +339,11 @@ pub(super) enum By {
     Nobody(Remain),
 }
 
-/// Waits until somebody lets it run, or nobody will. The connection may break: then only the agent can.
+/// Waits until somebody lets it run (the other mover may have `told` it already), or nobody will. The connection may break: then only the agent can.
 ///
 /// # Errors
 /// When the agent says anything else, or is gone.
-pub(super) fn may_run(word: &mut Word, carrier: Carrier) -> Result<By> {
+pub(super) fn may_run(word: &mut Word, carrier: Carrier, told: bool) -> Result<By> {
     let mut carrier = Some(carrier);
     loop {
         match word.heard()? {
@@ -338,6 +356,7 @@ pub(super) fn may_run(word: &mut Word, carrier: Carrier) -> Result<By> {
         }
         if let Some(mut there) = carrier.take() {
             carrier = match there.heard() {
+                _ if told => return Ok(By::OtherMover(Box::new(there))),
                 Ok(Some(_go)) => return Ok(By::OtherMover(Box::new(there))),
                 Ok(None) => Some(there),
                 Err(_) => None,

@@ -11,6 +11,7 @@ mod look;
 mod orders;
 mod out;
 mod remains;
+pub mod slate;
 mod take;
 
 pub use orders::{Held, Home, In, Order, Out, Remain, Said};

@@ -2,6 +2,7 @@
 
 use super::orders::Out;
 use super::remains::{in_the_way, Ready};
+use ckpt::dump::boot;
 use ckpt::outlook::{self, Needed};
 use ckpt::pool;
 use ckpt::precopy::Way;
@@ -47,27 +48,23 @@ pub(super) fn encoded() -> Result<Vec<u8>> {
     minicbor::to_vec(ckpt::cpu::here()).map_err(|e| Fault::bug(format!("encode what this processor has: {e}")))
 }
 
-/// What there is here of what not every machine has, for the other mover: the processor, and how many huge pages of which size.
+/// What there is here of what not every machine has, for the other mover: the processor; how many huge pages of which size, and which kernel runs.
 pub(super) fn here() -> Result<Vec<u8>> {
     let pool: Vec<(u64, u64)> = pool::here().into_iter().collect();
-    let pool = minicbor::to_vec(pool).map_err(|e| Fault::bug(format!("encode what the pool has: {e}")))?;
-    encoded().map(|cpu| [cpu, pool].concat())
+    let rest = minicbor::to_vec((pool, boot()?)).map_err(|e| Fault::bug(format!("encode what is here: {e}")))?;
+    encoded().map(|cpu| [cpu, rest].concat())
 }
 
-/// May a process that was looked at go on where the other mover has said [`here`]?
-pub(super) fn may_go_on(pid: Pid, seen: &Survey, there: &[u8]) -> Result<()> {
+/// May a process that was looked at go on where the other mover has said [`here`]? Under which kernel it would.
+pub(super) fn may_go_on(pid: Pid, seen: &Survey, there: &[u8]) -> Result<String> {
     ckpt::cpu::check(&ckpt::cpu::here(), &decoded(there)?)?;
     let mut rest = minicbor::Decoder::new(there);
-    let behind = |e| Fault::wire(format!("what a pool has: {e}"));
+    let behind = |e| Fault::wire(format!("what another node has: {e}"));
     rest.skip().map_err(behind)?;
-    // One of before this was told has said nothing: then it says so when it is too late for a better reason.
-    if rest.position() == there.len() {
-        return Ok(());
-    }
-    let pool: Vec<(u64, u64)> = rest.decode().map_err(behind)?;
+    let (pool, kernel): (Vec<(u64, u64)>, String) = rest.decode().map_err(behind)?;
     let short = pool::short(&outlook::huge_pages(pid, seen)?, &pool.into_iter().collect());
     match &short[..] {
-        [] => Ok(()),
+        [] => Ok(kernel),
         all => Err(Fault::new(vocab::Kind::Unsupported, all.join("; "))),
     }
 }

@@ -5,8 +5,10 @@ use super::lazy;
 use super::look::{look_again as look, may_go_on};
 use super::orders::{Order, Out, Remain, Said};
 use super::remains::Ready;
+use super::slate::note_bound;
 use ckpt::behind::behind;
 use ckpt::dump::{hold_after, hold_lazily, Held, Waiting};
+use ckpt::foresee::foresee;
 use ckpt::outlook::outlook;
 use ckpt::precopy::{follow, Precopy};
 use ckpt::survey::Survey;
@@ -59,16 +61,18 @@ fn has_ended(pid: Pid) -> bool {
 
 /// It cannot run here any more: the other node may let it run, and it is ended here.
 ///
-/// The agent is told first: should this mover end, it knows that the process is not here.
+/// Should this mover end, the agent knows that the process is not here: it is told before the other mover, or finds it noted.
 fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
     reach("out bound");
     let locks = held.has_locks();
-    // Whatever else comes of this than End means that the agent is gone: the process ends all the same.
-    let told = word.say(&Said::Bound);
+    let noted = !order.home && note_bound();
+    let early = if noted { None } else { Some(word.say(&Said::Bound)) };
     if !locks {
         let_run(carrier);
     }
     mark("out has let it go");
+    // Whatever else comes of this than End means that the agent is gone: the process ends all the same.
+    let told = early.unwrap_or_else(|| word.say(&Said::Bound));
     if held.keeps_some() {
         sched::set_ordinary()?;
         reach("out keeps the rest");
@@ -118,7 +122,7 @@ type Carried = (Held, Vec<Pid>, Option<Precopy>);
 fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<Carried> {
     let pid = order.pid;
     // The other node's mover says first what it has.
-    may_go_on(pid, &seen, &carrier.hear()?)?;
+    let kernel = may_go_on(pid, &seen, &carrier.hear()?)?;
     let expected = if order.progress { carrier.measure()? } else { Rc::default() };
     // What is small goes while the pages are still read: the other side can begin with it.
     let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
@@ -141,6 +145,11 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
             Some(early)
         }
     };
+    seen.goes_on_under(&kernel)?;
+    // What changes just now, or cannot be looked at, is told when it stands still.
+    if let Ok(Some(forecast)) = foresee(pid, &seen) {
+        writer.forecast(&forecast)?;
+    }
     super::hurry(seen.is_large());
     let place = group_and_session(pid);
     let children = may_leave(word)?;

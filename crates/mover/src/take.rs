@@ -17,7 +17,7 @@ use vocab::{Fault, Pid, Result};
 /// stand-in takes its place.
 pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
     match take(order, word) {
-        Ok((rebuilt, pending, carrier)) => run(order.pid, rebuilt, pending, carrier, word),
+        Ok(taken) => run(order.pid, taken, word),
         Err(failed) => given_up(*failed, word),
     }
 }
@@ -27,9 +27,16 @@ pub(super) fn give_back(order: &Remain) -> Result<()> {
     Vessel::take(order.pid)?.remain(&Ready::new(order)?.remains())
 }
 
-/// All of it is there, and the other mover knows.
-fn run(pid: Pid, rebuilt: Rebuilt, pending: Option<Pending>, carrier: Carrier, word: &mut Word) -> Result<()> {
-    let rest = match may_run(word, carrier)? {
+/// All of it is there, and the other mover knows; the agent too if some is pending.
+fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Result<()> {
+    let mut told = false;
+    if pending.is_none() {
+        // The agent runs as soon as it is told, and before this: so the other mover has its time first. What becomes of a process that
+        // is lost here does not depend on whether the agent has heard of it.
+        told = carrier.soon();
+        word.say(&Said::Rebuilt)?;
+    }
+    let rest = match may_run(word, carrier, told)? {
         By::Agent => match pending {
             Some(pending) => return pending.lost(pid, Fault::gone("its old node has ended it before"), word),
             None => None,
@@ -80,7 +87,8 @@ impl Failed {
     }
 }
 
-type Taken<T> = std::result::Result<T, Box<Failed>>;
+/// A process, what of it is to come yet, and from where.
+type Taken = (Rebuilt, Option<Pending>, Carrier);
 
 /// The agent is told why, unless it has said itself that nobody wants it; then it says what takes the place of what there is, or ends this mover.
 fn given_up(failed: Failed, word: &mut Word) -> Result<()> {
@@ -98,7 +106,7 @@ fn given_up(failed: Failed, word: &mut Word) -> Result<()> {
 }
 
 /// Up to where the other mover knows that all of it is there.
-fn take(order: &In, word: &mut Word) -> Taken<(Rebuilt, Option<Pending>, Carrier)> {
+fn take(order: &In, word: &mut Word) -> std::result::Result<Taken, Box<Failed>> {
     let listener = listen(word).map_err(Failed::with(Left::Untouched(order.pid)))?;
     // What can be done before the process stands still.
     let has = here().map_err(Failed::with(Left::Untouched(order.pid)))?;
@@ -114,7 +122,9 @@ fn take(order: &In, word: &mut Word) -> Taken<(Rebuilt, Option<Pending>, Carrier
     reach("in rebuilt");
     let pending = rebuilt.ahead().map(|ahead| Pending::new(ahead, word)).transpose();
     let done = pending.and_then(|pending| {
-        word.say(&Said::Rebuilt)?;
+        if pending.is_some() {
+            word.say(&Said::Rebuilt)?;
+        }
         carrier.goes_on()?;
         Ok(pending)
     });

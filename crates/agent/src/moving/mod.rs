@@ -17,9 +17,9 @@ use kern::sock::{self, Kind};
 use kern::{pidfd, sys};
 use link::Plain;
 use looks::Looking;
-use mover::{Order, Out, Remain, Said};
+use mover::{slate, Order, Out, Remain, Said};
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 use tracing::warn;
 use vocab::{Fault, Pid, Result, Sig, SigInfo};
@@ -71,6 +71,16 @@ struct Mover {
     whom: Pid,
     pid: Pid,
     line: Plain,
+    /// What it notes and does not say at once.
+    slate: OwnedFd,
+}
+
+impl Mover {
+    /// Has it bound its process, whether it could say so or not?
+    fn has_bound(&self) -> bool {
+        let mut notes = [0];
+        sys::read(self.slate.as_fd(), &mut notes) == Ok(1) && notes == [slate::BOUND]
+    }
 }
 
 impl Moving {
@@ -201,7 +211,9 @@ impl Agent {
         let (ours, its) = sock::socketpair(Kind::Stream)?;
         sys::set_nonblocking(ours.as_fd(), true)?;
         let mut command = Command::new("/proc/self/exe");
-        let child = command.arg("mover").stdin(Stdio::from(its)).stdout(Stdio::null()).spawn();
+        let (slate, notes) = sys::pipe()?;
+        sys::set_nonblocking(slate.as_fd(), true)?;
+        let child = command.arg("mover").stdin(Stdio::from(its)).stdout(Stdio::from(notes)).spawn();
         let pid = child.map_err(|e| Fault::io(&e, "start a mover"))?.id();
         drop(command);
         let number = self.moving.numbers;
@@ -210,7 +222,7 @@ impl Agent {
         line.send(order)?;
         line.flush()?;
         self.poller.add(line.fd(), Token::Mover(number).number(), Interest::READ)?;
-        self.moving.movers.insert(number, Mover { whom, pid: Pid(pid as i32), line });
+        self.moving.movers.insert(number, Mover { whom, pid: Pid(pid as i32), line, slate });
         Ok(number)
     }
 
@@ -236,6 +248,9 @@ impl Agent {
             self.mover_said(number, whom, said);
         }
         if let Err(fault) = received {
+            if self.moving.movers.get(&number).is_some_and(Mover::has_bound) {
+                self.departs(whom, departure::Turn::Bound);
+            }
             self.end_mover(number);
             self.mover_gone(number, whom, fault);
         }

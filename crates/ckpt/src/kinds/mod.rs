@@ -188,6 +188,22 @@ pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
     Ok(files)
 }
 
+/// As [`dump`], of a process that runs, if it has nothing open but names, standard streams and pipes that it only reads (a standard input that has ended): all else
+/// is asked of one that stands still.
+pub(crate) fn foresee(pid: Pid, known: &Known, streams: bool) -> Result<Option<Files>> {
+    let all = look(pid, known, streams)?;
+    for seen in &all.seen {
+        let plain = Kind::Named { path: seen.link.clone().into() };
+        match judge(seen, &all)? {
+            Verdict::Carried(Kind::Standard { .. }) => {}
+            Verdict::Carried(Kind::Pipe { .. }) if seen.flags()? & libc::O_ACCMODE as u32 == libc::O_RDONLY as u32 => {}
+            Verdict::Carried(kind) if kind == plain && locks::held(seen)?.is_empty() => {}
+            _ => return Ok(None),
+        }
+    }
+    dump(pid, &mut Found::default(), known, streams).map(|(files, _)| Some(files))
+}
+
 /// The descriptors of a stopped process and the open files behind them, and the links of which it was believed that nobody else has them. `known`:
 /// what others had when they were surveyed.
 pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, streams: bool) -> Result<(Files, BTreeSet<Vec<u8>>)> {

@@ -1,0 +1,111 @@
+//! What a process that is to stand still will have then, and what can be made of that before it does: files are opened and given to the new process, the kernel's
+//! pages go where they belong, and memory is mapped. Mostly nothing has changed when it stands still; else all of it is done once more.
+
+use crate::dump::boot;
+use crate::elsewhere::is_deleted;
+use crate::kinds;
+use crate::memory::{self, file_of};
+use crate::objects::{Found, Made};
+use crate::opened::{Brought, Opened, Wants};
+use crate::places::{self, Opener};
+use crate::survey::Survey;
+use crate::{identity, proc};
+use image::files::{Files, Kind};
+use image::forecast::Forecast;
+use image::memory::Memory;
+use image::process::Process;
+use image::thread::Thread;
+use kern::areas::AreaFlags;
+use std::ops::Range;
+use vocab::{Pid, Result};
+
+/// What the running process has of all this; `None` where it has something that only one that stands still can be asked for.
+///
+/// # Errors
+/// `Gone`, and whatever changes just now.
+pub fn foresee(pid: Pid, seen: &Survey) -> Result<Option<Forecast>> {
+    // It is wanted when the process stands still.
+    boot()?;
+    let mut areas = seen.areas.clone();
+    areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
+    for area in areas.iter().filter(|area| area.inode != 0 && !area.is_kernels()) {
+        if is_deleted(&proc::link(pid, &file_of(area))?) {
+            return Ok(None);
+        }
+    }
+    let memory = memory::describe(pid, &areas, &mut Found::default(), &[])?;
+    let Some(files) = kinds::foresee(pid, &seen.known, seen.streams)? else { return Ok(None) };
+    let link = |name| proc::link(pid, name).map(Into::into);
+    let (exe, cwd, root) = (link("exe")?, link("cwd")?, link("root")?);
+    let name = proc::file(pid, "comm")?.trim_ascii_end().into();
+    Ok(Some(Forecast { creds: identity::creds(pid, pid)?, exe, cwd, root, memory, files, name }))
+}
+
+/// What a vessel has of it.
+pub(crate) struct Foreseen {
+    forecast: Forecast,
+    opened: Opened,
+    brought: Brought,
+    /// Where another kernel's code is.
+    foreign: Option<Range<u64>>,
+    /// Are the mappings there?
+    mapped: bool,
+}
+
+impl Foreseen {
+    /// Opens the files, and has them `made` something of in the new process: descriptors, and where another kernel's code is.
+    ///
+    /// # Errors
+    /// Of either.
+    pub(crate) fn new(
+        forecast: Forecast,
+        mapped: bool,
+        make: impl FnOnce(&Forecast, &Opened) -> Result<(Brought, Option<Range<u64>>)>,
+    ) -> Result<Foreseen> {
+        let opener = Opener { rights: places::rights_of(&forecast.creds), believed: true };
+        let Forecast { exe, cwd, root, memory, files, .. } = &forecast;
+        let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, &Made::default(), &opener)?;
+        let (brought, foreign) = make(&forecast, &opened)?;
+        Ok(Foreseen { forecast, opened, brought, foreign, mapped })
+    }
+
+    /// Has the image just that? Offsets of files may be others, and are set.
+    pub(crate) fn holds(&self, process: &Process, memory: &Memory, files: &Files, threads: &[Thread]) -> bool {
+        let Forecast { exe, cwd, root, memory: foreseen, files: before, .. } = &self.forecast;
+        let places = (exe, cwd, root) == (&process.exe, &process.cwd, &process.root);
+        let rights = places::rights_of(&self.forecast.creds) == places::rights(threads);
+        places && rights && foreseen == memory && self.follow(before, files).is_some()
+    }
+
+    fn follow(&self, before: &Files, now: &Files) -> Option<()> {
+        let mut same = before.clone();
+        if same.files.len() != now.files.len() {
+            return None;
+        }
+        for (number, (one, now)) in same.files.iter_mut().zip(&now.files).enumerate() {
+            if one.offset != now.offset && matches!(one.kind, Kind::Named { .. }) {
+                self.opened.seek(number, now.offset).ok()?;
+                one.offset = now.offset;
+            }
+        }
+        (same == *now).then_some(())
+    }
+
+    pub(crate) fn brought(&self) -> &Brought {
+        &self.brought
+    }
+
+    pub(crate) fn foreign(&self) -> Option<&Range<u64>> {
+        self.foreign.as_ref()
+    }
+
+    /// The mappings, if they are there.
+    pub(crate) fn mapped(&self) -> Option<&Memory> {
+        self.mapped.then_some(&self.forecast.memory)
+    }
+
+    /// What the new process is called.
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.forecast.name.0
+    }
+}

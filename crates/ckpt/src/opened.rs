@@ -1,0 +1,118 @@
+//! The files of an image, opened again by who restores it, and the same in the new process.
+
+use crate::bring::{bring, Wanted};
+use crate::kinds::{self, Reopened};
+use crate::objects::Made;
+use crate::places::{self, Opener};
+use image::files::Files;
+use image::memory::{Area, Memory};
+use image::Bytes;
+use kern::rights::Rights;
+use puppet::{Arena, Loan};
+use rustix::fs::{OFlags, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use vocab::{Fault, Pid, Result};
+
+/// What is to be opened: program, working directory and root; mappings; descriptors.
+pub(crate) struct Wants<'a> {
+    pub(crate) exe: &'a Bytes,
+    pub(crate) cwd: &'a Bytes,
+    pub(crate) root: &'a Bytes,
+    pub(crate) memory: &'a Memory,
+    pub(crate) files: &'a Files,
+}
+
+/// All with numbers above those of the image.
+pub(crate) struct Opened {
+    files: Vec<Reopened>,
+    /// For each area its file.
+    mapped: Vec<Option<OwnedFd>>,
+    exe: OwnedFd,
+    cwd: OwnedFd,
+    root: OwnedFd,
+    /// Above all numbers of the image.
+    base: i32,
+}
+
+/// The same in the new process: their numbers there.
+#[derive(Clone)]
+pub(crate) struct Brought {
+    pub(crate) files: Vec<i32>,
+    pub(crate) mapped: Vec<Option<i32>>,
+    pub(crate) exe: i32,
+    pub(crate) cwd: i32,
+    pub(crate) root: i32,
+}
+
+impl Opened {
+    /// # Errors
+    /// What cannot be opened again, or is another file here.
+    pub(crate) fn open(wants: &Wants<'_>, objects: &Made, opener: &Opener) -> Result<Opened> {
+        let base = kinds::above_all(wants.files);
+        let files = kinds::reopen(wants.files, objects, base, opener)?;
+        let mapped = open_mapped(wants, objects, base, &opener.rights)?;
+        let above = |opened: Result<OwnedFd>| kinds::above(opened?, base);
+        let exe = above(places::program(&wants.exe.0, opener))?;
+        let cwd = above(places::directory(&wants.cwd.0, opener))?;
+        let root = above(places::directory(&wants.root.0, opener))?;
+        Ok(Opened { files, mapped, exe, cwd, root, base })
+    }
+
+    /// File `number` of the image is at this offset after all.
+    pub(crate) fn seek(&self, number: usize, offset: u64) -> Result<()> {
+        let Some(Reopened::Ours(file)) = self.files.get(number) else { return Ok(()) };
+        rustix::fs::seek(file, SeekFrom::Start(offset))
+            .map(drop)
+            .map_err(|e| Fault::sys(e.raw_os_error(), format!("set the offset of file {number} of the image")))
+    }
+
+    /// Into the new process. `sockets`: as for [`Reopened::wanted`].
+    pub(crate) fn bring(
+        &self,
+        loan: &mut Loan<'_>,
+        arena: Arena,
+        pid: Pid,
+        sockets: &[[i32; 2]],
+    ) -> Result<Brought> {
+        let files = self.files.iter().map(|file| file.wanted(sockets));
+        let mut wanted: Vec<Wanted<'_>> = files.collect::<Result<_>>()?;
+        wanted.extend([&self.exe, &self.cwd, &self.root].map(|fd| Wanted::Ours(fd.as_fd())));
+        wanted.extend(self.mapped.iter().flatten().map(|fd| Wanted::Ours(fd.as_fd())));
+        let mut numbers = bring(loan, arena, pid, &wanted, self.base)?.into_iter();
+        let mut next = || numbers.next().ok_or_else(|| Fault::bug("fewer descriptors than were brought"));
+        Ok(Brought {
+            files: self.files.iter().map(|_| next()).collect::<Result<_>>()?,
+            exe: next()?,
+            cwd: next()?,
+            root: next()?,
+            mapped: self.mapped.iter().map(|fd| fd.as_ref().map(|_| next()).transpose()).collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// The files of the mappings, which must be those that they were.
+/// That two looks at a mapping saw one thing nobody vouches for, so root gives nothing here.
+fn open_mapped(wants: &Wants<'_>, objects: &Made, base: i32, rights: &Rights) -> Result<Vec<Option<OwnedFd>>> {
+    let opener = &Opener { rights: rights.clone(), believed: false };
+    let open = |area: &Area| {
+        let Some(file) = &area.file else { return Ok(None) };
+        let flags = if area.shared && file.writable { OFlags::RDWR } else { OFlags::RDONLY };
+        if let Some(object) = file.object {
+            return kinds::above(objects.open(object, flags, rights)?, base).map(Some);
+        }
+        let fd = match !area.shared && file.path == *wants.exe {
+            true => places::program(&file.path.0, opener),
+            false => places::file(&file.path.0, flags, opener),
+        };
+        let fd = kinds::above(fd?, base)?;
+        let name = String::from_utf8_lossy(&file.path.0).into_owned();
+        let now = rustix::fs::fstat(&fd).map_err(|e| Fault::sys(e.raw_os_error(), format!("look at {name}")))?;
+        let modified = now.st_mtime as u64 * 1_000_000_000 + now.st_mtime_nsec;
+        // A shared mapping shows what is in the file, whatever that is.
+        if !area.shared && (now.st_size as u64 != file.size || modified != file.modified) {
+            return Err(Fault::refused(format!("{name} is not the file that was mapped: its size or time is another")));
+        }
+        Ok(Some(fd))
+    };
+    wants.memory.areas.iter().map(open).collect()
+}
