@@ -115,22 +115,24 @@ pub(crate) fn fill(outcome: &Outcome, asked: &[Asked], process: &mut Process) ->
 }
 
 /// What stands for them may have stopped anew, or gone on, or have been here before: that is no news. (No wait4: that would take their ends too.)
-pub(crate) fn take_news(script: &mut Script, process: &Process) -> Result<()> {
+pub(crate) fn take_news(script: &mut Script, process: &Process, children: &[Pid]) {
     let mut take = |child: i32, which: i32| {
         let how = (which | libc::WNOHANG) as u64;
         script.attempt(libc::SYS_waitid, &[libc::P_PID as u64, child as u64, 0, how, 0]);
     };
     process.known_stopped.iter().for_each(|child| take(*child, libc::WSTOPPED));
-    let children = of(Pid(process.pid))?;
-    let known = those_that_go(&children, process).filter(|child| !process.continued_children.contains(child));
+    let known = those_that_go(children, process).filter(|child| !process.continued_children.contains(child));
     known.for_each(|child| take(child, libc::WCONTINUED));
-    Ok(())
 }
 
 /// Drops the SIGCHLD that waits for what stands for the children; what the process has yet to be told of one of them, if there is such a thing. To be
-/// called before the signals of the image are queued, all being blocked.
-pub(crate) fn catch_up(loan: &mut Loan<'_>, arena: Arena, process: &Process) -> Result<Option<Bytes>> {
-    let children = of(Pid(process.pid))?;
+/// called before the signals of the image are queued, all being blocked. `children`: those of what is to be the process.
+pub(crate) fn catch_up(
+    loan: &mut Loan<'_>,
+    arena: Arena,
+    process: &Process,
+    children: &[Pid],
+) -> Result<Option<Bytes>> {
     if children.is_empty() {
         return Ok(None);
     }
@@ -158,7 +160,7 @@ pub(crate) fn catch_up(loan: &mut Loan<'_>, arena: Arena, process: &Process) -> 
         script.attempt(libc::SYS_waitid, &[libc::P_PID as u64, child.0 as u64, info, how, 0]);
         info
     };
-    let asked: Vec<u64> = children.into_iter().filter(is_news).map(ask).collect();
+    let asked: Vec<u64> = children.iter().copied().filter(is_news).map(ask).collect();
     if asked.is_empty() {
         return Ok(None);
     }

@@ -470,7 +470,11 @@ pub fn boot() -> Result<String> {
     Ok(BOOT.get_or_init(|| boot.trim().to_owned()).clone())
 }
 
-fn header(threads: usize) -> Result<Header> {
+/// What an image begins with.
+///
+/// # Errors
+/// As [`boot`].
+pub(crate) fn header(threads: usize) -> Result<Header> {
     let clock = |id| {
         let time = rustix::time::clock_gettime(id);
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

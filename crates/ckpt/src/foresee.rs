@@ -1,7 +1,6 @@
 //! What a process that is to stand still will have then, and what can be made of that before it does: files are opened and given to the new process, the kernel's
 //! pages go where they belong, and memory is mapped. Mostly nothing has changed when it stands still; else all of it is done once more.
 
-use crate::dump::boot;
 use crate::elsewhere::is_deleted;
 use crate::kinds;
 use crate::memory::{self, file_of};
@@ -24,8 +23,6 @@ use vocab::{Pid, Result};
 /// # Errors
 /// `Gone`, and whatever changes just now.
 pub fn foresee(pid: Pid, seen: &Survey) -> Result<Option<Forecast>> {
-    // It is wanted when the process stands still.
-    boot()?;
     let mut areas = seen.areas.clone();
     areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
     for area in areas.iter().filter(|area| area.inode != 0 && !area.is_kernels()) {

@@ -14,40 +14,32 @@ use zerocopy::IntoBytes;
 /// What /proc tells of a stopped process.
 pub(crate) fn read(pid: Pid) -> Result<Process> {
     let stat = proc::stat_fields(pid)?;
-    let number = |index| proc::stat_number(&stat, index);
+    let field = |index| proc::stat_number(&stat, index);
     let status = Fields::read(format!("/proc/{pid}/status"))?;
-    let text = |name: &str, base: u32| -> Result<u64> {
-        let bytes = proc::file(pid, name)?;
-        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
-        let (text, sign) = text.strip_prefix('-').map_or((&text[..], 1), |text| (text, -1));
-        let number =
-            i64::from_str_radix(text, base).map_err(|_| Fault::bug(format!("/proc/{pid}/{name} is no number")))?;
-        Ok((number * sign) as u64)
-    };
     Ok(Process {
         pid: pid.0,
-        parent: number(4)? as i32,
-        group: number(5)? as i32,
-        session: number(6)? as i32,
+        parent: field(4)? as i32,
+        group: field(5)? as i32,
+        session: field(6)? as i32,
         exe: proc::link(pid, "exe")?.into(),
         cwd: proc::link(pid, "cwd")?.into(),
         root: proc::link(pid, "root")?.into(),
         umask: status.number("Umask", 8)? as u32,
-        personality: text("personality", 16)? as u32,
-        oom_score_adj: text("oom_score_adj", 10)? as i32,
+        personality: number(pid, "personality", 16)? as u32,
+        oom_score_adj: number(pid, "oom_score_adj", 10)? as i32,
         layout: Layout {
-            start_code: number(26)?,
-            end_code: number(27)?,
-            start_data: number(45)?,
-            end_data: number(46)?,
-            start_brk: number(47)?,
+            start_code: field(26)?,
+            end_code: field(27)?,
+            start_data: field(45)?,
+            end_data: field(46)?,
+            start_brk: field(47)?,
             // brk(2) tells it.
             brk: 0,
-            start_stack: number(28)?,
-            arg_start: number(48)?,
-            arg_end: number(49)?,
-            env_start: number(50)?,
-            env_end: number(51)?,
+            start_stack: field(28)?,
+            arg_start: field(48)?,
+            arg_end: field(49)?,
+            env_start: field(50)?,
+            env_end: field(51)?,
         },
         auxv: proc::file(pid, "auxv")?.into(),
         limits: limits(pid)?.into_iter().map(|(_, soft, hard)| Limit { soft, hard }).collect(),
@@ -98,7 +90,7 @@ pub(crate) fn ask(script: &mut Script) -> Asked {
 pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> Result<()> {
     process.layout.brk = outcome.result(asked.brk) as u64;
     process.dumpable = outcome.result(asked.dumpable) as u32;
-    process.subreaper = before(outcome, asked.subreaper)?.subreaper;
+    process.subreaper = is_subreaper(outcome, asked.subreaper)?;
     process.permitted_states = outcome.value(asked.states)?;
     let habits = asked.habits.map(|slot| outcome.result(slot).max(0) as u64);
     [process.no_huge_pages, process.deny_write_execute, process.merge_pages] = habits;
@@ -122,8 +114,10 @@ pub(crate) fn set_layout(script: &mut Script, process: &Process, exe_fd: i32) {
 }
 
 /// What a process has before it becomes another, and could have kept from one before.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Before {
+    limits: Vec<own::Limit>,
+    oom_score_adj: i32,
     /// On a node the agent is asked whenever this is set, and the process stands still meanwhile: so not where it is so already.
     subreaper: bool,
 }
@@ -134,12 +128,24 @@ pub(crate) fn ask_before(script: &mut Script) -> u64 {
     subreaper
 }
 
-pub(crate) fn before(outcome: &Outcome, subreaper: u64) -> Result<Before> {
-    Ok(Before { subreaper: outcome.value::<i32>(subreaper)? != 0 })
+pub(crate) fn before(pid: Pid, outcome: &Outcome, subreaper: u64) -> Result<Before> {
+    let (limits, oom_score_adj) = (limits(pid)?, number(pid, "oom_score_adj", 10)? as i32);
+    Ok(Before { limits, oom_score_adj, subreaper: is_subreaper(outcome, subreaper)? })
+}
+
+fn is_subreaper(outcome: &Outcome, subreaper: u64) -> Result<bool> {
+    Ok(outcome.value::<i32>(subreaper)? != 0)
+}
+
+/// What a file of /proc/PID is a number in.
+fn number(pid: Pid, name: &str, base: u32) -> Result<i64> {
+    let bytes = proc::file(pid, name)?;
+    let text = String::from_utf8_lossy(&bytes);
+    i64::from_str_radix(text.trim(), base).map_err(|_| Fault::bug(format!("/proc/{pid}/{name} is no number")))
 }
 
 /// What the process itself sets, except for what belongs to threads. `place`: the group and session that it is in.
-pub(crate) fn set(script: &mut Script, process: &Process, now: Before, place: (Pid, Pid)) {
+pub(crate) fn set(script: &mut Script, process: &Process, now: &Before, place: (Pid, Pid)) {
     // Any other group or session is that of whoever restores: the one that it was in may be gone.
     let (group, session) = place;
     match process.pid {
@@ -191,19 +197,20 @@ fn limits(pid: Pid) -> Result<Vec<own::Limit>> {
 }
 
 /// In the end, since a low limit would be in the way of the restore. Raising a hard one needs a right, so equal ones are let be.
-pub(crate) fn set_limits(script: &mut Script, process: &Process) -> Result<()> {
-    let now = limits(Pid(process.pid))?;
+pub(crate) fn set_limits(script: &mut Script, process: &Process, now: &Before) {
     for (resource, limit) in (0u32..).zip(&process.limits) {
-        if !now.contains(&(resource, limit.soft, limit.hard)) {
+        if !now.limits.contains(&(resource, limit.soft, limit.hard)) {
             let at = script.bytes([limit.soft, limit.hard].as_bytes());
             script.call(format!("set limit {resource}"), libc::SYS_prlimit64, &[0, resource.into(), at, 0]);
         }
     }
-    Ok(())
 }
 
 /// From outside.
-pub(crate) fn set_oom_score(pid: Pid, process: &Process) -> Result<()> {
+pub(crate) fn set_oom_score(pid: Pid, process: &Process, now: &Before) -> Result<()> {
+    if process.oom_score_adj == now.oom_score_adj {
+        return Ok(());
+    }
     let path = format!("/proc/{pid}/oom_score_adj");
     std::fs::write(&path, process.oom_score_adj.to_string()).map_err(|e| Fault::io(&e, format!("write {path}")))
 }

@@ -99,7 +99,7 @@ pub(crate) fn empty(thread: &Stopped, remote: &RemoteMemory) -> Result<Emptied> 
     script.call("unmap what was inherited", libc::SYS_munmap, &[0, base]);
     script.call("unmap what was inherited", libc::SYS_munmap, &[arena.end() + length, TOP - arena.end() - length]);
     let gate = loan.gate() - home + arena.end();
-    let before = identity::before(&loan.run(arena, script)?, before)?;
+    let before = identity::before(thread.tid(), &loan.run(arena, script)?, before)?;
     Ok(Emptied { arena, gate, kernels: all_moved(&kernels, home, arena.end()), home, settled: None, before })
 }
 

@@ -85,6 +85,8 @@ pub struct Rebuilt {
     /// Its locks are taken when it goes, as the original has them until it has ended.
     files: Files,
     ahead: Option<Ahead>,
+    /// To close these takes a while, for which nobody should have to wait.
+    _prepared: Prepared,
     /// Until it goes its maker stays where it is: whoever it wakes then runs elsewhere at once, and not here in its place (linux: `select_task_rq_rt`).
     _together: Together,
 }
@@ -180,7 +182,7 @@ impl<R: Read> Coming<R> {
         threads.append(&mut others);
         let queued = self.plan.queued();
         let running = RunningTimers::of(&self.plan.process);
-        let rebuilt = Rebuilt { pid, threads, stopped, queued, running, files: self.plan.files, ahead, _together: together };
+        let rebuilt = Rebuilt { pid, threads, stopped, queued, running, files: self.plan.files, ahead, _prepared: self.prepared, _together: together };
         match done {
             Ok(()) => Ok((rebuilt, self.reader.into_source())),
             Err(fault) => Err(Box::new(Broken { fault: fault.doing(format!("restore process {pid}")), rebuilt })),
@@ -354,7 +356,7 @@ fn build(
         threads::make_room_for_tiles(&mut loan, arena, saved)?;
     }
     mark("restore: threads set");
-    become_it(&mut loan, arena, (plan, prepared.name()), &now, continued)?;
+    become_it(&mut loan, arena, (plan, prepared.name()), (&now, vessel.before()), continued)?;
     mark("restore: become");
     let mut regs = vec![waits::go_on(&mut loan, remote, arena, &plan.threads[0])?];
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
@@ -363,7 +365,7 @@ fn build(
     }
     mark("restore: waits");
     loan.unmap_arena(arena)?;
-    identity::set_oom_score(pid, &plan.process)?;
+    identity::set_oom_score(pid, &plan.process, vessel.before())?;
     let all: Vec<&Stopped> = std::iter::once(leader).chain(others).collect();
     for ((thread, saved), regs) in all.iter().zip(&plan.threads).zip(&regs) {
         finish(thread, saved, regs, anywhere)?;
@@ -408,7 +410,7 @@ fn furnish(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brou
 }
 
 /// What all threads share and what must be there before they are. `true`: a SIGCONT had come.
-fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought, before: Before) -> Result<bool> {
+fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought, before: &Before) -> Result<bool> {
     let pid = plan.process.pid;
     let place = kern::proc::group_and_session(Pid(pid)).ok_or_else(|| Fault::gone(format!("process {pid}")))?;
     let mut script = arena.script();
@@ -422,11 +424,8 @@ fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought, be
     identity::set(&mut script, &plan.process, before, place);
     identity::ask_for_registers(&mut script, &plan.process);
     let pending = sigstate::set_actions(&mut script, &plan.process.actions);
-    let continued = sigstate::waited_to_continue(&loan.run(arena, script)?, pending)?;
-    let mut script = arena.script();
     kinds::install(&mut script, &plan.files, &brought.files)?;
-    loan.run(arena, script)?;
-    Ok(continued)
+    sigstate::waited_to_continue(&loan.run(arena, script)?, pending)
 }
 
 /// The last script of the leader: clocks, waiting signals, and what takes its rights away.
@@ -434,12 +433,13 @@ fn become_it(
     loan: &mut Loan<'_>,
     arena: Arena,
     (plan, named): (&Plan, Option<&[u8]>),
-    now: &Creds,
+    (now, before): (&Creds, &Before),
     continued: bool,
 ) -> Result<()> {
     let process = &plan.process;
     let waits = if continued { &sigstate::without_stops(&process.queue) } else { &process.queue };
-    let news = children::catch_up(loan, arena, process)?;
+    let children = children::of(Pid(process.pid))?;
+    let news = children::catch_up(loan, arena, process, &children)?;
     timers::make(loan, arena, &process.timers)?;
     let mut script = arena.script();
     timers::set_itimers(&mut script, &process.itimers);
@@ -447,9 +447,9 @@ fn become_it(
     sigstate::set_queue(&mut script, news.as_slice(), process.pid as u64, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);
     keys::set(&mut script, &plan.memory);
-    children::take_news(&mut script, process)?;
+    children::take_news(&mut script, process, &children);
     identity::set_habits(&mut script, process);
-    identity::set_limits(&mut script, process)?;
+    identity::set_limits(&mut script, process, before);
     threads::set(&mut script, &plan.threads[0], named, now, process.pid)?;
     kinds::set_owners(&mut script, &plan.files);
     identity::set_dumpable(&mut script, process);

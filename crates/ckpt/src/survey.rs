@@ -6,7 +6,7 @@ use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
 use crate::runs::{either, without};
-use crate::{children, cpu, kinds, memory, pool, timers};
+use crate::{children, kinds, memory, pool, timers};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
 use std::collections::BTreeMap;
@@ -104,9 +104,9 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         let all: Vec<String> = children.iter().map(Pid::to_string).collect();
         obstacles.push(format!("it has children, which are not carried: {}", all.join(" ")));
     }
-    // They will be wanted when the process stands still.
-    cpu::here();
-    crate::dump::boot()?;
+    // They will be wanted when the process stands still, and take longer the first time.
+    crate::dump::header(0)?;
+    kern::cpu::place_of_key_rights();
     Ok(Survey { areas, waiting, known, children, streams: given.streams, same_kernel: false, obstacles })
 }
 

@@ -184,8 +184,8 @@ impl Vessel {
     }
 
     /// What it has kept of what it was.
-    pub(crate) fn before(&self) -> Before {
-        self.emptied.before
+    pub(crate) fn before(&self) -> &Before {
+        &self.emptied.before
     }
 
     /// Mappings that are there already.

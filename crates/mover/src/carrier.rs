@@ -21,7 +21,7 @@ const PATIENCE_US: u64 = 5_000_000;
 /// In which the other mover answers unless something is amiss, in microseconds.
 const SOON_US: u64 = 2_000;
 /// And mostly in this.
-const AT_ONCE_US: u64 = 200;
+const AT_ONCE_US: u64 = 500;
 
 /// The line to the agent.
 pub(super) struct Word {
@@ -103,9 +103,23 @@ pub(super) fn wait(wanted: &[(BorrowedFd<'_>, Ready)], until_us: Option<u64>) ->
     }
 }
 
+/// The same. While a process stands still it is not slept at first: to wake up, and to wake, takes longer than most of what is waited for (a processor of a virtual
+/// machine that sleeps is woken by its host).
+fn wait_awake(wanted: &[(BorrowedFd<'_>, Ready)], until_us: Option<u64>) -> Result<Vec<Ready>> {
+    let sleeps = if super::hurries() { monotonic_us() + AT_ONCE_US } else { 0 };
+    while monotonic_us() < sleeps {
+        match poll(wanted, 0) {
+            Ok(ready) if ready.iter().any(|one| *one != Ready::default()) => return Ok(ready),
+            // Others who are in a hurry are not kept waiting.
+            _ => std::thread::yield_now(),
+        }
+    }
+    wait(wanted, until_us)
+}
+
 /// Waits for the other node; a word of the agent meanwhile means that the move is off.
 fn wait_for(fd: BorrowedFd<'_>, ready: Ready, bell: &OwnedFd, until_us: Option<u64>) -> Result<()> {
-    let came = wait(&[(fd, ready), (bell.as_fd(), Ready::READ)], until_us)?;
+    let came = wait_awake(&[(fd, ready), (bell.as_fd(), Ready::READ)], until_us)?;
     match came[1].readable || came[1].over {
         true => Err(called_off()),
         false => Ok(()),
@@ -294,17 +308,16 @@ impl Carrier {
         Ok(self.link.next::<Piece>()?.map(|piece| piece.bytes))
     }
 
-    /// Has the other mover told anything within [`SOON_US`]? It is not slept for in the beginning: to wake up takes as long as it does.
+    /// Has the other mover told anything within [`SOON_US`]?
     pub(super) fn soon(&mut self) -> bool {
-        let (begun, line) = (monotonic_us(), [(self.fd(), Ready::READ)]);
-        let came = loop {
-            match poll(&line, 0) {
-                Ok(ready) if ready[0] != Ready::default() => break true,
-                _ if monotonic_us() > begun + AT_ONCE_US => break wait(&line, Some(begun + SOON_US)).is_ok(),
-                _ => std::thread::yield_now(),
+        let until = monotonic_us() + SOON_US;
+        loop {
+            match self.heard() {
+                Ok(Some(_)) => return true,
+                Ok(None) if wait_awake(&[(self.fd(), Ready::READ)], Some(until)).is_ok() => {}
+                _ => return false,
             }
-        };
-        came && matches!(self.heard(), Ok(Some(_)))
+        }
     }
 
     /// # Errors
@@ -339,11 +352,11 @@ pub(super) enum By {
     Nobody(Remain),
 }
 
-/// Waits until somebody lets it run (the other mover may have `told` it already), or nobody will. The connection may break: then only the agent can.
+/// Waits until somebody lets it run or nobody will. The connection may break: then only the agent can.
 ///
 /// # Errors
 /// When the agent says anything else, or is gone.
-pub(super) fn may_run(word: &mut Word, carrier: Carrier, told: bool) -> Result<By> {
+pub(super) fn may_run(word: &mut Word, carrier: Carrier) -> Result<By> {
     let mut carrier = Some(carrier);
     loop {
         match word.heard()? {
@@ -356,7 +369,6 @@ pub(super) fn may_run(word: &mut Word, carrier: Carrier, told: bool) -> Result<B
         }
         if let Some(mut there) = carrier.take() {
             carrier = match there.heard() {
-                _ if told => return Ok(By::OtherMover(Box::new(there))),
                 Ok(Some(_go)) => return Ok(By::OtherMover(Box::new(there))),
                 Ok(None) => Some(there),
                 Err(_) => None,

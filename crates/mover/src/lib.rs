@@ -11,10 +11,11 @@ mod look;
 mod orders;
 mod out;
 mod remains;
-pub mod slate;
+mod slate;
 mod take;
 
 pub use orders::{Held, Home, In, Order, Out, Remain, Said};
+pub use slate::Note;
 
 use carrier::Word;
 use kern::clock::monotonic_us;
@@ -43,6 +44,10 @@ const HURRY_US: u64 = 300_000;
 
 thread_local! {
     static HURRIES_UNTIL: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+fn hurries() -> bool {
+    HURRIES_UNTIL.get().is_some()
 }
 
 /// Called with every piece that goes or comes.

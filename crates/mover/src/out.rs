@@ -5,7 +5,7 @@ use super::lazy;
 use super::look::{look_again as look, may_go_on};
 use super::orders::{Order, Out, Remain, Said};
 use super::remains::Ready;
-use super::slate::note_bound;
+use super::slate::Note;
 use ckpt::behind::behind;
 use ckpt::dump::{hold_after, hold_lazily, Held, Waiting};
 use ckpt::foresee::foresee;
@@ -65,7 +65,7 @@ fn has_ended(pid: Pid) -> bool {
 fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
     reach("out bound");
     let locks = held.has_locks();
-    let noted = !order.home && note_bound();
+    let noted = !order.home && Note::Bound.write();
     let early = if noted { None } else { Some(word.say(&Said::Bound)) };
     if !locks {
         let_run(carrier);

@@ -1,14 +1,34 @@
-//! What the agent is to find if this mover is killed before it has said so.
+//! What the agent is to know before anything that follows from it, and need not act on at once.
 //!
-//! Whoever says something to the agent wakes it, and it runs first: while a process stands still that is time. So what must not be lost is noted here, in a
-//! pipe which the agent reads when the mover has ended and at no other time, and said when nobody waits for it.
+//! Whoever says something to the agent wakes it, and it runs first: while a process stands still that is time. So this is noted in a pipe, which the agent reads before
+//! it reads anything else that could tell of it: what movers say, that they have ended, and what processes do.
 
 use rustix::io::Errno;
 
-/// The only note so far: as [`super::Said::Bound`].
-pub const BOUND: u8 = b'B';
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// As [`super::Said::Bound`].
+    Bound,
+    /// As [`super::Said::Rebuilt`], and then [`super::Said::Runs`].
+    Runs,
+}
 
-/// `false`: nobody reads it.
-pub(super) fn note_bound() -> bool {
-    rustix::io::retry_on_intr(|| rustix::io::write(rustix::stdio::stdout(), &[BOUND])) == Ok::<usize, Errno>(1)
+impl Note {
+    /// As it is written.
+    fn byte(self) -> u8 {
+        match self {
+            Note::Bound => b'B',
+            Note::Runs => b'R',
+        }
+    }
+
+    /// As it was written.
+    pub fn of(byte: u8) -> Option<Note> {
+        [Note::Bound, Note::Runs].into_iter().find(|note| note.byte() == byte)
+    }
+
+    /// `false`: nobody is there who would read it.
+    pub(super) fn write(self) -> bool {
+        rustix::io::retry_on_intr(|| rustix::io::write(rustix::stdio::stdout(), &[self.byte()])) == Ok::<usize, Errno>(1)
+    }
 }

@@ -5,6 +5,7 @@ use super::lazy::Pending;
 use super::look::here;
 use super::orders::{In, Order, Remain, Said};
 use super::remains::Ready;
+use super::slate::Note;
 use ckpt::restore::{Broken, Coming, Rebuilt};
 use ckpt::vessel::Vessel;
 use kern::faultpoint::reach;
@@ -29,14 +30,15 @@ pub(super) fn give_back(order: &Remain) -> Result<()> {
 
 /// All of it is there, and the other mover knows; the agent too if some is pending.
 fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Result<()> {
-    let mut told = false;
     if pending.is_none() {
         // The agent runs as soon as it is told, and before this: so the other mover has its time first. What becomes of a process that
         // is lost here does not depend on whether the agent has heard of it.
-        told = carrier.soon();
+        if carrier.soon() && Note::Runs.write() {
+            return go(rebuilt, word);
+        }
         word.say(&Said::Rebuilt)?;
     }
-    let rest = match may_run(word, carrier, told)? {
+    let rest = match may_run(word, carrier)? {
         By::Agent => match pending {
             Some(pending) => return pending.lost(pid, Fault::gone("its old node has ended it before"), word),
             None => None,
@@ -47,13 +49,18 @@ fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Res
         }
         By::Nobody(order) => return rebuilt.remain(&Ready::new(&order)?.remains()),
     };
+    go(rebuilt, word)?;
+    rest.map_or(Ok(()), |(pending, carrier)| pending.fetch(pid, *carrier, word))
+}
+
+/// The agent knows that it does.
+fn go(rebuilt: Rebuilt, word: &mut Word) -> Result<()> {
     reach("in told to go");
     let stops = rebuilt.go()?;
     mark("in let it run");
     word.say(&Said::Goes(stops))?;
     // It has both processors to itself, if it needs them.
-    sched::set_ordinary()?;
-    rest.map_or(Ok(()), |(pending, carrier)| pending.fetch(pid, *carrier, word))
+    sched::set_ordinary()
 }
 
 /// What there is when it has failed. Dropped, all but the first are killed.

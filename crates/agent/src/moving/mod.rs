@@ -17,7 +17,7 @@ use kern::sock::{self, Kind};
 use kern::{pidfd, sys};
 use link::Plain;
 use looks::Looking;
-use mover::{slate, Order, Out, Remain, Said};
+use mover::{Note, Order, Out, Remain, Said};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
@@ -76,10 +76,11 @@ struct Mover {
 }
 
 impl Mover {
-    /// Has it bound its process, whether it could say so or not?
-    fn has_bound(&self) -> bool {
-        let mut notes = [0];
-        sys::read(self.slate.as_fd(), &mut notes) == Ok(1) && notes == [slate::BOUND]
+    /// What it has noted since the last look.
+    fn notes(&self) -> impl Iterator<Item = Note> {
+        let mut notes = [0; 8];
+        let count = sys::read(self.slate.as_fd(), &mut notes).unwrap_or(0);
+        notes.into_iter().take(count).filter_map(Note::of)
     }
 }
 
@@ -243,14 +244,21 @@ impl Agent {
         let Some(mover) = self.moving.movers.get_mut(&number) else { return };
         let whom = mover.whom;
         let received = mover.line.receive();
+        // Behind that: what it has noted and then said is there.
+        for note in mover.notes().collect::<Vec<_>>() {
+            match note {
+                Note::Bound => self.departs(whom, departure::Turn::Bound),
+                Note::Runs => {
+                    self.rebuilt(whom, number);
+                    self.runs(whom);
+                }
+            }
+        }
         let next = |agent: &mut Agent| agent.moving.movers.get_mut(&number).map(|mover| mover.line.next::<Said>());
         while let Some(Ok(Some(said))) = next(self) {
             self.mover_said(number, whom, said);
         }
         if let Err(fault) = received {
-            if self.moving.movers.get(&number).is_some_and(Mover::has_bound) {
-                self.departs(whom, departure::Turn::Bound);
-            }
             self.end_mover(number);
             self.mover_gone(number, whom, fault);
         }
