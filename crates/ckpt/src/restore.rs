@@ -85,7 +85,6 @@ pub struct Rebuilt {
     /// Its locks are taken when it goes, as the original has them until it has ended.
     files: Files,
     ahead: Option<Ahead>,
-    /// To close these takes a while, for which nobody should have to wait.
     _prepared: Prepared,
     /// Until it goes its maker stays where it is: whoever it wakes then runs elsewhere at once, and not here in its place (linux: `select_task_rq_rt`).
     _together: Together,
@@ -205,11 +204,11 @@ impl Rebuilt {
         stop_again(self.pid, stops)
     }
 
-    /// It runs, or (what is returned) stops at once by this.
+    /// It runs, or (what is returned) stops at once by this. What it was made with lasts as long as this does: to close that takes a while.
     ///
     /// # Errors
     /// `Gone` when it was killed; EAGAIN when another process has a lock that it had: it cannot go on, and is killed.
-    pub fn go(mut self) -> Result<Option<Sig>> {
+    pub fn go(&mut self) -> Result<Option<Sig>> {
         if kinds::has_locks(&self.files) {
             self.take_locks()?;
         }

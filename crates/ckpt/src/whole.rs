@@ -19,7 +19,7 @@ pub fn restore(image: impl Read, any_processor: bool, owner: Option<Owner>) -> R
     let coming = coming(image, any_processor, owner)?;
     let child = Child::born(coming.pid())?;
     let pid = child.pid;
-    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go().map(drop)?;
+    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go()?;
     child.lives();
     Ok(pid)
 }

@@ -211,8 +211,8 @@ fn become_it(order: &Remain, image: &[u8]) -> Result<()> {
     reach("in has a vessel");
     let mut vessel = Vessel::take(pid)?;
     let begun = vessel.early(image)?;
-    let (rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
+    let (mut rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
     reach("in made it");
-    rebuilt.go().map(drop)?;
+    rebuilt.go()?;
     sched::set_ordinary()
 }

@@ -69,12 +69,13 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Res
     let early = if noted { None } else { Some(word.say(&Said::Bound)) };
     if !locks {
         let_run(carrier);
+        mark("out has let it go");
+        // What is left to do is no more urgent than the process, which may run on this machine's processors.
+        let _more_urgent = sched::set_ordinary();
     }
-    mark("out has let it go");
     // Whatever else comes of this than End means that the agent is gone: the process ends all the same.
     let told = early.unwrap_or_else(|| word.say(&Said::Bound));
     if held.keeps_some() {
-        sched::set_ordinary()?;
         reach("out keeps the rest");
         // If that fails, the other side says who is lost.
         let _sent = lazy::serve(&held, carrier);
@@ -93,8 +94,7 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Res
     if locks {
         let_run(carrier);
     }
-    word.say(&Said::Left { come, stopped })?;
-    sched::set_ordinary()
+    word.say(&Said::Left { come, stopped })
 }
 
 /// What is to take its place here, if anything.

@@ -54,13 +54,13 @@ fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Res
 }
 
 /// The agent knows that it does.
-fn go(rebuilt: Rebuilt, word: &mut Word) -> Result<()> {
+fn go(mut rebuilt: Rebuilt, word: &mut Word) -> Result<()> {
     reach("in told to go");
     let stops = rebuilt.go()?;
-    mark("in let it run");
-    word.say(&Said::Goes(stops))?;
     // It has both processors to itself, if it needs them.
-    sched::set_ordinary()
+    sched::set_ordinary()?;
+    mark("in let it run");
+    word.say(&Said::Goes(stops))
 }
 
 /// What there is when it has failed. Dropped, all but the first are killed.
