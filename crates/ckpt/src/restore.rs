@@ -4,6 +4,7 @@
 use crate::ahead::Ahead;
 use crate::bring::{bring, Wanted};
 use crate::claims::{self, Owner};
+use crate::kinds::terminal::furnish;
 use crate::kinds::Reopened;
 use crate::objects::Made;
 use crate::pages::Early;
@@ -51,6 +52,8 @@ pub struct Coming<R: Read> {
     reader: Reader<R>,
     plan: Plan,
     first: Record,
+    /// At its terminal, which has no room for it.
+    typed: Vec<u8>,
     opened: Opened,
 }
 
@@ -94,19 +97,26 @@ impl<R: Read> Coming<R> {
     }
 
     pub(crate) fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
-        let Begun { mut reader, first } = begun;
+        let Begun { mut reader, first, terminal } = begun;
         let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
         mark("restore: all but pages read");
         let base = kinds::above_all(&plan.files);
         let opener = Opener { rights: places::rights(&plan.threads), believed: owner.is_none() };
-        let files = kinds::reopen(&plan.files, &plan.objects, base, &opener)?;
+        let terminal = match (&plan.files.terminal, terminal) {
+            (None, _) => None,
+            (Some(was), Some(pid)) => Some(furnish(pid, was)?),
+            (Some(_), None) => return Err(Fault::refused("the image has a terminal, which only a process that moves takes along")),
+        };
+        let (slave, rest) = terminal.unzip();
+        let files = kinds::reopen(&plan.files, &plan.objects, base, &opener, slave.as_ref())?;
         let mapped = open_mapped(&plan, base, &opener.rights)?;
         let above = |opened: Result<OwnedFd>| kinds::above(opened?, base);
         let exe = above(places::program(&plan.process.exe.0, &opener))?;
         let cwd = above(places::directory(&plan.process.cwd.0, &opener))?;
         let root = above(places::directory(&plan.process.root.0, &opener))?;
         mark("restore: files opened");
-        Ok(Coming { reader, plan, first, opened: Opened { files, mapped, exe, cwd, root, base } })
+        let typed = rest.unwrap_or_default();
+        Ok(Coming { reader, plan, first, typed, opened: Opened { files, mapped, exe, cwd, root, base } })
     }
 
     pub fn pid(&self) -> Pid {
@@ -122,6 +132,11 @@ impl<R: Read> Coming<R> {
             return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
         }
         pages::pass_over(&mut self.reader, self.first).map(|()| self.reader.into_source())
+    }
+
+    /// What was typed at its terminal, and is to follow what that has taken already.
+    pub fn take_typed(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.typed)
     }
 
     /// Is all of it in the image?

@@ -30,6 +30,8 @@ pub struct Vessel {
 pub struct Begun<R: Read> {
     pub(crate) reader: Reader<R>,
     pub(crate) first: Record,
+    /// A process that has the terminal which is to be that of the image as descriptor 0.
+    pub(crate) terminal: Option<Pid>,
 }
 
 impl<R: Read> Begun<R> {
@@ -51,7 +53,14 @@ impl<R: Read> Begun<R> {
                 first = pages::following(&mut reader)?;
             }
         }
-        Ok(Begun { reader, first })
+        Ok(Begun { reader, first, terminal: None })
+    }
+
+    /// The process that is to become that of the image has a terminal of its own as descriptor 0, which may become that of the image. The image is believed: who makes one
+    /// says what is typed there.
+    #[must_use]
+    pub fn with_terminal_of(self, pid: Pid) -> Begun<R> {
+        Begun { terminal: Some(pid), ..self }
     }
 
     /// What the image is read from.
@@ -104,7 +113,7 @@ impl Vessel {
             self.there = memory.areas;
             (self.placed, first) = pages::place(self.pid(), &self.remote, &self.there, &mut reader)?;
         }
-        Ok(Begun { reader, first })
+        Ok(Begun { reader, first, terminal: None })
     }
 
     fn map(&self, memory: &Memory) -> Result<()> {

@@ -13,7 +13,7 @@ mod out;
 mod remains;
 mod take;
 
-pub use orders::{Held, Home, In, Order, Out, Remain, Said};
+pub use orders::{Held, Home, In, Order, Out, Remain, Said, Sides};
 
 use carrier::Word;
 use kern::clock::monotonic_us;

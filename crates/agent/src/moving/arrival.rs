@@ -22,7 +22,7 @@ use tracing::{info, warn};
 use vocab::{Exit, Fault, Pid, Sig};
 use wire::event::{BodyEvent, Person, Usage};
 use wire::node::{ChannelTo, Kin, ToFront};
-use wire::run::Program;
+use wire::run::{Program, Stdio, Window};
 
 pub(super) struct Arrival {
     /// As the front end knew it when it was told to arrive.
@@ -75,7 +75,7 @@ impl Arriving {
 }
 
 /// A process that does nothing, to be made into another one: `shoal vessel`.
-fn vessel() -> Program {
+fn vessel(terminal: bool) -> Program {
     let text = |text: &str| text.as_bytes().to_vec();
     Program {
         file: text("/proc/self/exe"),
@@ -86,7 +86,8 @@ fn vessel() -> Program {
         limits: Vec::new(),
         nice: 0,
         ignored: 0,
-        stdio: wire::run::Stdio::Pipes,
+        // Its modes come with the process.
+        stdio: if terminal { Stdio::Terminal { window: Window::default(), term: Vec::new() } } else { Stdio::Pipes },
         blocked: !0,
         capabilities: None,
         personality: None,
@@ -112,7 +113,8 @@ impl Agent {
             let fault = Fault::refused(format!("the number {pid} is in use on this node"));
             return self.uplink.send(&ToFront::NotArrived { pid, fault });
         }
-        let program = vessel();
+        let terminal = channel.as_ref().is_some_and(|channel| channel.terminal);
+        let program = vessel(terminal);
         let ends = match &channel {
             Some(channel) => self.open_streams(&program, channel),
             None => self.streams.nowhere(),
@@ -146,6 +148,8 @@ impl Agent {
             self.ghosts.command(pid, Command::Wait { pid: child, options: kern::wait::WALL });
         }
         let kin = kin.into_iter().map(|kin| kin.person).collect();
+        // It leads a session of its own here as where it was, of which the front end knows nothing.
+        let person = if terminal { Person { pgid: pid, sid: pid, ..person } } else { person };
         let start = Start { person, program, kin, ends, misses: 0, arrives: true, later: Vec::new() };
         self.starts.queue.push_back(Work::Program(Box::new(start)));
         self.next_start();
@@ -226,6 +230,13 @@ impl Agent {
         if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
             info!(%pid, "arrival: {:?} -> {state:?}", arrival.state);
             arrival.state = state;
+        }
+    }
+
+    /// This was typed where it has been, and its terminal has had no room for it.
+    pub(super) fn typed(&self, pid: Pid, bytes: Vec<u8>) {
+        if let Some(made) = self.moving.arrivals.get(&pid).and_then(|arrival| arrival.made.as_ref()) {
+            self.streams.typed(made.streams, bytes);
         }
     }
 
@@ -330,6 +341,9 @@ impl Agent {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
         let Arrival { program, made: Some(made), .. } = arrival else { return false };
         person.ppid = made.person.ppid;
+        if self.streams.sides(made.streams).is_some() {
+            (person.pgid, person.sid) = (pid, pid);
+        }
         self.bodies.add_arrived(person);
         if program {
             self.starts.programs.insert(pid, made.streams);
