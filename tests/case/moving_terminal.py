@@ -254,7 +254,7 @@ def copies():
     same("its end", t.status(), 5)
 
 
-WINDOW = "use sigtrap; $|=1; $SIG{WINCH} = sub { print q(size ), `stty size` }; print qq(up\n); select undef, undef, undef, 1 while 1"
+WINDOW = "$|=1; $SIG{WINCH} = sub { print q(size ), `stty size` }; print qq(up\n); select undef, undef, undef, 1 while 1"
 
 
 def window():
@@ -279,30 +279,32 @@ def window():
     same("its end", t.end(), -signal.SIGQUIT)
 
 
-KEYS = "$|=1; $n = 0; $SIG{INT} = sub { $n++; print qq(int $n\n) }; $SIG{QUIT} = sub { print qq(quit\n); exit 3 }; print qq(up\n); select undef, undef, undef, 0.5 while 1"
+KEYS = "$|=1; $n = 0; $SIG{INT} = $SIG{TSTP} = sub { $n++; print qq($_[0] $n\n) }; $SIG{QUIT} = sub { print qq(quit\n); exit 3 }; print qq(up\n); select undef, undef, undef, 0.5 while 1"
 
 
 def keys():
-    """Ctrl-C before, while and after it moves, once each."""
+    """Ctrl-C and Ctrl-Z before, while and after it moves, once each."""
     t = Terminal("perl", "-e", KEYS)
     t.see("up\r\n")
-    n = 0
+    seen = []
+
+    def press(key, name):
+        t.type(key)
+        seen.append(f"{name} {len(seen) + 1}\r\n")
+
     for turn in range(20):
-        t.type("\x03")
-        n += 1
+        press("\x03", "INT")
         if turn % 2:
-            t.see(f"int {n}\r\n")
+            t.see(seen[-1])
         thread = moving(t, 1)
         time.sleep(0.004 * turn)
         if not turn % 2:
-            t.see(f"int {n}\r\n")
-        t.type("\x03")
-        n += 1
-        t.see(f"int {n}\r\n")
+            t.see(seen[-1])
+        press("\x1a", "TSTP")
+        t.see(seen[-1])
         thread.join()
-        t.type("\x03")
-        n += 1
-        t.see(f"int {n}\r\n")
+        press("\x03", "INT")
+        t.see(seen[-1])
         t.move(0)
     t.quiet(0.2)
     t.type("\x1c")
@@ -311,35 +313,35 @@ def keys():
 
 
 def stops():
-    """Ctrl-Z stops it wherever it is, and its job on the front end; stopped it moves, and goes on."""
+    """Stopped it moves, and goes on where it is when its job does."""
     t = Shell()
     t.type("shoal run -n 0 -t perl -e '$|=1; $SIG{CONT} = sub { print qq(cont\\n) }; print q(u).qq(p\\n); while (1) { $x = <STDIN>; print qq(got $x) if defined $x }'\n")
     t.see("up\r\n")
     pid = t.child("perl")
     for node in (1, 2, 0):
-        t.type("\x1a")
+        os.kill(pid, signal.SIGSTOP)
         t.see("Stopped")
         t.see("%% ")
         move(pid, node)
         same("where it is", where(pid), f"n{node}")
         t.type("fg\n")
-        t.see("cont\r\n")
+        t.see("cont\r")
         t.type("word\n")
-        t.see("got word\r\n")
+        t.see("got word\r")
     # Right before and while it moves.
     for n in range(6):
         thread = threading.Thread(target=run_or_die, args=(lambda: move(pid, 1 + n % 2),))
         if n % 2:
-            t.type("\x1a")
+            os.kill(pid, signal.SIGSTOP)
         thread.start()
         time.sleep(0.005 * n)
         if not n % 2:
-            t.type("\x1a")
+            os.kill(pid, signal.SIGSTOP)
         t.see("Stopped")
         t.see("%% ")
         thread.join()
         t.type("fg\n")
-        t.see("cont\r\n")
+        t.see("cont\r")
     t.type("\x03")
     t.see("%% ")
     t.type("echo st=$?\n")
@@ -455,6 +457,60 @@ def state(program):
         same("its end", t.end(), 0)
 
 
+def nested():
+    """Where `shoal run` was called on a node, in a terminal there."""
+    t = Terminal("shoal", "run", "-n", "1", "-t", "python3", "-S", "-c", RAW)
+    t.see("up\r\n")
+    for n, node in enumerate((2, 1, 2)):
+        t.type(chr(97 + n))
+        t.move(node)
+        t.type(chr(65 + n))
+        t.see(f"<{97 + n:02x}><{65 + n:02x}>")
+    t.type(b"\x04")
+    same("its end", t.end(), 7)
+
+
+def chaos():
+    """Somebody else moves it all the time."""
+    t = Terminal("python3", "-S", "-c", RAW)
+    t.see("up\r\n")
+    keys = bytes(range(5, 128))
+    typed = b""
+    until = time.monotonic() + 4
+    while time.monotonic() < until:
+        typed += keys[len(typed) % len(keys):][:1]
+        t.type(typed[-1:])
+        time.sleep(0.003)
+    t.type(b"\x04")
+    t.see("end\r\n")
+    start = t.seen.index(b"up\r\n") + 4
+    same("the keys", t.seen[start:t.seen.index(b"\r\nend")], b"".join(b"<%02x>" % key for key in typed))
+    same("its end", t.end(), 7)
+
+
+def counts(program, file):
+    """What counts has half a line typed, to which the rest comes when `file`.type is there; `file`.got when it has read the line. Its numbers go to `file`.out."""
+    t = Terminal("perl", "-e", program, file)
+    with open(file + ".pid", "w") as out:
+        out.write(str(t.pid))
+    t.see("up\r\n")
+    t.type("half")
+    line = b""
+    with open(file + ".out", "wb", buffering=0) as out:
+        while (came := t.read(0.05)) != b"":
+            if os.path.exists(file + ".type"):
+                os.remove(file + ".type")
+                t.type("line\n")
+            *whole, line = (line + (came or b"")).split(b"\r\n")
+            for one in whole:
+                if one == b"got halfline":
+                    open(file + ".got", "w").close()
+                else:
+                    out.write(one + b"\n")
+    status = t.status()
+    print(status if status >= 0 else 128 - status)
+
+
 def load(name):
     """A scene while all processors are busy."""
     busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * (os.cpu_count() or 1))]
@@ -467,4 +523,5 @@ def load(name):
 
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])
-    print("passed")
+    if sys.argv[1] != "counts":
+        print("passed")
