@@ -202,7 +202,7 @@ impl Counting {
     fn start(s: &Sandbox, place: &Place, program: &str) -> Res<Counting> {
         let file = place.fresh("count").to_string_lossy().into_owned();
         let going = s.start(&match program {
-            AT_TERMINAL => driver(&format!("counts '{program}' {file}")),
+            AT_TERMINAL => driver(place, &format!("counts '{program}' {file}"))?,
             _ => format!(
                 "shoal run -n 0 -- perl -e '{program}' {file} >{file}.out </dev/null & echo $! >{file}.pid; wait $!; echo $?"
             ),

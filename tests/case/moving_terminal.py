@@ -315,39 +315,34 @@ def keys():
 def stops():
     """Stopped it moves, and goes on where it is when its job does."""
     t = Shell()
-    t.type("shoal run -n 0 -t perl -e '$|=1; $SIG{CONT} = sub { print qq(cont\\n) }; print q(u).qq(p\\n); while (1) { $x = <STDIN>; print qq(got $x) if defined $x }'\n")
+    t.type("shoal run -n 0 -t perl -e '$|=1; print q(u).qq(p\\n); while (1) { $x = <STDIN>; print qq(got $x) if defined $x }'\n")
     t.see("up\r\n")
-    pid = t.child("perl")
-    for node in (1, 2, 0):
+    pid = t.child()
+    for n, nodes in enumerate([(1,), (2, 0, 1, 2), (0,), (1,)]):
         os.kill(pid, signal.SIGSTOP)
         t.see("Stopped")
         t.see("%% ")
-        move(pid, node)
-        same("where it is", where(pid), f"n{node}")
+        for node in nodes:
+            move(pid, node)
+            same("where it is", where(pid), f"n{node}")
+        time.sleep(0.2)
+        same("its state", state_of(pid), "T")
         t.type("fg\n")
-        t.see("cont\r")
-        t.type("word\n")
-        t.see("got word\r")
-    # Right before and while it moves.
-    for n in range(6):
-        thread = threading.Thread(target=run_or_die, args=(lambda: move(pid, 1 + n % 2),))
-        if n % 2:
-            os.kill(pid, signal.SIGSTOP)
-        thread.start()
-        time.sleep(0.005 * n)
-        if not n % 2:
-            os.kill(pid, signal.SIGSTOP)
-        t.see("Stopped")
-        t.see("%% ")
-        thread.join()
-        t.type("fg\n")
-        t.see("cont\r")
+        t.see("defined $x }'")
+        t.type(f"word{n}\n")
+        t.see(f"got word{n}\r")
     t.type("\x03")
     t.see("%% ")
     t.type("echo st=$?\n")
     t.see("st=130\r\n")
     t.type("exit\n")
     t.rest()
+
+
+def state_of(pid):
+    """As the front end's kernel says it of what stands for it."""
+    with open(f"/proc/{pid}/status") as status:
+        return next(line.split()[1] for line in status if line.startswith("State:"))
 
 
 class Shell(Terminal):
@@ -361,7 +356,7 @@ class Shell(Terminal):
         self.seen, self.at = b"", 0
         self.see("%% ")
 
-    def child(self, name):
+    def child(self):
         """The number of its only child."""
         return int(subprocess.run(["pgrep", "-P", str(self.pid)], capture_output=True, text=True).stdout.split()[0])
 
@@ -457,6 +452,31 @@ def state(program):
         same("its end", t.end(), 0)
 
 
+def ends():
+    """It ends while it moves, or just before or after: with all that it has written, and with its status."""
+    for n in range(20):
+        t = Terminal("python3", "-S", "-c", RAW)
+        t.see("up\r\n")
+        over = threading.Event()
+
+        def body():
+            for k in range(1, 1000):
+                if over.is_set():
+                    return
+                # It may have ended.
+                subprocess.run(["shoal", "move", str(t.pid), str(k % 3)], capture_output=True)
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        time.sleep(0.011 * n)
+        t.type("abc\x04")
+        got = t.rest()
+        over.set()
+        thread.join()
+        same("what it has written", got[got.index(b"up\r\n") + 4:], b"<61><62><63>\r\nend\r\n")
+        same("its end", t.status(), 7)
+
+
 def nested():
     """Where `shoal run` was called on a node, in a terminal there."""
     t = Terminal("shoal", "run", "-n", "1", "-t", "python3", "-S", "-c", RAW)
@@ -495,7 +515,7 @@ def counts(program, file):
         out.write(str(t.pid))
     t.see("up\r\n")
     t.type("half")
-    line = b""
+    line = t.seen[t.at:]
     with open(file + ".out", "wb", buffering=0) as out:
         while (came := t.read(0.05)) != b"":
             if os.path.exists(file + ".type"):

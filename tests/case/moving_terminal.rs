@@ -6,7 +6,7 @@ use super::scene::Sandbox;
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::session::Plan;
-use crate::lab::Res;
+use crate::lab::{Doing, Res};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_terminal_raw", |place| plays(place, "raw")),
@@ -20,6 +20,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_terminal_held", |place| plays(place, "held")),
     ("move_terminal_shell", |place| plays(place, "shell")),
     ("move_terminal_hangup", |place| plays(place, "hangup")),
+    ("move_terminal_ends", |place| plays(place, "ends")),
     ("move_terminal_nested", |place| plays(place, "nested")),
     ("move_terminal_state", move_terminal_state),
     ("move_terminal_busy", move_terminal_busy),
@@ -38,14 +39,15 @@ pub(crate) const SCENES: &[Scene] = &[
 const HELD: &str = "source is to leave";
 
 /// A shell command that does what this says at a terminal.
-pub(super) fn driver(what: &str) -> String {
-    let program = include_str!("moving_terminal.py");
-    format!("python3 - {what} <<'DRIVER'\n{program}\nDRIVER")
+pub(super) fn driver(place: &Place, what: &str) -> Res<String> {
+    let path = place.fresh("driver");
+    std::fs::write(&path, include_str!("moving_terminal.py")).doing("write the driver of a terminal")?;
+    Ok(format!("python3 {} {what}", path.display()))
 }
 
 fn plays(place: &Place, name: &str) -> Res<End> {
     let s = Sandbox::new(place, &format!("move_terminal_{name}"), 3)?;
-    s.prints(&driver(name), "passed")?;
+    s.prints(&driver(place, name)?, "passed")?;
     Ok(End::Passed)
 }
 
@@ -53,7 +55,7 @@ fn plays(place: &Place, name: &str) -> Res<End> {
 fn move_terminal_state(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_terminal_state", 3)?;
     let program = compiled_of(place, "real", "terminal")?;
-    s.prints(&driver(&format!("state {}", program.display())), "passed")?;
+    s.prints(&driver(place, &format!("state {}", program.display()))?, "passed")?;
     Ok(End::Passed)
 }
 
@@ -61,7 +63,7 @@ fn move_terminal_state(place: &Place) -> Res<End> {
 fn move_terminal_busy(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_terminal_busy", 3)?;
     for name in ["raw", "lines", "copies", "keys", "window"] {
-        s.prints(&driver(&format!("load {name}")), "passed").map_err(|fault| format!("{name}: {fault}"))?;
+        s.prints(&driver(place, &format!("load {name}"))?, "passed").map_err(|fault| format!("{name}: {fault}"))?;
     }
     Ok(End::Passed)
 }
@@ -72,7 +74,7 @@ fn move_terminal_of_a_user(place: &Place) -> Res<End> {
     let ann = "setpriv --reuid 61001 --regid 61001 --groups 61001,61005 env HOME=/tmp";
     let program = compiled_of(place, "real", "terminal")?;
     for what in ["raw".to_string(), "shell".into(), format!("state {}", program.display())] {
-        s.prints(&format!("{ann} {}", driver(&what)), "passed").map_err(|fault| format!("{what}: {fault}"))?;
+        s.prints(&format!("{ann} {}", driver(place, &what)?), "passed").map_err(|fault| format!("{what}: {fault}"))?;
     }
     Ok(End::Passed)
 }
@@ -82,7 +84,7 @@ fn move_terminal_chaos(place: &Place) -> Res<End> {
     let plan = Plan { chaos: Some("50ms"), ..Plan::default() };
     let s = Sandbox::with(place, "move_terminal_chaos", 3, plan)?;
     for _ in 0..3 {
-        s.prints(&driver("chaos"), "passed")?;
+        s.prints(&driver(place, "chaos")?, "passed")?;
     }
     s.ok("test $(grep -c 'has moved' /run/shoal/sandbox/chaos.log) -ge 8")?;
     Ok(End::Passed)

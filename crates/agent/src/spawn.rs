@@ -262,7 +262,7 @@ impl Agent {
             self.ghosts.left(pid);
         }
         if arrives {
-            self.arrival_started(person, id, stood);
+            self.arrival_started(person, stood);
             self.now(later);
             self.arrival_goes_on(pid);
             return self.next_start();

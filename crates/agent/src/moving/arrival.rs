@@ -33,6 +33,7 @@ pub(super) struct Arrival {
     pub(super) state: Arriving,
     /// Those that it has not waited for.
     children: Vec<Pid>,
+    streams: StreamsId,
     /// The end of its streams is its own.
     program: bool,
     /// From the time when its process is there.
@@ -51,7 +52,6 @@ impl Arrival {
 struct Made {
     /// As it is here: its parent may be another.
     person: Person,
-    streams: StreamsId,
     /// It stood here, and is to stand here again if it does not come.
     in_place: bool,
     /// And was stopped by this.
@@ -134,6 +134,7 @@ impl Agent {
             kin: its,
             state,
             children,
+            streams: ends.id,
             made: None,
             ended: None,
         };
@@ -156,10 +157,10 @@ impl Agent {
     }
 
     /// What is to become `person` has executed, as a child of that one's parent here; it was a stand-in before if it `stood`.
-    pub(crate) fn arrival_started(&mut self, person: Person, streams: StreamsId, stood: Option<Stand>) {
+    pub(crate) fn arrival_started(&mut self, person: Person, stood: Option<Stand>) {
         let pid = person.pid;
         let (in_place, stopped) = (stood.is_some(), stood.and_then(|stand| stand.body_stopped));
-        let made = Made { person, streams, in_place, stopped };
+        let made = Made { person, in_place, stopped };
         let here = self.children_here(pid);
         let Some(arrival) = self.moving.arrivals.get_mut(&pid) else {
             return self.unmake(made, None, None); // it was abandoned meanwhile
@@ -235,8 +236,8 @@ impl Agent {
 
     /// This was typed where it has been, and its terminal has had no room for it.
     pub(super) fn typed(&self, pid: Pid, bytes: Vec<u8>) {
-        if let Some(made) = self.moving.arrivals.get(&pid).and_then(|arrival| arrival.made.as_ref()) {
-            self.streams.typed(made.streams, bytes);
+        if let Some(arrival) = self.moving.arrivals.get(&pid) {
+            self.streams.typed(arrival.streams, bytes);
         }
     }
 
@@ -262,6 +263,7 @@ impl Agent {
     pub(super) fn arrival_killed(&mut self, pid: Pid) {
         warn!(%pid, "what was to arrive was killed");
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
+        self.streams.in_vain(arrival.streams);
         arrival.state.mover().into_iter().for_each(|mover| self.end_mover(mover));
         // Of its streams nothing is said, as in `unmake`.
         self.stands.orphan(pid);
@@ -282,6 +284,7 @@ impl Agent {
 
     fn end_arrival(&mut self, pid: Pid) -> bool {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
+        self.streams.in_vain(arrival.streams);
         match arrival.made {
             Some(made) => {
                 self.unmake(made, arrival.state.mover(), arrival.ended);
@@ -339,14 +342,14 @@ impl Agent {
             return false;
         }
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
-        let Arrival { program, made: Some(made), .. } = arrival else { return false };
+        let Arrival { program, streams, made: Some(made), .. } = arrival else { return false };
         person.ppid = made.person.ppid;
-        if self.streams.sides(made.streams).is_some() {
+        if self.streams.sides(streams).is_some() {
             (person.pgid, person.sid) = (pid, pid);
         }
         self.bodies.add_arrived(person);
         if program {
-            self.starts.programs.insert(pid, made.streams);
+            self.starts.programs.insert(pid, streams);
         }
         let now = kern::clock::monotonic_us();
         self.checks.add(pid, What::Creds, None, now);

@@ -163,6 +163,11 @@ impl Streams {
         self.tell(Job::Typed { id: id.0, bytes });
     }
 
+    /// The process for which these were made does not come: they are open only as long as what was to become it has them.
+    pub(crate) fn in_vain(&self, id: StreamsId) {
+        self.leaving.terminal(id.0).into_iter().for_each(|terminal| terminal.ended());
+    }
+
     /// Whose standard streams this pipe is, if it is one, by the number of its file.
     pub fn of_pipe(&self, inode: u64) -> Option<StreamsId> {
         self.leaving.of_pipe(inode).map(StreamsId)
