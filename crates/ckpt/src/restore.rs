@@ -102,12 +102,7 @@ impl<R: Read> Coming<R> {
         mark("restore: all but pages read");
         let base = kinds::above_all(&plan.files);
         let opener = Opener { rights: places::rights(&plan.threads), believed: owner.is_none() };
-        let terminal = match (&plan.files.terminal, terminal) {
-            (None, _) => None,
-            (Some(was), Some(pid)) => Some(furnish(pid, was)?),
-            (Some(_), None) => return Err(Fault::refused("the image has a terminal, which only a process that moves takes along")),
-        };
-        let (slave, rest) = terminal.unzip();
+        let (slave, typed) = furnish(terminal, plan.files.terminal.as_ref())?.unzip();
         let files = kinds::reopen(&plan.files, &plan.objects, base, &opener, slave.as_ref())?;
         let mapped = open_mapped(&plan, base, &opener.rights)?;
         let above = |opened: Result<OwnedFd>| kinds::above(opened?, base);
@@ -115,7 +110,7 @@ impl<R: Read> Coming<R> {
         let cwd = above(places::directory(&plan.process.cwd.0, &opener))?;
         let root = above(places::directory(&plan.process.root.0, &opener))?;
         mark("restore: files opened");
-        let typed = rest.unwrap_or_default();
+        let typed = typed.unwrap_or_default();
         Ok(Coming { reader, plan, first, typed, opened: Opened { files, mapped, exe, cwd, root, base } })
     }
 

@@ -21,5 +21,6 @@ pub struct ChannelTo {
     pub program: bool,
     /// The streams of the program are a terminal, which goes along when it moves.
     #[n(4)]
+    #[cbor(default)]
     pub terminal: bool,
 }

@@ -389,7 +389,12 @@ impl Channel {
         if let Some(terminal) = &self.terminal {
             let mut wanted = if reads(&self.outputs[0]) { Interest::READ } else { Interest::empty() };
             wanted.set(Interest::WRITE, writing);
-            return output.set(poller, terminal.master().as_fd(), token(Slot::Output), (!wanted.is_empty()).then_some(wanted));
+            return output.set(
+                poller,
+                terminal.master().as_fd(),
+                token(Slot::Output),
+                (!wanted.is_empty()).then_some(wanted),
+            );
         }
         if let Some(fd) = self.input.fd() {
             let wanted = if writing { Interest::WRITE } else { Interest::empty() };

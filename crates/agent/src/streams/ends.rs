@@ -32,10 +32,7 @@ pub(super) struct OurEnds {
 /// What they are.
 #[derive(Debug)]
 pub(super) enum Ends {
-    Pipes {
-        input: OwnedFd,
-        outputs: [OwnedFd; 2],
-    },
+    Pipes { input: OwnedFd, outputs: [OwnedFd; 2] },
     Terminal(Arc<Terminal>),
 }
 

@@ -26,10 +26,10 @@ use leaving::Leaving;
 use relay::Relay;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-pub(crate) use terminal::Sides;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
+pub(crate) use terminal::Sides;
 use vocab::{Fault, Result};
 use wire::run::Stdio;
 

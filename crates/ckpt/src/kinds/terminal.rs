@@ -143,8 +143,7 @@ pub(crate) fn others(pid: Pid, tty: Tty) -> Result<Option<Obstacle>> {
     found.sort_unstable();
     let all: Vec<String> = found.iter().map(i32::to_string).collect();
     let minor = rustix::fs::minor(tty.device.1);
-    Ok((!all.is_empty())
-        .then(|| format!("its terminal (/dev/pts/{minor}) is also that of process {}", all.join(" "))))
+    Ok((!all.is_empty()).then(|| format!("its terminal (/dev/pts/{minor}) is also that of process {}", all.join(" "))))
 }
 
 fn has(other: Pid, tty: Tty) -> bool {
@@ -332,12 +331,15 @@ fn put_typed(
     Ok(())
 }
 
-/// The terminal that a process has which is to become that of the image is made like that one's; it is no session's yet. What was typed
-/// there and does not fit, which is to follow.
+/// The terminal that `pid` has, which is to become the process of the image, is made like that one's, if that has one; it is no session's yet. What was
+/// typed there and does not fit is to follow.
 ///
 /// # Errors
-/// `Refused` where descriptor 0 is no terminal.
-pub(crate) fn furnish(pid: Pid, was: &Terminal) -> Result<(OwnedFd, Vec<u8>)> {
+/// `Refused` where descriptor 0 is no terminal, and for an image that is not one of a process that moves.
+pub(crate) fn furnish(pid: Option<Pid>, was: Option<&Terminal>) -> Result<Option<(OwnedFd, Vec<u8>)>> {
+    let Some(was) = was else { return Ok(None) };
+    let pid =
+        pid.ok_or_else(|| Fault::refused("the image has a terminal, which only a process that moves takes along"))?;
     let path = format!("/proc/{pid}/fd/0");
     let found = std::fs::metadata(&path).map_err(|e| Fault::io(&e, format!("look at {path}")))?;
     if FileType::from_raw_mode(found.mode()) != FileType::CharacterDevice || Place::of(pid)?.terminal != 0 {
@@ -349,7 +351,7 @@ pub(crate) fn furnish(pid: Pid, was: &Terminal) -> Result<(OwnedFd, Vec<u8>)> {
     let (uid, gid) = (rustix::process::Uid::from_raw(was.uid), rustix::process::Gid::from_raw(was.gid));
     rustix::fs::fchown(&slave, Some(uid), Some(gid)).map_err(failed("set the owner of a terminal"))?;
     rustix::fs::fchmod(&slave, Mode::from_raw_mode(was.mode)).map_err(failed("set the mode of a terminal"))?;
-    Ok((slave, rest))
+    Ok(Some((slave, rest)))
 }
 
 /// As one more open file.
