@@ -5,12 +5,12 @@ PATIENCE = 20.0
 
 
 class Terminal:
-    """A session of its own on a terminal: `shoal run -n 0 -t ARGUMENTS`."""
+    """A session of its own on a terminal: `shoal run -n NODES -t ARGUMENTS`."""
 
-    def __init__(self, *arguments, rows=24, columns=80, before=()):
+    def __init__(self, *arguments, rows=24, columns=80, nodes="0"):
         self.pid, self.master = pty.fork()
         if self.pid == 0:
-            os.execvp((list(before) + ["shoal"])[0], list(before) + ["shoal", "run", "-n", "0", "-t", "--", *arguments])
+            os.execvp("shoal", ["shoal", "run", "-n", nodes, "-t", "--", *arguments])
         self.size(rows, columns)
         self.seen = b""
         self.at = 0
@@ -331,6 +331,22 @@ def stops():
         t.see("defined $x }'")
         t.type(f"word{n}\n")
         t.see(f"got word{n}\r")
+    # Right before and while it moves: it stops once.
+    for n in range(24):
+        thread = threading.Thread(target=run_or_die, args=(lambda: move(pid, 1 + n % 2),))
+        if n % 2:
+            os.kill(pid, signal.SIGSTOP)
+        thread.start()
+        time.sleep(0.005 * (n % 6))
+        if not n % 2:
+            os.kill(pid, signal.SIGSTOP)
+        t.see("Stopped")
+        t.see("%% ")
+        thread.join()
+        t.type("fg\n")
+        t.see("defined $x }'")
+        t.type(f"again{n}\n")
+        t.see(f"got again{n}\r")
     t.type("\x03")
     t.see("%% ")
     t.type("echo st=$?\n")
@@ -475,6 +491,24 @@ def ends():
         thread.join()
         same("what it has written", got[got.index(b"up\r\n") + 4:], b"<61><62><63>\r\nend\r\n")
         same("its end", t.status(), 7)
+
+
+def several():
+    """Copies on several nodes have a terminal each, which goes with each; what is typed is for all."""
+    t = Terminal("sh", "-c", "stty -echo; echo up; read x; echo got $x; exit 3", nodes="0-1")
+    t.see("up")
+    t.see("up")
+    copies = [int(pid) for pid in subprocess.run(["pgrep", "-P", str(t.pid)], capture_output=True, text=True).stdout.split()]
+    same("the copies", len(copies), 2)
+    t.type("wo")
+    time.sleep(0.3)
+    for pid in copies:
+        move(pid, 2)
+    same("where they are", [where(pid) for pid in copies], ["n2", "n2"])
+    t.type("rd\n")
+    t.see("got word")
+    t.see("got word")
+    same("its end", t.end(), 3)
 
 
 def nested():

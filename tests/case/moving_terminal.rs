@@ -21,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_terminal_shell", |place| plays(place, "shell")),
     ("move_terminal_hangup", |place| plays(place, "hangup")),
     ("move_terminal_ends", |place| plays(place, "ends")),
+    ("move_terminal_several", |place| plays(place, "several")),
     ("move_terminal_nested", |place| plays(place, "nested")),
     ("move_terminal_state", move_terminal_state),
     ("move_terminal_busy", move_terminal_busy),
