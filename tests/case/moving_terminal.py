@@ -254,12 +254,20 @@ def copies():
     same("its end", t.status(), 5)
 
 
-WINDOW = "$|=1; $SIG{WINCH} = sub { print q(size ), `stty size` }; print qq(up\n); select undef, undef, undef, 1 while 1"
+WINDOW = """
+import os, signal
+# It makes no process for that, with which it would not move.
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
+os.write(1, b"up\\n")
+while signal.sigwait({signal.SIGWINCH}):
+    size = os.get_terminal_size(0)
+    os.write(1, b"size %d %d\\n" % (size.lines, size.columns))
+"""
 
 
 def window():
     """The size of the window is that of the user's, whenever it has changed; and one that has not changed is no signal."""
-    t = Terminal("perl", "-e", WINDOW, rows=30, columns=90)
+    t = Terminal("python3", "-S", "-c", WINDOW, rows=30, columns=90)
     t.see("up\r\n")
     t.size(31, 91)
     t.see("size 31 91\r\n")

@@ -39,6 +39,9 @@ pub(crate) const SCENES: &[Scene] = &[
 /// The first point at which something of a terminal has been done.
 const HELD: &str = "source is to leave";
 
+/// Points that are reached for a terminal only.
+const ITS_OWN: [&str; 2] = ["out took what was typed", "in typed it anew"];
+
 /// A shell command that does what this says at a terminal.
 pub(super) fn driver(place: &Place, what: &str) -> Res<String> {
     let path = place.fresh("driver");
@@ -94,7 +97,7 @@ fn move_terminal_chaos(place: &Place) -> Res<End> {
 /// At each point from where its terminal is held: half a line has been typed.
 fn each_point(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_terminal_faults", victim)?;
-    for point in POINTS.iter().skip_while(|point| **point != HELD) {
+    for point in POINTS.into_iter().skip_while(|point| *point != HELD).chain(ITS_OWN) {
         let how = How { point, program: AT_TERMINAL, before: None, how: "", to: "1", fate: victim.fate(point, SOURCE) };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }

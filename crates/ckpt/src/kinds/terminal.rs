@@ -8,6 +8,7 @@ use crate::obstacle::Obstacle;
 use crate::proc::{numbers_in, stat_fields, stat_number};
 use image::files::Kind;
 use image::terminal::{End, Stopped, Terminal, Typed};
+use kern::faultpoint::reach;
 use kern::others::share_memory;
 use kern::pidfd;
 use kern::tty::{self, Stop, Termios, END_OF_FILE, LITERAL_NEXT, ROOM};
@@ -232,6 +233,7 @@ pub(super) fn dump(pid: Pid, tty: Tty) -> Result<(Terminal, Taken)> {
             }
         }
     }
+    reach("out took what was typed");
     Ok((taken.was.clone(), taken))
 }
 
@@ -351,6 +353,7 @@ pub(crate) fn furnish(pid: Option<Pid>, was: Option<&Terminal>) -> Result<Option
     let (uid, gid) = (rustix::process::Uid::from_raw(was.uid), rustix::process::Gid::from_raw(was.gid));
     rustix::fs::fchown(&slave, Some(uid), Some(gid)).map_err(failed("set the owner of a terminal"))?;
     rustix::fs::fchmod(&slave, Mode::from_raw_mode(was.mode)).map_err(failed("set the mode of a terminal"))?;
+    reach("in typed it anew");
     Ok(Some((slave, rest)))
 }
 
