@@ -21,6 +21,7 @@ mod moving_hostile;
 mod moving_kin_faults;
 mod moving_lazy;
 mod moving_signals;
+mod moving_terminal;
 mod moving_told;
 mod pool;
 mod real;
@@ -74,6 +75,7 @@ const OTHERS: &[&[Scene]] = &[
     moving_home::SCENES,
     moving_signals::SCENES,
     moving_faults::SCENES,
+    moving_terminal::SCENES,
     moving::SCENES,
     hostile::SCENES,
     bad_input::SCENES,

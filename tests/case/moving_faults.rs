@@ -3,6 +3,7 @@
 //! At each point one party is killed, while the one that has reached the point waits. The program counts and writes each number to a file and to
 //! its output: a second copy, or one that goes on from an older image, would write a number twice.
 
+use super::moving_terminal::driver;
 use super::scene::{holds, same, wait_for, wait_within, Going, Sandbox};
 use super::{End, Scene};
 use crate::lab::faults::Faults;
@@ -34,7 +35,7 @@ pub(super) const SOURCE: &str = "n0";
 pub(super) const DESTINATION: &str = "n1";
 
 /// Every point, in the order in which a move reaches them; those of the two movers, of their nodes' daemons and of the front end's overlap.
-const POINTS: [&str; 28] = [
+pub(super) const POINTS: [&str; 28] = [
     "front begins",
     "destination is told",
     "destination has a vessel",
@@ -183,6 +184,12 @@ pub(super) const PROGRAM: &str = r"open F, q(>>), $ARGV[0]; for ($n = 1;; $n++) 
 const LARGE: &str = r"$x = q(abcdefgh) x 4_000_000; open F, q(>>), $ARGV[0]; for ($n = 1;; $n++) { for (1..20) { $i = 8 * int rand 4_000_000; substr($x, $i, 8) eq q(abcdefgh) or exit 9 }
     substr($x, $i, 8) = q(abcdefgh); syswrite $_, qq($n\n) for *F, *STDOUT; select undef, undef, undef, .002 }";
 
+/// The same, at a terminal from which it reads, too.
+pub(super) const AT_TERMINAL: &str = r"system q(stty -echo); syswrite STDOUT, qq(up
+); open F, q(>>), $ARGV[0]; for ($n = 1;; $n++) { syswrite $_, qq($n
+) for *F, *STDOUT; $r = chr 1;
+    if (select $r, undef, undef, .002) { sysread STDIN, $x, 99; syswrite STDOUT, qq(got $x) } }";
+
 /// A program that counts.
 struct Counting {
     file: String,
@@ -194,14 +201,24 @@ struct Counting {
 impl Counting {
     fn start(s: &Sandbox, place: &Place, program: &str) -> Res<Counting> {
         let file = place.fresh("count").to_string_lossy().into_owned();
-        let going = s.start(&format!(
-            "shoal run -n 0 -- perl -e '{program}' {file} >{file}.out </dev/null & echo $! >{file}.pid; wait $!; echo $?"
-        ));
+        let going = s.start(&match program {
+            AT_TERMINAL => driver(place, &format!("counts '{program}' {file}"))?,
+            _ => format!(
+                "shoal run -n 0 -- perl -e '{program}' {file} >{file}.out </dev/null & echo $! >{file}.pid; wait $!; echo $?"
+            ),
+        });
         let lines = || fs::read_to_string(&file).map_or(0, |text| text.lines().count());
         wait_for("the program counts", || lines() > 3)?;
         let pid = fs::read_to_string(format!("{file}.pid")).doing("read its number")?.trim().to_string();
         let command = format!("perl -e {program} {file}");
         Ok(Counting { file, pid, command, going })
+    }
+
+    /// What was typed at its terminal before it moved it reads when the rest of the line is typed.
+    fn reads(&self) -> Res {
+        fs::write(format!("{}.type", self.file), "").doing("tell to type")?;
+        let got = format!("{}.got", self.file);
+        wait_for("it reads its line", || fs::exists(&got).unwrap_or(false))
     }
 
     /// How far it is; every number is there once.
@@ -297,6 +314,9 @@ pub(super) fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Vict
     holds("it is lost", !lives || fate != Fate::Lost)?;
     if lives {
         counting.lives(s)?;
+        if program == AT_TERMINAL {
+            counting.reads()?;
+        }
         if victim.lost().is_none() {
             counting.counted(".out")?;
         }

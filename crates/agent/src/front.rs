@@ -105,6 +105,7 @@ impl Agent {
                     lazy,
                     branch,
                     home: false,
+                    terminal: None,
                 });
             }
             ToNode::Leave { pid, children } => self.leave(pid, children),

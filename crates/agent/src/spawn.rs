@@ -197,7 +197,7 @@ impl Agent {
             Work::Program(start) => {
                 let Start { person, program, ends, .. } = &*start;
                 let stdio = [&ends.stdin, &ends.stdout, &ends.stderr].map(AsRawFd::as_raw_fd);
-                let session = match (place, ends.terminal) {
+                let session = match (place, ends.terminal && !start.arrives) {
                     (Place::Session, true) => 1,
                     (Place::Session, false) => 2,
                     _ => 0,
@@ -262,7 +262,7 @@ impl Agent {
             self.ghosts.left(pid);
         }
         if arrives {
-            self.arrival_started(person, id, stood);
+            self.arrival_started(person, stood);
             self.now(later);
             self.arrival_goes_on(pid);
             return self.next_start();

@@ -185,8 +185,8 @@ impl Agent {
         };
         let state = match pending.state {
             b'T' => State::Stopped(None),
-            // Its mover has it, and whether it is stopped below that cannot be seen.
-            b't' if self.moving.departs_now(pid) => return false,
+            // Its mover has it, and lets it execute some calls: whether it is stopped below that cannot be seen.
+            _ if pending.traced && self.moving.departs_now(pid) => return false,
             _ => State::Runs,
         };
         self.state_is(pid, state, last)

@@ -3,6 +3,8 @@
 use crate::behind::{self, Behind, Keeper};
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
+use crate::kinds::terminal::Taken;
+use crate::kinds::Dumped;
 use crate::objects::Found;
 use crate::precopy::{precopy, Precopy};
 use crate::queued::{number, since, Queued, Waited, REAL_TIME};
@@ -96,6 +98,8 @@ const END_MS: i32 = 10_000;
 
 /// A process that stands still and of which everything has been written but the end of the image. Dropped, it runs on.
 pub struct Held {
+    /// Put back before it runs on, if it does.
+    taken: Option<Taken>,
     frozen: Frozen,
     /// Stopped by a signal, as the image has it.
     stopped: bool,
@@ -163,10 +167,10 @@ fn hold_with(pid: Pid, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Wr
     let frozen = freeze(pid)?;
     mark("dump: stopped");
     let written = write(&frozen, seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
-    let Written { stopped, queued, running, locks, believed, behind } = written?;
+    let Written { taken, stopped, queued, running, locks, believed, behind } = written?;
     let knows_stop = queued.has(Sig::STOP);
     let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
-    Ok(Held { frozen, stopped, met_stop, knows_stop, queued, running, locks, believed, behind })
+    Ok(Held { taken, frozen, stopped, met_stop, knows_stop, queued, running, locks, believed, behind })
 }
 
 impl Held {
@@ -183,6 +187,7 @@ impl Held {
         if children::of(self.pid())? != children {
             return Err(Fault::changed("its children have changed on the way"));
         }
+        self.taken.as_ref().map_or(Ok(()), |taken| taken.is_alone(self.pid()))?;
         nobody_elses(self.pid(), &self.believed)
     }
 
@@ -241,6 +246,15 @@ impl Held {
     /// # Errors
     /// `Gone` when it was killed.
     pub fn bind(&mut self) -> Result<()> {
+        self.bind_signals()?;
+        // It is not to be hung up when its old terminal ends; nor may that fail now.
+        if let Some(Err(fault)) = self.taken.take().map(Taken::goes) {
+            tracing::warn!(%fault, "its old terminal may hang it up");
+        }
+        Ok(())
+    }
+
+    fn bind_signals(&mut self) -> Result<()> {
         self.frozen.threads.iter().try_for_each(Stopped::die_with_tracer)?;
         // Of real-time signals each waits for itself.
         let once: Vec<Sig> = self.queued.of_leader().filter(|sig| sig.number() < REAL_TIME).collect();
@@ -294,13 +308,15 @@ impl Held {
     ///
     /// # Errors
     /// `Gone` when it was killed.
-    pub fn go_on(self) -> Result<()> {
+    pub fn go_on(mut self) -> Result<()> {
+        drop(self.taken.take());
         self.frozen.thaw(self.met_stop.take() || self.knows_stop)
     }
 }
 
 /// What is to be known of a process when it has been written.
 struct Written {
+    taken: Option<Taken>,
     stopped: bool,
     queued: Queued,
     running: RunningTimers,
@@ -357,7 +373,7 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     let behind = if let Large::Behind(behind) = large { behind.runs(&areas) } else { Vec::new() };
     let mappings = Memory { keys, ..memory::describe(pid, &areas, &mut objects, &behind)? };
     mark("dump: mappings described");
-    let (files, believed) = kinds::dump(pid, &mut objects, &seen.known, seen.streams)?;
+    let Dumped { files, believed, taken } = kinds::dump(pid, &mut objects, &seen.known, seen.leads)?;
     mark("dump: descriptors read");
     out.header(&header(threads.len())?)?;
     out.process(&process)?;
@@ -387,7 +403,8 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
         .iter()
         .zip(&threads)
         .try_for_each(|(thread, saved)| waits::note(pid, thread.tid(), saved, &memory))?;
-    Ok(Written { stopped: process.stopped != 0, queued, running, locks: kinds::has_locks(&files), believed, behind })
+    let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
+    Ok(Written { taken, stopped, queued, running, locks, believed, behind })
 }
 
 /// The mappings; the slow look at them is made again only if they are others by now.

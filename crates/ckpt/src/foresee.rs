@@ -31,7 +31,7 @@ pub fn foresee(pid: Pid, seen: &Survey) -> Result<Option<Forecast>> {
         }
     }
     let memory = memory::describe(pid, &areas, &mut Found::default(), &[])?;
-    let Some(files) = kinds::foresee(pid, &seen.known, seen.streams)? else { return Ok(None) };
+    let Some(files) = kinds::foresee(pid, &seen.known, seen.leads)? else { return Ok(None) };
     let link = |name| proc::link(pid, name).map(Into::into);
     let (exe, cwd, root) = (link("exe")?, link("cwd")?, link("root")?);
     let name = proc::file(pid, "comm")?.trim_ascii_end().into();
@@ -61,7 +61,7 @@ impl Foreseen {
     ) -> Result<Foreseen> {
         let opener = Opener { rights: places::rights_of(&forecast.creds), believed: true };
         let Forecast { exe, cwd, root, memory, files, .. } = &forecast;
-        let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, &Made::default(), &opener)?;
+        let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, &Made::default(), &opener, None)?;
         let (brought, foreign) = make(&forecast, &opened)?;
         Ok(Foreseen { forecast, opened, brought, foreign, mapped })
     }

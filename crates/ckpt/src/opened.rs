@@ -45,11 +45,18 @@ pub(crate) struct Brought {
 }
 
 impl Opened {
+    /// `slave`: as for [`kinds::reopen`].
+    ///
     /// # Errors
     /// What cannot be opened again, or is another file here.
-    pub(crate) fn open(wants: &Wants<'_>, objects: &Made, opener: &Opener) -> Result<Opened> {
+    pub(crate) fn open(
+        wants: &Wants<'_>,
+        objects: &Made,
+        opener: &Opener,
+        slave: Option<&OwnedFd>,
+    ) -> Result<Opened> {
         let base = kinds::above_all(wants.files);
-        let files = kinds::reopen(wants.files, objects, base, opener)?;
+        let files = kinds::reopen(wants.files, objects, base, opener, slave)?;
         let mapped = open_mapped(wants, objects, base, &opener.rights)?;
         let above = |opened: Result<OwnedFd>| kinds::above(opened?, base);
         let exe = above(places::program(&wants.exe.0, opener))?;

@@ -5,6 +5,7 @@ use crate::ahead::Ahead;
 use crate::claims::{self, Owner};
 use crate::foresee::Foreseen;
 use crate::identity::Before;
+use crate::kinds::terminal::furnish;
 use crate::objects::Made;
 use crate::opened::{Brought, Opened, Wants};
 use crate::pages::Early;
@@ -49,6 +50,8 @@ pub struct Coming<R: Read> {
     reader: Reader<R>,
     plan: Plan,
     first: Record,
+    /// At its terminal, which has no room for it.
+    typed: Vec<u8>,
     prepared: Prepared,
 }
 
@@ -116,21 +119,22 @@ impl<R: Read> Coming<R> {
     }
 
     pub(crate) fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
-        let Begun { mut reader, first, foreseen } = begun;
+        let Begun { mut reader, first, foreseen, terminal } = begun;
         let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
         mark("restore: all but pages read");
         let Plan { process, memory, files, threads, objects, .. } = &plan;
-        let files = match foreseen.map(|foreseen| (foreseen.holds(process, memory, files, threads), foreseen)) {
+        let (slave, typed) = furnish(terminal, files.terminal.as_ref())?.unzip();
+        let prepared = match foreseen.map(|foreseen| (foreseen.holds(process, memory, files, threads), foreseen)) {
             Some((true, foreseen)) => Prepared::Foreseen(foreseen),
             other => {
                 let opener = Opener { rights: places::rights(threads), believed: owner.is_none() };
                 let Process { exe, cwd, root, .. } = process;
-                let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, objects, &opener)?;
+                let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, objects, &opener, slave.as_ref())?;
                 Prepared::Now { opened, instead_of: other.map(|(_, foreseen)| foreseen) }
             }
         };
         mark("restore: files opened");
-        Ok(Coming { reader, plan, first, prepared: files })
+        Ok(Coming { reader, plan, first, typed: typed.unwrap_or_default(), prepared })
     }
 
     pub fn pid(&self) -> Pid {
@@ -146,6 +150,11 @@ impl<R: Read> Coming<R> {
             return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
         }
         pages::pass_over(&mut self.reader, self.first).map(|()| self.reader.into_source())
+    }
+
+    /// What was typed at its terminal, and is to follow what that has taken already.
+    pub fn take_typed(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.typed)
     }
 
     /// Is all of it in the image?
@@ -326,7 +335,7 @@ fn build(
     prepared: &Prepared,
     anywhere: Option<&[u8]>,
 ) -> Result<()> {
-    let brought = &furnish(vessel, plan, prepared)?;
+    let brought = &equip(vessel, plan, prepared)?;
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let now = identity::creds(pid, pid)?;
     let (mut loan, arena) = vessel.lend()?;
@@ -377,7 +386,7 @@ fn build(
 }
 
 /// The kernel's pages, descriptors and mappings.
-fn furnish(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brought> {
+fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brought> {
     let (opened, instead_of) = match prepared {
         Prepared::Foreseen(foreseen) => {
             let foreign = foreseen.foreign();

@@ -2,6 +2,7 @@
 
 use crate::asleep::Clocks;
 use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Known};
+use crate::kinds::terminal::Tty;
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
@@ -18,8 +19,8 @@ pub struct Survey {
     pub(crate) waiting: BTreeMap<i32, Waiting>,
     pub(crate) known: Known,
     pub(crate) children: Vec<Pid>,
-    /// As [`Given::streams`].
-    pub(crate) streams: bool,
+    /// As [`Given::streams`] and [`Given::terminal`].
+    pub(crate) leads: (bool, Option<Tty>),
     /// Threads may stay in the kernel's code (vdso(7)), half-way through a look at its clocks.
     pub(crate) same_kernel: bool,
     pub obstacles: Vec<Obstacle>,
@@ -53,6 +54,8 @@ pub struct Given {
     pub children: bool,
     /// What takes its place relays its standard streams, whatever they are.
     pub streams: bool,
+    /// It goes along: nobody reads or writes at its other side from when the process stands still until it goes on, or is another's.
+    pub terminal: Option<Tty>,
 }
 
 impl Given {
@@ -60,7 +63,7 @@ impl Given {
     pub fn as_of(pid: Pid) -> Given {
         let status = Fields::read(format!("/proc/{pid}/status"));
         let filters = status.and_then(|status| status.number("Seccomp_filters", 10)).unwrap_or(0);
-        Given { filters, children: false, streams: false }
+        Given { filters, ..Given::default() }
     }
 }
 
@@ -86,7 +89,8 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         look_at_file(pid, area, &mut nameless, &mut obstacles)?;
     }
     timers::survey(pid, &mut obstacles)?;
-    let (known, in_the_way) = kinds::survey(pid, given.streams)?;
+    let leads = (given.streams, given.terminal);
+    let (known, in_the_way) = kinds::survey(pid, leads)?;
     obstacles.extend(in_the_way);
     let mut elsewhere = Elsewhere::of(Default::default(), nameless.keys().copied().collect());
     elsewhere.look(pid)?;
@@ -107,7 +111,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     // They will be wanted when the process stands still, and take longer the first time.
     crate::dump::header(0)?;
     kern::cpu::place_of_key_rights();
-    Ok(Survey { areas, waiting, known, children, streams: given.streams, same_kernel: false, obstacles })
+    Ok(Survey { areas, waiting, known, children, leads, same_kernel: false, obstacles })
 }
 
 fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {

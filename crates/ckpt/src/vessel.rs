@@ -35,6 +35,8 @@ pub struct Begun<R: Read> {
     pub(crate) reader: Reader<R>,
     pub(crate) first: Record,
     pub(crate) foreseen: Option<Box<Foreseen>>,
+    /// A process that has the terminal which is to be that of the image as descriptor 0.
+    pub(crate) terminal: Option<Pid>,
 }
 
 impl<R: Read> Begun<R> {
@@ -59,7 +61,14 @@ impl<R: Read> Begun<R> {
         if let Record::Forecast(_) = first {
             first = pages::following(&mut reader)?;
         }
-        Ok(Begun { reader, first, foreseen: None })
+        Ok(Begun { reader, first, foreseen: None, terminal: None })
+    }
+
+    /// The process that is to become that of the image has a terminal of its own as descriptor 0, which may become that of the image. The image is believed: who makes one
+    /// says what is typed there.
+    #[must_use]
+    pub fn with_terminal_of(self, pid: Pid) -> Begun<R> {
+        Begun { terminal: Some(pid), ..self }
     }
 
     /// What the image is read from.
@@ -117,7 +126,7 @@ impl Vessel {
             foreseen = self.prepare(*forecast)?.map(Box::new);
             first = pages::following(&mut reader)?;
         }
-        Ok(Begun { reader, first, foreseen })
+        Ok(Begun { reader, first, foreseen, terminal: None })
     }
 
     /// Makes what is foreseen, as far as that goes.

@@ -62,7 +62,8 @@ impl Aways {
     /// How the new node reaches who will relay the streams of this one.
     pub(crate) fn channel(&self, pid: Pid) -> Option<ChannelTo> {
         let one = self.all.get(&pid)?;
-        Some(ChannelTo { address: String::new(), token: one.token.to_vec(), key: one.key.to_vec(), program: true })
+        let (token, key) = (one.token.to_vec(), one.key.to_vec());
+        Some(ChannelTo { address: String::new(), token, key, program: true, terminal: false })
     }
 
     /// Keeps a channel that was dialled with this token, if it is for one of these; else gives it back.

@@ -28,6 +28,13 @@ pub(crate) struct Run {
     pub(crate) alive: usize,
 }
 
+impl Run {
+    /// Each program has one of its own.
+    fn has_terminal(&self) -> bool {
+        matches!(self.program.stdio, Stdio::Terminal { .. })
+    }
+}
+
 /// One copy of its program.
 #[derive(Debug)]
 pub(crate) struct Copy {
@@ -138,7 +145,8 @@ impl Runs {
         one.pid = Some(pid);
         self.programs.insert(pid, (caller, copy));
         let (token, key) = (one.token.to_vec(), one.key.to_vec());
-        Some((run.program.clone(), ChannelTo { address: run.address.clone(), token, key, program: true }))
+        let (address, terminal) = (run.address.clone(), run.has_terminal());
+        Some((run.program.clone(), ChannelTo { address, token, key, program: true, terminal }))
     }
 
     /// The program's PID has ended, or could not be started: who is to be told, and for which copy.
@@ -190,7 +198,7 @@ impl Runs {
             ));
         };
         let run = self.runs.get_mut(&caller).ok_or_else(|| Fault::bug("a program without its run"))?;
-        let (asker, address) = (run.asker, run.address.clone());
+        let (asker, address, terminal) = (run.asker, run.address.clone(), run.has_terminal());
         let copy =
             run.copies.get_mut(number as usize).ok_or_else(|| Fault::bug("a copy that its run does not have"))?;
         if matches!(asker, Asker::Remote { node: relay, .. } if relay == node) {
@@ -204,7 +212,8 @@ impl Runs {
         self.branches.insert(branch, (program, pid));
         let its = program == pid;
         let further = Further { node, key: key.to_vec(), branch, program: its, from };
-        let to = ChannelTo { address, token: token.to_vec(), key: key.to_vec(), program: its };
+        let terminal = its && terminal;
+        let to = ChannelTo { address, token: token.to_vec(), key: key.to_vec(), program: its, terminal };
         let relay = match asker {
             Asker::Remote { node, id } => {
                 Some((node, ToNode::Branch { id, token: token.to_vec(), copy: number, further }))

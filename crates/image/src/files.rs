@@ -1,6 +1,7 @@
 //! The descriptors of a process, and the open files behind them.
 
 use crate::process::Interval;
+use crate::terminal::Terminal;
 use crate::Bytes;
 use minicbor::{Decode, Encode};
 use serde::Serialize;
@@ -17,6 +18,9 @@ pub struct Files {
     #[n(3)]
     #[cbor(default)]
     pub sockets: Vec<SocketPair>,
+    /// Only of one that moves.
+    #[n(4)]
+    pub terminal: Option<Terminal>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
@@ -165,6 +169,13 @@ pub enum Kind {
     Inotify {
         #[n(0)]
         watches: Vec<Watched>,
+    },
+    /// The terminal.
+    #[n(10)]
+    Terminal {
+        /// It was opened as /dev/tty.
+        #[n(0)]
+        controlling: bool,
     },
 }
 

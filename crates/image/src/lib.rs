@@ -15,6 +15,7 @@ pub mod memory;
 pub mod objects;
 pub mod process;
 pub mod show;
+pub mod terminal;
 pub mod thread;
 
 pub use bytes::Bytes;

@@ -54,6 +54,7 @@ pub mod sys;
 pub(crate) mod testing;
 pub mod timeline;
 pub mod trace;
+pub mod tty;
 pub mod uffd;
 pub mod unix_socket;
 pub mod wait;

@@ -15,6 +15,8 @@ pub struct Pending {
     pub shared: SigSet,
     /// The state letter.
     pub state: u8,
+    /// Somebody traces it: whether a signal has stopped it cannot be told from its state.
+    pub traced: bool,
 }
 
 /// `None` when there is no such process.
@@ -76,17 +78,16 @@ fn read_file(file: &File, pid: Pid) -> Option<Pending> {
 }
 
 fn parse(text: &[u8]) -> Option<Pending> {
-    let mut pending = Pending { signals: SigSet(0), shared: SigSet(0), state: b'?' };
-    let mut traced = false;
+    let mut pending = Pending { signals: SigSet(0), shared: SigSet(0), state: b'?', traced: false };
     for line in text.split(|b| *b == b'\n') {
         if let Some(rest) = line.strip_prefix(b"State:\t") {
             pending.state = *rest.first().unwrap_or(&b'?');
         } else if let Some(tracer) = line.strip_prefix(b"TracerPid:\t") {
-            traced = tracer != b"0";
+            pending.traced = tracer != b"0";
         } else if let Some(hex) = line.strip_prefix(b"SigPnd:\t") {
             pending.signals.0 |= set(hex)?;
             // PTRACE_ATTACH sends one (linux: ptrace_attach), which stops nobody, but for the tracer.
-            pending.signals.0 &= if traced { !Sig::STOP.bit() } else { u64::MAX };
+            pending.signals.0 &= if pending.traced { !Sig::STOP.bit() } else { u64::MAX };
         } else if let Some(hex) = line.strip_prefix(b"ShdPnd:\t") {
             pending.shared.0 = set(hex)?;
             pending.signals.0 |= pending.shared.0;

@@ -108,9 +108,16 @@ pub fn open() -> Result<(OwnedFd, OwnedFd)> {
     checked(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK, &unlock) }.into(), || {
         "unlock the new terminal".into()
     })?;
+    // ODDITY(gptpeer-cloexec): O_CLOEXEC stays a flag of the open file, which fdinfo and F_GETFL show as every descriptor's that was duplicated from this one.
+    // linux: ptm_open_peer. prog: tests/prog/odd_gptpeer_cloexec.c
+    let flags = flags & !libc::O_CLOEXEC;
     // SAFETY: TIOCGPTPEER takes open flags and returns a new descriptor.
     let slave = own(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags) }.into(), || {
         "open the new terminal's other side".into()
+    })?;
+    // SAFETY: F_SETFD takes a number.
+    checked(unsafe { libc::fcntl(slave.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) }.into(), || {
+        "set close-on-exec".into()
     })?;
     Ok((master, slave))
 }

@@ -14,7 +14,7 @@ mod remains;
 mod slate;
 mod take;
 
-pub use orders::{Held, Home, In, Order, Out, Remain, Said};
+pub use orders::{Held, Home, In, Order, Out, Remain, Said, Sides};
 pub use slate::Note;
 
 use carrier::Word;

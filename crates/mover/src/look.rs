@@ -3,6 +3,7 @@
 use super::orders::Out;
 use super::remains::{in_the_way, Ready};
 use ckpt::dump::boot;
+use ckpt::kinds::terminal::Tty;
 use ckpt::outlook::{self, Needed};
 use ckpt::pool;
 use ckpt::precopy::Way;
@@ -91,7 +92,9 @@ pub(super) fn look_again(order: &Out, followed: &[Run]) -> Result<Survey> {
 
 fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     let pid = order.pid;
-    let given = Given { filters: order.filters, children: true, streams: order.home };
+    let agent = Pid(std::os::unix::process::parent_id() as i32);
+    let terminal = order.terminal.map(|sides| Tty::of(agent, sides.master, sides.slave)).transpose()?;
+    let given = Given { filters: order.filters, children: true, streams: order.home, terminal };
     let mut seen = survey_again(pid, given, followed)?;
     if let Some(order) = &order.remains {
         Ready::new(order)?;
@@ -102,7 +105,11 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
         seen.obstacles.extend(in_the_way(pid)?.map(stays));
     }
     for number in if order.home { 0..0 } else { 0..3 } {
-        let Ok(path) = std::fs::read_link(format!("/proc/{pid}/fd/{number}")) else { continue };
+        let at = format!("/proc/{pid}/fd/{number}");
+        if terminal.is_some_and(|tty| tty.is_at(&at)) {
+            continue;
+        }
+        let Ok(path) = std::fs::read_link(at) else { continue };
         let path = path.to_string_lossy();
         if path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") {
             seen.obstacles.push(format!("descriptor {number} is a terminal of its node ({path})"));

@@ -76,6 +76,18 @@ pub struct Out {
     #[n(9)]
     #[cbor(default)]
     pub home: bool,
+    /// It goes along.
+    #[n(10)]
+    pub terminal: Option<Sides>,
+}
+
+/// The two sides of a terminal, by the agent's descriptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Sides {
+    #[n(0)]
+    pub master: i32,
+    #[n(1)]
+    pub slave: i32,
 }
 
 /// What the agent keeps open.
@@ -166,6 +178,13 @@ pub enum Said {
     /// In, before Rebuilt: of its memory some is to come yet, and the agent keeps a copy of this descriptor until [`Said::Whole`], or until it is killed.
     #[n(10)]
     Hold(#[n(0)] Held),
+    /// In, before Rebuilt: this was typed at its terminal, and is to follow what that has taken.
+    #[n(15)]
+    Typed(
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
     /// In: all of it has come.
     #[n(11)]
     Whole,

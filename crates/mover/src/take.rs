@@ -157,12 +157,16 @@ fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: 
     reach("in connected");
     carrier.tell(has)?;
     sched::set_ordinary()?;
-    let mut begun = vessel.early(carrier)?;
+    let mut begun = vessel.early(carrier)?.with_terminal_of(order.pid);
     super::hurry(false);
     // From now on the process stands still, and waits for nobody.
     mark("in ready");
     begun.source().tell(&[])?;
-    let coming = Coming::go_on(begun)?;
+    let mut coming = Coming::go_on(begun)?;
+    let typed = coming.take_typed();
+    if !typed.is_empty() {
+        word.say(&Said::Typed(typed))?;
+    }
     if coming.is_large() {
         sched::set_ordinary()?;
     }

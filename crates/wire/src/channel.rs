@@ -19,4 +19,8 @@ pub struct ChannelTo {
     /// It is for the program itself, not for one that has the program's streams from it.
     #[n(3)]
     pub program: bool,
+    /// The streams of the program are a terminal, which goes along when it moves.
+    #[n(4)]
+    #[cbor(default)]
+    pub terminal: bool,
 }

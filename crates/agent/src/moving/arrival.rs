@@ -22,7 +22,7 @@ use tracing::{info, warn};
 use vocab::{Exit, Fault, Pid, Sig};
 use wire::event::{BodyEvent, Person, Usage};
 use wire::node::{ChannelTo, Kin, ToFront};
-use wire::run::Program;
+use wire::run::{Program, Stdio, Window};
 
 pub(super) struct Arrival {
     /// As the front end knew it when it was told to arrive.
@@ -33,6 +33,7 @@ pub(super) struct Arrival {
     pub(super) state: Arriving,
     /// Those that it has not waited for.
     children: Vec<Pid>,
+    streams: StreamsId,
     /// The end of its streams is its own.
     program: bool,
     /// From the time when its process is there.
@@ -51,7 +52,6 @@ impl Arrival {
 struct Made {
     /// As it is here: its parent may be another.
     person: Person,
-    streams: StreamsId,
     /// It stood here, and is to stand here again if it does not come.
     in_place: bool,
     /// And was stopped by this.
@@ -75,7 +75,7 @@ impl Arriving {
 }
 
 /// A process that does nothing, to be made into another one: `shoal vessel`.
-fn vessel() -> Program {
+fn vessel(terminal: bool) -> Program {
     let text = |text: &str| text.as_bytes().to_vec();
     Program {
         file: text("/proc/self/exe"),
@@ -86,7 +86,8 @@ fn vessel() -> Program {
         limits: Vec::new(),
         nice: 0,
         ignored: 0,
-        stdio: wire::run::Stdio::Pipes,
+        // Its modes come with the process.
+        stdio: if terminal { Stdio::Terminal { window: Window::default(), term: Vec::new() } } else { Stdio::Pipes },
         blocked: !0,
         capabilities: None,
         personality: None,
@@ -112,7 +113,8 @@ impl Agent {
             let fault = Fault::refused(format!("the number {pid} is in use on this node"));
             return self.uplink.send(&ToFront::NotArrived { pid, fault });
         }
-        let program = vessel();
+        let terminal = channel.as_ref().is_some_and(|channel| channel.terminal);
+        let program = vessel(terminal);
         let ends = match &channel {
             Some(channel) => self.open_streams(&program, channel),
             None => self.streams.nowhere(),
@@ -132,6 +134,7 @@ impl Agent {
             kin: its,
             state,
             children,
+            streams: ends.id,
             made: None,
             ended: None,
         };
@@ -146,16 +149,18 @@ impl Agent {
             self.ghosts.command(pid, Command::Wait { pid: child, options: kern::wait::WALL });
         }
         let kin = kin.into_iter().map(|kin| kin.person).collect();
+        // It leads a session of its own here as where it was, of which the front end knows nothing.
+        let person = if terminal { Person { pgid: pid, sid: pid, ..person } } else { person };
         let start = Start { person, program, kin, ends, misses: 0, arrives: true, later: Vec::new() };
         self.starts.queue.push_back(Work::Program(Box::new(start)));
         self.next_start();
     }
 
     /// What is to become `person` has executed, as a child of that one's parent here; it was a stand-in before if it `stood`.
-    pub(crate) fn arrival_started(&mut self, person: Person, streams: StreamsId, stood: Option<Stand>) {
+    pub(crate) fn arrival_started(&mut self, person: Person, stood: Option<Stand>) {
         let pid = person.pid;
         let (in_place, stopped) = (stood.is_some(), stood.and_then(|stand| stand.body_stopped));
-        let made = Made { person, streams, in_place, stopped };
+        let made = Made { person, in_place, stopped };
         let here = self.children_here(pid);
         let Some(arrival) = self.moving.arrivals.get_mut(&pid) else {
             return self.unmake(made, None, None); // it was abandoned meanwhile
@@ -229,6 +234,13 @@ impl Agent {
         }
     }
 
+    /// This was typed where it has been, and its terminal has had no room for it.
+    pub(super) fn typed(&self, pid: Pid, bytes: Vec<u8>) {
+        if let Some(arrival) = self.moving.arrivals.get(&pid) {
+            self.streams.typed(arrival.streams, bytes);
+        }
+    }
+
     /// All of it is there.
     pub(super) fn rebuilt(&mut self, pid: Pid, mover: u32) {
         // Before the records are read: it may run and have forked by now.
@@ -251,6 +263,7 @@ impl Agent {
     pub(super) fn arrival_killed(&mut self, pid: Pid) {
         warn!(%pid, "what was to arrive was killed");
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
+        self.streams.in_vain(arrival.streams);
         arrival.state.mover().into_iter().for_each(|mover| self.end_mover(mover));
         // Of its streams nothing is said, as in `unmake`.
         self.stands.orphan(pid);
@@ -271,6 +284,7 @@ impl Agent {
 
     fn end_arrival(&mut self, pid: Pid) -> bool {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
+        self.streams.in_vain(arrival.streams);
         match arrival.made {
             Some(made) => {
                 self.unmake(made, arrival.state.mover(), arrival.ended);
@@ -328,11 +342,14 @@ impl Agent {
             return false;
         }
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
-        let Arrival { program, made: Some(made), .. } = arrival else { return false };
+        let Arrival { program, streams, made: Some(made), .. } = arrival else { return false };
         person.ppid = made.person.ppid;
+        if self.streams.sides(streams).is_some() {
+            (person.pgid, person.sid) = (pid, pid);
+        }
         self.bodies.add_arrived(person);
         if program {
-            self.starts.programs.insert(pid, made.streams);
+            self.starts.programs.insert(pid, streams);
         }
         let now = kern::clock::monotonic_us();
         self.checks.add(pid, What::Creds, None, now);

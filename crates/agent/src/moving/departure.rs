@@ -18,7 +18,7 @@ use crate::checks::What;
 use crate::streams::StreamsId;
 use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
-use mover::{Order, Out};
+use mover::{Order, Out, Sides};
 use tracing::info;
 use vocab::{Fault, Pid, Sig, SigInfo};
 use wire::event::Person;
@@ -111,6 +111,7 @@ impl Agent {
                 order.filters = self.filters();
                 let (its, pipes) = self.relayed(pid);
                 streams = its.zip(order.branch);
+                order.terminal = self.terminal_of(streams.map(|(id, _)| id));
                 // Without a branch they are as any other's pipes: their program has ended, say.
                 order.streams = if streams.is_some() { pipes } else { Vec::new() };
                 if self.moving.movers.values().any(|mover| mover.whom == pid) {
@@ -150,6 +151,12 @@ impl Agent {
         let own = self.starts.programs.get(&pid).copied();
         let id = own.or_else(|| (0..3).filter_map(pipe).find_map(|inode| self.streams.of_pipe(inode)));
         (id, id.map(|id| self.streams.pipes(id)).unwrap_or_default())
+    }
+
+    /// The terminal that goes along, if these streams are one.
+    pub(super) fn terminal_of(&self, streams: Option<StreamsId>) -> Option<Sides> {
+        let sides = self.streams.sides(streams?)?;
+        Some(Sides { master: sides.master, slave: sides.peer })
     }
 
     /// The front end lets it leave, with these children that it has not waited for.
@@ -198,6 +205,9 @@ impl Agent {
             }
             Next::Leaving => {
                 departure.state = Departing::Leaving;
+                if let Some((id, _)) = departure.streams {
+                    self.streams.may_leave(id);
+                }
                 // What comes for it from now on the front end keeps.
                 self.send_at_once(pid);
                 let mut children = if let Turn::Leave(children) = turn { children } else { Vec::new() };
@@ -277,7 +287,10 @@ impl Agent {
     }
 
     fn has_not_left(&mut self, pid: Pid, turn: Turn) {
-        self.moving.departures.remove(&pid);
+        let departure = self.moving.departures.remove(&pid);
+        if let Some((id, _)) = departure.and_then(|departure| departure.streams) {
+            self.streams.stays(id);
+        }
         let fault = if let Turn::Failed(fault) = turn { fault } else { Fault::bug("it has not left") };
         self.uplink.send(&ToFront::NotLeft { pid, fault });
         // While it was traced nothing could be seen of that.

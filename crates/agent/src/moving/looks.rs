@@ -43,9 +43,10 @@ impl Agent {
                 let remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 let filters = self.filters();
                 let (address, key, progress, lazy) = (String::new(), Vec::new(), false, false);
-                let streams = if streams { self.relayed(pid).1 } else { Vec::new() };
+                let (its, pipes) = if streams { self.relayed(pid) } else { (None, Vec::new()) };
+                let (branch, home, terminal) = (None, false, self.terminal_of(its));
                 let order =
-                    Out { pid, address, key, filters, streams, remains, progress, lazy, branch: None, home: false };
+                    Out { pid, address, key, filters, streams: pipes, remains, progress, lazy, branch, home, terminal };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),

@@ -279,6 +279,7 @@ impl Agent {
                 self.uplink.send(&ToFront::Arriving { pid: whom, port });
             }
             Said::Rebuilt => self.rebuilt(whom, number),
+            Said::Typed(bytes) => self.typed(whom, bytes),
             Said::Hold(held) => self.hold(number, held),
             Said::Whole => self.has_come(number),
             Said::Lost { fault, with } => self.is_lost(number, whom, &fault, with),

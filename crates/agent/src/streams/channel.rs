@@ -6,6 +6,7 @@ use super::held::Held;
 use super::input::{Input, Wrote};
 use super::leaving::Leaving;
 use super::output::{Output, Read};
+use super::terminal::Terminal;
 use super::watch::{Slot, Watch};
 use crate::looking;
 use crate::order::Order;
@@ -13,7 +14,7 @@ use kern::epoll::{Interest, Poller};
 use kern::pty;
 use link::Secure;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use vocab::{Fault, Result};
 use wire::stream::{Chunk, Stream, CREDIT, PIECE};
@@ -39,10 +40,7 @@ pub(super) struct Channel {
     pub(super) held: Held,
     input: Input,
     outputs: [Output; 2],
-    terminal: Option<Arc<OwnedFd>>,
-    /// The terminal's other side, until the program's end: one that has closed all of it and is about to exit, as cat(1), may neither be hung up, as it would be
-    /// when we take that for the end and close the master, nor be unable to open /dev/tty again.
-    peer: Option<OwnedFd>,
+    terminal: Option<Arc<Terminal>>,
     /// Input: how much may still come, and how much of it the program has taken since that was last told.
     due: u32,
     owed: u32,
@@ -70,15 +68,15 @@ pub(super) struct Channel {
 
 impl Channel {
     pub(super) fn new(number: u64, line: Line, ends: OurEnds, order: Arc<Order>, leaving: Arc<Leaving>) -> Channel {
-        let (input, outputs, terminal, peer) = match ends.kind {
+        let (input, outputs, terminal) = match ends.kind {
             Ends::Pipes { input, outputs: [output, errors] } => {
-                let outputs = [output, errors].map(|fd| Output::new(Some(Arc::new(fd)), false));
-                (Input::new(Arc::new(input), None), outputs, None, None)
+                let outputs = [output, errors].map(|fd| Output::new(Some(Arc::new(fd)), None));
+                (Input::new(Arc::new(input), None), outputs, None)
             }
-            Ends::Terminal { master, peer, end_of_file } => {
-                let master = Arc::new(master);
-                let outputs = [Output::new(Some(master.clone()), true), Output::new(None, false)];
-                (Input::new(master.clone(), Some(end_of_file)), outputs, Some(master), Some(peer))
+            Ends::Terminal(terminal) => {
+                let master = terminal.master();
+                let outputs = [Output::new(Some(master.clone()), Some(terminal.clone())), Output::new(None, None)];
+                (Input::new(master, Some(terminal.clone())), outputs, Some(terminal))
             }
         };
         Channel {
@@ -89,7 +87,6 @@ impl Channel {
             input,
             outputs,
             terminal,
-            peer,
             due: CREDIT,
             owed: 0,
             ended: false,
@@ -164,7 +161,7 @@ impl Channel {
             }
             Chunk::Broken { stream } if stream != Stream::In => self.output_unwanted(index(stream)),
             Chunk::Window(window) => match &self.terminal {
-                Some(master) => pty::set_window(master.as_fd(), window.rows, window.columns),
+                Some(terminal) => pty::set_window(terminal.master().as_fd(), window.rows, window.columns),
                 None => Ok(()),
             },
             Chunk::Recall if self.terminal.is_none() => self.give_back(),
@@ -289,16 +286,27 @@ impl Channel {
         self.outputs[i].close();
         self.watches[Slot::Output as usize + i] = Watch::default();
         match self.terminal.take() {
-            Some(_) => self.input_broken(),
+            Some(_) => {
+                self.leaving.forget_terminal(self.number);
+                self.input_broken()
+            }
             None => Ok(()),
         }
     }
 
+    /// This was typed before all that waits.
+    pub(super) fn typed(&mut self, bytes: Vec<u8>) -> Result<()> {
+        self.input.push_first(bytes);
+        self.write_input()
+    }
+
+    /// It is not held any more.
+    pub(super) fn stays(&mut self) -> Result<()> {
+        self.write_input()
+    }
+
     /// A process is on another node; see [`super::Streams::left`].
     pub(super) fn left(&mut self, branch: u64) -> Result<()> {
-        if self.terminal.is_some() {
-            return Err(Fault::bug("a terminal that cannot follow its program to another node"));
-        }
         let left = self.outputs.each_ref().map(Output::waiting);
         self.marks.push_back(Mark { branch, left });
         self.tell_left()
@@ -309,6 +317,7 @@ impl Channel {
         if !matches!(self.line, Line::Open(_)) {
             return Ok(());
         }
+        let before = self.marks.len();
         while self.marks.front().is_some_and(|mark| mark.left == [0; 2]) {
             let Some(mark) = self.marks.pop_front() else { break };
             tracing::debug!(streams = self.number, branch = mark.branch, "one has left");
@@ -317,6 +326,10 @@ impl Channel {
         }
         if self.leaving.has(self.number) {
             return self.flush();
+        }
+        if self.marks.len() < before && self.terminal.is_some() {
+            // It was that one's alone, and ends here.
+            return self.output_unwanted(0);
         }
         for (stream, ended) in STREAMS.into_iter().zip(std::mem::take(&mut self.ends)) {
             if ended {
@@ -332,7 +345,7 @@ impl Channel {
     /// The program has ended.
     pub(super) fn ended(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
-            self.peer = None;
+            self.terminal.iter().for_each(|terminal| terminal.ended());
             self.outputs.iter_mut().for_each(Output::ended);
         }
     }
@@ -370,12 +383,18 @@ impl Channel {
         let token = |slot: Slot| self.number << 2 | slot as u64;
         let [line, input, output, errors] = &mut self.watches;
         line.set(poller, self.line.fd(), token(Slot::Line), Some(self.line.interest()))?;
-        let writing = self.input.has_waiting();
+        let held = self.terminal.as_ref().is_some_and(|terminal| terminal.is_held());
+        let writing = self.input.has_waiting() && !held;
         let reads = |output: &Output| output.may_read() && matches!(self.line, Line::Open(_));
-        if let Some(master) = &self.terminal {
+        if let Some(terminal) = &self.terminal {
             let mut wanted = if reads(&self.outputs[0]) { Interest::READ } else { Interest::empty() };
             wanted.set(Interest::WRITE, writing);
-            return output.set(poller, master.as_fd(), token(Slot::Output), (!wanted.is_empty()).then_some(wanted));
+            return output.set(
+                poller,
+                terminal.master().as_fd(),
+                token(Slot::Output),
+                (!wanted.is_empty()).then_some(wanted),
+            );
         }
         if let Some(fd) = self.input.fd() {
             let wanted = if writing { Interest::WRITE } else { Interest::empty() };

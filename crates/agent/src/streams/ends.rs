@@ -1,10 +1,12 @@
 //! The two sides of a program's descriptors 0, 1 and 2.
 
+use super::terminal::Terminal;
 use super::StreamsId;
 use crate::looking::Input;
 use kern::pty::{self, Modes};
 use kern::sys::{pipe, set_nonblocking};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use vocab::{Fault, Result};
 use wire::run::Stdio;
 
@@ -30,20 +32,18 @@ pub(super) struct OurEnds {
 /// What they are.
 #[derive(Debug)]
 pub(super) enum Ends {
-    Pipes {
-        input: OwnedFd,
-        outputs: [OwnedFd; 2],
-    },
-    Terminal {
-        master: OwnedFd,
-        /// The program's side once more.
-        peer: OwnedFd,
-        /// The byte that means the end of input.
-        end_of_file: u8,
-    },
+    Pipes { input: OwnedFd, outputs: [OwnedFd; 2] },
+    Terminal(Arc<Terminal>),
 }
 
 impl OurEnds {
+    pub(super) fn terminal(&self) -> Option<Arc<Terminal>> {
+        match &self.kind {
+            Ends::Pipes { .. } => None,
+            Ends::Terminal(terminal) => Some(terminal.clone()),
+        }
+    }
+
     /// The numbers of the pipes' files; none of a terminal.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl OurEnds {
             Ends::Pipes { input, outputs: [output, errors] } => {
                 [input, output, errors].into_iter().map(number).collect()
             }
-            Ends::Terminal { .. } => Ok(Vec::new()),
+            Ends::Terminal(_) => Ok(Vec::new()),
         }
     }
 }
@@ -78,12 +78,12 @@ pub(super) fn make(id: StreamsId, stdio: &Stdio) -> Result<(ChildEnds, OurEnds)>
             let modes = Modes::from_bytes(term);
             pty::furnish(&slave, modes.as_ref(), window.rows, window.columns)?;
             set_nonblocking(master.as_fd(), true)?;
-            let end_of_file = Modes::of(slave.as_fd())?.end_of_file();
             let file = Input::of_terminal(&slave);
             let copy = || slave.try_clone().map_err(|e| Fault::io(&e, "duplicate a terminal"));
             let peer = copy()?;
             let ends = ChildEnds { id, stdin: copy()?, stdout: copy()?, stderr: slave, terminal: true };
-            Ok((ends, OurEnds { kind: Ends::Terminal { master, peer, end_of_file }, file }))
+            let terminal = Terminal::new(Arc::new(master), peer);
+            Ok((ends, OurEnds { kind: Ends::Terminal(Arc::new(terminal)), file }))
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The program's standard input: bytes that wait for it, and the end of them.
 
+use super::terminal::Terminal;
 use kern::poll::{poll, unread, Ready, EAGAIN, EINTR};
+use kern::pty::Modes;
 use kern::sys;
 use rustix::fs::{open, Mode, OFlags};
 use std::collections::VecDeque;
@@ -19,9 +21,12 @@ pub(super) struct Input {
     ended: bool,
     /// An end for reading of a pipe into which all has been written, as long as that may not have been read.
     rest: Option<OwnedFd>,
-    /// For a terminal: the byte that ends its input.
-    end_of_file: Option<u8>,
+    /// By which it is written, if it is one.
+    terminal: Option<Arc<Terminal>>,
 }
+
+/// The byte that ends the input of a terminal of which that cannot be asked.
+const END_OF_FILE: u8 = 4;
 
 /// What a write came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,8 +38,8 @@ pub(super) enum Wrote {
 }
 
 impl Input {
-    pub(super) fn new(fd: Arc<OwnedFd>, end_of_file: Option<u8>) -> Input {
-        Input { fd: Some(fd), waiting: VecDeque::new(), begun: 0, ended: false, rest: None, end_of_file }
+    pub(super) fn new(fd: Arc<OwnedFd>, terminal: Option<Arc<Terminal>>) -> Input {
+        Input { fd: Some(fd), waiting: VecDeque::new(), begun: 0, ended: false, rest: None, terminal }
     }
 
     pub(super) fn fd(&self) -> Option<&Arc<OwnedFd>> {
@@ -43,7 +48,7 @@ impl Input {
 
     /// Closes it: a pipe's readers see the end.
     pub(super) fn close(&mut self) {
-        self.fd = None;
+        (self.fd, self.terminal) = (None, None);
         self.waiting.clear();
         self.begun = 0;
     }
@@ -64,6 +69,11 @@ impl Input {
         }
     }
 
+    /// This comes before all that waits.
+    pub(super) fn push_first(&mut self, bytes: Vec<u8>) {
+        self.waiting.push_front(bytes);
+    }
+
     /// What is in the pipe and nobody has read waits before the rest, to be taken back; readers that are there wait on, also if the end stood behind it: if there
     /// is something that was not read, the end was not reached, and comes anew.
     pub(super) fn withdraw(&mut self) {
@@ -71,6 +81,10 @@ impl Input {
             first.drain(..self.begun);
         }
         self.begun = 0;
+        if self.terminal.is_some() {
+            // What it has taken is its program's.
+            return;
+        }
         let rest = self.rest.take();
         // Before anything is read: who reads next must not take what it finds for the end.
         let writer = rest.as_ref().and_then(write_end);
@@ -93,7 +107,8 @@ impl Input {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        if let Some(byte) = self.end_of_file {
+        if let (Some(_), Some(master)) = (&self.terminal, &self.fd) {
+            let byte = Modes::of(master.as_fd()).map_or(END_OF_FILE, |modes| modes.end_of_file());
             self.waiting.push_back(vec![byte]);
         }
     }
@@ -103,7 +118,12 @@ impl Input {
         let mut total = 0;
         let Some(fd) = self.fd.clone() else { return Wrote::Bytes(0) };
         while let Some(piece) = self.waiting.front() {
-            match sys::write(fd.as_fd(), &piece[self.begun..]) {
+            let piece_left = &piece[self.begun..];
+            let written = match &self.terminal {
+                Some(terminal) => terminal.write(piece_left),
+                None => sys::write(fd.as_fd(), piece_left),
+            };
+            match written {
                 Ok(n) => {
                     total += n as u32;
                     self.begun += n;
@@ -117,7 +137,7 @@ impl Input {
                 Err(_) => return Wrote::Broken(total),
             }
         }
-        if self.ended && self.end_of_file.is_none() {
+        if self.ended && self.terminal.is_none() {
             self.rest = self.fd.take().filter(|fd| unread(fd.as_fd()) > Some(0)).and_then(|fd| read_end(&fd));
         }
         Wrote::Bytes(total)

@@ -1,10 +1,11 @@
-//! What of streams is known beside the thread: which programs go on elsewhere, before it hears of that, and which pipes are whose.
+//! What of streams is known beside the thread: which programs go on elsewhere, before it hears of that, and which pipes and terminals are whose.
 //!
 //! When a process has moved, what is left of it here is killed, and that looks like the end of its streams. The thread may see it
 //! before it takes the word that the process has moved, so whoever sees an end looks here first.
 
+use super::terminal::Terminal;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// By the numbers of the streams.
 #[derive(Debug, Default)]
@@ -18,6 +19,7 @@ struct Known {
     leaving: HashMap<u64, u32>,
     /// Inodes of pipes.
     pipes: HashMap<u64, u64>,
+    terminals: HashMap<u64, Arc<Terminal>>,
 }
 
 impl Leaving {
@@ -53,9 +55,22 @@ impl Leaving {
         self.lock().pipes.iter().filter(|(_, of)| **of == number).map(|(inode, _)| *inode).collect()
     }
 
+    pub(super) fn has_terminal(&self, number: u64, terminal: Arc<Terminal>) {
+        self.lock().terminals.insert(number, terminal);
+    }
+
+    pub(super) fn terminal(&self, number: u64) -> Option<Arc<Terminal>> {
+        self.lock().terminals.get(&number).cloned()
+    }
+
+    pub(super) fn forget_terminal(&self, number: u64) {
+        self.lock().terminals.remove(&number);
+    }
+
     /// The streams are over.
     pub(super) fn forget(&self, number: u64) {
         let mut known = self.lock();
+        known.terminals.remove(&number);
         known.leaving.remove(&number);
         known.pipes.retain(|_, of| *of != number);
     }

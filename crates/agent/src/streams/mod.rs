@@ -9,6 +9,7 @@ mod input;
 mod leaving;
 mod output;
 mod relay;
+mod terminal;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -28,6 +29,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
+pub(crate) use terminal::Sides;
 use vocab::{Fault, Result};
 use wire::run::Stdio;
 
@@ -65,6 +67,8 @@ enum Job {
     Open { id: u64, line: Line, ends: OurEnds },
     Ended(u64),
     Left { id: u64, branch: u64 },
+    Stays(u64),
+    Typed { id: u64, bytes: Vec<u8> },
 }
 
 impl Streams {
@@ -103,6 +107,7 @@ impl Streams {
         let (ends, ours) = ends::make(StreamsId(id), &open.stdio)?;
         let line = Line::begin(open.to, open.key)?;
         self.leaving.has_pipes(id, ours.pipes()?);
+        ours.terminal().into_iter().for_each(|terminal| self.leaving.has_terminal(id, terminal));
         self.tell(Job::Open { id, line, ends: ours });
         Ok(ends)
     }
@@ -128,10 +133,39 @@ impl Streams {
     /// A process that has these streams goes on elsewhere, over a channel that the relay knows by `branch`. What it has written is sent, and then the relay
     /// is told; nothing is told of an end of these streams before that.
     ///
-    /// To be called when the process is frozen for good, before it is killed; not for a terminal.
+    /// To be called when the process is frozen for good, before it is killed.
     pub fn left(&self, id: StreamsId, branch: u64) {
         self.leaving.add(id.0);
+        self.leaving.terminal(id.0).into_iter().for_each(|terminal| terminal.drain());
         self.tell(Job::Left { id: id.0, branch });
+    }
+
+    /// The terminal that these are, if so.
+    pub(crate) fn sides(&self, id: StreamsId) -> Option<Sides> {
+        self.leaving.terminal(id.0)?.sides()
+    }
+
+    /// A process that has these streams may leave: if they are a terminal, nothing is read or written there from now on.
+    pub(crate) fn may_leave(&self, id: StreamsId) {
+        self.leaving.terminal(id.0).into_iter().for_each(|terminal| terminal.hold(true));
+    }
+
+    /// It has not.
+    pub(crate) fn stays(&self, id: StreamsId) {
+        if let Some(terminal) = self.leaving.terminal(id.0) {
+            terminal.hold(false);
+            self.tell(Job::Stays(id.0));
+        }
+    }
+
+    /// This was typed where a process that has these streams has been, and did not fit into its terminal here.
+    pub(crate) fn typed(&self, id: StreamsId, bytes: Vec<u8>) {
+        self.tell(Job::Typed { id: id.0, bytes });
+    }
+
+    /// The process for which these were made does not come: they are open only as long as what was to become it has them.
+    pub(crate) fn in_vain(&self, id: StreamsId) {
+        self.leaving.terminal(id.0).into_iter().for_each(|terminal| terminal.ended());
     }
 
     /// Whose standard streams this pipe is, if it is one, by the number of its file.

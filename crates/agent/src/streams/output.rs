@@ -1,5 +1,6 @@
 //! One of the program's output streams: read while the relay takes it, up to what the program had written at its end.
 
+use super::terminal::Terminal;
 use kern::poll::{unread, EAGAIN, EINTR};
 use kern::sys;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +11,9 @@ use wire::stream::{CREDIT, PIECE};
 pub(super) struct Output {
     /// The pipe's read end or the terminal's master; none: it has ended, or nobody wants it.
     fd: Option<Arc<OwnedFd>>,
-    terminal: bool,
+    /// By which it is read, as long as it is.
+    terminal: Option<Arc<Terminal>>,
+    is_terminal: bool,
     /// Bytes that may still be sent.
     credit: u32,
     /// After the program's end: how much is to be read before that is told. Reading less than that without waiting does too.
@@ -28,12 +31,12 @@ pub(super) enum Read {
 }
 
 impl Output {
-    pub(super) fn new(fd: Option<Arc<OwnedFd>>, terminal: bool) -> Output {
-        Output { fd, terminal, credit: CREDIT, left: None }
+    pub(super) fn new(fd: Option<Arc<OwnedFd>>, terminal: Option<Arc<Terminal>>) -> Output {
+        Output { fd, is_terminal: terminal.is_some(), terminal, credit: CREDIT, left: None }
     }
 
     pub(super) fn is_terminal(&self) -> bool {
-        self.terminal
+        self.is_terminal
     }
 
     pub(super) fn fd(&self) -> Option<&Arc<OwnedFd>> {
@@ -42,7 +45,7 @@ impl Output {
 
     /// Closes it: a pipe's writers get SIGPIPE.
     pub(super) fn close(&mut self) {
-        self.fd = None;
+        (self.fd, self.terminal) = (None, None);
         self.left = self.left.map(|_| 0);
     }
 
@@ -51,7 +54,7 @@ impl Output {
     }
 
     pub(super) fn may_read(&self) -> bool {
-        self.fd.is_some() && self.credit > 0
+        self.fd.is_some() && self.credit > 0 && self.terminal.as_ref().is_none_or(|terminal| !terminal.is_silent())
     }
 
     /// The program has ended.
@@ -59,14 +62,17 @@ impl Output {
         self.left = Some(match &self.fd {
             None => 0,
             // It does not say how much there is (FIONREAD knows of whole lines only).
-            Some(_) if self.terminal => usize::MAX,
+            Some(_) if self.is_terminal => usize::MAX,
             // One more than there is: so the end of the file, if it is there, is told before the program's end.
             Some(fd) => unread(fd.as_fd()).unwrap_or(0) + 1,
         });
     }
 
-    /// So much is in the pipe, of which a process that leaves has written the last by now, in bytes.
+    /// So much is in the pipe, or was drained of the terminal, of which a process that leaves has written the last by now, in bytes.
     pub(super) fn waiting(&self) -> usize {
+        if let Some(terminal) = &self.terminal {
+            return terminal.saved();
+        }
         self.fd.as_ref().and_then(|fd| unread(fd.as_fd())).unwrap_or(0)
     }
 
@@ -85,7 +91,11 @@ impl Output {
         let Some(fd) = &self.fd else { return Read::Nothing };
         let most = PIECE.min(self.credit as usize);
         buffer.resize(most, 0);
-        match sys::read(fd.as_fd(), &mut buffer) {
+        let read = match &self.terminal {
+            Some(terminal) => terminal.read(&mut buffer),
+            None => sys::read(fd.as_fd(), &mut buffer),
+        };
+        match read {
             // EIO: every process has closed the terminal.
             Ok(0) => Read::End,
             Ok(n) => {
@@ -112,7 +122,7 @@ mod tests {
     fn the_end_waits_for_what_was_written_before_it_and_not_for_what_comes_after() {
         let (read, write) = sys::pipe().expect("pipe");
         sys::set_nonblocking(read.as_fd(), true).expect("fcntl");
-        let mut output = Output::new(Some(Arc::new(read)), false);
+        let mut output = Output::new(Some(Arc::new(read)), None);
         sys::write(write.as_fd(), b"before").expect("room");
         output.ended();
         sys::write(write.as_fd(), b"after").expect("room");
@@ -127,7 +137,7 @@ mod tests {
     fn no_more_is_read_than_may_be_sent() {
         let (read, write) = sys::pipe().expect("pipe");
         sys::set_nonblocking(read.as_fd(), true).expect("fcntl");
-        let mut output = Output::new(Some(Arc::new(read)), false);
+        let mut output = Output::new(Some(Arc::new(read)), None);
         let mut sent = 0;
         while output.may_read() {
             sys::write(write.as_fd(), &[1; 40_000]).expect("room");

@@ -124,6 +124,8 @@ impl Relay {
                     Ok(channel)
                 }),
                 Ok(Job::Left { id, branch }) => self.with(id, |mut channel| channel.left(branch).map(|()| channel)),
+                Ok(Job::Stays(id)) => self.with(id, |mut channel| channel.stays().map(|()| channel)),
+                Ok(Job::Typed { id, bytes }) => self.with(id, |mut channel| channel.typed(bytes).map(|()| channel)),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }

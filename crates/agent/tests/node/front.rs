@@ -221,7 +221,13 @@ impl Front {
         };
         let kin = kin.iter().map(|person| Kin { person: person.clone(), node: NodeId::FRONT }).collect();
         // Nobody listens there: the program has no input and its output goes nowhere.
-        let channel = ChannelTo { address: "127.0.0.1:9".into(), token: vec![1; 16], key: vec![2; 32], program: true };
+        let channel = ChannelTo {
+            address: "127.0.0.1:9".into(),
+            token: vec![1; 16],
+            key: vec![2; 32],
+            program: true,
+            terminal: false,
+        };
         self.send(&ToNode::Start { person, program, kin, channel });
     }
 

@@ -10,6 +10,7 @@ mod owner;
 mod pipe;
 mod signalfd;
 mod standard;
+pub mod terminal;
 mod timerfd;
 mod unix;
 
@@ -26,6 +27,7 @@ use puppet::Script;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use terminal::{Taken, Tty};
 pub(crate) use unix::make as make_sockets;
 use vocab::{Fault, Pid, Result};
 
@@ -92,7 +94,7 @@ pub(crate) enum Verdict {
 }
 
 /// Every kind, asked in this order: pipes within the process first, since others lead out of it.
-const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 10] = [
+const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 11] = [
     pipe::look,
     unix::look,
     eventfd::look,
@@ -100,6 +102,7 @@ const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 10] = [
     timerfd::look,
     signalfd::look,
     inotify::look,
+    terminal::look,
     standard::look,
     nameless::look,
     named::look,
@@ -115,16 +118,18 @@ pub(crate) struct All {
     known: Known,
     /// All standard streams lead out.
     streams: bool,
+    /// It goes along.
+    terminal: Option<Tty>,
 }
 
-fn look(pid: Pid, known: &Known, streams: bool) -> Result<All> {
+fn look(pid: Pid, known: &Known, (streams, terminal): (bool, Option<Tty>)) -> Result<All> {
     let seen = look_at_all(pid)?;
     let links = &pipe::links(&seen) | &unix::links(&seen);
     let mut elsewhere = Elsewhere::of(links, Default::default());
     elsewhere.look_unless(pid, known)?;
     let pipes = pipe::within(&elsewhere);
     let sockets = unix::within(pid, &elsewhere)?;
-    Ok(All { seen, pipes, sockets, known: elsewhere.links, streams })
+    Ok(All { seen, pipes, sockets, known: elsewhere.links, streams, terminal })
 }
 
 fn look_at_all(pid: Pid) -> Result<Vec<Seen>> {
@@ -162,8 +167,8 @@ fn copy(seen: &Seen) -> Result<OwnedFd> {
 }
 
 /// Which of the descriptors others have too, and what is in the way.
-pub(crate) fn survey(pid: Pid, streams: bool) -> Result<(Known, Vec<Obstacle>)> {
-    let all = look(pid, &Known::default(), streams)?;
+pub(crate) fn survey(pid: Pid, leads: (bool, Option<Tty>)) -> Result<(Known, Vec<Obstacle>)> {
+    let all = look(pid, &Known::default(), leads)?;
     let obstacle = |seen: &Seen| {
         match judge(seen, &all) {
             Ok(Verdict::Refused(obstacle)) => Ok(Some(obstacle)),
@@ -172,7 +177,10 @@ pub(crate) fn survey(pid: Pid, streams: bool) -> Result<(Known, Vec<Obstacle>)> 
             judged => judged.map(|_| None),
         }
     };
-    let obstacles = all.seen.iter().filter_map(|seen| obstacle(seen).transpose()).collect::<Result<_>>()?;
+    let mut obstacles = all.seen.iter().filter_map(|seen| obstacle(seen).transpose()).collect::<Result<Vec<_>>>()?;
+    if let Some(tty) = all.terminal {
+        obstacles.extend(terminal::survey(pid, tty)?);
+    }
     Ok((all.known, obstacles))
 }
 
@@ -190,8 +198,8 @@ pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
 
 /// As [`dump`], of a process that runs, if it has nothing open but names, standard streams and pipes that it only reads (a standard input that has ended): all else
 /// is asked of one that stands still.
-pub(crate) fn foresee(pid: Pid, known: &Known, streams: bool) -> Result<Option<Files>> {
-    let all = look(pid, known, streams)?;
+pub(crate) fn foresee(pid: Pid, known: &Known, leads: (bool, Option<Tty>)) -> Result<Option<Files>> {
+    let all = look(pid, known, leads)?;
     for seen in &all.seen {
         let plain = Kind::Named { path: seen.link.clone().into() };
         match judge(seen, &all)? {
@@ -201,13 +209,22 @@ pub(crate) fn foresee(pid: Pid, known: &Known, streams: bool) -> Result<Option<F
             _ => return Ok(None),
         }
     }
-    dump(pid, &mut Found::default(), known, streams).map(|(files, _)| Some(files))
+    dump(pid, &mut Found::default(), known, leads).map(|dumped| Some(dumped.files))
 }
 
-/// The descriptors of a stopped process and the open files behind them, and the links of which it was believed that nobody else has them. `known`:
-/// what others had when they were surveyed.
-pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, streams: bool) -> Result<(Files, BTreeSet<Vec<u8>>)> {
-    let all = look(pid, known, streams)?;
+/// The descriptors of a stopped process.
+pub(crate) struct Dumped {
+    /// And the open files behind them.
+    pub(crate) files: Files,
+    /// The links of which it was believed that nobody else has them.
+    pub(crate) believed: BTreeSet<Vec<u8>>,
+    /// From its terminal, which goes along.
+    pub(crate) taken: Option<Taken>,
+}
+
+/// `known`: what others had when they were surveyed. `leads`: as in [`crate::survey::Given`].
+pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, leads: (bool, Option<Tty>)) -> Result<Dumped> {
+    let all = look(pid, known, leads)?;
     let mut files = Files::default();
     let mut firsts: Vec<&Seen> = Vec::new();
     for seen in &all.seen {
@@ -228,8 +245,10 @@ pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, streams: bool) ->
     }
     files.pipes = pipe::dump(&all)?;
     files.sockets = unix::dump(pid, &all)?;
+    let (terminal, taken) = all.terminal.map(|tty| terminal::dump(pid, tty)).transpose()?.unzip();
+    files.terminal = terminal;
     let believed = all.known.into_iter().filter(|(link, who)| who.is_none() && known.contains_key(link));
-    Ok((files, believed.map(|(link, _)| link).collect()))
+    Ok(Dumped { files, believed: believed.map(|(link, _)| link).collect(), taken })
 }
 
 fn open_file(seen: &Seen, all: &All, found: &mut Found) -> Result<OpenFile> {
@@ -277,7 +296,15 @@ impl Reopened {
 }
 
 /// Opens all files again, in the process that restores, with numbers from `base` on.
-pub(crate) fn reopen(files: &Files, made: &Made, base: i32, opener: &Opener) -> Result<Vec<Reopened>> {
+///
+/// `slave`: the terminal that the new process has instead of that of the image.
+pub(crate) fn reopen(
+    files: &Files,
+    made: &Made,
+    base: i32,
+    opener: &Opener,
+    slave: Option<&OwnedFd>,
+) -> Result<Vec<Reopened>> {
     let rights = &opener.rights;
     let pipes = pipe::reopen(&files.pipes)?;
     let mut opened = Vec::new();
@@ -299,6 +326,10 @@ pub(crate) fn reopen(files: &Files, made: &Made, base: i32, opener: &Opener) -> 
                 continue;
             }
             Kind::Standard { stream } => Err(Fault::wire(format!("standard stream {stream}"))),
+            // What is opened as /dev/tty the new process opens itself, when it is its controlling terminal.
+            Kind::Terminal { .. } => slave
+                .ok_or_else(|| Fault::wire("a descriptor of a terminal that the image does not have"))
+                .and_then(|slave| terminal::reopen(slave, file.flags)),
             Kind::Object { object } => nameless::reopen(*object, file, made, rights),
         };
         let fd = fd.map_err(|fault| fault.doing(format!("open file {index} of the image")))?;
@@ -323,6 +354,9 @@ pub(crate) fn above_all(files: &Files) -> i32 {
 /// In the new process: its descriptors are put under their numbers, all others are closed, and what needs numbers is set up. `opened`: the
 /// numbers of the image's files there, all above those of its descriptors.
 pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32]) -> Result<()> {
+    if files.terminal.as_ref().is_some_and(|terminal| terminal.controls) {
+        take_terminal(script, files, opened);
+    }
     let mut next = 0;
     for descriptor in &files.descriptors {
         close_range(script, next, descriptor.number - 1);
@@ -344,6 +378,21 @@ pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32]) -> Res
         }
     }
     Ok(())
+}
+
+/// The terminal, which it has as descriptor 0, becomes that of the session that it leads, and its group is in the foreground.
+fn take_terminal(script: &mut Script, files: &Files, opened: &[i32]) {
+    script.call("take the terminal", libc::SYS_ioctl, &[0, libc::TIOCSCTTY, 0]);
+    for (file, number) in files.files.iter().zip(opened) {
+        if let Kind::Terminal { controlling: true } = file.kind {
+            let path = script.text(b"/dev/tty");
+            let flags = file.flags & named::KEPT | (libc::O_NOCTTY | libc::O_CLOEXEC) as u32;
+            let own = script.call("open /dev/tty", libc::SYS_open, &[path, flags.into(), 0]);
+            let to = [0, *number as u64, libc::O_CLOEXEC as u64];
+            let put = script.call("put /dev/tty aside", libc::SYS_dup3, &to);
+            script.pass(own, put, 0);
+        }
+    }
 }
 
 /// Has the process locks?

@@ -32,6 +32,8 @@ pub(crate) struct State {
     pub(super) alone: bool,
     /// Output and errors: nobody reads ours.
     pub(super) unread: [bool; 2],
+    /// What the programs' terminals have been told, where they are others than when they were made.
+    pub(super) window: Option<Window>,
     /// Waits for the channels (the copy's number is the token) and for what else the hub listens to.
     pub(super) poller: Arc<Poller>,
 }
@@ -149,6 +151,7 @@ impl Channels {
                 paused: false,
                 alone: false,
                 unread: [false; 2],
+                window: None,
                 poller: poller.clone(),
             }),
             reading: Mutex::default(),
@@ -357,7 +360,10 @@ impl Channels {
     }
 
     pub(crate) fn window(&self, window: Window) {
-        self.lock().tell(&Chunk::Window(window), |_, _| true);
+        let mut state = self.lock();
+        state.window = Some(window);
+        // One whose turn comes later is told then.
+        state.tell(&Chunk::Window(window), |_, branch| branch.turn);
     }
 
     /// Closes the channels on which nothing is left to come. True: there are others.

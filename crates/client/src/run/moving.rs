@@ -196,7 +196,8 @@ impl State {
     pub(super) fn tell_so_far(&mut self, its: Which) {
         let unread = [Stream::Out, Stream::Err].into_iter().filter(|stream| self.unread[index(*stream)]);
         let unread = unread.map(|stream| Chunk::Broken { stream });
-        let so_far: Vec<Chunk> = self.input.so_far().into_iter().chain(unread).collect();
+        let window = self.window.map(Chunk::Window);
+        let so_far: Vec<Chunk> = self.input.so_far().into_iter().chain(unread).chain(window).collect();
         so_far.iter().for_each(|chunk| self.tell(chunk, |which, _| which == its));
     }
 }

@@ -164,8 +164,8 @@ fn caller() -> BoxedStrategy<Caller> {
 }
 
 fn channel() -> BoxedStrategy<ChannelTo> {
-    (".{0,20}", bytes(), bytes(), any::<bool>())
-        .prop_map(|(address, token, key, program)| ChannelTo { address, token, key, program })
+    (".{0,20}", bytes(), bytes(), any::<bool>(), any::<bool>())
+        .prop_map(|(address, token, key, program, terminal)| ChannelTo { address, token, key, program, terminal })
         .boxed()
 }
 
