@@ -1,6 +1,8 @@
 //! A process into an image.
 
 use crate::behind::{self, Behind, Keeper};
+use crate::boot::boot;
+use crate::clocks::Clock;
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
@@ -27,7 +29,6 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use vocab::{Fault, Pid, Result, Sig};
 
@@ -357,7 +358,7 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     mark("dump: mappings described");
     let (files, believed) = kinds::dump(pid, &mut objects, &seen.known, seen.streams)?;
     mark("dump: descriptors read");
-    out.header(&header(threads.len())?)?;
+    out.header(&header(threads.len(), &seen.clock)?)?;
     out.process(&process)?;
     // Whose they are is to be known before files are opened.
     threads.iter().try_for_each(|thread| out.thread(thread))?;
@@ -384,7 +385,7 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
         .threads
         .iter()
         .zip(&threads)
-        .try_for_each(|(thread, saved)| waits::note(pid, thread.tid(), saved, &memory))?;
+        .try_for_each(|(thread, saved)| waits::note((pid, thread.tid()), saved, &memory, &seen.clock))?;
     Ok(Written { stopped: process.stopped != 0, queued, running, locks: kinds::has_locks(&files), believed, behind })
 }
 
@@ -434,7 +435,7 @@ fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<
 /// What each thread waits for; before anything is done in them.
 fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Result<Vec<Option<Wait>>> {
     let left =
-        |thread: &Stopped| waits::left(frozen.pid, thread, &thread.regs()?, seen.waiting.get(&thread.tid().0), memory);
+        |thread: &Stopped| waits::left(frozen.pid, thread, &thread.regs()?, (seen.waiting.get(&thread.tid().0), &seen.clock), memory);
     frozen.threads.iter().map(left).collect()
 }
 
@@ -454,30 +455,19 @@ fn read_threads(
     frozen.each().zip(waits).map(read).collect()
 }
 
-/// Which run of the machine this is.
-pub(crate) fn boot() -> Result<String> {
-    static BOOT: OnceLock<String> = OnceLock::new();
-    if let Some(boot) = BOOT.get() {
-        return Ok(boot.clone());
-    }
-    let path = "/proc/sys/kernel/random/boot_id";
-    let boot = std::fs::read_to_string(path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
-    Ok(BOOT.get_or_init(|| boot.trim().to_owned()).clone())
-}
-
-fn header(threads: usize) -> Result<Header> {
-    let clock = |id| {
-        let time = rustix::time::clock_gettime(id);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    };
-    let boot = boot()?;
+fn header(threads: usize, clock: &Clock) -> Result<Header> {
+    let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    // It stands still: it has seen nothing later.
+    let (coarse, now) = (clock.coarse(), clock.now());
     Ok(Header {
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
-        taken_at: clock(rustix::time::ClockId::Realtime),
-        monotonic: clock(rustix::time::ClockId::Monotonic),
-        boottime: clock(rustix::time::ClockId::Boottime),
-        boot,
+        taken_at: real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64,
+        monotonic: now.monotonic as u64,
+        boottime: now.boottime as u64,
+        boot: boot()?,
         threads: threads as u32,
         cpu: Some(cpu::here()),
+        added: Some(clock.added()),
+        coarse: coarse as u64,
     })
 }

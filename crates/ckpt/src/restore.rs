@@ -35,6 +35,7 @@ use vocab::{Fault, Kind, Pid, Result, Sig};
 
 /// What comes before the pages.
 struct Plan {
+    header: Header,
     process: Process,
     memory: Memory,
     files: Files,
@@ -94,7 +95,7 @@ impl<R: Read> Coming<R> {
     }
 
     pub(crate) fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
-        let Begun { mut reader, first } = begun;
+        let Begun { mut reader, first, .. } = begun;
         let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
         mark("restore: all but pages read");
         let base = kinds::above_all(&plan.files);
@@ -302,7 +303,7 @@ fn plan(
             Record::Kept(kept) => early.keep(&kept)?,
             Record::Vdso(code) => vdso = Some(code),
             Record::Lazy(record) => lazy = record.runs.iter().map(|&(start, end)| Run { start, end }).collect(),
-            Record::Still => {}
+            Record::Still | Record::Clocks(_) => {}
             record => break record,
         }
         next = pages::following(reader)?;
@@ -311,7 +312,9 @@ fn plan(
     objects.settle(&places::rights(&threads))?;
     let missing = |what: &'static str| move || Fault::wire(format!("an image without {what}"));
     let header = header.ok_or_else(missing("a header"))?;
+    let expected = header.threads as usize;
     let plan = Plan {
+        header,
         process: process.ok_or_else(missing("a process"))?,
         memory: memory.ok_or_else(missing("mappings"))?,
         files: files.ok_or_else(missing("descriptors"))?,
@@ -321,7 +324,7 @@ fn plan(
         vdso,
         lazy,
     };
-    if plan.threads.len() != header.threads as usize
+    if plan.threads.len() != expected
         || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid)
     {
         return Err(missing("all of its threads")());
@@ -372,6 +375,8 @@ fn build(
         vdso::nobody_inside(&foreign, &plan.threads)?;
     }
     mark("restore: vdso in place");
+    let due = vessel.clocks(&plan.header)?;
+    mark("restore: clocks go on");
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let now = identity::creds(pid, pid)?;
     let (mut loan, arena) = vessel.lend()?;
@@ -421,9 +426,9 @@ fn build(
     }
     mark("restore: registers set");
     for (thread, saved) in all.iter().zip(&plan.threads) {
-        waits::note(pid, thread.tid(), saved, remote)?;
+        waits::note((pid, thread.tid()), saved, remote, &due.clock)?;
     }
-    Ok(())
+    due.wait()
 }
 
 /// What all threads share and what must be there before they are. `true`: a SIGCONT had come.

@@ -1,6 +1,7 @@
 //! A look at a running process before anything is done to it: what it has, and what of that will not be carried.
 
 use crate::asleep::Clocks;
+use crate::clocks::{Clock, Question};
 use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Known};
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
@@ -16,6 +17,7 @@ use vocab::{Fault, Pid, Result};
 pub struct Survey {
     pub(crate) areas: Vec<Area>,
     pub(crate) waiting: BTreeMap<i32, Waiting>,
+    pub(crate) clock: Clock,
     pub(crate) known: Known,
     pub(crate) children: Vec<Pid>,
     /// As [`Given::streams`].
@@ -27,7 +29,7 @@ pub struct Survey {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) call: i64,
-    /// Nanoseconds of CLOCK_MONOTONIC.
+    /// Nanoseconds of CLOCK_MONOTONIC, as who looks sees it.
     pub(crate) since: u64,
 }
 
@@ -93,7 +95,8 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     }
     // It will be wanted when the process stands still.
     cpu::here();
-    Ok(Survey { areas, waiting, known, children, streams: given.streams, obstacles })
+    let clock = Clock::of(pid)?;
+    Ok(Survey { areas, waiting, clock, known, children, streams: given.streams, obstacles })
 }
 
 fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {
@@ -114,10 +117,10 @@ fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) 
     Ok(())
 }
 
-/// It is made again in those of whoever makes it. In a user namespace of its own it has capabilities that are none elsewhere; /proc does not tell of which
+/// It is made again in those of whoever makes it, but for that of its clocks (crate::clocks). In a user namespace of its own it has capabilities that are none elsewhere; /proc does not tell of which
 /// namespace they are.
 fn look_at_namespaces(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
-    const KINDS: [&str; 7] = ["user", "pid", "net", "ipc", "uts", "cgroup", "time"];
+    const KINDS: [&str; 6] = ["user", "pid", "net", "ipc", "uts", "cgroup"];
     for kind in KINDS {
         let name = format!("ns/{kind}");
         let own = match std::fs::read_link(format!("/proc/self/{name}")) {
@@ -229,6 +232,11 @@ pub(crate) fn switches(pid: Pid, tid: Pid) -> Result<u64> {
 pub(crate) const MANY: usize = 4096;
 
 impl Survey {
+    /// The machine that is to have the process asks for its clocks, now.
+    pub fn asked_for_clocks(&self) -> Question {
+        Question::comes(self.clock)
+    }
+
     /// Is there so much of it that it takes long to write it, however little memory it has?
     pub fn is_large(&self) -> bool {
         self.areas.len() > MANY || self.waiting.len() > MANY / 8 || self.known.len() > MANY

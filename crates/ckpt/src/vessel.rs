@@ -1,10 +1,12 @@
 //! A process that is to become another one: it stands still, and there is nothing in it but what comes before the other one stands still.
 
+use crate::clocks::{self, Asked, Clock, Due, Wanted};
 use crate::pages;
 use crate::rebuild::{self, Emptied};
 use crate::remain::{remain, stop_again, Remains};
 use crate::timers::RunningTimers;
 use image::memory::{Area as Saved, Memory};
+use image::process::Header;
 use image::{Reader, Record};
 use kern::pagemap::Run;
 use kern::remote_memory::RemoteMemory;
@@ -24,22 +26,32 @@ pub struct Vessel {
     placed: Vec<Run>,
     /// The other kernel's code, where it came early.
     vdso: Option<Vec<u8>>,
+    /// What its clocks are to be, where that is known before the image says what they were.
+    wanted: Option<Wanted>,
+    /// And once they are.
+    clock: Option<Clock>,
 }
 
 /// An image of which everything was read that came while its process ran.
 pub struct Begun<R: Read> {
     pub(crate) reader: Reader<R>,
     pub(crate) first: Record,
+    wanted: Option<Wanted>,
 }
 
 impl<R: Read> Begun<R> {
+    /// An image that has a process as it was: its first record is this.
+    pub(crate) fn whole(reader: Reader<R>, first: Record) -> Begun<R> {
+        Begun { reader, first, wanted: None }
+    }
+
     /// Reads over what comes while the process of the image runs, as [`Vessel::early`] does.
     ///
     /// # Errors
     /// `Wire` for a broken image.
-    pub fn skipping(image: R) -> Result<Begun<R>> {
+    pub fn skipping(image: R, asked: Asked) -> Result<Begun<R>> {
         let mut reader = Reader::new(image)?;
-        let mut first = pages::following(&mut reader)?;
+        let (mut first, wanted) = clocks_before(&mut reader, Some(asked))?;
         if let Record::Vdso(_) = first {
             first = pages::following(&mut reader)?;
         }
@@ -51,7 +63,12 @@ impl<R: Read> Begun<R> {
                 first = pages::following(&mut reader)?;
             }
         }
-        Ok(Begun { reader, first })
+        Ok(Begun { reader, first, wanted })
+    }
+
+    /// What is to be added to the clocks of the process, if its machine was asked.
+    pub fn clocks(&self) -> Option<Wanted> {
+        self.wanted
     }
 
     /// What the image is read from.
@@ -71,7 +88,9 @@ impl Vessel {
         let leader = Doomed(vec![leader.stopped()?]);
         let remote = RemoteMemory::open(pid)?;
         let emptied = rebuild::empty(&leader.0[0], &remote)?;
-        Ok(Vessel { threads: leader.saved(), remote, emptied, there: Vec::new(), placed: Vec::new(), vdso: None })
+        let threads = leader.saved();
+        let (there, placed, vdso) = (Vec::new(), Vec::new(), None);
+        Ok(Vessel { threads, remote, emptied, there, placed, vdso, wanted: None, clock: None })
     }
 
     pub fn pid(&self) -> Pid {
@@ -86,13 +105,23 @@ impl Vessel {
         &self.remote
     }
 
-    /// Reads what comes while the process of the image runs, straight into its place; up to [`Record::Still`], where there is one.
+    /// Its clocks are to be these ([`Begun::clocks`]).
+    pub fn wants(&mut self, clocks: Option<Wanted>) {
+        self.wanted = clocks;
+    }
+
+    /// Reads what comes while the process of the image runs, straight into its place; up to [`Record::Still`], where there is one. `asked`: when its machine
+    /// was, for the clocks of the process, if just now; these it has when this returns.
     ///
     /// # Errors
-    /// `Wire` for a broken image.
-    pub fn early<R: Read>(&mut self, image: R) -> Result<Begun<R>> {
+    /// `Wire` for a broken image; `Refused` where its clocks would go back.
+    pub fn early<R: Read>(&mut self, image: R, asked: Option<Asked>) -> Result<Begun<R>> {
         let mut reader = Reader::new(image)?;
-        let mut first = pages::following(&mut reader)?;
+        let (mut first, told) = clocks_before(&mut reader, asked)?;
+        if let Some(wanted) = told {
+            self.wanted = told;
+            self.clock = Some(self.set_clocks(wanted)?);
+        }
         if let Record::Vdso(code) = first {
             self.vdso = Some(code);
             first = pages::following(&mut reader)?;
@@ -104,7 +133,33 @@ impl Vessel {
             self.there = memory.areas;
             (self.placed, first) = pages::place(self.pid(), &self.remote, &self.there, &mut reader)?;
         }
-        Ok(Begun { reader, first })
+        Ok(Begun { reader, first, wanted: None })
+    }
+
+    /// Its clocks are those of the process of the image, for which it must have one thread.
+    ///
+    /// # Errors
+    /// `Refused` where they would go back.
+    pub(crate) fn clocks(&self, header: &Header) -> Result<Due> {
+        let wanted = match self.wanted {
+            None => Wanted::of(header)?,
+            known => known,
+        };
+        let clock = match (self.clock, wanted) {
+            (Some(clock), _) => clock,
+            (None, Some(wanted)) => self.set_clocks(wanted)?,
+            (None, None) => Clock::of(self.pid())?,
+        };
+        if wanted.is_none_or(|wanted| wanted.is_exact()) {
+            return Ok(Due::at_once(clock));
+        }
+        let (mut loan, arena) = self.lend()?;
+        clocks::settle(&mut loan, arena, self.pid(), (header, clock))
+    }
+
+    fn set_clocks(&self, wanted: Wanted) -> Result<Clock> {
+        let (mut loan, arena) = self.lend()?;
+        clocks::go_on(&mut loan, arena, self.pid(), wanted)
     }
 
     fn map(&self, memory: &Memory) -> Result<()> {
@@ -155,6 +210,17 @@ impl Vessel {
 impl Drop for Vessel {
     fn drop(&mut self) {
         drop(Doomed(std::mem::take(&mut self.threads)));
+    }
+}
+
+/// The first record behind what is told of its clocks.
+fn clocks_before<R: Read>(reader: &mut Reader<R>, asked: Option<Asked>) -> Result<(Record, Option<Wanted>)> {
+    match pages::following(reader)? {
+        Record::Clocks(clocks) => {
+            let wanted = asked.map(|asked| Wanted::told(asked, &clocks)).transpose()?;
+            Ok((pages::following(reader)?, wanted))
+        }
+        other => Ok((other, None)),
     }
 }
 

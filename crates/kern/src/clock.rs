@@ -53,7 +53,7 @@ fn now_us(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
-fn now(clock: libc::clockid_t) -> libc::timespec {
+pub(crate) fn now(clock: libc::clockid_t) -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a live timespec for the kernel to fill; it fails only for an unknown clock, and these two always
     // exist.

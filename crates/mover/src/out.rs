@@ -118,10 +118,13 @@ type Carried = (Held, Vec<Pid>, Option<Precopy>);
 fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<Carried> {
     let pid = order.pid;
     // The other node's mover says first what it has.
-    may_go_on(pid, &seen, &carrier.hear()?)?;
+    let there = carrier.hear()?;
+    let question = seen.asked_for_clocks();
+    may_go_on(pid, &seen, &there)?;
     let expected = if order.progress { carrier.measure()? } else { Rc::default() };
     // What is small goes while the pages are still read: the other side can begin with it.
     let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
+    writer.clocks(&question.answer()?)?;
     writer.vdso(ckpt::vdso::here()?)?;
     let stays = if order.lazy { behind(pid, &seen)? } else { None };
     let followed = if order.lazy { None } else { follow(pid, &seen)? };

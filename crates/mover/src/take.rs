@@ -5,6 +5,7 @@ use super::lazy::Pending;
 use super::look::here;
 use super::orders::{In, Order, Remain, Said};
 use super::remains::Ready;
+use ckpt::clocks::Asked;
 use ckpt::restore::{Broken, Coming, Rebuilt};
 use ckpt::vessel::Vessel;
 use kern::faultpoint::reach;
@@ -138,9 +139,10 @@ pub(super) fn listen(word: &mut Word) -> Result<OwnedFd> {
 fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: &mut Word) -> Result<Coming<Carrier>> {
     let mut carrier = Carrier::take(listener, &order.key, word)?;
     reach("in connected");
+    let asked = Asked::now()?;
     carrier.tell(has)?;
     sched::set_ordinary()?;
-    let mut begun = vessel.early(carrier)?;
+    let mut begun = vessel.early(carrier, Some(asked))?;
     super::hurry(false);
     // From now on the process stands still, and waits for nobody.
     mark("in ready");
