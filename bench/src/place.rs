@@ -32,8 +32,10 @@ impl Place {
     }
 
     fn start(mut shoal: Command, nodes: usize) -> Result<Place> {
+        // By default each node has clocks of its own, as machines have.
+        let clocks = std::env::var("CLOCKS").unwrap_or_else(|_| "own".into());
         let mut sandbox = shoal
-            .args(["sandbox", "-n", &nodes.to_string(), "--", "/bin/sh", "-c"])
+            .args(["sandbox", "-n", &nodes.to_string(), "--clocks", &clocks, "--", "/bin/sh", "-c"])
             .arg("while read -r line; do eval \"$line\"; done")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

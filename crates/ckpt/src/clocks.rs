@@ -54,13 +54,28 @@ impl Clock {
         self.now().monotonic as u64
     }
 
-    /// Of CLOCK_MONOTONIC_COARSE.
-    pub(crate) fn coarse(&self) -> i64 {
-        timens::coarse() - self.ours.monotonic + self.its.monotonic
+    pub(crate) fn shown(&self) -> Shown {
+        let coarse = timens::coarse() - self.ours.monotonic + self.its.monotonic;
+        Shown { now: self.now(), coarse }
     }
 
     pub(crate) fn added(&self) -> process::Times {
         saved(self.its)
+    }
+}
+
+/// What the clocks of a process show at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) now: Times,
+    /// CLOCK_MONOTONIC_COARSE.
+    pub(crate) coarse: i64,
+}
+
+impl Shown {
+    fn by(header: &Header) -> Shown {
+        let now = Times { monotonic: header.monotonic as i64, boottime: header.boottime as i64 };
+        Shown { now, coarse: header.coarse as i64 }
     }
 }
 
@@ -136,7 +151,7 @@ impl Wanted {
     pub(crate) fn of(header: &Header) -> Result<Option<Wanted>> {
         match (header.boot == boot()?, header.added) {
             (true, added) => Ok(added.map(|added| Wanted { added: times(added), exact: true })),
-            (false, _) => Ok(Some(Wanted { added: shown(header) - machines()?, exact: false })),
+            (false, _) => Ok(Some(Wanted { added: Shown::by(header).now - machines()?, exact: false })),
         }
     }
 
@@ -161,10 +176,6 @@ fn between(asked: Times, clocks: &Clocks, heard: Times) -> Times {
     Times { monotonic: middle(there.monotonic, back.monotonic), boottime: middle(there.boottime, back.boottime) }
 }
 
-fn shown(header: &Header) -> Times {
-    Times { monotonic: header.monotonic as i64, boottime: header.boottime as i64 }
-}
-
 /// The clocks of an emptied process become those that are wanted. Its `loan` is of its only thread.
 ///
 /// # Errors
@@ -186,7 +197,9 @@ pub(crate) fn go_on(loan: &mut Loan<'_>, arena: Arena, pid: Pid, wanted: Wanted)
 fn make(loan: &mut Loan<'_>, arena: Arena, pid: Pid, (wanted, has): (Times, Times)) -> Result<()> {
     match loan.must("make a time namespace", libc::SYS_unshare, &[timens::CLONE_NEWTIME as u64]) {
         Ok(_) => {}
-        Err(fault) if !matches!(fault.errno, libc::EPERM | libc::EINVAL | libc::ENOSPC | libc::EUSERS) => return Err(fault),
+        Err(fault) if !matches!(fault.errno, libc::EPERM | libc::EINVAL | libc::ENOSPC | libc::EUSERS) => {
+            return Err(fault)
+        }
         Err(_) if has.reaches(wanted) => return Ok(()),
         Err(fault) => {
             let back = (wanted - has).monotonic.max((wanted - has).boottime) / (1000 * MILLISECOND);
@@ -207,12 +220,11 @@ fn enter(loan: &mut Loan<'_>, arena: Arena, pid: Pid, namespace: &OwnedFd) -> Re
     loan.must("close a descriptor", libc::SYS_close, &[number as u64]).map(drop)
 }
 
-/// What the clocks of a process show before it runs.
+/// What the clocks of a process must show before it runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     pub(crate) clock: Clock,
-    shown: Times,
-    coarse: i64,
+    shown: Shown,
 }
 
 /// The clocks of an emptied process that has them, when it is known what they showed last. If they are further behind than it is worth to wait, they are
@@ -220,35 +232,31 @@ pub(crate) struct Due {
 ///
 /// # Errors
 /// As [`go_on`].
-pub(crate) fn settle(
-    loan: &mut Loan<'_>,
-    arena: Arena,
-    pid: Pid,
-    (header, clock): (&Header, Clock),
-) -> Result<Due> {
-    let due = Due { clock, shown: shown(header), coarse: header.coarse as i64 };
-    let late = due.shown - due.clock.now();
+pub(crate) fn settle(loan: &mut Loan<'_>, arena: Arena, pid: Pid, (header, clock): (&Header, Clock)) -> Result<Due> {
+    let due = Due { clock, shown: Shown::by(header) };
+    let late = due.shown.now - due.clock.now();
     if late.monotonic.max(late.boottime) <= BEHIND {
         return Ok(due);
     }
-    make(loan, arena, pid, (due.shown - machines()?, clock.its))?;
+    make(loan, arena, pid, (due.shown.now - machines()?, clock.its))?;
     Ok(Due { clock: Clock::of(pid)?, ..due })
 }
 
 impl Due {
     /// It is the clock that it had.
     pub(crate) fn at_once(clock: Clock) -> Due {
-        Due { clock, shown: Times::default(), coarse: 0 }
+        Due { clock, shown: Shown::default() }
     }
 
     /// Waits until its clocks show no less than when it was stopped, which they mostly do.
     pub(crate) fn wait(&self) -> Result<()> {
         loop {
-            let left = self.shown - self.clock.now();
+            let there = self.clock.shown();
+            let left = self.shown.now - there.now;
             let left = left.monotonic.max(left.boottime);
             let pause = match left > 0 {
                 true => (left / MICROSECOND) as u64 + 1,
-                false if self.clock.coarse() < self.coarse => PAUSE_US,
+                false if there.coarse < self.shown.coarse => PAUSE_US,
                 false => return Ok(()),
             };
             let timer = Timer::new()?;

@@ -2,7 +2,7 @@
 
 use crate::behind::{self, Behind, Keeper};
 use crate::boot::boot;
-use crate::clocks::Clock;
+use crate::clocks::{Clock, Shown};
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
@@ -162,8 +162,10 @@ pub fn hold_after(pid: Pid, seen: &Survey, early: Option<&Precopy>, out: &mut Wr
 fn hold_with(pid: Pid, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Held> {
     mark("dump: stop");
     let frozen = freeze(pid)?;
+    // It has seen nothing later.
+    let shown = seen.clock.shown();
     mark("dump: stopped");
-    let written = write(&frozen, seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
+    let written = write((&frozen, shown), seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
     let Written { stopped, queued, running, locks, believed, behind } = written?;
     let knows_stop = queued.has(Sig::STOP);
     let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
@@ -311,7 +313,12 @@ struct Written {
 }
 
 /// Writes everything.
-fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
+fn write(
+    (frozen, shown): (&Frozen, Shown),
+    seen: &Survey,
+    large: Large<'_>,
+    out: &mut Writer<impl Write>,
+) -> Result<Written> {
     let pid = frozen.pid;
     let mut areas = areas_now(pid, seen)?;
     mark("dump: areas read");
@@ -358,7 +365,7 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     mark("dump: mappings described");
     let (files, believed) = kinds::dump(pid, &mut objects, &seen.known, seen.streams)?;
     mark("dump: descriptors read");
-    out.header(&header(threads.len(), &seen.clock)?)?;
+    out.header(&header(threads.len(), &seen.clock, shown)?)?;
     out.process(&process)?;
     // Whose they are is to be known before files are opened.
     threads.iter().try_for_each(|thread| out.thread(thread))?;
@@ -434,8 +441,9 @@ fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<
 
 /// What each thread waits for; before anything is done in them.
 fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Result<Vec<Option<Wait>>> {
-    let left =
-        |thread: &Stopped| waits::left(frozen.pid, thread, &thread.regs()?, (seen.waiting.get(&thread.tid().0), &seen.clock), memory);
+    let left = |thread: &Stopped| {
+        waits::left(frozen.pid, thread, &thread.regs()?, (seen.waiting.get(&thread.tid().0), &seen.clock), memory)
+    };
     frozen.threads.iter().map(left).collect()
 }
 
@@ -455,19 +463,17 @@ fn read_threads(
     frozen.each().zip(waits).map(read).collect()
 }
 
-fn header(threads: usize, clock: &Clock) -> Result<Header> {
+fn header(threads: usize, clock: &Clock, shown: Shown) -> Result<Header> {
     let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    // It stands still: it has seen nothing later.
-    let (coarse, now) = (clock.coarse(), clock.now());
     Ok(Header {
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
         taken_at: real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64,
-        monotonic: now.monotonic as u64,
-        boottime: now.boottime as u64,
+        monotonic: shown.now.monotonic as u64,
+        boottime: shown.now.boottime as u64,
         boot: boot()?,
         threads: threads as u32,
         cpu: Some(cpu::here()),
         added: Some(clock.added()),
-        coarse: coarse as u64,
+        coarse: shown.coarse as u64,
     })
 }

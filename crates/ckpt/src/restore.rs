@@ -324,9 +324,7 @@ fn plan(
         vdso,
         lazy,
     };
-    if plan.threads.len() != expected
-        || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid)
-    {
+    if plan.threads.len() != expected || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid) {
         return Err(missing("all of its threads")());
     }
     rebuild::check(&plan.memory)?;
@@ -428,6 +426,7 @@ fn build(
     for (thread, saved) in all.iter().zip(&plan.threads) {
         waits::note((pid, thread.tid()), saved, remote, &due.clock)?;
     }
+    mark("restore: all but its clocks");
     due.wait()
 }
 
