@@ -312,13 +312,12 @@ struct Written {
     behind: Vec<Run>,
 }
 
+/// A process that stands still, and what its clocks showed it last.
+type Still<'a> = (&'a Frozen, Shown);
+
 /// Writes everything.
-fn write(
-    (frozen, shown): (&Frozen, Shown),
-    seen: &Survey,
-    large: Large<'_>,
-    out: &mut Writer<impl Write>,
-) -> Result<Written> {
+fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
+    let (frozen, shown) = still;
     let pid = frozen.pid;
     let mut areas = areas_now(pid, seen)?;
     mark("dump: areas read");
