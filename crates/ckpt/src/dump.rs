@@ -329,7 +329,7 @@ fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<imp
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
     children::note(&seen.children, &mut process);
     process.timers = timers::timers(pid)?;
-    leave_vdso(frozen, &memory, &areas)?;
+    let shown = if leave_vdso(frozen, &memory, &areas)? { seen.clock.shown() } else { shown };
     let waits = waits(frozen, seen, &memory)?;
     mark("dump: waits read");
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
@@ -424,18 +424,21 @@ fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Proces
     identity::fill(&outcome, &identity, process)
 }
 
-/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one.
-fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<()> {
-    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(()) };
+/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one. `true`: there was one, which may have looked at
+/// a clock on its way.
+fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<bool> {
+    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(false) };
     let code = vdso.start..vdso.end;
+    let mut ran = false;
     for thread in &frozen.threads {
         if code.contains(&thread.regs()?.rip) {
             let mut loan = Loan::take(thread, memory, areas)?;
             loan.step_out(&code)?;
             loan.give_back()?;
+            ran = true;
         }
     }
-    Ok(())
+    Ok(ran)
 }
 
 /// What each thread waits for; before anything is done in them.
