@@ -79,10 +79,10 @@ int main(int argc, char **argv)
         _exit(told() == before + ADDED && seconds(CLOCK_MONOTONIC, 0) - was[0] > ADDED - 1 ? 0 : 1);
     check(exited(wait_status(child), 0));
 
-    /* as far as the clock would not be before its beginning */
-    check(unshare(NEW_TIME) == 0 && set(before - (long)seconds(CLOCK_BOOTTIME, 1) - 100000) == -ERANGE);
     pthread_t thread;
     check(pthread_create(&thread, NULL, linger, NULL) == 0);
+    /* as far as the clock would not be before its beginning */
+    check(unshare(NEW_TIME) == 0 && set(before - (long)seconds(CLOCK_BOOTTIME, 1) - 100000) == -ERANGE);
     made = of_children();
     check(made >= 0 && setns(made, NEW_TIME) == -1 && errno == EUSERS);
     return ok();

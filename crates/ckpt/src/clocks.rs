@@ -27,6 +27,8 @@ const MILLISECOND: i64 = 1000 * MICROSECOND;
 const AHEAD: i64 = 10 * MILLISECOND;
 /// Or behind by this: a process stands still for longer when it moves.
 const BEHIND: i64 = MILLISECOND;
+/// What is known less well counts as known so well.
+const MOST_WITHIN: i64 = 50 * MILLISECOND;
 /// Between two looks at a clock that shows ticks.
 const PAUSE_US: u64 = 200;
 
@@ -104,7 +106,8 @@ impl Asked {
     /// # Errors
     /// Without /proc.
     pub fn now() -> Result<Asked> {
-        machines().map(|at| Asked { at })
+        let ours = timens::own_offsets()?;
+        Ok(Asked { at: Times::now() - ours })
     }
 }
 
@@ -136,23 +139,29 @@ pub struct Wanted {
     added: Times,
     /// To the nanosecond: it is the same clock then.
     exact: bool,
+    /// More or less, as far as it is known; nanoseconds.
+    within: i64,
 }
 
 impl Wanted {
     /// What the machine has told that was asked, at this moment.
     pub(crate) fn told(asked: Asked, clocks: &Clocks) -> Result<Wanted> {
         match clocks.boot == boot()? {
-            true => Ok(Wanted { added: times(clocks.added), exact: true }),
-            false => Ok(Wanted { added: between(asked.at, clocks, machines()?), exact: false }),
+            true => Ok(Wanted::exactly(clocks.added)),
+            false => Ok(between(asked.at, clocks, machines()?)),
         }
     }
 
     /// What an image says, that was written some time. `None` where nothing is to be done.
     pub(crate) fn of(header: &Header) -> Result<Option<Wanted>> {
         match (header.boot == boot()?, header.added) {
-            (true, added) => Ok(added.map(|added| Wanted { added: times(added), exact: true })),
-            (false, _) => Ok(Some(Wanted { added: Shown::by(header).now - machines()?, exact: false })),
+            (true, added) => Ok(added.map(Wanted::exactly)),
+            (false, _) => Ok(Some(Wanted { added: Shown::by(header).now - machines()?, exact: false, within: 0 })),
         }
+    }
+
+    fn exactly(added: process::Times) -> Wanted {
+        Wanted { added: times(added), exact: true, within: 0 }
     }
 
     /// Is it the clock that the process had?
@@ -164,16 +173,21 @@ impl Wanted {
         let by = added - self.added;
         match self.exact {
             true => added == self.added,
-            false => [by.monotonic, by.boottime].iter().all(|by| (-BEHIND..=AHEAD).contains(by)),
+            false => {
+                let suited = -BEHIND - self.within..=AHEAD + self.within;
+                [by.monotonic, by.boottime].iter().all(|by| suited.contains(by))
+            }
         }
     }
 }
 
 /// The way there took as long as the way back, as far as anybody knows.
-fn between(asked: Times, clocks: &Clocks, heard: Times) -> Times {
+fn between(asked: Times, clocks: &Clocks, heard: Times) -> Wanted {
     let (there, back) = (times(clocks.asked) - asked, times(clocks.told) - heard);
     let middle = |one: i64, other: i64| one.midpoint(other);
-    Times { monotonic: middle(there.monotonic, back.monotonic), boottime: middle(there.boottime, back.boottime) }
+    let added =
+        Times { monotonic: middle(there.monotonic, back.monotonic), boottime: middle(there.boottime, back.boottime) };
+    Wanted { added, exact: false, within: ((there - back).monotonic / 2).clamp(0, MOST_WITHIN) }
 }
 
 /// The clocks of an emptied process become those that are wanted. Its `loan` is of its only thread.
@@ -282,15 +296,17 @@ mod tests {
         let there = |us: i64| saved(both(100 * SECOND + us * MICROSECOND, 200 * SECOND + us * MICROSECOND));
         let clocks = Clocks { asked: there(30), told: there(50), ..Clocks::default() };
         let found = between(both(0, 0), &clocks, both(100 * MICROSECOND, 100 * MICROSECOND));
-        assert_eq!(found, both(100 * SECOND - 10 * MICROSECOND, 200 * SECOND - 10 * MICROSECOND));
+        let added = both(100 * SECOND - 10 * MICROSECOND, 200 * SECOND - 10 * MICROSECOND);
+        assert_eq!(found, Wanted { added, exact: false, within: 40 * MICROSECOND });
     }
 
     #[test]
     fn a_clock_suits_that_is_a_little_ahead_or_hardly_behind() {
-        let wanted = Wanted { added: both(SECOND, 2 * SECOND), exact: false };
+        let wanted = Wanted { added: both(SECOND, 2 * SECOND), exact: false, within: 0 };
         let with = |by: i64| wanted.suits(wanted.added + both(by, 0)) && wanted.suits(wanted.added + both(0, by));
         assert!(with(0) && with(AHEAD) && with(-BEHIND));
         assert!(!with(AHEAD + 1) && !with(-BEHIND - 1));
+        assert!(Wanted { within: 1, ..wanted }.suits(wanted.added + both(AHEAD + 1, -BEHIND - 1)));
         let exact = Wanted { exact: true, ..wanted };
         assert!(exact.suits(exact.added) && !exact.suits(exact.added + both(1, 0)));
     }
@@ -300,7 +316,7 @@ mod tests {
         let boot = boot().expect("/proc");
         let added = both(7, -7);
         let header = Header { boot, added: Some(saved(added)), ..Header::default() };
-        assert_eq!(Wanted::of(&header), Ok(Some(Wanted { added, exact: true })));
+        assert_eq!(Wanted::of(&header), Ok(Some(Wanted { added, exact: true, within: 0 })));
         assert_eq!(Wanted::of(&Header { added: None, ..header }), Ok(None));
         let other = Header { boot: "another".into(), monotonic: 5, boottime: 6, ..Header::default() };
         let wanted = Wanted::of(&other).expect("/proc").expect("another machine");

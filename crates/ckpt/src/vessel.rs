@@ -45,13 +45,15 @@ impl<R: Read> Begun<R> {
         Begun { reader, first, wanted: None }
     }
 
-    /// Reads over what comes while the process of the image runs, as [`Vessel::early`] does.
+    /// Reads over what comes while the process of the image runs, as [`Vessel::early`] does. `then`: there or not, the clocks have been told, for which nobody
+    /// else should have been waited.
     ///
     /// # Errors
     /// `Wire` for a broken image.
-    pub fn skipping(image: R, asked: Asked) -> Result<Begun<R>> {
+    pub fn skipping(image: R, asked: Asked, then: impl FnOnce() -> Result<()>) -> Result<Begun<R>> {
         let mut reader = Reader::new(image)?;
         let (mut first, wanted) = clocks_before(&mut reader, Some(asked))?;
+        then()?;
         if let Record::Vdso(_) = first {
             first = pages::following(&mut reader)?;
         }
@@ -111,13 +113,19 @@ impl Vessel {
     }
 
     /// Reads what comes while the process of the image runs, straight into its place; up to [`Record::Still`], where there is one. `asked`: when its machine
-    /// was, for the clocks of the process, if just now; these it has when this returns.
+    /// was, for the clocks of the process, if just now; these it has when this returns. `then` as for [`Begun::skipping`].
     ///
     /// # Errors
     /// `Wire` for a broken image; `Refused` where its clocks would go back.
-    pub fn early<R: Read>(&mut self, image: R, asked: Option<Asked>) -> Result<Begun<R>> {
+    pub fn early<R: Read>(
+        &mut self,
+        image: R,
+        asked: Option<Asked>,
+        then: impl FnOnce() -> Result<()>,
+    ) -> Result<Begun<R>> {
         let mut reader = Reader::new(image)?;
         let (mut first, told) = clocks_before(&mut reader, asked)?;
+        then()?;
         if let Some(wanted) = told {
             self.wanted = told;
             self.clock = Some(self.set_clocks(wanted)?);

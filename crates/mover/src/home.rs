@@ -33,9 +33,10 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let mut carrier = Carrier::take(&listener, key, word)?;
     drop(listener);
     reach("in connected");
-    let (has, asked) = (here()?, Asked::now()?);
+    let has = here()?;
+    super::hurry(false);
+    let asked = Asked::now()?;
     carrier.tell(&has)?;
-    sched::set_ordinary()?;
     let (image, mut carrier) = keep(*pid, carrier, asked)?;
     let found = Found::new(Path::new(socket))?;
     reach("in rebuilt");
@@ -170,7 +171,7 @@ fn kill(pid: Pid) {
 
 /// All of the image, which is whole, and of which the files could be opened.
 fn keep(pid: Pid, carrier: Carrier, asked: Asked) -> Result<(Image, Carrier)> {
-    let mut begun = Begun::skipping(Keeper { carrier, kept: Vec::new() }, asked)?;
+    let mut begun = Begun::skipping(Keeper { carrier, kept: Vec::new() }, asked, sched::set_ordinary)?;
     let clocks = begun.clocks();
     super::hurry(false);
     // From now on the process stands still, and waits for nobody.
@@ -220,7 +221,7 @@ fn become_it(order: &Remain, image: &Image) -> Result<()> {
     reach("in has a vessel");
     let mut vessel = Vessel::take(pid)?;
     vessel.wants(image.clocks);
-    let begun = vessel.early(&image.bytes[..], None)?;
+    let begun = vessel.early(&image.bytes[..], None, || Ok(()))?;
     let (rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
     reach("in made it");
     rebuilt.go().map(drop)?;

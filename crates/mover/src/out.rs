@@ -117,14 +117,16 @@ type Carried = (Held, Vec<Pid>, Option<Precopy>);
 /// to end that takes a while, for which nobody should have to wait.
 fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<Carried> {
     let pid = order.pid;
-    // The other node's mover says first what it has.
+    // The other node's mover says first what it has, and asks for the clocks; what it is told is as good as neither waits for others.
+    super::hurry(false);
     let there = carrier.hear()?;
     let question = seen.asked_for_clocks();
-    may_go_on(pid, &seen, &there)?;
     let expected = if order.progress { carrier.measure()? } else { Rc::default() };
     // What is small goes while the pages are still read: the other side can begin with it.
     let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
     writer.clocks(&question.answer()?)?;
+    sched::set_ordinary()?;
+    may_go_on(pid, &seen, &there)?;
     writer.vdso(ckpt::vdso::here()?)?;
     let stays = if order.lazy { behind(pid, &seen)? } else { None };
     let followed = if order.lazy { None } else { follow(pid, &seen)? };

@@ -139,10 +139,10 @@ pub(super) fn listen(word: &mut Word) -> Result<OwnedFd> {
 fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: &mut Word) -> Result<Coming<Carrier>> {
     let mut carrier = Carrier::take(listener, &order.key, word)?;
     reach("in connected");
+    super::hurry(false);
     let asked = Asked::now()?;
     carrier.tell(has)?;
-    sched::set_ordinary()?;
-    let mut begun = vessel.early(carrier, Some(asked))?;
+    let mut begun = vessel.early(carrier, Some(asked), sched::set_ordinary)?;
     super::hurry(false);
     // From now on the process stands still, and waits for nobody.
     mark("in ready");
