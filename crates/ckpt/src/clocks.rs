@@ -56,9 +56,9 @@ impl Clock {
         self.now().monotonic as u64
     }
 
-    pub(crate) fn shown(&self) -> Shown {
-        let coarse = timens::coarse() - self.ours.monotonic + self.its.monotonic;
-        Shown { now: self.now(), coarse }
+    /// Of CLOCK_MONOTONIC_COARSE.
+    pub(crate) fn coarse(&self) -> i64 {
+        timens::coarse() - self.ours.monotonic + self.its.monotonic
     }
 
     pub(crate) fn added(&self) -> process::Times {
@@ -66,19 +66,9 @@ impl Clock {
     }
 }
 
-/// What the clocks of a process show at a moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shown {
-    pub(crate) now: Times,
-    /// CLOCK_MONOTONIC_COARSE.
-    pub(crate) coarse: i64,
-}
-
-impl Shown {
-    fn by(header: &Header) -> Shown {
-        let now = Times { monotonic: header.monotonic as i64, boottime: header.boottime as i64 };
-        Shown { now, coarse: header.coarse as i64 }
-    }
+/// What the clocks of the process showed when all had been read that is told of it: its timers and waits have what was left then.
+fn shown(header: &Header) -> Times {
+    Times { monotonic: header.monotonic as i64, boottime: header.boottime as i64 }
 }
 
 fn saved(times: Times) -> process::Times {
@@ -156,7 +146,7 @@ impl Wanted {
     pub(crate) fn of(header: &Header) -> Result<Option<Wanted>> {
         match (header.boot == boot()?, header.added) {
             (true, added) => Ok(added.map(Wanted::exactly)),
-            (false, _) => Ok(Some(Wanted { added: Shown::by(header).now - machines()?, exact: false, within: 0 })),
+            (false, _) => Ok(Some(Wanted { added: shown(header) - machines()?, exact: false, within: 0 })),
         }
     }
 
@@ -234,49 +224,54 @@ fn enter(loan: &mut Loan<'_>, arena: Arena, pid: Pid, namespace: &OwnedFd) -> Re
     loan.must("close a descriptor", libc::SYS_close, &[number as u64]).map(drop)
 }
 
-/// What the clocks of a process must show before it runs.
+/// What the coarse clock of a process must show before it runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     pub(crate) clock: Clock,
-    shown: Shown,
+    coarse: i64,
 }
 
-/// The clocks of an emptied process that has them, when it is known what they showed last. If they are further behind than it is worth to wait, they are
-/// made again: two machines whose clocks run at different speeds differ by more when a process goes than when it was asked for.
+/// The clocks of an emptied process that has them, when it is known what they showed last: when this returns they show no less, so that what is set now to
+/// what was left then does not go off before its time. If they are further behind than it is worth to wait, they are made again: two machines whose clocks
+/// run at different speeds differ by more when a process goes than when it was asked for.
 ///
 /// # Errors
 /// As [`go_on`].
 pub(crate) fn settle(loan: &mut Loan<'_>, arena: Arena, pid: Pid, (header, clock): (&Header, Clock)) -> Result<Due> {
-    let due = Due { clock, shown: Shown::by(header) };
-    let late = due.shown.now - due.clock.now();
-    if late.monotonic.max(late.boottime) <= BEHIND {
-        return Ok(due);
+    let shown = shown(header);
+    // One that is ahead of the clock of which it shows the ticks nobody has seen: it would be waited for.
+    let coarse = (header.coarse as i64).min(shown.monotonic);
+    let late = shown - clock.now();
+    match late.monotonic.max(late.boottime) {
+        late if late > BEHIND => {
+            make(loan, arena, pid, (shown - machines()?, clock.its))?;
+            return Ok(Due { clock: Clock::of(pid)?, coarse });
+        }
+        late if late > 0 => pause((late / MICROSECOND) as u64 + 1)?,
+        _ => {}
     }
-    make(loan, arena, pid, (due.shown.now - machines()?, clock.its))?;
-    Ok(Due { clock: Clock::of(pid)?, ..due })
+    Ok(Due { clock, coarse })
+}
+
+/// Microseconds.
+fn pause(us: u64) -> Result<()> {
+    let timer = Timer::new()?;
+    timer.once(us)?;
+    poll(&[(timer.as_fd(), Ready::READ)], -1).map(drop).map_err(|errno| Fault::sys(errno, "wait for a clock"))
 }
 
 impl Due {
     /// It is the clock that it had.
     pub(crate) fn at_once(clock: Clock) -> Due {
-        Due { clock, shown: Shown::default() }
+        Due { clock, coarse: 0 }
     }
 
-    /// Waits until its clocks show no less than when it was stopped, which they mostly do.
+    /// Waits until it shows no less than when the process was stopped, which it mostly does: not longer than until the next tick.
     pub(crate) fn wait(&self) -> Result<()> {
-        loop {
-            let there = self.clock.shown();
-            let left = self.shown.now - there.now;
-            let left = left.monotonic.max(left.boottime);
-            let pause = match left > 0 {
-                true => (left / MICROSECOND) as u64 + 1,
-                false if there.coarse < self.shown.coarse => PAUSE_US,
-                false => return Ok(()),
-            };
-            let timer = Timer::new()?;
-            timer.once(pause)?;
-            poll(&[(timer.as_fd(), Ready::READ)], -1).map_err(|errno| Fault::sys(errno, "wait for a clock"))?;
+        while self.clock.coarse() < self.coarse {
+            pause(PAUSE_US)?;
         }
+        Ok(())
     }
 }
 
@@ -309,6 +304,14 @@ mod tests {
         assert!(Wanted { within: 1, ..wanted }.suits(wanted.added + both(AHEAD + 1, -BEHIND - 1)));
         let exact = Wanted { exact: true, ..wanted };
         assert!(exact.suits(exact.added) && !exact.suits(exact.added + both(1, 0)));
+    }
+
+    #[test]
+    fn a_tick_is_waited_for() {
+        let clock = Clock::default();
+        let due = Due { clock, coarse: clock.now().monotonic };
+        assert_eq!(due.wait(), Ok(()));
+        assert!(clock.coarse() >= due.coarse);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::behind::{self, Behind, Keeper};
 use crate::boot::boot;
-use crate::clocks::{Clock, Shown};
+use crate::clocks::Clock;
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
 use crate::objects::Found;
@@ -162,10 +162,10 @@ pub fn hold_after(pid: Pid, seen: &Survey, early: Option<&Precopy>, out: &mut Wr
 fn hold_with(pid: Pid, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Held> {
     mark("dump: stop");
     let frozen = freeze(pid)?;
-    // It has seen nothing later.
-    let shown = seen.clock.shown();
+    // It has seen no later tick.
+    let tick = seen.clock.coarse();
     mark("dump: stopped");
-    let written = write((&frozen, shown), seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
+    let written = write((&frozen, tick), seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
     let Written { stopped, queued, running, locks, believed, behind } = written?;
     let knows_stop = queued.has(Sig::STOP);
     let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
@@ -312,12 +312,12 @@ struct Written {
     behind: Vec<Run>,
 }
 
-/// A process that stands still, and what its clocks showed it last.
-type Still<'a> = (&'a Frozen, Shown);
+/// A process that stands still, and what CLOCK_MONOTONIC_COARSE showed it last.
+type Still<'a> = (&'a Frozen, i64);
 
 /// Writes everything.
 fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
-    let (frozen, shown) = still;
+    let (frozen, tick) = still;
     let pid = frozen.pid;
     let mut areas = areas_now(pid, seen)?;
     mark("dump: areas read");
@@ -329,7 +329,7 @@ fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<imp
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
     children::note(&seen.children, &mut process);
     process.timers = timers::timers(pid)?;
-    let shown = if leave_vdso(frozen, &memory, &areas)? { seen.clock.shown() } else { shown };
+    let tick = if leave_vdso(frozen, &memory, &areas)? { seen.clock.coarse() } else { tick };
     let waits = waits(frozen, seen, &memory)?;
     mark("dump: waits read");
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
@@ -364,7 +364,7 @@ fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<imp
     mark("dump: mappings described");
     let (files, believed) = kinds::dump(pid, &mut objects, &seen.known, seen.streams)?;
     mark("dump: descriptors read");
-    out.header(&header(threads.len(), &seen.clock, shown)?)?;
+    out.header(&header(threads.len(), &seen.clock, tick)?)?;
     out.process(&process)?;
     // Whose they are is to be known before files are opened.
     threads.iter().try_for_each(|thread| out.thread(thread))?;
@@ -465,17 +465,19 @@ fn read_threads(
     frozen.each().zip(waits).map(read).collect()
 }
 
-fn header(threads: usize, clock: &Clock, shown: Shown) -> Result<Header> {
+fn header(threads: usize, clock: &Clock, tick: i64) -> Result<Header> {
     let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    // What is left of timers and waits has been read by now.
+    let now = clock.now();
     Ok(Header {
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
         taken_at: real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64,
-        monotonic: shown.now.monotonic as u64,
-        boottime: shown.now.boottime as u64,
+        monotonic: now.monotonic as u64,
+        boottime: now.boottime as u64,
         boot: boot()?,
         threads: threads as u32,
         cpu: Some(cpu::here()),
         added: Some(clock.added()),
-        coarse: shown.coarse as u64,
+        coarse: tick as u64,
     })
 }
