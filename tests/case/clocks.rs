@@ -68,9 +68,18 @@ fn clocks_go_home(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+/// On a busy machine the difference may be mistaken by so much that a process stays ahead of the clock that it had.
+const TRIES: usize = 4;
+
 /// Where the clock is that a process had at first, it has that and no namespace of its own; elsewhere it has, and so has its child.
 fn clocks_are_its_own_again(place: &Place) -> Res<End> {
     let s = foreign(place, "clocks_are_its_own_again")?;
+    let mut done = (0..TRIES).map(|_| to_and_fro(&s));
+    done.find(Res::is_ok).unwrap_or_else(|| to_and_fro(&s))?;
+    Ok(End::Passed)
+}
+
+fn to_and_fro(s: &Sandbox) -> Res {
     let perl = "perl -e '$|=1; sub at { print readlink(\"/proc/self/ns/time\"), \"\\n\" }
         $SIG{USR1} = sub { at(); my $child = fork; if (!$child) { at(); exit } waitpid $child, 0; print \".\\n\" };
         at(); sleep 1 while 1'";
@@ -78,6 +87,7 @@ fn clocks_are_its_own_again(place: &Place) -> Res<End> {
         "set -e; cd $(mktemp -d)
         of() {{ shoal run -n $1 readlink /proc/self/ns/time; }}
         shoal run -n 0 {perl} >out & p=$!
+        trap 'kill $p; wait $p' EXIT
         answers() {{ grep -c '^[.]' out; }}
         ask() {{ before=$(answers); kill -USR1 $p; until test $(answers) -gt $before; do sleep 0.02; done; tail -3 out | head -2 | uniq; }}
         until test -s out; do sleep 0.02; done
@@ -87,9 +97,9 @@ fn clocks_are_its_own_again(place: &Place) -> Res<End> {
         shoal move $p 1; test $(ask) != $(of 1)
         shoal move $p front; test $(ask) != $(readlink /proc/self/ns/time)
         shoal move $p 0; test $(ask) = $(of 0)
-        kill $p"
-    ))?;
-    Ok(End::Passed)
+        trap - EXIT; kill $p"
+    ))
+    .map(drop)
 }
 
 /// Who may make no time namespace restores what need not go back, and hears why if it would.
