@@ -32,8 +32,8 @@ impl Place {
     }
 
     fn start(mut shoal: Command, nodes: usize) -> Result<Place> {
-        // By default each node has clocks of its own, as machines have.
-        let clocks = std::env::var("CLOCKS").unwrap_or_else(|_| "own".into());
+        // One clock for all, by which figures can be held against those of before there were others.
+        let clocks = std::env::var("CLOCKS").unwrap_or_else(|_| "same".into());
         let mut sandbox = shoal
             .args(["sandbox", "-n", &nodes.to_string(), "--clocks", &clocks, "--", "/bin/sh", "-c"])
             .arg("while read -r line; do eval \"$line\"; done")
