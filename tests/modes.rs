@@ -38,29 +38,65 @@ pub(crate) struct Mode {
     load: usize,
     /// So often a process is moved at random.
     chaos: Option<&'static str>,
+    /// What the clocks of the nodes show (`shoal sandbox --clocks`), if not what they do by default.
+    clocks: Option<&'static str>,
 }
 
 pub(crate) const ALL: &[Mode] = &[
-    Mode { name: "bare", program: &[], child: "", nodes: None, load: 0, chaos: None },
-    Mode { name: "node", program: &["shoal", "run", "-n", "0", "--"], child: "", nodes: Some(4), load: 0, chaos: None },
-    Mode { name: "child-remote", program: &[], child: "shoal run -n 0 --", nodes: Some(4), load: 0, chaos: None },
+    Mode { name: "bare", program: &[], child: "", nodes: None, load: 0, chaos: None, clocks: None },
+    Mode {
+        name: "node",
+        program: &["shoal", "run", "-n", "0", "--"],
+        child: "",
+        nodes: Some(4),
+        load: 0,
+        chaos: None,
+        clocks: None,
+    },
+    Mode {
+        name: "child-remote",
+        program: &[],
+        child: "shoal run -n 0 --",
+        nodes: Some(4),
+        load: 0,
+        chaos: None,
+        clocks: None,
+    },
     Mode {
         name: "across",
         program: &["shoal", "run", "-n", "0", "--"],
         child: "shoal run -n 1 --",
         nodes: Some(4),
         load: 0,
+        clocks: None,
         chaos: None,
     },
-    Mode { name: "restored", program: &["carry"], child: "", nodes: None, load: 0, chaos: None },
-    Mode { name: "moved", program: &["move"], child: "", nodes: Some(4), load: 0, chaos: None },
-    Mode { name: "lazily", program: &["move", "--lazy"], child: "", nodes: Some(4), load: 0, chaos: None },
+    Mode { name: "restored", program: &["carry"], child: "", nodes: None, load: 0, chaos: None, clocks: None },
+    Mode {
+        name: "moved",
+        program: &["move"],
+        child: "",
+        nodes: Some(4),
+        load: 0,
+        chaos: None,
+        clocks: Some("foreign"),
+    },
+    Mode {
+        name: "lazily",
+        program: &["move", "--lazy"],
+        child: "",
+        nodes: Some(4),
+        load: 0,
+        chaos: None,
+        clocks: Some("foreign"),
+    },
     Mode {
         name: "loaded",
         program: &["shoal", "run", "-n", "0", "--"],
         child: "",
         nodes: Some(4),
         load: 2,
+        clocks: None,
         chaos: None,
     },
     Mode {
@@ -69,6 +105,7 @@ pub(crate) const ALL: &[Mode] = &[
         child: "",
         nodes: Some(4),
         load: 0,
+        clocks: Some("foreign"),
         chaos: Some("20ms"),
     },
 ];
@@ -196,6 +233,7 @@ impl Host {
             workers: WORKERS,
             burners: self.mode.load * cores,
             chaos: self.mode.chaos,
+            clocks: self.mode.clocks,
             lost_after: (slower() > 1).then(|| LOST_AFTER * slower()),
             ..Plan::default()
         };

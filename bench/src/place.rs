@@ -32,8 +32,10 @@ impl Place {
     }
 
     fn start(mut shoal: Command, nodes: usize) -> Result<Place> {
+        // One clock for all, by which figures can be held against those of before there were others.
+        let clocks = std::env::var("CLOCKS").unwrap_or_else(|_| "same".into());
         let mut sandbox = shoal
-            .args(["sandbox", "-n", &nodes.to_string(), "--", "/bin/sh", "-c"])
+            .args(["sandbox", "-n", &nodes.to_string(), "--clocks", &clocks, "--", "/bin/sh", "-c"])
             .arg("while read -r line; do eval \"$line\"; done")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

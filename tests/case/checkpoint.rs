@@ -22,7 +22,7 @@ pub(crate) const SCENES: &[Scene] = &[
 
 pub(crate) const DEMANDING: &[Scene] = &[("checkpoint_freezes_briefly", checkpoint_freezes_briefly)];
 
-fn shoal(place: &Place) -> Res<PathBuf> {
+pub(super) fn shoal(place: &Place) -> Res<PathBuf> {
     place.shoal.clone().ok_or_else(|| "shoal is not built".to_string())
 }
 

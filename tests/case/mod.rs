@@ -7,6 +7,7 @@ mod bad_input;
 mod capi;
 mod chaos;
 mod checkpoint;
+mod clocks;
 mod commands;
 mod copies;
 mod daemons;
@@ -74,6 +75,7 @@ const OTHERS: &[&[Scene]] = &[
     moving_kin_faults::SCENES,
     moving_home::SCENES,
     moving_signals::SCENES,
+    clocks::SCENES,
     moving_faults::SCENES,
     moving_terminal::SCENES,
     moving::SCENES,

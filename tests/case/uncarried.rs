@@ -14,7 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
 ];
 
 /// Ways of case/real/uncarried.py, and what is said of each.
-const KINDS: [(&str, &str); 16] = [
+const KINDS: [(&str, &str); 15] = [
     ("io_uring", "anon_inode:[io_uring]"),
     ("userfaultfd", "anon_inode:[userfaultfd]"),
     ("perf", "anon_inode:[perf_event]"),
@@ -29,7 +29,6 @@ const KINDS: [(&str, &str); 16] = [
     ("events", "has events that were not read"),
     ("owner", "sends its signals to process 1"),
     ("directory", "its working directory"),
-    ("time", "it lives in a time namespace of its own"),
     ("children's time", "its children will live in a time namespace of their own"),
 ];
 

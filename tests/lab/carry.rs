@@ -4,7 +4,7 @@
 
 use super::{Doing, Res};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -50,7 +50,7 @@ pub(crate) fn carry(args: &[String]) -> Res {
                         checkpoint(shoal, pid, &image.0, "--stop")?;
                     }
                     while !matches!(news.recv().doing("wait for the end")?, News::Ended(_)) {}
-                    watch(restore(with_streams(Command::new(shoal), &ends)?, &image.0)?, &tell);
+                    watch(restore(with_streams(by(shoal, time), &ends)?, &image.0)?, &tell);
                 }
                 lines_in.write_all(b"\n").doing("answer the program")?;
             }
@@ -66,6 +66,25 @@ pub(crate) fn carry(args: &[String]) -> Res {
             }
         }
     }
+}
+
+/// Who makes the process again, the first time as on another machine, then on this one; but with other clocks than the process has had, once as if it had
+/// been started long ago and once a moment ago, where the kernel knows of such (time_namespaces(7)).
+fn by(shoal: &str, time: u32) -> Command {
+    let seconds = match time {
+        0 => "1000000",
+        1 => "-3",
+        _ => return Command::new(shoal),
+    };
+    if !Path::new("/proc/self/ns/time").exists() {
+        return Command::new(shoal);
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--time", "--fork", "--monotonic", seconds, "--boottime", seconds, shoal]);
+    if time == 0 {
+        command.env("SHOAL_BOOT", "another");
+    }
+    command
 }
 
 /// Tells of its end.
@@ -94,13 +113,14 @@ fn with_streams(mut command: Command, [input, output]: &[OwnedFd; 2]) -> Res<Com
 
 /// Runs `shoal restore` with streams that `command` has already, and returns when the process runs.
 pub(crate) fn restore(mut command: Command, image: &Path) -> Res<Child> {
-    let (mut ready, told) = std::io::pipe().doing("make a pipe")?;
+    let (ready, told) = std::io::pipe().doing("make a pipe")?;
     rustix::io::fcntl_setfd(&told, rustix::io::FdFlags::empty()).doing("pass a descriptor on")?;
     command.args(["restore", "--ready-fd", &told.as_raw_fd().to_string()]).arg(image);
     let mut child = command.spawn().doing("run shoal restore")?;
     drop(told);
     let mut line = String::new();
-    match ready.read_to_string(&mut line).doing("wait for shoal restore")? {
+    // To the end of the line: others may have that end open for longer.
+    match BufReader::new(ready).read_line(&mut line).doing("wait for shoal restore")? {
         0 => Err(format!("shoal restore: {}", child.wait().doing("wait for shoal restore")?)),
         _ => Ok(child),
     }

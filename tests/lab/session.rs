@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) burners: usize,
     /// So often the sandbox moves a process at random.
     pub(crate) chaos: Option<&'static str>,
+    /// What the clocks of its nodes show (`shoal sandbox --clocks`); by default what is the product's default.
+    pub(crate) clocks: Option<&'static str>,
     /// After which silence a node is lost; by default the product's.
     pub(crate) lost_after: Option<Duration>,
     /// The socket at which the daemons' fault points are told.
@@ -181,6 +183,9 @@ fn command(place: &Place, plan: &Plan, socket: &Path, log: &Path) -> Res<Command
             command.args(["sandbox", "-n", &nodes.to_string()]);
             if let Some(every) = plan.chaos {
                 command.args(["--chaos", every]);
+            }
+            if let Some(clocks) = plan.clocks {
+                command.args(["--clocks", clocks]);
             }
             if let Some(time) = plan.lost_after {
                 command.args(["--lost-after", &time.as_secs_f64().to_string()]);

@@ -6,10 +6,11 @@
 
 enum { WAIT_MS = 1500 };
 
+/* Of this clock: for the others the time in a file does not count on another machine (carry_clocks.c), but one of the waits is for a time of this. */
 static double now(void)
 {
     struct timespec t;
-    check(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
+    check(clock_gettime(CLOCK_REALTIME, &t) == 0);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
@@ -56,9 +57,9 @@ static void *run(void *arg)
     double start = now();
     (*(void (*const *)(void))arg)();
     double took = now() - start;
-    if (took < WAIT_MS - 20 || took > WAIT_MS + 2500)
+    if (took < WAIT_MS - 20 || took >= WAIT_MS + 2500 * SLOWER)
         dprintf(2, "way %d took %.0f ms\n", (int)((void (*const *)(void))arg - ways), took);
-    check(took >= WAIT_MS - 20 && took < WAIT_MS + 2500);
+    check(took >= WAIT_MS - 20 && took < WAIT_MS + 2500 * SLOWER);
     return NULL;
 }
 

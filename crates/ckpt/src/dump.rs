@@ -1,6 +1,8 @@
 //! A process into an image.
 
 use crate::behind::{self, Behind, Keeper};
+use crate::boot::boot;
+use crate::clocks::Clock;
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
 use crate::kinds::terminal::Taken;
@@ -29,7 +31,6 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use vocab::{Fault, Pid, Result, Sig};
 
@@ -165,8 +166,10 @@ pub fn hold_after(pid: Pid, seen: &Survey, early: Option<&Precopy>, out: &mut Wr
 fn hold_with(pid: Pid, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Held> {
     mark("dump: stop");
     let frozen = freeze(pid)?;
+    // It has seen no later tick.
+    let tick = seen.clock.coarse();
     mark("dump: stopped");
-    let written = write(&frozen, seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
+    let written = write((&frozen, tick), seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
     let Written { taken, stopped, queued, running, locks, believed, behind } = written?;
     let knows_stop = queued.has(Sig::STOP);
     let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
@@ -325,8 +328,12 @@ struct Written {
     behind: Vec<Run>,
 }
 
+/// A process that stands still, and what CLOCK_MONOTONIC_COARSE showed it last.
+type Still<'a> = (&'a Frozen, i64);
+
 /// Writes everything.
-fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
+fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
+    let (frozen, tick) = still;
     let pid = frozen.pid;
     let mut areas = areas_now(pid, seen)?;
     mark("dump: areas read");
@@ -338,9 +345,8 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
     children::note(&seen.children, &mut process);
     process.timers = timers::timers(pid)?;
-    if !seen.same_kernel {
-        leave_vdso(frozen, &memory, &areas)?;
-    }
+    let ran = !seen.same_kernel && leave_vdso(frozen, &memory, &areas)?;
+    let tick = if ran { seen.clock.coarse() } else { tick };
     let waits = waits(frozen, seen, &memory)?;
     mark("dump: waits read");
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
@@ -375,7 +381,7 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
     mark("dump: mappings described");
     let Dumped { files, believed, taken } = kinds::dump(pid, &mut objects, &seen.known, seen.leads)?;
     mark("dump: descriptors read");
-    out.header(&header(threads.len())?)?;
+    out.header(&header(threads.len(), &seen.clock, tick)?)?;
     out.process(&process)?;
     // Whose they are is to be known before files are opened.
     threads.iter().try_for_each(|thread| out.thread(thread))?;
@@ -402,7 +408,7 @@ fn write(frozen: &Frozen, seen: &Survey, large: Large<'_>, out: &mut Writer<impl
         .threads
         .iter()
         .zip(&threads)
-        .try_for_each(|(thread, saved)| waits::note(pid, thread.tid(), saved, &memory))?;
+        .try_for_each(|(thread, saved)| waits::note((pid, thread.tid()), saved, &memory, &seen.clock))?;
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
     Ok(Written { taken, stopped, queued, running, locks, believed, behind })
 }
@@ -436,24 +442,28 @@ fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Proces
     identity::fill(&outcome, &identity, process)
 }
 
-/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one, or has other clocks.
-fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<()> {
-    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(()) };
+/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one, or has other clocks. `true`: there was one, which may have looked at
+/// a clock on its way.
+fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<bool> {
+    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(false) };
     let code = vdso.start..vdso.end;
+    let mut ran = false;
     for thread in &frozen.threads {
         if code.contains(&thread.regs()?.rip) {
             let mut loan = Loan::take(thread, memory, areas)?;
             loan.step_out(&code)?;
             loan.give_back()?;
+            ran = true;
         }
     }
-    Ok(())
+    Ok(ran)
 }
 
 /// What each thread waits for; before anything is done in them.
 fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Result<Vec<Option<Wait>>> {
-    let left =
-        |thread: &Stopped| waits::left(frozen.pid, thread, &thread.regs()?, seen.waiting.get(&thread.tid().0), memory);
+    let left = |thread: &Stopped| {
+        waits::left(frozen.pid, thread, &thread.regs()?, (seen.waiting.get(&thread.tid().0), &seen.clock), memory)
+    };
     frozen.threads.iter().map(left).collect()
 }
 
@@ -473,37 +483,23 @@ fn read_threads(
     frozen.each().zip(waits).map(read).collect()
 }
 
-/// Which run of which machine this is (/proc/sys/kernel/random/boot_id).
-///
-/// # Errors
-/// As read(2).
-pub fn boot() -> Result<String> {
-    static BOOT: OnceLock<String> = OnceLock::new();
-    if let Some(boot) = BOOT.get() {
-        return Ok(boot.clone());
-    }
-    let path = "/proc/sys/kernel/random/boot_id";
-    let boot = std::fs::read_to_string(path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
-    Ok(BOOT.get_or_init(|| boot.trim().to_owned()).clone())
-}
-
 /// What an image begins with.
 ///
 /// # Errors
 /// As [`boot`].
-pub(crate) fn header(threads: usize) -> Result<Header> {
-    let clock = |id| {
-        let time = rustix::time::clock_gettime(id);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    };
-    let boot = boot()?;
+pub(crate) fn header(threads: usize, clock: &Clock, tick: i64) -> Result<Header> {
+    let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    // What is left of timers and waits has been read by now.
+    let now = clock.now();
     Ok(Header {
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
-        taken_at: clock(rustix::time::ClockId::Realtime),
-        monotonic: clock(rustix::time::ClockId::Monotonic),
-        boottime: clock(rustix::time::ClockId::Boottime),
-        boot,
+        taken_at: real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64,
+        monotonic: now.monotonic as u64,
+        boottime: now.boottime as u64,
+        boot: boot()?,
         threads: threads as u32,
         cpu: Some(cpu::here()),
+        added: Some(clock.added()),
+        coarse: tick as u64,
     })
 }

@@ -12,10 +12,12 @@
 pub mod ahead;
 mod asleep;
 pub mod behind;
+pub mod boot;
 mod bring;
 mod child;
 mod children;
 pub mod claims;
+pub mod clocks;
 pub mod cpu;
 pub mod dump;
 mod elsewhere;

@@ -155,7 +155,7 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
     leader.interrupt()?;
     let leader = leader.stopped()?;
     let memory = RemoteMemory::open(pid)?;
-    let waits = waits::left(pid, &leader, &leader.regs()?, seen.waiting.get(&pid.0), &memory)?;
+    let waits = waits::left(pid, &leader, &leader.regs()?, (seen.waiting.get(&pid.0), &seen.clock), &memory)?;
     let mut loan = Loan::take(&leader, &memory, &kern::areas::areas(pid, false)?)?;
     let gate = loan.gate();
     let made = loan.call(libc::SYS_userfaultfd, &[uffd::FLAGS])?;
@@ -170,7 +170,7 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
     loan.unmap_arena(arena)?;
     loan.give_back()?;
     // Its wait has been interrupted once now.
-    waits::note(pid, leader.tid(), &saved?, &memory)?;
+    waits::note((pid, leader.tid()), &saved?, &memory, &seen.clock)?;
     leader.run_on()?;
     Ok(tracking)
 }

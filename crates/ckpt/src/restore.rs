@@ -34,6 +34,7 @@ use vocab::{Fault, Kind, Pid, Result, Sig};
 
 /// What comes before the pages.
 struct Plan {
+    header: Header,
     process: Process,
     memory: Memory,
     files: Files,
@@ -119,7 +120,7 @@ impl<R: Read> Coming<R> {
     }
 
     pub(crate) fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
-        let Begun { mut reader, first, foreseen, terminal } = begun;
+        let Begun { mut reader, first, foreseen, terminal, .. } = begun;
         let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
         mark("restore: all but pages read");
         let Plan { process, memory, files, threads, objects, .. } = &plan;
@@ -296,7 +297,7 @@ fn plan(
             Record::Kept(kept) => early.keep(&kept)?,
             Record::Vdso(code) => vdso = Some(code),
             Record::Lazy(record) => lazy = record.runs.iter().map(|&(start, end)| Run { start, end }).collect(),
-            Record::Forecast(_) | Record::Still => {}
+            Record::Forecast(_) | Record::Still | Record::Clocks(_) => {}
             record => break record,
         }
         next = pages::following(reader)?;
@@ -305,7 +306,9 @@ fn plan(
     objects.settle(&places::rights(&threads))?;
     let missing = |what: &'static str| move || Fault::wire(format!("an image without {what}"));
     let header = header.ok_or_else(missing("a header"))?;
+    let expected = header.threads as usize;
     let plan = Plan {
+        header,
         process: process.ok_or_else(missing("a process"))?,
         memory: memory.ok_or_else(missing("mappings"))?,
         files: files.ok_or_else(missing("descriptors"))?,
@@ -315,9 +318,7 @@ fn plan(
         vdso,
         lazy,
     };
-    if plan.threads.len() != header.threads as usize
-        || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid)
-    {
+    if plan.threads.len() != expected || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid) {
         return Err(missing("all of its threads")());
     }
     rebuild::check(&plan.memory)?;
@@ -336,6 +337,8 @@ fn build(
     anywhere: Option<&[u8]>,
 ) -> Result<()> {
     let brought = &equip(vessel, plan, prepared)?;
+    let due = vessel.clocks(&plan.header)?;
+    mark("restore: clocks go on");
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let now = identity::creds(pid, pid)?;
     let (mut loan, arena) = vessel.lend()?;
@@ -380,9 +383,10 @@ fn build(
     }
     mark("restore: registers set");
     for (thread, saved) in all.iter().zip(&plan.threads) {
-        waits::note(pid, thread.tid(), saved, remote)?;
+        waits::note((pid, thread.tid()), saved, remote, &due.clock)?;
     }
-    Ok(())
+    mark("restore: all but its clocks");
+    due.wait()
 }
 
 /// The kernel's pages, descriptors and mappings.

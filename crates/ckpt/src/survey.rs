@@ -1,6 +1,7 @@
 //! A look at a running process before anything is done to it: what it has, and what of that will not be carried.
 
 use crate::asleep::Clocks;
+use crate::clocks::{Clock, Question};
 use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Known};
 use crate::kinds::terminal::Tty;
 use crate::objects::{self, Look};
@@ -17,6 +18,7 @@ use vocab::{Fault, Pid, Result};
 pub struct Survey {
     pub(crate) areas: Vec<Area>,
     pub(crate) waiting: BTreeMap<i32, Waiting>,
+    pub(crate) clock: Clock,
     pub(crate) known: Known,
     pub(crate) children: Vec<Pid>,
     /// As [`Given::streams`] and [`Given::terminal`].
@@ -27,12 +29,12 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// It goes on under the kernel of this name ([`crate::dump::boot`]).
+    /// It goes on under the kernel of this name ([`crate::boot::boot`]).
     ///
     /// # Errors
     /// When nobody knows this one's.
     pub fn goes_on_under(&mut self, kernel: &str) -> Result<()> {
-        self.same_kernel = crate::dump::boot()? == kernel;
+        self.same_kernel = crate::boot::boot()? == kernel;
         Ok(())
     }
 }
@@ -41,7 +43,7 @@ impl Survey {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) call: i64,
-    /// Nanoseconds of CLOCK_MONOTONIC.
+    /// Nanoseconds of CLOCK_MONOTONIC, as who looks sees it.
     pub(crate) since: u64,
 }
 
@@ -108,10 +110,11 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         let all: Vec<String> = children.iter().map(Pid::to_string).collect();
         obstacles.push(format!("it has children, which are not carried: {}", all.join(" ")));
     }
+    let clock = Clock::of(pid)?;
     // They will be wanted when the process stands still, and take longer the first time.
-    crate::dump::header(0)?;
+    crate::dump::header(0, &clock, 0)?;
     kern::cpu::place_of_key_rights();
-    Ok(Survey { areas, waiting, known, children, leads, same_kernel: false, obstacles })
+    Ok(Survey { areas, waiting, clock, known, children, leads, same_kernel: false, obstacles })
 }
 
 fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {
@@ -132,10 +135,10 @@ fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) 
     Ok(())
 }
 
-/// It is made again in those of whoever makes it. In a user namespace of its own it has capabilities that are none elsewhere; /proc does not tell of which
+/// It is made again in those of whoever makes it, but for that of its clocks (crate::clocks). In a user namespace of its own it has capabilities that are none elsewhere; /proc does not tell of which
 /// namespace they are.
 fn look_at_namespaces(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
-    const KINDS: [&str; 7] = ["user", "pid", "net", "ipc", "uts", "cgroup", "time"];
+    const KINDS: [&str; 6] = ["user", "pid", "net", "ipc", "uts", "cgroup"];
     for kind in KINDS {
         let name = format!("ns/{kind}");
         let own = match std::fs::read_link(format!("/proc/self/{name}")) {
@@ -247,6 +250,11 @@ pub(crate) fn switches(pid: Pid, tid: Pid) -> Result<u64> {
 pub(crate) const MANY: usize = 4096;
 
 impl Survey {
+    /// The machine that is to have the process asks for its clocks, now.
+    pub fn asked_for_clocks(&self) -> Question {
+        Question::comes(self.clock)
+    }
+
     /// Is there so much of it that it takes long to write it, however little memory it has?
     pub fn is_large(&self) -> bool {
         self.areas.len() > MANY || self.waiting.len() > MANY / 8 || self.known.len() > MANY

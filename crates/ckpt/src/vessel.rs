@@ -1,5 +1,6 @@
 //! A process that is to become another one: it stands still, and there is nothing in it but what comes before the other one stands still.
 
+use crate::clocks::{self, Asked, Clock, Due, Wanted};
 use crate::foresee::Foreseen;
 use crate::identity::Before;
 use crate::pages;
@@ -9,6 +10,7 @@ use crate::threads;
 use crate::timers::RunningTimers;
 use image::forecast::Forecast;
 use image::memory::{Area as Saved, Memory};
+use image::process::Header;
 use image::{Reader, Record};
 use kern::pagemap::Run;
 use kern::remote_memory::RemoteMemory;
@@ -28,25 +30,37 @@ pub struct Vessel {
     placed: Vec<Run>,
     /// The other kernel's code, where it came early.
     vdso: Option<Vec<u8>>,
+    /// What its clocks are to be, where that is known before the image says what they were.
+    wanted: Option<Wanted>,
+    /// And once they are.
+    clock: Option<Clock>,
 }
 
 /// An image of which everything was read that came while its process ran.
 pub struct Begun<R: Read> {
     pub(crate) reader: Reader<R>,
     pub(crate) first: Record,
+    wanted: Option<Wanted>,
     pub(crate) foreseen: Option<Box<Foreseen>>,
     /// A process that has the terminal which is to be that of the image as descriptor 0.
     pub(crate) terminal: Option<Pid>,
 }
 
 impl<R: Read> Begun<R> {
-    /// Reads over what comes while the process of the image runs, as [`Vessel::early`] does.
+    /// An image that has a process as it was: its first record is this.
+    pub(crate) fn whole(reader: Reader<R>, first: Record) -> Begun<R> {
+        Begun { reader, first, wanted: None, foreseen: None, terminal: None }
+    }
+
+    /// Reads over what comes while the process of the image runs, as [`Vessel::early`] does. `then`: there or not, the clocks have been told, for which nobody
+    /// else should have been waited.
     ///
     /// # Errors
     /// `Wire` for a broken image.
-    pub fn skipping(image: R) -> Result<Begun<R>> {
+    pub fn skipping(image: R, asked: Asked, then: impl FnOnce() -> Result<()>) -> Result<Begun<R>> {
         let mut reader = Reader::new(image)?;
-        let mut first = pages::following(&mut reader)?;
+        let (mut first, wanted) = clocks_before(&mut reader, Some(asked))?;
+        then()?;
         if let Record::Vdso(_) = first {
             first = pages::following(&mut reader)?;
         }
@@ -61,7 +75,7 @@ impl<R: Read> Begun<R> {
         if let Record::Forecast(_) = first {
             first = pages::following(&mut reader)?;
         }
-        Ok(Begun { reader, first, foreseen: None, terminal: None })
+        Ok(Begun { reader, first, wanted, foreseen: None, terminal: None })
     }
 
     /// The process that is to become that of the image has a terminal of its own as descriptor 0, which may become that of the image. The image is believed: who makes one
@@ -69,6 +83,11 @@ impl<R: Read> Begun<R> {
     #[must_use]
     pub fn with_terminal_of(self, pid: Pid) -> Begun<R> {
         Begun { terminal: Some(pid), ..self }
+    }
+
+    /// What is to be added to the clocks of the process, if its machine was asked.
+    pub fn clocks(&self) -> Option<Wanted> {
+        self.wanted
     }
 
     /// What the image is read from.
@@ -88,7 +107,9 @@ impl Vessel {
         let leader = Doomed(vec![leader.stopped()?]);
         let remote = RemoteMemory::open(pid)?;
         let emptied = rebuild::empty(&leader.0[0], &remote)?;
-        Ok(Vessel { threads: leader.saved(), remote, emptied, there: Vec::new(), placed: Vec::new(), vdso: None })
+        let threads = leader.saved();
+        let (there, placed, vdso) = (Vec::new(), Vec::new(), None);
+        Ok(Vessel { threads, remote, emptied, there, placed, vdso, wanted: None, clock: None })
     }
 
     pub fn pid(&self) -> Pid {
@@ -103,13 +124,29 @@ impl Vessel {
         &self.remote
     }
 
-    /// Reads what comes while the process of the image runs, straight into its place; up to [`Record::Still`], where there is one.
+    /// Its clocks are to be these ([`Begun::clocks`]).
+    pub fn wants(&mut self, clocks: Option<Wanted>) {
+        self.wanted = clocks;
+    }
+
+    /// Reads what comes while the process of the image runs, straight into its place; up to [`Record::Still`], where there is one. `asked`: when its machine
+    /// was, for the clocks of the process, if just now; these it has when this returns. `then` as for [`Begun::skipping`].
     ///
     /// # Errors
-    /// `Wire` for a broken image.
-    pub fn early<R: Read>(&mut self, image: R) -> Result<Begun<R>> {
+    /// `Wire` for a broken image; `Refused` where its clocks would go back.
+    pub fn early<R: Read>(
+        &mut self,
+        image: R,
+        asked: Option<Asked>,
+        then: impl FnOnce() -> Result<()>,
+    ) -> Result<Begun<R>> {
         let mut reader = Reader::new(image)?;
-        let mut first = pages::following(&mut reader)?;
+        let (mut first, told) = clocks_before(&mut reader, asked)?;
+        then()?;
+        if let Some(wanted) = told {
+            self.wanted = told;
+            self.clock = Some(self.set_clocks(wanted)?);
+        }
         if let Record::Vdso(code) = first {
             self.vdso = Some(code);
             first = pages::following(&mut reader)?;
@@ -126,7 +163,7 @@ impl Vessel {
             foreseen = self.prepare(*forecast)?.map(Box::new);
             first = pages::following(&mut reader)?;
         }
-        Ok(Begun { reader, first, foreseen, terminal: None })
+        Ok(Begun { reader, first, wanted: None, foreseen, terminal: None })
     }
 
     /// Makes what is foreseen, as far as that goes.
@@ -163,6 +200,32 @@ impl Vessel {
         let all: Vec<Run> = memory.areas.iter().map(|area| Run { start: area.start, end: area.end }).collect();
         let (mut loan, arena) = self.lend()?;
         rebuild::unmap(&mut loan, arena, &all)
+    }
+
+    /// Its clocks are those of the process of the image, for which it must have one thread.
+    ///
+    /// # Errors
+    /// `Refused` where they would go back.
+    pub(crate) fn clocks(&self, header: &Header) -> Result<Due> {
+        let wanted = match self.wanted {
+            None => Wanted::of(header)?,
+            known => known,
+        };
+        let clock = match (self.clock, wanted) {
+            (Some(clock), _) => clock,
+            (None, Some(wanted)) => self.set_clocks(wanted)?,
+            (None, None) => Clock::of(self.pid())?,
+        };
+        if wanted.is_none_or(|wanted| wanted.is_exact()) {
+            return Ok(Due::at_once(clock));
+        }
+        let (mut loan, arena) = self.lend()?;
+        clocks::settle(&mut loan, arena, self.pid(), (header, clock))
+    }
+
+    fn set_clocks(&self, wanted: Wanted) -> Result<Clock> {
+        let (mut loan, arena) = self.lend()?;
+        clocks::go_on(&mut loan, arena, self.pid(), wanted)
     }
 
     fn map(&self, memory: &Memory) -> Result<()> {
@@ -220,6 +283,17 @@ impl Vessel {
 impl Drop for Vessel {
     fn drop(&mut self) {
         drop(Doomed(std::mem::take(&mut self.threads)));
+    }
+}
+
+/// The first record behind what is told of its clocks.
+fn clocks_before<R: Read>(reader: &mut Reader<R>, asked: Option<Asked>) -> Result<(Record, Option<Wanted>)> {
+    match pages::following(reader)? {
+        Record::Clocks(clocks) => {
+            let wanted = asked.map(|asked| Wanted::told(asked, &clocks)).transpose()?;
+            Ok((pages::following(reader)?, wanted))
+        }
+        other => Ok((other, None)),
     }
 }
 

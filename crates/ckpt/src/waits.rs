@@ -5,6 +5,7 @@
 //! whoever lets such a thread go on leaves a note for the next dump, below its stack's red zone, where nothing is while the thread is in a
 //! call (but a signal's frame, and then the wait is over).
 
+use crate::clocks::Clock;
 use crate::registers;
 use crate::survey::{switches, Waiting};
 use image::thread::{Thread, Wait};
@@ -34,7 +35,7 @@ struct Note {
     rip: u64,
     /// The call that was made first.
     call: u64,
-    /// When the wait ends, in nanoseconds of CLOCK_MONOTONIC here.
+    /// When the wait ends, in nanoseconds of CLOCK_MONOTONIC as the process sees it here.
     end: u64,
     switches: u64,
 }
@@ -56,18 +57,19 @@ fn monotonic() -> u64 {
 }
 
 /// How long a call that was interrupted would still have waited; `None` when it was not waiting for a duration, or nobody knows: then it
-/// returns EINTR, as it may after any signal. `seen` is what the thread did before it was stopped, and nothing else was done in it since.
+/// returns EINTR, as it may after any signal. `seen` is what the thread did before it was stopped, and nothing else was done in it since; `clock` is its
+/// process's.
 pub(crate) fn left(
     pid: Pid,
     thread: &Stopped,
     regs: &Regs,
-    seen: Option<&Waiting>,
+    (seen, clock): (Option<&Waiting>, &Clock),
     memory: &RemoteMemory,
 ) -> Result<Option<Wait>> {
     if regs.rax as i64 != RESTART_BLOCK {
         return Ok(None);
     }
-    let noted = noted(pid, thread.tid(), regs, memory)?;
+    let noted = noted((pid, thread.tid()), regs, memory, clock)?;
     if noted.is_some() || regs.orig_rax as i64 == libc::SYS_restart_syscall {
         return Ok(noted);
     }
@@ -82,7 +84,7 @@ pub(crate) fn left(
 }
 
 /// What was left as a note for this wait.
-fn noted(pid: Pid, tid: Pid, regs: &Regs, memory: &RemoteMemory) -> Result<Option<Wait>> {
+fn noted((pid, tid): (Pid, Pid), regs: &Regs, memory: &RemoteMemory, clock: &Clock) -> Result<Option<Wait>> {
     let mut note = Note::default();
     // There may be no memory: then there was no note either.
     let read = memory.read(place(regs), note.as_mut_bytes()).is_ok();
@@ -90,7 +92,7 @@ fn noted(pid: Pid, tid: Pid, regs: &Regs, memory: &RemoteMemory) -> Result<Optio
         return Ok(None);
     }
     let since = switches(pid, tid)?.saturating_sub(note.switches);
-    let now = monotonic();
+    let now = clock.monotonic();
     let ours = match regs.orig_rax as i64 == libc::SYS_restart_syscall {
         true => since <= MOST_SWITCHES,
         // It has not come to run since the note was made.
@@ -158,10 +160,10 @@ pub(crate) fn go_on(loan: &mut Loan<'_>, memory: &RemoteMemory, arena: Arena, sa
 }
 
 /// Leaves the note, as the last thing before the thread runs.
-pub(crate) fn note(pid: Pid, tid: Pid, saved: &Thread, memory: &RemoteMemory) -> Result<()> {
+pub(crate) fn note((pid, tid): (Pid, Pid), saved: &Thread, memory: &RemoteMemory, clock: &Clock) -> Result<()> {
     let Some(Wait { call, left }) = saved.waits else { return Ok(()) };
     let regs = registers::of(saved)?;
-    let end = if left == AS_IT_WAS { left } else { monotonic() + left };
+    let end = if left == AS_IT_WAS { left } else { clock.monotonic() + left };
     let note = Note { magic: MAGIC, tid: tid.0 as u64, rip: regs.rip, call, end, switches: switches(pid, tid)? };
     // Where its stack ends there is no place for it, and the next interruption ends the wait.
     let _ = memory.write(place(&regs), note.as_bytes());

@@ -4,7 +4,7 @@ use crate::files::Files;
 use crate::forecast::Forecast;
 use crate::memory::{Kept, Memory};
 use crate::objects::Objects;
-use crate::process::{Header, Process};
+use crate::process::{Clocks, Header, Process};
 use crate::thread::Thread;
 use minicbor::{Decode, Encode};
 use std::io::{Read, Write};
@@ -55,6 +55,8 @@ pub enum Record {
     },
     /// The kernel's code in every process, [vdso], before everything else; not there in images of before it was recorded.
     Vdso(Vec<u8>),
+    /// Before the mappings; there if the process comes from another machine, which was asked.
+    Clocks(Clocks),
     /// The last one: whatever comes without it was cut short.
     End,
 }
@@ -127,7 +129,8 @@ const KIND_EARLY: u16 = 11;
 const KIND_LAZY: u16 = 12;
 const KIND_STILL: u16 = SKIPPABLE;
 const KIND_VDSO: u16 = SKIPPABLE + 1;
-const KIND_FORECAST: u16 = SKIPPABLE + 2;
+const KIND_CLOCKS: u16 = SKIPPABLE + 2;
+const KIND_FORECAST: u16 = SKIPPABLE + 3;
 
 /// Writes an image to anything that takes bytes.
 pub struct Writer<W: Write> {
@@ -179,6 +182,12 @@ impl<W: Write> Writer<W> {
     /// From here on the process stands still ([`Record::Still`]). It goes out at once, with all that was written before.
     pub fn still(&mut self) -> Result<()> {
         self.record(KIND_STILL, &[])?;
+        self.to.flush().map_err(|e| Fault::io(&e, "write an image"))
+    }
+
+    /// [`Record::Clocks`]. It goes out at once: each microsecond until it is read is one in which they may be mistaken.
+    pub fn clocks(&mut self, clocks: &Clocks) -> Result<()> {
+        self.encoded(KIND_CLOCKS, clocks)?;
         self.to.flush().map_err(|e| Fault::io(&e, "write an image"))
     }
 
@@ -351,6 +360,7 @@ fn parse(kind: u16, mut bytes: Vec<u8>) -> Result<Option<Record>> {
         KIND_STILL => Record::Still,
         KIND_VDSO => Record::Vdso(bytes),
         KIND_FORECAST => Record::Forecast(Box::new(decoded(&bytes, "forecast")?)),
+        KIND_CLOCKS => Record::Clocks(decoded(&bytes, "clocks")?),
         later if later >= SKIPPABLE => return Ok(None),
         other => return Err(Fault::wire(format!("a record of kind {other}, which this program does not know"))),
     }))

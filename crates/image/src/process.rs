@@ -30,6 +30,42 @@ pub struct Header {
     /// What the process may rely on; none in images of before it was recorded.
     #[n(6)]
     pub cpu: Option<Cpu>,
+    /// What its time namespace added to the clocks of the machine; none in images of before it was recorded.
+    #[n(7)]
+    #[cbor(default)]
+    pub added: Option<Times>,
+    /// Nanoseconds of CLOCK_MONOTONIC_COARSE, for the process; 0 in images of before it was recorded.
+    #[n(8)]
+    #[cbor(default)]
+    pub coarse: u64,
+}
+
+/// What CLOCK_MONOTONIC and CLOCK_BOOTTIME show, or what is added to them, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Times {
+    #[n(0)]
+    pub monotonic: i64,
+    #[n(1)]
+    pub boottime: i64,
+}
+
+/// The clocks of a process that runs, told to the machine that is to have it when that has asked.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Clocks {
+    /// As [`Header::boot`].
+    #[n(0)]
+    pub boot: String,
+    /// As [`Header::added`].
+    #[n(1)]
+    pub added: Times,
+    /// What they showed when the question had come, for the process.
+    #[n(2)]
+    pub asked: Times,
+    /// And when this was told.
+    #[n(3)]
+    pub told: Times,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

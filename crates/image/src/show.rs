@@ -43,6 +43,7 @@ fn each(image: impl Read, mut show: impl FnMut(&str, Value) -> Result<()>) -> Re
             Record::Early(pages) => ("early pages", of(&pages)),
             Record::Vdso(code) => ("vdso", Ok(json!({ "length": code.len() }))),
             Record::Forecast(forecast) => ("forecast", serde_json::to_value(forecast)),
+            Record::Clocks(clocks) => ("clocks", serde_json::to_value(clocks)),
             Record::Still => ("still", Ok(json!({}))),
             Record::Lazy(lazy) => ("stays behind", serde_json::to_value(lazy)),
             Record::Kept(kept) => ("kept", serde_json::to_value(kept)),

@@ -23,9 +23,9 @@ pub fn processor_us(pid: vocab::Pid) -> Option<u64> {
     (ret == 0).then_some(used.tv_sec as u64 * 1_000_000 + used.tv_nsec as u64 / 1000)
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC.
-pub fn monotonic_ns() -> u64 {
-    let now = now(libc::CLOCK_MONOTONIC);
+/// Nanoseconds of CLOCK_REALTIME.
+pub fn realtime_ns() -> u64 {
+    let now = now(libc::CLOCK_REALTIME);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
@@ -53,7 +53,7 @@ fn now_us(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
-fn now(clock: libc::clockid_t) -> libc::timespec {
+pub(crate) fn now(clock: libc::clockid_t) -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a live timespec for the kernel to fill; it fails only for an unknown clock, and these two always
     // exist.

@@ -6,7 +6,7 @@ use crate::netlink::{self, Netlink};
 use crate::ns::{self, Forked, Namespaces};
 use crate::perf::{Records, Stops};
 use crate::subreaper::Subreapers;
-use crate::{cgroup, pidfd, sys, unix_socket, wait};
+use crate::{cgroup, pidfd, sys, timens, unix_socket, wait};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -79,6 +79,11 @@ const FACTS: &[Fact] = &[
         "moving: timers of timer_create have any number that they had (Linux 6.15)",
         timer_numbers,
     ),
+    useful(
+        "time namespaces",
+        "moving, restoring: clocks that count from the start of a machine go on (Linux 5.6)",
+        own_clocks,
+    ),
     useful("unix_diag", "moving: pairs of unix sockets (modprobe unix_diag?)", socket_diagnosis),
 ];
 
@@ -137,6 +142,10 @@ fn in_pid_namespace(probe: impl FnOnce() -> Result<String>) -> Result<String> {
 fn namespaces() -> Result<String> {
     let all = Namespaces::MOUNT | Namespaces::PID | Namespaces::NET | Namespaces::UTS | Namespaces::IPC;
     in_child(all, || ns::set_hostname("probe").map(|()| String::new()))
+}
+
+fn own_clocks() -> Result<String> {
+    in_child(Namespaces::empty(), || timens::enter_new(timens::own_offsets()?).map(|()| String::new()))
 }
 
 /// `struct clone_args` of clone3(2) with the fields for chosen PIDs (80 bytes).

@@ -53,6 +53,7 @@ pub mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod timeline;
+pub mod timens;
 pub mod trace;
 pub mod tty;
 pub mod uffd;

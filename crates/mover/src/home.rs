@@ -9,6 +9,7 @@ use super::look::here;
 use super::orders::{Home, In, Order, Remain, Said};
 use super::remains::{in_the_way, Ready as Programs};
 use super::take::listen;
+use ckpt::clocks::{Asked, Wanted};
 use ckpt::freeze::freeze;
 use ckpt::remain::replace;
 use ckpt::restore::Coming;
@@ -16,7 +17,7 @@ use ckpt::vessel::{Begun, Vessel};
 use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
 use kern::poll::Ready;
-use kern::{pidfd, sched, sock};
+use kern::{pidfd, sock};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -32,9 +33,11 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let mut carrier = Carrier::take(&listener, key, word)?;
     drop(listener);
     reach("in connected");
-    carrier.tell(&here()?)?;
-    sched::set_ordinary()?;
-    let (image, mut carrier) = keep(*pid, carrier)?;
+    let has = here()?;
+    super::hurry(false);
+    let asked = Asked::now()?;
+    carrier.tell(&has)?;
+    let (image, mut carrier) = keep(*pid, carrier, asked)?;
     let found = Found::new(Path::new(socket))?;
     reach("in rebuilt");
     word.say(&Said::Rebuilt)?;
@@ -167,8 +170,9 @@ fn kill(pid: Pid) {
 }
 
 /// All of the image, which is whole, and of which the files could be opened.
-fn keep(pid: Pid, carrier: Carrier) -> Result<(Vec<u8>, Carrier)> {
-    let mut begun = Begun::skipping(Keeper { carrier, kept: Vec::new() })?;
+fn keep(pid: Pid, carrier: Carrier, asked: Asked) -> Result<(Image, Carrier)> {
+    let mut begun = Begun::skipping(Keeper { carrier, kept: Vec::new() }, asked, super::rest)?;
+    let clocks = begun.clocks();
     super::hurry(false);
     // From now on the process stands still, and waits for nobody.
     begun.source().carrier.tell(&[])?;
@@ -177,7 +181,13 @@ fn keep(pid: Pid, carrier: Carrier) -> Result<(Vec<u8>, Carrier)> {
         return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
     }
     let Keeper { carrier, kept } = coming.only_looked_at()?;
-    Ok((kept, carrier))
+    Ok((Image { bytes: kept, clocks }, carrier))
+}
+
+/// What there is of the process.
+struct Image {
+    bytes: Vec<u8>,
+    clocks: Option<Wanted>,
 }
 
 /// Keeps what is read.
@@ -195,9 +205,9 @@ impl Read for Keeper {
 }
 
 /// The process that was a ghost, and has the standard streams of its program, becomes the one of the image.
-fn become_it(order: &Remain, image: &[u8]) -> Result<()> {
+fn become_it(order: &Remain, image: &Image) -> Result<()> {
     let pid = order.pid;
-    super::hurry(image.len() > super::ROOM);
+    super::hurry(image.bytes.len() > super::ROOM);
     let programs = Programs::new(order)?;
     let ghost = freeze(pid)?;
     let handle = pidfd::open(pid).map_err(|errno| Fault::sys(errno, format!("open process {pid}")))?;
@@ -210,9 +220,10 @@ fn become_it(order: &Remain, image: &[u8]) -> Result<()> {
     replace(ghost, &programs.program(&["shoal", "vessel"], [input, output, errors]))?;
     reach("in has a vessel");
     let mut vessel = Vessel::take(pid)?;
-    let begun = vessel.early(image)?;
+    vessel.wants(image.clocks);
+    let begun = vessel.early(&image.bytes[..], None, || Ok(()))?;
     let (mut rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
     reach("in made it");
     rebuilt.go()?;
-    sched::set_ordinary()
+    super::rest()
 }

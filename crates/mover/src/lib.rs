@@ -46,6 +46,12 @@ thread_local! {
     static HURRIES_UNTIL: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
+/// Nobody waits for this mover any more, or not for so little.
+fn rest() -> Result<()> {
+    HURRIES_UNTIL.set(None);
+    kern::sched::set_ordinary()
+}
+
 fn hurries() -> bool {
     HURRIES_UNTIL.get().is_some()
 }
@@ -53,8 +59,7 @@ fn hurries() -> bool {
 /// Called with every piece that goes or comes.
 fn tire() {
     if HURRIES_UNTIL.get().is_some_and(|until| monotonic_us() > until) {
-        HURRIES_UNTIL.set(None);
-        if let Err(fault) = kern::sched::set_ordinary() {
+        if let Err(fault) = rest() {
             debug!(%fault, "a mover keeps running before ordinary programs");
         }
     }

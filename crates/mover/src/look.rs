@@ -2,7 +2,7 @@
 
 use super::orders::Out;
 use super::remains::{in_the_way, Ready};
-use ckpt::dump::boot;
+use ckpt::boot::boot;
 use ckpt::kinds::terminal::Tty;
 use ckpt::outlook::{self, Needed};
 use ckpt::pool;

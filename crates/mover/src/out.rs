@@ -16,7 +16,6 @@ use image::Writer;
 use kern::faultpoint::reach;
 use kern::pidfd::{self, read_siginfo};
 use kern::proc::group_and_session;
-use kern::sched;
 use kern::timeline::mark;
 use std::io::BufWriter;
 use std::os::fd::{AsFd, OwnedFd};
@@ -71,7 +70,7 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Res
         let_run(carrier);
         mark("out has let it go");
         // What is left to do is no more urgent than the process, which may run on this machine's processors.
-        let _more_urgent = sched::set_ordinary();
+        let _more_urgent = super::rest();
     }
     // Whatever else comes of this than End means that the agent is gone: the process ends all the same.
     let told = early.unwrap_or_else(|| word.say(&Said::Bound));
@@ -121,11 +120,16 @@ type Carried = (Held, Vec<Pid>, Option<Precopy>);
 /// to end that takes a while, for which nobody should have to wait.
 fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<Carried> {
     let pid = order.pid;
-    // The other node's mover says first what it has.
-    let kernel = may_go_on(pid, &seen, &carrier.hear()?)?;
+    // The other node's mover says first what it has, and asks for the clocks; what it is told is as good as neither waits for others.
+    super::hurry(false);
+    let there = carrier.hear()?;
+    let question = seen.asked_for_clocks();
     let expected = if order.progress { carrier.measure()? } else { Rc::default() };
     // What is small goes while the pages are still read: the other side can begin with it.
     let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
+    writer.clocks(&question.answer()?)?;
+    super::rest()?;
+    let kernel = may_go_on(pid, &seen, &there)?;
     writer.vdso(ckpt::vdso::here()?)?;
     let stays = if order.lazy { behind(pid, &seen)? } else { None };
     let followed = if order.lazy { None } else { follow(pid, &seen)? };
@@ -137,7 +141,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
         }
         None => None,
         Some(followed) => {
-            sched::set_ordinary()?;
+            super::rest()?;
             followed.announce(&mut writer)?;
             let early = followed.copy(&mut writer, |round, bytes| expected.begins(round, bytes))?;
             expected.begins(0, 0);

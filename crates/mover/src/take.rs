@@ -6,11 +6,12 @@ use super::look::here;
 use super::orders::{In, Order, Remain, Said};
 use super::remains::Ready;
 use super::slate::Note;
+use ckpt::clocks::Asked;
 use ckpt::restore::{Broken, Coming, Rebuilt};
 use ckpt::vessel::Vessel;
 use kern::faultpoint::reach;
 use kern::timeline::mark;
-use kern::{sched, sock};
+use kern::sock;
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Pid, Result};
 
@@ -58,7 +59,7 @@ fn go(mut rebuilt: Rebuilt, word: &mut Word) -> Result<()> {
     reach("in told to go");
     let stops = rebuilt.go()?;
     // It has both processors to itself, if it needs them.
-    sched::set_ordinary()?;
+    super::rest()?;
     mark("in let it run");
     word.say(&Said::Goes(stops))
 }
@@ -155,9 +156,10 @@ pub(super) fn listen(word: &mut Word) -> Result<OwnedFd> {
 fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: &mut Word) -> Result<Coming<Carrier>> {
     let mut carrier = Carrier::take(listener, &order.key, word)?;
     reach("in connected");
+    super::hurry(false);
+    let asked = Asked::now()?;
     carrier.tell(has)?;
-    sched::set_ordinary()?;
-    let mut begun = vessel.early(carrier)?.with_terminal_of(order.pid);
+    let mut begun = vessel.early(carrier, Some(asked), super::rest)?.with_terminal_of(order.pid);
     super::hurry(false);
     // From now on the process stands still, and waits for nobody.
     mark("in ready");
@@ -168,7 +170,7 @@ fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: 
         word.say(&Said::Typed(typed))?;
     }
     if coming.is_large() {
-        sched::set_ordinary()?;
+        super::rest()?;
     }
     match coming.pid() == vessel.pid() {
         true => Ok(coming),

@@ -142,8 +142,21 @@ impl Cluster {
                 let Ok(terminal) = terminal else { ns::exit(1) };
                 let (nodes, command) = (birth.plan.nodes, birth.plan.command.clone());
                 let (talk, blocked) = (theirs, birth.blocked);
-                let machine =
-                    Machine { host, nodes, talk, cgroup, bridge, log, config, command, chaos, blocked, terminal };
+                let clocks = birth.plan.clocks;
+                let machine = Machine {
+                    host,
+                    nodes,
+                    clocks,
+                    talk,
+                    cgroup,
+                    bridge,
+                    log,
+                    config,
+                    command,
+                    chaos,
+                    blocked,
+                    terminal,
+                };
                 ns::exit(machine::init(machine))
             }
         }

@@ -10,6 +10,7 @@
 //!   its own for network, mounts, host name and IPC. It runs the real daemon, and on the front end the command.
 #![forbid(unsafe_code)]
 
+mod clocks;
 mod cluster;
 pub mod control;
 mod janitor;
@@ -44,4 +45,17 @@ pub struct Plan {
     pub chaos: Option<Duration>,
     /// Where the daemons' logs go (`front.log`, `n0.log`, …); `None`: into the sandbox, where they end with it.
     pub logs: Option<PathBuf>,
+    pub clocks: Clocks,
+}
+
+/// What CLOCK_MONOTONIC and CLOCK_BOOTTIME show on a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Clocks {
+    /// What they show on the front end.
+    Same,
+    /// Something else on each, in a time namespace (time_namespaces(7)), where the kernel has such.
+    #[default]
+    Own,
+    /// That too, and a node says that it is another machine, so that nobody can know by which namespace it is how far two clocks are apart.
+    Foreign,
 }

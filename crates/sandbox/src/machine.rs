@@ -3,7 +3,7 @@
 
 use crate::layout::{Host, BIN_DIR, CONFIG, PREFIX};
 use crate::talk::{Talk, Word};
-use crate::{places, shell, watch};
+use crate::{places, shell, watch, Clocks};
 use kern::init::{self, SignalFd};
 use kern::netlink::{self, Netlink};
 use kern::ns::{self, Forked, Namespaces};
@@ -27,6 +27,7 @@ const DEVICE: &str = "eth0";
 pub(crate) struct Machine {
     pub(crate) host: Host,
     pub(crate) nodes: u32,
+    pub(crate) clocks: Clocks,
     pub(crate) talk: Talk,
     pub(crate) cgroup: PathBuf,
     /// A route socket of the cluster's network namespace, and the number of the bridge there.
@@ -101,6 +102,7 @@ fn prepare(machine: &Machine) -> Result<SignalFd> {
     ns::set_hostname(&name)?;
     places::furnish_machine(machine.host == Host::Front, &machine.config)?;
     connect(machine)?;
+    machine.clocks.take(machine.host)?;
     SignalFd::new(&[Sig::CHLD])
 }
 
@@ -183,6 +185,9 @@ impl Life {
             .stdout(output()?)
             .stderr(output()?)
             .process_group(0);
+        if let Some(boot) = self.machine.clocks.boot(self.machine.host) {
+            command.env("SHOAL_BOOT", boot);
+        }
         match ns::fork(Namespaces::empty())? {
             Forked::Parent(child) => {
                 self.daemon = Some(child.pid);

@@ -1,8 +1,8 @@
 //! `shoal sandbox`: a front end and nodes on this machine.
 
 use crate::config;
-use ::sandbox::{Plan, MOST_NODES};
-use clap::Args;
+use ::sandbox::{Clocks, Plan, MOST_NODES};
+use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,9 +27,22 @@ pub(crate) struct Sandbox {
     /// Keep the daemons' logs (front.log, n0.log, …) in this directory, which is made if need be
     #[arg(long, value_name = "PATH")]
     logs: Option<PathBuf>,
+    /// What the clocks of the nodes show that count from the start of a machine (CLOCK_MONOTONIC, CLOCK_BOOTTIME)
+    #[arg(long, value_name = "WHICH", default_value = "own")]
+    clocks: Which,
     /// The program to run on the front end, with its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Which {
+    /// What they show on this machine
+    Same,
+    /// Something else on each
+    Own,
+    /// That too, and by how much they differ must be found out as between real machines
+    Foreign,
 }
 
 impl Sandbox {
@@ -38,8 +51,13 @@ impl Sandbox {
         if let Some(node) = super::place::own_node() {
             return Err(Fault::refused("open a sandbox in a program that shoal itself has started here").on(node));
         }
-        let Sandbox { nodes, lost_after, chaos, logs, command } = self;
-        match ::sandbox::run(Plan { nodes, command, lost_after, chaos, logs })? {
+        let Sandbox { nodes, lost_after, chaos, logs, clocks, command } = self;
+        let clocks = match clocks {
+            Which::Same => Clocks::Same,
+            Which::Own => Clocks::Own,
+            Which::Foreign => Clocks::Foreign,
+        };
+        match ::sandbox::run(Plan { nodes, command, lost_after, chaos, logs, clocks })? {
             Exit::Code(code) => Ok(ExitCode::from(code)),
             other => end_like(other),
         }
