@@ -1,10 +1,9 @@
 //! A process into an image.
 
 use crate::behind::{self, Behind, Keeper};
-use crate::boot::boot;
-use crate::clocks::Clock;
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
+use crate::header::header;
 use crate::kinds::terminal::Taken;
 use crate::kinds::Dumped;
 use crate::objects::Found;
@@ -14,9 +13,9 @@ use crate::remain::{remain, Remains};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
-use crate::{children, cpu, identity, keys, kinds, memory, pages, sigstate, threads, timers, waits};
+use crate::{children, identity, keys, kinds, memory, pages, sigstate, threads, timers, waits};
 use image::memory::{Kept, Memory};
-use image::process::{Header, Process};
+use image::process::Process;
 use image::thread::{Thread, Wait};
 use image::Writer;
 use kern::areas::{areas, Area, AreaFlags};
@@ -481,25 +480,4 @@ fn read_threads(
         Ok(read)
     };
     frozen.each().zip(waits).map(read).collect()
-}
-
-/// What an image begins with.
-///
-/// # Errors
-/// As [`boot`].
-pub(crate) fn header(threads: usize, clock: &Clock, tick: i64) -> Result<Header> {
-    let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    // What is left of timers and waits has been read by now.
-    let now = clock.now();
-    Ok(Header {
-        release: rustix::system::uname().release().to_string_lossy().into_owned(),
-        taken_at: real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64,
-        monotonic: now.monotonic as u64,
-        boottime: now.boottime as u64,
-        boot: boot()?,
-        threads: threads as u32,
-        cpu: Some(cpu::here()),
-        added: Some(clock.added()),
-        coarse: tick as u64,
-    })
 }

@@ -49,12 +49,7 @@ impl Opened {
     ///
     /// # Errors
     /// What cannot be opened again, or is another file here.
-    pub(crate) fn open(
-        wants: &Wants<'_>,
-        objects: &Made,
-        opener: &Opener,
-        slave: Option<&OwnedFd>,
-    ) -> Result<Opened> {
+    pub(crate) fn open(wants: &Wants<'_>, objects: &Made, opener: &Opener, slave: Option<&OwnedFd>) -> Result<Opened> {
         let base = kinds::above_all(wants.files);
         let files = kinds::reopen(wants.files, objects, base, opener, slave)?;
         let mapped = open_mapped(wants, objects, base, &opener.rights)?;
@@ -74,13 +69,7 @@ impl Opened {
     }
 
     /// Into the new process. `sockets`: as for [`Reopened::wanted`].
-    pub(crate) fn bring(
-        &self,
-        loan: &mut Loan<'_>,
-        arena: Arena,
-        pid: Pid,
-        sockets: &[[i32; 2]],
-    ) -> Result<Brought> {
+    pub(crate) fn bring(&self, loan: &mut Loan<'_>, arena: Arena, pid: Pid, sockets: &[[i32; 2]]) -> Result<Brought> {
         let files = self.files.iter().map(|file| file.wanted(sockets));
         let mut wanted: Vec<Wanted<'_>> = files.collect::<Result<_>>()?;
         wanted.extend([&self.exe, &self.cwd, &self.root].map(|fd| Wanted::Ours(fd.as_fd())));

@@ -71,8 +71,14 @@ pub(crate) struct Emptied {
     /// Where they were.
     home: u64,
     /// They have gone to where an image has them, or (where that is) lead what it has there to them.
-    settled: Option<((u64, u64), Option<Range<u64>>)>,
+    settled: Option<Settled>,
     pub(crate) before: identity::Before,
+}
+
+/// Where an image has the kernel's pages, and, if it is another kernel's, where what leads to this one's is.
+struct Settled {
+    image: (u64, u64),
+    foreign: Option<Range<u64>>,
 }
 
 /// Empties the process but for the kernel's pages, which go behind an arena, where few programs have anything.
@@ -111,7 +117,7 @@ impl Emptied {
 
     /// Are they where the arena is?
     fn are_behind(&self) -> bool {
-        !matches!(self.settled, Some((_, None)))
+        self.settled.as_ref().is_none_or(|settled| settled.foreign.is_some())
     }
 
     /// Is it where this image has something?
@@ -155,7 +161,7 @@ impl Emptied {
         image: &Memory,
         vdso: Option<&[u8]>,
     ) -> Result<Option<Range<u64>>> {
-        if let Some((place, foreign)) = &self.settled {
+        if let Some(Settled { image: place, foreign }) = &self.settled {
             return match *place == image.vdso {
                 true => Ok(foreign.clone()),
                 false => Err(Fault::changed("it has moved the kernel's pages")),
@@ -164,7 +170,7 @@ impl Emptied {
         let here = vdso::here()?;
         if let Some(old) = vdso.filter(|old| image.vdso.1 != 0 && (*old != here || image.vdso.1 != self.length())) {
             let at = self.bridge(thread, remote, image, old)?;
-            self.settled = Some((image.vdso, Some(at.clone())));
+            self.settled = Some(Settled { image: image.vdso, foreign: Some(at.clone()) });
             return Ok(Some(at));
         }
         if image.vdso.1 != 0 && image.vdso.1 != self.length() {
@@ -182,7 +188,7 @@ impl Emptied {
         loan.run(self.arena, script)?;
         self.gate = self.gate - self.arena.end() + home;
         self.kernels = all_moved(&self.kernels, self.arena.end(), home);
-        self.settled = Some((image.vdso, None));
+        self.settled = Some(Settled { image: image.vdso, foreign: None });
         Ok(None)
     }
 

@@ -191,7 +191,17 @@ impl<R: Read> Coming<R> {
         threads.append(&mut others);
         let queued = self.plan.queued();
         let running = RunningTimers::of(&self.plan.process);
-        let rebuilt = Rebuilt { pid, threads, stopped, queued, running, files: self.plan.files, ahead, _prepared: self.prepared, _together: together };
+        let rebuilt = Rebuilt {
+            pid,
+            threads,
+            stopped,
+            queued,
+            running,
+            files: self.plan.files,
+            ahead,
+            _prepared: self.prepared,
+            _together: together,
+        };
         match done {
             Ok(()) => Ok((rebuilt, self.reader.into_source())),
             Err(fault) => Err(Box::new(Broken { fault: fault.doing(format!("restore process {pid}")), rebuilt })),

@@ -29,6 +29,7 @@ impl Note {
 
     /// `false`: nobody is there who would read it.
     pub(super) fn write(self) -> bool {
-        rustix::io::retry_on_intr(|| rustix::io::write(rustix::stdio::stdout(), &[self.byte()])) == Ok::<usize, Errno>(1)
+        rustix::io::retry_on_intr(|| rustix::io::write(rustix::stdio::stdout(), &[self.byte()]))
+            == Ok::<usize, Errno>(1)
     }
 }

@@ -10,8 +10,8 @@ use ckpt::clocks::Asked;
 use ckpt::restore::{Broken, Coming, Rebuilt};
 use ckpt::vessel::Vessel;
 use kern::faultpoint::reach;
-use kern::timeline::mark;
 use kern::sock;
+use kern::timeline::mark;
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Pid, Result};
 
