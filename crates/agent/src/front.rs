@@ -43,6 +43,7 @@ impl Agent {
     /// What the front end has to know of a node that is not new.
     fn hello(&mut self) -> Hello {
         self.take_gates();
+        self.hear_movers();
         Hello {
             version: VERSION,
             number: Some(self.number),

@@ -203,3 +203,17 @@ pub enum Said {
     #[n(9)]
     Moving(#[n(0)] Progress),
 }
+
+impl Said {
+    /// Is this said before anything is noted ([`super::Note`])?
+    pub fn is_before_notes(&self) -> bool {
+        match self {
+            Said::Listening(_) | Said::Ready | Said::Moving(_) | Said::Hold(_) | Said::Looked(_) | Said::Suited(_) => {
+                true
+            }
+            Said::Typed(_) => true,
+            Said::Failed(_) | Said::Rebuilt | Said::Left { .. } | Said::Bound | Said::Runs | Said::Goes(_) => false,
+            Said::Whole | Said::Lost { .. } | Said::IsHome => false,
+        }
+    }
+}

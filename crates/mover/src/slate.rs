@@ -9,7 +9,9 @@ use rustix::io::Errno;
 pub enum Note {
     /// As [`super::Said::Bound`].
     Bound,
-    /// As [`super::Said::Rebuilt`], and then [`super::Said::Runs`].
+    /// As [`super::Said::Rebuilt`].
+    Rebuilt,
+    /// As [`super::Said::Runs`].
     Runs,
 }
 
@@ -18,13 +20,14 @@ impl Note {
     fn byte(self) -> u8 {
         match self {
             Note::Bound => b'B',
+            Note::Rebuilt => b'W',
             Note::Runs => b'R',
         }
     }
 
     /// As it was written.
     pub fn of(byte: u8) -> Option<Note> {
-        [Note::Bound, Note::Runs].into_iter().find(|note| note.byte() == byte)
+        [Note::Bound, Note::Rebuilt, Note::Runs].into_iter().find(|note| note.byte() == byte)
     }
 
     /// `false`: nobody is there who would read it.

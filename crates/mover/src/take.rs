@@ -32,8 +32,7 @@ pub(super) fn give_back(order: &Remain) -> Result<()> {
 /// All of it is there, and the other mover knows; the agent too if some is pending.
 fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Result<()> {
     if pending.is_none() {
-        // The agent runs as soon as it is told, and before this: so the other mover has its time first. What becomes of a process that
-        // is lost here does not depend on whether the agent has heard of it.
+        // The agent runs as soon as it is told, and before this: so the other mover has its time first.
         if carrier.soon() && Note::Runs.write() {
             return go(rebuilt, word);
         }
@@ -130,7 +129,7 @@ fn take(order: &In, word: &mut Word) -> std::result::Result<Taken, Box<Failed>> 
     reach("in rebuilt");
     let pending = rebuilt.ahead().map(|ahead| Pending::new(ahead, word)).transpose();
     let done = pending.and_then(|pending| {
-        if pending.is_some() {
+        if pending.is_some() || !Note::Rebuilt.write() {
             word.say(&Said::Rebuilt)?;
         }
         carrier.goes_on()?;

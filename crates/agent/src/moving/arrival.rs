@@ -243,6 +243,10 @@ impl Agent {
 
     /// All of it is there.
     pub(super) fn rebuilt(&mut self, pid: Pid, mover: u32) {
+        // It may be noted, and then said.
+        if !self.moving.arrivals.get(&pid).is_some_and(|one| one.state == Arriving::Taking { mover }) {
+            return;
+        }
         // Before the records are read: it may run and have forked by now.
         self.arrival_is(pid, Arriving::Rebuilt { mover });
         // Of its threads nobody is to be told.
@@ -302,6 +306,8 @@ impl Agent {
     pub(crate) fn go(&mut self, person: Person) {
         let pid = person.pid;
         reach("destination is to go");
+        // The old node has ended it: so here it is, and that was noted before.
+        self.hear_movers();
         if self.moving.ran.contains(&pid) {
             if !self.comes_still(pid) {
                 self.moving.ran.remove(&pid);

@@ -244,23 +244,29 @@ impl Agent {
         let Some(mover) = self.moving.movers.get_mut(&number) else { return };
         let whom = mover.whom;
         let received = mover.line.receive();
-        // Behind that: what it has noted and then said is there.
-        for note in mover.notes().collect::<Vec<_>>() {
-            match note {
-                Note::Bound => self.departs(whom, departure::Turn::Bound),
-                Note::Runs => {
-                    self.rebuilt(whom, number);
-                    self.runs(whom);
-                }
-            }
-        }
+        // Read behind that: what it has said since is not there.
+        let mut notes: Vec<Note> = mover.notes().collect();
         let next = |agent: &mut Agent| agent.moving.movers.get_mut(&number).map(|mover| mover.line.next::<Said>());
         while let Some(Ok(Some(said))) = next(self) {
+            if !said.is_before_notes() {
+                self.mover_noted(number, whom, std::mem::take(&mut notes));
+            }
             self.mover_said(number, whom, said);
         }
+        self.mover_noted(number, whom, notes);
         if let Err(fault) = received {
             self.end_mover(number);
             self.mover_gone(number, whom, fault);
+        }
+    }
+
+    fn mover_noted(&mut self, number: u32, whom: Pid, notes: Vec<Note>) {
+        for note in notes {
+            match note {
+                Note::Bound => self.departs(whom, departure::Turn::Bound),
+                Note::Rebuilt => self.rebuilt(whom, number),
+                Note::Runs => self.runs(whom),
+            }
         }
     }
 
@@ -333,9 +339,11 @@ impl Agent {
         }
     }
 
-    /// A mover tells that its process runs before it does: so that is to be heard before what the process does.
+    /// A mover tells that its process runs before it does, and that it cannot run here any more before it may elsewhere: so that is to be heard before what the
+    /// process does, and before anybody who knows more is.
     pub(crate) fn hear_movers(&mut self) {
-        let movers = self.moving.arrivals.values().filter_map(|arrival| arrival.state.mover());
+        let arrive = self.moving.arrivals.values().filter_map(|arrival| arrival.state.mover());
+        let movers = arrive.chain(self.moving.departures.values().map(|departure| departure.mover));
         for number in movers.collect::<Vec<_>>() {
             self.serve_mover(number);
         }
