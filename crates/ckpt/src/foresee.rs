@@ -71,7 +71,9 @@ impl Foreseen {
         let Forecast { exe, cwd, root, memory: foreseen, files: before, .. } = &self.forecast;
         let places = (exe, cwd, root) == (&process.exe, &process.cwd, &process.root);
         let rights = places::rights_of(&self.forecast.creds) == places::rights(threads);
-        places && rights && foreseen == memory && self.follow(before, files).is_some()
+        let same = places && rights && foreseen == memory;
+        same && self.opened.is_still(&Wants { exe, cwd, root, memory, files: before })
+            && self.follow(before, files).is_some()
     }
 
     fn follow(&self, before: &Files, now: &Files) -> Option<()> {
@@ -86,6 +88,11 @@ impl Foreseen {
             }
         }
         (same == *now).then_some(())
+    }
+
+    /// As [`Opened::let_go`].
+    pub(crate) fn let_go(&mut self) {
+        self.opened.let_go();
     }
 
     pub(crate) fn brought(&self) -> &Brought {

@@ -36,6 +36,7 @@ mod pages;
 mod places;
 pub mod pool;
 pub mod precopy;
+mod prepared;
 mod proc;
 mod queued;
 mod rebuild;

@@ -4,7 +4,7 @@ use crate::bring::{bring, Wanted};
 use crate::kinds::{self, Reopened};
 use crate::objects::Made;
 use crate::places::{self, Opener};
-use image::files::Files;
+use image::files::{Files, Kind};
 use image::memory::{Area, Memory};
 use image::Bytes;
 use kern::rights::Rights;
@@ -58,6 +58,33 @@ impl Opened {
         let cwd = above(places::directory(&wants.cwd.0, opener))?;
         let root = above(places::directory(&wants.root.0, opener))?;
         Ok(Opened { files, mapped, exe, cwd, root, base })
+    }
+
+    /// Do the names lead to what was opened? Whoever has opened another file of the same name since is to have that one.
+    pub(crate) fn is_still(&self, wants: &Wants<'_>) -> bool {
+        let same = |fd: &OwnedFd, path: &Bytes| {
+            let (fd, named) = (rustix::fs::fstat(fd), rustix::fs::stat(&path.0[..]));
+            fd.is_ok_and(|fd| named.is_ok_and(|named| (fd.st_dev, fd.st_ino) == (named.st_dev, named.st_ino)))
+        };
+        let places = [(&self.exe, wants.exe), (&self.cwd, wants.cwd), (&self.root, wants.root)];
+        let mut files = self.files.iter().zip(&wants.files.files);
+        let mut mapped = self.mapped.iter().zip(&wants.memory.areas);
+        places.into_iter().all(|(fd, path)| same(fd, path))
+            && files.all(|(opened, file)| match (opened, &file.kind) {
+                (Reopened::Ours(fd), Kind::Named { path }) => same(fd, path),
+                _ => true,
+            })
+            && mapped.all(|(fd, area)| match (fd, &area.file) {
+                // What is private has that size and time.
+                (Some(fd), Some(file)) if area.shared => same(fd, &file.path),
+                _ => true,
+            })
+    }
+
+    /// The process has them, and is to close them for good when it does.
+    pub(crate) fn let_go(&mut self) {
+        self.files.clear();
+        self.mapped.clear();
     }
 
     /// File `number` of the image is at this offset after all.

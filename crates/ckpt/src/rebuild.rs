@@ -161,11 +161,12 @@ impl Emptied {
         image: &Memory,
         vdso: Option<&[u8]>,
     ) -> Result<Option<Range<u64>>> {
-        if let Some(Settled { image: place, foreign }) = &self.settled {
-            return match *place == image.vdso {
-                true => Ok(foreign.clone()),
-                false => Err(Fault::changed("it has moved the kernel's pages")),
-            };
+        match &self.settled {
+            Some(settled) if settled.image == image.vdso => return Ok(settled.foreign.clone()),
+            Some(Settled { foreign: Some(_), .. }) => return Err(Fault::changed("it has moved the kernel's pages")),
+            // It has executed another program, say.
+            Some(_) => self.leave_home(thread, remote)?,
+            None => {}
         }
         let here = vdso::here()?;
         if let Some(old) = vdso.filter(|old| image.vdso.1 != 0 && (*old != here || image.vdso.1 != self.length())) {
@@ -190,6 +191,20 @@ impl Emptied {
         self.kernels = all_moved(&self.kernels, self.arena.end(), home);
         self.settled = Some(Settled { image: image.vdso, foreign: None });
         Ok(None)
+    }
+
+    /// The kernel's pages go behind the arena again. There is nothing else in the process.
+    fn leave_home(&mut self, thread: &Stopped, remote: &RemoteMemory) -> Result<()> {
+        let Some(home) = self.kernels.first().map(|first| first.start) else { return Ok(()) };
+        let behind = self.arena.end();
+        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let mut script = self.arena.script();
+        move_all(&mut script, &self.kernels, home, behind);
+        loan.run(self.arena, script)?;
+        self.gate = self.gate - home + behind;
+        self.kernels = all_moved(&self.kernels, home, behind);
+        self.settled = None;
+        Ok(())
     }
 
     /// The functions of another kernel's code, where the image has it, lead to those of this one.

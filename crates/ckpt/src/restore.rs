@@ -3,13 +3,13 @@
 
 use crate::ahead::Ahead;
 use crate::claims::{self, Owner};
-use crate::foresee::Foreseen;
 use crate::identity::Before;
 use crate::kinds::terminal::furnish;
 use crate::objects::Made;
 use crate::opened::{Brought, Opened, Wants};
 use crate::pages::Early;
 use crate::places::Opener;
+use crate::prepared::Prepared;
 use crate::queued::stops_by;
 use crate::remain::{remain, stop_again, Remains};
 use crate::survey::MANY;
@@ -54,27 +54,6 @@ pub struct Coming<R: Read> {
     /// At its terminal, which has no room for it.
     typed: Vec<u8>,
     prepared: Prepared,
-}
-
-/// The files of the image.
-enum Prepared {
-    /// They are in the vessel already, with more.
-    Foreseen(Box<Foreseen>),
-    Now {
-        opened: Opened,
-        /// It was not to be this.
-        instead_of: Option<Box<Foreseen>>,
-    },
-}
-
-impl Prepared {
-    /// What the new process is called.
-    fn name(&self) -> Option<&[u8]> {
-        match self {
-            Prepared::Foreseen(foreseen) | Prepared::Now { instead_of: Some(foreseen), .. } => Some(foreseen.name()),
-            Prepared::Now { .. } => None,
-        }
-    }
 }
 
 /// A process that is as the image says, and stands still. Dropped, it is killed.
@@ -189,6 +168,7 @@ impl<R: Read> Coming<R> {
         }
         let mut threads = vessel.launched();
         threads.append(&mut others);
+        self.prepared.let_go();
         let queued = self.plan.queued();
         let running = RunningTimers::of(&self.plan.process);
         let rebuilt = Rebuilt {

@@ -171,11 +171,13 @@ impl Vessel {
         rebuild::check(&forecast.memory)?;
         // What pages have come for is settled when they all have.
         let (memory, mapped) = (forecast.memory.clone(), self.there.is_empty());
+        let mut begun = false;
         let made = Foreseen::new(forecast, mapped, |forecast, opened| {
             let foreign = self.settle(&forecast.memory, None)?;
             let (mut loan, arena) = self.lend()?;
             let brought = opened.bring(&mut loan, arena, self.pid(), &[])?;
             if mapped {
+                begun = true;
                 rebuild::map(&mut loan, arena, &forecast.memory.areas, &brought.mapped, &[])?;
             }
             let mut script = arena.script();
@@ -187,7 +189,8 @@ impl Vessel {
             Ok(foreseen) => Ok(Some(foreseen)),
             // If it is in the way, that is told when the process stands still, and nothing is lost.
             Err(_) => {
-                if mapped {
+                // Before that the arena may be where the image has something.
+                if begun {
                     self.unmap(&memory)?;
                 }
                 Ok(None)

@@ -76,11 +76,10 @@ struct Mover {
 }
 
 impl Mover {
-    /// What it has noted since the last look.
-    fn notes(&self) -> impl Iterator<Item = Note> {
-        let mut notes = [0; 8];
-        let count = sys::read(self.slate.as_fd(), &mut notes).unwrap_or(0);
-        notes.into_iter().take(count).filter_map(Note::of)
+    /// What it has noted: the first that was not read yet.
+    fn note(&self) -> Option<Note> {
+        let mut note = [0];
+        sys::read(self.slate.as_fd(), &mut note).ok().filter(|count| *count == 1).and_then(|_| Note::of(note[0]))
     }
 }
 
@@ -244,24 +243,23 @@ impl Agent {
         let Some(mover) = self.moving.movers.get_mut(&number) else { return };
         let whom = mover.whom;
         let received = mover.line.receive();
-        // Read behind that: what it has said since is not there.
-        let mut notes: Vec<Note> = mover.notes().collect();
         let next = |agent: &mut Agent| agent.moving.movers.get_mut(&number).map(|mover| mover.line.next::<Said>());
         while let Some(Ok(Some(said))) = next(self) {
             if !said.is_before_notes() {
-                self.mover_noted(number, whom, std::mem::take(&mut notes));
+                self.mover_has_noted(number, whom);
             }
             self.mover_said(number, whom, said);
         }
-        self.mover_noted(number, whom, notes);
+        self.mover_has_noted(number, whom);
         if let Err(fault) = received {
             self.end_mover(number);
             self.mover_gone(number, whom, fault);
         }
     }
 
-    fn mover_noted(&mut self, number: u32, whom: Pid, notes: Vec<Note>) {
-        for note in notes {
+    /// One after the other: what follows from one may be that movers are heard.
+    fn mover_has_noted(&mut self, number: u32, whom: Pid) {
+        while let Some(note) = self.moving.movers.get(&number).and_then(Mover::note) {
             match note {
                 Note::Bound => self.departs(whom, departure::Turn::Bound),
                 Note::Rebuilt => self.rebuilt(whom, number),
@@ -365,6 +363,10 @@ impl Agent {
         if self.moving.remains.remove(&pid).is_some() {
             self.next_start();
             return true;
+        }
+        if self.moving.arrives(pid) {
+            // It may have run.
+            self.hear_movers();
         }
         if self.moving.arrives(pid) {
             self.arrival_killed(pid);
