@@ -50,7 +50,8 @@ impl Agent {
 
     fn forked(&mut self, pid: Pid, tid: Pid, forker: Pid) {
         self.number_given(tid);
-        if self.moving.arrives(forker) {
+        // The threads that it is made with have numbers of another node, and come before it runs.
+        if tid == pid && self.moving.arrives(forker) {
             // It has been let run since its mover was heard.
             self.hear_movers();
         }
