@@ -49,9 +49,15 @@ static void *run(void *arg)
             pthread_cond_wait(&cond, &mutex);
         pthread_mutex_unlock(&mutex);
     } else {
+        /* Two are busy, and sleep for a moment every few milliseconds: two that never do can keep all ordinary programs of two
+         * processors from running for as long as they like, if the weight of their group changes at each tick, as it does with so many
+         * other threads in it (sched_autogroup, Linux 6.18: what it lags behind is made larger each time; reweight_entity, place_entity). */
+        long turns = 0;
         for (volatile double x = 1; !__atomic_load_n(&one->go, __ATOMIC_ACQUIRE); x = x * 1.0000001)
             if (n > 5)
                 usleep(n < 60 ? 5000 : 20000);
+            else if (++turns % 2000000 == 0)
+                usleep(1);
     }
     check(own == n * 7 && gettid() == one->tid && getpid() != gettid());
     check(pthread_getname_np(pthread_self(), now, sizeof now) == 0 && strcmp(now, name) == 0);
