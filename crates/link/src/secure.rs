@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use tracing::debug;
 use vocab::{Fault, Result};
+use wire::frame;
 
 const CONTROL: &str = "Noise_XXpsk3_25519_AESGCM_BLAKE2s";
 const CHANNEL: &str = "Noise_NNpsk0_25519_AESGCM_BLAKE2s";
@@ -158,6 +159,49 @@ impl Secure {
     #[expect(clippy::should_implement_trait, reason = "an iterator has one type, a connection's messages have several")]
     pub fn next<T: for<'b> Decode<'b, ()>>(&mut self) -> Result<Option<T>> {
         framed::next(&mut self.arrived)
+    }
+
+    /// The next whole message, if one has come, with what it borrows where that is; it stays the next one until it is
+    /// [`Secure::dropped`].
+    ///
+    /// # Errors
+    /// As [`Secure::next`].
+    pub fn look<'a, T: Decode<'a, ()>>(&'a self) -> Result<Option<T>> {
+        Ok(framed::look(&self.arrived)?.map(|(message, _)| message))
+    }
+
+    /// The message that [`Secure::look`] shows has been read.
+    pub fn dropped(&mut self) {
+        if let Ok(Some((_, used))) = frame::split(self.arrived.filled()) {
+            self.arrived.consume(used);
+        }
+    }
+
+    /// Large amounts are to come: what memory is needed for them is kept.
+    pub fn keep_much(&mut self) {
+        [&mut self.raw, &mut self.arrived, &mut self.leaving, &mut self.sealed].into_iter().for_each(Buffer::keep_much);
+    }
+
+    /// Queues a frame whose bytes are these, one after the other, without copying them together before they are sealed;
+    /// that is done at once. Otherwise as [`Secure::send`].
+    ///
+    /// # Errors
+    /// `Gone` when the connection has failed.
+    pub fn send_parts(&mut self, parts: &[&[u8]]) -> Result<()> {
+        match &self.state {
+            State::Failed(fault) => return Err(because(Fault::gone("send a message"), fault)),
+            State::Shaking(_) => {
+                parts.iter().for_each(|part| self.leaving.append(|bytes| bytes.extend_from_slice(part)));
+                return Ok(());
+            }
+            State::Open { .. } => {}
+        }
+        self.seal_ahead(usize::MAX)?;
+        let State::Open { noise, .. } = &mut self.state else { return Ok(()) };
+        for piece in parts.iter().flat_map(|part| part.chunks(PAYLOAD)) {
+            seal(&mut self.sealed, piece.len() + TAG, |room| noise.write_message(piece, room))?;
+        }
+        Ok(())
     }
 
     /// Queues a message; before the handshake is done too. Call [`Secure::flush`] when all that is at hand is queued:
@@ -302,10 +346,10 @@ impl Secure {
         Ok(())
     }
 
-    /// Seals frames, up to [`AHEAD`] bytes.
-    fn seal_ahead(&mut self) -> Result<()> {
+    /// Seals frames, until there are `most` bytes sealed.
+    fn seal_ahead(&mut self, most: usize) -> Result<()> {
         let State::Open { noise, .. } = &mut self.state else { return Ok(()) };
-        while !self.leaving.is_empty() && self.sealed.len() < AHEAD {
+        while !self.leaving.is_empty() && self.sealed.len() < most {
             let frames = self.leaving.filled();
             let piece = &frames[..frames.len().min(PAYLOAD)];
             seal(&mut self.sealed, piece.len() + TAG, |room| noise.write_message(piece, room))?;
@@ -317,7 +361,7 @@ impl Secure {
 
     fn try_flush(&mut self) -> Result<()> {
         loop {
-            self.seal_ahead()?;
+            self.seal_ahead(AHEAD)?;
             if self.sealed.is_empty() {
                 return Ok(());
             }

@@ -8,6 +8,7 @@ use kern::sys::{read, set_nonblocking};
 use link::{Secure, QUEUE_MOST};
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Kind, Result};
+use wire::carry::{self, Lent, MOST};
 use wire::stream::{Chunk, Stream};
 
 const KEY: [u8; 32] = [7; 32];
@@ -104,6 +105,35 @@ fn messages_go_both_ways_in_order_also_those_sent_before_the_handshake() {
             .expect("runs");
             assert!(ends.iter().all(|end| end.established() && end.queued() == 0 && !end.wants_write()));
         }
+    }
+}
+
+#[test]
+fn parts_are_one_message_and_are_read_where_they_came_to() {
+    for kind in [CONTROL, CHANNEL] {
+        let mut ends = both(kind, tcp());
+        ends.iter_mut().for_each(Secure::keep_much);
+        let pieces: Vec<Vec<u8>> = [0, 1, 65_519, 65_520, MOST].map(|length| vec![length as u8; length]).into();
+        for (number, bytes) in pieces.iter().enumerate() {
+            // The first two before the handshake is done.
+            if number == 2 {
+                run(&mut ends, |ends| ends.iter().all(Secure::established)).expect("a handshake");
+            }
+            ends[0].send(&credit(number as u32)).expect("room");
+            ends[0].send_parts(&[&carry::head(bytes.len()), bytes]).expect("room");
+        }
+        for (number, bytes) in pieces.iter().enumerate() {
+            run(&mut ends, |ends| ends[1].look::<Chunk>().expect("a message").is_some()).expect("it comes");
+            assert_eq!(ends[1].next::<Chunk>().expect("a message"), Some(credit(number as u32)));
+            run(&mut ends, |ends| ends[1].look::<Lent<'_>>().expect("a piece").is_some()).expect("it comes");
+            for _ in 0..2 {
+                let piece = ends[1].look::<Lent<'_>>().expect("a piece").expect("it is there still");
+                assert_eq!(piece.bytes, bytes);
+            }
+            ends[1].dropped();
+        }
+        assert!(ends[1].look::<Lent<'_>>().expect("nothing").is_none());
+        ends[1].dropped();
     }
 }
 

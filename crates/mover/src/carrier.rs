@@ -2,7 +2,7 @@
 
 use super::orders::{Order, Remain, Said};
 use kern::clock::monotonic_us;
-use kern::poll::{poll, Ready, EINTR};
+use kern::poll::{poll, poll_for, Ready, EINTR};
 use kern::sock;
 use link::crowd::Crowd;
 use link::{Plain, Secure};
@@ -11,8 +11,9 @@ use std::io::{Error, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Duration;
 use vocab::{Fault, Result};
-use wire::carry::{Piece, MOST};
+use wire::carry::{self, Lent, Piece, MOST};
 use wire::look::Progress;
 
 /// The other node has this long to be connected, in microseconds.
@@ -22,6 +23,10 @@ const PATIENCE_US: u64 = 5_000_000;
 const SOON_US: u64 = 2_000;
 /// And mostly in this.
 const AT_ONCE_US: u64 = 500;
+/// In which a process is stopped, mostly.
+const STOPS: Duration = Duration::from_micros(150);
+/// In which a process that has been let go gets a processor, if there is one.
+const GIVES_WAY: Duration = Duration::from_micros(200);
 
 /// The line to the agent.
 pub(super) struct Word {
@@ -84,6 +89,19 @@ impl Word {
 
     pub(super) fn say(&mut self, said: &Said) -> Result<()> {
         say_all(&mut self.line, said)
+    }
+
+    /// A process that has just been let go is to run before anybody hears of it: who is told would take the processor on which it could. Ends early when
+    /// the agent says something.
+    ///
+    /// # Errors
+    /// `Sys`.
+    pub(super) fn give_way(&self) -> Result<()> {
+        super::rest()?;
+        match poll_for(&[(self.line.fd(), Ready::READ)], Some(GIVES_WAY)) {
+            Ok(_) | Err(EINTR) => Ok(()),
+            Err(errno) => Err(Fault::sys(errno, "give way to a process")),
+        }
     }
 }
 
@@ -187,8 +205,7 @@ pub(super) struct Carrier {
     link: Secure,
     bell: OwnedFd,
     meter: Option<Meter>,
-    /// Received and not read yet: from `read` on.
-    piece: Vec<u8>,
+    /// Of the piece that has come, so many bytes have been read.
     read: usize,
 }
 
@@ -226,7 +243,7 @@ impl Carrier {
             shaking.retain(|(number, _)| !over.contains(number));
             if let Some(at) = shaking.iter().position(|(_, link)| link.established()) {
                 let (_, link) = shaking.swap_remove(at);
-                return Ok(Carrier { link, bell, meter: None, piece: Vec::new(), read: 0 });
+                return Ok(Carrier::over(link, bell));
             }
             while let Some(fd) = sock::accept(listener.as_fd())? {
                 // One that is gone again, or cannot be tuned, is none.
@@ -252,7 +269,12 @@ impl Carrier {
             link.receive()?;
             link.flush()?;
         }
-        Ok(Carrier { link, bell, meter: None, piece: Vec::new(), read: 0 })
+        Ok(Carrier::over(link, bell))
+    }
+
+    fn over(mut link: Secure, bell: OwnedFd) -> Carrier {
+        link.keep_much();
+        Carrier { link, bell, meter: None, read: 0 }
     }
 
     /// The connection alone: from now on nobody calls anything off.
@@ -279,7 +301,7 @@ impl Carrier {
     /// Something short to the other mover, which may be nothing but that it is said.
     pub(super) fn tell(&mut self, bytes: &[u8]) -> Result<()> {
         super::tire();
-        self.link.send(&Piece { bytes: bytes.to_vec() })?;
+        self.link.send_parts(&[&carry::head(bytes.len()), bytes])?;
         self.link.flush()?;
         while self.link.wants_write() {
             wait_for(self.link.fd(), Ready::WRITE, &self.bell, None)?;
@@ -291,8 +313,10 @@ impl Carrier {
     /// What the other mover tells.
     pub(super) fn hear(&mut self) -> Result<Vec<u8>> {
         self.receive()?;
+        let all = self.link.look::<Lent<'_>>()?.map(|piece| piece.bytes[self.read..].to_vec());
         self.read = 0;
-        Ok(std::mem::take(&mut self.piece))
+        self.link.dropped();
+        Ok(all.unwrap_or_default())
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -331,11 +355,22 @@ impl Carrier {
         }
     }
 
+    /// Sleeps while the other node stops the process: where one machine is both nodes, that may run on this processor. Nothing will have come before.
+    ///
+    /// # Errors
+    /// As [`Carrier::goes_on`].
+    pub(super) fn sleep(&self) -> Result<()> {
+        match poll_for(&[(self.link.fd(), Ready::READ), (self.bell.as_fd(), Ready::READ)], Some(STOPS)) {
+            Ok(_) | Err(EINTR) => self.goes_on(),
+            Err(errno) => Err(Fault::sys(errno, "wait for the other node")),
+        }
+    }
+
+    /// Until a whole piece has come.
     fn receive(&mut self) -> Result<()> {
         super::tire();
         loop {
-            if let Some(piece) = self.link.next::<Piece>()? {
-                (self.piece, self.read) = (piece.bytes, 0);
+            if self.link.look::<Lent<'_>>()?.is_some() {
                 return Ok(());
             }
             wait_for(self.link.fd(), Ready::READ, &self.bell, None)?;
@@ -396,12 +431,23 @@ impl Write for &mut Carrier {
 
 impl Read for Carrier {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        while self.read == self.piece.len() {
-            self.receive().map_err(|fault| Error::new(ErrorKind::BrokenPipe, fault))?;
+        let broken = |fault| Error::new(ErrorKind::BrokenPipe, fault);
+        loop {
+            if self.read == 0 {
+                self.receive().map_err(broken)?;
+            }
+            let piece = self.link.look::<Lent<'_>>().map_err(broken)?;
+            let rest = piece.map_or(&[][..], |piece| &piece.bytes[self.read..]);
+            let (left, count) = (rest.len(), rest.len().min(into.len()));
+            into[..count].copy_from_slice(&rest[..count]);
+            self.read += count;
+            if count == left {
+                self.read = 0;
+                self.link.dropped();
+            }
+            if count > 0 || into.is_empty() {
+                return Ok(count);
+            }
         }
-        let count = into.len().min(self.piece.len() - self.read);
-        into[..count].copy_from_slice(&self.piece[self.read..self.read + count]);
-        self.read += count;
-        Ok(count)
     }
 }
