@@ -1,6 +1,8 @@
 /* Programs that are moved; each writes a line when it is there, and one at each SIGUSR1.
  *
- * moved small: looks at the clock all the time, and tells the largest gap that it has seen since it told the last (milliseconds).
+ * moved small: looks at the clock and at the name of its machine all the time, and tells two gaps between looks at the clock since it told the last
+ * (milliseconds): the one in which it came to another machine, and the largest. The first is how long it stood still; the second also knows of when
+ * it waited for a processor, before or after.
  * moved threads: the same, beside three threads that wait. moved memory MB RATE: the same, with so much memory, of which it writes RATE MB/s,
  * page by page at random.
  * moved speed FILE: how long a system call, 64 MiB of memory copied, and 16 MiB read from FILE in pages take (nanoseconds).
@@ -16,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t asked;
@@ -52,24 +55,42 @@ static uint64_t *fresh(size_t bytes)
 	return all;
 }
 
+/* Is it on another machine than at the last look? */
+static int has_moved(void)
+{
+	static struct utsname was, is;
+	uname(&is);
+	if (!strcmp(was.nodename, is.nodename))
+		return 0;
+	was = is;
+	return 1;
+}
+
 /* Writes `rate` MB/s of `pages` pages. */
 static void watch(uint64_t *all, size_t pages, double rate)
 {
 	double owed = 0;
-	long worst = 0;
+	long worst = 0, still = 0, last = 0;
+	int moved = has_moved();
 	there();
 	for (long then = now();;) {
-		long t = now();
-		if (t - then > worst)
-			worst = t - then;
+		long t = now(), gap = t - then;
+		if (gap > worst)
+			worst = gap;
+		/* It may have come there before this look at the clock, or before the last. */
+		if (moved)
+			still = gap > last ? gap : last;
+		moved = has_moved();
+		last = gap;
 		for (owed += rate * 256 * (double)(t - then) / 1e9; owed >= 1 && pages; owed--)
 			all[next_random() % pages * 512]++;
 		then = t;
-		if (asked) {
+		/* Asked before it has looked where it is now, it looks first. */
+		if (asked && asked++ > 2 && !moved) {
 			asked = 0;
-			printf("%.4f\n", (double)worst / 1e6);
+			printf("%.4f %.4f\n", (double)still / 1e6, (double)worst / 1e6);
 			fflush(stdout);
-			worst = 0;
+			worst = still = 0;
 			then = now();
 		}
 	}
