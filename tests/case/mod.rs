@@ -17,6 +17,7 @@ mod jobs;
 mod loss;
 mod moving;
 mod moving_faults;
+mod moving_forecast;
 mod moving_home;
 mod moving_hostile;
 mod moving_kin_faults;
@@ -74,6 +75,7 @@ const OTHERS: &[&[Scene]] = &[
     slow::SCENES,
     moving_kin_faults::SCENES,
     moving_home::SCENES,
+    moving_forecast::SCENES,
     moving_signals::SCENES,
     clocks::SCENES,
     moving_faults::SCENES,

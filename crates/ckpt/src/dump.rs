@@ -349,7 +349,7 @@ fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<imp
     let waits = waits(frozen, seen, &memory)?;
     mark("dump: waits read");
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
-    let arena = loan.map_arena(None)?;
+    let arena = map_arena(&mut loan, &areas, seen.children.len() + process.timers.len())?;
     let gate = loan.gate();
     mark("dump: arena");
     let waited = Waited::now(frozen, &process)?;
@@ -410,6 +410,15 @@ fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<imp
         .try_for_each(|(thread, saved)| waits::note((pid, thread.tid()), saved, &memory, &seen.clock))?;
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
     Ok(Written { taken, stopped, queued, running, locks, believed, behind })
+}
+
+/// For scripts that ask, also so `many` things one by one.
+fn map_arena(loan: &mut Loan<'_>, areas: &[Area], many: usize) -> Result<Arena> {
+    let beside = || Arena::beside(areas.iter().map(|area| (area.start, area.end)));
+    match (many <= Arena::FEW / 2).then(beside).flatten() {
+        Some(there) => loan.map_arena_there(there),
+        None => loan.map_arena(None),
+    }
 }
 
 /// The mappings; the slow look at them is made again only if they are others by now.

@@ -15,7 +15,9 @@ use image::memory::Memory;
 use image::process::Process;
 use image::thread::Thread;
 use kern::areas::AreaFlags;
+use kern::pidfd;
 use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Pid, Result};
 
 /// What the running process has of all this; `None` where it has something that only one that stands still can be asked for.
@@ -47,6 +49,8 @@ pub(crate) struct Foreseen {
     foreign: Option<Range<u64>>,
     /// Are the mappings there?
     mapped: bool,
+    /// What the new process has that is nothing of its own: closed when that runs, since who is at the other end would take a processor sooner.
+    leaves: Vec<OwnedFd>,
 }
 
 impl Foreseen {
@@ -63,7 +67,15 @@ impl Foreseen {
         let Forecast { exe, cwd, root, memory, files, .. } = &forecast;
         let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, &Made::default(), &opener, None)?;
         let (brought, foreign) = make(&forecast, &opened)?;
-        Ok(Foreseen { forecast, opened, brought, foreign, mapped })
+        Ok(Foreseen { forecast, opened, brought, foreign, mapped, leaves: Vec::new() })
+    }
+
+    /// Standard streams of the new process that it does not take over are open for as long as this is there.
+    pub(crate) fn keep_open(&mut self, pid: Pid) {
+        let streams = self.opened.streams();
+        let Ok(handle) = pidfd::open(pid) else { return };
+        let left = (0..=2).filter(|number| !streams.contains(number));
+        self.leaves = left.filter_map(|number| pidfd::getfd(handle.as_fd(), number).ok()).collect();
     }
 
     /// Has the image just that? Offsets of files may be others, and are set.

@@ -22,9 +22,21 @@ pub(crate) fn describe(pid: Pid, areas: &[Area], found: &mut Found, plain: &[Run
         (Some(first), Some(last)) => (first.start, last.end - first.start),
         _ => (0, 0),
     };
-    let areas = areas.iter().filter(|area| !area.is_kernels());
     let map = PageMap::open(pid)?;
-    Ok(Memory { areas: areas.map(|area| save(pid, area, &map, found, plain)).collect::<Result<_>>()?, vdso, keys: 0 })
+    let mut saved: Vec<Saved> = Vec::new();
+    let mut before: Option<&Area> = None;
+    for area in areas.iter().filter(|area| !area.is_kernels()) {
+        let known = before.filter(|before| are_of_one_file(before, area)).and_then(|_| saved.last()?.file.clone());
+        saved.push(save(pid, area, known, (&map, plain), found)?);
+        before = Some(area);
+    }
+    Ok(Memory { areas: saved, vdso, keys: 0 })
+}
+
+/// Then what is told of the file of one holds for that of the other: private ones of one program or library, side by side.
+fn are_of_one_file(one: &Area, other: &Area) -> bool {
+    let file = |area: &Area| (area.device, area.inode, area.shared);
+    other.inode != 0 && !other.shared && file(one) == file(other) && one.path == other.path
 }
 
 /// [vsyscall] is at the same address everywhere, and not a mapping.
@@ -42,12 +54,20 @@ pub(crate) fn file_of(area: &Area) -> String {
     format!("map_files/{:x}-{:x}", area.start, area.end)
 }
 
-fn save(pid: Pid, area: &Area, map: &PageMap, found: &mut Found, plain: &[Run]) -> Result<Saved> {
+/// `known`: its file, but for the offset.
+fn save(
+    pid: Pid,
+    area: &Area,
+    known: Option<Mapped>,
+    (map, plain): (&PageMap, &[Run]),
+    found: &mut Found,
+) -> Result<Saved> {
     let prefix = if area.shared { &b"[anon_shmem:"[..] } else { b"[anon:" };
     let name = area.path.strip_prefix(prefix).and_then(|name| name.strip_suffix(b"]")).unwrap_or_default();
-    let file = match is_anonymous(area) {
-        true => None,
-        false => Some(mapped(pid, area, found)?),
+    let file = match (is_anonymous(area), known) {
+        (true, _) => None,
+        (false, Some(known)) => Some(Mapped { offset: area.offset, ..known }),
+        (false, None) => Some(mapped(pid, area, found)?),
     };
     let mut guards = Vec::new();
     for run in without(&[Run { start: area.start, end: area.end }], plain) {
@@ -170,6 +190,12 @@ const ADVICE: [(AreaFlags, i32); 8] = [
     (AreaFlags::RANDOM, libc::MADV_RANDOM),
     (AreaFlags::MERGEABLE, libc::MADV_MERGEABLE),
 ];
+
+/// How many calls of either kind [`guard_and_lock`] makes.
+pub(crate) fn to_guard_and_lock(areas: &[Saved]) -> (usize, usize) {
+    let locked = |area: &&Saved| AreaFlags::from_bits_retain(area.flags).contains(AreaFlags::LOCKED);
+    (areas.iter().map(|area| area.guards.len()).sum(), areas.iter().filter(locked).count())
+}
 
 /// Once the pages are there: locking them earlier would fill them with zeroes first. Guards before, since memory that is locked takes none;
 /// locking stops at them, as it has for the process.

@@ -87,6 +87,13 @@ impl Opened {
         self.mapped.clear();
     }
 
+    /// The new process's own descriptors among them.
+    pub(crate) fn streams(&self) -> Vec<i32> {
+        let stream =
+            |file: &Reopened| if let Reopened::Stream(number) = file { Some(i32::from(*number)) } else { None };
+        self.files.iter().filter_map(stream).collect()
+    }
+
     /// File `number` of the image is at this offset after all.
     pub(crate) fn seek(&self, number: usize, offset: u64) -> Result<()> {
         let Some(Reopened::Ours(file)) = self.files.get(number) else { return Ok(()) };

@@ -142,12 +142,42 @@ impl Emptied {
         if self.are_behind() {
             move_all(&mut script, &self.kernels, old.end(), arena.end());
         }
-        script.call("unmap a script's memory", libc::SYS_munmap, &[old.base(), Arena::LENGTH]);
+        script.call("unmap a script's memory", libc::SYS_munmap, &[old.base(), old.length()]);
         loan.run(arena, script)?;
         if self.are_behind() {
             self.kernels = all_moved(&self.kernels, old.end(), arena.end());
             self.gate = self.gate - old.end() + arena.end();
         }
+        self.arena = arena;
+        Ok(())
+    }
+
+    /// Everything is mapped, and there is little left to do: what that is done in is to be unmapped fast ([`Arena::beside`]).
+    pub(crate) fn take_less_room(&mut self, thread: &Stopped, remote: &RemoteMemory) -> Result<()> {
+        let now = areas(thread.tid(), false)?;
+        match Arena::beside(now.iter().map(|area| (area.start, area.end))) {
+            Some(there) if !self.are_behind() => {
+                let mut loan = Loan::take_at(thread, remote, self.gate)?;
+                let arena = loan.map_arena_there(there)?;
+                self.change_arena(&mut loan, arena)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// There is more to do than was thought.
+    pub(crate) fn take_more_room(&mut self, thread: &Stopped, remote: &RemoteMemory, image: &Memory) -> Result<()> {
+        if !self.arena.is_little() {
+            return Ok(());
+        }
+        let base = gap(&areas(thread.tid(), false)?, image, BOTTOM, Arena::LENGTH)?;
+        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let arena = loan.map_arena(Some(base))?;
+        self.change_arena(&mut loan, arena)
+    }
+
+    fn change_arena(&mut self, loan: &mut Loan<'_>, arena: Arena) -> Result<()> {
+        loan.unmap_arena(self.arena)?;
         self.arena = arena;
         Ok(())
     }

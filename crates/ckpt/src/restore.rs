@@ -15,7 +15,7 @@ use crate::remain::{remain, stop_again, Remains};
 use crate::survey::MANY;
 use crate::timers::RunningTimers;
 use crate::together::Together;
-use crate::vessel::{Begun, Vessel};
+use crate::vessel::{Begun, Vessel, FEW};
 use crate::{
     children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, sigstate, threads, timers, vdso, waits,
 };
@@ -245,6 +245,20 @@ impl Drop for Rebuilt {
 }
 
 impl Plan {
+    /// Is there so little of everything that scripts for a little arena can make it?
+    fn is_little(&self) -> bool {
+        const MOST_GROUPS: usize = 1024;
+        let Process { timers, stopped_children, ended, continued_children, queue, .. } = &self.process;
+        let news = stopped_children.len() + ended.len() + continued_children.len();
+        let queued = queue.len() + self.threads.iter().map(|thread| thread.queue.len()).sum::<usize>();
+        let groups = self.threads.iter().map(|thread| thread.creds.groups.len()).max().unwrap_or(0);
+        let Plan { threads, memory, files, .. } = self;
+        let watches: usize = files.files.iter().map(kinds::watches).sum();
+        let (guards, locked) = memory::to_guard_and_lock(&memory.areas);
+        let all = [timers.len(), news, queued, guards, locked, watches, threads.len(), files.descriptors.len()];
+        all.iter().all(|some| *some <= FEW) && groups <= MOST_GROUPS
+    }
+
     /// Signals that wait for the process, or for its leader.
     fn queued(&self) -> Vec<Sig> {
         let of_leader = self.threads.iter().take(1).flat_map(|leader| &leader.queue);
@@ -383,6 +397,9 @@ fn build(
 fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brought> {
     let (opened, instead_of) = match prepared {
         Prepared::Foreseen(foreseen) => {
+            if !plan.is_little() {
+                vessel.take_more_room(&plan.memory)?;
+            }
             let foreign = foreseen.foreign();
             foreign.map_or(Ok(()), |foreign| vdso::nobody_inside(foreign, &plan.threads))?;
             if foreseen.mapped().is_none() {
@@ -394,6 +411,7 @@ fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brough
         }
         Prepared::Now { opened, instead_of } => (opened, instead_of),
     };
+    vessel.take_more_room(&plan.memory)?;
     if let Some(mapped) = instead_of.as_ref().and_then(|foreseen| foreseen.mapped()) {
         vessel.unmap(mapped)?;
     }

@@ -1,5 +1,6 @@
 //! A process that is to become another one: it stands still, and there is nothing in it but what comes before the other one stands still.
 
+use crate::children;
 use crate::clocks::{self, Asked, Clock, Due, Wanted};
 use crate::foresee::Foreseen;
 use crate::identity::Before;
@@ -18,6 +19,9 @@ use puppet::{Arena, Loan, Running, Stopped};
 use std::io::Read;
 use std::ops::Range;
 use vocab::{Pid, Result, Sig};
+
+/// The most of what a process may have many of (timers, say) that scripts for a little arena make: all kinds together take fewer than [`Arena::FEW`] calls.
+pub(crate) const FEW: usize = 24;
 
 /// Dropped, it is killed.
 pub struct Vessel {
@@ -186,7 +190,13 @@ impl Vessel {
             Ok((brought, foreign))
         });
         match made {
-            Ok(foreseen) => Ok(Some(foreseen)),
+            Ok(mut foreseen) => {
+                foreseen.keep_open(self.pid());
+                if mapped && children::of(self.pid()).is_ok_and(|children| children.len() <= FEW) {
+                    self.emptied.take_less_room(&self.threads[0], &self.remote)?;
+                }
+                Ok(Some(foreseen))
+            }
             // If it is in the way, that is told when the process stands still, and nothing is lost.
             Err(_) => {
                 // Before that the arena may be where the image has something.
@@ -196,6 +206,11 @@ impl Vessel {
                 Ok(None)
             }
         }
+    }
+
+    /// More is to be done with it than a few scripts of a few calls.
+    pub(crate) fn take_more_room(&mut self, image: &Memory) -> Result<()> {
+        self.emptied.take_more_room(&self.threads[0], &self.remote, image)
     }
 
     /// Of what was foreseen nothing stays in memory.

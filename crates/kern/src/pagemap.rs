@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, Kind, Pid, Result};
 
 /// Bytes.
 pub const PAGE: u64 = 4096;
@@ -185,11 +185,22 @@ impl PageMap {
             };
             // SAFETY: the argument is live and of the size it says; it names an array of as many regions as it says.
             let got = unsafe { libc::ioctl(self.file.as_fd().as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
-            let got = sys::checked(got.into(), || format!("look at the pages of process {}", self.pid))?;
+            let got = sys::checked(got.into(), || format!("look at the pages of process {}", self.pid));
+            let got = got.map_err(|fault| self.may_have_gone(fault))?;
             regions[..got as usize].iter().for_each(|region| push(&mut runs, region.start, region.end));
             from = arg.walk_end;
         }
         Ok(runs)
+    }
+
+    /// A page map is that of the memory that the process had when it was opened (linux: `proc_mem_open`).
+    fn may_have_gone(&self, fault: Fault) -> Fault {
+        match fault.errno {
+            libc::ESRCH => {
+                Fault { kind: Kind::Changed, ..fault.doing("it has ended, or executed another program, meanwhile") }
+            }
+            _ => fault,
+        }
     }
 
     /// What [`PageMap::look`] does, on a kernel before 6.7. The zero page cannot be told here; it is harmless, but travels.
@@ -243,6 +254,27 @@ fn push(runs: &mut Vec<Run>, start: u64, end: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_memory_of_who_has_executed_another_program_is_gone() {
+        let mut child = Command::new("sh");
+        let child = child.args(["-c", "read line; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("sh");
+        let pid = Pid(child.id() as i32);
+        let before = PageMap::open(pid).expect("its pages");
+        if before.guard != 0 {
+            let area = areas(pid, false).expect("its mappings").remove(0);
+            let mut said = child.stdin.take().expect("a pipe");
+            said.write_all(b"\nagain\n").expect("to read");
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("cat");
+            let fault = before.own_pages(area.start, area.end, false).expect_err("gone");
+            assert_eq!((fault.kind, line.as_str()), (Kind::Changed, "again\n"));
+        }
+        child.kill().and_then(|()| child.wait()).expect("its end");
+    }
 
     /// A mapping of ten pages of which two are written, one is only read and the rest never touched.
     #[test]

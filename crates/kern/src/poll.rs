@@ -2,6 +2,7 @@
 
 use crate::sys::check;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 /// The errnos that whoever reads and writes descriptors of unknown modes must tell apart (errno(3)).
 pub use libc::{EAGAIN, EINTR, EIO};
@@ -39,10 +40,24 @@ impl Ready {
 /// # Errors
 /// The errno: EINTR when a handler ran.
 pub fn poll(wanted: &[(BorrowedFd<'_>, Ready)], timeout_ms: i32) -> Result<Vec<Ready>, i32> {
+    poll_for(wanted, u64::try_from(timeout_ms).ok().map(Duration::from_millis))
+}
+
+/// The same, with a finer time (ppoll(2)); `None`: for ever.
+///
+/// # Errors
+/// As [`poll`].
+pub fn poll_for(wanted: &[(BorrowedFd<'_>, Ready)], timeout: Option<Duration>) -> Result<Vec<Ready>, i32> {
     let mut fds: Vec<libc::pollfd> =
         wanted.iter().map(|(fd, r)| libc::pollfd { fd: fd.as_raw_fd(), events: r.events(), revents: 0 }).collect();
-    // SAFETY: the pointer and the count are those of a live, writable vector.
-    check(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ms) }.into())?;
+    let timeout = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the pointers and the count are those of a live, writable vector and of a live time or none; no mask of signals is given.
+    let came = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, std::ptr::null()) };
+    check(came.into())?;
     Ok(fds.iter().map(|p| Ready::from(p.revents)).collect())
 }
 

@@ -69,8 +69,8 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Res
     if !locks {
         let_run(carrier);
         mark("out has let it go");
-        // What is left to do is no more urgent than the process, which may run on this machine's processors.
-        let _more_urgent = super::rest();
+        // Where one machine is both nodes the process may run on this processor.
+        let _sooner = if held.keeps_some() { super::rest() } else { word.give_way() };
     }
     // Whatever else comes of this than End means that the agent is gone: the process ends all the same.
     let told = early.unwrap_or_else(|| word.say(&Said::Bound));

@@ -34,7 +34,7 @@ fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Res
     if pending.is_none() {
         // The agent runs as soon as it is told, and before this: so the other mover has its time first.
         if carrier.soon() && Note::Runs.write() {
-            return go(rebuilt, word);
+            return go(rebuilt, false, word);
         }
         word.say(&Said::Rebuilt)?;
     }
@@ -49,15 +49,17 @@ fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Res
         }
         By::Nobody(order) => return rebuilt.remain(&Ready::new(&order)?.remains()),
     };
-    go(rebuilt, word)?;
+    go(rebuilt, rest.is_some(), word)?;
     rest.map_or(Ok(()), |(pending, carrier)| pending.fetch(pid, *carrier, word))
 }
 
-/// The agent knows that it does.
-fn go(mut rebuilt: Rebuilt, word: &mut Word) -> Result<()> {
+/// The agent knows that it does. If it `waits`, then for what is to come yet, which this mover brings.
+fn go(mut rebuilt: Rebuilt, waits: bool, word: &mut Word) -> Result<()> {
     reach("in told to go");
     let stops = rebuilt.go()?;
-    // It has both processors to itself, if it needs them.
+    if !waits {
+        word.give_way()?;
+    }
     super::rest()?;
     mark("in let it run");
     word.say(&Said::Goes(stops))
@@ -163,6 +165,7 @@ fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: 
     // From now on the process stands still, and waits for nobody.
     mark("in ready");
     begun.source().tell(&[])?;
+    begun.source().sleep()?;
     let mut coming = Coming::go_on(begun)?;
     let typed = coming.take_typed();
     if !typed.is_empty() {

@@ -170,22 +170,36 @@ impl<'a> Loan<'a> {
 
     /// Maps an arena, at an address of the kernel's or, with `at`, there.
     pub fn map_arena(&mut self, at: Option<u64>) -> Result<Arena> {
-        let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let fixed = if at.is_some() { libc::MAP_FIXED_NOREPLACE as u64 } else { 0 };
+        let base = self.map_for_script(at, Arena::LENGTH)?;
+        self.map_code(Arena::usual(base))
+    }
+
+    /// Maps an arena where [`Arena::beside`] says.
+    pub fn map_arena_there(&mut self, there: Arena) -> Result<Arena> {
+        self.map_for_script(Some(there.base()), there.length())?;
+        self.map_code(there)
+    }
+
+    fn map_for_script(&mut self, at: Option<u64>, length: u64) -> Result<u64> {
+        let fixed = if at.is_some() { libc::MAP_FIXED_NOREPLACE } else { 0 };
+        let how = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed) as u64;
         let rw = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let args = [at.unwrap_or(0), Arena::LENGTH, rw, private | fixed, u64::MAX, 0];
-        let base = self.must("map memory for a script", libc::SYS_mmap, &args)? as u64;
+        let args = [at.unwrap_or(0), length, rw, how, u64::MAX, 0];
+        self.must("map memory for a script", libc::SYS_mmap, &args).map(|base| base as u64)
+    }
+
+    fn map_code(&mut self, arena: Arena) -> Result<Arena> {
         let rx = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         // Not by mprotect(2): a process may have forsworn to make memory executable that was writable (PR_SET_MDWE).
-        let args = [base, CODE_LENGTH, rx, private | libc::MAP_FIXED as u64, u64::MAX, 0];
+        let how = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
+        let args = [arena.base(), CODE_LENGTH, rx, how, u64::MAX, 0];
         self.must("map a page for a script's code", libc::SYS_mmap, &args)?;
-        let arena = Arena::at(base);
         arena.write_code(self.memory)?;
         Ok(arena)
     }
 
     pub fn unmap_arena(&mut self, arena: Arena) -> Result<()> {
-        self.must("unmap a script's memory", libc::SYS_munmap, &[arena.base(), Arena::LENGTH]).map(drop)
+        self.must("unmap a script's memory", libc::SYS_munmap, &[arena.base(), arena.length()]).map(drop)
     }
 
     /// Executes a script.

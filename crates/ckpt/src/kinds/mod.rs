@@ -380,6 +380,15 @@ pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32]) -> Res
     Ok(())
 }
 
+/// How many watches of an epoll this file has.
+pub(crate) fn watches(file: &OpenFile) -> usize {
+    if let Kind::Epoll { watches } = &file.kind {
+        watches.len()
+    } else {
+        0
+    }
+}
+
 /// The terminal, which it has as descriptor 0, becomes that of the session that it leads, and its group is in the foreground.
 fn take_terminal(script: &mut Script, files: &Files, opened: &[i32]) {
     script.call("take the terminal", libc::SYS_ioctl, &[0, libc::TIOCSCTTY, 0]);
