@@ -92,13 +92,14 @@ impl Word {
     }
 
     /// A process that has just been let go is to run before anybody hears of it: who is told would take the processor on which it could. Ends early when
-    /// the agent says something.
+    /// the agent says something, or one of these can be read.
     ///
     /// # Errors
     /// `Sys`.
-    pub(super) fn give_way(&self) -> Result<()> {
+    pub(super) fn give_way(&self, calls: &[BorrowedFd<'_>]) -> Result<()> {
         super::rest()?;
-        match poll_for(&[(self.line.fd(), Ready::READ)], Some(GIVES_WAY)) {
+        let all = calls.iter().copied().chain([self.line.fd()]).map(|fd| (fd, Ready::READ));
+        match poll_for(&all.collect::<Vec<_>>(), Some(GIVES_WAY)) {
             Ok(_) | Err(EINTR) => Ok(()),
             Err(errno) => Err(Fault::sys(errno, "give way to a process")),
         }

@@ -14,7 +14,7 @@ use kern::pagemap::Run;
 use kern::poll::Ready;
 use link::Secure;
 use minicbor::{Decode, Encode};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use vocab::{Fault, Pid, Result};
 use wire::carry::Piece;
 
@@ -97,6 +97,11 @@ impl Pending {
         let number = ahead.bell().map_or(-1, |bell| bell.as_raw_fd());
         word.say(&Said::Hold(Hold { number }))?;
         Ok(Pending { ahead })
+    }
+
+    /// Readable when something is needed.
+    pub(super) fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        self.ahead.bells()
     }
 
     /// Brings all of it, while the process runs. If it cannot, the agent is told who is lost, and ends this mover.

@@ -70,7 +70,7 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Res
         let_run(carrier);
         mark("out has let it go");
         // Where one machine is both nodes the process may run on this processor.
-        let _sooner = if held.keeps_some() { super::rest() } else { word.give_way() };
+        let _sooner = word.give_way(&[carrier.fd()]);
     }
     // Whatever else comes of this than End means that the agent is gone: the process ends all the same.
     let told = early.unwrap_or_else(|| word.say(&Said::Bound));

@@ -12,7 +12,7 @@ use ckpt::vessel::Vessel;
 use kern::faultpoint::reach;
 use kern::sock;
 use kern::timeline::mark;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Pid, Result};
 
 /// Takes the image and makes the process what it says; lets it run when the other mover or the agent says so. Otherwise it is killed, or a
@@ -34,7 +34,7 @@ fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Res
     if pending.is_none() {
         // The agent runs as soon as it is told, and before this: so the other mover has its time first.
         if carrier.soon() && Note::Runs.write() {
-            return go(rebuilt, false, word);
+            return go(rebuilt, &[], word);
         }
         word.say(&Said::Rebuilt)?;
     }
@@ -49,18 +49,15 @@ fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Res
         }
         By::Nobody(order) => return rebuilt.remain(&Ready::new(&order)?.remains()),
     };
-    go(rebuilt, rest.is_some(), word)?;
+    go(rebuilt, &rest.as_ref().map_or(vec![], |(pending, _)| pending.bells()), word)?;
     rest.map_or(Ok(()), |(pending, carrier)| pending.fetch(pid, *carrier, word))
 }
 
-/// The agent knows that it does. If it `waits`, then for what is to come yet, which this mover brings.
-fn go(mut rebuilt: Rebuilt, waits: bool, word: &mut Word) -> Result<()> {
+/// The agent knows that it does. One of these `bells` rings when it waits for what is to come yet, which this mover brings.
+fn go(mut rebuilt: Rebuilt, bells: &[BorrowedFd<'_>], word: &mut Word) -> Result<()> {
     reach("in told to go");
     let stops = rebuilt.go()?;
-    if !waits {
-        word.give_way()?;
-    }
-    super::rest()?;
+    word.give_way(bells)?;
     mark("in let it run");
     word.say(&Said::Goes(stops))
 }
