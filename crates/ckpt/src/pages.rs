@@ -85,8 +85,7 @@ pub(crate) fn copy_early(memory: &RemoteMemory, runs: &[Run], out: &mut Writer<i
         let got = got - got % PAGE as usize;
         if got > 0 {
             piece.room(got);
-            piece.seal(start, true);
-            out.pages(&piece)?;
+            out.pages(&mut piece, start, true)?;
             copied.push(Run { start, end: start + got as u64 });
         }
     }
@@ -98,7 +97,7 @@ pub(crate) fn copy(memory: &RemoteMemory, parts: &[Part], out: &mut Writer<impl 
     let mut piece = Piece::new();
     parts.iter().try_for_each(|part| {
         read(memory, part, &mut piece)?;
-        out.pages(&piece)
+        out.pages(&mut piece, part.start, false)
     })
 }
 
@@ -107,7 +106,6 @@ fn read(memory: &RemoteMemory, part: &Part, piece: &mut Piece) -> Result<()> {
     if !part.readable || memory.read_ranges(&[(part.start, part.length)], into)? != part.length {
         memory.read(part.start, into)?;
     }
-    piece.seal(part.start, false);
     Ok(())
 }
 

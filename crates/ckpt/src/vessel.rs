@@ -62,7 +62,7 @@ impl<R: Read> Begun<R> {
     /// # Errors
     /// `Wire` for a broken image.
     pub fn skipping(image: R, asked: Asked, then: impl FnOnce() -> Result<()>) -> Result<Begun<R>> {
-        let mut reader = Reader::new(image)?;
+        let mut reader = Reader::vouched(image)?;
         let (mut first, wanted) = clocks_before(&mut reader, Some(asked))?;
         then()?;
         if let Record::Vdso(_) = first {
@@ -144,7 +144,7 @@ impl Vessel {
         asked: Option<Asked>,
         then: impl FnOnce() -> Result<()>,
     ) -> Result<Begun<R>> {
-        let mut reader = Reader::new(image)?;
+        let mut reader = Reader::vouched(image)?;
         let (mut first, told) = clocks_before(&mut reader, asked)?;
         then()?;
         if let Some(wanted) = told {

@@ -126,7 +126,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     let question = seen.asked_for_clocks();
     let expected = if order.progress { carrier.measure()? } else { Rc::default() };
     // What is small goes while the pages are still read: the other side can begin with it.
-    let mut writer = Writer::new(BufWriter::with_capacity(LITTLE, carrier))?;
+    let mut writer = Writer::vouched(BufWriter::with_capacity(LITTLE, carrier))?;
     writer.clocks(&question.answer()?)?;
     super::rest()?;
     let kernel = may_go_on(pid, &seen, &there)?;
