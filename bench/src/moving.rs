@@ -188,7 +188,7 @@ fn large(words: &[String]) -> bool {
 
 /// A virtual machine gives free memory back to its host, and fetching it again takes longer than anything that is measured here.
 pub(crate) fn warm() -> Result<()> {
-    let program = "import mmap; m = mmap.mmap(-1, 3 << 30); m.madvise(mmap.MADV_HUGEPAGE); [m.__setitem__(i, 1) for i in range(0, 3 << 30, 4096)]";
+    let program = "import mmap; m = mmap.mmap(-1, 4 << 30); m.madvise(mmap.MADV_HUGEPAGE); [m.__setitem__(i, 1) for i in range(0, 4 << 30, 4096)]";
     let done = Command::new("python3").args(["-c", program]).status().map_err(io("run python3"))?;
     match done.success() {
         true => Ok(()),

@@ -156,33 +156,44 @@ fn lazily(place: &mut Place, program: &str) -> bool {
     met
 }
 
-/// From the command to its end, beside as many bytes over a connection between the same nodes.
+/// From the command to its end, beside as many bytes over a connection between the same nodes; of a program that sleeps, and of one that has one of the
+/// processors, which all do with the movers or the connection's ends.
 fn against_plain(place: &mut Place, program: &str) -> bool {
-    let name = "1 GiB moves, in all; local: plain TCP";
-    let measured = (|| -> Result<(Vec<f64>, Vec<f64>)> {
+    let measured = (|| -> Result<[(Vec<f64>, Vec<f64>); 2]> {
         place.say("shoal nodes | awk '$1 == \"n1\" { sub(/:.*/, \"\", $3); print $3 }'")?;
         let host = place.line()?;
         place.say(&format!("shoal run -n 1 {program} sink {PORT} </dev/null & sink=$!"))?;
         place.line()?;
-        let (mut moves, mut plains) = (Vec::new(), Vec::new());
-        let mut traveller = Traveller::start(place, &format!("{program} memory {LARGE} 0"))?;
         let plain = format!("shoal run -n 0 {program} source {host} {PORT} {LARGE}");
-        for _ in 0..TIMES_LARGE {
-            plains.push(traveller.place.number(&plain)?);
-            warm()?;
-            moves.push(traveller.go()?);
-        }
-        drop(traveller);
+        let sleeps = against(place, &format!("{program} memory {LARGE} 0"), &plain)?;
+        let writes = against(place, &format!("{program} memory {LARGE} 1"), &plain)?;
         place.say("kill -9 $sink; wait $sink 2>/dev/null")?;
-        Ok((moves, plains))
+        Ok([sleeps, writes])
     })();
+    let name = "1 GiB moves, in all; local: plain TCP";
     match measured {
-        Ok((moves, plains)) => {
-            let local = Some(Local::pairs(&moves, &plains));
-            print(&Line { name, figure: Spread::of(moves), local, unit: "ms", bar: Bar::Ratio(1.0 / LEAST_RATE) })
+        Ok(both) => {
+            let line = |name, (moves, plains): &(Vec<f64>, Vec<f64>), bar| {
+                let (figure, local) = (Spread::of(moves.clone()), Some(Local::pairs(moves, plains)));
+                print(&Line { name, figure, local, unit: "ms", bar })
+            };
+            let met = line(name, &both[0], Bar::Ratio(1.0 / LEAST_RATE));
+            met & line("  of a busy program, 1 MB/s", &both[1], Bar::None)
         }
         Err(fault) => print_failed(name, &fault.to_string()),
     }
+}
+
+/// Moves of this program, each behind a run of the `plain` one: milliseconds of both.
+fn against(place: &mut Place, program: &str, plain: &str) -> Result<(Vec<f64>, Vec<f64>)> {
+    let (mut moves, mut plains) = (Vec::new(), Vec::new());
+    let mut traveller = Traveller::start(place, program)?;
+    for _ in 0..TIMES_LARGE {
+        plains.push(traveller.place.number(plain)?);
+        warm()?;
+        moves.push(traveller.go()?);
+    }
+    Ok((moves, plains))
 }
 
 /// What it tells after a move, beside what it told before.

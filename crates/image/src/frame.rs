@@ -106,7 +106,6 @@ impl Piece {
         }
         &mut self.record[HEAD + ADDRESS..whole]
     }
-
 }
 
 /// Bytes of the address that stands before those of a record of pages.
