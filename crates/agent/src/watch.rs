@@ -51,9 +51,8 @@ impl Agent {
     fn forked(&mut self, pid: Pid, tid: Pid, forker: Pid) {
         self.number_given(tid);
         // The threads that it is made with have numbers of another node, and come before it runs.
-        if tid == pid && self.moving.arrives(forker) {
-            // It has been let run since its mover was heard.
-            self.hear_movers();
+        if tid == pid {
+            self.may_run_by_now(forker);
         }
         let ours = forker == Pid::INIT || forker == self.nursery || self.stands.has(forker);
         if ours || self.stands.has(pid) || self.starts.has(pid) || self.moving.arrives(pid) {
@@ -86,6 +85,13 @@ impl Agent {
                 self.reach_late(forker, pid);
             }
             None => self.found(pid),
+        }
+    }
+
+    /// It does what only one does that runs: if it was yet to arrive, it has been let run since its mover was heard.
+    fn may_run_by_now(&mut self, pid: Pid) {
+        if self.moving.arrives(pid) {
+            self.hear_movers();
         }
     }
 
@@ -159,6 +165,9 @@ impl Agent {
     }
 
     fn thread_exited(&mut self, pid: Pid, tid: Pid) {
+        if tid == pid {
+            self.may_run_by_now(pid);
+        }
         let Some(life) = self.bodies.get(pid).map(|body| body.life) else {
             if tid == pid && self.stands.has(pid) {
                 self.leaving.insert(pid); // its children get another parent
