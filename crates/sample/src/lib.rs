@@ -1,0 +1,18 @@
+//! What a machine says of its load: taken from the kernel ([`sampler`]), as text ([`text`], docs/monitor.md), served to many at once ([`serve`]), gathered
+//! from many ([`gather`]), kept in a file ([`trace`]).
+//!
+//! A sample is a row of numbers; what they mean is in its [`Layout`], which is made once and changes only when a processor, a disk or an interface
+//! comes or goes.
+#![forbid(unsafe_code)]
+
+pub mod ask;
+pub mod layout;
+mod lines;
+pub mod machine;
+pub mod sampler;
+pub mod serve;
+mod sources;
+pub mod text;
+pub mod words;
+
+pub use layout::{Column, Kind, Layout, Sample, Unit};
