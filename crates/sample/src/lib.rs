@@ -6,6 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod ask;
+pub mod concentrate;
+pub mod gather;
+mod join;
 pub mod layout;
 mod lines;
 pub mod machine;

@@ -94,7 +94,7 @@ impl Asked {
 }
 
 impl Answers for Machine {
-    fn answer(&mut self, client: u32, line: &[u8], out: &mut Vec<u8>) -> Turn {
+    fn answer(&mut self, _: &Poller, client: u32, line: &[u8], out: &mut Vec<u8>) -> Turn {
         self.say(client, line, out);
         out.push(b'\n');
         Turn::Answered
@@ -119,9 +119,8 @@ mod tests {
 
     fn said(machine: &mut Machine, line: &str) -> String {
         let mut out = Vec::new();
-        machine.answer(1, line.as_bytes(), &mut out);
-        let text = String::from_utf8(out).expect("text");
-        text.strip_suffix('\n').expect("a line").to_string()
+        machine.say(1, line.as_bytes(), &mut out);
+        String::from_utf8(out).expect("text")
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum Turn {
 /// Who answers. A client has a number, which is used again only after [`Answers::gone`].
 pub trait Answers {
     /// One line of a client, without its end; the answer, with its end, goes to `out`.
-    fn answer(&mut self, client: u32, line: &[u8], out: &mut Vec<u8>) -> Turn;
+    fn answer(&mut self, poller: &Poller, client: u32, line: &[u8], out: &mut Vec<u8>) -> Turn;
     /// A client has gone.
     fn gone(&mut self, client: u32);
     /// A descriptor of its own is ready, under a token from [`OTHERS`] on.
@@ -190,7 +190,7 @@ impl<A: Answers> Server<A> {
         if (event.readable || event.hangup) && !client.is_busy() && !client.read(now) {
             return self.drop_client(number);
         }
-        if event.hangup && client.is_busy() && !event.writable {
+        if event.hangup && (client.is_busy() || client.ended) {
             return self.drop_client(number);
         }
         self.go_on(number, now);
@@ -209,7 +209,7 @@ impl<A: Answers> Server<A> {
                 break;
             }
             left -= 1;
-            let turn = answers.answer(number, &client.input[..end], &mut client.output);
+            let turn = answers.answer(poller, number, &client.input[..end], &mut client.output);
             client.input.drain(..=end);
             client.asked = turn == Turn::Later;
             lives = client.send(now);
