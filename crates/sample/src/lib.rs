@@ -12,10 +12,13 @@ mod join;
 pub mod layout;
 mod lines;
 pub mod machine;
+mod prometheus;
 pub mod sampler;
 pub mod serve;
 mod sources;
 pub mod text;
+pub mod trace;
 pub mod words;
 
 pub use layout::{Column, Kind, Layout, Sample, Unit};
+pub use prometheus::prometheus;
