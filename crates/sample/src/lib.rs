@@ -7,12 +7,14 @@
 
 pub mod ask;
 pub mod concentrate;
+pub mod csv;
 pub mod gather;
 mod join;
 pub mod layout;
 mod lines;
 pub mod machine;
 mod prometheus;
+pub mod replay;
 pub mod sampler;
 pub mod serve;
 mod sources;

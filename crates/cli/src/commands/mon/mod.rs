@@ -1,6 +1,9 @@
 //! `shoal mon`: the load of the machines (docs/monitor.md).
 
 mod concentrate;
+mod export;
+mod record;
+mod replay;
 mod sample;
 mod serve;
 
@@ -22,6 +25,9 @@ enum Verb {
     Sample(sample::Sample),
     Serve(serve::Serve),
     Concentrate(concentrate::Concentrate),
+    Record(record::Record),
+    Replay(replay::Replay),
+    Export(export::Export),
 }
 
 impl Mon {
@@ -30,6 +36,9 @@ impl Mon {
             Verb::Sample(verb) => verb.run(),
             Verb::Serve(verb) => verb.run(),
             Verb::Concentrate(verb) => verb.run(),
+            Verb::Record(verb) => verb.run(),
+            Verb::Replay(verb) => verb.run(),
+            Verb::Export(verb) => verb.run(),
         }
     }
 }
