@@ -33,12 +33,14 @@ pub struct Concentrator {
     limit_us: u64,
     sets: HashMap<u64, Set>,
     next: u64,
+    /// Who was silent in the last round of anybody.
+    silent: Vec<bool>,
 }
 
 impl Concentrator {
     /// `limit_us`: microseconds after which who has not answered is marked.
     pub fn new(from: Vec<From>, limit_us: u64) -> Concentrator {
-        Concentrator { from, limit_us, sets: HashMap::new(), next: 0 }
+        Concentrator { from, limit_us, sets: HashMap::new(), next: 0, silent: Vec::new() }
     }
 
     fn set_of(&mut self, poller: &Poller, client: u32) -> Result<&mut Set> {
@@ -63,10 +65,12 @@ impl Concentrator {
 
 impl Answers for Concentrator {
     fn answer(&mut self, poller: &Poller, client: u32, line: &[u8], out: &mut Vec<u8>) -> Turn {
+        let silent = self.silent.clone();
         let begun = Ask::read(line).and_then(|ask| match self.set_of(poller, client) {
             Ok(set) => {
                 set.remembered |= ask.verb == Verb::Changed;
                 set.asked = Some(ask.form);
+                set.gather.expect_silence(&silent);
                 set.gather.begin(ask.line().as_bytes());
                 Ok(())
             }
@@ -115,6 +119,7 @@ impl Answers for Concentrator {
                 Ok(true) => {}
                 Err(fault) => warn!(%fault, "monitors cannot be waited for"),
             }
+            self.silent = set.gather.silent_ones();
             let mut answer = Vec::new();
             set.gather.join(form, &mut answer);
             answer.push(b'\n');

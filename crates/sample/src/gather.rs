@@ -7,6 +7,7 @@
 //! | dialling | asked when the connection stands; at the deadline silent |
 //! | asked | its line is there: answered. At the deadline: silent, and it owes an answer |
 //! | owes | silent in every round; its line comes: that is thrown away, and it is asked again in the next round |
+//! | was silent when somebody else asked | asked, and not waited for |
 //! | closed, or says what is no answer | silent; no connection |
 
 use crate::join;
@@ -82,6 +83,8 @@ struct Up {
     owes: bool,
     /// When it was asked what it owes (monotonic).
     asked_us: u64,
+    /// It was silent the last time, here or where else it was asked: nobody waits for it.
+    expected_silent: bool,
 }
 
 /// Monitors, and a round of questions to them.
@@ -111,6 +114,7 @@ impl Gather {
             said: Said::Nothing,
             owes: false,
             asked_us: 0,
+            expected_silent: false,
         };
         let ups = from.iter().map(up).collect();
         let (poller, ready, question) = (Poller::new()?, Vec::new(), Vec::new());
@@ -153,17 +157,31 @@ impl Gather {
                 up.ready(*event, poller, question, now);
             }
         }
-        if now >= self.deadline_us {
-            let ms = self.limit_us / 1000;
-            let late = self.ups.iter_mut().filter(|up| up.said == Said::Nothing);
-            late.for_each(|up| up.said = Said::Silent(format!("no answer within {ms} ms")));
-        }
         self.count();
-        Ok(self.awaited == 0)
+        if self.awaited > 0 && now < self.deadline_us {
+            return Ok(false);
+        }
+        let ms = self.limit_us / 1000;
+        for up in self.ups.iter_mut().filter(|up| up.said == Said::Nothing) {
+            let why = if up.expected_silent { "no answer, as before".into() } else { format!("no answer within {ms} ms") };
+            up.said = Said::Silent(why);
+        }
+        self.awaited = 0;
+        Ok(true)
     }
 
     fn count(&mut self) {
-        self.awaited = self.ups.iter().filter(|up| up.said == Said::Nothing).count();
+        self.awaited = self.ups.iter().filter(|up| up.said == Said::Nothing && !up.expected_silent).count();
+    }
+
+    /// Which of them are silent in the round that is over, before [`Gather::join`].
+    pub fn silent_ones(&self) -> Vec<bool> {
+        self.ups.iter().map(|up| matches!(up.said, Said::Silent(_))).collect()
+    }
+
+    /// Says which of them nobody needs to wait for in the next rounds: they were silent when others asked.
+    pub fn expect_silence(&mut self, of: &[bool]) {
+        self.ups.iter_mut().zip(of).for_each(|(up, silent)| up.expected_silent = *silent);
     }
 
     /// A whole round, waiting for it.

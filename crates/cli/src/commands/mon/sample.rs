@@ -34,7 +34,7 @@ pub(super) struct Whom {
     #[arg(short, long, value_name = "NODES", value_parser = NodeSet::parse, conflicts_with = "from")]
     nodes: Option<NodeSet>,
     /// Of these monitors or concentrators instead: [NAME=]ADDRESS[:PORT], or the path of a socket
-    #[arg(long, value_name = "[NAME=]ADDRESS", value_parser = super::concentrate::from, num_args = 1..)]
+    #[arg(long, value_name = "[NAME=]ADDRESS", value_parser = super::concentrate::from)]
     from: Vec<From>,
     /// Of this machine only
     #[arg(long, conflicts_with_all = ["from", "nodes"])]
