@@ -55,7 +55,7 @@ fn stat(pid: u32) -> Option<Vec<String>> {
 
 /// Nanoseconds on a processor, of all its threads: the first number of schedstat (linux: Documentation/scheduler/sched-stats.rst). utime and stime of
 /// proc_pid_stat(5) miss two thirds of what a daemon uses that works for 100 us now and then.
-fn cpu_ns(pid: u32) -> u64 {
+pub(crate) fn cpu_ns(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let one = |task: std::fs::DirEntry| {
         std::fs::read_to_string(task.path().join("schedstat")).ok()?.split_whitespace().next()?.parse::<u64>().ok()

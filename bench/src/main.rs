@@ -4,6 +4,7 @@
 mod cpu;
 mod inside;
 mod memory;
+mod mon;
 mod moving;
 mod place;
 mod space;
@@ -31,13 +32,14 @@ fn main() -> ExitCode {
 fn measure(words: &[&str]) -> Result<bool> {
     match words {
         ["space"] => space::measure(),
+        ["mon"] => mon::measure(),
         ["move"] => moving::measure(),
         ["move", "between"] => moving::between(),
         ["inside", "run", count] => inside::run_many_times(number(count)?),
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
         ["inside", "list"] => storm::print_list(),
         ["inside", "cpu", root] => cpu::print(number(root)? as u32),
-        _ => Err(Fault::refused("which? there are: move, space")),
+        _ => Err(Fault::refused("which? there are: mon, move, space")),
     }
 }
 

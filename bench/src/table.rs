@@ -1,6 +1,6 @@
 //! One line for each figure, and whether its bar was met.
 
-/// What was measured, what the local equivalent took, and the most that either may be.
+/// What was measured, what the local equivalent took, and the most that either may be (or the least).
 pub(crate) struct Line<'a> {
     pub(crate) name: &'a str,
     /// In `unit`.
@@ -18,13 +18,15 @@ pub(crate) struct Local {
     pub(crate) ratio: Spread,
 }
 
-/// The most that a figure may be.
+/// The most that a figure may be, or the least.
 #[derive(Clone, Copy)]
 pub(crate) enum Bar {
     /// In the figure's unit.
     Figure(f64),
     /// As a multiple of the local equivalent.
     Ratio(f64),
+    /// The figure is to be so much at least.
+    Least(f64),
     /// It is told, not judged.
     None,
 }
@@ -77,6 +79,7 @@ pub(crate) fn print(line: &Line) -> bool {
     let (met, bar) = match line.bar {
         Bar::Figure(most) => (line.figure.middle <= most, format!("{most} {}", line.unit)),
         Bar::Ratio(most) => (ratio.is_some_and(|r| r <= most), format!("{most:.2} x")),
+        Bar::Least(least) => (line.figure.middle >= least, format!(">= {least}")),
         Bar::None => (true, "-".into()),
     };
     let figure = |value: f64| format!("{value:.2} {}", line.unit);

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The TCP port of the front end, where none is said.
 const PORT: u16 = 7706;
+/// The TCP port of the monitor of a machine, where none is said.
+pub(crate) const MON_PORT: u16 = 7707;
 
 /// Where a node dials: a name or an address, with or without a port, as `HOST:PORT` or `[IPV6]:PORT`.
 pub(crate) fn front(text: &str) -> Result<String, String> {
@@ -29,6 +31,13 @@ pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     host.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port)).map_err(|_| bad())
 }
 
+/// Where a monitor listens, or where it is asked; port [`MON_PORT`] by default.
+pub(crate) fn monitor(text: &str) -> Result<SocketAddr, String> {
+    let bad = || format!("{text:?} is no address of a monitor: ADDRESS or ADDRESS:PORT, port {MON_PORT} by default");
+    let (host, port) = split_for(text, MON_PORT).ok_or_else(bad)?;
+    host.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port)).map_err(|_| bad())
+}
+
 /// All interfaces, IPv4.
 pub(crate) fn default_listen() -> SocketAddr {
     SocketAddr::from(([0, 0, 0, 0], PORT))
@@ -36,20 +45,25 @@ pub(crate) fn default_listen() -> SocketAddr {
 
 /// Host, without brackets, and port. An IPv6 address that has no brackets has no port.
 fn split(text: &str) -> Option<(&str, u16)> {
+    split_for(text, PORT)
+}
+
+/// The same, with another port where none is said.
+fn split_for(text: &str, default: u16) -> Option<(&str, u16)> {
     let port = |text: &str| text.parse().ok().filter(|port| *port != 0 && !text.starts_with('+'));
     if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']')?;
         host.parse::<Ipv6Addr>().ok()?;
         return match rest {
-            "" => Some((host, PORT)),
+            "" => Some((host, default)),
             rest => Some((host, port(rest.strip_prefix(':')?)?)),
         };
     }
     match text.rsplit_once(':') {
-        Some(_) if text.parse::<Ipv6Addr>().is_ok() => Some((text, PORT)),
+        Some(_) if text.parse::<Ipv6Addr>().is_ok() => Some((text, default)),
         Some((host, number)) if !host.contains(':') => Some((host, port(number)?)),
         Some(_) => None,
-        None => Some((text, PORT)),
+        None => Some((text, default)),
     }
 }
 

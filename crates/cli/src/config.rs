@@ -15,6 +15,7 @@ const DEFAULT: &str = "/etc/shoal/shoal.toml";
 pub(crate) struct File {
     pub(crate) key: Option<PathBuf>,
     pub(crate) run_dir: Option<PathBuf>,
+    pub(crate) mon_listen: Option<String>,
     #[serde(default)]
     pub(crate) front: Front,
     #[serde(default)]

@@ -83,7 +83,7 @@ fn logs_directory(plan: &Plan) -> Result<PathBuf> {
 fn config(host: Host, plan: &Plan, cgroup: &Path) -> String {
     let lost_after = plan.lost_after.unwrap_or(Duration::from_secs(5)).as_secs_f64();
     let front = Host::Front.address();
-    let head = format!("key = \"{KEY}\"\nrun_dir = \"{RUN_DIR}\"\n\n");
+    let head = format!("key = \"{KEY}\"\nrun_dir = \"{RUN_DIR}\"\nmon_listen = \"0.0.0.0\"\n\n");
     match host {
         Host::Front => format!("{head}[front]\nlisten = \"{front}:{PORT}\"\nlost_after = {lost_after:?}\n"),
         Host::Node(number) => format!(

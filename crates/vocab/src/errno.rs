@@ -10,3 +10,4 @@ pub const EAGAIN: i32 = 11;
 pub const EEXIST: i32 = 17;
 pub const EINVAL: i32 = 22;
 pub const EPIPE: i32 = 32;
+pub const EADDRINUSE: i32 = 98;

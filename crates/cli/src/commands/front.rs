@@ -1,5 +1,6 @@
 //! `shoal front`: the front-end daemon.
 
+use super::mon::Monitor;
 use crate::{address, config, keyfile, log};
 use ::front::FrontConfig;
 use clap::Args;
@@ -52,6 +53,7 @@ impl Front {
         config::set(&mut settings.lease_size, file.front.lease_size);
         config::set(&mut settings.max_nodes, file.front.max_nodes);
         settings.ready_fd = ready_fd;
+        let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref())?;
         ::front::run(settings).map(|()| ExitCode::SUCCESS)
     }
 }

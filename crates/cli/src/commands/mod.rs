@@ -11,6 +11,7 @@ mod front;
 mod holder;
 mod image;
 mod key;
+mod mon;
 mod mover;
 mod moves;
 mod node;
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     Image(image::Image),
     Fault(fault::Fault),
     Chaos(chaos::Chaos),
+    Mon(mon::Mon),
     #[command(hide = true)]
     Holder(holder::Holder),
     #[command(hide = true)]
@@ -80,6 +82,7 @@ impl Command {
             Command::Image(command) => command.run(),
             Command::Fault(command) => command.run(),
             Command::Chaos(command) => command.run(),
+            Command::Mon(command) => command.run(),
             Command::Holder(command) => command.run(),
             Command::Mover(command) => command.run(),
             Command::Vessel(command) => command.run(),
@@ -120,5 +123,10 @@ pub(crate) struct Daemon {
 impl Daemon {
     pub(crate) fn connect(&self) -> Result<Local> {
         Local::connect(&self.socket)
+    }
+
+    /// A file of its run directory, beside its socket.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.socket.with_file_name(name)
     }
 }

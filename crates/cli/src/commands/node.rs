@@ -1,5 +1,6 @@
 //! `shoal node`: the node daemon.
 
+use super::mon::Monitor;
 use crate::{address, config, keyfile, log};
 use agent::NodeConfig;
 use clap::Args;
@@ -59,6 +60,7 @@ impl Node {
                 .map_err(|f| f.doing("lost_grace of [node] in the configuration file"))?),
         );
         settings.ready_fd = ready_fd;
+        let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref())?;
         agent::run(settings).map(|()| ExitCode::SUCCESS)
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["vocab"],
     &["kern", "wire", "image", "space", "policy"],
-    &["link", "puppet", "ghost", "sandbox"],
+    &["link", "puppet", "ghost", "sandbox", "sample"],
     &["ckpt", "client"],
     &["mover"],
     &["agent", "front"],

@@ -1,0 +1,101 @@
+//! `shoal mon record`: samples into a file.
+
+use super::sample::Whom;
+use clap::Args;
+use kern::clock::monotonic_us;
+use kern::init::SignalFd;
+use kern::poll::{poll_for, Ready};
+use sample::ask::{Ask, Verb};
+use sample::text::Form;
+use sample::trace::{Reader, Writer};
+use sample::words;
+use std::fs::File;
+use std::io::{BufReader, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use vocab::errno::EINTR;
+use vocab::{Fault, Result, Sig};
+
+/// Take samples again and again, into a file (docs/monitor.md tells its format), until the time is over or Ctrl-C
+#[derive(Args, Debug)]
+pub(crate) struct Record {
+    /// What is there already stays: samples are written behind it
+    file: PathBuf,
+    /// What to sample [default: everything]
+    names: Vec<String>,
+    /// The time between two samples of a node
+    #[arg(long, value_name = "TIME", value_parser = every, default_value = "1s")]
+    every: Duration,
+    /// How long; without it until a signal comes
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::config::span)]
+    length: Option<Duration>,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// For flags: a number alone is milliseconds.
+fn every(text: &str) -> std::result::Result<Duration, String> {
+    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => crate::config::span(&format!("{text}ms")),
+        false => crate::config::span(text),
+    }
+}
+
+impl Record {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let ask = Ask { form: Form::Words, verb: Verb::Sample, names: self.names };
+        let line = ask.line();
+        Ask::read(line.as_bytes()).map_err(|(_, why)| Fault::refused(why))?;
+        let mut gather = self.whom.gather()?;
+        let mut trace = append(&self.file)?;
+        let signals = SignalFd::new(&[Sig::INT, Sig::TERM])?;
+        let every_us = self.every.as_micros() as u64;
+        let start = monotonic_us();
+        let end_us = self.length.map_or(u64::MAX, |length| start.saturating_add(length.as_micros() as u64));
+        let mut due_us = start;
+        loop {
+            let mut text = Vec::new();
+            gather.round(line.as_bytes())?;
+            gather.join(Form::Words, &mut text);
+            trace.write(&words::samples(&String::from_utf8_lossy(&text))?)?;
+            // A round that took longer than the pace leaves some out.
+            let now = monotonic_us();
+            due_us += every_us * (1 + now.saturating_sub(due_us) / every_us);
+            if due_us >= end_us || wait(&signals, due_us)? {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+}
+
+/// Until that moment (monotonic), or a signal: true.
+fn wait(signals: &SignalFd, until_us: u64) -> Result<bool> {
+    loop {
+        let left = Duration::from_micros(until_us.saturating_sub(monotonic_us()));
+        match poll_for(&[(signals.as_fd(), Ready::READ)], Some(left)) {
+            Ok(ready) if ready[0].readable => return Ok(true),
+            Ok(_) if monotonic_us() >= until_us => return Ok(false),
+            Ok(_) | Err(EINTR) => {}
+            Err(errno) => return Err(Fault::sys(errno, "wait for the next sample")),
+        }
+    }
+}
+
+/// Opens a trace, or makes one; what was cut off at its end goes.
+fn append(path: &Path) -> Result<Writer<File>> {
+    let doing = || format!("open {}", path.display());
+    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.as_mut().map_err(|e| Fault::io(e, doing()))?;
+    let length = file.metadata().map_err(|e| Fault::io(&e, doing()))?.len();
+    let mut whole = 0;
+    if length > 0 {
+        let mut reader = Reader::new(BufReader::new(&*file)).map_err(|fault| fault.doing(doing()))?;
+        while reader.next_sample().map_err(|fault| fault.doing(doing()))?.is_some() {}
+        whole = reader.whole();
+    }
+    file.set_len(whole).and_then(|()| file.seek(SeekFrom::End(0))).map_err(|e| Fault::io(&e, doing()))?;
+    let file = file.try_clone().map_err(|e| Fault::io(&e, doing()))?;
+    Writer::new(file, whole == 0)
+}

@@ -1,0 +1,119 @@
+//! `shoal mon sample`: samples now.
+
+use crate::commands::{nodes, Daemon};
+use crate::print;
+use clap::Args;
+use sample::ask::{Ask, Verb};
+use sample::gather::{Address, From, Gather};
+use sample::text::{self, Form};
+use sample::words;
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+use vocab::{Fault, NodeId, NodeSet, Result};
+
+/// Take a sample of each node and print it
+#[derive(Args, Debug)]
+pub(crate) struct Sample {
+    /// What to sample, as `cpu`, `cpu.all`, `memory.Mem*`, `net.*.rx_bytes` [default: everything]
+    names: Vec<String>,
+    /// Print a JSON object on a line
+    #[arg(long, conflicts_with = "words")]
+    json: bool,
+    /// Print an s-expression on a line
+    #[arg(long)]
+    words: bool,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// Whose samples.
+#[derive(Args, Debug)]
+pub(super) struct Whom {
+    /// Only of these nodes, as `0-3,7`
+    #[arg(short, long, value_name = "NODES", value_parser = NodeSet::parse, conflicts_with = "from")]
+    nodes: Option<NodeSet>,
+    /// Of these monitors or concentrators instead: [NAME=]ADDRESS[:PORT], or the path of a socket
+    #[arg(long, value_name = "[NAME=]ADDRESS", value_parser = super::concentrate::from)]
+    from: Vec<From>,
+    /// Of this machine only
+    #[arg(long, conflicts_with_all = ["from", "nodes"])]
+    here: bool,
+    /// Who has not answered within this time is marked
+    #[arg(long, value_name = "TIME", value_parser = crate::config::span, default_value = "100ms")]
+    within: Duration,
+    #[command(flatten)]
+    daemon: Daemon,
+}
+
+impl Sample {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let form = if self.json { Form::Json } else { Form::Words };
+        let ask = Ask { form, verb: Verb::Sample, names: self.names };
+        // What it would say of each of them is said here, once.
+        Ask::read(ask.line().as_bytes()).map_err(|(_, why)| Fault::refused(why))?;
+        let mut gather = self.whom.gather()?;
+        gather.round(ask.line().as_bytes())?;
+        let (silent, all) = (gather.silent(), gather.len());
+        let mut out = Vec::new();
+        gather.join(form, &mut out);
+        let text = String::from_utf8_lossy(&out).into_owned();
+        match self.json || self.words {
+            true => print::out(&(text + "\n"))?,
+            false => print::out(&lines(&words::samples(&text)?))?,
+        }
+        Ok(if silent == all { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+impl Whom {
+    /// Those who are to be asked.
+    ///
+    /// # Errors
+    /// As of the daemon; `Refused` for a node that there is not.
+    pub(super) fn gather(&self) -> Result<Gather> {
+        let limit_us = u64::try_from(self.within.as_micros()).unwrap_or(u64::MAX);
+        Gather::new(&self.all()?, limit_us)
+    }
+
+    fn all(&self) -> Result<Vec<From>> {
+        if !self.from.is_empty() {
+            return Ok(self.from.clone());
+        }
+        if self.here {
+            let address = Address::Unix(self.daemon.beside(super::SOCKET));
+            return Ok(vec![From { name: None, address }]);
+        }
+        let mut daemon = self.daemon.connect()?;
+        let wanted: Option<Vec<NodeId>> = self.nodes.as_ref().map(|set| set.nodes().to_vec());
+        if let Some(wanted) = &wanted {
+            nodes::all_known(&mut daemon, wanted.iter().copied())?;
+        }
+        let rows = nodes::nodes(&mut daemon)?;
+        let meant = rows.into_iter().filter(|row| wanted.as_ref().is_none_or(|wanted| wanted.contains(&row.node)));
+        let from = meant.filter_map(|row| {
+            let ip: IpAddr = row.address.parse().ok()?;
+            let address = Address::Tcp(SocketAddr::new(ip, crate::address::MON_PORT));
+            Some(From { name: Some(row.node.to_string()), address })
+        });
+        Ok(from.collect())
+    }
+}
+
+/// One number on a line.
+fn lines(samples: &[sample::Sample]) -> String {
+    let mut out = Vec::new();
+    for one in samples {
+        if let Some(why) = &one.silent {
+            out.extend_from_slice(format!("{} is silent: {why}\n", one.node).as_bytes());
+        }
+        for (column, value) in one.layout.columns.iter().zip(&one.values) {
+            let key = if column.key.is_empty() { String::new() } else { format!(".{}", column.key) };
+            out.extend_from_slice(format!("{} {}{key}.{} ", one.node, column.group, column.field).as_bytes());
+            text::number(*value, column.unit.has_point(), &mut out);
+            out.push(b'\n');
+        }
+    }
+    // Names come from other machines.
+    String::from_utf8_lossy(&out).lines().map(|line| kern::own::plain(line) + "\n").collect()
+}

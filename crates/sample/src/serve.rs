@@ -1,0 +1,278 @@
+//! Many clients, one line after the other, on one epoll loop; whoever answers is behind [`Answers`].
+//!
+//! A client is read again only when it has taken its answers, so it costs no more memory than the longest of them. One that does not take them within
+//! [`PATIENCE_US`] is dropped, one that says a line that is too long too. When there are too many, the one that has been silent longest makes room.
+
+use crate::ask::LONGEST_LINE;
+use kern::clock::monotonic_us;
+use kern::epoll::{Interest, Poller, Ready};
+use kern::sock;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use tracing::{debug, warn};
+use vocab::errno::EAGAIN;
+use vocab::Result;
+
+/// Clients at one time.
+const MOST_CLIENTS: usize = 512;
+/// Microseconds for which an answer may wait to be taken.
+const PATIENCE_US: u64 = 10_000_000;
+/// Bytes of answers that wait; beyond it no more questions are read.
+const FULL: usize = 256 * 1024;
+/// Lines of one client that are answered before others have their turn.
+const TURN: usize = 32;
+
+/// Tokens of the loop's own; whoever answers has those from [`OTHERS`] on.
+const CLIENTS: u64 = 1 << 32;
+/// Below: tokens of listeners (from 0) and clients.
+pub const OTHERS: u64 = 1 << 48;
+
+/// What becomes of a question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// The answer stands in the buffer.
+    Answered,
+    /// It comes later ([`Answers::later`]); until then the client is not read.
+    Later,
+}
+
+/// Who answers. A client has a number, which is used again only after [`Answers::gone`].
+pub trait Answers {
+    /// One line of a client, without its end; the answer, with its end, goes to `out`.
+    fn answer(&mut self, poller: &Poller, client: u32, line: &[u8], out: &mut Vec<u8>) -> Turn;
+    /// A client has gone.
+    fn gone(&mut self, client: u32);
+    /// A descriptor of its own is ready, under a token from [`OTHERS`] on.
+    fn ready(&mut self, poller: &Poller, event: Ready);
+    /// When [`Answers::later`] is to be called at the latest (monotonic, microseconds).
+    fn deadline(&self) -> Option<u64>;
+    /// Answers that are there now, to those whose turn was [`Turn::Later`].
+    fn later(&mut self, poller: &Poller, now_us: u64, answers: &mut Vec<(u32, Vec<u8>)>);
+}
+
+struct Client {
+    fd: OwnedFd,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    sent: usize,
+    interest: Interest,
+    /// An answer is under way.
+    asked: bool,
+    /// It says no more.
+    ended: bool,
+    /// When it said or took something the last time (monotonic).
+    seen_us: u64,
+}
+
+/// The loop.
+pub struct Server<A> {
+    pub answers: A,
+    poller: Poller,
+    listeners: Vec<OwnedFd>,
+    clients: HashMap<u32, Client>,
+    next: u32,
+    /// Clients with lines that have yet to be answered.
+    hungry: Vec<u32>,
+}
+
+impl<A: Answers> Server<A> {
+    /// # Errors
+    /// `Sys` as epoll_create1(2).
+    pub fn new(answers: A) -> Result<Server<A>> {
+        let (listeners, clients, hungry) = (Vec::new(), HashMap::new(), Vec::new());
+        Ok(Server { answers, poller: Poller::new()?, listeners, clients, next: 0, hungry })
+    }
+
+    /// Takes clients of this socket, which listens and does not block.
+    ///
+    /// # Errors
+    /// `Sys` as epoll_ctl(2).
+    pub fn listen(&mut self, listener: OwnedFd) -> Result<()> {
+        self.poller.add(listener.as_fd(), self.listeners.len() as u64, Interest::READ)?;
+        self.listeners.push(listener);
+        Ok(())
+    }
+
+    /// The loop's own poller.
+    pub fn poller(&self) -> &Poller {
+        &self.poller
+    }
+
+    /// One turn: waits at most until `until_us` (monotonic) for something to do, and does it.
+    ///
+    /// # Errors
+    /// `Sys` as epoll_pwait2(2); what is wrong with one client ends that client only.
+    pub fn turn(&mut self, until_us: Option<u64>, ready: &mut Vec<Ready>) -> Result<()> {
+        let now = monotonic_us();
+        let patience = self.clients.values().filter(|c| !c.output.is_empty()).map(|c| c.seen_us + PATIENCE_US).min();
+        let until = [until_us, self.answers.deadline(), patience].into_iter().flatten().min();
+        let timeout = if self.hungry.is_empty() { until.map(|at| at.saturating_sub(now)) } else { Some(0) };
+        self.poller.wait(ready, timeout)?;
+        let now = monotonic_us();
+        for event in ready.iter() {
+            match event.token {
+                token if token >= OTHERS => self.answers.ready(&self.poller, *event),
+                token if token >= CLIENTS => self.serve((token - CLIENTS) as u32, *event, now),
+                token => self.accept(token as usize, now),
+            }
+        }
+        for number in std::mem::take(&mut self.hungry) {
+            self.go_on(number, now);
+        }
+        let mut answers = Vec::new();
+        self.answers.later(&self.poller, now, &mut answers);
+        for (number, answer) in answers {
+            let Some(client) = self.clients.get_mut(&number) else { continue };
+            client.asked = false;
+            client.output.extend_from_slice(&answer);
+            self.go_on(number, now);
+        }
+        let late = |c: &Client| !c.output.is_empty() && now >= c.seen_us + PATIENCE_US;
+        let slow: Vec<u32> = self.clients.iter().filter(|(_, c)| late(c)).map(|(number, _)| *number).collect();
+        for number in slow {
+            debug!(number, "a client does not take its answer: dropped");
+            self.drop_client(number);
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: usize, now: u64) {
+        let Some(listener) = self.listeners.get(listener) else { return };
+        let mut came = Vec::new();
+        loop {
+            match sock::accept(listener.as_fd()) {
+                Ok(Some(fd)) => came.push(fd),
+                Ok(None) => break,
+                Err(fault) => {
+                    // Of the open-file limit: a client less is a place more.
+                    warn!(%fault, "a client cannot be taken");
+                    self.drop_longest_silent();
+                    break;
+                }
+            }
+            if came.len() >= TURN {
+                break;
+            }
+        }
+        for fd in came {
+            if self.clients.len() >= MOST_CLIENTS {
+                self.drop_longest_silent();
+            }
+            // Of a unix socket there is nothing to tune.
+            let _ = sock::tcp_tune(fd.as_fd(), (PATIENCE_US / 1000) as u32);
+            while self.clients.contains_key(&self.next) {
+                self.next = self.next.wrapping_add(1);
+            }
+            let number = self.next;
+            self.next = self.next.wrapping_add(1);
+            if self.poller.add(fd.as_fd(), CLIENTS + u64::from(number), Interest::READ).is_ok() {
+                let (input, output) = (Vec::new(), Vec::new());
+                let client = Client { fd, input, output, sent: 0, interest: Interest::READ, asked: false, ended: false, seen_us: now };
+                self.clients.insert(number, client);
+            }
+        }
+    }
+
+    fn drop_longest_silent(&mut self) {
+        let longest = self.clients.iter().min_by_key(|(_, client)| client.seen_us).map(|(number, _)| *number);
+        longest.into_iter().for_each(|number| self.drop_client(number));
+    }
+
+    fn drop_client(&mut self, number: u32) {
+        if self.clients.remove(&number).is_some() {
+            self.answers.gone(number);
+        }
+    }
+
+    fn serve(&mut self, number: u32, event: Ready, now: u64) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        // A client whose answer is under way is not read: what it says meanwhile waits in the kernel.
+        if (event.readable || event.hangup) && !client.is_busy() && !client.read(now) {
+            return self.drop_client(number);
+        }
+        if event.hangup && (client.is_busy() || client.ended) {
+            return self.drop_client(number);
+        }
+        self.go_on(number, now);
+    }
+
+    /// Sends what there is, answers what has been asked, and waits for what the client does next.
+    fn go_on(&mut self, number: u32, now: u64) {
+        let Server { answers, clients, poller, hungry, .. } = self;
+        let Some(client) = clients.get_mut(&number) else { return };
+        let mut lives = client.send(now);
+        let mut left = TURN;
+        while lives && !client.is_busy() {
+            let Some(end) = client.input.iter().position(|byte| *byte == b'\n') else { break };
+            if left == 0 {
+                hungry.push(number);
+                break;
+            }
+            left -= 1;
+            let turn = answers.answer(poller, number, &client.input[..end], &mut client.output);
+            client.input.drain(..=end);
+            client.asked = turn == Turn::Later;
+            lives = client.send(now);
+        }
+        let has_line = client.input.contains(&b'\n');
+        if !has_line && client.input.len() > LONGEST_LINE {
+            lives = false;
+        }
+        if !lives || (client.ended && !has_line && !client.asked && client.output.is_empty()) {
+            return self.drop_client(number);
+        }
+        let interest = client.wants();
+        if interest != client.interest {
+            client.interest = interest;
+            if poller.modify(client.fd.as_fd(), CLIENTS + u64::from(number), interest).is_err() {
+                self.drop_client(number);
+            }
+        }
+    }
+}
+
+impl Client {
+    /// It is not to be asked for more now.
+    fn is_busy(&self) -> bool {
+        self.asked || self.output.len() - self.sent > FULL
+    }
+
+    fn wants(&self) -> Interest {
+        let reading = if self.is_busy() || self.ended { Interest::empty() } else { Interest::READ };
+        reading | if self.output.is_empty() { Interest::empty() } else { Interest::WRITE }
+    }
+
+    /// Reads once; false when it is gone.
+    fn read(&mut self, now: u64) -> bool {
+        let mut buffer = [0u8; LONGEST_LINE];
+        match kern::sys::read(self.fd.as_fd(), &mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(got) => {
+                self.input.extend_from_slice(&buffer[..got]);
+                self.seen_us = now;
+            }
+            Err(EAGAIN) => {}
+            Err(_) => return false,
+        }
+        true
+    }
+
+    /// Sends what the client takes; false when it is gone.
+    fn send(&mut self, now: u64) -> bool {
+        while self.sent < self.output.len() {
+            match sock::send(self.fd.as_fd(), &self.output[self.sent..]) {
+                Ok(sent) => {
+                    self.sent += sent;
+                    self.seen_us = now;
+                }
+                Err(EAGAIN) => return true,
+                Err(_) => return false,
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        // A long answer is an exception.
+        self.output.shrink_to(FULL);
+        true
+    }
+}
