@@ -22,6 +22,7 @@ mod restore;
 mod restore_elsewhere;
 mod run;
 mod sandbox;
+mod top;
 mod whereis;
 
 use clap::Subcommand;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Check(check::Check),
     Nodes(nodes::Nodes),
     Ps(ps::Ps),
+    Top(top::Top),
     Where(whereis::Where),
     Move(moves::Move),
     Sandbox(sandbox::Sandbox),
@@ -71,6 +73,7 @@ impl Command {
             Command::Check(command) => command.run(),
             Command::Nodes(command) => command.run(),
             Command::Ps(command) => command.run(),
+            Command::Top(command) => command.run(),
             Command::Where(command) => command.run(),
             Command::Move(command) => command.run(),
             Command::Sandbox(command) => command.run(),
