@@ -9,13 +9,13 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Widget};
 
 const HELP: &[(&str, &str)] = &[
-    ("up, down, PgUp, PgDn, Home, End", "select a process"),
+    ("arrows, PgUp, PgDn, Home, End", "select a process"),
     ("k", "send it a signal"),
     ("m", "move it to another node"),
     ("P M T p N U", "sort by CPU, memory, time, PID, node, user"),
     ("s, R", "the next order, and the other way round"),
     ("t", "tree: children below their parents"),
-    ("/", "show only commands with this text, or this PID"),
+    ("/", "show only commands with this text, or a PID"),
     ("n, u", "show only these nodes (0-3,7), this user"),
     ("Esc", "show all"),
     ("[ ]", "nodes up and down"),
@@ -38,7 +38,7 @@ pub(crate) fn last_line(state: &State) -> Line<'static> {
             typed(what, text)
         }
         _ if !state.notice.is_empty() => Line::from(plain(&state.notice)),
-        _ => Line::from("h help  q quit  k signal  m move  t tree  / text  n node  u user  s sort  R reverse"),
+        _ => Line::from("h help  q quit  k signal  m move  t tree  / text  n nodes  u user  s sort"),
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn over(state: &State, area: Rect, out: &mut Buffer) {
     match &state.mode {
         Mode::Table | Mode::Line { .. } => {}
         Mode::Help => {
-            let lines = HELP.iter().map(|(keys, what)| Line::from(format!(" {keys:<32} {what}"))).collect();
+            let lines = HELP.iter().map(|(keys, what)| Line::from(format!(" {keys:<30} {what}"))).collect();
             show(" keys ".into(), lines, area, out);
         }
         Mode::Signal { pid, at } => {

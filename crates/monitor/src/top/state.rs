@@ -176,12 +176,7 @@ impl State {
     }
 
     fn ask(&mut self, wanted: Wanted) {
-        let filter = &self.order.filter;
-        let text = match wanted {
-            Wanted::Text => filter.text.clone(),
-            Wanted::User => filter.user.clone(),
-            Wanted::Nodes | Wanted::Goal(_) => String::new(),
-        };
+        let text = if wanted == Wanted::Text { self.order.filter.text.clone() } else { String::new() };
         self.mode = Mode::Line { wanted, text };
     }
 
