@@ -9,3 +9,4 @@ mod source;
 pub mod top;
 pub mod tree;
 pub mod units;
+pub mod web;

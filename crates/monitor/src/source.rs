@@ -5,7 +5,7 @@ use client::Local;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Fault, NodeId, Pid, Result, Sig};
 use wire::ask::{Answer, Ask};
 
 /// What is told of the daemon.
@@ -32,11 +32,11 @@ pub(crate) fn sample(daemon: &mut Local, start: Instant) -> Result<Sample> {
     Ok(Sample { at_ms: start.elapsed().as_millis() as u64, nodes, rows, missing })
 }
 
-/// Asks every `interval`, and at once when `wake` says so, until `tell` returns false or nobody is left at the other end of `wake`.
-pub(crate) fn ask_for_ever(socket: &Path, interval: Duration, wake: &Receiver<()>, mut tell: impl FnMut(Told) -> bool) {
+/// Asks every `interval`, which may be another one each time, and at once when `wake` says so, until `tell` returns false or nobody is left at the other end of `wake`.
+pub(crate) fn ask_for_ever(socket: &Path, interval: impl Fn() -> Duration, wake: &Receiver<()>, mut tell: impl FnMut(Told) -> bool) {
     let (start, mut daemon) = (Instant::now(), None);
     loop {
-        let next = Instant::now() + interval;
+        let begun = Instant::now();
         let asked = match daemon.take() {
             Some(daemon) => Ok(daemon),
             None => Local::connect(socket),
@@ -51,7 +51,7 @@ pub(crate) fn ask_for_ever(socket: &Path, interval: Duration, wake: &Receiver<()
         if !tell(told) {
             return;
         }
-        match wake.recv_timeout(next.saturating_duration_since(Instant::now())) {
+        match wake.recv_timeout(interval().saturating_sub(begun.elapsed())) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
             // However often it was said meanwhile, once is enough.
@@ -61,19 +61,19 @@ pub(crate) fn ask_for_ever(socket: &Path, interval: Duration, wake: &Receiver<()
 }
 
 /// Moves a process as `shoal move` does, over a connection of its own; what came of it, as a sentence.
-pub(crate) fn move_to(socket: PathBuf, pid: Pid, to: NodeId) -> String {
-    let moved =
-        Local::connect(&socket).and_then(|mut daemon| client::moves::move_to(&mut daemon, pid, to, false, None));
-    match moved {
-        Ok(()) => format!("{pid} has moved to {to}"),
-        Err(fault) => fault.to_string(),
-    }
+///
+/// # Errors
+/// As `shoal move`.
+pub(crate) fn move_to(socket: PathBuf, pid: Pid, to: NodeId) -> Result<String> {
+    let mut daemon = Local::connect(&socket)?;
+    client::moves::move_to(&mut daemon, pid, to, false, None).map(|()| format!("{pid} has moved to {to}"))
 }
 
 /// Sends a signal as kill(1) does; what came of it, as a sentence.
-pub(crate) fn signal(pid: Pid, sig: vocab::Sig) -> String {
-    match kern::signal::send(pid, sig) {
-        Ok(()) => format!("{sig} was sent to {pid}"),
-        Err(errno) => Fault::sys(errno, format!("send {sig} to {pid}")).to_string(),
-    }
+///
+/// # Errors
+/// As kill(2).
+pub(crate) fn signal(pid: Pid, sig: Sig) -> Result<String> {
+    let sent = kern::signal::send(pid, sig).map(|()| format!("{sig} was sent to {pid}"));
+    sent.map_err(|errno| Fault::sys(errno, format!("send {sig} to {pid}")))
 }

@@ -23,6 +23,7 @@ mod restore_elsewhere;
 mod run;
 mod sandbox;
 mod top;
+mod web;
 mod whereis;
 
 use clap::Subcommand;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Nodes(nodes::Nodes),
     Ps(ps::Ps),
     Top(top::Top),
+    Web(web::Web),
     Where(whereis::Where),
     Move(moves::Move),
     Sandbox(sandbox::Sandbox),
@@ -74,6 +76,7 @@ impl Command {
             Command::Nodes(command) => command.run(),
             Command::Ps(command) => command.run(),
             Command::Top(command) => command.run(),
+            Command::Web(command) => command.run(),
             Command::Where(command) => command.run(),
             Command::Move(command) => command.run(),
             Command::Sandbox(command) => command.run(),

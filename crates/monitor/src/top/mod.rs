@@ -99,7 +99,7 @@ pub fn run(settings: &Settings) -> Result<End> {
     let (ask_now, asked) = channel();
     let (socket, interval, tells) = (settings.socket.clone(), settings.interval, bell.clone());
     // It ends with the process: it may be waiting for a daemon that does not answer.
-    thread::spawn(move || source::ask_for_ever(&socket, interval, &asked, |told| tells.ring(News::Daemon(told))));
+    thread::spawn(move || source::ask_for_ever(&socket, || interval, &asked, |told| tells.ring(News::Daemon(told))));
     let mut state = State::new(people::here());
     (state.order.sort, state.order.tree) = (settings.sort, settings.tree);
     let screen = Screen::take()?;
@@ -199,13 +199,13 @@ impl Top<'_> {
             Some(Act::Redraw) => self.screen.terminal.clear().map_err(|e| Fault::io(&e, "draw on the terminal"))?,
             Some(Act::Suspend) => self.suspend()?,
             Some(Act::Signal(pid, sig)) => {
-                self.state.notice = source::signal(pid, sig);
+                self.state.notice = said(source::signal(pid, sig));
                 let _ = self.ask_now.send(());
             }
             Some(Act::Move(pid, to)) => {
                 self.state.notice = format!("{pid} is on its way to {to}");
                 let (bell, socket) = (self.bell.clone(), self.settings.socket.clone());
-                thread::spawn(move || bell.ring(News::Done(source::move_to(socket, pid, to))));
+                thread::spawn(move || bell.ring(News::Done(said(source::move_to(socket, pid, to)))));
             }
         }
         Ok(None)
@@ -219,6 +219,10 @@ impl Top<'_> {
         self.screen.enter()?;
         stopped
     }
+}
+
+fn said(what: Result<String>) -> String {
+    what.unwrap_or_else(|fault| fault.to_string())
 }
 
 /// Prints `looks` looks at everything as lines, one each interval; of the first no percent of a processor can be told.
