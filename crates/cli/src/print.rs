@@ -1,5 +1,6 @@
 //! Tables and JSON.
 
+pub(crate) use monitor::units::{bytes, cpu_time};
 use serde::Serialize;
 use std::io::Write;
 use vocab::errno::EPIPE;
@@ -46,33 +47,6 @@ pub(crate) fn unless_unread(printed: Result<()>) -> Result<()> {
     printed.or_else(|fault| if fault.root_errno() == EPIPE { Ok(()) } else { Err(fault) })
 }
 
-/// Bytes with a binary unit, as `free -h` has them.
-pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "Ki", "Mi", "Gi", "Ti", "Pi"];
-    let mut size = bytes as f64;
-    let mut unit = 0;
-    while size >= 1024.0 && unit + 1 < UNITS.len() {
-        size /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{bytes}B"),
-        _ if size < 10.0 => format!("{size:.1}{}", UNITS[unit]),
-        _ => format!("{size:.0}{}", UNITS[unit]),
-    }
-}
-
-/// Milliseconds as `ps` has CPU time: MM:SS, HH:MM:SS, DD-HH:MM:SS.
-pub(crate) fn cpu_time(ms: u64) -> String {
-    let s = ms / 1000;
-    let (days, hours, minutes, seconds) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
-    match (days, hours) {
-        (0, 0) => format!("{minutes:02}:{seconds:02}"),
-        (0, _) => format!("{hours:02}:{minutes:02}:{seconds:02}"),
-        _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,14 +55,5 @@ mod tests {
     fn columns_line_up() {
         let rows = [["1".to_string(), "n0".into()], ["4711".into(), "n10".into()]];
         assert_eq!(lay_out(["PID", "NODE"], [true, false], &rows), " PID  NODE\n   1  n0\n4711  n10\n");
-    }
-
-    #[test]
-    fn sizes_and_times_read_like_those_of_free_and_ps() {
-        assert_eq!(bytes(1000), "1000B");
-        assert_eq!(bytes(1536), "1.5Ki");
-        assert_eq!(bytes(24 << 30), "24Gi");
-        assert_eq!(cpu_time(61_000), "01:01");
-        assert_eq!(cpu_time(90_061_000), "1-01:01:01");
     }
 }

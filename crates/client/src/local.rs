@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use vocab::{Fault, Result};
 use wire::ask::{Answer, Ask};
+use wire::feed::Happening;
 use wire::frame;
 use wire::look::Progress;
 
@@ -73,6 +74,17 @@ impl Local {
         }
     }
 
+    /// What happens in the space from now on ([`Ask::Feed`]); the connection is for that only.
+    ///
+    /// # Errors
+    /// As [`Local::ask`].
+    pub fn feed(mut self) -> Result<Feed> {
+        match self.ask(&Ask::Feed)? {
+            Answer::Feed(Happening::Listening) => Ok(Feed(self)),
+            other => Err(Fault::wire(format!("the daemon answered Feed with {other:?}"))),
+        }
+    }
+
     fn answer(&mut self) -> Result<Answer> {
         let mut head = [0u8; frame::HEAD];
         self.fill(&mut head)?;
@@ -90,6 +102,24 @@ impl Local {
             }
             _ => Fault::io(&e, "read the shoal daemon's answer"),
         })
+    }
+}
+
+/// What happens, one after the other.
+#[derive(Debug)]
+pub struct Feed(Local);
+
+impl Feed {
+    /// Waits for the next.
+    ///
+    /// # Errors
+    /// `Gone` when the daemon has closed the connection; `Wire` for what is no answer.
+    pub fn next(&mut self) -> Result<Happening> {
+        match self.0.answer()? {
+            Answer::Feed(happening) => Ok(happening),
+            Answer::Failed(fault) => Err(fault),
+            other => Err(Fault::wire(format!("the daemon says {other:?} where it tells what happens"))),
+        }
     }
 }
 
@@ -145,6 +175,15 @@ mod tests {
         theirs.write_all(&framed(&Answer::Failed(fault.clone()))).expect("room for the answer");
         drop(theirs);
         assert_eq!(Local { stream: ours }.ask(&Ask::Nodes), Err(fault));
+    }
+
+    #[test]
+    fn what_happens_comes_one_after_the_other() {
+        let node = |state: &str| Happening::Node { node: NodeId(2), state: state.into() };
+        let told = [Happening::Listening, node("up"), node("down")].map(|one| framed(&Answer::Feed(one))).concat();
+        let mut feed = served(told).feed().expect("it listens");
+        assert_eq!((feed.next(), feed.next()), (Ok(node("up")), Ok(node("down"))));
+        assert_eq!(feed.next().expect_err("it has closed").kind, Kind::Gone);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::cursor::{Cursor, LOOK_US};
 use crate::delivered::Deliveries;
 use crate::doubts::Doubts;
 use crate::explanations::Explanations;
+use crate::feeds::Feeds;
 use crate::ghosts::Reports;
 use crate::holder;
 use crate::home::{self, Homes};
@@ -53,6 +54,7 @@ pub(crate) struct Front {
     pub(crate) reports: Reports,
     pub(crate) listings: Listings,
     pub(crate) explanations: Explanations,
+    pub(crate) feeds: Feeds,
     pub(crate) space: Space,
     /// What the space has not been told yet.
     pub(crate) events: VecDeque<Event>,
@@ -136,6 +138,7 @@ impl Front {
             reports: Reports::default(),
             listings: Listings::default(),
             explanations: Explanations::default(),
+            feeds: Feeds::default(),
             space: Space::new(),
             events: VecDeque::new(),
             nodes: Nodes::default(),
@@ -222,6 +225,7 @@ impl Front {
             }
             self.on_time();
             self.settle();
+            self.tell_nodes();
             self.look_after_deliveries();
             self.tell_shown();
             self.flush_in_time(monotonic_us());

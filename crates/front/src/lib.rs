@@ -15,6 +15,7 @@ mod cursor;
 mod delivered;
 mod doubts;
 mod explanations;
+mod feeds;
 mod flushing;
 mod front;
 mod ghosts;

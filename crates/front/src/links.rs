@@ -276,11 +276,13 @@ impl Front {
                     node.change(number, Change::LinkCut);
                     self.moves_lose(number, false);
                     self.deliveries_lose(number);
+                    self.feeds_lose(number);
                 }
             }
             Some(Connection::Client { link, peer }) => {
                 self.runs.asker_gone(Asker::Local(token));
                 self.moves_asker_gone(Asker::Local(token));
+                self.feed_asker_gone(Asker::Local(token));
                 // It may have been killed before it could stand for its program.
                 let mut happened = Vec::new();
                 let pid = peer.creds().pid;

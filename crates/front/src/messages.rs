@@ -90,7 +90,10 @@ impl Front {
             ToFront::NotLeft { pid, fault } => self.move_says(node, pid, move_states::Change::NotLeft, Some(fault)),
             ToFront::Looked { id, look } => self.looked(node, id, *look),
             ToFront::Moving { pid, progress } => self.move_goes_on(node, pid, progress),
-            ToFront::AskerGone { id } => self.moves_asker_gone(Asker::Remote { node, id }),
+            ToFront::AskerGone { id } => {
+                self.moves_asker_gone(Asker::Remote { node, id });
+                self.feed_asker_gone(Asker::Remote { node, id });
+            }
             ToFront::Suited { id, obstacles } => self.suited(node, id, obstacles),
             ToFront::Branched { branch } => self.branched(branch),
             ToFront::PassesNoMore { pid } => self.passes.no_more(pid, node),

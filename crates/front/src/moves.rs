@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use tracing::info;
 use vocab::{Exit, Fault, NodeId, Pid, Result, SigInfo};
 use wire::ask::Answer;
+use wire::feed::Happening;
 use wire::look::Progress;
 use wire::node::ToNode;
 use wire::run::Caller;
@@ -78,6 +79,7 @@ impl Front {
         }
         self.moves.insert(pid, new);
         info!(%pid, %from, %to, "move: begins");
+        self.happened(&Happening::Begun { pid, from, to });
         reach("front begins");
         self.events.push_back(Event::Arrive { pid, to });
         self.settle();
@@ -85,7 +87,9 @@ impl Front {
         if self.moves.get(&pid).is_some_and(|one| one.person.is_none()) {
             self.moves.remove(&pid);
             self.forget_away(pid);
-            return Err(Fault::refused(format!("{pid} does not run yet, or no more")));
+            let why = Fault::refused(format!("{pid} does not run yet, or no more"));
+            self.happened(&Happening::Stayed { pid, from, to, why: why.to_string() });
+            return Err(why);
         }
         Ok(true)
     }
@@ -341,7 +345,12 @@ impl Front {
 
     /// The move is over, and who asked is told.
     pub(crate) fn move_ends(&mut self, pid: Pid, outcome: Result<NodeId>) {
-        let Some(Move { asker: Some(asker), to, .. }) = self.moves.remove(&pid) else { return };
+        let Some(Move { asker, from, to, .. }) = self.moves.remove(&pid) else { return };
+        self.happened(&match &outcome {
+            Ok(_) => Happening::Moved { pid, from, to },
+            Err(why) => Happening::Stayed { pid, from, to, why: why.to_string() },
+        });
+        let Some(asker) = asker else { return };
         let answer = match outcome {
             Ok(node) => Answer::Moved { pid, node },
             Err(why) => Answer::Failed(why.doing(format!("move {pid} to node {to}"))),

@@ -20,6 +20,13 @@ pub(crate) enum State {
     Down,
 }
 
+impl State {
+    /// As users read it.
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
 /// What happens to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
@@ -122,7 +129,7 @@ impl Nodes {
     pub(crate) fn rows(&self) -> Vec<NodeRow> {
         let row = |(number, node): (NodeId, &Node)| NodeRow {
             node: number,
-            state: format!("{:?}", node.state).to_lowercase(),
+            state: node.state.name(),
             address: node.address.ip().to_string(),
             processes: node.bodies,
             cores: node.load.cores,

@@ -8,7 +8,7 @@ use wire::node::{ChannelTo, ToNode};
 use wire::run::{Program, Stdio};
 
 /// Where answers to a question go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Asker {
     /// A client of this daemon.
     Local(Token),

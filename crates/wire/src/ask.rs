@@ -2,6 +2,7 @@
 //!
 //! The front end answers; a node's agent passes on what it cannot answer itself ([`crate::node`]).
 
+use crate::feed::Happening;
 use crate::frame;
 use crate::look::{Explained, Progress};
 use crate::run::{Program, Target};
@@ -65,6 +66,9 @@ pub enum Ask {
         #[n(1)]
         to: NodeId,
     },
+    /// What happens in the space from now on, until the connection is closed: an [`Answer::Feed`] for each. Who does not read them is dropped.
+    #[n(10)]
+    Feed,
 }
 
 /// An answer, or one of several in a row for [`Ask::Run`].
@@ -173,6 +177,9 @@ pub enum Answer {
         #[n(1)]
         branch: u64,
     },
+    /// To [`Ask::Feed`]; more follow.
+    #[n(20)]
+    Feed(#[n(0)] Happening),
 }
 
 /// A channel over which the streams of a process of a copy go on after [`crate::stream::Chunk::Left`] has come over the one before it.

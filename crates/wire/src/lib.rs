@@ -9,6 +9,7 @@ pub mod ask;
 pub mod carry;
 mod channel;
 pub mod event;
+pub mod feed;
 pub mod frame;
 pub mod hello;
 mod lease;

@@ -1,9 +1,10 @@
 //! Which processes `shoal ps` shows, and in which order.
 
 use clap::{Args, ValueEnum};
+use monitor::tree::forest;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use vocab::{Fault, NodeId, NodeSet, Pid, Result};
+use vocab::{Fault, NodeId, NodeSet, Result};
 use wire::ask::ProcRow;
 
 /// See the module.
@@ -57,7 +58,11 @@ impl Choice {
             Key::Time => rows.sort_by_key(|row| Reverse(row.cpu_ms)),
             Key::Memory => rows.sort_by_key(|row| Reverse(row.rss_kb)),
         }
-        Ok(if self.tree { tree(rows) } else { rows.into_iter().map(|row| (0, row)).collect() })
+        Ok(if self.tree {
+            forest(rows, |row| (row.pid, row.ppid))
+        } else {
+            rows.into_iter().map(|row| (0, row)).collect()
+        })
     }
 
     fn uids(&self, users: &HashMap<u32, String>) -> Result<HashSet<u32>> {
@@ -69,33 +74,11 @@ impl Choice {
     }
 }
 
-/// Parents before their children, and these in the order that they had.
-fn tree(rows: Vec<ProcRow>) -> Vec<(usize, ProcRow)> {
-    let pids: HashSet<Pid> = rows.iter().map(|row| row.pid).collect();
-    let mut children: HashMap<Pid, Vec<usize>> = HashMap::new();
-    let mut waiting = Vec::new();
-    for (at, row) in rows.iter().enumerate().rev() {
-        match pids.contains(&row.ppid) && row.ppid != row.pid {
-            true => children.entry(row.ppid).or_default().push(at),
-            false => waiting.push((0, at)),
-        }
-    }
-    let mut rows: Vec<Option<ProcRow>> = rows.into_iter().map(Some).collect();
-    let mut sorted = Vec::with_capacity(rows.len());
-    while let Some((depth, at)) = waiting.pop() {
-        let Some(row) = rows[at].take() else { continue };
-        waiting.extend(children.remove(&row.pid).unwrap_or_default().into_iter().map(|child| (depth + 1, child)));
-        sorted.push((depth, row));
-    }
-    // Nodes are asked one after the other, so what they say of parents may make a circle.
-    sorted.extend(rows.into_iter().flatten().map(|row| (0, row)));
-    sorted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::{Command, FromArgMatches};
+    use vocab::Pid;
 
     fn row(pid: i32, ppid: i32, node: i32, uid: u32, cpu_ms: u64) -> ProcRow {
         let (pid, ppid, node) = (Pid(pid), Pid(ppid), NodeId(node));

@@ -23,6 +23,8 @@ mod restore;
 mod restore_elsewhere;
 mod run;
 mod sandbox;
+mod top;
+mod web;
 mod whereis;
 
 use clap::Subcommand;
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Check(check::Check),
     Nodes(nodes::Nodes),
     Ps(ps::Ps),
+    Top(top::Top),
+    Web(web::Web),
     Where(whereis::Where),
     Move(moves::Move),
     Sandbox(sandbox::Sandbox),
@@ -73,6 +77,8 @@ impl Command {
             Command::Check(command) => command.run(),
             Command::Nodes(command) => command.run(),
             Command::Ps(command) => command.run(),
+            Command::Top(command) => command.run(),
+            Command::Web(command) => command.run(),
             Command::Where(command) => command.run(),
             Command::Move(command) => command.run(),
             Command::Sandbox(command) => command.run(),

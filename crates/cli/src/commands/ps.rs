@@ -5,6 +5,7 @@ use super::nodes::all_known;
 use super::Daemon;
 use crate::print;
 use clap::Args;
+use monitor::{people, tree::branch};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -48,7 +49,7 @@ impl Ps {
             Answer::Ps { rows, missing } => (rows, missing),
             other => return Err(Fault::wire(format!("the daemon answered Ps with {other:?}"))),
         };
-        let users = users(&std::fs::read_to_string("/etc/passwd").unwrap_or_default());
+        let users = people::here();
         let rows = self.choice.of(rows, &users)?;
         if self.json {
             print::json(&rows.into_iter().map(|(_, one)| row(one)).collect::<Vec<Row>>())?;
@@ -74,39 +75,13 @@ fn row(row: ProcRow) -> Row {
 }
 
 fn cells(depth: usize, row: &ProcRow, users: &HashMap<u32, String>) -> [String; 7] {
-    // As ps(1) draws a forest.
-    let branch = if depth == 0 { String::new() } else { "    ".repeat(depth - 1) + " \\_ " };
     [
         row.pid.to_string(),
         row.node.to_string(),
-        users.get(&row.uid).cloned().unwrap_or_else(|| row.uid.to_string()),
+        people::name_of(users, row.uid),
         row.state.to_string(),
         print::cpu_time(row.cpu_ms),
         print::bytes(row.rss_kb * 1024),
-        branch + &row.command.replace(char::is_control, "?"),
+        branch(depth) + &row.command.replace(char::is_control, "?"),
     ]
-}
-
-/// Names by number from passwd(5). The static program does not use the C library's lookup, which loads plugins.
-fn users(passwd: &str) -> HashMap<u32, String> {
-    let entry = |line: &str| {
-        let mut fields = line.split(':');
-        let name = fields.next()?.to_string();
-        Some((fields.nth(1)?.parse().ok()?, name))
-    };
-    // Of several names for one number the first counts, as for getpwuid(3).
-    passwd.lines().rev().filter_map(entry).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_name_of_a_number_counts() {
-        let users = users("root:x:0:0::/root:/bin/sh\ntoor:x:0:0:::\nbroken\nann:x:1000:1000:::\n");
-        assert_eq!(users[&0], "root");
-        assert_eq!(users[&1000], "ann");
-        assert_eq!(users.len(), 2);
-    }
 }

@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["link", "puppet", "ghost", "sandbox", "sample"],
     &["ckpt", "client"],
     &["mover"],
-    &["agent", "front"],
+    &["agent", "front", "monitor"],
     &["cli", "capi"],
 ];
 

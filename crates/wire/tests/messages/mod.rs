@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use vocab::{Capabilities, Creds, Exit, Fault, Ids, Kind, NodeId, Pid, Sig, SigInfo};
 use wire::ask::{Answer, Ask, Copy, Further, NodeRow, ProcRow};
 use wire::event::{BodyEvent, Person, Usage};
+use wire::feed::Happening;
 use wire::hello::Hello;
 use wire::look::{Explained, File, Look, Needs, Outlook, Progress, Why};
 use wire::node::{ChannelTo, KillTarget, Kin, Lease, Load, ToFront, ToNode};
@@ -235,6 +236,17 @@ fn explained() -> impl Strategy<Value = Explained> {
     parts.prop_map(|(pid, from, to, outlook, obstacles)| Explained { pid, from, to, outlook, obstacles })
 }
 
+fn happening() -> impl Strategy<Value = Happening> {
+    use Happening as H;
+    prop_oneof![
+        Just(H::Listening),
+        (pid(), node(), node()).prop_map(|(pid, from, to)| H::Begun { pid, from, to }),
+        (pid(), node(), node()).prop_map(|(pid, from, to)| H::Moved { pid, from, to }),
+        (pid(), node(), node(), ".{0,20}").prop_map(|(pid, from, to, why)| H::Stayed { pid, from, to, why }),
+        (node(), ".{0,9}").prop_map(|(node, state)| H::Node { node, state }),
+    ]
+}
+
 pub(crate) fn asks() -> Variants<Ask> {
     variants! {
         Run => (target(), program()).prop_map(|(target, program)| Ask::Run { target, program: Box::new(program) }),
@@ -246,6 +258,7 @@ pub(crate) fn asks() -> Variants<Ask> {
         Delivered => (pid(), any::<u32>()).prop_map(|(pid, copy)| Ask::Delivered { pid, copy }),
         Explain => (pid(), node()).prop_map(|(pid, to)| Ask::Explain { pid, to }),
         Stand => Just(Ask::Stand),
+        Feed => Just(Ask::Feed),
     }
 }
 
@@ -280,6 +293,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         NodeLost => node().prop_map(Answer::NodeLost),
         Home => (any::<u32>(), any::<u64>()).prop_map(|(copy, branch)| Answer::Home { copy, branch }),
         Explained => explained().prop_map(|explained| Answer::Explained(Box::new(explained))),
+        Feed => happening().prop_map(Answer::Feed),
     }
 }
 
