@@ -38,6 +38,7 @@ mod pulse;
 mod recover;
 mod runs;
 mod stands;
+mod views;
 
 pub use config::FrontConfig;
 
@@ -48,5 +49,6 @@ pub use config::FrontConfig;
 pub fn run(mut config: FrontConfig) -> vocab::Result<()> {
     config.run_dir = kern::mount::directory(&config.run_dir)?;
     kern::own::raise_files()?;
+    views::own_procfs(&config.run_dir)?;
     front::Front::new(config)?.serve()
 }

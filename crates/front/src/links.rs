@@ -279,6 +279,7 @@ impl Front {
                 }
             }
             Some(Connection::Client { link, peer }) => {
+                self.views_gone(token);
                 self.runs.asker_gone(Asker::Local(token));
                 self.moves_asker_gone(Asker::Local(token));
                 // It may have been killed before it could stand for its program.

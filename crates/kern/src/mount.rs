@@ -1,5 +1,6 @@
 //! Mounts (mount(2)) and the one extended attribute that depends on how a file system is mounted: file capabilities.
 
+use crate::proc::PROC;
 use crate::sys;
 use bitflags::bitflags;
 use std::ffi::CString;
@@ -44,6 +45,11 @@ pub fn make_all_private() -> Result<()> {
     call(Path::new("none"), Path::new("/"), "", libc::MS_REC | libc::MS_PRIVATE, "", "make private all mounts below")
 }
 
+/// Cuts the mount at `target` off from its peers in other mount namespaces.
+pub fn make_private(target: &Path) -> Result<()> {
+    call(Path::new("none"), target, "", libc::MS_PRIVATE, "", "make private")
+}
+
 /// Mounts a new file system of type `kind` at `target`; `options` as in mount(8), may be empty.
 pub fn mount(kind: &str, target: &Path, flags: Flags, options: &str) -> Result<()> {
     call(Path::new(kind), target, kind, flags.bits(), options, &format!("mount {kind} at"))
@@ -72,7 +78,7 @@ pub fn detach(target: &Path) -> Result<()> {
 /// Empty when it has ended, or is about to and has given its mounts up.
 pub fn fuse_connections(pid: Pid) -> Vec<u32> {
     // The main thread may have ended before the others; then only those still have mounts.
-    for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+    for task in std::fs::read_dir(format!("{PROC}/{pid}/task")).into_iter().flatten().flatten() {
         let text = std::fs::read_to_string(task.path().join("mountinfo")).unwrap_or_default();
         if !text.is_empty() {
             return text.lines().filter_map(fuse_connection).collect();

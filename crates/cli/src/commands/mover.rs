@@ -8,10 +8,15 @@ use vocab::Result;
 
 /// Send a process to another node, or take one
 #[derive(Args, Debug)]
-pub(crate) struct Mover {}
+pub(crate) struct Mover {
+    /// The procfs of this machine alone
+    #[arg(long, value_name = "PATH")]
+    proc: Option<String>,
+}
 
 impl Mover {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        self.proc.into_iter().for_each(kern::proc::look_at);
         mover::run().map(|()| ExitCode::SUCCESS)
     }
 }
