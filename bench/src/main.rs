@@ -6,6 +6,7 @@ mod inside;
 mod memory;
 mod moving;
 mod place;
+mod proc;
 mod space;
 mod storm;
 mod table;
@@ -31,13 +32,15 @@ fn main() -> ExitCode {
 fn measure(words: &[&str]) -> Result<bool> {
     match words {
         ["space"] => space::measure(),
+        ["proc"] => proc::measure(proc::NODES, proc::EACH),
+        ["proc", nodes, each] => proc::measure(number(nodes)?, number(each)?),
         ["move"] => moving::measure(),
         ["move", "between"] => moving::between(),
         ["inside", "run", count] => inside::run_many_times(number(count)?),
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
         ["inside", "list"] => storm::print_list(),
         ["inside", "cpu", root] => cpu::print(number(root)? as u32),
-        _ => Err(Fault::refused("which? there are: move, space")),
+        _ => Err(Fault::refused("which? there are: move, proc, space")),
     }
 }
 

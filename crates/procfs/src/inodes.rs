@@ -2,6 +2,7 @@
 
 use crate::ghosts::Ghost;
 use crate::names::Place;
+use kern::clock::realtime_ns;
 use kern::fuse::tree::ROOT;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +19,8 @@ pub(crate) struct Inode {
     pub(crate) place: Option<Place>,
     /// As st_mode.
     pub(crate) mode: u32,
+    /// When it became known, in nanoseconds since 1970.
+    pub(crate) made_ns: u64,
     /// What the kernel was told last of what is in it.
     pub(crate) told: Mutex<Option<Told>>,
 }
@@ -76,7 +79,16 @@ impl Inodes {
         known.last = (known.last + 1).max(ROOT + 1);
         let number = known.last;
         let path = if parent == ROOT { Vec::new() } else { name.to_vec() };
-        let inode = Inode { number, parent, ghost: ghost.clone(), path, place, mode, told: Mutex::default() };
+        let inode = Inode {
+            number,
+            parent,
+            ghost: ghost.clone(),
+            path,
+            place,
+            mode,
+            made_ns: realtime_ns(),
+            told: Mutex::default(),
+        };
         let inode = Arc::new(inode);
         known.names.insert(key, number);
         known.all.insert(number, (inode.clone(), 1));

@@ -131,7 +131,7 @@ impl Server {
 
     /// What it is, and how large.
     fn show(&self, inode: &Inode, asked: &Asked) -> Result<Shown> {
-        let mut shown = Shown { node: inode.number, mode: inode.mode, ..Shown::default() };
+        let mut shown = Shown { node: inode.number, mode: inode.mode, time_ns: inode.made_ns, ..Shown::default() };
         let now = monotonic_us();
         if inode.place == Some(Place::Process) {
             (shown.uid, shown.gid) = contents::owner_here(&inode.ghost)?;
