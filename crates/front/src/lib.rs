@@ -49,6 +49,6 @@ pub use config::FrontConfig;
 pub fn run(mut config: FrontConfig) -> vocab::Result<()> {
     config.run_dir = kern::mount::directory(&config.run_dir)?;
     kern::own::raise_files()?;
-    views::own_procfs(&config.run_dir)?;
+    kern::proc::look_apart()?;
     front::Front::new(config)?.serve()
 }

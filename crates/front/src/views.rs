@@ -1,21 +1,19 @@
 //! What /proc of this machine shows of ghosts, which is what their bodies do: a process of its own shows it (crate `procfs`), and this is how it hears of
 //! ghosts, and of what nodes say. Nothing here waits for it; should it end, another one is started.
 //!
-//! The daemon itself, and what it starts, looks at a procfs of its own, which shows the ghosts ([`own_procfs`]).
+//! The daemon itself, and what it starts, looks at a procfs of its own, which shows the ghosts ([`kern::proc::PROC`]).
 
 use crate::connection::Token;
 use crate::front::Front;
 use crate::runs::Asker;
-use kern::mount::{self, Flags};
-use kern::proc::root;
+use kern::proc::descriptor;
 use space::Event;
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tracing::{info, warn};
 use vocab::errno::ENOTCONN;
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Fault, NodeId, Pid};
 use wire::ask::Answer;
 use wire::entry::Wanted;
 use wire::node::ToNode;
@@ -49,27 +47,6 @@ impl Views {
     }
 }
 
-/// A directory that only root may enter; in it is the procfs of this machine alone.
-fn own_place(run_dir: &Path) -> PathBuf {
-    run_dir.join("native")
-}
-
-/// Mounts a procfs for this daemon and what it starts, who look at ghosts, and not at what /proc shows instead.
-///
-/// # Errors
-/// `Sys` when it cannot be mounted.
-pub(crate) fn own_procfs(run_dir: &Path) -> Result<()> {
-    let outer = mount::directory(&own_place(run_dir))?;
-    let doing = |e| Fault::io(&e, format!("close {} to others than root", outer.display()));
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    std::fs::set_permissions(&outer, mode).map_err(doing)?;
-    let at = mount::directory(&outer.join("proc"))?;
-    while mount::detach(&at).is_ok() {}
-    mount::mount("proc", &at, Flags::NOSUID | Flags::NODEV | Flags::NOEXEC, "")?;
-    kern::proc::look_at(at.to_string_lossy().into_owned());
-    Ok(())
-}
-
 impl Front {
     pub(crate) fn start_views(&mut self, now_us: u64) {
         if !self.config.proc {
@@ -78,7 +55,8 @@ impl Front {
         self.views.started_us = now_us;
         let mut command = Command::new("/proc/self/exe");
         command.arg0("shoal").arg("procfs").arg("--run-dir").arg(&self.config.run_dir);
-        command.args(["--proc", root(), "--fresh-ms", &self.config.proc_fresh_ms.to_string()]);
+        command.args(["--fresh-ms", &self.config.proc_fresh_ms.to_string()]);
+        command.args(descriptor().iter().flat_map(|fd| ["--proc-fd", fd]));
         match command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
             Ok(child) => self.views.child = Some(child),
             Err(e) => warn!("/proc does not show what processes do elsewhere: {e}"),
@@ -121,7 +99,6 @@ impl Front {
         if let Some(mut child) = self.views.child.take() {
             let _ = child.wait();
         }
-        let _ = mount::detach(&own_place(&self.config.run_dir).join("proc"));
     }
 
     pub(crate) fn on_ghosts_wanted(&mut self, asker: Asker, caller: &Caller) {

@@ -4,6 +4,7 @@ use crate::proc::PROC;
 use crate::sys;
 use bitflags::bitflags;
 use std::ffi::CString;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use vocab::{Fault, Pid, Result};
@@ -53,6 +54,21 @@ pub fn make_private(target: &Path) -> Result<()> {
 /// Mounts a new file system of type `kind` at `target`; `options` as in mount(8), may be empty.
 pub fn mount(kind: &str, target: &Path, flags: Flags, options: &str) -> Result<()> {
     call(Path::new(kind), target, kind, flags.bits(), options, &format!("mount {kind} at"))
+}
+
+/// A new file system of type `kind` that is mounted nowhere, and goes with the descriptor of its root, which is returned (fsmount(2)).
+pub fn detached(kind: &str) -> Result<OwnedFd> {
+    const CREATE: libc::c_uint = 6; // FSCONFIG_CMD_CREATE
+    const ATTRIBUTES: libc::c_uint = 2 | 4 | 8; // MOUNT_ATTR_NOSUID, _NODEV, _NOEXEC
+    let doing = || format!("make a {kind} file system");
+    let name = sys::cstring(kind)?;
+    // SAFETY: a live string, numbers, and null for what is not given.
+    unsafe {
+        let made = sys::own(libc::syscall(libc::SYS_fsopen, name.as_ptr(), 1 /* FSOPEN_CLOEXEC */), doing)?;
+        let none = std::ptr::null::<libc::c_char>();
+        sys::checked(libc::syscall(libc::SYS_fsconfig, made.as_raw_fd(), CREATE, none, none, 0), doing)?;
+        sys::own(libc::syscall(libc::SYS_fsmount, made.as_raw_fd(), 1 /* FSMOUNT_CLOEXEC */, ATTRIBUTES), doing)
+    }
 }
 
 /// Makes the file or directory `source` (this one mount only) also visible at `target`.

@@ -3,7 +3,7 @@
 mod root;
 mod text;
 
-pub use root::{look_at, root, PROC};
+pub use root::{descriptor, look_apart, root, take_over, PROC};
 
 use crate::own::Limit;
 use crate::sys;

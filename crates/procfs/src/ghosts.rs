@@ -44,8 +44,4 @@ impl Ghosts {
     pub(crate) fn get(&self, pid: Pid) -> Option<Arc<Ghost>> {
         self.all().get(&pid).cloned()
     }
-
-    pub(crate) fn pids(&self) -> Vec<Pid> {
-        self.all().keys().copied().collect()
-    }
 }

@@ -10,13 +10,13 @@ use vocab::Result;
 #[derive(Args, Debug)]
 pub(crate) struct Mover {
     /// The procfs of this machine alone
-    #[arg(long, value_name = "PATH")]
-    proc: Option<String>,
+    #[arg(long, value_name = "N")]
+    proc_fd: Option<i32>,
 }
 
 impl Mover {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        self.proc.into_iter().for_each(kern::proc::look_at);
+        self.proc_fd.map(kern::proc::take_over).transpose()?;
         mover::run().map(|()| ExitCode::SUCCESS)
     }
 }

@@ -12,8 +12,8 @@ pub(crate) struct Procfs {
     #[arg(long, value_name = "PATH")]
     run_dir: PathBuf,
     /// The procfs of this machine alone
-    #[arg(long, value_name = "PATH")]
-    proc: String,
+    #[arg(long, value_name = "N")]
+    proc_fd: Option<i32>,
     /// How long what a node has said is shown
     #[arg(long, value_name = "MILLISECONDS")]
     fresh_ms: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Procfs {
 impl Procfs {
     pub(crate) fn run(self) -> Result<ExitCode> {
         crate::log::to_stderr();
-        kern::proc::look_at(self.proc);
+        self.proc_fd.map(kern::proc::take_over).transpose()?;
         let config = ::procfs::Config { run_dir: self.run_dir, fresh_us: self.fresh_ms.saturating_mul(1000) };
         ::procfs::run(&config).map(|()| ExitCode::SUCCESS)
     }
