@@ -1,11 +1,11 @@
 //! The ghosts' directories of the tree are bound onto their own in /proc. With a ghost, what is bound to it goes (linux: `proc_flush_pid`).
 
 use crate::ghosts::Ghosts;
+use kern::fuse::tree::{Tree, ROOT};
 use kern::mount;
 use kern::proc::PROC;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
-use std::sync::Arc;
 use tracing::debug;
 use vocab::Pid;
 
@@ -24,7 +24,7 @@ fn place(pid: Pid) -> PathBuf {
 }
 
 /// Binds and takes away until nobody tells of changes any more. Nobody waits for it.
-pub(crate) fn follow(changes: &Receiver<Change>, ghosts: &Arc<Ghosts>, tree: &Path) {
+pub(crate) fn follow(changes: &Receiver<Change>, ghosts: &Ghosts, tree: &Tree, at: &Path) {
     // Or each would be seen, and cost, in every mount namespace of the machine.
     if let Err(fault) = mount::make_private(Path::new("/proc")) {
         debug!(%fault, "ghosts are seen in other mount namespaces too");
@@ -34,7 +34,7 @@ pub(crate) fn follow(changes: &Receiver<Change>, ghosts: &Arc<Ghosts>, tree: &Pa
             if ghosts.get(pid).is_none() {
                 continue;
             }
-            if let Err(fault) = mount::bind(&tree.join(pid.to_string()), &place(pid)) {
+            if let Err(fault) = mount::bind(&at.join(pid.to_string()), &place(pid)) {
                 debug!(%pid, %fault, "it has ended");
             }
             // Meanwhile it may have gone, and that be another one's.
@@ -42,12 +42,11 @@ pub(crate) fn follow(changes: &Receiver<Change>, ghosts: &Arc<Ghosts>, tree: &Pa
                 let _none = mount::detach(&place(pid));
             }
         }
-        // It is still there if what stood there runs there now.
-        change
-            .gone
-            .into_iter()
-            .filter(|pid| ghosts.get(*pid).is_none())
-            .for_each(|pid| drop(mount::detach(&place(pid))));
+        for pid in change.gone.into_iter().filter(|pid| ghosts.get(*pid).is_none()) {
+            // It is still there if what stood there runs there now, or was not waited for.
+            let _none = mount::detach(&place(pid));
+            tree.remove(ROOT, pid.to_string().as_bytes());
+        }
     }
 }
 

@@ -37,8 +37,8 @@ impl Ghosts {
         true
     }
 
-    pub(crate) fn gone(&self, pid: Pid) {
-        self.all().remove(&pid);
+    pub(crate) fn gone(&self, pid: Pid) -> Option<Arc<Ghost>> {
+        self.all().remove(&pid)
     }
 
     pub(crate) fn get(&self, pid: Pid) -> Option<Arc<Ghost>> {

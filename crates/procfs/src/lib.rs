@@ -54,7 +54,8 @@ pub fn run(config: &Config) -> Result<()> {
     let tree = Arc::new(kern::fuse::tree::Tree::mount(&at, binds::SOURCE)?);
     let ghosts = Arc::new(Ghosts::default());
     let machines = Arc::new(Machines::new(config.fresh_us));
-    let (line, end) = Line::open(&config.run_dir.join("shoal.sock"), ghosts.clone(), machines.clone(), at.clone())?;
+    let (line, end) =
+        Line::open(&config.run_dir.join("shoal.sock"), ghosts.clone(), machines.clone(), tree.clone(), at.clone())?;
     machines.ask_over(line);
     for _ in 0..THREADS {
         let server = Server::new(tree.clone(), ghosts.clone(), machines.clone());

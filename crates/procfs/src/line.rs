@@ -3,6 +3,7 @@
 use crate::binds::{self, Change};
 use crate::ghosts::Ghosts;
 use crate::machines::Machines;
+use kern::fuse::tree::Tree;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +23,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Asks for ghosts, and starts the threads that hear of them and bind them below `tree`. What is returned beside ends when the daemon does.
+    /// Asks for ghosts, and starts the threads that hear of them and bind them from `tree`, which is mounted at `at`. What is returned beside ends when the daemon does.
     ///
     /// # Errors
     /// `Gone` when no daemon is there, `Sys` when a thread cannot be started.
@@ -30,7 +31,8 @@ impl Line {
         socket: &Path,
         ghosts: Arc<Ghosts>,
         machines: Arc<Machines>,
-        tree: PathBuf,
+        tree: Arc<Tree>,
+        at: PathBuf,
     ) -> Result<(Line, Receiver<()>)> {
         let failed = |e: std::io::Error| Fault::io(&e, format!("connect to {}", socket.display()));
         let stream = UnixStream::connect(socket).map_err(failed)?;
@@ -41,7 +43,7 @@ impl Line {
         let (over, end) = channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
         let known = ghosts.clone();
-        let started = thread("binds").spawn(move || binds::follow(&changes, &known, &tree));
+        let started = thread("binds").spawn(move || binds::follow(&changes, &known, &tree, &at));
         started.map_err(|e| Fault::io(&e, "start a thread"))?;
         let started = thread("line").spawn(move || hear(hears, &ghosts, &machines, &tell, &over));
         started.map_err(|e| Fault::io(&e, "start a thread"))?;
@@ -78,7 +80,12 @@ fn hear(mut stream: UnixStream, ghosts: &Ghosts, machines: &Machines, tell: &Sen
         match next(&mut stream) {
             Ok(Answer::Ghosts { stand, gone }) => {
                 // A number may have gone and come in one: it has gone first.
-                gone.iter().for_each(|pid| ghosts.gone(*pid));
+                for pid in &gone {
+                    if let Some(ghost) = ghosts.gone(*pid) {
+                        machines.gone(ghost.node(), *pid);
+                    }
+                }
+                stand.iter().for_each(|(_, node)| machines.stands(*node));
                 let new = stand.into_iter().filter(|(pid, node)| ghosts.stand(*pid, *node)).map(|(pid, _)| pid);
                 let _ = tell.send(Change { new: new.collect(), gone });
             }

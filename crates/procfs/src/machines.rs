@@ -13,6 +13,8 @@ use wire::entry::{Content, Entry, Found, Wanted};
 
 /// How long who looks into /proc may wait for a node.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Who looks at bodies of two nodes within this time, in microseconds, goes through all: the others are asked then too, and need not wait for each other.
+const ROUND_US: u64 = 300_000;
 /// How long a node that has not answered is not asked again for a single process; and when a question to all of it is given up.
 const QUIET_US: u64 = 1_000_000;
 const LOST_US: u64 = 5_000_000;
@@ -104,13 +106,22 @@ pub(crate) struct Machines {
     all: Mutex<HashMap<NodeId, Arc<Machine>>>,
     open: Mutex<HashMap<u64, Open>>,
     last: AtomicU64,
+    /// When any was asked for all of its bodies.
+    asked_us: AtomicU64,
 }
 
 impl Machines {
     pub(crate) fn new(fresh_us: u64) -> Machines {
         // Answers to one before this one are not taken for ours.
         let last = AtomicU64::new(now_us() << 16);
-        Machines { fresh_us, line: OnceLock::new(), all: Mutex::default(), open: Mutex::default(), last }
+        Machines {
+            fresh_us,
+            line: OnceLock::new(),
+            all: Mutex::default(),
+            open: Mutex::default(),
+            last,
+            asked_us: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn ask_over(&self, line: Line) {
@@ -151,6 +162,11 @@ impl Machines {
             if state.asked_us.is_none_or(|at| at + LOST_US <= now) {
                 state.asked_us = Some(now);
                 self.ask(node, Wanted::All, Open::All { machine: machine.clone(), at_us: now });
+                if now < self.asked_us.swap(now, Ordering::Relaxed) + ROUND_US {
+                    drop(state);
+                    self.ask_others(now);
+                    state = locked(&machine.state);
+                }
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -160,6 +176,28 @@ impl Machines {
             let waited = machine.answered.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Asks all nodes of which what is known is old.
+    fn ask_others(&self, now: u64) {
+        let all: Vec<_> = locked(&self.all).iter().map(|(node, machine)| (*node, machine.clone())).collect();
+        for (node, machine) in all {
+            let mut state = locked(&machine.state);
+            if state.asked_us.is_none() && state.at_us + self.fresh_us <= now && !state.is_quiet(now) {
+                state.asked_us = Some(now);
+                self.ask(node, Wanted::All, Open::All { machine: machine.clone(), at_us: now });
+            }
+        }
+    }
+
+    /// A body that was on this node has ended, or left.
+    pub(crate) fn gone(&self, node: NodeId, pid: Pid) {
+        locked(&self.machine(node).state).bodies.remove(&pid);
+    }
+
+    /// There are bodies on this node.
+    pub(crate) fn stands(&self, node: NodeId) {
+        self.machine(node);
     }
 
     /// It was not there when all were asked for.

@@ -259,6 +259,15 @@ impl Tree {
         reply(self.fd.as_fd(), unique, 0, &out);
     }
 
+    /// The name leads nowhere any more: the kernel forgets it, and what is below it, as soon as nobody uses it. Without this it keeps both until it needs the
+    /// memory. Not for a thread that is to answer what is looked up in `directory`.
+    pub fn remove(&self, directory: u64, name: &[u8]) {
+        const INVAL_ENTRY: i32 = 3; // FUSE_NOTIFY_INVAL_ENTRY
+        let head = [directory.to_ne_bytes(), u64::from(name.len() as u32).to_ne_bytes()].concat();
+        // Unique 0 makes it a notice (fuse_dev_do_write). The name may be unknown there, which is as good.
+        reply(self.fd.as_fd(), 0, INVAL_ENTRY, &[&head, name, &[0]].concat());
+    }
+
     /// Answers with an errno.
     pub fn fail(&self, unique: u64, errno: i32) {
         reply(self.fd.as_fd(), unique, -errno, &[]);
