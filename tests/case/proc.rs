@@ -28,7 +28,7 @@ signal.pause()";
 /// Starts it on node 1, and waits until it is all there; what follows finds its PID in `$p`.
 fn begin(s: &Sandbox) -> Res<(super::scene::Going, String)> {
     let going = s.start(&format!(
-        "cat >/tmp/looked.py <<'E'\n{PROGRAM}\nE\nshoal run -n 1 /usr/bin/python3 /tmp/looked.py one 'two  three'"
+        "cat >/tmp/looked.$$ <<'E'\n{PROGRAM}\nE\nmv /tmp/looked.$$ /tmp/looked.py; shoal run -n 1 /usr/bin/python3 /tmp/looked.py one 'two  three'"
     ));
     s.until("p=$(pgrep -x looked-at) && test $(ls /proc/$p/task | wc -l) = 4")?;
     let pid = s.ok("pgrep -x looked-at")?;
@@ -90,7 +90,7 @@ print(p.name(), p.exe(), p.cwd(), p.cmdline(), p.num_threads(), p.open_files(), 
     }
     let screen = "(sleep 2; echo q) | TERM=xterm timeout 20 script -qc 'stty rows 50 cols 160; htop' /dev/null | grep -aq looked.py";
     s.ok(screen)?;
-    s.prints("pidof looked-at", &p)?;
+    s.prints("pidof python3", &p)?;
     // These are of the machine.
     for tool in ["uptime", "free", "vmstat"] {
         s.ok(tool)?;

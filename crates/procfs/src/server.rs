@@ -16,11 +16,18 @@ use vocab::Pid;
 /// For how long a name is what it is that is so as long as its ghost is, in microseconds.
 const FOREVER_US: u64 = 1_000_000_000_000;
 
+/// Those that are open, with what was in them then, by the handle of each; and the last handle.
+#[derive(Default)]
+struct Directories {
+    last: u64,
+    open: HashMap<u64, Vec<Named>>,
+}
+
 type Result<T> = std::result::Result<T, i32>;
 
 /// What all threads that serve share.
 static INODES: LazyLock<Inodes> = LazyLock::new(Inodes::default);
-static OPEN: LazyLock<Mutex<(u64, HashMap<u64, Vec<Named>>)>> = LazyLock::new(Mutex::default);
+static OPEN: LazyLock<Mutex<Directories>> = LazyLock::new(Mutex::default);
 
 /// One thread's.
 pub(crate) struct Server {
@@ -51,7 +58,7 @@ impl Server {
             What::Nothing => {}
             What::Forget(nodes) => nodes.iter().for_each(|(node, times)| INODES.forget(*node, *times)),
             What::CloseDirectory { handle } => {
-                open_directories().1.remove(handle);
+                open_directories().open.remove(handle);
             }
             What::Lookup(name) => match self.look_up(&asked, name)? {
                 Some(shown) => self.tree.found(unique, &shown),
@@ -65,16 +72,16 @@ impl Server {
             What::Link => self.tree.data(unique, &self.link(&*inode(&asked)?, &asked)?),
             What::OpenDirectory => {
                 let names = self.names(&asked)?;
-                let mut open = open_directories();
-                open.0 += 1;
-                let handle = open.0;
-                open.1.insert(handle, names);
-                drop(open);
+                let mut directories = open_directories();
+                directories.last += 1;
+                let handle = directories.last;
+                directories.open.insert(handle, names);
+                drop(directories);
                 self.tree.opened(unique, handle);
             }
             What::Names { handle, from, room } => {
-                let open = open_directories();
-                let names = open.1.get(handle).map(Vec::as_slice).unwrap_or_default();
+                let directories = open_directories();
+                let names = directories.open.get(handle).map(Vec::as_slice).unwrap_or_default();
                 self.tree.names(unique, names, *from, *room);
             }
             What::Read { from, most } => {
@@ -229,7 +236,7 @@ impl Server {
     }
 }
 
-fn open_directories() -> std::sync::MutexGuard<'static, (u64, HashMap<u64, Vec<Named>>)> {
+fn open_directories() -> std::sync::MutexGuard<'static, Directories> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
