@@ -7,6 +7,7 @@ mod memory;
 mod mon;
 mod moving;
 mod place;
+mod proc;
 mod space;
 mod storm;
 mod table;
@@ -33,13 +34,15 @@ fn measure(words: &[&str]) -> Result<bool> {
     match words {
         ["space"] => space::measure(),
         ["mon"] => mon::measure(),
+        ["proc"] => proc::measure(proc::NODES, proc::EACH),
+        ["proc", nodes, each] => proc::measure(number(nodes)?, number(each)?),
         ["move"] => moving::measure(),
         ["move", "between"] => moving::between(),
         ["inside", "run", count] => inside::run_many_times(number(count)?),
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
         ["inside", "list"] => storm::print_list(),
         ["inside", "cpu", root] => cpu::print(number(root)? as u32),
-        _ => Err(Fault::refused("which? there are: mon, move, space")),
+        _ => Err(Fault::refused("which? there are: mon, move, proc, space")),
     }
 }
 

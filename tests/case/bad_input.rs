@@ -244,6 +244,7 @@ fn bad_rounds_leak_nothing(place: &Place) -> Res<End> {
     // What is made once and kept is made now.
     rounds("", 95)?;
     rounds("shoal run -n 0 -- ", 95)?;
+    s.ok("ps -e")?;
     let pids = || -> Vec<i32> {
         let mut pids: Vec<i32> = s.all().iter().filter(|p| p.state != 'Z').map(|p| p.pid).collect();
         pids.sort_unstable();

@@ -26,6 +26,7 @@ mod moving_signals;
 mod moving_terminal;
 mod moving_told;
 mod pool;
+mod proc;
 mod real;
 mod residue;
 mod restart;
@@ -95,6 +96,7 @@ const OTHERS: &[&[Scene]] = &[
     real::SCENES,
     uncarried::SCENES,
     pool::SCENES,
+    proc::SCENES,
     residue::SCENES,
 ];
 

@@ -6,6 +6,7 @@ use crate::bodies::Bodies;
 use crate::checks::Checks;
 use crate::deliver::Sending;
 use crate::elders::Elders;
+use crate::entries::Entries;
 use crate::events::Events;
 use crate::fence::Fence;
 use crate::gate::Waiting;
@@ -54,6 +55,8 @@ pub(crate) enum Token {
     Order,
     /// What the looker has found.
     Looker,
+    /// What the looker has found of what /proc shows.
+    Entries,
     /// Somebody stops or goes on.
     Stops,
     /// The line to a process that moves another.
@@ -80,6 +83,7 @@ impl Token {
             Token::Stops => (12, 0),
             Token::Mover(n) => (13, n),
             Token::Gate(n) => (14, n),
+            Token::Entries => (15, 0),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -102,6 +106,7 @@ impl Token {
             12 => Token::Stops,
             13 => Token::Mover(rest),
             14 => Token::Gate(rest),
+            15 => Token::Entries,
             _ => return None,
         })
     }
@@ -178,6 +183,7 @@ pub(crate) struct Agent {
     pub(crate) asks: Asks,
     pub(crate) streams: Streams,
     pub(crate) looker: Looker,
+    pub(crate) entries: Entries,
     pub(crate) tables: Tables,
 }
 
@@ -191,6 +197,7 @@ mod tests {
             Token::Link,
             Token::Order,
             Token::Looker,
+            Token::Entries,
             Token::Stops,
             Token::Mover(3),
             Token::Client(7),

@@ -86,6 +86,7 @@ impl Agent {
             ToNode::Continued { pid, turn } => self.body_stopped(pid, None, turn),
             ToNode::Lease(lease) => self.leased(lease),
             ToNode::Ps { id } => self.ps(id),
+            ToNode::Entries { id, wanted } => self.entries_wanted(id, wanted),
             ToNode::StandIn { kin } => self.stand_in(kin),
             ToNode::NoStandIn { pid, errno } => self.handle_answered(pid, errno),
             ToNode::StandInIs { person } => self.stand_in_is(person),

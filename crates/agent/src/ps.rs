@@ -44,7 +44,7 @@ impl Agent {
             match said {
                 Said::Command { pid, words } => drop(self.tables.words.insert(pid, words)),
                 Said::End => self.end_table(),
-                Said::At { .. } | Said::Awaited { .. } => {}
+                Said::At { .. } | Said::Awaited { .. } | Said::Entries(_) => {}
             }
         }
     }

@@ -49,6 +49,7 @@ impl Agent {
             Some(Token::Children) => self.serve_children()?,
             Some(Token::Order) => self.showing.order.answer_bell(),
             Some(Token::Looker) => self.looked(),
+            Some(Token::Entries) => self.entries_looked(),
             Some(Token::Stops) => self.serve_stops(),
             Some(Token::Mover(number)) => self.serve_mover(number),
             Some(Token::Local) => self.take_clients(),
@@ -77,6 +78,9 @@ impl Agent {
         }
         if self.looker.due_us().is_some_and(|due| due <= now) {
             self.looked();
+        }
+        if self.entries.looker.due_us().is_some_and(|due| due <= now) {
+            self.entries_looked();
         }
         if self.volley.due_us().is_some_and(|due| due <= now) {
             self.end_volley();
@@ -147,6 +151,7 @@ impl Agent {
             self.checks.next_us(),
             self.asks.due_us(),
             self.looker.due_us(),
+            self.entries.looker.due_us(),
             self.volley.due_us(),
             self.park_at(),
             self.send_at(),

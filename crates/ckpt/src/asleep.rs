@@ -5,6 +5,7 @@
 //! what one that runs on the same processor has.
 
 use kern::others::{processors, set_processors};
+use kern::proc::PROC;
 use rustix::time::{clock_gettime, ClockId};
 use std::collections::HashMap;
 use vocab::Pid;
@@ -16,7 +17,7 @@ pub(crate) struct Clocks(HashMap<usize, i64>);
 impl Clocks {
     /// When thread `tid` of `pid` ran last, in nanoseconds of CLOCK_MONOTONIC. `None` where that cannot be known.
     pub(crate) fn asleep_since(&mut self, pid: Pid, tid: Pid) -> Option<u64> {
-        let then = last_ran(&format!("/proc/{pid}/task/{tid}/sched"))?;
+        let then = last_ran(&format!("{PROC}/{pid}/task/{tid}/sched"))?;
         let processor = processor(pid, tid)?;
         let offset = match self.0.get(&processor) {
             Some(offset) => *offset,
@@ -28,7 +29,7 @@ impl Clocks {
 
 /// The processor on which it runs or ran last (proc_pid_stat(5), field 39).
 fn processor(pid: Pid, tid: Pid) -> Option<usize> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let text = std::fs::read_to_string(format!("{PROC}/{pid}/task/{tid}/stat")).ok()?;
     text.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 

@@ -2,6 +2,7 @@
 
 use crate::proc;
 use kern::areas::areas;
+use kern::proc::{root, PROC};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result};
@@ -51,7 +52,7 @@ impl Elsewhere {
         if self.links.is_empty() && self.files.is_empty() {
             return Ok(());
         }
-        let entries = std::fs::read_dir("/proc").map_err(|e| Fault::io(&e, "read /proc"))?;
+        let entries = std::fs::read_dir(root()).map_err(|e| Fault::io(&e, "read /proc"))?;
         let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         for other in numbers.map(Pid).filter(|other| *other != pid) {
             self.descriptors_of(other);
@@ -70,7 +71,7 @@ impl Elsewhere {
                 *who = Some(other);
             }
             if !self.files.is_empty() && is_deleted(&link) {
-                self.found(other, &format!("/proc/{other}/fd/{number}"));
+                self.found(other, &format!("{PROC}/{other}/fd/{number}"));
             }
         }
     }
@@ -78,7 +79,7 @@ impl Elsewhere {
     fn mappings_of(&mut self, other: Pid) {
         for area in areas(other, false).unwrap_or_default() {
             if area.inode != 0 && (is_deleted(&area.path) || area.path.starts_with(b"[anon_shmem")) {
-                self.found(other, &format!("/proc/{other}/map_files/{:x}-{:x}", area.start, area.end));
+                self.found(other, &format!("{PROC}/{other}/map_files/{:x}-{:x}", area.start, area.end));
             }
         }
     }

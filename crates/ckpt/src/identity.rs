@@ -5,7 +5,7 @@ use crate::proc::{self, Fields};
 use image::process::{Layout, Limit, Process};
 use image::thread::Creds;
 use kern::own;
-use kern::proc::Proc;
+use kern::proc::{root, Proc, PROC};
 use puppet::script::Outcome;
 use puppet::{Script, Slot};
 use vocab::{Fault, Pid, Result};
@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 pub(crate) fn read(pid: Pid) -> Result<Process> {
     let stat = proc::stat_fields(pid)?;
     let field = |index| proc::stat_number(&stat, index);
-    let status = Fields::read(format!("/proc/{pid}/status"))?;
+    let status = Fields::read(format!("{PROC}/{pid}/status"))?;
     Ok(Process {
         pid: pid.0,
         parent: field(4)? as i32,
@@ -192,7 +192,7 @@ pub(crate) fn set_habits(script: &mut Script, process: &Process) {
 /// In the order of their numbers, from the kernel: the process's own memory, in which its calls leave what they tell, is its user's to write to. And as text:
 /// prlimit(2) of another user's process wants a right.
 fn limits(pid: Pid) -> Result<Vec<own::Limit>> {
-    let limits = Proc::open("/proc")?.limits(pid);
+    let limits = Proc::open(root())?.limits(pid);
     limits.map_err(|errno| Fault::sys(errno, format!("read the limits of process {pid}")))
 }
 
@@ -211,13 +211,13 @@ pub(crate) fn set_oom_score(pid: Pid, process: &Process, now: &Before) -> Result
     if process.oom_score_adj == now.oom_score_adj {
         return Ok(());
     }
-    let path = format!("/proc/{pid}/oom_score_adj");
+    let path = format!("{PROC}/{pid}/oom_score_adj");
     std::fs::write(&path, process.oom_score_adj.to_string()).map_err(|e| Fault::io(&e, format!("write {path}")))
 }
 
 /// Credentials of a thread, without the secure bits, which only it can ask.
 pub(crate) fn creds(pid: Pid, tid: Pid) -> Result<Creds> {
-    let status = Fields::read(format!("/proc/{pid}/task/{tid}/status"))?;
+    let status = Fields::read(format!("{PROC}/{pid}/task/{tid}/status"))?;
     let four = |name| -> Result<[u32; 4]> {
         let ids: Vec<u32> = status.numbers(name, 10)?.into_iter().map(|id| id as u32).collect();
         ids.try_into().map_err(|_| Fault::bug(format!("{name} of thread {tid} are not four")))

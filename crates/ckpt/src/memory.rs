@@ -7,6 +7,7 @@ use crate::{keys, pool, proc};
 use image::memory::{Area as Saved, Mapped, Memory};
 use kern::areas::{Area, AreaFlags};
 use kern::pagemap::{PageMap, Run};
+use kern::proc::PROC;
 use puppet::Script;
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -88,7 +89,7 @@ fn save(
 }
 
 fn mapped(pid: Pid, area: &Area, found: &mut Found) -> Result<Mapped> {
-    let path = format!("/proc/{pid}/{}", file_of(area));
+    let path = format!("{PROC}/{pid}/{}", file_of(area));
     let link = proc::link(pid, &file_of(area))?;
     let object = match is_deleted(&link) {
         true => found.number_of(&path, &link, !area.flags.contains(AreaFlags::NORESERVE))?,

@@ -10,6 +10,7 @@ use crate::runs::bytes;
 use crate::survey::Survey;
 use kern::areas::{Area, AreaFlags};
 use kern::pagemap::PageMap;
+use kern::proc::PROC;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -58,7 +59,7 @@ pub fn outlook(pid: Pid, seen: &Survey) -> Result<Outlook> {
             files += bytes(&map.file_pages(area.start, area.end)?);
         }
     }
-    let status = Fields::read(format!("/proc/{pid}/status"))?;
+    let status = Fields::read(format!("{PROC}/{pid}/status"))?;
     let kib = status.text("VmRSS").ok().and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
     let resident = kib.unwrap_or(0) * 1024;
     Ok(Outlook { way, own, large, nameless: nameless(pid, seen)?, resident, zero, files })
@@ -74,10 +75,10 @@ fn nameless(pid: Pid, seen: &Survey) -> Result<u64> {
         }
     };
     for area in seen.areas.iter().filter(|area| area.inode != 0) {
-        add(format!("/proc/{pid}/{}", file_of(area)), &proc::link(pid, &file_of(area)).unwrap_or_default());
+        add(format!("{PROC}/{pid}/{}", file_of(area)), &proc::link(pid, &file_of(area)).unwrap_or_default());
     }
     for number in proc::numbers_in(pid, "fd")? {
-        add(format!("/proc/{pid}/fd/{number}"), &proc::link(pid, &format!("fd/{number}")).unwrap_or_default());
+        add(format!("{PROC}/{pid}/fd/{number}"), &proc::link(pid, &format!("fd/{number}")).unwrap_or_default());
     }
     Ok(all.into_values().sum())
 }
@@ -98,7 +99,7 @@ pub fn needed(pid: Pid, seen: &Survey) -> Result<Vec<Needed>> {
     }
     let mapped = |area: &&Area| area.inode != 0 && named(&area.path) && !area.flags.contains(AreaFlags::HUGETLB);
     for area in seen.areas.iter().filter(mapped) {
-        let file = std::fs::metadata(format!("/proc/{pid}/{}", file_of(area)));
+        let file = std::fs::metadata(format!("{PROC}/{pid}/{}", file_of(area)));
         let same = file.ok().filter(|_| !area.shared).map(|file| version(&file));
         all.insert(Needed { path: proc::link(pid, &file_of(area)).unwrap_or_default(), same });
     }

@@ -1,6 +1,6 @@
 //! Small texts of /proc/PID.
 
-use kern::proc::whole;
+use kern::proc::{whole, PROC};
 use vocab::{Fault, Pid, Result};
 
 /// The lines `Name: value` of a file of /proc, of which few are ever asked for.
@@ -36,7 +36,7 @@ impl Fields {
 
 /// The fields of /proc/PID/stat behind the name, of which the first is number 3 in proc_pid_stat(5).
 pub(crate) fn stat_fields(pid: Pid) -> Result<Vec<String>> {
-    let path = format!("/proc/{pid}/stat");
+    let path = format!("{PROC}/{pid}/stat");
     let text = whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let behind =
@@ -52,20 +52,20 @@ pub(crate) fn stat_number(fields: &[String], index: usize) -> Result<u64> {
 
 /// Where a link of /proc/PID leads.
 pub(crate) fn link(pid: Pid, name: &str) -> Result<Vec<u8>> {
-    let path = format!("/proc/{pid}/{name}");
+    let path = format!("{PROC}/{pid}/{name}");
     let to = std::fs::read_link(&path).map_err(|e| Fault::io(&e, format!("read the link {path}")))?;
     Ok(std::os::unix::ffi::OsStringExt::into_vec(to.into_os_string()))
 }
 
 /// The bytes of a file of /proc/PID.
 pub(crate) fn file(pid: Pid, name: &str) -> Result<Vec<u8>> {
-    let path = format!("/proc/{pid}/{name}");
+    let path = format!("{PROC}/{pid}/{name}");
     whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))
 }
 
 /// The numbers in the names of a directory of /proc/PID, in order.
 pub(crate) fn numbers_in(pid: Pid, directory: &str) -> Result<Vec<i32>> {
-    let path = format!("/proc/{pid}/{directory}");
+    let path = format!("{PROC}/{pid}/{directory}");
     let failed = |e: std::io::Error| Fault::io(&e, format!("read {path}"));
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(&path).map_err(failed)? {
@@ -77,9 +77,9 @@ pub(crate) fn numbers_in(pid: Pid, directory: &str) -> Result<Vec<i32>> {
 
 /// A path of a process as this one must say it: links of /proc tell paths below the root of who reads them, unless the process has other mounts.
 pub(crate) fn seen_from_here(pid: Pid, path: &[u8]) -> Vec<u8> {
-    let mounts = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/mnt"));
+    let mounts = |who: &str| std::fs::read_link(format!("{PROC}/{who}/ns/mnt"));
     match (mounts("self"), mounts(&pid.to_string())) {
         (Ok(own), Ok(its)) if own == its => path.to_owned(),
-        _ => [format!("/proc/{pid}/root").as_bytes(), path].concat(),
+        _ => [format!("{PROC}/{pid}/root").as_bytes(), path].concat(),
     }
 }

@@ -12,6 +12,7 @@ use crate::queued::number;
 use crate::sigstate;
 use crate::timers::RunningTimers;
 use kern::areas::areas;
+use kern::proc::PROC;
 use kern::ptrace::{queued, Queue};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
@@ -148,7 +149,7 @@ fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_
     let flags = libc::AT_EMPTY_PATH as u64;
     loan.execute(arena, libc::SYS_execveat, [program as u64, own_path, arguments, none, flags, 0])?;
     let wanted = rustix::fs::fstat(nothing).map_err(|e| Fault::sys(e.raw_os_error(), "look at a program"))?;
-    match identity(&format!("/proc/{pid}/exe")) == Some((wanted.st_dev, wanted.st_ino)) {
+    match identity(&format!("{PROC}/{pid}/exe")) == Some((wanted.st_dev, wanted.st_ino)) {
         true => leader.leaves_exec(),
         false => Err(Fault::refused("it has executed another program than it was told to")),
     }

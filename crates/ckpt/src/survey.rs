@@ -11,6 +11,7 @@ use crate::runs::{either, without};
 use crate::{children, kinds, memory, pool, timers};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
+use kern::proc::PROC;
 use std::collections::BTreeMap;
 use vocab::{Fault, Pid, Result};
 
@@ -63,7 +64,7 @@ pub struct Given {
 impl Given {
     /// What one has that is made as `pid` was, who has nothing of its own; nothing, if that cannot be read.
     pub fn as_of(pid: Pid) -> Given {
-        let status = Fields::read(format!("/proc/{pid}/status"));
+        let status = Fields::read(format!("{PROC}/{pid}/status"));
         let filters = status.and_then(|status| status.number("Seccomp_filters", 10)).unwrap_or(0);
         Given { filters, ..Given::default() }
     }
@@ -77,7 +78,7 @@ pub fn survey(pid: Pid, given: Given) -> Result<Survey> {
 /// The same, of a process that is followed by a userfaultfd of ours in some of its mappings.
 pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> {
     let mut obstacles = Vec::new();
-    let status = Fields::read(format!("/proc/{pid}/status"))?;
+    let status = Fields::read(format!("{PROC}/{pid}/status"))?;
     look_at_status(&status, given, &mut obstacles)?;
     look_at_namespaces(pid, &mut obstacles)?;
     let areas = areas(pid, true)?;
@@ -166,7 +167,7 @@ fn look_at_places(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
     for (link, what) in [("exe", "its program"), ("cwd", "its working directory"), ("root", "its root directory")] {
         let path = proc::link(pid, link)?;
         let named = identity(&String::from_utf8_lossy(&proc::seen_from_here(pid, &path)));
-        if named.is_none() || named != identity(&format!("/proc/{pid}/{link}")) {
+        if named.is_none() || named != identity(&format!("{PROC}/{pid}/{link}")) {
             obstacles.push(format!("{what} ({}) is not there any more, or is another", String::from_utf8_lossy(&path)));
         }
     }
@@ -187,7 +188,7 @@ fn look_at_file(
     let file = memory::file_of(area);
     // One that is not mapped any more is none.
     let Ok(link) = proc::link(pid, &file) else { return Ok(()) };
-    match objects::look(&format!("/proc/{pid}/{file}"), &link) {
+    match objects::look(&format!("{PROC}/{pid}/{file}"), &link) {
         Ok(Look::Named) => {}
         Ok(Look::Refused(why)) => obstacles.push(format!("{} {why}", place(area))),
         Ok(Look::Nameless(file)) => {
@@ -235,7 +236,7 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
 
 /// In which call the thread waits, and since when.
 fn since_when(pid: Pid, tid: i32, clocks: &mut Clocks) -> Option<Waiting> {
-    let call = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let call = std::fs::read_to_string(format!("{PROC}/{pid}/task/{tid}/syscall")).ok()?;
     let call = call.split_whitespace().next()?.parse().ok()?;
     let since = clocks.asleep_since(pid, Pid(tid))?;
     Some(Waiting { call, since })
@@ -243,7 +244,7 @@ fn since_when(pid: Pid, tid: i32, clocks: &mut Clocks) -> Option<Waiting> {
 
 /// How often a thread has given up its processor to wait for something; a stop by its tracer counts too.
 pub(crate) fn switches(pid: Pid, tid: Pid) -> Result<u64> {
-    Fields::read(format!("/proc/{pid}/task/{tid}/status"))?.number("voluntary_ctxt_switches", 10)
+    Fields::read(format!("{PROC}/{pid}/task/{tid}/status"))?.number("voluntary_ctxt_switches", 10)
 }
 
 /// Of mappings, and of threads or descriptors: with more a process takes longer than others should wait for it.

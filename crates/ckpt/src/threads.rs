@@ -6,7 +6,7 @@ use crate::registers;
 use crate::sigstate;
 use image::thread::{AltStack, Creds, Rseq, Scheduling, Thread, Wait};
 use kern::others;
-use kern::proc::whole;
+use kern::proc::{whole, PROC};
 use kern::ptrace::{self, Queue, Regs};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Script, Stopped};
@@ -46,7 +46,7 @@ pub(crate) fn read(
         queue: sigstate::queue(tid, Queue::Thread)?,
         robust: ptrace::robust_list(tid).map_err(failed("robust futexes"))?,
         rseq: Rseq { address: rseq.address, size: rseq.size, signature: rseq.signature, flags: rseq.flags },
-        name: whole(&format!("/proc/{pid}/task/{tid}/comm"))
+        name: whole(&format!("{PROC}/{pid}/task/{tid}/comm"))
             .map_err(|e| Fault::io(&e, format!("read the name of thread {tid}")))?
             .trim_ascii_end()
             .into(),

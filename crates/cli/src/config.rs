@@ -31,6 +31,8 @@ pub(crate) struct Front {
     pub(crate) front_top: Option<i32>,
     pub(crate) lease_size: Option<i32>,
     pub(crate) max_nodes: Option<u32>,
+    pub(crate) proc: Option<bool>,
+    pub(crate) proc_fresh_ms: Option<u32>,
 }
 
 #[derive(Deserialize, Debug, Default, PartialEq)]

@@ -16,6 +16,7 @@ use crate::persons;
 use crate::runs::{Asker, Run};
 use ghost::{Command as Tell, Happened, Name};
 use kern::faultpoint::reach;
+use kern::proc::PROC;
 use kern::sock;
 use link::beat::{channel_patience_ms, Agreed};
 use mover::{Order, Remain, Said};
@@ -95,7 +96,7 @@ impl Front {
             return Err(Fault::refused("1 is the front end's own, to which orphans go"));
         }
         let no = |why: &str| Err(Fault::refused(why.to_owned()));
-        let exe = |of: &str| std::fs::read_link(format!("/proc/{of}/exe"));
+        let exe = |of: &str| std::fs::read_link(format!("{PROC}/{of}/exe"));
         match (exe(&pid.to_string()), exe("self")) {
             (Err(_), _) => return no("it is none of a program: the kernel's, or its program cannot be known"),
             (Ok(its), Ok(ours)) if its == ours => return no("it is one of shoal's own"),

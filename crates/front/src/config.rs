@@ -23,6 +23,10 @@ pub struct FrontConfig {
     pub lease_size: i32,
     /// So many nodes are to have two leases each.
     pub max_nodes: u32,
+    /// /proc of this machine shows of processes of the space what they do where they run.
+    pub proc: bool,
+    /// For so many milliseconds it shows what it has shown; 0: it asks each time.
+    pub proc_fresh_ms: u64,
     /// Gets one byte and is closed when the daemon listens.
     pub ready_fd: Option<OwnedFd>,
 }
@@ -38,6 +42,8 @@ impl FrontConfig {
             front_top: Pid(1_048_576),
             lease_size: 16_384,
             max_nodes: 96,
+            proc: true,
+            proc_fresh_ms: 1000,
             ready_fd: None,
         }
     }

@@ -21,11 +21,12 @@ use crate::passes::Passes;
 use crate::places::Nodes;
 use crate::pulse::Pulse;
 use crate::runs::Runs;
+use crate::views::Views;
 use ghost::Ghosts;
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller, Ready};
 use kern::init::SignalFd;
-use kern::proc::Proc;
+use kern::proc::{root, Proc};
 use kern::sock;
 use kern::subreaper::Subreapers;
 use link::guests::Guests;
@@ -72,6 +73,7 @@ pub(crate) struct Front {
     pub(crate) looks: Looks,
     pub(crate) deliveries: Deliveries,
     pub(crate) doubts: Doubts,
+    pub(crate) views: Views,
     pub(crate) connections: HashMap<Token, Connection>,
     /// Those of them that have not shown the key.
     pub(crate) crowd: link::crowd::Crowd<Token>,
@@ -106,7 +108,7 @@ pub(crate) struct Front {
 impl Front {
     pub(crate) fn new(mut config: FrontConfig) -> Result<Front> {
         crate::leases::check(config.front_top, config.lease_size, config.max_nodes)?;
-        let proc = Proc::open("/proc")?;
+        let proc = Proc::open(root())?;
         let signals = SignalFd::new(&[Sig::TERM, Sig::INT])?;
         let cursor = Cursor::new(&proc, config.front_top)?;
         let listener = sock::tcp_listen(config.listen)?;
@@ -151,6 +153,7 @@ impl Front {
             looks: Looks::default(),
             deliveries: Deliveries::default(),
             doubts: Doubts::default(),
+            views: Views::default(),
             connections: HashMap::new(),
             crowd: Default::default(),
             guests: Guests::default(),
@@ -174,6 +177,7 @@ impl Front {
         if again {
             front.recover()?;
         }
+        front.start_views(monotonic_us());
         if let Some(fd) = ready_fd {
             kern::sys::write(fd.as_fd(), b"\n").map_err(|errno| Fault::sys(errno, "say that the daemon is ready"))?;
         }
@@ -214,6 +218,7 @@ impl Front {
                     info!("front end ends");
                     self.flush();
                     self.ghosts.acknowledge(u64::MAX);
+                    self.end_views();
                     let _none = kern::mount::detach(&home::mount_point(&self.config.run_dir));
                     if self.holder.is_none() {
                         let _ = kern::mount::detach(&holder::mount_point(&self.config.run_dir));
@@ -228,6 +233,7 @@ impl Front {
             self.tell_nodes();
             self.look_after_deliveries();
             self.tell_shown();
+            self.tell_views();
             self.flush_in_time(monotonic_us());
             if self.dirty.is_empty() {
                 self.ghosts.acknowledge(monotonic_us());
@@ -252,6 +258,7 @@ impl Front {
         let mut effects = Vec::new();
         while let Some(event) = self.events.pop_front() {
             tracing::trace!(?event);
+            self.views.about(&event);
             self.space.step(event, &mut effects);
             for effect in effects.drain(..) {
                 self.act(effect);
@@ -288,6 +295,7 @@ impl Front {
         let now = monotonic_us();
         if now >= self.look_at_us {
             self.cursor.look(&self.proc);
+            self.look_after_views(now);
             self.look_at_us = now + LOOK_US;
         }
         self.listener.listen_again(&self.poller, now);

@@ -12,6 +12,7 @@
 
 use kern::clock::monotonic_us;
 use kern::poll::{poll, Ready};
+use kern::proc::{descriptor, root, PROC};
 use kern::sock::{accept, receive_with, send_with, socketpair, unix_connect, unix_listen, Kind as Pair};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -55,6 +56,7 @@ pub(crate) fn start(run_dir: &Path, device: BorrowedFd<'_>, lost_after: Duration
     let mut command = Command::new("/proc/self/exe");
     command.arg0("shoal");
     command.arg("holder").arg("--run-dir").arg(run_dir).args(["--patience-ms", &patience]);
+    command.args(descriptor().iter().flat_map(|fd| ["--proc-fd", fd]));
     command.current_dir("/").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     // It outlives this process; should it end before, its status is of no use.
     command.spawn().map_err(|e| Fault::io(&e, "start the holder"))?;
@@ -79,7 +81,7 @@ pub fn hold(run_dir: &Path, patience: Duration) -> Result<()> {
     send_with(daemon.as_fd(), b"R", &[])?;
     serve(&device, &listener, daemon, patience);
     // One that is stopped would not notice that the device is closed.
-    let proc = kern::proc::Proc::open("/proc")?;
+    let proc = kern::proc::Proc::open(root())?;
     for pid in users(&proc, &mount_point(run_dir).join("hold"))? {
         let _ = kern::pidfd::open(pid).and_then(|fd| kern::pidfd::kill(fd.as_fd(), Sig::KILL));
     }
@@ -93,7 +95,7 @@ pub fn hold(run_dir: &Path, patience: Duration) -> Result<()> {
 pub(crate) fn users(proc: &kern::proc::Proc, file: &Path) -> Result<Vec<Pid>> {
     let me = std::process::id() as i32;
     let uses = |pid: &Pid| {
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
+        let open = std::fs::read_dir(format!("{PROC}/{pid}/fd"));
         open.into_iter().flatten().flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == file))
     };
     Ok(proc.pids()?.into_iter().filter(|pid| pid.0 != me && uses(pid)).collect())

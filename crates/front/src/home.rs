@@ -19,6 +19,7 @@ use crate::movers::Mover;
 use crate::runs::Asker;
 use ghost::{Command as Tell, Happened};
 use kern::faultpoint::reach;
+use kern::proc::descriptor;
 use kern::sock::{self, Kind};
 use kern::{mount, pidfd, sys};
 use link::Plain;
@@ -102,7 +103,12 @@ impl Front {
         let (ours, its) = sock::socketpair(Kind::Stream)?;
         sys::set_nonblocking(ours.as_fd(), true)?;
         let mut command = Command::new("/proc/self/exe");
-        let child = command.arg("mover").stdin(Stdio::from(its)).stdout(Stdio::null()).spawn();
+        let child = command
+            .arg("mover")
+            .args(descriptor().iter().flat_map(|fd| ["--proc-fd", fd]))
+            .stdin(Stdio::from(its))
+            .stdout(Stdio::null())
+            .spawn();
         let child = child.map_err(|e| Fault::io(&e, "start a mover"))?;
         drop(command);
         let mut line = Plain::new(ours);

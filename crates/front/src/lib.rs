@@ -39,6 +39,7 @@ mod pulse;
 mod recover;
 mod runs;
 mod stands;
+mod views;
 
 pub use config::FrontConfig;
 
@@ -49,5 +50,6 @@ pub use config::FrontConfig;
 pub fn run(mut config: FrontConfig) -> vocab::Result<()> {
     config.run_dir = kern::mount::directory(&config.run_dir)?;
     kern::own::raise_files()?;
+    kern::proc::look_apart()?;
     front::Front::new(config)?.serve()
 }

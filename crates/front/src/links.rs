@@ -280,6 +280,7 @@ impl Front {
                 }
             }
             Some(Connection::Client { link, peer }) => {
+                self.views_gone(token);
                 self.runs.asker_gone(Asker::Local(token));
                 self.moves_asker_gone(Asker::Local(token));
                 self.feed_asker_gone(Asker::Local(token));

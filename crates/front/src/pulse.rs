@@ -2,7 +2,7 @@
 //! lets the loop run first too for as long as it would be starved (docs/decisions/daemons-run-first.md).
 
 use kern::others::{scheduling, set_scheduling, Scheduling};
-use kern::proc::Proc;
+use kern::proc::{root, Proc};
 use kern::sched;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -93,7 +93,7 @@ impl Watch {
         let pid = Pid(std::process::id() as i32);
         let ordinary = scheduling(pid).map_err(|errno| Fault::sys(errno, "read how the daemon is scheduled"))?;
         let standing = Standing::Ordinary { rounds: u64::MAX };
-        Ok(Watch { rounds, proc: Proc::open("/proc")?, pid, ordinary, standing, used: 0 })
+        Ok(Watch { rounds, proc: Proc::open(root())?, pid, ordinary, standing, used: 0 })
     }
 
     fn run(mut self, over: &Receiver<()>) {

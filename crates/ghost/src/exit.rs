@@ -4,6 +4,7 @@ use crate::command::Command;
 use crate::life::{Input, State};
 use crate::recover::exiting;
 use crate::table::{Ghost, Ghosts, Happened};
+use kern::proc::PROC;
 use std::path::Path;
 use vocab::Pid;
 
@@ -86,6 +87,6 @@ impl Ghosts {
         }
         let may = |g: &Ghost| g.family == 0 || (g.family == fh && g.slot == Some(0));
         let mut firsts = self.ghosts.iter().filter(|(_, g)| may(g)).map(|(pid, _)| *pid);
-        firsts.find(|first| Path::new(&format!("/proc/{first}/task/{pid}")).exists())
+        firsts.find(|first| Path::new(&format!("{PROC}/{first}/task/{pid}")).exists())
     }
 }

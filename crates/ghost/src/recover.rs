@@ -3,6 +3,7 @@
 use crate::life::State;
 use crate::table::{Ghost, Ghosts, Happened};
 use kern::pending;
+use kern::proc::{root, PROC};
 use std::collections::BTreeSet;
 use vocab::{Pid, Result};
 
@@ -73,7 +74,7 @@ impl Ghosts {
         if !self.recovering || !exiting(thread) {
             return None;
         }
-        let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+        let text = std::fs::read_to_string(format!("{PROC}/{thread}/status")).ok()?;
         let number = text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
         self.ghosts.insert(Pid(number), Ghost::coming(0, None));
         Some(Pid(number))
@@ -82,6 +83,6 @@ impl Ghosts {
 
 /// Is it on its way out, or gone?
 pub(crate) fn exiting(pid: Pid) -> bool {
-    let status = kern::proc::Proc::open("/proc").ok().and_then(|proc| proc.status(pid).ok());
+    let status = kern::proc::Proc::open(root()).ok().and_then(|proc| proc.status(pid).ok());
     status.is_none_or(|status| !status.memory)
 }

@@ -7,7 +7,7 @@ use crate::late::Late;
 use crate::life::{next, Input, State};
 use crate::looks::Looks;
 use kern::fuse::{Device, Request};
-use kern::proc::Proc;
+use kern::proc::{root, Proc};
 use kern::standin::{here::Slots, Hold};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -138,7 +138,7 @@ impl Ghosts {
             device,
             ghosts: HashMap::new(),
             families: HashMap::new(),
-            proc: Proc::open("/proc").ok(),
+            proc: Proc::open(root()).ok(),
             uniques: HashMap::new(),
             expected: HashSet::new(),
             next_family: u64::from(start) << 32 | 1,

@@ -1,5 +1,6 @@
 //! The mappings of a process: what /proc/PID/maps and /proc/PID/smaps say (proc_pid_maps(5), proc_pid_smaps(5)).
 
+use crate::proc::PROC;
 use bitflags::bitflags;
 use vocab::{Fault, Pid, Result};
 
@@ -108,7 +109,7 @@ impl Area {
 /// The mappings of a process, in the order of their addresses; `flags` and `key` need the slower smaps, for which the kernel walks
 /// all pages.
 pub fn areas(pid: Pid, with_flags: bool) -> Result<Vec<Area>> {
-    let path = format!("/proc/{pid}/{}", if with_flags { "smaps" } else { "maps" });
+    let path = format!("{PROC}/{pid}/{}", if with_flags { "smaps" } else { "maps" });
     let text = crate::proc::whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
     parse(&text).ok_or_else(|| Fault::bug(format!("a line of {path} is not as expected")))
 }

@@ -11,6 +11,7 @@ use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 mod core_file;
+pub mod tree;
 
 const LOOKUP: u32 = 1;
 const FORGET: u32 = 2;
@@ -169,19 +170,8 @@ impl Device {
     /// # Errors
     /// `Sys` from open(2) of /dev/fuse or mount(2).
     pub fn mount(at: &Path) -> Result<Device> {
-        let path = sys::cstring("/dev/fuse")?;
-        // SAFETY: open(2) with a live path.
-        let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK) };
-        let fd = sys::own(fd.into(), || "open /dev/fuse".into())?;
-        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", fd.as_raw_fd());
-        let (kind, target) = (sys::cstring("fuse")?, sys::cstring(at.as_os_str().as_encoded_bytes())?);
-        let (source, options) = (sys::cstring("shoal")?, sys::cstring(options)?);
-        let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-        // SAFETY: live strings.
-        let ret =
-            unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
-        sys::checked(ret.into(), || format!("mount the hold file at {}", at.display()))?;
-        Ok(Device::adopt(fd))
+        let fd = mount_at(at, "shoal", libc::O_NONBLOCK, "allow_other");
+        fd.map(Device::adopt).map_err(|fault| fault.doing("mount the hold file"))
     }
 
     /// Takes over the descriptor of a mount that another process made.
@@ -261,6 +251,21 @@ impl Device {
     pub fn created(&self, unique: u64, uid: u32) {
         reply(self.fd(), unique, 0, core_file::created(uid).as_bytes());
     }
+}
+
+fn mount_at(at: &Path, source: &str, flags: i32, options: &str) -> Result<OwnedFd> {
+    let path = sys::cstring("/dev/fuse")?;
+    // SAFETY: open(2) with a live path.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | flags) };
+    let fd = sys::own(fd.into(), || "open /dev/fuse".into())?;
+    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,{options}", fd.as_raw_fd());
+    let (kind, target) = (sys::cstring("fuse")?, sys::cstring(at.as_os_str().as_encoded_bytes())?);
+    let (source, options) = (sys::cstring(source)?, sys::cstring(options)?);
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: live strings.
+    let ret = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
+    sys::checked(ret.into(), || format!("mount at {}", at.display()))?;
+    Ok(fd)
 }
 
 /// A failed answer is not an error of ours: the process it was for was killed and the kernel forgot the request (ENOENT).

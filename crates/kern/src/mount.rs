@@ -1,8 +1,10 @@
 //! Mounts (mount(2)) and the one extended attribute that depends on how a file system is mounted: file capabilities.
 
+use crate::proc::PROC;
 use crate::sys;
 use bitflags::bitflags;
 use std::ffi::CString;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use vocab::{Fault, Pid, Result};
@@ -44,9 +46,29 @@ pub fn make_all_private() -> Result<()> {
     call(Path::new("none"), Path::new("/"), "", libc::MS_REC | libc::MS_PRIVATE, "", "make private all mounts below")
 }
 
+/// Cuts the mount at `target` off from its peers in other mount namespaces.
+pub fn make_private(target: &Path) -> Result<()> {
+    call(Path::new("none"), target, "", libc::MS_PRIVATE, "", "make private")
+}
+
 /// Mounts a new file system of type `kind` at `target`; `options` as in mount(8), may be empty.
 pub fn mount(kind: &str, target: &Path, flags: Flags, options: &str) -> Result<()> {
     call(Path::new(kind), target, kind, flags.bits(), options, &format!("mount {kind} at"))
+}
+
+/// A new file system of type `kind` that is mounted nowhere, and goes with the descriptor of its root, which is returned (fsmount(2)).
+pub fn detached(kind: &str) -> Result<OwnedFd> {
+    const CREATE: libc::c_uint = 6; // FSCONFIG_CMD_CREATE
+    const ATTRIBUTES: libc::c_uint = 2 | 4 | 8; // MOUNT_ATTR_NOSUID, _NODEV, _NOEXEC
+    let doing = || format!("make a {kind} file system");
+    let name = sys::cstring(kind)?;
+    // SAFETY: a live string, numbers, and null for what is not given.
+    unsafe {
+        let made = sys::own(libc::syscall(libc::SYS_fsopen, name.as_ptr(), 1 /* FSOPEN_CLOEXEC */), doing)?;
+        let none = std::ptr::null::<libc::c_char>();
+        sys::checked(libc::syscall(libc::SYS_fsconfig, made.as_raw_fd(), CREATE, none, none, 0), doing)?;
+        sys::own(libc::syscall(libc::SYS_fsmount, made.as_raw_fd(), 1 /* FSMOUNT_CLOEXEC */, ATTRIBUTES), doing)
+    }
 }
 
 /// Makes the file or directory `source` (this one mount only) also visible at `target`.
@@ -72,7 +94,7 @@ pub fn detach(target: &Path) -> Result<()> {
 /// Empty when it has ended, or is about to and has given its mounts up.
 pub fn fuse_connections(pid: Pid) -> Vec<u32> {
     // The main thread may have ended before the others; then only those still have mounts.
-    for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+    for task in std::fs::read_dir(format!("{PROC}/{pid}/task")).into_iter().flatten().flatten() {
         let text = std::fs::read_to_string(task.path().join("mountinfo")).unwrap_or_default();
         if !text.is_empty() {
             return text.lines().filter_map(fuse_connection).collect();

@@ -1,6 +1,7 @@
 //! Which pages of a process have something of their own in them (PAGEMAP_SCAN, Linux 6.7; before that /proc/PID/pagemap).
 
 use crate::areas::areas;
+use crate::proc::PROC;
 use crate::sys;
 use std::cell::OnceCell;
 use std::fs::File;
@@ -87,7 +88,7 @@ impl PageMap {
     /// # Errors
     /// `Sys` for who may not trace the process.
     pub fn open(pid: Pid) -> Result<PageMap> {
-        let path = format!("/proc/{pid}/pagemap");
+        let path = format!("{PROC}/{pid}/pagemap");
         let file = File::open(&path).map_err(|e| Fault::io(&e, format!("open {path}")))?;
         let mut map = PageMap { pid, file, guard: 0, empty: OnceCell::new() };
         if map.look(0, PAGE, Look { flags: 0, is: IS_GUARD, not: 0, any: 0 }).is_ok() {

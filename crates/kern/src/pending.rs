@@ -1,8 +1,7 @@
 //! Which signals wait for a process, and whether it is stopped: what a daemon must know of an interrupted stand-in.
 
-use crate::proc;
+use crate::proc::PROC;
 use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use vocab::{Pid, Sig, SigSet};
 
@@ -63,9 +62,7 @@ impl Reader {
 }
 
 fn open(pid: Pid) -> Option<File> {
-    let mut path = [0u8; 64];
-    write!(&mut path[..63], "/proc/{pid}/status").ok()?;
-    proc::open_at(libc::AT_FDCWD, &path).ok().map(File::from)
+    File::open(format!("{PROC}/{pid}/status")).ok()
 }
 
 fn read_file(file: &File, pid: Pid) -> Option<Pending> {
@@ -73,7 +70,7 @@ fn read_file(file: &File, pid: Pid) -> Option<Pending> {
     match file.read_at(&mut buffer, 0).ok()? {
         length if length < buffer.len() => parse(&buffer[..length]),
         // Many supplementary groups.
-        _ => parse(&std::fs::read(format!("/proc/{pid}/status")).ok()?),
+        _ => parse(&std::fs::read(format!("{PROC}/{pid}/status")).ok()?),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Our reader of /proc (proc(5)): fixed buffers, no allocation per line, errors as errno.
 
+mod root;
 mod text;
+
+pub use root::{descriptor, look_apart, root, take_over, PROC};
 
 use crate::own::Limit;
 use crate::sys;

@@ -1,5 +1,6 @@
 //! Whether a thread that was let go on has run since: on a busy machine that may take a while.
 
+use crate::proc::PROC;
 use vocab::Pid;
 
 /// More than a short call takes, in nanoseconds of the thread's own time.
@@ -27,7 +28,7 @@ impl Waited {
 }
 
 fn ran_ns(tid: Pid) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+    let text = std::fs::read_to_string(format!("{PROC}/{tid}/schedstat")).ok()?;
     text.split(' ').next()?.parse().ok()
 }
 

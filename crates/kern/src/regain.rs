@@ -1,6 +1,7 @@
 //! What the kernel takes from a program that gets rights by its file (execve(2), secure-execution mode), and that can be had back.
 
 use crate::own::{is_secure, limit, set_limit};
+use crate::proc::root;
 use vocab::{Pid, Result};
 
 /// What the kernel lets a process have of a soft limit of the stack that gets rights by its file (linux: `begin_new_exec`, _STK_LIM).
@@ -18,7 +19,7 @@ pub fn stack() -> Result<()> {
     }
     // SAFETY: both take nothing.
     let (parent, user) = unsafe { (Pid(libc::getppid()), libc::getuid()) };
-    let proc = crate::proc::Proc::open("/proc")?;
+    let proc = crate::proc::Proc::open(root())?;
     let is_ours = proc.status(parent).is_ok_and(|status| status.creds.uid.real == user);
     let theirs = proc.limits(parent).ok().filter(|_| is_ours);
     let before = theirs.and_then(|all| all.get(libc::RLIMIT_STACK as usize).map(|limit| limit.1));

@@ -1,5 +1,6 @@
 //! The memory of another process: copied by process_vm_readv(2) where its protection allows, and through /proc/PID/mem where not.
 
+use crate::proc::PROC;
 use crate::sys;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +16,7 @@ impl RemoteMemory {
     /// # Errors
     /// `Sys` with EACCES for who may not trace it, ESRCH or ENOENT when it is gone.
     pub fn open(pid: Pid) -> Result<RemoteMemory> {
-        let path = format!("/proc/{pid}/mem");
+        let path = format!("{PROC}/{pid}/mem");
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&path);
         let file = file.map_err(|e| Fault::io(&e, format!("open {path}")))?;
         Ok(RemoteMemory { pid, file })

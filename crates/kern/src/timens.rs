@@ -4,6 +4,7 @@
 //! maker into it, if that has one thread.
 
 use crate::clock::now;
+use crate::proc::PROC;
 use crate::sys;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -90,7 +91,7 @@ fn read(clock: libc::clockid_t) -> i64 {
 // ODDITY(time_namespace): timens_offsets tells, and sets, what is added for the children that the process will have: after unshare(2) its own clocks are
 // others. linux: `proc_timens_show_offsets` asks `timens_for_children_get`. prog: tests/prog/odd_time_namespace.c
 pub fn offsets(pid: Pid) -> Result<Times> {
-    offsets_at(&format!("/proc/{pid}"))
+    offsets_at(&format!("{PROC}/{pid}"))
 }
 
 /// The same for the calling process.
@@ -115,7 +116,7 @@ fn offsets_at(process: &str) -> Result<Times> {
 /// # Errors
 /// ERANGE for what no clock can show; EACCES when somebody is in it.
 pub fn set_offsets(pid: Pid, times: Times) -> Result<()> {
-    set_at(&format!("/proc/{pid}/timens_offsets"), times)
+    set_at(&format!("{PROC}/{pid}/timens_offsets"), times)
 }
 
 fn set_at(path: &str, times: Times) -> Result<()> {
@@ -128,7 +129,7 @@ fn set_at(path: &str, times: Times) -> Result<()> {
 /// # Errors
 /// `Gone`; `Sys` where there are no such namespaces.
 pub fn of_children(pid: Pid) -> Result<OwnedFd> {
-    open(&format!("/proc/{pid}/ns/time_for_children"))
+    open(&format!("{PROC}/{pid}/ns/time_for_children"))
 }
 
 /// The namespace of the calling process.

@@ -1,5 +1,6 @@
 //! Unix sockets that a stopped process has: who is at the other end (sock_diag(7)), and what waits to be read, which stays there.
 
+use crate::proc::PROC;
 use crate::sys;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -38,12 +39,12 @@ const SHUTDOWN: u16 = 6;
 impl Diagnosis {
     /// For the network namespace of process `pid`; another one than the caller's needs CAP_SYS_ADMIN over it.
     pub fn of(pid: Pid) -> Result<Diagnosis> {
-        let link = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/net"));
+        let link = |who: &str| std::fs::read_link(format!("{PROC}/{who}/ns/net"));
         let failed = |e: std::io::Error| Fault::io(&e, format!("look at the network namespace of process {pid}"));
         if link("self").map_err(failed)? == link(&pid.to_string()).map_err(failed)? {
             return open();
         }
-        let namespace = File::open(format!("/proc/{pid}/ns/net")).map_err(failed)?;
+        let namespace = File::open(format!("{PROC}/{pid}/ns/net")).map_err(failed)?;
         // A socket stays in the namespace in which it was opened: a thread of its own goes there and ends.
         let there = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {

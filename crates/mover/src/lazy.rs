@@ -12,6 +12,7 @@ use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
 use kern::pagemap::Run;
 use kern::poll::Ready;
+use kern::proc::root;
 use link::Secure;
 use minicbor::{Decode, Encode};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -130,7 +131,7 @@ impl Pending {
 
     /// Others whose memory was to come: it has forked them.
     fn children(&self, pid: Pid) -> Vec<Pid> {
-        let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = std::fs::read_dir(root()).into_iter().flatten().flatten();
         let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).map(Pid);
         let waits = |other: &Pid| {
             let all = areas(*other, true).unwrap_or_default();

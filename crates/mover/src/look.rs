@@ -11,6 +11,7 @@ use ckpt::survey::{survey_again, Given, Survey};
 use image::cpu::Cpu;
 use kern::others::share_memory;
 use kern::pagemap::Run;
+use kern::proc::{root, PROC};
 use vocab::{Fault, Pid, Result};
 use wire::look::{File, Look, Needs, Outlook, Why};
 
@@ -105,7 +106,7 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
         seen.obstacles.extend(in_the_way(pid)?.map(stays));
     }
     for number in if order.home { 0..0 } else { 0..3 } {
-        let at = format!("/proc/{pid}/fd/{number}");
+        let at = format!("{PROC}/{pid}/fd/{number}");
         if terminal.is_some_and(|tty| tty.is_at(&at)) {
             continue;
         }
@@ -129,9 +130,9 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
 
 /// Its parent or a child, if they run in the same memory: apart they would no more. In words.
 fn in_its_memory(pid: Pid) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = std::fs::read_to_string(format!("{PROC}/{pid}/status")).ok()?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok().map(Pid));
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children = std::fs::read_to_string(format!("{PROC}/{pid}/task/{pid}/children")).unwrap_or_default();
     let children: Vec<Pid> = children.split_whitespace().filter_map(|word| word.parse().ok().map(Pid)).collect();
     let mut kin = parent.into_iter().filter(|parent| parent.0 > 1).chain(children);
     let other = kin.find(|other| share_memory(pid, *other).unwrap_or(false))?;
@@ -140,13 +141,13 @@ fn in_its_memory(pid: Pid) -> Option<String> {
 
 /// A process besides `pid` and the agent that has this pipe open.
 fn shared(pid: Pid, pipe: &str) -> Option<i32> {
-    let numbers = std::fs::read_dir("/proc").ok()?;
+    let numbers = std::fs::read_dir(root()).ok()?;
     let pids = numbers.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     // A program that the agent is about to start has all that the agent has, until it executes.
     let agents = |other: i32| share_memory(Pid::INIT, Pid(other)).unwrap_or(false);
     let mut others = pids.filter(|other| *other != pid.0 && !agents(*other));
     others.find(|other| {
-        let files = std::fs::read_dir(format!("/proc/{other}/fd"));
+        let files = std::fs::read_dir(format!("{PROC}/{other}/fd"));
         let links = files.into_iter().flatten().flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
         links.into_iter().any(|link| link.to_string_lossy() == pipe)
     })

@@ -15,7 +15,7 @@ use ckpt::survey::Survey;
 use image::Writer;
 use kern::faultpoint::reach;
 use kern::pidfd::{self, read_siginfo};
-use kern::proc::group_and_session;
+use kern::proc::{group_and_session, root};
 use kern::timeline::mark;
 use std::io::BufWriter;
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,7 +54,7 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
 
 /// Then whatever was tried with it has failed for that reason.
 fn has_ended(pid: Pid) -> bool {
-    let found = kern::proc::Proc::open("/proc").ok().and_then(|proc| proc.stat(pid).ok());
+    let found = kern::proc::Proc::open(root()).ok().and_then(|proc| proc.stat(pid).ok());
     found.is_none_or(|stat| stat.exiting() || stat.ended())
 }
 

@@ -5,6 +5,7 @@
 use super::orders::Remain;
 use ckpt::remain::Remains;
 use kern::mount::permit_all_capabilities;
+use kern::proc::PROC;
 use rustix::fs::{open, Mode, OFlags};
 use std::fs::{self, File, Permissions};
 use std::io::Read;
@@ -118,9 +119,9 @@ fn loaded(path: &str) -> Result<u64> {
 
 /// Why a program of shoal's that executes in the place of this process, if so, would not have the capabilities that it needs: what the process does.
 pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
-    let path = format!("/proc/{pid}/status");
+    let path = format!("{PROC}/{pid}/status");
     let status = fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
-    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
+    let namespace = |of: &str| fs::read_link(format!("{PROC}/{of}/ns/mnt")).ok();
     let why = match () {
         () if status.contains("\nNoNewPrivs:\t1") => "has no_new_privs set",
         () if namespace(&pid.to_string()) != namespace("self") => "lives in a mount namespace of its own",

@@ -2,6 +2,7 @@
 //!
 //! The front end answers; a node's agent passes on what it cannot answer itself ([`crate::node`]).
 
+use crate::entry::Wanted;
 use crate::feed::Happening;
 use crate::frame;
 use crate::look::{Explained, Progress};
@@ -69,6 +70,20 @@ pub enum Ask {
     /// What happens in the space from now on, until the connection is closed: an [`Answer::Feed`] for each. Who does not read them is dropped.
     #[n(10)]
     Feed,
+    /// Of root, and here alone: which processes stand here for others, now and from now on ([`Answer::Ghosts`]).
+    #[n(8)]
+    Ghosts,
+    /// Of whoever has asked for [`Ask::Ghosts`]: what /proc shows of bodies of this node ([`Answer::Entries`]).
+    #[n(9)]
+    Entries {
+        /// Comes back.
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        node: NodeId,
+        #[n(2)]
+        wanted: Wanted,
+    },
 }
 
 /// An answer, or one of several in a row for [`Ask::Run`].
@@ -180,6 +195,34 @@ pub enum Answer {
     /// To [`Ask::Feed`]; more follow.
     #[n(20)]
     Feed(#[n(0)] Happening),
+    /// To [`Ask::Ghosts`], again and again.
+    #[n(17)]
+    Ghosts {
+        /// They stand for a process of this node from now on.
+        #[n(0)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        stand: Vec<(Pid, NodeId)>,
+        /// They do no more.
+        #[n(1)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        gone: Vec<Pid>,
+    },
+    /// To [`Ask::Entries`]: a piece of the answer.
+    #[n(18)]
+    Entries {
+        #[n(0)]
+        id: u64,
+        /// See [`crate::entry`].
+        #[n(1)]
+        #[cbor(with = "minicbor::bytes")]
+        found: Vec<u8>,
+        /// That was all of it.
+        #[n(2)]
+        last: bool,
+        /// Not 0: why it is not all that was wanted.
+        #[n(3)]
+        errno: i32,
+    },
 }
 
 /// A channel over which the streams of a process of a copy go on after [`crate::stream::Chunk::Left`] has come over the one before it.

@@ -8,6 +8,7 @@
 pub mod ask;
 pub mod carry;
 mod channel;
+pub mod entry;
 pub mod event;
 pub mod feed;
 pub mod frame;

@@ -14,7 +14,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// Which processes a kill(2) from a node means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -286,5 +286,21 @@ pub enum ToFront {
     Branched {
         #[n(0)]
         branch: u64,
+    },
+    /// To [`ToNode::Entries`]: a piece of the answer.
+    #[n(27)]
+    Entries {
+        #[n(0)]
+        id: u64,
+        /// See [`crate::entry`].
+        #[n(1)]
+        #[cbor(with = "minicbor::bytes")]
+        found: Vec<u8>,
+        /// That was all of it.
+        #[n(2)]
+        last: bool,
+        /// Not 0: why it is not all that was wanted.
+        #[n(3)]
+        errno: i32,
     },
 }

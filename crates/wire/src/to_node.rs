@@ -2,6 +2,7 @@
 
 use crate::ask::{Answer, Further};
 use crate::channel::ChannelTo;
+use crate::entry::Wanted;
 use crate::event::{Kin, Person};
 use crate::lease::Lease;
 use crate::look::Needs;
@@ -297,5 +298,13 @@ pub enum ToNode {
         copy: u32,
         #[n(3)]
         further: Further,
+    },
+    /// What does /proc show of these bodies? [`ToFront::Entries`](crate::node::ToFront::Entries)
+    #[n(32)]
+    Entries {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        wanted: Wanted,
     },
 }

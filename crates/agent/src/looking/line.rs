@@ -4,7 +4,9 @@ use super::{Input, Waits};
 use vocab::Pid;
 
 /// The longest packet of an answer, in bytes; a question may be longer.
-pub(super) const PACKET: usize = 3 * NUMBER + COMMAND;
+pub(super) const PACKET: usize = 3 * NUMBER + PIECE;
+/// The most bytes of entries in a packet.
+pub(super) const PIECE: usize = 128 * 1024;
 /// Bytes of a command line that are worth telling.
 pub(super) const COMMAND: usize = 1024;
 const NUMBER: usize = 8;
@@ -16,6 +18,8 @@ pub(crate) enum Question {
     Commands,
     /// Which of these, each with a number for it, a process waits for.
     Awaited(Vec<(u64, Input, Waits)>),
+    /// What /proc shows of these: all that is commonly read, or what is at this path in the directory of each.
+    Entries(Vec<Pid>, Option<Vec<u8>>),
 }
 
 /// A question as it comes.
@@ -36,6 +40,8 @@ pub(crate) enum Said {
     Command { pid: Pid, words: Vec<u8> },
     /// A process waits for the input of this number.
     Awaited { id: u64 },
+    /// A piece of what was found ([`wire::entry`]).
+    Entries(Vec<u8>),
     /// That was all.
     End,
 }
@@ -51,8 +57,19 @@ fn numbers(packet: &[u8]) -> impl Iterator<Item = u64> + '_ {
 impl Question {
     pub(super) fn packet(&self, number: u64, passed_over: impl Iterator<Item = u32>) -> Vec<u8> {
         let users: Vec<u64> = passed_over.map(u64::from).collect();
-        let mut all = vec![number, users.len() as u64];
+        let kind = match self {
+            Question::Commands => 0,
+            Question::Awaited(_) => 1,
+            Question::Entries(_, None) => 2,
+            Question::Entries(_, Some(_)) => 3,
+        };
+        let mut all = vec![number, kind, users.len() as u64];
         all.extend(users);
+        if let Question::Entries(pids, path) = self {
+            all.push(pids.len() as u64);
+            all.extend(pids.iter().map(|pid| pid.0 as u64));
+            return [&bytes(&all), path.as_deref().unwrap_or_default()].concat();
+        }
         if let Question::Awaited(inputs) = self {
             for (id, input, waits) in inputs {
                 let (kind, (major, minor), ino) = match *input {
@@ -69,17 +86,30 @@ impl Question {
 impl Asked {
     pub(super) fn of(packet: &[u8]) -> Option<Asked> {
         let all: Vec<u64> = numbers(packet).collect();
-        let (&[number, count], rest) = all.split_first_chunk()?;
-        let (users, inputs) = rest.split_at_checked(count as usize)?;
+        let (&[number, kind, count], rest) = all.split_first_chunk()?;
+        let (users, rest) = rest.split_at_checked(usize::try_from(count).ok()?)?;
+        let passed_over = users.iter().map(|uid| *uid as u32).collect();
+        let question = match kind {
+            0 => Question::Commands,
+            1 => Question::Awaited(Asked::inputs(rest)),
+            _ => {
+                let (count, rest) = rest.split_first()?;
+                let pids = rest.get(..usize::try_from(*count).ok()?)?;
+                let path = &packet[NUMBER * (4 + users.len() + pids.len())..];
+                Question::Entries(pids.iter().map(|pid| Pid(*pid as i32)).collect(), (kind == 3).then(|| path.to_vec()))
+            }
+        };
+        Some(Asked { number, question, passed_over })
+    }
+
+    fn inputs(numbers: &[u64]) -> Vec<(u64, Input, Waits)> {
         let input = |one: &[u64]| {
             let &[id, kind, major, minor, ino, any] = one else { return None };
             let dev = (major as u32, minor as u32);
             let input = if kind == 0 { Input::Pipe(dev, ino) } else { Input::Terminal(dev) };
             Some((id, input, if any == 0 { Waits::Read } else { Waits::Any }))
         };
-        let inputs: Vec<_> = inputs.chunks_exact(6).filter_map(input).collect();
-        let question = if inputs.is_empty() { Question::Commands } else { Question::Awaited(inputs) };
-        Some(Asked { number, question, passed_over: users.iter().map(|uid| *uid as u32).collect() })
+        numbers.chunks_exact(6).filter_map(input).collect()
     }
 }
 
@@ -89,6 +119,7 @@ impl Said {
             Said::At { uid } => bytes(&[number, 0, (*uid).into()]),
             Said::Command { pid, words } => [&bytes(&[number, 1, pid.0 as u64]), &words[..]].concat(),
             Said::Awaited { id } => bytes(&[number, 2, *id]),
+            Said::Entries(found) => [&bytes(&[number, 4, 0]), &found[..]].concat(),
             Said::End => bytes(&[number, 3, 0]),
         }
     }
@@ -103,6 +134,7 @@ impl Said {
             0 => Some(Said::At { uid: what as u32 }),
             1 => Some(Said::Command { pid: Pid(what as i32), words: words.to_vec() }),
             2 => Some(Said::Awaited { id: what }),
+            4 => Some(Said::Entries(words.to_vec())),
             _ => Some(Said::End),
         }
     }
@@ -115,14 +147,21 @@ mod tests {
     #[test]
     fn questions_and_answers_come_through() {
         let inputs = vec![(7, Input::Pipe((1, 2), 3), Waits::Read), (8, Input::Terminal((136, 5)), Waits::Any)];
-        for question in [Question::Commands, Question::Awaited(inputs)] {
+        let pids = vec![Pid(7), Pid(4_000_000)];
+        let entries = [Question::Entries(pids.clone(), None), Question::Entries(pids, Some(b"task/7/wchan".to_vec()))];
+        for question in [Question::Commands, Question::Awaited(inputs)].into_iter().chain(entries) {
             let asked = Asked::of(&question.packet(9, [61001, 0].into_iter())).expect("a question");
             assert_eq!((asked.number, asked.question, asked.passed_over), (9, question, vec![61001, 0]));
         }
         let words = b"sleep\x001\0".to_vec();
-        for said in
-            [Said::At { uid: 5 }, Said::Command { pid: Pid(6), words }, Said::Awaited { id: u64::MAX }, Said::End]
-        {
+        let entries = Said::Entries(vec![1, 2, 3]);
+        for said in [
+            entries,
+            Said::At { uid: 5 },
+            Said::Command { pid: Pid(6), words },
+            Said::Awaited { id: u64::MAX },
+            Said::End,
+        ] {
             assert_eq!(Said::of(&said.packet(4), 4), Some(said.clone()));
             assert_eq!(Said::of(&said.packet(4), 5), None);
         }

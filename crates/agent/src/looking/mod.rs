@@ -5,6 +5,7 @@
 //! do it that are children of the outer process and in no namespace of the space (`server`). The agent asks them over a socket
 //! and never waits: what is not answered in time is not known, and the user at whose processes it stopped is passed over for a while.
 
+mod entries;
 mod line;
 mod reader;
 mod server;
@@ -21,8 +22,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::Result;
 
 /// Microseconds without a word after which the process that looks is given up: for the main loop, whose front end waits a second, and for
-/// the streams.
-const PATIENCE_US: [u64; 2] = [200_000, 1_000_000];
+/// the streams, and for what /proc shows elsewhere.
+const PATIENCE_US: [u64; 3] = [200_000, 1_000_000, 200_000];
 /// So often a question is asked at most.
 const TRIES: u32 = 3;
 /// How long a user is passed over at whose processes looking has stopped; each time twice as long, since what waits there may be there for good.
@@ -54,18 +55,19 @@ struct Open {
 }
 
 impl Looker {
-    /// The agent's and the server's ends for two who ask: the main loop and the thread of streams.
+    /// The agent's and the server's ends for those who ask: the main loop, the thread of streams, and the main loop for others' /proc.
     ///
     /// # Errors
     /// `Sys` when no descriptors are to be had.
-    pub(crate) fn two() -> Result<([Looker; 2], Server)> {
+    pub(crate) fn three() -> Result<([Looker; 3], Server)> {
         let (begin, starter) = sys::pipe()?;
-        let (one, its) = sock::socketpair(Kind::SeqPacket)?;
-        let (two, other) = sock::socketpair(Kind::SeqPacket)?;
-        let copy = starter.try_clone().map_err(|e| vocab::Fault::io(&e, "duplicate a pipe"))?;
-        let [table, streams] = PATIENCE_US;
-        let lookers = [Looker::new(one, Some((starter, 0)), table)?, Looker::new(two, Some((copy, 1)), streams)?];
-        Ok((lookers, Server::new(begin, [its, other])))
+        let one = |number: u8| {
+            let (line, its) = sock::socketpair(Kind::SeqPacket)?;
+            let starter = starter.try_clone().map_err(|e| vocab::Fault::io(&e, "duplicate a pipe"))?;
+            Ok((Looker::new(line, Some((starter, number)), PATIENCE_US[usize::from(number)])?, its))
+        };
+        let ((table, a), (streams, b), (entries, c)) = (one(0)?, one(1)?, one(2)?);
+        Ok(([table, streams, entries], Server::new(begin, [a, b, c])))
     }
 
     /// One whose questions a thread of this process answers: where all users are one.
@@ -128,7 +130,7 @@ impl Looker {
     /// What has been found since the last call. [`Said::End`] is the last of a question, also when it is given up.
     pub(crate) fn go_on(&mut self) -> Vec<Said> {
         let mut found = Vec::new();
-        let mut packet = [0; line::PACKET];
+        let mut packet = vec![0; line::PACKET];
         while let Ok(length @ 1..) = sys::read(self.line.as_fd(), &mut packet) {
             let Some(open) = &mut self.open else { continue };
             let Some(said) = Said::of(&packet[..length], self.number) else { continue };

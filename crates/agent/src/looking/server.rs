@@ -1,5 +1,6 @@
 //! The processes that look: one that starts them, and at most one for each who asks, which may hang.
 
+use super::entries;
 use super::line::{Asked, Question, Said, COMMAND};
 use super::reader::may_await;
 use kern::ns::{self, Child, Forked, Namespaces};
@@ -13,11 +14,11 @@ use vocab::{Pid, Result, Sig};
 /// Milliseconds that the processes have to end after the agent has.
 const END_MS: i32 = 1_000;
 
-/// The other ends of the two [`super::Looker`]s.
+/// The other ends of the [`super::Looker`]s.
 #[derive(Debug)]
 pub(crate) struct Server {
     begin: OwnedFd,
-    lines: [OwnedFd; 2],
+    lines: [OwnedFd; 3],
 }
 
 /// The process that starts others.
@@ -25,7 +26,7 @@ pub(crate) struct Server {
 pub(crate) struct Running(Child);
 
 impl Server {
-    pub(super) fn new(begin: OwnedFd, lines: [OwnedFd; 2]) -> Server {
+    pub(super) fn new(begin: OwnedFd, lines: [OwnedFd; 3]) -> Server {
         Server { begin, lines }
     }
 
@@ -56,14 +57,14 @@ impl Server {
         // As seen from here: the numbers there are the space's.
         let proc = PathBuf::from(format!("/proc/{agent}/root/proc"));
         let me = Pid(std::process::id() as i32);
-        let mut now: [Option<Pid>; 2] = [None; 2];
+        let mut now: [Option<Pid>; 3] = [None; 3];
         let mut which = [0];
         loop {
             let read = sys::read(self.begin.as_fd(), &mut which);
             if read == Err(kern::poll::EINTR) {
                 continue;
             }
-            let which = usize::from(which[0]).min(1);
+            let which = usize::from(which[0]).min(2);
             let over = read != Ok(1);
             for old in now.iter_mut().enumerate().filter(|(n, _)| over || *n == which).filter_map(|(_, old)| old.take())
             {
@@ -101,7 +102,7 @@ impl Running {
 
 /// Answers what comes over the line until nobody can ask any more.
 pub(super) fn serve(line: &OwnedFd, proc: &Path) {
-    // A question has 16 bytes, and at most 48 for each program whose input is asked for.
+    // A question has at most 48 bytes for each program whose input is asked for, and 8 for each process.
     let mut packet = vec![0; 1 << 18];
     loop {
         match sys::read(line.as_fd(), &mut packet) {
@@ -122,6 +123,11 @@ pub(super) fn serve(line: &OwnedFd, proc: &Path) {
 fn look(line: &OwnedFd, path: &Path, asked: &Asked) -> Option<()> {
     let say = |said: Said| sock::send(line.as_fd(), &said.packet(asked.number)).ok().map(drop);
     let Ok(proc) = Proc::open(&path.to_string_lossy()) else { return say(Said::End) };
+    if let Question::Entries(pids, at) = &asked.question {
+        let found = entries::Pieces { say: &say, piece: Vec::new(), path, proc: &proc };
+        found.look(pids, at.as_deref(), &asked.passed_over)?;
+        return say(Said::End);
+    }
     let user = |pid: Pid| Some((proc.status(pid).ok()?.creds.uid.real, pid));
     let concerned = |pid: &Pid| asked.question == Question::Commands || may_await(path, *pid);
     let all = proc.pids().unwrap_or_default().into_iter().filter(concerned);
@@ -130,7 +136,7 @@ fn look(line: &OwnedFd, path: &Path, asked: &Asked) -> Option<()> {
     all.sort_unstable();
     let mut open = match &asked.question {
         Question::Awaited(inputs) => inputs.clone(),
-        Question::Commands => Vec::new(),
+        Question::Commands | Question::Entries(..) => Vec::new(),
     };
     let mut at = None;
     for (uid, pid) in all {

@@ -189,7 +189,7 @@ impl Relay {
                     }
                 }
                 Said::End => self.looked(),
-                Said::At { .. } | Said::Command { .. } => {}
+                Said::At { .. } | Said::Command { .. } | Said::Entries(_) => {}
             }
         }
     }

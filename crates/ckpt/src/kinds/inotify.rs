@@ -3,6 +3,7 @@
 use super::{All, Seen, Verdict};
 use image::files::{Kind, Watched};
 use kern::inotify;
+use kern::proc::PROC;
 use kern::rights::Rights;
 use rustix::fs::inotify::{CreateFlags, WatchFlags};
 use rustix::fs::{Mode, OFlags};
@@ -66,7 +67,7 @@ fn parse(line: &str) -> Option<Watch> {
 
 /// A name by which the watched file can be found.
 fn path(seen: &Seen, watch: &Watch) -> Option<Vec<u8>> {
-    let mounts = std::fs::read_to_string(format!("/proc/{}/mountinfo", seen.pid)).ok()?;
+    let mounts = std::fs::read_to_string(format!("{PROC}/{}/mountinfo", seen.pid)).ok()?;
     let device = format!("{}:{}", watch.device.0, watch.device.1);
     let mut points = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ');

@@ -21,6 +21,7 @@ use crate::obstacle::Obstacle;
 use crate::places::Opener;
 use crate::proc;
 use image::files::{Descriptor, Files, Kind, OpenFile};
+use kern::proc::PROC;
 use kern::{others, pidfd};
 pub(crate) use owner::set as set_owners;
 use puppet::Script;
@@ -57,7 +58,7 @@ impl Seen {
     }
 
     pub(crate) fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", self.pid, self.number)
+        format!("{PROC}/{}/fd/{}", self.pid, self.number)
     }
 
     /// Name and flags were read one after the other: are they of one open file? Its user may exchange descriptors meanwhile, by another process that shares them,

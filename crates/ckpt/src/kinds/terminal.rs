@@ -11,6 +11,7 @@ use image::terminal::{End, Stopped, Terminal, Typed};
 use kern::faultpoint::reach;
 use kern::others::share_memory;
 use kern::pidfd;
+use kern::proc::{root, PROC};
 use kern::tty::{self, Stop, Termios, END_OF_FILE, LITERAL_NEXT, ROOM};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -35,7 +36,7 @@ impl Tty {
     /// # Errors
     /// `Gone`.
     pub fn of(holder: Pid, master: i32, slave: i32) -> Result<Tty> {
-        let path = format!("/proc/{holder}/fd/{slave}");
+        let path = format!("{PROC}/{holder}/fd/{slave}");
         let found = std::fs::metadata(&path).map_err(|e| Fault::io(&e, format!("look at {path}")))?;
         Ok(Tty { holder, master, slave, device: (found.dev(), found.rdev()) })
     }
@@ -55,7 +56,7 @@ impl Tty {
 
     /// Once more, without the flags of anybody else.
     fn open(self) -> Result<OwnedFd> {
-        open(&format!("/proc/{}/fd/{}", self.holder, self.slave), OFlags::RDWR | OFlags::NONBLOCK)
+        open(&format!("{PROC}/{}/fd/{}", self.holder, self.slave), OFlags::RDWR | OFlags::NONBLOCK)
     }
 
     fn master(self) -> Result<OwnedFd> {
@@ -131,7 +132,7 @@ pub(super) fn survey(pid: Pid, tty: Tty) -> Result<Vec<Obstacle>> {
 
 /// Whoever else has it open, or as controlling terminal.
 pub(crate) fn others(pid: Pid, tty: Tty) -> Result<Option<Obstacle>> {
-    let processes = std::fs::read_dir("/proc").map_err(|e| Fault::io(&e, "read /proc"))?;
+    let processes = std::fs::read_dir(root()).map_err(|e| Fault::io(&e, "read /proc"))?;
     let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid));
     let own = Pid(std::process::id() as i32);
     let mut found: Vec<i32> = pids
@@ -154,7 +155,7 @@ fn has(other: Pid, tty: Tty) -> bool {
         return !place.ended;
     }
     let numbers = numbers_in(other, "fd").unwrap_or_default();
-    numbers.iter().map(|number| format!("/proc/{other}/fd/{number}")).any(|path| {
+    numbers.iter().map(|number| format!("{PROC}/{other}/fd/{number}")).any(|path| {
         std::fs::read_link(&path).is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"/"))
             && tty.is_at(&path)
     })
@@ -342,7 +343,7 @@ pub(crate) fn furnish(pid: Option<Pid>, was: Option<&Terminal>) -> Result<Option
     let Some(was) = was else { return Ok(None) };
     let pid =
         pid.ok_or_else(|| Fault::refused("the image has a terminal, which only a process that moves takes along"))?;
-    let path = format!("/proc/{pid}/fd/0");
+    let path = format!("{PROC}/{pid}/fd/0");
     let found = std::fs::metadata(&path).map_err(|e| Fault::io(&e, format!("look at {path}")))?;
     if FileType::from_raw_mode(found.mode()) != FileType::CharacterDevice || Place::of(pid)?.terminal != 0 {
         return Err(Fault::refused("no terminal has been made for it"));

@@ -15,10 +15,14 @@ pub(crate) struct Holder {
     /// How long to wait for the next daemon
     #[arg(long, value_name = "MILLISECONDS")]
     patience_ms: u64,
+    /// The procfs of this machine alone
+    #[arg(long, value_name = "N")]
+    proc_fd: Option<i32>,
 }
 
 impl Holder {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        self.proc_fd.map(kern::proc::take_over).transpose()?;
         ::front::holder::hold(&self.run_dir, Duration::from_millis(self.patience_ms)).map(|()| ExitCode::SUCCESS)
     }
 }

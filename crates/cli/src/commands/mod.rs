@@ -17,6 +17,7 @@ mod moves;
 mod node;
 mod nodes;
 mod place;
+mod procfs;
 mod progress;
 mod ps;
 mod restore;
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Holder(holder::Holder),
     #[command(hide = true)]
+    Procfs(procfs::Procfs),
+    #[command(hide = true)]
     Mover(mover::Mover),
     #[command(hide = true)]
     Vessel(mover::Vessel),
@@ -90,6 +93,7 @@ impl Command {
             Command::Chaos(command) => command.run(),
             Command::Mon(command) => command.run(),
             Command::Holder(command) => command.run(),
+            Command::Procfs(command) => command.run(),
             Command::Mover(command) => command.run(),
             Command::Vessel(command) => command.run(),
             Command::Stand(command) => command.run(),

@@ -8,10 +8,15 @@ use vocab::Result;
 
 /// Send a process to another node, or take one
 #[derive(Args, Debug)]
-pub(crate) struct Mover {}
+pub(crate) struct Mover {
+    /// The procfs of this machine alone
+    #[arg(long, value_name = "N")]
+    proc_fd: Option<i32>,
+}
 
 impl Mover {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        self.proc_fd.map(kern::proc::take_over).transpose()?;
         mover::run().map(|()| ExitCode::SUCCESS)
     }
 }

@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["vocab"],
     &["kern", "wire", "image", "space", "policy"],
     &["link", "puppet", "ghost", "sandbox", "sample"],
-    &["ckpt", "client"],
+    &["ckpt", "client", "procfs"],
     &["mover"],
     &["agent", "front", "monitor"],
     &["cli", "capi"],

@@ -40,7 +40,9 @@ pub(crate) struct Reader<'c, T> {
 
 impl<'c, T: Takers> Reader<'c, T> {
     pub(crate) fn new(takers: &'c T, source: Source) -> Reader<'c, T> {
-        let kind = std::fs::metadata("/proc/self/fd/0").map(|meta| meta.file_type());
+        // Not by way of /proc, which shows the program's.
+        let kind = std::io::stdin().as_fd().try_clone_to_owned();
+        let kind = kind.and_then(|fd| std::fs::File::from(fd).metadata()).map(|meta| meta.file_type());
         let shared = kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket());
         Reader { takers, source, shared, background: false, buffer: vec![0; PIECE] }
     }

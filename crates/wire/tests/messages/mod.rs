@@ -7,6 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use vocab::{Capabilities, Creds, Exit, Fault, Ids, Kind, NodeId, Pid, Sig, SigInfo};
 use wire::ask::{Answer, Ask, Copy, Further, NodeRow, ProcRow};
+use wire::entry::Wanted;
 use wire::event::{BodyEvent, Person, Usage};
 use wire::feed::Happening;
 use wire::hello::Hello;
@@ -259,7 +260,14 @@ pub(crate) fn asks() -> Variants<Ask> {
         Explain => (pid(), node()).prop_map(|(pid, to)| Ask::Explain { pid, to }),
         Stand => Just(Ask::Stand),
         Feed => Just(Ask::Feed),
+        Ghosts => Just(Ask::Ghosts),
+        Entries => (any::<u64>(), node(), wanted()).prop_map(|(id, node, wanted)| Ask::Entries { id, node, wanted }),
     }
+}
+
+fn wanted() -> impl Strategy<Value = Wanted> {
+    let entry = (pid(), bytes()).prop_map(|(pid, path)| Wanted::Entry { pid, path });
+    prop_oneof![Just(Wanted::All), pid().prop_map(|pid| Wanted::Body { pid }), entry]
 }
 
 fn further() -> impl Strategy<Value = Further> {
@@ -292,6 +300,9 @@ pub(crate) fn answers() -> Variants<Answer> {
         Moving => progress().prop_map(Answer::Moving),
         NodeLost => node().prop_map(Answer::NodeLost),
         Home => (any::<u32>(), any::<u64>()).prop_map(|(copy, branch)| Answer::Home { copy, branch }),
+        Ghosts => (vec((pid(), node()), 0..3), vec(pid(), 0..3)).prop_map(|(stand, gone)| Answer::Ghosts { stand, gone }),
+        Entries => (any::<u64>(), bytes(), any::<bool>(), any::<i32>())
+            .prop_map(|(id, found, last, errno)| Answer::Entries { id, found, last, errno }),
         Explained => explained().prop_map(|explained| Answer::Explained(Box::new(explained))),
         Feed => happening().prop_map(Answer::Feed),
     }
@@ -385,6 +396,8 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         Moving => (pid(), progress()).prop_map(|(pid, progress)| T::Moving { pid, progress }),
         AskerGone => any::<u64>().prop_map(|id| T::AskerGone { id }),
         Branched => any::<u64>().prop_map(|branch| T::Branched { branch }),
+        Entries => (any::<u64>(), bytes(), any::<bool>(), any::<i32>())
+            .prop_map(|(id, found, last, errno)| T::Entries { id, found, last, errno }),
         PassesNoMore => pid().prop_map(|pid| T::PassesNoMore { pid }),
         Suited => (any::<u64>(), vec(".{0,20}", 0..3)).prop_map(|(id, obstacles)| T::Suited { id, obstacles }),
     }
@@ -436,6 +449,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Branch => (any::<u64>(), bytes(), any::<u32>(), further()).prop_map(|(id, token, copy, further)| T::Branch { id, token, copy, further }),
         Barrier => (any::<u64>(), pid()).prop_map(|(id, pid)| T::Barrier { id, pid }),
         Look => (any::<u64>(), pid(), any::<bool>()).prop_map(|(id, pid, streams)| T::Look { id, pid, streams }),
+        Entries => (any::<u64>(), wanted()).prop_map(|(id, wanted)| T::Entries { id, wanted }),
         Suits => (any::<u64>(), pid(), needs()).prop_map(|(id, pid, needs)| T::Suits { id, pid, needs }),
     }
 }

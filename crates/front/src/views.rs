@@ -1,0 +1,163 @@
+//! What /proc of this machine shows of ghosts, which is what their bodies do: a process of its own shows it (crate `procfs`), and this is how it hears of
+//! ghosts, and of what nodes say. Nothing here waits for it; should it end, another one is started.
+//!
+//! The daemon itself, and what it starts, looks at a procfs of its own, which shows the ghosts ([`kern::proc::PROC`]).
+
+use crate::connection::Token;
+use crate::front::Front;
+use crate::runs::Asker;
+use kern::proc::descriptor;
+use space::Event;
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use tracing::{info, warn};
+use vocab::errno::ENOTCONN;
+use vocab::{Fault, NodeId, Pid};
+use wire::ask::Answer;
+use wire::entry::Wanted;
+use wire::node::ToNode;
+use wire::run::Caller;
+
+/// One that ended is started again this long after it was started, in microseconds.
+const AGAIN_US: u64 = 200_000;
+/// Ghosts that are told of in a message.
+const AT_ONCE: usize = 8192;
+
+/// Who shows it, and what is told.
+#[derive(Debug, Default)]
+pub(crate) struct Views {
+    child: Option<Child>,
+    /// Its connection, once it has asked for ghosts.
+    line: Option<Token>,
+    /// When one was started last (monotonic).
+    started_us: u64,
+    /// As it has been told.
+    told: HashMap<Pid, NodeId>,
+    /// Perhaps they are other than that.
+    changed: BTreeSet<Pid>,
+}
+
+impl Views {
+    /// The space is about to hear of this.
+    pub(crate) fn about(&mut self, event: &Event) {
+        if let Event::Held { pid } | Event::Gone { pid } | Event::Moved { pid, .. } | Event::Leaves { pid } = event {
+            self.changed.insert(*pid);
+        }
+    }
+}
+
+impl Front {
+    pub(crate) fn start_views(&mut self, now_us: u64) {
+        if !self.config.proc {
+            return;
+        }
+        self.views.started_us = now_us;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("shoal").arg("procfs").arg("--run-dir").arg(&self.config.run_dir);
+        command.args(["--fresh-ms", &self.config.proc_fresh_ms.to_string()]);
+        command.args(descriptor().iter().flat_map(|fd| ["--proc-fd", fd]));
+        match command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
+            Ok(child) => self.views.child = Some(child),
+            Err(e) => warn!("/proc does not show what processes do elsewhere: {e}"),
+        }
+    }
+
+    /// Has it ended?
+    pub(crate) fn look_after_views(&mut self, now_us: u64) {
+        if let Some(child) = &mut self.views.child {
+            if matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            warn!("who shows in /proc what processes do elsewhere has ended");
+            self.views.child = None;
+        }
+        if now_us >= self.views.started_us + AGAIN_US {
+            self.start_views(now_us);
+        }
+    }
+
+    /// One that does not speak with us any more is of no use.
+    pub(crate) fn views_gone(&mut self, token: Token) {
+        if self.views.line != Some(token) {
+            return;
+        }
+        self.views.line = None;
+        if let Some(mut child) = self.views.child.take() {
+            // It may have ended; and it ends.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        self.look_after_views(kern::clock::monotonic_us());
+    }
+
+    /// It takes away what it has mounted as it sees its connection end.
+    pub(crate) fn end_views(&mut self) {
+        if let Some(line) = self.views.line.take() {
+            self.take(line);
+        }
+        if let Some(mut child) = self.views.child.take() {
+            let _ = child.wait();
+        }
+    }
+
+    pub(crate) fn on_ghosts_wanted(&mut self, asker: Asker, caller: &Caller) {
+        let line = match asker {
+            Asker::Local(token) if caller.creds.uid.effective == 0 => token,
+            _ => {
+                let refused = Fault::refused("tell of ghosts: that is for root, and on the front end");
+                return self.answer(asker, Answer::Failed(refused), true);
+            }
+        };
+        info!("/proc shows what processes do elsewhere");
+        self.views.line = Some(line);
+        self.views.told.clear();
+        self.views.changed = self.space.iter().map(|view| view.person.pid).collect();
+    }
+
+    pub(crate) fn on_entries_wanted(&mut self, asker: Asker, id: u64, node: NodeId, wanted: Wanted) {
+        let is_it = matches!(asker, Asker::Local(token) if self.views.line == Some(token));
+        if !is_it {
+            let refused = Fault::refused("tell what is in /proc: that is for whoever has asked for ghosts");
+            return self.answer(asker, Answer::Failed(refused), true);
+        }
+        let linked = self.nodes.get_mut(node).is_some_and(|node| node.link.is_some());
+        match linked && !node.is_front() {
+            true => self.send(node, &ToNode::Entries { id, wanted }),
+            false => self.on_entries(id, Vec::new(), true, ENOTCONN),
+        }
+    }
+
+    pub(crate) fn on_entries(&mut self, id: u64, found: Vec<u8>, last: bool, errno: i32) {
+        if let Some(line) = self.views.line {
+            self.answer(Asker::Local(line), Answer::Entries { id, found, last, errno }, last);
+        }
+    }
+
+    /// Tells of the ghosts that have come, gone, or stand for a process of another node now.
+    pub(crate) fn tell_views(&mut self) {
+        let Some(line) = self.views.line else { return self.views.changed.clear() };
+        while !self.views.changed.is_empty() {
+            let (mut stand, mut gone) = (Vec::new(), Vec::new());
+            while stand.len() + gone.len() < AT_ONCE {
+                let Some(pid) = self.views.changed.pop_first() else { break };
+                let node = self.space.get(pid).map(|view| view.node);
+                let node = node.filter(|node| !node.is_front() && self.ghosts.has(pid));
+                match (node, self.views.told.get(&pid)) {
+                    (Some(node), told) if told != Some(&node) => {
+                        self.views.told.insert(pid, node);
+                        stand.push((pid, node));
+                    }
+                    (None, Some(_)) => {
+                        self.views.told.remove(&pid);
+                        gone.push(pid);
+                    }
+                    _ => {}
+                }
+            }
+            if !stand.is_empty() || !gone.is_empty() {
+                self.answer(Asker::Local(line), Answer::Ghosts { stand, gone }, false);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What /proc shows of bodies, as it is read where they run.
+//!
+//! It travels as bytes that nobody on the way looks into: [`Found`]s, each a frame of its own ([`crate::frame`]), one behind the other and in pieces.
+
+use minicbor::{Decode, Encode};
+use vocab::Pid;
+
+/// What is wanted of a node.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum Wanted {
+    /// [`COMMON`] of all bodies.
+    #[n(0)]
+    All,
+    /// The same of one.
+    #[n(1)]
+    Body {
+        #[n(0)]
+        pid: Pid,
+    },
+    /// One file, link or directory of one; the path begins in its directory: `task/17/wchan`.
+    #[n(2)]
+    Entry {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        #[cbor(with = "minicbor::bytes")]
+        path: Vec<u8>,
+    },
+}
+
+/// The files that ps, top and their like read of every process.
+pub const COMMON: [&str; 5] = ["stat", "status", "statm", "comm", "cmdline"];
+
+/// What was found of one body.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Found {
+    #[n(0)]
+    pub pid: Pid,
+    /// Whose its files are.
+    #[n(1)]
+    pub uid: u32,
+    #[n(2)]
+    pub gid: u32,
+    #[n(3)]
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Entry {
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    pub path: Vec<u8>,
+    /// As st_mode (inode(7)); 0 among [`COMMON`].
+    #[n(1)]
+    pub mode: u32,
+    #[n(2)]
+    pub content: Content,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum Content {
+    #[n(0)]
+    Text(
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
+    /// Where a link leads to, as readlink(2) says.
+    #[n(1)]
+    Link(
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
+    #[n(2)]
+    Directory(#[n(0)] Vec<Name>),
+    /// The errno of looking.
+    #[n(3)]
+    Failed(#[n(0)] i32),
+}
+
+/// A name in a directory.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Name {
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    pub name: Vec<u8>,
+    /// As st_mode.
+    #[n(1)]
+    pub mode: u32,
+}

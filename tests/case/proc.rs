@@ -1,0 +1,271 @@
+//! /proc of the front end: what the tools of every day say of processes elsewhere is what they say there.
+
+use super::scene::{holds, same, wait_for, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::Res;
+use rustix::process::Signal;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("proc_for_tools", proc_for_tools),
+    ("proc_is_the_bodys", proc_is_the_bodys),
+    ("proc_of_threads_and_descriptors", proc_of_threads_and_descriptors),
+    ("proc_is_guarded", proc_is_guarded),
+    ("proc_of_a_silent_node", proc_of_a_silent_node),
+    ("proc_when_its_server_is_killed", proc_when_its_server_is_killed),
+    ("proc_when_the_daemon_is_killed", proc_when_the_daemon_is_killed),
+    ("proc_follows_moves", proc_follows_moves),
+    ("proc_can_be_left_out", proc_can_be_left_out),
+];
+
+/// A program with threads, a file, and a name of its own.
+const PROGRAM: &str = "import ctypes, signal, sys, threading, time
+ctypes.CDLL(None).prctl(15, b'looked-at')
+file = open('/etc/hostname')
+for _ in range(3): threading.Thread(target=time.sleep, args=(900,), daemon=True).start()
+signal.pause()";
+
+/// Starts it on node 1, and waits until it is all there; what follows finds its PID in `$p`.
+fn begin(s: &Sandbox) -> Res<(super::scene::Going, String)> {
+    let going = s.start(&format!(
+        "cat >/tmp/looked.$$ <<'E'\n{PROGRAM}\nE\nmv /tmp/looked.$$ /tmp/looked.py; shoal run -n 1 /usr/bin/python3 /tmp/looked.py one 'two  three'"
+    ));
+    s.until("p=$(pgrep -x looked-at) && test $(ls /proc/$p/task | wc -l) = 4")?;
+    let pid = s.ok("pgrep -x looked-at")?;
+    Ok((going, pid))
+}
+
+fn end(s: &Sandbox, going: super::scene::Going) -> Res {
+    s.ok("pkill -KILL -x looked-at")?;
+    going.end()?;
+    wait_for("its end", || s.count("/usr/bin/python3 /tmp/looked.py one two  three") == 0)
+}
+
+fn has(command: &str) -> bool {
+    std::process::Command::new("sh")
+        .args(["-c", &format!("command -v {command}")])
+        .output()
+        .is_ok_and(|o| o.status.success())
+}
+
+/// Each tool says on the front end what it says on the node.
+fn proc_for_tools(place: &Place) -> Res<End> {
+    const NEEDED: [&str; 9] = ["ps", "top", "pgrep", "pidof", "pstree", "lsof", "fuser", "htop", "vmstat"];
+    if let Some(missing) = NEEDED.iter().find(|tool| !has(tool)) {
+        return Ok(End::Missing((*missing).into()));
+    }
+    let s = Sandbox::new(place, "proc_for_tools", 2)?;
+    let (going, p) = begin(&s)?;
+    for tool in [
+        format!("ps -o pid,uid,gid,stat,nlwp,ni,vsz,rss,comm,args -p {p} ww"),
+        format!("ps -L -o lwp,comm -p {p} | sort"),
+        format!("ps -o wchan= -p {p}"),
+        format!("ps eww -o args= -p {p} | grep -o PATH=.*"),
+        format!("top -b -n 1 -p {p} | awk '$1 == {p} {{print $1, $2, $5, $8, $NF}}'"),
+        "pgrep looked-at".into(),
+        "pgrep -f '^/usr/bin/python3 /tmp/looked.py'".into(),
+        "pgrep -a looked-at".into(),
+        format!("pstree -t {p} | tr -d ' \\n'"),
+        format!("lsof -p {p} | awk '$4 ~ /cwd|rtd|txt|3r/ {{print $4, $5, $NF}}'"),
+        format!("lsof -t /etc/hostname | grep -x {p}"),
+        format!("fuser /etc/hostname 2>/dev/null | tr ' ' '\\n' | grep -x {p}"),
+        format!("pwdx {p}"),
+        format!("pmap {p} | tail -1"),
+    ] {
+        // The first comes from here, the other from there.
+        let there = s.ok(&format!("shoal run -n 1 sh -c \"$(cat <<'E'\n{tool}\nE\n)\""))?;
+        holds(&format!("{tool} says something"), !there.is_empty())?;
+        same(&tool, s.ok(&tool)?.as_str(), there.as_str())?;
+    }
+    let psutil = format!(
+        "/usr/bin/python3 -c \"import psutil; p = psutil.Process({p})
+print(p.name(), p.exe(), p.cwd(), p.cmdline(), p.num_threads(), p.open_files(), p.username(), p.status(), p.environ()['PATH'], len(p.memory_maps()), p.memory_info().vms)\""
+    );
+    match s.sh("/usr/bin/python3 -c 'import psutil'")?.code() {
+        Some(0) => {
+            let there = s.ok(&format!("shoal run -n 1 sh -c \"$(cat <<'E'\n{psutil}\nE\n)\""))?;
+            same("psutil", s.ok(&psutil)?.as_str(), there.as_str())?;
+        }
+        _ => return Ok(End::Missing("python3-psutil".into())),
+    }
+    let screen = "(sleep 2; echo q) | TERM=xterm timeout 20 script -qc 'stty rows 50 cols 160; htop' /dev/null | grep -aq looked.py";
+    s.ok(screen)?;
+    s.prints("pidof python3", &p)?;
+    // These are of the machine.
+    for tool in ["uptime", "free", "vmstat"] {
+        s.ok(tool)?;
+    }
+    end(&s, going)?;
+    Ok(End::Passed)
+}
+
+/// Its name, arguments and state are the body's, its kin the ghost's; and one that has ended is gone.
+fn proc_is_the_bodys(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_is_the_bodys", 2)?;
+    let (going, p) = begin(&s)?;
+    s.prints(&format!("tr '\\0' '|' </proc/{p}/cmdline"), "/usr/bin/python3|/tmp/looked.py|one|two  three|")?;
+    s.prints(&format!("cat /proc/{p}/comm; grep BProcNode /proc/{p}/status"), "looked-at\nBProcNode:\t1")?;
+    let kin = |of: &str| {
+        format!("awk '/^(Pid|PPid|NSpgid|NSsid):/ {{print $2}}' {of}/{p}/status | tr '\\n' ' '; sed 's/.*) . //' {of}/{p}/stat | cut -d ' ' -f 1-5,19")
+    };
+    s.ok("mkdir -p /run/native && mount -t proc proc /run/native")?;
+    same("kin", s.ok(&kin("/proc"))?.as_str(), s.ok(&kin("/run/native"))?.as_str())?;
+    let there = |name: &str| format!("shoal run -n 1 cat /proc/{p}/{name}");
+    for name in ["statm", "limits", "wchan", "cgroup", "oom_score_adj", "maps", "environ", "auxv"] {
+        same(name, s.ok(&format!("cat /proc/{p}/{name} | md5sum"))?, s.ok(&format!("{} | md5sum", there(name)))?)?;
+    }
+    for link in ["exe", "cwd", "root", "fd/3"] {
+        same(
+            link,
+            s.ok(&format!("readlink /proc/{p}/{link}"))?,
+            s.ok(&format!("shoal run -n 1 readlink /proc/{p}/{link}"))?,
+        )?;
+    }
+    // What has a size is as long as that, and says the same when it is read in pieces.
+    s.ok(&format!("test $(stat -c %s /proc/{p}/status) = $(wc -c </proc/{p}/status) && test \"$(dd bs=7 if=/proc/{p}/status 2>/dev/null)\" = \"$(cat /proc/{p}/status)\""))?;
+    s.ok(&format!("! test -e /proc/{p}/ctty && ! test -e /proc/{p}/fd/77 && ! cat /proc/{p}/task/1/comm 2>/dev/null"))?;
+    s.ok(&format!("kill -STOP {p}"))?;
+    s.until(&format!("ps -o stat= -p {p} | grep -q T"))?;
+    s.ok(&format!("kill -CONT {p}"))?;
+    s.until(&format!("ps -o stat= -p {p} | grep -q S"))?;
+    end(&s, going)?;
+    s.until(&format!("! test -e /proc/{p} && ! grep -q ' /proc/{p} ' /proc/self/mountinfo"))?;
+    // A child of the body's too.
+    let forks = s.start("shoal run -n 0 sh -c 'sleep 1071 & wait'");
+    s.until("test \"$(ps -o args= -C sleep)\" = 'sleep 1071'")?;
+    s.ok("pkill -x sleep")?;
+    forks.end()?;
+    Ok(End::Passed)
+}
+
+fn proc_of_threads_and_descriptors(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_of_threads_and_descriptors", 2)?;
+    let (going, p) = begin(&s)?;
+    for list in [format!("/proc/{p}/task"), format!("/proc/{p}/fd"), format!("/proc/{p}/fdinfo")] {
+        let names = format!("ls {list} | sort -n");
+        same(&names, s.ok(&names)?, s.ok(&format!("shoal run -n 1 sh -c '{names}'"))?)?;
+    }
+    let of_threads = format!("for t in /proc/{p}/task/*; do cat $t/comm $t/wchan; echo; ls -l $t/fd | wc -l; done");
+    same("threads", s.ok(&of_threads)?, s.ok(&format!("shoal run -n 1 sh -c '{of_threads}'"))?)?;
+    let file = format!("ls -l /proc/{p}/fd/3 | cut -d ' ' -f 1,9-; cat /proc/{p}/fdinfo/3 | head -2");
+    same("a file", s.ok(&file)?, s.ok(&format!("shoal run -n 1 sh -c \"{file}\""))?)?;
+    end(&s, going)?;
+    Ok(End::Passed)
+}
+
+/// What only those may read who may trace the process, only they may read here.
+fn proc_is_guarded(place: &Place) -> Res<End> {
+    const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
+    const BOB: &str = "setpriv --reuid 61002 --regid 61002 --clear-groups";
+    let s = Sandbox::new(place, "proc_is_guarded", 2)?;
+    let going = s.start(&format!("{ANN} shoal run -n 0 sleep 1072"));
+    s.until("pgrep -f -x 'sleep 1072'")?;
+    let p = s.ok("pgrep -f -x 'sleep 1072'")?;
+    let reads = |name: &str| match name {
+        "exe" | "cwd" | "root" | "fd/0" => format!("readlink /proc/{p}/{name}"),
+        "fd" | "fdinfo" => format!("ls /proc/{p}/{name}"),
+        _ => format!("cat /proc/{p}/{name}"),
+    };
+    for name in ["environ", "maps", "smaps_rollup", "io", "auxv", "fd", "fdinfo", "exe", "cwd", "root", "fd/0"] {
+        for whose in [ANN, ""] {
+            s.ok(&format!("{whose} {}", reads(name)))?;
+        }
+        // Also what has just been read.
+        let said = s.sh(&format!("{BOB} {}", reads(name)))?;
+        holds(&format!("{name} is not for others"), said.code() != Some(0) && said.out.is_empty())?;
+    }
+    for name in ["stat", "status", "statm", "cmdline", "comm", "wchan", "limits"] {
+        s.ok(&format!("{BOB} {}", reads(name)))?;
+    }
+    s.prints(&format!("stat -c '%u %g' /proc/{p} /proc/{p}/stat /proc/{p}/environ | uniq"), "61001 61001")?;
+    s.prints(&format!("ps -o user= -p {p}"), "61001")?;
+    s.ok("pkill -x sleep")?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+/// What was known of its processes is shown, and said to be old.
+fn proc_of_a_silent_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_of_a_silent_node", 2)?;
+    let going = s.start("shoal run -n 0-1 sleep 1073");
+    s.until("test $(pgrep -c -x sleep) = 2")?;
+    let agent = s.agent("n1")?;
+    s.signal(agent, Signal::STOP)?;
+    let silent = "for p in $(pgrep -x sleep); do grep BProcNode /proc/$p/status; done | sort";
+    let told = s.until(&format!("sleep 1; test \"$({silent} | tail -1)\" = \"$(printf 'BProcNode:\\t1 (silent)')\""));
+    let still = s.sh("ps -e -o args | grep -c '^sleep 1073'");
+    s.signal(agent, Signal::CONT)?;
+    told?;
+    same("both are still shown", still?.out.trim(), "2")?;
+    s.until(&format!("test \"$({silent} | tr -d '\\t\\n')\" = BProcNode:0BProcNode:1"))?;
+    s.ok("pkill -x sleep")?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+const FAULTLESS: &str = "test -z \"$(ps -ef 2>&1 >/dev/null)\" && ls /proc/[0-9]* >/dev/null";
+
+/// Nobody hangs, and in a moment all is as it was.
+fn proc_when_its_server_is_killed(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_when_its_server_is_killed", 2)?;
+    let (going, p) = begin(&s)?;
+    for _ in 0..3 {
+        s.ok("pkill -KILL -x shoal:procfs")?;
+        s.until(&format!("ps -o comm= -p {p} | grep -qx looked-at && {FAULTLESS}"))?;
+        s.prints(&format!("grep -c ' /proc/{p} ' /proc/self/mountinfo"), "1")?;
+    }
+    // Started later.
+    let later = s.start("shoal run -n 0 sleep 1074");
+    s.until("pgrep -f -x 'sleep 1074'")?;
+    s.ok("pkill -x sleep")?;
+    later.end()?;
+    end(&s, going)?;
+    Ok(End::Passed)
+}
+
+fn proc_when_the_daemon_is_killed(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_when_the_daemon_is_killed", 2)?;
+    let (going, p) = begin(&s)?;
+    s.ok("shoal fault front kill-daemon")?;
+    // Who shows it takes it away; the ghosts are there.
+    s.until(&format!(
+        "! grep -q shoal-proc /proc/self/mountinfo && ps -o args= -p {p} | grep -q '^shoal run' && {FAULTLESS}"
+    ))?;
+    s.ok("shoal fault front start-daemon")?;
+    s.until(&format!("ps -o comm= -p {p} | grep -qx looked-at && {FAULTLESS}"))?;
+    s.until("test $(shoal nodes | grep -cw up) = 2")?;
+    end(&s, going)?;
+    Ok(End::Passed)
+}
+
+/// On another node it is what it is there; and at home it is a process like others.
+fn proc_follows_moves(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_follows_moves", 2)?;
+    let going = s.start("shoal run -n 0 sleep 1075");
+    s.until("pgrep -f -x 'sleep 1075'")?;
+    let p = s.ok("pgrep -f -x 'sleep 1075'")?;
+    s.ok(&format!("shoal move {p} 1"))?;
+    s.until(&format!("test \"$(grep BProcNode /proc/{p}/status)\" = \"$(printf 'BProcNode:\\t1')\""))?;
+    s.prints(&format!("tr '\\0' ' ' </proc/{p}/cmdline"), "sleep 1075")?;
+    s.ok(&format!("shoal move {p} front"))?;
+    s.until(&format!("! grep -q ' /proc/{p} ' /proc/self/mountinfo"))?;
+    s.ok(&format!("! grep BProcNode /proc/{p}/status && test /proc/{p}/exe -ef $(command -v sleep)"))?;
+    s.ok(&format!("shoal move {p} 0"))?;
+    s.until(&format!("test \"$(grep BProcNode /proc/{p}/status)\" = \"$(printf 'BProcNode:\\t0')\""))?;
+    s.ok(&format!("kill {p}"))?;
+    going.end()?;
+    wait_for("nothing is left", || s.count("sleep 1075") == 0)?;
+    Ok(End::Passed)
+}
+
+fn proc_can_be_left_out(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_can_be_left_out", 1)?;
+    s.ok("shoal fault front kill-daemon && sed -i 's/^.front.$/&\\nproc = false/' /run/shoal/shoal.toml && shoal fault front start-daemon")?;
+    s.until("test $(shoal nodes | grep -cw up) = 1")?;
+    let going = s.start("shoal run -n 0 sleep 1076");
+    s.until("pgrep -f -x 'shoal run -n 0 sleep 1076'")?;
+    s.ok("! grep -q shoal-proc /proc/self/mountinfo && ! pgrep -x shoal:procfs")?;
+    s.ok("pkill -x sleep")?;
+    going.end()?;
+    Ok(End::Passed)
+}
