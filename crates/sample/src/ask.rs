@@ -95,7 +95,9 @@ impl Verb {
     fn of(word: &str) -> Result<Verb, String> {
         let all = [Verb::Schema, Verb::Sample, Verb::Changed];
         let found = all.into_iter().find(|verb| verb.word() == word);
-        found.ok_or_else(|| "what is asked? There are: S, #, (sample NAME...), (changed NAME...), (schema NAME...)".into())
+        found.ok_or_else(|| {
+            "what is asked? There are: S, #, (sample NAME...), (changed NAME...), (schema NAME...)".into()
+        })
     }
 }
 
@@ -129,7 +131,8 @@ fn list(line: &[u8]) -> Result<Ask, String> {
 fn json(line: &[u8]) -> Result<Ask, String> {
     let value: serde_json::Value = serde_json::from_slice(line).map_err(|error| format!("no JSON: {error}"))?;
     let object = value.as_object().filter(|object| object.len() == 1);
-    let (word, names) = object.and_then(|object| object.iter().next()).ok_or("an object with one member is expected")?;
+    let (word, names) =
+        object.and_then(|object| object.iter().next()).ok_or("an object with one member is expected")?;
     let verb = Verb::of(word)?;
     let names = names.as_array().ok_or("the member is to be an array of names")?;
     let name = |name: &serde_json::Value| name.as_str().map(str::to_string).ok_or("a name is a string".to_string());
@@ -150,7 +153,20 @@ mod tests {
         assert_eq!(read(" ( sample cpu \"net.a b\" )"), ask(Form::Words, Verb::Sample, &["cpu", "net.a b"]));
         assert_eq!(read("(changed)"), ask(Form::Words, Verb::Changed, &[]));
         assert_eq!(read(r#"{"sample":["cpu"]}"#), ask(Form::Json, Verb::Sample, &["cpu"]));
-        for bad in ["", "x", "(", "()", "(sample", "(sample (cpu))", "(sample) S", "(nonsense)", "{", "{}", r#"{"sample":1}"#, r#"{"x":[]}"#] {
+        for bad in [
+            "",
+            "x",
+            "(",
+            "()",
+            "(sample",
+            "(sample (cpu))",
+            "(sample) S",
+            "(nonsense)",
+            "{",
+            "{}",
+            r#"{"sample":1}"#,
+            r#"{"x":[]}"#,
+        ] {
             assert!(Ask::read(bad.as_bytes()).is_err(), "{bad}");
         }
         let many = format!("(sample{})", " a".repeat(MOST_NAMES + 1));

@@ -44,10 +44,13 @@ impl Concentrator {
     }
 
     fn set_of(&mut self, poller: &Poller, client: u32) -> Result<&mut Set> {
-        let of = |wanted: Option<u32>| self.sets.iter().find(|(_, set)| set.client == wanted).map(|(number, _)| *number);
+        let of =
+            |wanted: Option<u32>| self.sets.iter().find(|(_, set)| set.client == wanted).map(|(number, _)| *number);
         let number = match of(Some(client)).or_else(|| of(None)) {
             Some(number) => number,
-            None if self.sets.len() >= MOST_SETS => return Err(Fault::refused(format!("{MOST_SETS} clients are served already"))),
+            None if self.sets.len() >= MOST_SETS => {
+                return Err(Fault::refused(format!("{MOST_SETS} clients are served already")))
+            }
             None => {
                 let gather = Gather::new(&self.from, self.limit_us)?;
                 let number = self.next;

@@ -99,7 +99,8 @@ mod tests {
         };
         let load = Column::new("load", "", "load1");
         let net = Column::new("net", "a,b", "rx_bytes");
-        let samples = [sample("n0", vec![load.clone()]), sample("n1", vec![net, load]), Sample::silent("n2", "a \"b\"")];
+        let samples =
+            [sample("n0", vec![load.clone()]), sample("n1", vec![net, load]), Sample::silent("n2", "a \"b\"")];
         let mut table = Table::default();
         samples.iter().for_each(|one| table.add(&one.layout, |_| true));
         assert_eq!(table.head(), "time,node,silent,load.load1,\"net.a,b.rx_bytes\"\n");

@@ -163,7 +163,8 @@ impl Gather {
         }
         let ms = self.limit_us / 1000;
         for up in self.ups.iter_mut().filter(|up| up.said == Said::Nothing) {
-            let why = if up.expected_silent { "no answer, as before".into() } else { format!("no answer within {ms} ms") };
+            let why =
+                if up.expected_silent { "no answer, as before".into() } else { format!("no answer within {ms} ms") };
             up.said = Said::Silent(why);
         }
         self.awaited = 0;

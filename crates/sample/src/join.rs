@@ -96,10 +96,12 @@ impl Joined {
             return Ok(());
         }
         const KIND: &[u8] = b"{\"node\":";
-        let own = text.strip_prefix(KIND).filter(|own| own.starts_with(b"\"")).ok_or(match text.starts_with(b"{\"error\"") {
-            true => "it does not understand the question",
-            false => "an answer that is no sample",
-        })?;
+        let own = text.strip_prefix(KIND).filter(|own| own.starts_with(b"\"")).ok_or(
+            match text.starts_with(b"{\"error\"") {
+                true => "it does not understand the question",
+                false => "an answer that is no sample",
+            },
+        )?;
         separate(&mut self.samples);
         self.samples.extend_from_slice(KIND);
         match name {
@@ -205,17 +207,26 @@ mod tests {
         assert_eq!(both, "(samples (sample (node n0) (time 1) (load (load1 0.00))) (sample (node x) (time 2)))");
         let more = joined(Form::Words, &[(Some("ignored"), &both), (Some("n1"), "(sample (node y) (time 3")]);
         assert_eq!(crate::words::samples(&more).expect("samples").len(), 3);
-        assert!(more.ends_with("(sample (node x) (time 2)))") && more.starts_with("(samples (silent label \"an answer"), "{more}");
+        assert!(
+            more.ends_with("(sample (node x) (time 2)))") && more.starts_with("(samples (silent label \"an answer"),
+            "{more}"
+        );
     }
 
     #[test]
     fn the_same_in_json() {
         let one = r#"{"node":"a","time":1}"#;
         let both = joined(Form::Json, &[(Some("n0"), one), (None, one), (None, "{\"x\":1}")]);
-        assert_eq!(both, r#"{"silent":[{"node":"label","why":"an answer that is no sample"}],"samples":[{"node":"n0","time":1},{"node":"a","time":1}]}"#);
+        assert_eq!(
+            both,
+            r#"{"silent":[{"node":"label","why":"an answer that is no sample"}],"samples":[{"node":"n0","time":1},{"node":"a","time":1}]}"#
+        );
         let more = joined(Form::Json, &[(None, one), (None, &both)]);
         let value: serde_json::Value = serde_json::from_str(&more).expect("JSON");
-        assert_eq!((value["samples"].as_array().map(Vec::len), value["silent"].as_array().map(Vec::len)), (Some(3), Some(1)));
+        assert_eq!(
+            (value["samples"].as_array().map(Vec::len), value["silent"].as_array().map(Vec::len)),
+            (Some(3), Some(1))
+        );
     }
 
     proptest! {

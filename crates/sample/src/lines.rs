@@ -115,15 +115,25 @@ mod tests {
     #[test]
     fn numbers_are_found_behind_names_marks_and_points() {
         let text = b"cpu  1 2\ncpu0 3 4\nskipped line\nctxt 5\n  eth0:12 13\n";
-        let lines =
-            [line("cpu ", 2, None), line("cpu0 ", 1, None), line("", 0, None), line("ctxt ", 1, None), line("eth0:", 2, None)];
+        let lines = [
+            line("cpu ", 2, None),
+            line("cpu0 ", 1, None),
+            line("", 0, None),
+            line("ctxt ", 1, None),
+            line("eth0:", 2, None),
+        ];
         let mut values = [0; 6];
         assert!(fill(text, &lines, true, &mut values));
         assert_eq!(values, [1, 2, 3, 5, 12, 13]);
         assert!(!fill(text, &lines[..4], true, &mut values[..4]), "a line more");
         assert!(fill(text, &lines[..4], false, &mut values[..4]));
         let mut values = [0; 4];
-        assert!(fill(b"some avg10=1.05 avg60=0.00 avg300=12.5 total=77\n", &[line("some", 4, Some(b'='))], true, &mut values));
+        assert!(fill(
+            b"some avg10=1.05 avg60=0.00 avg300=12.5 total=77\n",
+            &[line("some", 4, Some(b'='))],
+            true,
+            &mut values
+        ));
         assert_eq!(values, [105, 0, 1250, 77]);
         let mut values = [0; 5];
         assert!(fill(b"0.60 1.51 3.89 2/345 12\n", &[line("", 5, None)], true, &mut values));

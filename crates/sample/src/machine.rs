@@ -130,9 +130,11 @@ mod tests {
         assert!(all.len() > 1024, "{all}");
         let whole = crate::words::samples(&all).expect("a sample").remove(0);
         assert!(whole.get("memory", "", "MemTotal").is_some() && whole.node == "here");
-        let some = crate::words::samples(&said(&mut machine, "(sample load memory.MemF*)")).expect("a sample").remove(0);
+        let some =
+            crate::words::samples(&said(&mut machine, "(sample load memory.MemF*)")).expect("a sample").remove(0);
         assert!(some.layout.columns.iter().all(|c| &*c.group == "load" || &*c.field == "MemFree"));
-        let json: serde_json::Value = serde_json::from_str(&said(&mut machine, r#"{"sample":["cpu.all"]}"#)).expect("JSON");
+        let json: serde_json::Value =
+            serde_json::from_str(&said(&mut machine, r#"{"sample":["cpu.all"]}"#)).expect("JSON");
         assert!(json["cpu"]["all"]["user"].is_u64() && json["load"].is_null());
         assert!(said(&mut machine, "#").starts_with("(schema (node here) (load (load1 gauge decimal)"));
         assert!(said(&mut machine, "nonsense").starts_with("(error "));

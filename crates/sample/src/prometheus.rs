@@ -168,7 +168,8 @@ fn snake(name: &str) -> String {
         let before = at.checked_sub(1).map(|at| chars[at]);
         let follows = chars.get(at + 1).is_some_and(char::is_ascii_lowercase);
         let begins = char.is_ascii_uppercase()
-            && before.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || (c.is_ascii_uppercase() && follows));
+            && before
+                .is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || (c.is_ascii_uppercase() && follows));
         if begins {
             out.push('_');
         }
@@ -189,7 +190,8 @@ mod tests {
     use std::sync::Arc;
 
     fn sample(node: &str, columns: &[(&str, &str, &str, u64)]) -> Sample {
-        let layout = Layout { columns: columns.iter().map(|(group, key, field, _)| Column::new(group, key, field)).collect() };
+        let layout =
+            Layout { columns: columns.iter().map(|(group, key, field, _)| Column::new(group, key, field)).collect() };
         let values = columns.iter().map(|column| column.3).collect();
         Sample { node: node.into(), time_us: 1, silent: None, layout: Arc::new(layout), values }
     }

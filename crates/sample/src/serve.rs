@@ -167,7 +167,16 @@ impl<A: Answers> Server<A> {
             self.next = self.next.wrapping_add(1);
             if self.poller.add(fd.as_fd(), CLIENTS + u64::from(number), Interest::READ).is_ok() {
                 let (input, output) = (Vec::new(), Vec::new());
-                let client = Client { fd, input, output, sent: 0, interest: Interest::READ, asked: false, ended: false, seen_us: now };
+                let client = Client {
+                    fd,
+                    input,
+                    output,
+                    sent: 0,
+                    interest: Interest::READ,
+                    asked: false,
+                    ended: false,
+                    seen_us: now,
+                };
                 self.clients.insert(number, client);
             }
         }

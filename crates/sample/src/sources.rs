@@ -10,26 +10,63 @@ pub(crate) const MOST: usize = 256 * 1024;
 
 /// Of /proc/vmstat: the rest is of use to nobody but who knows it, and each line costs the kernel 0.1 us.
 const VMSTAT: &[&str] = &[
-    "nr_dirty", "nr_writeback", "pgpgin", "pgpgout", "pswpin", "pswpout", "pgfault", "pgmajfault", "pgsteal_kswapd",
-    "pgscan_kswapd", "pgscan_direct", "oom_kill",
+    "nr_dirty",
+    "nr_writeback",
+    "pgpgin",
+    "pgpgout",
+    "pswpin",
+    "pswpout",
+    "pgfault",
+    "pgmajfault",
+    "pgsteal_kswapd",
+    "pgscan_kswapd",
+    "pgscan_direct",
+    "oom_kill",
 ];
 
-const CPU: &[&str] =
-    &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
+const CPU: &[&str] = &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
 
 /// Of /proc/stat, beside the processors: the first number of each.
 const STAT: &[&str] = &["intr", "ctxt", "btime", "processes", "procs_running", "procs_blocked", "softirq"];
 
 /// Of /proc/net/dev, in its order.
 const NET: &[&str] = &[
-    "rx_bytes", "rx_packets", "rx_errs", "rx_drop", "rx_fifo", "rx_frame", "rx_compressed", "rx_multicast", "tx_bytes",
-    "tx_packets", "tx_errs", "tx_drop", "tx_fifo", "tx_colls", "tx_carrier", "tx_compressed",
+    "rx_bytes",
+    "rx_packets",
+    "rx_errs",
+    "rx_drop",
+    "rx_fifo",
+    "rx_frame",
+    "rx_compressed",
+    "rx_multicast",
+    "tx_bytes",
+    "tx_packets",
+    "tx_errs",
+    "tx_drop",
+    "tx_fifo",
+    "tx_colls",
+    "tx_carrier",
+    "tx_compressed",
 ];
 
 /// Of /sys/block/DISK/stat (linux: Documentation/block/stat.rst).
 const DISK: &[&str] = &[
-    "reads", "reads_merged", "sectors_read", "read_ms", "writes", "writes_merged", "sectors_written", "write_ms",
-    "in_flight", "io_ms", "queue_ms", "discards", "discards_merged", "sectors_discarded", "discard_ms", "flushes",
+    "reads",
+    "reads_merged",
+    "sectors_read",
+    "read_ms",
+    "writes",
+    "writes_merged",
+    "sectors_written",
+    "write_ms",
+    "in_flight",
+    "io_ms",
+    "queue_ms",
+    "discards",
+    "discards_merged",
+    "sectors_discarded",
+    "discard_ms",
+    "flushes",
     "flush_ms",
 ];
 
@@ -227,6 +264,9 @@ mod tests {
             names(&Form::Pressure("io"), "some avg10=0.01 avg60=0.00 avg300=0.00 total=9\n"),
             "pressure.io.some_avg10=1 pressure.io.some_avg60=0 pressure.io.some_avg300=0 pressure.io.some_total=9 "
         );
-        assert_eq!(names(&Form::Vmstat, "nr_free 1\nnr_dirty 2\nx 3\npgfault 4\nlast 5\n"), "vmstat..nr_dirty=2 vmstat..pgfault=4 ");
+        assert_eq!(
+            names(&Form::Vmstat, "nr_free 1\nnr_dirty 2\nx 3\npgfault 4\nlast 5\n"),
+            "vmstat..nr_dirty=2 vmstat..pgfault=4 "
+        );
     }
 }

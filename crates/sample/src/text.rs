@@ -248,7 +248,13 @@ mod tests {
     use super::*;
 
     fn layout() -> Layout {
-        let names = [("load", "", "load1"), ("load", "", "threads"), ("cpu", "all", "user"), ("cpu", "0", "user"), ("net", "a b", "rx_bytes")];
+        let names = [
+            ("load", "", "load1"),
+            ("load", "", "threads"),
+            ("cpu", "all", "user"),
+            ("cpu", "0", "user"),
+            ("net", "a b", "rx_bytes"),
+        ];
         Layout { columns: names.iter().map(|(group, key, field)| Column::new(group, key, field)).collect() }
     }
 
@@ -281,6 +287,9 @@ mod tests {
             number(value, point, &mut out);
             String::from_utf8(out).expect("digits")
         };
-        assert_eq!([text(0, false), text(u64::MAX, false), text(7, true), text(12345, true)], ["0", "18446744073709551615", "0.07", "123.45"]);
+        assert_eq!(
+            [text(0, false), text(u64::MAX, false), text(7, true), text(12345, true)],
+            ["0", "18446744073709551615", "0.07", "123.45"]
+        );
     }
 }

@@ -118,7 +118,11 @@ impl<W: Write> Writer<W> {
                 encoded(KIND_SILENT, &silent, &mut out)?;
                 continue;
             }
-            let layout = match self.layouts.iter().position(|known| Arc::ptr_eq(known, &sample.layout) || *known == sample.layout) {
+            let layout = match self
+                .layouts
+                .iter()
+                .position(|known| Arc::ptr_eq(known, &sample.layout) || *known == sample.layout)
+            {
                 Some(number) => number as u32,
                 None => self.new_layout(&sample.layout, &mut out)?,
             };
@@ -246,7 +250,8 @@ impl<R: Read> Reader<R> {
                 self.cut = got > 0;
                 break;
             }
-            let (kind, length) = (u16::from_le_bytes([head[0], head[1]]), u32::from_le_bytes([head[4], head[5], head[6], head[7]]));
+            let (kind, length) =
+                (u16::from_le_bytes([head[0], head[1]]), u32::from_le_bytes([head[4], head[5], head[6], head[7]]));
             if length > MOST {
                 return Err(self.bad(&format!("a record says it has {length} bytes, {MOST} is the most")));
             }
@@ -296,7 +301,8 @@ impl<R: Read> Reader<R> {
             }
             KIND_SAMPLE => {
                 let SampleRecord { node, layout: number, time_us, changes } = self.decode(bytes)?;
-                let layout = self.layouts.get(&number).ok_or_else(|| self.bad("a sample of an unknown layout"))?.clone();
+                let layout =
+                    self.layouts.get(&number).ok_or_else(|| self.bad("a sample of an unknown layout"))?.clone();
                 let before = self.before.get(&node).filter(|before| before.0 == number).map(|before| &*before.1);
                 let values = changed(before.unwrap_or_default(), layout.columns.len(), &changes);
                 let values = values.ok_or_else(|| self.bad("a sample of another number of columns"))?;

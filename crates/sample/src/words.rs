@@ -228,7 +228,12 @@ mod tests {
     }
 
     fn columns() -> impl Strategy<Value = Vec<Column>> {
-        let groups = vec![("load", false, "load1"), ("memory", false, "MemFree"), ("cpu", true, "user"), ("pressure", true, "some_avg10")];
+        let groups = vec![
+            ("load", false, "load1"),
+            ("memory", false, "MemFree"),
+            ("cpu", true, "user"),
+            ("pressure", true, "some_avg10"),
+        ];
         let keys = proptest::collection::btree_set("[a-z0-9. ()\"\\\\é]{1,6}", 1..4);
         proptest::collection::vec((proptest::sample::subsequence(groups, 1..=4), keys), 0..=1).prop_map(|chosen| {
             let mut columns = Vec::new();
@@ -263,6 +268,9 @@ mod tests {
 
     #[test]
     fn an_error_of_the_other_side_is_told() {
-        assert_eq!(samples("(error \"what is asked?\")").map_err(|fault| fault.to_string()), Err("what is asked?".into()));
+        assert_eq!(
+            samples("(error \"what is asked?\")").map_err(|fault| fault.to_string()),
+            Err("what is asked?".into())
+        );
     }
 }

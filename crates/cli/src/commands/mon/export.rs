@@ -59,7 +59,8 @@ impl Export {
     fn table(&self, out: &mut impl Write) -> Result<bool> {
         let mut table = Table::default();
         let mut reader = open(&self.file)?;
-        let wanted = |column: &::sample::Column| self.names.is_empty() || self.names.iter().any(|name| column.is_meant(name));
+        let wanted =
+            |column: &::sample::Column| self.names.is_empty() || self.names.iter().any(|name| column.is_meant(name));
         while let Some(sample) = reader.next_sample()? {
             table.add(&sample.layout, wanted);
         }
