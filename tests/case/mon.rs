@@ -68,6 +68,12 @@ fn mon_of_every_node(place: &Place) -> Res<End> {
     s.ok(&format!(
         "{ASK}; ask /run/shoal/mon '#' '(schema load.load1)' | tail -1 | grep -qx '(schema (node front) (load (load1 gauge decimal)))'"
     ))?;
+    let empty: u32 = s.ok("shoal mon sample -n 1 space | cut -d' ' -f3")?.parse().doing("read a count")?;
+    s.ok(&format!(
+        "for i in 1 2 3 4 5; do shoal run -n 1 sleep 1077 & done
+        for i in $(seq 100); do test $(shoal mon sample -n 1 space | cut -d' ' -f3) -ge {} && break; sleep 0.1; done; r=$((i == 100)); kill $(jobs -p); exit $r",
+        empty + 5
+    ))?;
     // Of what has not changed nothing is said again.
     s.ok(&format!(
         "{ASK}; ask /run/shoal/mon '(changed memory.MemTotal stat.ctxt)' '(changed memory.MemTotal stat.ctxt)' >/tmp/$$

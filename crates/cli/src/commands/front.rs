@@ -53,7 +53,7 @@ impl Front {
         config::set(&mut settings.lease_size, file.front.lease_size);
         config::set(&mut settings.max_nodes, file.front.max_nodes);
         settings.ready_fd = ready_fd;
-        let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref())?;
+        let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref(), false)?;
         ::front::run(settings).map(|()| ExitCode::SUCCESS)
     }
 }
