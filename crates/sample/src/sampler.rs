@@ -95,8 +95,11 @@ impl Sampler {
             first = behind;
             !needed || source.sample(buffer, own)
         });
-        if let (Some(space), true) = (space, wanted(first)) {
-            values[first] = space.processes();
+        if let (Some(space), Some(last)) = (space, values.len().checked_sub(1)) {
+            // Its column is the last one.
+            if done && wanted(last) {
+                values[last] = space.processes();
+            }
         }
         done
     }
