@@ -15,6 +15,7 @@ mod gates;
 mod hostile;
 mod jobs;
 mod loss;
+mod mon;
 mod moving;
 mod moving_faults;
 mod moving_forecast;
@@ -91,6 +92,7 @@ const OTHERS: &[&[Scene]] = &[
     copies::SCENES,
     jobs::SCENES,
     commands::SCENES,
+    mon::SCENES,
     users::SCENES,
     capi::SCENES,
     real::SCENES,

@@ -18,6 +18,7 @@ pub mod replay;
 pub mod sampler;
 pub mod serve;
 mod sources;
+mod space;
 pub mod text;
 pub mod trace;
 pub mod words;

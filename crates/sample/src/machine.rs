@@ -39,6 +39,11 @@ impl Machine {
         Ok(Machine { node, sampler: Sampler::new()?, asked: HashMap::new() })
     }
 
+    /// As [`Sampler::count_space`].
+    pub fn count_space(&mut self, daemon: u32) {
+        self.sampler.count_space(daemon);
+    }
+
     /// Appends the answer to a line, with its end.
     fn say(&mut self, client: u32, line: &[u8], out: &mut Vec<u8>) {
         let same = self.asked.get(&client).is_some_and(|asked| asked.line == line);

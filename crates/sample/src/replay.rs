@@ -13,6 +13,9 @@ use std::io::Read;
 use std::sync::Arc;
 use vocab::Result;
 
+/// Numbers, and what they mean.
+type Told = (Arc<Layout>, Vec<u64>);
+
 /// A trace while time passes in it.
 pub struct Replay<R: Read> {
     reader: Reader<R>,
@@ -24,7 +27,7 @@ pub struct Replay<R: Read> {
     now: BTreeMap<String, Sample>,
     next: Option<Sample>,
     /// What clients that ask for changes were told the last time, by node.
-    told: HashMap<u32, HashMap<String, (Arc<Layout>, Vec<u64>)>>,
+    told: HashMap<u32, HashMap<String, Told>>,
 }
 
 impl<R: Read> Replay<R> {

@@ -1,7 +1,8 @@
 //! A sample of this machine, taken from the kernel.
 
-use crate::layout::Layout;
+use crate::layout::{Column, Layout};
 use crate::sources::{self, Form, Source};
+use crate::space::Space;
 use kern::clock::{monotonic_us, realtime_ns};
 use std::sync::Arc;
 use vocab::{Fault, Result};
@@ -22,6 +23,7 @@ pub struct Sampler {
     values: Vec<u64>,
     time_us: u64,
     buffer: Vec<u8>,
+    space: Option<Space>,
 }
 
 impl Sampler {
@@ -36,12 +38,19 @@ impl Sampler {
             values: Vec::new(),
             time_us: 0,
             buffer: Vec::new(),
+            space: None,
         };
         sampler.look_anew();
         match sampler.sources.is_empty() {
             true => Err(Fault::sys(vocab::errno::ENOENT, "open the files of /proc that are sampled")),
             false => Ok(sampler),
         }
+    }
+
+    /// Counts the processes of the space too, those of the node daemon with this number.
+    pub fn count_space(&mut self, daemon: u32) {
+        self.space = Some(Space::new(daemon));
+        self.look_anew();
     }
 
     /// What the numbers mean; another one when something has come or gone.
@@ -77,15 +86,22 @@ impl Sampler {
     }
 
     fn read(&mut self, wanted: impl Fn(usize) -> bool) -> bool {
-        let Sampler { sources, values, buffer, .. } = self;
+        let Sampler { sources, values, buffer, space, .. } = self;
         let mut first = 0;
-        sources.iter().all(|source| {
+        let done = sources.iter().all(|source| {
             let behind = first + source.columns.len();
             let own = &mut values[first..behind];
             let needed = (first..behind).any(&wanted);
             first = behind;
             !needed || source.sample(buffer, own)
-        })
+        });
+        if let (Some(space), Some(last)) = (space, values.len().checked_sub(1)) {
+            // Its column is the last one.
+            if done && wanted(last) {
+                values[last] = space.processes();
+            }
+        }
+        done
     }
 
     /// Looks whether there are other disks than there were, now and then.
@@ -109,7 +125,8 @@ impl Sampler {
         self.disks_us = monotonic_us();
         let forms = Form::fixed().into_iter().chain(self.disks.iter().cloned().map(Form::Disk));
         self.sources = forms.filter_map(|form| Source::open(form, &mut self.buffer)).collect();
-        let columns = self.sources.iter().flat_map(|source| source.columns.iter().cloned()).collect();
+        let mut columns: Vec<Column> = self.sources.iter().flat_map(|source| source.columns.iter().cloned()).collect();
+        columns.extend(self.space.as_ref().map(|_| Column::new("space", "", "processes")));
         self.layout = Arc::new(Layout { columns });
         self.values = vec![0; self.layout.columns.len()];
     }

@@ -55,7 +55,7 @@ impl Front {
         config::set(&mut settings.proc, file.front.proc);
         config::set(&mut settings.proc_fresh_ms, file.front.proc_fresh_ms.map(u64::from));
         settings.ready_fd = ready_fd;
-        let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref())?;
+        let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref(), false)?;
         ::front::run(settings).map(|()| ExitCode::SUCCESS)
     }
 }

@@ -60,7 +60,7 @@ impl Node {
                 .map_err(|f| f.doing("lost_grace of [node] in the configuration file"))?),
         );
         settings.ready_fd = ready_fd;
-        let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref())?;
+        let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref(), true)?;
         agent::run(settings).map(|()| ExitCode::SUCCESS)
     }
 }

@@ -52,11 +52,11 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Starts it for the daemon of `run_dir`, which is the calling process. A daemon serves without it too, should it not start.
+    /// Starts it for the daemon of `run_dir`, which is the calling process; that of a `node` counts the processes of the space there. A daemon serves without it too, should it not start.
     ///
     /// # Errors
     /// `Refused` for a wrong address in the configuration file.
-    pub(crate) fn start(run_dir: &Path, listen: Option<&str>) -> Result<Monitor> {
+    pub(crate) fn start(run_dir: &Path, listen: Option<&str>, node: bool) -> Result<Monitor> {
         let listen = match listen {
             Some("none") => None,
             said => {
@@ -68,6 +68,7 @@ impl Monitor {
         command.args(["mon", "serve", "--daemon", &std::process::id().to_string(), "--socket"]);
         command.arg(run_dir.join(SOCKET));
         command.args(listen.iter().flat_map(|address| ["--listen".to_string(), address.to_string()]));
+        command.args(node.then_some("--count"));
         command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
         std::os::unix::process::CommandExt::arg0(&mut command, "shoal");
         let started = command.spawn().map_err(|e| Fault::io(&e, "start the monitor"));

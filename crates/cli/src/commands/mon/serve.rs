@@ -31,6 +31,9 @@ pub(crate) struct Serve {
     /// End with this parent
     #[arg(long, value_name = "PID", hide = true)]
     daemon: Option<u32>,
+    /// Count what is in that parent's cgroup
+    #[arg(long, hide = true, requires = "daemon")]
+    count: bool,
 }
 
 /// Where one is to listen.
@@ -54,7 +57,11 @@ impl Serve {
         // It reads what every user may read.
         kern::own::give_up_capabilities()?;
         let name = self.name.unwrap_or_else(host_name);
-        let mut server = Server::new(Machine::new(name)?)?;
+        let mut machine = Machine::new(name)?;
+        if let Some(daemon) = self.daemon.filter(|_| self.count) {
+            machine.count_space(daemon);
+        }
+        let mut server = Server::new(machine)?;
         let mut places: Vec<Place> = self.listen.into_iter().map(Place::Tcp).collect();
         places.extend(self.socket.map(Place::Unix));
         if self.daemon.is_none() {
