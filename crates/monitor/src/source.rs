@@ -33,7 +33,12 @@ pub(crate) fn sample(daemon: &mut Local, start: Instant) -> Result<Sample> {
 }
 
 /// Asks every `interval`, which may be another one each time, and at once when `wake` says so, until `tell` returns false or nobody is left at the other end of `wake`.
-pub(crate) fn ask_for_ever(socket: &Path, interval: impl Fn() -> Duration, wake: &Receiver<()>, mut tell: impl FnMut(Told) -> bool) {
+pub(crate) fn ask_for_ever(
+    socket: &Path,
+    interval: impl Fn() -> Duration,
+    wake: &Receiver<()>,
+    mut tell: impl FnMut(Told) -> bool,
+) {
     let (start, mut daemon) = (Instant::now(), None);
     loop {
         let begun = Instant::now();
