@@ -34,6 +34,7 @@ mod scene;
 mod slow;
 mod uncarried;
 mod users;
+mod watching;
 
 use crate::lab::evidence;
 use crate::lab::place::Place;
@@ -91,6 +92,7 @@ const OTHERS: &[&[Scene]] = &[
     jobs::SCENES,
     commands::SCENES,
     users::SCENES,
+    watching::SCENES,
     capi::SCENES,
     real::SCENES,
     uncarried::SCENES,
