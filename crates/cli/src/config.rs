@@ -30,6 +30,7 @@ pub(crate) struct Front {
     pub(crate) front_top: Option<i32>,
     pub(crate) lease_size: Option<i32>,
     pub(crate) max_nodes: Option<u32>,
+    pub(crate) web_listen: Option<String>,
 }
 
 #[derive(Deserialize, Debug, Default, PartialEq)]
