@@ -53,7 +53,9 @@ impl Front {
         config::set(&mut settings.max_nodes, file.front.max_nodes);
         settings.ready_fd = ready_fd;
         let web = file.front.web_listen.as_deref();
-        if let Some(at) = config::setting(web, "web_listen of [front]", |at| at.parse().map_err(|_| format!("{at:?} is no ADDRESS:PORT")))? {
+        if let Some(at) = config::setting(web, "web_listen of [front]", |at| {
+            at.parse().map_err(|_| format!("{at:?} is no ADDRESS:PORT"))
+        })? {
             serve_page(at, &settings.run_dir)?;
         }
         ::front::run(settings).map(|()| ExitCode::SUCCESS)
