@@ -295,10 +295,13 @@ fn ps_of_a_silent_node(place: &Place) -> Res<End> {
     s.network("sandbox", &["ip", "link", "set", "n0", "nomaster"])?;
     for script in ["shoal ps", "shoal ps --json"] {
         let listed = s.sh(script)?;
-        let told = "shoal: n0 does not answer: what runs there is not shown\n";
+        let told = "shoal: n0 does not answer: of what runs there only the last that is known is shown\n";
         same(script, (listed.code(), listed.err.as_str()), (Some(1), told))?;
-        same("what n1 has", listed.out.matches("sleep 1045").count(), 1)?;
+        same("what n1 has, and what n0 had", listed.out.matches("sleep 1045").count(), 2)?;
     }
+    s.prints("shoal ps 2>/dev/null | awk '/sleep 1045/ {print $2}' | sort | xargs", "n0? n1")?;
+    let marked = "python3 -c 'import json, sys; print(*sorted((row[\"node\"], row[\"last_known\"]) for row in json.load(sys.stdin)))'";
+    s.prints(&format!("shoal ps --json 2>/dev/null | {marked}"), "(0, True) (1, False)")?;
     s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"])?;
     s.until("shoal ps >/dev/null 2>&1")?;
     let pids = s.ok("shoal ps | awk 'NR > 1 {print $1}'")?;

@@ -36,6 +36,7 @@ mod scene;
 mod slow;
 mod uncarried;
 mod users;
+mod watching;
 
 use crate::lab::evidence;
 use crate::lab::place::Place;
@@ -94,6 +95,7 @@ const OTHERS: &[&[Scene]] = &[
     commands::SCENES,
     mon::SCENES,
     users::SCENES,
+    watching::SCENES,
     capi::SCENES,
     real::SCENES,
     uncarried::SCENES,

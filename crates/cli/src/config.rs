@@ -33,6 +33,7 @@ pub(crate) struct Front {
     pub(crate) max_nodes: Option<u32>,
     pub(crate) proc: Option<bool>,
     pub(crate) proc_fresh_ms: Option<u32>,
+    pub(crate) web_listen: Option<String>,
 }
 
 #[derive(Deserialize, Debug, Default, PartialEq)]

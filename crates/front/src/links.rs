@@ -325,6 +325,7 @@ impl Front {
         }
         self.leases.take_back(number);
         self.passes.node_lost(number);
+        self.listings.node_lost(number);
         self.moves_lose(number, true);
         self.doubts_lose(number);
         self.stands_in_doubt.retain(|(node, _)| *node != number);

@@ -1,23 +1,29 @@
-//! `shoal ps`: every node that is not down says what runs on it. What has come when the time is over is the answer, with the names of those nodes of
-//! which nothing has.
+//! `shoal ps`: every node that is not down says what runs on it. What has come when the time is over is the answer; of those nodes of which nothing has it is
+//! what they said last, with their names. A node that is known to be silent, or did not answer before, is waited for no longer than a moment.
 
 use crate::front::Front;
 use crate::places::State;
 use crate::runs::Asker;
 use kern::clock::monotonic_us;
-use std::collections::{BTreeSet, HashMap};
-use vocab::{Fault, NodeId, Result};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{shorten, Answer, ProcRow};
 use wire::node::ToNode;
 
 /// Nodes have this long to say what runs on them, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
+/// Those of which it is to be expected that they do not have this long, once all others have said it.
+const MOMENT_US: u64 = 80_000;
 
 /// Those under way.
 #[derive(Debug, Default)]
 pub(crate) struct Listings {
     all: HashMap<u64, Listing>,
     last: u64,
+    /// What each node said last.
+    known: HashMap<NodeId, Vec<ProcRow>>,
+    /// Those that did not answer in time, and have said nothing since.
+    late: BTreeSet<NodeId>,
 }
 
 #[derive(Debug)]
@@ -29,12 +35,27 @@ struct Listing {
     /// Not linked.
     cut: BTreeSet<NodeId>,
     deadline_us: u64,
+    /// Asked, and not expected to answer.
+    doubtful: BTreeSet<NodeId>,
 }
 
 impl Listing {
-    fn answer(self) -> (Asker, Answer) {
+    /// All others have said it: the rest has a moment.
+    fn hurry(&mut self, now_us: u64) {
+        if self.awaited.is_subset(&self.doubtful) {
+            self.deadline_us = self.deadline_us.min(now_us + MOMENT_US);
+        }
+    }
+
+    fn answer(self, known: &HashMap<NodeId, Vec<ProcRow>>) -> (Asker, Answer) {
         let Listing { asker, mut rows, mut awaited, mut cut, .. } = self;
         cut.append(&mut awaited);
+        if !cut.is_empty() {
+            // Who has moved away from there is where it is now.
+            let fresh: HashSet<Pid> = rows.iter().map(|row| row.pid).collect();
+            let last = cut.iter().filter_map(|node| known.get(node)).flatten();
+            rows.extend(last.filter(|row| !fresh.contains(&row.pid)).cloned());
+        }
         shorten(&mut rows);
         (asker, Answer::Ps { rows, missing: cut.into_iter().collect() })
     }
@@ -43,29 +64,49 @@ impl Listing {
 impl Listings {
     /// # Errors
     /// `Refused` when `asker` has one under way.
-    fn begin(&mut self, asker: Asker, awaited: BTreeSet<NodeId>, cut: BTreeSet<NodeId>, now_us: u64) -> Result<u64> {
+    fn begin(
+        &mut self,
+        asker: Asker,
+        (awaited, silent): (BTreeSet<NodeId>, BTreeSet<NodeId>),
+        cut: BTreeSet<NodeId>,
+        now_us: u64,
+    ) -> Result<u64> {
         if self.all.values().any(|listing| listing.asker == asker) {
             return Err(Fault::refused("list processes: the same client is waiting for a list already"));
         }
         self.last += 1;
-        let listing = Listing { asker, rows: Vec::new(), awaited, cut, deadline_us: now_us + PATIENCE_US };
+        let doubtful = silent.union(&self.late).copied().collect();
+        let mut listing =
+            Listing { asker, rows: Vec::new(), awaited, cut, deadline_us: now_us + PATIENCE_US, doubtful };
+        listing.hurry(now_us);
         self.all.insert(self.last, listing);
         Ok(self.last)
     }
 
-    fn told(&mut self, node: NodeId, id: u64, rows: Vec<ProcRow>) {
+    fn told(&mut self, node: NodeId, id: u64, rows: Vec<ProcRow>, now_us: u64) {
+        self.late.remove(&node);
         if let Some(listing) = self.all.get_mut(&id) {
             if listing.awaited.remove(&node) {
-                listing.rows.extend(rows);
+                listing.rows.extend(rows.iter().cloned());
+                listing.hurry(now_us);
             }
         }
+        self.known.insert(node, rows);
+    }
+
+    /// Everything there has ended.
+    pub(crate) fn node_lost(&mut self, node: NodeId) {
+        self.known.remove(&node);
+        self.late.remove(&node);
     }
 
     /// Those that are complete, or late.
     fn over(&mut self, now_us: u64) -> Vec<(Asker, Answer)> {
         let over = |listing: &Listing| listing.awaited.is_empty() || now_us >= listing.deadline_us;
         let over: Vec<u64> = self.all.iter().filter(|(_, listing)| over(listing)).map(|(id, _)| *id).collect();
-        over.into_iter().filter_map(|id| self.all.remove(&id)).map(Listing::answer).collect()
+        let over: Vec<Listing> = over.into_iter().filter_map(|id| self.all.remove(&id)).collect();
+        self.late.extend(over.iter().flat_map(|listing| &listing.awaited));
+        over.into_iter().map(|listing| listing.answer(&self.known)).collect()
     }
 
     /// When the first of them is late.
@@ -79,8 +120,9 @@ impl Front {
         let there = self.nodes.iter().filter(|(_, node)| node.state != State::Down);
         let (linked, cut): (Vec<_>, Vec<_>) = there.partition(|(_, node)| node.link.is_some());
         let numbers = |nodes: Vec<(NodeId, _)>| nodes.into_iter().map(|(number, _)| number).collect::<BTreeSet<_>>();
+        let silent = linked.iter().filter(|(_, node)| node.state == State::Silent).map(|(number, _)| *number).collect();
         let (linked, cut) = (numbers(linked), numbers(cut));
-        match self.listings.begin(asker, linked.clone(), cut, monotonic_us()) {
+        match self.listings.begin(asker, (linked.clone(), silent), cut, monotonic_us()) {
             Ok(id) => linked.into_iter().for_each(|node| self.send(node, &ToNode::Ps { id })),
             Err(fault) => return self.answer(asker, Answer::Failed(fault), true),
         }
@@ -88,7 +130,7 @@ impl Front {
     }
 
     pub(crate) fn on_ps_done(&mut self, node: NodeId, id: u64, rows: Vec<ProcRow>) {
-        self.listings.told(node, id, rows);
+        self.listings.told(node, id, rows, monotonic_us());
         self.tell_listed();
     }
 
@@ -120,13 +162,13 @@ mod tests {
     #[test]
     fn a_list_is_complete_when_all_that_are_linked_have_told() {
         let mut listings = Listings::default();
-        let id = listings.begin(ASKER, nodes(&[0, 2]), nodes(&[1]), 100).expect("the first");
-        assert!(listings.begin(ASKER, nodes(&[0]), nodes(&[]), 100).is_err(), "a second");
-        listings.told(NodeId(0), id, vec![]);
-        listings.told(NodeId(0), id, vec![]);
-        listings.told(NodeId(2), id + 1, vec![]);
+        let id = listings.begin(ASKER, (nodes(&[0, 2]), nodes(&[])), nodes(&[1]), 100).expect("the first");
+        assert!(listings.begin(ASKER, (nodes(&[0]), nodes(&[])), nodes(&[]), 100).is_err(), "a second");
+        listings.told(NodeId(0), id, vec![], 100);
+        listings.told(NodeId(0), id, vec![], 100);
+        listings.told(NodeId(2), id + 1, vec![], 100);
         assert_eq!((missing(listings.over(100)), listings.due_us()), (None, Some(100 + PATIENCE_US)));
-        listings.told(NodeId(2), id, vec![]);
+        listings.told(NodeId(2), id, vec![], 100);
         assert_eq!(missing(listings.over(100)), Some(vec![NodeId(1)]));
         assert_eq!(listings.due_us(), None);
     }
@@ -134,10 +176,47 @@ mod tests {
     #[test]
     fn a_late_list_names_those_of_which_nothing_has_come() {
         let mut listings = Listings::default();
-        let id = listings.begin(ASKER, nodes(&[0, 2]), nodes(&[]), 100).expect("the first");
-        listings.told(NodeId(0), id, vec![]);
+        let id = listings.begin(ASKER, (nodes(&[0, 2]), nodes(&[])), nodes(&[]), 100).expect("the first");
+        listings.told(NodeId(0), id, vec![], 100);
         assert_eq!(missing(listings.over(99 + PATIENCE_US)), None);
         assert_eq!(missing(listings.over(100 + PATIENCE_US)), Some(vec![NodeId(2)]));
-        listings.told(NodeId(2), id, vec![]);
+        listings.told(NodeId(2), id, vec![], 100);
+    }
+
+    fn row(pid: i32, node: i32) -> ProcRow {
+        let (pid, node, ppid) = (Pid(pid), NodeId(node), Pid(1));
+        ProcRow { pid, node, uid: 0, state: 'S', cpu_ms: 0, rss_kb: 0, command: String::new(), ppid }
+    }
+
+    /// Of each row its process and its node.
+    fn rows(over: Vec<(Asker, Answer)>) -> Vec<(i32, i32)> {
+        match &over[..] {
+            [(ASKER, Answer::Ps { rows, .. })] => rows.iter().map(|row| (row.pid.0, row.node.0)).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_silent_node_has_a_moment_and_its_last_rows_are_told() {
+        let mut listings = Listings::default();
+        let id = listings.begin(ASKER, (nodes(&[0, 2]), nodes(&[])), nodes(&[]), 0).expect("the first");
+        listings.told(NodeId(0), id, vec![row(5, 0)], 10);
+        listings.told(NodeId(2), id, vec![row(6, 2), row(7, 2)], 10);
+        assert_eq!(rows(listings.over(10)), [(5, 0), (6, 2), (7, 2)]);
+        let id = listings.begin(ASKER, (nodes(&[0, 2]), nodes(&[2])), nodes(&[]), 1000).expect("a second");
+        assert_eq!(listings.due_us(), Some(1000 + PATIENCE_US), "nobody has said anything");
+        listings.told(NodeId(0), id, vec![row(5, 0), row(6, 0)], 2000);
+        assert_eq!(listings.due_us(), Some(2000 + MOMENT_US));
+        assert_eq!(rows(listings.over(2000 + MOMENT_US)), [(5, 0), (6, 0), (7, 2)], "6 has moved");
+        // It counts as up again, and has yet to answer.
+        let id = listings.begin(ASKER, (nodes(&[0, 2]), nodes(&[])), nodes(&[]), 900_000).expect("a third");
+        listings.told(NodeId(0), id, vec![], 900_000);
+        assert_eq!(listings.due_us(), Some(900_000 + MOMENT_US));
+        listings.told(NodeId(2), id - 1, vec![row(8, 2)], 900_001);
+        assert_eq!(rows(listings.over(900_000 + MOMENT_US)), [(8, 2)], "what came late is known");
+        listings.node_lost(NodeId(2));
+        let id = listings.begin(ASKER, (nodes(&[0]), nodes(&[])), nodes(&[2]), 0).expect("a fourth");
+        listings.told(NodeId(0), id, vec![], 0);
+        assert_eq!(rows(listings.over(0)), []);
     }
 }

@@ -97,7 +97,7 @@ pub enum Answer {
     Ps {
         #[n(0)]
         rows: Vec<ProcRow>,
-        /// Nodes that are not down and have not told in time: what runs there is not among `rows`.
+        /// Nodes that are not down and have not told in time: of them `rows` has what they said last, if they ever did.
         #[n(1)]
         #[cbor(skip_if = "Vec::is_empty")]
         missing: Vec<NodeId>,

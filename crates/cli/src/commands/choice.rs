@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use monitor::tree::forest;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use vocab::{Fault, NodeId, NodeSet, Result};
+use vocab::{Fault, NodeId, NodeSet, Pid, Result};
 use wire::ask::ProcRow;
 
 /// See the module.
@@ -16,6 +16,9 @@ pub(crate) struct Choice {
     /// Only what is theirs: names or numbers, with commas between
     #[arg(short = 'u', long = "user", value_name = "USERS", value_delimiter = ',')]
     users: Vec<String>,
+    /// Only what this process has started, and the process itself: a `shoal run`, or any other
+    #[arg(long, value_name = "PID")]
+    job: Option<i32>,
     /// The order of lines; time and memory: the most first
     #[arg(long, value_name = "KEY", value_enum, default_value_t = Key::Pid)]
     sort: Key,
@@ -49,7 +52,9 @@ impl Choice {
         let wanted = |row: &ProcRow| {
             self.nodes().is_none_or(|nodes| nodes.contains(&row.node)) && (uids.is_empty() || uids.contains(&row.uid))
         };
-        let mut rows: Vec<ProcRow> = rows.into_iter().filter(wanted).collect();
+        let job = self.job.map(|job| descendants(&rows, Pid(job)));
+        let of_job = |row: &ProcRow| job.as_ref().is_none_or(|job| job.contains(&row.pid));
+        let mut rows: Vec<ProcRow> = rows.into_iter().filter(|row| wanted(row) && of_job(row)).collect();
         rows.sort_unstable_by_key(|row| row.pid);
         match self.sort {
             Key::Pid => {}
@@ -74,11 +79,23 @@ impl Choice {
     }
 }
 
+/// A process and all below it. Who has been left to another parent is not, as for ps(1).
+fn descendants(rows: &[ProcRow], job: Pid) -> HashSet<Pid> {
+    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
+    rows.iter().for_each(|row| children.entry(row.ppid).or_default().push(row.pid));
+    let (mut below, mut waiting) = (HashSet::new(), vec![job]);
+    while let Some(pid) = waiting.pop() {
+        if below.insert(pid) {
+            waiting.extend(children.remove(&pid).unwrap_or_default());
+        }
+    }
+    below
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::{Command, FromArgMatches};
-    use vocab::Pid;
 
     fn row(pid: i32, ppid: i32, node: i32, uid: u32, cpu_ms: u64) -> ProcRow {
         let (pid, ppid, node) = (Pid(pid), Pid(ppid), NodeId(node));
@@ -103,6 +120,9 @@ mod tests {
         assert_eq!(chosen(&["--sort", "user"], &rows), [(0, 4), (0, 5), (0, 3)]);
         assert_eq!(chosen(&["--sort", "time"], &rows), [(0, 3), (0, 4), (0, 5)]);
         assert_eq!(chosen(&["--sort", "memory"], &rows), [(0, 5), (0, 4), (0, 3)]);
+        assert_eq!(chosen(&["--job", "5"], &rows), [(0, 3), (0, 4), (0, 5)]);
+        assert_eq!(chosen(&["--job", "3"], &rows), [(0, 3)]);
+        assert_eq!(chosen(&["--job", "77"], &rows), []);
         assert!(Choice { users: vec!["nobody-such".into()], ..Choice::default() }
             .of(Vec::new(), &HashMap::new())
             .is_err());

@@ -5,10 +5,10 @@ use crate::{address, config, keyfile, log};
 use ::front::FrontConfig;
 use clap::Args;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
-use vocab::{Pid, Result};
+use vocab::{Fault, Pid, Result};
 
 /// Run the front-end daemon, on which the whole process space is visible
 #[derive(Args, Debug)]
@@ -56,6 +56,35 @@ impl Front {
         config::set(&mut settings.proc_fresh_ms, file.front.proc_fresh_ms.map(u64::from));
         settings.ready_fd = ready_fd;
         let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref(), false)?;
+        let web = file.front.web_listen.as_deref();
+        if let Some(at) = config::setting(web, "web_listen of [front]", |at| {
+            at.parse().map_err(|_| format!("{at:?} is no ADDRESS:PORT"))
+        })? {
+            serve_page(at, &settings.run_dir)?;
+        }
         ::front::run(settings).map(|()| ExitCode::SUCCESS)
     }
+}
+
+/// How long after its end the page's server is started again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Keeps a process that serves the page, which ends with this one.
+///
+/// # Errors
+/// `Sys` where the thread that looks after it cannot be had.
+fn serve_page(at: SocketAddr, run_dir: &Path) -> Result<()> {
+    let (socket, own) = (run_dir.join("shoal.sock"), std::process::id().to_string());
+    let keep = move || loop {
+        let mut server = Command::new("/proc/self/exe");
+        server.args(["web", "--parent", &own, "--listen", &at.to_string(), "--socket"]).arg(&socket);
+        match server.stdin(Stdio::null()).status() {
+            Ok(status) => tracing::warn!(%status, "the page's server has ended"),
+            Err(error) => tracing::warn!(%error, "the page's server cannot be started"),
+        }
+        // Interrupted, it is tried earlier.
+        let _ = kern::poll::poll_for(&[], Some(PAUSE));
+    };
+    let begun = std::thread::Builder::new().name("shoal:web".into()).spawn(keep);
+    begun.map(drop).map_err(|e| Fault::io(&e, "start a thread for the page's server"))
 }

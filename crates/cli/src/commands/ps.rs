@@ -9,12 +9,12 @@ use monitor::{people, tree::branch};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::process::ExitCode;
-use vocab::{Fault, Result};
+use vocab::{Fault, NodeId, Result};
 use wire::ask::{Answer, Ask, ProcRow};
 
 /// Show the processes that run on nodes: where, whose, state, CPU time, memory
 ///
-/// Of a node that does not answer within a second it says so, and the exit status is 1.
+/// Of a node that does not answer it shows what that said last, marked with a question mark; the exit status is 1 then.
 #[derive(Args, Debug)]
 pub(crate) struct Ps {
     /// Print a JSON array
@@ -37,6 +37,8 @@ struct Row {
     cpu_ms: u64,
     rss_kb: u64,
     command: String,
+    /// Its node does not answer: this is what it said last.
+    last_known: bool,
 }
 
 impl Ps {
@@ -52,32 +54,35 @@ impl Ps {
         let users = people::here();
         let rows = self.choice.of(rows, &users)?;
         if self.json {
-            print::json(&rows.into_iter().map(|(_, one)| row(one)).collect::<Vec<Row>>())?;
+            print::json(&rows.into_iter().map(|(_, one)| row(one, &missing)).collect::<Vec<Row>>())?;
         } else {
             let heading = ["PID", "NODE", "USER", "S", "TIME", "RSS", "COMMAND"];
             let right = [true, false, false, false, true, true, false];
             print::table(
                 heading,
                 right,
-                &rows.iter().map(|(depth, row)| cells(*depth, row, &users)).collect::<Vec<_>>(),
+                &rows.iter().map(|(depth, row)| cells(*depth, row, &users, &missing)).collect::<Vec<_>>(),
             )?;
         }
         for node in &missing {
-            kern::own::complain(format!("{node} does not answer: what runs there is not shown"));
+            kern::own::complain(format!(
+                "{node} does not answer: of what runs there only the last that is known is shown"
+            ));
         }
         Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
-fn row(row: ProcRow) -> Row {
+fn row(row: ProcRow, missing: &[NodeId]) -> Row {
+    let last_known = missing.contains(&row.node);
     let ProcRow { pid, node, uid, state, cpu_ms, rss_kb, command, ppid } = row;
-    Row { pid: pid.0, ppid: ppid.0, node: node.0, uid, state, cpu_ms, rss_kb, command }
+    Row { pid: pid.0, ppid: ppid.0, node: node.0, uid, state, cpu_ms, rss_kb, command, last_known }
 }
 
-fn cells(depth: usize, row: &ProcRow, users: &HashMap<u32, String>) -> [String; 7] {
+fn cells(depth: usize, row: &ProcRow, users: &HashMap<u32, String>, missing: &[NodeId]) -> [String; 7] {
     [
         row.pid.to_string(),
-        row.node.to_string(),
+        row.node.to_string() + if missing.contains(&row.node) { "?" } else { "" },
         people::name_of(users, row.uid),
         row.state.to_string(),
         print::cpu_time(row.cpu_ms),

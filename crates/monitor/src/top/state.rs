@@ -104,12 +104,11 @@ impl State {
     }
 
     pub(crate) fn press(&mut self, key: Key) -> Option<Act> {
-        self.notice.clear();
         match key {
             Key::Interrupt => return Some(Act::Quit),
             Key::Suspend => return Some(Act::Suspend),
             Key::Redraw => return Some(Act::Redraw),
-            _ => {}
+            _ => self.notice.clear(),
         }
         match std::mem::take(&mut self.mode) {
             Mode::Table => self.in_table(key),

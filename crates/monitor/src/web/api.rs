@@ -170,7 +170,7 @@ pub(crate) fn metrics(seen: &Seen) -> String {
     let processes = nodes.iter().map(|node| labelled(node, here(node.node).count() as f64)).collect();
     let resident = nodes
         .iter()
-        .map(|node| labelled(node, here(node.node).map(|one| one.row.rss_kb as f64 * 1024.0).sum()))
+        .map(|node| labelled(node, here(node.node).fold(0.0, |all, one| all + one.row.rss_kb as f64 * 1024.0)))
         .collect();
     family("shoal_up", "gauge", "Whether the daemon answers.", one(if seen.away.is_none() { 1.0 } else { 0.0 }));
     family("shoal_nodes", "gauge", "Nodes that have ever joined.", one(nodes.len() as f64));
