@@ -85,9 +85,18 @@ fn hear(mut stream: UnixStream, ghosts: &Ghosts, machines: &Machines, tell: &Sen
                         machines.gone(ghost.node(), *pid);
                     }
                 }
-                stand.iter().for_each(|(_, node)| machines.stands(*node));
-                let new = stand.into_iter().filter(|(pid, node)| ghosts.stand(*pid, *node)).map(|(pid, _)| pid);
-                let _ = tell.send(Change { new: new.collect(), gone });
+                let (mut new, mut stirred) = (Vec::new(), Vec::new());
+                for (pid, node) in stand {
+                    machines.stands(node);
+                    match ghosts.stand(pid, node) {
+                        true => new.push(pid),
+                        false => {
+                            machines.stirs(node, pid);
+                            stirred.push(pid);
+                        }
+                    }
+                }
+                let _ = tell.send(Change { new, stirred, gone });
             }
             Ok(Answer::Entries { id, found, last, errno }) => {
                 let so_far = pieces.entry(id).or_default();

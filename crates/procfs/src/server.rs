@@ -29,6 +29,16 @@ type Result<T> = std::result::Result<T, i32>;
 static INODES: LazyLock<Inodes> = LazyLock::new(Inodes::default);
 static OPEN: LazyLock<Mutex<Directories>> = LazyLock::new(Mutex::default);
 
+/// A ghost is not as it was: neither this nor the kernel takes for true any longer what was told. Not for a thread that serves.
+pub(crate) fn outdate(tree: &Tree, pid: Pid) {
+    for inode in INODES.common(pid) {
+        if let Some(told) = inode.told.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            told.until_us = 0;
+        }
+        tree.outdate(inode.number);
+    }
+}
+
 /// One thread's.
 pub(crate) struct Server {
     tree: Arc<Tree>,
