@@ -27,6 +27,14 @@ use vocab::{Fault, Result};
 
 /// Requests that are served at a time: each may wait for a node.
 const THREADS: usize = 8;
+/// The calling thread runs before ordinary ones, as daemons do (docs/decisions/daemons-run-first.md): on a busy machine who goes through all processes would
+/// wait for his turn after each file.
+fn run_first() {
+    if let Err(fault) = kern::sched::set_fifo() {
+        tracing::debug!(%fault, "programs that keep this machine busy delay who looks into /proc");
+    }
+}
+
 /// How long what another one has mounted is waited for, in milliseconds: that one takes it away as soon as its daemon has ended.
 const PATIENCE_MS: u32 = 5_000;
 

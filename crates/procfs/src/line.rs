@@ -74,6 +74,7 @@ fn next(stream: &mut UnixStream) -> Result<Answer> {
 }
 
 fn hear(mut stream: UnixStream, ghosts: &Ghosts, machines: &Machines, tell: &Sender<Change>, over: &Sender<()>) {
+    crate::run_first();
     // Of each question, what has come.
     let mut pieces: HashMap<u64, Vec<u8>> = HashMap::new();
     loop {

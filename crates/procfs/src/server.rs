@@ -53,6 +53,7 @@ impl Server {
 
     /// Serves until the tree is not mounted any more.
     pub(crate) fn serve(self) {
+        crate::run_first();
         let mut room = Tree::room();
         while let Ok(asked) = self.tree.next_request(&mut room) {
             let unique = asked.unique;
