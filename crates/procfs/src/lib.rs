@@ -4,6 +4,7 @@
 //! looks into /proc, and nobody who looks into /proc waits for long: what a node does not say in time is shown as it was.
 #![forbid(unsafe_code)]
 
+mod asking;
 mod binds;
 mod contents;
 mod ghosts;
@@ -18,7 +19,6 @@ use ghosts::Ghosts;
 use kern::lock::Lock;
 use kern::mount;
 use kern::poll::poll;
-use line::Line;
 use machines::Machines;
 use server::Server;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ pub fn run(config: &Config) -> Result<()> {
     let ghosts = Arc::new(Ghosts::default());
     let machines = Arc::new(Machines::new(config.fresh_us));
     let (line, end) =
-        Line::open(&config.run_dir.join("shoal.sock"), ghosts.clone(), machines.clone(), tree.clone(), at.clone())?;
+        line::open(&config.run_dir.join("shoal.sock"), ghosts.clone(), machines.clone(), tree.clone(), at.clone())?;
     machines.ask_over(line);
     for _ in 0..THREADS {
         let server = Server::new(tree.clone(), ghosts.clone(), machines.clone());

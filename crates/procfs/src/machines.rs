@@ -2,7 +2,7 @@
 //!
 //! Nobody waits longer than [`PATIENCE`]. A node that has let somebody wait so long is silent: until it says something, what was known counts at once.
 
-use crate::line::Line;
+use crate::asking::Line;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -153,7 +153,8 @@ impl Server {
         let now = monotonic_us();
         if inode.place == Some(Place::Process) {
             (shown.uid, shown.gid) = contents::owner_here(&inode.ghost)?;
-            shown.kept_us = self.machines.fresh_us;
+            // Its owner is the ghost's, and when that changes it is told of ([`outdate`]).
+            shown.kept_us = if self.machines.fresh_us == 0 { 0 } else { FOREVER_US };
             return Ok(shown);
         }
         if is_guarded(inode.mode) || is_directory(inode.mode) {
