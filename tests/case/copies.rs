@@ -157,7 +157,7 @@ fn copies_signalled_early(place: &Place) -> Res<End> {
     let script = files.script(SIGNALS_EARLY)?;
     for caller in CALLERS {
         // Copies may end a moment after the process that stood for them.
-        let gone = format!("until ! pgrep -f '^shoal run -n 0 -- python3 {script}' >&2; do sleep 0.05; done");
+        let gone = format!("until ! pgrep -f '^(shoal run -n 0 -- )?python3 {script}' >&2; do sleep 0.05; done");
         s.prints(&format!("{caller} python3 {script}; {gone}"), "end")?;
         wait_for("no copy is left", || s.count("sleep 1107") == 0)?;
     }

@@ -250,7 +250,8 @@ fn stand_in_that_claims_others(place: &Place) -> Res<End> {
     s.ok(&format!("mkdir -m 777 {dir}"))?;
     let going =
         [s.start("shoal run -n 0 sleep 1000; echo $?"), s.start("shoal run -n 0 shoal run -n 1 sleep 1001; echo $?")];
-    let victims = ["pgrep -xf 'shoal run -n 0 sleep 1000'", "pgrep -xf 'shoal run -n 0 shoal run -n 1 sleep 1001'"];
+    let victims =
+        ["pgrep -xf '(shoal run -n 0 )?sleep 1000'", "pgrep -xf '(shoal run -n 0 shoal run -n 1 )?sleep 1001'"];
     for victim in victims {
         s.until(&format!("shoal ps | grep -qw \"$({victim})\""))?;
     }

@@ -144,8 +144,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let records = Records::open(Some(directory.as_fd()), PAGES)?;
     let leases = begin_leases(welcome.leases, records.untold(), &proc)?;
     info!(number = %welcome.number, first = leases.start().map(|pid| pid.0), "joined");
-    let place = config.run_dir.join("ghosts");
-    std::fs::create_dir_all(&place).map_err(|e| Fault::io(&e, format!("make {}", place.display())))?;
+    let place = mount::directory(&config.run_dir.join("ghosts"))?;
     let hold = place.join("hold");
     let not_seen = |fault: &Fault| info!(%fault, "stops among the processes of this node are not seen");
     let stops = Stops::open(Some(directory.as_fd()), &place).inspect_err(not_seen).ok();

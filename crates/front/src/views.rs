@@ -7,7 +7,7 @@ use crate::connection::Token;
 use crate::front::Front;
 use crate::runs::Asker;
 use kern::proc::descriptor;
-use space::Event;
+use space::{BodyEvent, Event};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -36,13 +36,35 @@ pub(crate) struct Views {
     told: HashMap<Pid, NodeId>,
     /// Perhaps they are other than that.
     changed: BTreeSet<Pid>,
+    /// Those of them that are to be told of again in any case.
+    stirred: BTreeSet<Pid>,
 }
 
 impl Views {
+    fn forget_changes(&mut self) {
+        self.changed.clear();
+        self.stirred.clear();
+    }
+
     /// The space is about to hear of this.
     pub(crate) fn about(&mut self, event: &Event) {
-        if let Event::Held { pid } | Event::Gone { pid } | Event::Moved { pid, .. } | Event::Leaves { pid } = event {
-            self.changed.insert(*pid);
+        match event {
+            Event::Held { pid } | Event::Gone { pid } | Event::Moved { pid, .. } | Event::Leaves { pid } => {
+                self.changed.insert(*pid);
+            }
+            Event::Body { event: BodyEvent::Forked { .. } | BodyEvent::Reaped { .. }, .. } => {}
+            // The body has become something else, and then its ghost has.
+            Event::Body { event, .. } => self.stirs(event.pid()),
+            Event::Done { pid, .. } => self.stirs(*pid),
+            _ => {}
+        }
+    }
+
+    /// What it was is shown no longer.
+    fn stirs(&mut self, pid: Pid) {
+        if self.told.contains_key(&pid) {
+            self.changed.insert(pid);
+            self.stirred.insert(pid);
         }
     }
 }
@@ -136,7 +158,7 @@ impl Front {
 
     /// Tells of the ghosts that have come, gone, or stand for a process of another node now.
     pub(crate) fn tell_views(&mut self) {
-        let Some(line) = self.views.line else { return self.views.changed.clear() };
+        let Some(line) = self.views.line else { return self.views.forget_changes() };
         while !self.views.changed.is_empty() {
             let (mut stand, mut gone) = (Vec::new(), Vec::new());
             while stand.len() + gone.len() < AT_ONCE {
@@ -144,7 +166,7 @@ impl Front {
                 let node = self.space.get(pid).map(|view| view.node);
                 let node = node.filter(|node| !node.is_front() && self.ghosts.has(pid));
                 match (node, self.views.told.get(&pid)) {
-                    (Some(node), told) if told != Some(&node) => {
+                    (Some(node), told) if self.views.stirred.remove(&pid) || told != Some(&node) => {
                         self.views.told.insert(pid, node);
                         stand.push((pid, node));
                     }

@@ -1,6 +1,7 @@
 //! The ghosts' directories of the tree are bound onto their own in /proc. With a ghost, what is bound to it goes (linux: `proc_flush_pid`).
 
 use crate::ghosts::Ghosts;
+use crate::server;
 use kern::fuse::tree::{Tree, ROOT};
 use kern::mount;
 use kern::proc::PROC;
@@ -16,6 +17,8 @@ pub(crate) const SOURCE: &str = "shoal-proc";
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     pub(crate) new: Vec<Pid>,
+    /// They were there, and are not as they were.
+    pub(crate) stirred: Vec<Pid>,
     pub(crate) gone: Vec<Pid>,
 }
 
@@ -42,6 +45,7 @@ pub(crate) fn follow(changes: &Receiver<Change>, ghosts: &Ghosts, tree: &Tree, a
                 let _none = mount::detach(&place(pid));
             }
         }
+        change.stirred.into_iter().for_each(|pid| server::outdate(tree, pid));
         for pid in change.gone.into_iter().filter(|pid| ghosts.get(*pid).is_none()) {
             // It is still there if what stood there runs there now, or was not waited for.
             let _none = mount::detach(&place(pid));

@@ -92,22 +92,24 @@ fn read_own(ghost: &Ghost, name: &str) -> Result<Vec<u8>> {
 }
 
 fn common(machines: &Machines, ghost: &Ghost, name: &[u8]) -> Result<Contents> {
-    let stat = read_own(ghost, "stat")?;
-    if matches!(texts::state(&stat), Some(b'Z' | b'X')) {
+    let is_status = name == b"status";
+    let here = read_own(ghost, if is_status { "status" } else { "stat" })?;
+    let state = if is_status { texts::state_of(&here) } else { texts::state(&here) };
+    if matches!(state, Some(b'Z' | b'X')) {
         return own(ghost, name);
     }
     let known = machines.common(ghost.node(), ghost.pid);
     let Some(body) = known.body else {
         let mut own = own(ghost, name)?;
-        if let (b"status", What::Text(text)) = (name, &mut own.what) {
-            *text = texts::status(text, text, ghost.node(), known.silent);
+        if is_status {
+            own.what = What::Text(texts::status(&here, &here, ghost.node(), known.silent));
         }
         return Ok(own);
     };
     let Some(text) = body.text(name) else { return entry(machines, ghost, name) };
     let text = match name {
-        b"stat" => texts::stat(text, &stat).ok_or(EIO)?,
-        b"status" => texts::status(text, &read_own(ghost, "status")?, ghost.node(), known.silent),
+        b"stat" => texts::stat(text, &here).ok_or(EIO)?,
+        b"status" => texts::status(text, &here, ghost.node(), known.silent),
         _ => text.to_vec(),
     };
     Ok(Contents { what: What::Text(text), mode: 0, uid: body.uid, gid: body.gid, until_us: known.until_us })

@@ -6,6 +6,8 @@ use kern::clock::realtime_ns;
 use kern::fuse::tree::ROOT;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use vocab::Pid;
+use wire::entry::COMMON;
 
 /// A file, link or directory of a ghost.
 #[derive(Debug)]
@@ -95,6 +97,18 @@ impl Inodes {
         inode
     }
 
+    /// A ghost's directory and what is commonly read in it, as far as the kernel knows them.
+    pub(crate) fn common(&self, pid: Pid) -> Vec<Arc<Inode>> {
+        let known = self.known();
+        let one = |parent: u64, name: &[u8]| {
+            let number = known.names.get(&(parent, name.to_vec()))?;
+            known.all.get(number).map(|(inode, _)| inode.clone())
+        };
+        let Some(directory) = one(ROOT, pid.to_string().as_bytes()) else { return Vec::new() };
+        let files = COMMON.iter().filter_map(|name| one(directory.number, name.as_bytes()));
+        files.chain([directory.clone()]).collect()
+    }
+
     /// The kernel has forgotten so many look-ups of it.
     pub(crate) fn forget(&self, number: u64, times: u64) {
         let mut known = self.known();
@@ -123,7 +137,7 @@ fn last_part(path: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
     use crate::ghosts::Ghosts;
-    use vocab::{NodeId, Pid};
+    use vocab::NodeId;
 
     #[test]
     fn one_is_known_until_it_is_forgotten_as_often_as_it_was_looked_up() {

@@ -4,6 +4,7 @@
 //! looks into /proc, and nobody who looks into /proc waits for long: what a node does not say in time is shown as it was.
 #![forbid(unsafe_code)]
 
+mod asking;
 mod binds;
 mod contents;
 mod ghosts;
@@ -18,7 +19,6 @@ use ghosts::Ghosts;
 use kern::lock::Lock;
 use kern::mount;
 use kern::poll::poll;
-use line::Line;
 use machines::Machines;
 use server::Server;
 use std::path::PathBuf;
@@ -27,6 +27,14 @@ use vocab::{Fault, Result};
 
 /// Requests that are served at a time: each may wait for a node.
 const THREADS: usize = 8;
+/// The calling thread runs before ordinary ones, as daemons do (docs/decisions/daemons-run-first.md): on a busy machine who goes through all processes would
+/// wait for his turn after each file.
+fn run_first() {
+    if let Err(fault) = kern::sched::set_fifo() {
+        tracing::debug!(%fault, "programs that keep this machine busy delay who looks into /proc");
+    }
+}
+
 /// How long what another one has mounted is waited for, in milliseconds: that one takes it away as soon as its daemon has ended.
 const PATIENCE_MS: u32 = 5_000;
 
@@ -55,7 +63,7 @@ pub fn run(config: &Config) -> Result<()> {
     let ghosts = Arc::new(Ghosts::default());
     let machines = Arc::new(Machines::new(config.fresh_us));
     let (line, end) =
-        Line::open(&config.run_dir.join("shoal.sock"), ghosts.clone(), machines.clone(), tree.clone(), at.clone())?;
+        line::open(&config.run_dir.join("shoal.sock"), ghosts.clone(), machines.clone(), tree.clone(), at.clone())?;
     machines.ask_over(line);
     for _ in 0..THREADS {
         let server = Server::new(tree.clone(), ghosts.clone(), machines.clone());

@@ -1,65 +1,47 @@
 //! The connection to the daemon: it tells of ghosts, and passes on questions to nodes, and their answers.
 
+use crate::asking::Line;
 use crate::binds::{self, Change};
 use crate::ghosts::Ghosts;
 use crate::machines::Machines;
 use kern::fuse::tree::Tree;
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tracing::warn;
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Fault, Pid, Result};
 use wire::ask::{Answer, Ask};
-use wire::entry::{Found, Wanted};
+use wire::entry::Found;
 use wire::frame;
 
-/// The half that asks.
-#[derive(Debug)]
-pub(crate) struct Line {
-    stream: Mutex<UnixStream>,
-}
-
-impl Line {
-    /// Asks for ghosts, and starts the threads that hear of them and bind them from `tree`, which is mounted at `at`. What is returned beside ends when the daemon does.
-    ///
-    /// # Errors
-    /// `Gone` when no daemon is there, `Sys` when a thread cannot be started.
-    pub(crate) fn open(
-        socket: &Path,
-        ghosts: Arc<Ghosts>,
-        machines: Arc<Machines>,
-        tree: Arc<Tree>,
-        at: PathBuf,
-    ) -> Result<(Line, Receiver<()>)> {
-        let failed = |e: std::io::Error| Fault::io(&e, format!("connect to {}", socket.display()));
-        let stream = UnixStream::connect(socket).map_err(failed)?;
-        let hears = stream.try_clone().map_err(failed)?;
-        let line = Line { stream: Mutex::new(stream) };
-        line.ask(&Ask::Ghosts)?;
-        let (tell, changes) = channel();
-        let (over, end) = channel();
-        let thread = |name: &str| std::thread::Builder::new().name(name.into());
-        let known = ghosts.clone();
-        let started = thread("binds").spawn(move || binds::follow(&changes, &known, &tree, &at));
-        started.map_err(|e| Fault::io(&e, "start a thread"))?;
-        let started = thread("line").spawn(move || hear(hears, &ghosts, &machines, &tell, &over));
-        started.map_err(|e| Fault::io(&e, "start a thread"))?;
-        Ok((line, end))
-    }
-
-    pub(crate) fn ask_node(&self, id: u64, node: NodeId, wanted: Wanted) -> Result<()> {
-        self.ask(&Ask::Entries { id, node, wanted })
-    }
-
-    fn ask(&self, ask: &Ask) -> Result<()> {
-        let mut bytes = Vec::new();
-        frame::encode(ask, &mut bytes)?;
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.write_all(&bytes).map_err(|e| Fault::io(&e, "ask the daemon"))
-    }
+/// Asks for ghosts, and starts the threads that hear of them and bind them from `tree`, which is mounted at `at`. What is returned beside ends when the daemon does.
+///
+/// # Errors
+/// `Gone` when no daemon is there, `Sys` when a thread cannot be started.
+pub(crate) fn open(
+    socket: &Path,
+    ghosts: Arc<Ghosts>,
+    machines: Arc<Machines>,
+    tree: Arc<Tree>,
+    at: PathBuf,
+) -> Result<(Line, Receiver<()>)> {
+    let failed = |e: std::io::Error| Fault::io(&e, format!("connect to {}", socket.display()));
+    let stream = UnixStream::connect(socket).map_err(failed)?;
+    let hears = stream.try_clone().map_err(failed)?;
+    let line = Line::new(stream);
+    line.ask(&Ask::Ghosts)?;
+    let (tell, changes) = channel();
+    let (over, end) = channel();
+    let thread = |name: &str| std::thread::Builder::new().name(name.into());
+    let known = ghosts.clone();
+    let started = thread("binds").spawn(move || binds::follow(&changes, &known, &tree, &at));
+    started.map_err(|e| Fault::io(&e, "start a thread"))?;
+    let started = thread("line").spawn(move || hear(hears, &ghosts, &machines, &tell, &over));
+    started.map_err(|e| Fault::io(&e, "start a thread"))?;
+    Ok((line, end))
 }
 
 fn next(stream: &mut UnixStream) -> Result<Answer> {
@@ -74,6 +56,7 @@ fn next(stream: &mut UnixStream) -> Result<Answer> {
 }
 
 fn hear(mut stream: UnixStream, ghosts: &Ghosts, machines: &Machines, tell: &Sender<Change>, over: &Sender<()>) {
+    crate::run_first();
     // Of each question, what has come.
     let mut pieces: HashMap<u64, Vec<u8>> = HashMap::new();
     loop {
@@ -85,9 +68,18 @@ fn hear(mut stream: UnixStream, ghosts: &Ghosts, machines: &Machines, tell: &Sen
                         machines.gone(ghost.node(), *pid);
                     }
                 }
-                stand.iter().for_each(|(_, node)| machines.stands(*node));
-                let new = stand.into_iter().filter(|(pid, node)| ghosts.stand(*pid, *node)).map(|(pid, _)| pid);
-                let _ = tell.send(Change { new: new.collect(), gone });
+                let (mut new, mut stirred) = (Vec::new(), Vec::new());
+                for (pid, node) in stand {
+                    machines.stands(node);
+                    match ghosts.stand(pid, node) {
+                        true => new.push(pid),
+                        false => {
+                            machines.stirs(node, pid);
+                            stirred.push(pid);
+                        }
+                    }
+                }
+                let _ = tell.send(Change { new, stirred, gone });
             }
             Ok(Answer::Entries { id, found, last, errno }) => {
                 let so_far = pieces.entry(id).or_default();

@@ -2,7 +2,7 @@
 //!
 //! Nobody waits longer than [`PATIENCE`]. A node that has let somebody wait so long is silent: until it says something, what was known counts at once.
 
-use crate::line::Line;
+use crate::asking::Line;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -74,12 +74,19 @@ struct State {
     bodies: HashMap<Pid, Arc<Body>>,
     /// When was asked what is in it, for all that were there then (monotonic); 0: never.
     at_us: u64,
+    /// Since then they are not as they were.
+    stirred: HashMap<Pid, u64>,
     /// A question for all is open since.
     asked_us: Option<u64>,
     quiet_until_us: u64,
 }
 
 impl State {
+    fn forget(&mut self, pid: Pid) {
+        self.bodies.remove(&pid);
+        self.stirred.remove(&pid);
+    }
+
     fn is_quiet(&self, now_us: u64) -> bool {
         now_us < self.quiet_until_us
             || self.asked_us.is_some_and(|at| (at + PATIENCE.as_micros() as u64..at + LOST_US).contains(&now_us))
@@ -192,7 +199,19 @@ impl Machines {
 
     /// A body that was on this node has ended, or left.
     pub(crate) fn gone(&self, node: NodeId, pid: Pid) {
-        locked(&self.machine(node).state).bodies.remove(&pid);
+        locked(&self.machine(node).state).forget(pid);
+    }
+
+    /// It is not as it was.
+    pub(crate) fn stirs(&self, node: NodeId, pid: Pid) {
+        let machine = self.machine(node);
+        let mut state = locked(&machine.state);
+        if let Some(body) = state.bodies.get(&pid) {
+            // As it was is better than nothing.
+            let old = Body { uid: body.uid, gid: body.gid, entries: body.entries.clone(), at_us: 0 };
+            state.bodies.insert(pid, Arc::new(old));
+        }
+        state.stirred.insert(pid, now_us());
     }
 
     /// There are bodies on this node.
@@ -247,8 +266,10 @@ impl Machines {
                 let mut state = locked(&machine.state);
                 state.asked_us = None;
                 if errno == 0 {
-                    state.bodies =
-                        found.into_iter().map(|(pid, found)| (pid, Arc::new(Body::of(found, at_us)))).collect();
+                    state.stirred.retain(|_, stirred| *stirred >= at_us);
+                    let as_it_was = |pid: &Pid| !state.stirred.contains_key(pid);
+                    let found = found.into_iter().filter(|(pid, _)| as_it_was(pid));
+                    state.bodies = found.map(|(pid, found)| (pid, Arc::new(Body::of(found, at_us)))).collect();
                     (state.at_us, state.quiet_until_us) = (at_us, 0);
                 } else {
                     state.quiet_until_us = now_us() + QUIET_US;

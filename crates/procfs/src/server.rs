@@ -29,6 +29,16 @@ type Result<T> = std::result::Result<T, i32>;
 static INODES: LazyLock<Inodes> = LazyLock::new(Inodes::default);
 static OPEN: LazyLock<Mutex<Directories>> = LazyLock::new(Mutex::default);
 
+/// A ghost is not as it was: neither this nor the kernel takes for true any longer what was told. Not for a thread that serves.
+pub(crate) fn outdate(tree: &Tree, pid: Pid) {
+    for inode in INODES.common(pid) {
+        if let Some(told) = inode.told.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            told.until_us = 0;
+        }
+        tree.outdate(inode.number);
+    }
+}
+
 /// One thread's.
 pub(crate) struct Server {
     tree: Arc<Tree>,
@@ -43,6 +53,7 @@ impl Server {
 
     /// Serves until the tree is not mounted any more.
     pub(crate) fn serve(self) {
+        crate::run_first();
         let mut room = Tree::room();
         while let Ok(asked) = self.tree.next_request(&mut room) {
             let unique = asked.unique;
@@ -142,7 +153,8 @@ impl Server {
         let now = monotonic_us();
         if inode.place == Some(Place::Process) {
             (shown.uid, shown.gid) = contents::owner_here(&inode.ghost)?;
-            shown.kept_us = self.machines.fresh_us;
+            // Its owner is the ghost's, and when that changes it is told of ([`outdate`]).
+            shown.kept_us = if self.machines.fresh_us == 0 { 0 } else { FOREVER_US };
             return Ok(shown);
         }
         if is_guarded(inode.mode) || is_directory(inode.mode) {

@@ -30,6 +30,11 @@ pub(crate) fn state(stat: &[u8]) -> Option<u8> {
     split(stat)?.1.first()?.first().copied()
 }
 
+/// The same, from a status.
+pub(crate) fn state_of(status: &[u8]) -> Option<u8> {
+    line(status, b"State")?.strip_prefix(b"State:\t")?.first().copied()
+}
+
 fn line<'t>(text: &'t [u8], key: &[u8]) -> Option<&'t [u8]> {
     text.split(|byte| *byte == b'\n').find(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(b":")))
 }
@@ -74,6 +79,7 @@ mod tests {
         for (silent, end) in [(false, "\n"), (true, " (silent)\n")] {
             let text = status(body, ghost, NodeId(2), silent);
             assert_eq!(String::from_utf8_lossy(&text), lines.to_owned() + end);
+            assert_eq!(state_of(&text), Some(b'R'));
         }
     }
 }

@@ -198,7 +198,7 @@ pub enum Answer {
     /// To [`Ask::Ghosts`], again and again.
     #[n(17)]
     Ghosts {
-        /// They stand for a process of this node from now on.
+        /// They stand for a process of this node from now on; of one that did already: it has become something else.
         #[n(0)]
         #[cbor(default, skip_if = "Vec::is_empty")]
         stand: Vec<(Pid, NodeId)>,

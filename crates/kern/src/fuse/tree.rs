@@ -268,6 +268,13 @@ impl Tree {
         reply(self.fd.as_fd(), 0, INVAL_ENTRY, &[&head, name, &[0]].concat());
     }
 
+    /// What the kernel knows of a file counts no longer: it asks for its attributes, and reads it, when it needs them. Not for a thread that is to answer
+    /// what is read of it.
+    pub fn outdate(&self, node: u64) {
+        const INVAL_INODE: i32 = 2; // FUSE_NOTIFY_INVAL_INODE: of a node, from byte 0 to the end
+        reply(self.fd.as_fd(), 0, INVAL_INODE, [node, 0, 0].as_bytes());
+    }
+
     /// Answers with an errno.
     pub fn fail(&self, unique: u64, errno: i32) {
         reply(self.fd.as_fd(), unique, -errno, &[]);
