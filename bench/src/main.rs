@@ -6,6 +6,7 @@ mod inside;
 mod memory;
 mod moving;
 mod place;
+mod ps;
 mod space;
 mod storm;
 mod table;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
 /// `Ok(false)` when a bar was missed.
 fn measure(words: &[&str]) -> Result<bool> {
     match words {
+        ["ps"] => ps::measure(),
         ["space"] => space::measure(),
         ["move"] => moving::measure(),
         ["move", "between"] => moving::between(),
@@ -37,7 +39,7 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
         ["inside", "list"] => storm::print_list(),
         ["inside", "cpu", root] => cpu::print(number(root)? as u32),
-        _ => Err(Fault::refused("which? there are: move, space")),
+        _ => Err(Fault::refused("which? there are: move, ps, space")),
     }
 }
 
