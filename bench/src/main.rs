@@ -8,6 +8,7 @@ mod mon;
 mod moving;
 mod place;
 mod proc;
+mod ps;
 mod space;
 mod storm;
 mod table;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
 /// `Ok(false)` when a bar was missed.
 fn measure(words: &[&str]) -> Result<bool> {
     match words {
+        ["ps"] => ps::measure(),
         ["space"] => space::measure(),
         ["mon"] => mon::measure(),
         ["proc"] => proc::measure(proc::NODES, proc::EACH),
@@ -42,7 +44,7 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
         ["inside", "list"] => storm::print_list(),
         ["inside", "cpu", root] => cpu::print(number(root)? as u32),
-        _ => Err(Fault::refused("which? there are: mon, move, proc, space")),
+        _ => Err(Fault::refused("which? there are: mon, move, proc, ps, space")),
     }
 }
 

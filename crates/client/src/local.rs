@@ -114,7 +114,7 @@ impl Feed {
     ///
     /// # Errors
     /// `Gone` when the daemon has closed the connection; `Wire` for what is no answer.
-    pub fn next(&mut self) -> Result<Happening> {
+    pub fn hear(&mut self) -> Result<Happening> {
         match self.0.answer()? {
             Answer::Feed(happening) => Ok(happening),
             Answer::Failed(fault) => Err(fault),
@@ -182,8 +182,8 @@ mod tests {
         let node = |state: &str| Happening::Node { node: NodeId(2), state: state.into() };
         let told = [Happening::Listening, node("up"), node("down")].map(|one| framed(&Answer::Feed(one))).concat();
         let mut feed = served(told).feed().expect("it listens");
-        assert_eq!((feed.next(), feed.next()), (Ok(node("up")), Ok(node("down"))));
-        assert_eq!(feed.next().expect_err("it has closed").kind, Kind::Gone);
+        assert_eq!((feed.hear(), feed.hear()), (Ok(node("up")), Ok(node("down"))));
+        assert_eq!(feed.hear().expect_err("it has closed").kind, Kind::Gone);
     }
 
     #[test]

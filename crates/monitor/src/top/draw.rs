@@ -326,7 +326,9 @@ mod tests {
         states[0].away = Some("no daemon\x1b[2J".into());
         for state in &mut states {
             for keys in ["", "h", "k", "m2", "/x", "t"] {
-                keys.chars().for_each(|c| drop(state.press(Key::Char(c))));
+                for c in keys.chars() {
+                    state.press(Key::Char(c));
+                }
                 for (width, height) in [(1, 1), (19, 5), (20, 6), (80, 24), (60, 100), (300, 7), (500, 200)] {
                     let lines = drawn(state, width, height, PLAIN);
                     assert!(lines.iter().all(|line| !line.contains('\x1b')));

@@ -26,7 +26,8 @@ pub fn read(path: &Path) -> Result<String> {
     let failed = |e: std::io::Error| Fault::io(&e, format!("read the token {}", path.display()));
     match std::fs::symlink_metadata(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => make(path)?,
-        other => drop(other.map_err(failed)?),
+        Err(e) => return Err(failed(e)),
+        Ok(_) => {}
     }
     let mut file = std::fs::File::open(path).map_err(failed)?;
     let (known, own) = (file.metadata().map_err(failed)?, std::fs::metadata("/proc/self").map_err(failed)?.uid());

@@ -98,7 +98,7 @@ impl Watch {
     fn listen_for_ever(&self, socket: &Path) {
         loop {
             if let Ok(mut feed) = Local::connect(socket).and_then(Local::feed) {
-                while let Ok(what) = feed.next() {
+                while let Ok(what) = feed.hear() {
                     self.seen().note(what);
                 }
             }
