@@ -84,7 +84,7 @@ def acts():
     top.type("xT")
     top.see("TIME*")
     fcntl.ioctl(top.master, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
-    top.see("\x1b[50;1Hh\x1b[50;3Hhelp")
+    top.see("\x1b[50;3Hhelp")
     top.type("q")
     top.end(0)
 
