@@ -18,7 +18,7 @@ const RUNS: usize = 9;
 const SAMPLES: usize = 4000;
 const ROUNDS: usize = 100;
 const NODES: u8 = 100;
-const PORT: u16 = 7707;
+const PORT: u16 = 7708;
 /// Bytes of a node's sample, at least.
 const LEAST_BYTES: f64 = 1024.0;
 /// Of the cost of ten samples in a second.

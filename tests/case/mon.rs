@@ -148,7 +148,7 @@ fn mon_strangers(place: &Place) -> Res<End> {
     s.prints(&format!("{user} shoal mon sample --here uptime.up | cut -d' ' -f1,2"), "front uptime.up")?;
     let bad = "import socket, sys
 def to(line, end=b\"\\n\"):
-    s = socket.create_connection((\"10.77.1.1\", 7707)); s.sendall(line + end); return s
+    s = socket.create_connection((\"10.77.1.1\", 7708)); s.sendall(line + end); return s
 def answer(s):
     return s.makefile(\"rb\").readline()
 for line in [b\"(\", b\"\\xff\\x00\", b\"{\", b\"[]\", b\"(sample (x))\", b\"(sample \" + b\"a \" * 100 + b\")\"]:

@@ -41,10 +41,12 @@ class Top:
         while time.monotonic() < until:
             self.seen = b""
             self.type("\x0c")
-            while self.read(0.3):
-                pass
-            if what in (self.seen.decode() if "\x1b" in what else text(self.seen)):
-                return
+            # It may draw again and again without a pause.
+            drawn = min(until, time.monotonic() + 1)
+            while time.monotonic() < drawn:
+                self.read(0.1)
+                if what in (self.seen.decode(errors="replace") if "\x1b" in what else text(self.seen)):
+                    return
         raise SystemExit(f"{what!r} was not seen: {self.seen[-4000:]!r}")
 
     def end(self, status):

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// The TCP port of the front end, where none is said.
 const PORT: u16 = 7706;
 /// The TCP port of the monitor of a machine, where none is said.
-pub(crate) const MON_PORT: u16 = 7707;
+pub(crate) const MON_PORT: u16 = 7708;
 
 /// Where a node dials: a name or an address, with or without a port, as `HOST:PORT` or `[IPV6]:PORT`.
 pub(crate) fn front(text: &str) -> Result<String, String> {

@@ -32,6 +32,14 @@ pub struct FrontConfig {
 }
 
 impl FrontConfig {
+    /// Before anything is started for it: are these settings possible?
+    ///
+    /// # Errors
+    /// `Refused`, with what is possible.
+    pub fn check(&self) -> vocab::Result<()> {
+        crate::leases::check(self.front_top, self.lease_size, self.max_nodes)
+    }
+
     /// The settings that the documentation calls the defaults.
     pub fn new(listen: SocketAddr, key: [u8; 32]) -> FrontConfig {
         FrontConfig {

@@ -107,7 +107,7 @@ pub(crate) struct Front {
 
 impl Front {
     pub(crate) fn new(mut config: FrontConfig) -> Result<Front> {
-        crate::leases::check(config.front_top, config.lease_size, config.max_nodes)?;
+        config.check()?;
         let proc = Proc::open(root())?;
         let signals = SignalFd::new(&[Sig::TERM, Sig::INT])?;
         let cursor = Cursor::new(&proc, config.front_top)?;

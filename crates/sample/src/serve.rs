@@ -224,7 +224,7 @@ impl<A: Answers> Server<A> {
             lives = client.send(now);
         }
         let has_line = client.input.contains(&b'\n');
-        if !has_line && client.input.len() > LONGEST_LINE {
+        if !has_line && (client.input.len() > LONGEST_LINE || !client.input.iter().all(|byte| is_text(*byte))) {
             lives = false;
         }
         if !lives || (client.ended && !has_line && !client.asked && client.output.is_empty()) {
@@ -238,6 +238,11 @@ impl<A: Answers> Server<A> {
             }
         }
     }
+}
+
+/// A byte of a question; who says others speaks something else, and would wait for an answer for ever.
+fn is_text(byte: u8) -> bool {
+    byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t' | b'\r')
 }
 
 impl Client {

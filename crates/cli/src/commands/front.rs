@@ -55,6 +55,7 @@ impl Front {
         config::set(&mut settings.proc, file.front.proc);
         config::set(&mut settings.proc_fresh_ms, file.front.proc_fresh_ms.map(u64::from));
         settings.ready_fd = ready_fd;
+        settings.check()?;
         let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref(), false)?;
         let web = file.front.web_listen.as_deref();
         if let Some(at) = config::setting(web, "web_listen of [front]", |at| {

@@ -14,10 +14,10 @@ use vocab::Result;
 /// Serve the samples of many monitors, or of other concentrators, as one
 #[derive(Args, Debug)]
 pub(crate) struct Concentrate {
-    /// A monitor: ADDRESS[:PORT] (port 7707 by default) or the path of a socket; as NAME=ADDRESS its sample gets that name
+    /// A monitor: ADDRESS[:PORT] (port 7708 by default) or the path of a socket; as NAME=ADDRESS its sample gets that name
     #[arg(long, value_name = "[NAME=]ADDRESS", value_parser = from, num_args = 1.., required = true)]
     from: Vec<From>,
-    /// Listen at this TCP address; port 7707 by default. Whoever can connect may read
+    /// Listen at this TCP address; port 7708 by default. Whoever can connect may read
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = crate::address::monitor)]
     listen: Vec<SocketAddr>,
     /// Listen at this Unix socket, where every user may connect

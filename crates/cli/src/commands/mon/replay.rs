@@ -27,7 +27,7 @@ pub(crate) struct Replay {
     /// So many times as fast
     #[arg(long, value_name = "X", value_parser = speed, default_value = "1")]
     speed: f64,
-    /// Listen at this TCP address; port 7707 by default. Behind the last sample it goes on to give the last
+    /// Listen at this TCP address; port 7708 by default. Behind the last sample it goes on to give the last
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = crate::address::monitor)]
     listen: Vec<SocketAddr>,
     /// Listen at this Unix socket, where every user may connect

@@ -19,7 +19,7 @@ const AGAIN_US: u64 = 200_000;
 /// Serve samples of this machine; each daemon starts one by itself
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
-    /// Listen at this TCP address; port 7707 by default. Whoever can connect may read
+    /// Listen at this TCP address; port 7708 by default. Whoever can connect may read
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = crate::address::monitor)]
     listen: Vec<SocketAddr>,
     /// Listen at this Unix socket, where every user may connect
