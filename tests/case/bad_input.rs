@@ -239,6 +239,8 @@ fn bad_rounds_leak_nothing(place: &Place) -> Res<End> {
     s.until("shoal nodes | grep n2 | grep -qw down")?;
     let fills = s.start(&format!("exec 3<>/run/tell; shoal run -n 3 -- python3 -c '{FILL}' <&3 | tee /run/said"));
     s.until("grep -q full /run/said")?;
+    // Its fence has a descriptor from then on.
+    wait_for("the full node says so", || s.logs().contains("every number is used"))?;
     let program = include_str!("bad_rounds.py");
     let rounds = |on: &str, count: u32| s.prints(&format!("{on}python3 - {count} <<'EOF'\n{program}\nEOF"), "end");
     // What is made once and kept is made now.
