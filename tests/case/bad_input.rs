@@ -207,8 +207,10 @@ fn weight(pid: i32) -> (usize, u64) {
     (fds, rss.unwrap_or(0))
 }
 
-/// Growth of memory that is none: what an allocator keeps of its pages, for each thread of those that serve /proc (2.2 MB after 1000 rounds and after 3000).
-const SLACK_KB: u64 = 4096;
+/// Growth of memory that is none: what an allocator keeps of its pages.
+const SLACK_KB: u64 = 2048;
+/// The same of the process that serves /proc, which has many threads (2.1 to 2.4 MB after 1000 rounds, and no more after 3000).
+const SLACK_OF_PROCFS_KB: u64 = 4096;
 
 /// Forks processes that wait until there has been no number for half a second; ends them when it is told to.
 const FILL: &str = r#"
@@ -276,7 +278,8 @@ fn bad_rounds_leak_nothing(place: &Place) -> Res<End> {
     for ((pid, was), now) in before.iter().zip(&was).zip(now()) {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let what = format!("memory of {pid} ({}): before {was:?}, after 1000 rounds {now:?}", name.trim());
-        holds(&what, now.1 <= was.1 + SLACK_KB)?;
+        let slack = if name.trim() == "shoal:procfs" { SLACK_OF_PROCFS_KB } else { SLACK_KB };
+        holds(&what, now.1 <= was.1 + slack)?;
     }
     s.ok("echo > /run/tell")?;
     same("what was on the full node", fills.end()?.out.trim(), "full\nTrue")?;
