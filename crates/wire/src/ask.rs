@@ -67,7 +67,8 @@ pub enum Ask {
         #[n(1)]
         to: NodeId,
     },
-    /// What happens in the space from now on, until the connection is closed: an [`Answer::Feed`] for each. Who does not read them is dropped.
+    /// What happens in the space from now on, until the connection is closed: an [`Answer::Feed`] for each. Who does not
+    /// read them is dropped.
     #[n(10)]
     Feed,
     /// Of root, and here alone: which processes stand here for others, now and from now on ([`Answer::Ghosts`]).
@@ -193,7 +194,7 @@ pub enum Answer {
         branch: u64,
     },
     /// To [`Ask::Feed`]; more follow.
-    #[n(20)]
+    #[n(19)]
     Feed(#[n(0)] Happening),
     /// To [`Ask::Ghosts`], again and again.
     #[n(17)]
