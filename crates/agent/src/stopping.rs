@@ -83,10 +83,16 @@ impl Stopping {
 
     /// The kernel has told that it takes a signal that stops, or goes on.
     fn seen(&mut self, pid: Pid, what: stops::Seen) {
-        self.table.entry(pid).or_default().by = match what {
-            stops::Seen::Takes(sig) => Some(sig),
-            stops::Seen::GoesOn => None,
-        };
+        let seen = self.table.entry(pid).or_default();
+        match what {
+            stops::Seen::Takes(sig) => seen.by = Some(sig),
+            stops::Seen::GoesOn => {
+                // One that arrived to stop, did, and was continued by a signal that came with it: it does not stop any more.
+                let as_it_arrived = seen.told.1 == NOT_TOLD && seen.given.is_none();
+                seen.to_stop &= !(as_it_arrived && seen.by.is_some());
+                seen.by = None;
+            }
+        }
     }
 
     /// A wait says by what it is stopped.
@@ -303,6 +309,18 @@ mod tests {
         assert_eq!(stopping.found(P, State::Stopped(None), true, false), None);
         stopping.stopped_by(P, Sig::TSTP);
         assert_eq!(stopping.found(P, State::Stopped(None), true, false), stopped(Some(2)));
+    }
+
+    #[test]
+    fn what_stops_as_it_arrives_and_is_continued_at_once_is_told_at_once() {
+        let mut stopping = Stopping::default();
+        stopping.arrives(P);
+        assert_eq!(stopping.found(P, State::Runs, true, false), None);
+        stopping.seen(P, stops::Seen::GoesOn);
+        assert_eq!(stopping.found(P, State::Runs, true, false), None, "it has not stopped yet");
+        stopping.seen(P, stops::Seen::Takes(Sig::STOP));
+        stopping.seen(P, stops::Seen::GoesOn);
+        assert_eq!(stopping.found(P, State::Runs, true, false), runs(None));
     }
 
     #[test]
