@@ -4,7 +4,7 @@
  * (milliseconds): the one in which it came to another machine, and the largest. The first is how long it stood still; the second also knows of when
  * it waited for a processor, before or after.
  * moved threads: the same, beside three threads that wait. moved memory MB RATE: the same, with so much memory, of which it writes RATE MB/s,
- * page by page at random; at a rate of 0 it sleeps instead, and tells nothing.
+ * page by page at random. moved asleep MB: has so much memory, and sleeps.
  * moved speed FILE: how long a system call, 64 MiB of memory copied, and 16 MiB read from FILE in pages take (nanoseconds).
  * moved source HOST PORT MB: sends so much to PORT of HOST, where moved sink PORT takes it, and tells how long that took (milliseconds). */
 #define _GNU_SOURCE
@@ -73,8 +73,6 @@ static void watch(uint64_t *all, size_t pages, double rate)
 	long worst = 0, still = 0, last = 0;
 	int moved = has_moved();
 	there();
-	while (pages && rate == 0)
-		pause();
 	for (long then = now();;) {
 		long t = now(), gap = t - then;
 		if (gap > worst)
@@ -211,6 +209,11 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "memory") && argc > 3) {
 		size_t bytes = (size_t)atol(argv[2]) << 20;
 		watch(fresh(bytes), bytes / 4096, atof(argv[3]));
+	}
+	if (!strcmp(mode, "asleep") && argc > 2) {
+		fresh((size_t)atol(argv[2]) << 20);
+		there();
+		wait_on(NULL);
 	}
 	for (int i = 0; !strcmp(mode, "threads") && i < 3; i++)
 		if (pthread_create(&thread, NULL, wait_on, NULL))

@@ -165,7 +165,7 @@ fn against_plain(place: &mut Place, program: &str) -> bool {
         place.say(&format!("shoal run -n 1 {program} sink {PORT} </dev/null & sink=$!"))?;
         place.line()?;
         let plain = format!("shoal run -n 0 {program} source {host} {PORT} {LARGE}");
-        let sleeps = against(place, &format!("{program} memory {LARGE} 0"), &plain)?;
+        let sleeps = against(place, &format!("{program} asleep {LARGE}"), &plain)?;
         let writes = against(place, &format!("{program} memory {LARGE} 1"), &plain)?;
         place.say("kill -9 $sink; wait $sink 2>/dev/null")?;
         Ok([sleeps, writes])
