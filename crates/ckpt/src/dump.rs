@@ -1,5 +1,6 @@
 //! A process into an image.
 
+use crate::asking::{areas_now, ask, leave_vdso, map_arena, read_threads, waits};
 use crate::behind::{self, Behind, Keeper};
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
@@ -14,10 +15,9 @@ use crate::remain::{remain, Remains};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
-use crate::{children, identity, keys, kinds, memory, pages, sigstate, threads, timers, waits};
+use crate::{children, identity, keys, kinds, memory, pages, sigstate, timers, waits};
 use image::memory::{Kept, Memory};
-use image::process::Process;
-use image::thread::{Thread, Wait};
+use image::thread::Thread;
 use image::Writer;
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
@@ -26,7 +26,7 @@ use kern::poll::{poll, Ready};
 use kern::ptrace::{queued, Queue, RawInfo};
 use kern::remote_memory::RemoteMemory;
 use kern::timeline::mark;
-use puppet::{Arena, Loan, Stopped};
+use puppet::{Loan, Stopped};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -410,23 +410,7 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     out.memory(&mappings)?;
     out.files(&files)?;
     mark("dump: all but pages written");
-    let parts = match large {
-        Large::Whole => pages::all(pid, &areas)?,
-        Large::Behind(_) => {
-            out.lazy(&Kept { runs: behind.iter().map(|run| (run.start, run.end)).collect() })?;
-            let first = behind::first(&threads, &behind)?;
-            pages::but(pid, &areas, &behind, &first)?
-        }
-        Large::After(early) => {
-            let rest = looked.map(|looked| early.rest(&areas, &looked)).transpose()?.unwrap_or_default();
-            out.kept(&rest.kept)?;
-            rest.parts
-        }
-    };
-    match little {
-        Some(guess) => guess.settle(&memory, &parts, out)?,
-        None => pages::copy(&memory, &parts, out)?,
-    }
+    write_pages(&memory, (large, little), (&areas, &threads, &behind, looked), out)?;
     mark("dump: pages written");
     // For the next dump, in case that this process goes on.
     frozen
@@ -438,91 +422,30 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     Ok(Written { taken, stopped, queued, running, locks, believed, behind })
 }
 
-/// Reads what will be read of the running process when it stands still, for nothing: with files that stay open ([`kern::proc::kept`]) that will take half as long then.
-pub fn rehearse(pid: Pid) {
-    // What is wrong is told when it stands still.
-    let _process = identity::read(pid);
-    for tid in crate::proc::numbers_in(pid, "task").unwrap_or_default() {
-        let _name = threads::name(pid, Pid(tid));
-        let _creds = identity::creds(pid, Pid(tid));
-    }
-}
+/// Mappings and threads, what stays behind, and what was seen of what had gone in rounds.
+type Seen<'a> = (&'a [Area], &'a [Thread], &'a [Run], Option<Looked>);
 
-/// For scripts that ask, also so `many` things one by one.
-fn map_arena(loan: &mut Loan<'_>, areas: &[Area], many: usize) -> Result<Arena> {
-    let beside = || Arena::beside(areas.iter().map(|area| (area.start, area.end)));
-    match (many <= Arena::FEW / 2).then(beside).flatten() {
-        Some(there) => loan.map_arena_there(there),
-        None => loan.map_arena(None),
-    }
-}
-
-/// The mappings; the slow look at them is made again only if they are others by now.
-fn areas_now(pid: Pid, seen: &Survey) -> Result<Vec<Area>> {
-    let now = areas(pid, false)?;
-    let same = |(one, other): (&Area, &Area)| {
-        let place = |area: &Area| (area.start, area.end, area.protection, area.shared, area.offset, area.inode);
-        place(one) == place(other)
-    };
-    if now.len() == seen.areas.len() && now.iter().zip(&seen.areas).all(same) {
-        return Ok(seen.areas.clone());
-    }
-    areas(pid, true)
-}
-
-/// What the process alone can ask, by its leader.
-fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Process) -> Result<()> {
-    let mut script = arena.script();
-    let actions = sigstate::ask_actions(&mut script);
-    let itimers = timers::ask_itimers(&mut script);
-    let posix = timers::ask_timers(&mut script, &process.timers);
-    let identity = identity::ask(&mut script);
-    let asked = children::ask(&mut script, children, process);
-    let outcome = loan.run(arena, script)?;
-    process.actions = sigstate::actions(&outcome, actions)?;
-    process.itimers = timers::itimers(&outcome, itimers)?;
-    timers::fill_timers(&outcome, &posix, &mut process.timers)?;
-    children::fill(&outcome, &asked, process)?;
-    identity::fill(&outcome, &identity, process)
-}
-
-/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one, or has other clocks. `true`: there was one, which may have looked at
-/// a clock on its way.
-fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<bool> {
-    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(false) };
-    let code = vdso.start..vdso.end;
-    let mut ran = false;
-    for thread in &frozen.threads {
-        if code.contains(&thread.regs()?.rip) {
-            let mut loan = Loan::take(thread, memory, areas)?;
-            loan.step_out(&code)?;
-            loan.give_back()?;
-            ran = true;
-        }
-    }
-    Ok(ran)
-}
-
-/// What each thread waits for; before anything is done in them.
-fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Result<Vec<Option<Wait>>> {
-    let left = |thread: &Stopped| {
-        waits::left(frozen.pid, thread, &thread.regs()?, (seen.waiting.get(&thread.tid().0), &seen.clock), memory)
-    };
-    frozen.threads.iter().map(left).collect()
-}
-
-fn read_threads(
-    frozen: &Frozen,
-    waits: Vec<Option<Wait>>,
+fn write_pages(
     memory: &RemoteMemory,
-    gate: u64,
-    arena: Arena,
-) -> Result<Vec<Thread>> {
-    let mut secure_bits = None;
-    let read = |((thread, processors), waits)| {
-        let read = threads::read(frozen.pid, (thread, processors), memory, gate, arena, waits, secure_bits)?;
-        secure_bits.get_or_insert(read.creds.securebits);
-        Ok(read)
+    (large, little): Goes<'_>,
+    (areas, threads, behind, looked): Seen<'_>,
+    out: &mut Writer<impl Write>,
+) -> Result<()> {
+    let parts = match large {
+        Large::Whole => pages::all(memory.pid(), areas)?,
+        Large::Behind(_) => {
+            out.lazy(&Kept { runs: behind.iter().map(|run| (run.start, run.end)).collect() })?;
+            let first = behind::first(threads, behind)?;
+            pages::but(memory.pid(), areas, behind, &first)?
+        }
+        Large::After(early) => {
+            let rest = looked.map(|looked| early.rest(areas, &looked)).transpose()?.unwrap_or_default();
+            out.kept(&rest.kept)?;
+            rest.parts
+        }
     };
-    frozen.each().zip(waits).map(read).collect()
+    match little {
+        Some(guess) => guess.settle(memory, &parts, out),
+        None => pages::copy(memory, &parts, out),
+    }
 }

@@ -7,7 +7,7 @@ use crate::pages::{self, has_own, Part};
 use crate::runs::{either, without};
 use crate::survey::Survey;
 use image::memory::Kept;
-use image::{Pages, Piece, Writer};
+use image::{Piece, Writer};
 use kern::areas::AreaFlags;
 use kern::pagemap::{PageMap, Run, PAGE};
 use kern::remote_memory::RemoteMemory;
@@ -170,24 +170,6 @@ fn changed(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
         }
     }
     runs
-}
-
-/// Guessed pages as they have come.
-#[derive(Default)]
-pub(crate) struct Came {
-    pub(crate) pages: Vec<Pages>,
-    /// Where there is nothing of them any more.
-    pub(crate) gone: Vec<Run>,
-    /// They are in the process already.
-    pub(crate) placed: bool,
-}
-
-impl Came {
-    /// Where they hold, as far as is known before what is not so comes.
-    pub(crate) fn there(&self) -> Vec<Run> {
-        let all: Vec<Run> = self.pages.iter().map(pages::run).collect();
-        without(&either(&all, &[]), &self.gone)
-    }
 }
 
 fn run(start: u64, length: usize) -> Run {

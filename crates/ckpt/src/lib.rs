@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ahead;
+pub mod asking;
 mod asleep;
 pub mod behind;
 pub mod boot;
@@ -20,6 +21,7 @@ pub mod claims;
 pub mod clocks;
 pub mod cpu;
 pub mod dump;
+mod early;
 mod elsewhere;
 pub mod foresee;
 pub mod freeze;

@@ -1,9 +1,9 @@
 //! What is in memory, out of a process and into one.
 
-use crate::guess::Came;
+use crate::early::{run, Early};
 use crate::keys;
 use crate::runs::{either, without};
-use image::memory::{Area as Saved, Kept};
+use image::memory::Area as Saved;
 use image::{Pages, Piece, Reader, Record, Writer};
 use kern::areas::{Area, AreaFlags};
 use kern::huge::{self, HUGE};
@@ -200,11 +200,6 @@ pub(crate) fn put(pid: Pid, memory: &RemoteMemory, areas: &[Saved], pages: &Page
     Filler { pid, memory, areas, huge: None, missing: None }.put(pages)
 }
 
-/// Where they are.
-pub(crate) fn run(pages: &Pages) -> Run {
-    Run { start: pages.start(), end: pages.start().saturating_add(pages.bytes().len() as u64) }
-}
-
 pub(crate) fn following(reader: &mut Reader<impl Read>) -> Result<Record> {
     reader.next_record()?.ok_or_else(|| Fault::wire("an image without an end"))
 }
@@ -269,35 +264,6 @@ fn put_by_two(
         let filled = filling.join().map_err(|_| Fault::bug("the thread that fills memory has failed"))?;
         filled.and(read)
     })
-}
-
-/// Pages that came before the mappings in which they are, and what of them still holds.
-#[derive(Default)]
-pub(crate) struct Early {
-    pub(crate) pages: Vec<Pages>,
-    pub(crate) kept: Vec<Run>,
-    pub(crate) guessed: Came,
-}
-
-impl Early {
-    pub(crate) fn keep(&mut self, kept: &Kept) -> Result<()> {
-        self.kept = in_order(kept)?;
-        Ok(())
-    }
-
-    pub(crate) fn lose(&mut self, gone: &Kept) -> Result<()> {
-        self.guessed.gone = in_order(gone)?;
-        Ok(())
-    }
-}
-
-fn in_order(kept: &Kept) -> Result<Vec<Run>> {
-    let runs: Vec<Run> = kept.runs.iter().map(|&(start, end)| Run { start, end }).collect();
-    let ordered = runs.iter().all(|run| run.start < run.end);
-    match ordered && runs.windows(2).all(|two| two[0].end <= two[1].start) {
-        true => Ok(runs),
-        false => Err(Fault::wire("kept pages that are not in their order")),
-    }
 }
 
 struct Filler<'a> {

@@ -1,7 +1,8 @@
 //! The memory of a new process: everything that it has inherited goes, everything of the image comes.
 
+use crate::early::Early;
 use crate::keys::TOP;
-use crate::runs::without;
+use crate::runs::{either, without};
 use crate::{identity, memory, vdso};
 use image::memory::{Area as Saved, Memory};
 use kern::areas::{areas, Area};
@@ -331,8 +332,22 @@ pub(crate) fn clear_early(loan: &mut Loan<'_>, arena: Arena, areas: &[Saved], th
     Ok(stay)
 }
 
+/// Of pages that were there early (`placed`), and of those that were guessed, there stays what was kept and what has come since. Most of what was written
+/// has come again: to take that away before would break huge pages.
+pub(crate) fn drop_old(loan: &mut Loan<'_>, arena: Arena, early: &Early, placed: &[Run], came: &[Run]) -> Result<()> {
+    let guessed = &early.guessed;
+    if placed.is_empty() && guessed.gone.is_empty() {
+        return Ok(());
+    }
+    if !placed.is_empty() && !without(&early.kept, placed).is_empty() {
+        return Err(Fault::wire("kept pages that have not come"));
+    }
+    let gone = if guessed.placed { &guessed.gone[..] } else { &[] };
+    drop_all(loan, arena, &either(&without(&without(placed, &early.kept), came), gone))
+}
+
 /// What is in memory there goes.
-pub(crate) fn drop_all(loan: &mut Loan<'_>, arena: Arena, all: &[Run]) -> Result<()> {
+fn drop_all(loan: &mut Loan<'_>, arena: Arena, all: &[Run]) -> Result<()> {
     for some in all.chunks(at_once(arena)) {
         let mut script = arena.script();
         for run in some {

@@ -3,16 +3,15 @@
 
 use crate::ahead::Ahead;
 use crate::claims::{self, Owner};
+use crate::early::Early;
 use crate::identity::Before;
 use crate::kinds::terminal::furnish;
 use crate::objects::Made;
 use crate::opened::{Brought, Opened, Wants};
-use crate::pages::Early;
 use crate::places::Opener;
 use crate::prepared::Prepared;
 use crate::queued::stops_by;
 use crate::remain::{remain, stop_again, Remains};
-use crate::runs::{either, without};
 use crate::survey::MANY;
 use crate::timers::RunningTimers;
 use crate::together::Together;
@@ -358,7 +357,7 @@ fn build(
     let missing = if plan.lazy.is_empty() { None } else { Some(rebuild::leave_open(&mut loan, pid, &plan.lazy)?) };
     let open = missing.as_ref().map(|missing| (missing, &plan.lazy[..]));
     let came = pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
-    drop_old(&mut loan, arena, &plan.early, vessel.placed(), &came)?;
+    rebuild::drop_old(&mut loan, arena, &plan.early, vessel.placed(), &came)?;
     *ahead = missing.map(|missing| Ahead::new(missing, &plan.lazy));
     mark("restore: pages filled");
     let continued = take_up(&mut loan, arena, plan, brought, vessel.before())?;
@@ -400,20 +399,6 @@ fn build(
     }
     mark("restore: all but its clocks");
     due.wait()
-}
-
-/// Of pages that were there early (`placed`), and of those that were guessed, there stays what was kept and what has come since. Most of what was written
-/// has come again: to take that away before would break huge pages.
-fn drop_old(loan: &mut Loan<'_>, arena: Arena, early: &Early, placed: &[Run], came: &[Run]) -> Result<()> {
-    let guessed = &early.guessed;
-    if placed.is_empty() && guessed.gone.is_empty() {
-        return Ok(());
-    }
-    if !placed.is_empty() && !without(&early.kept, placed).is_empty() {
-        return Err(Fault::wire("kept pages that have not come"));
-    }
-    let gone = if guessed.placed { &guessed.gone[..] } else { &[] };
-    rebuild::drop_all(loan, arena, &either(&without(&without(placed, &early.kept), came), gone))
 }
 
 /// The kernel's pages, descriptors and mappings.

@@ -22,6 +22,11 @@ impl RemoteMemory {
         Ok(RemoteMemory { pid, file })
     }
 
+    /// Whose it is.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
     /// Reads all of `into` from `address`, whatever the protection of the pages.
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<()> {
         self.file

@@ -1,0 +1,100 @@
+//! What is asked of a process that stands still, by looks at /proc and by scripts in it.
+
+use crate::freeze::Frozen;
+use crate::survey::Survey;
+use crate::{children, identity, proc, sigstate, threads, timers, waits};
+use image::process::Process;
+use image::thread::{Thread, Wait};
+use kern::areas::{areas, Area};
+use kern::remote_memory::RemoteMemory;
+use puppet::{Arena, Loan, Stopped};
+use vocab::{Pid, Result};
+
+/// Reads what will be read of the running process when it stands still, for nothing: with files that stay open ([`kern::proc::kept`]) that will take half as long then.
+pub fn rehearse(pid: Pid) {
+    // What is wrong is told when it stands still.
+    let _process = identity::read(pid);
+    for tid in proc::numbers_in(pid, "task").unwrap_or_default() {
+        let _name = threads::name(pid, Pid(tid));
+        let _creds = identity::creds(pid, Pid(tid));
+    }
+}
+
+/// For scripts that ask, also so `many` things one by one.
+pub(crate) fn map_arena(loan: &mut Loan<'_>, areas: &[Area], many: usize) -> Result<Arena> {
+    let beside = || Arena::beside(areas.iter().map(|area| (area.start, area.end)));
+    match (many <= Arena::FEW / 2).then(beside).flatten() {
+        Some(there) => loan.map_arena_there(there),
+        None => loan.map_arena(None),
+    }
+}
+
+/// The mappings; the slow look at them is made again only if they are others by now.
+pub(crate) fn areas_now(pid: Pid, seen: &Survey) -> Result<Vec<Area>> {
+    let now = areas(pid, false)?;
+    let same = |(one, other): (&Area, &Area)| {
+        let place = |area: &Area| (area.start, area.end, area.protection, area.shared, area.offset, area.inode);
+        place(one) == place(other)
+    };
+    if now.len() == seen.areas.len() && now.iter().zip(&seen.areas).all(same) {
+        return Ok(seen.areas.clone());
+    }
+    areas(pid, true)
+}
+
+/// What the process alone can ask, by its leader.
+pub(crate) fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Process) -> Result<()> {
+    let mut script = arena.script();
+    let actions = sigstate::ask_actions(&mut script);
+    let itimers = timers::ask_itimers(&mut script);
+    let posix = timers::ask_timers(&mut script, &process.timers);
+    let identity = identity::ask(&mut script);
+    let asked = children::ask(&mut script, children, process);
+    let outcome = loan.run(arena, script)?;
+    process.actions = sigstate::actions(&outcome, actions)?;
+    process.itimers = timers::itimers(&outcome, itimers)?;
+    timers::fill_timers(&outcome, &posix, &mut process.timers)?;
+    children::fill(&outcome, &asked, process)?;
+    identity::fill(&outcome, &identity, process)
+}
+
+/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one, or has other clocks. `true`: there was one, which may have looked at
+/// a clock on its way.
+pub(crate) fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<bool> {
+    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(false) };
+    let code = vdso.start..vdso.end;
+    let mut ran = false;
+    for thread in &frozen.threads {
+        if code.contains(&thread.regs()?.rip) {
+            let mut loan = Loan::take(thread, memory, areas)?;
+            loan.step_out(&code)?;
+            loan.give_back()?;
+            ran = true;
+        }
+    }
+    Ok(ran)
+}
+
+/// What each thread waits for; before anything is done in them.
+pub(crate) fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Result<Vec<Option<Wait>>> {
+    let left = |thread: &Stopped| {
+        waits::left(frozen.pid, thread, &thread.regs()?, (seen.waiting.get(&thread.tid().0), &seen.clock), memory)
+    };
+    frozen.threads.iter().map(left).collect()
+}
+
+pub(crate) fn read_threads(
+    frozen: &Frozen,
+    waits: Vec<Option<Wait>>,
+    memory: &RemoteMemory,
+    gate: u64,
+    arena: Arena,
+) -> Result<Vec<Thread>> {
+    let mut secure_bits = None;
+    let read = |((thread, processors), waits)| {
+        let read = threads::read(frozen.pid, (thread, processors), memory, gate, arena, waits, secure_bits)?;
+        secure_bits.get_or_insert(read.creds.securebits);
+        Ok(read)
+    };
+    frozen.each().zip(waits).map(read).collect()
+}
