@@ -192,6 +192,7 @@ impl Agent {
         }
         self.rename(pid, name.as_bytes());
         if exec {
+            self.tables.executed(pid);
             if self.bodies.get(pid).is_some_and(|body| body.life == Life::Leaving) {
                 self.bodies.set_life(pid, Life::Live);
             }
