@@ -21,7 +21,8 @@ class Top:
         lead = lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         words = ["bash", "-mc", shell] if shell else ["shoal", "top", "-d", "0.3", *arguments]
         self.child = subprocess.Popen(words, stdin=self.slave, stdout=self.slave,
-                                      stderr=subprocess.PIPE, env=environment, preexec_fn=lead)
+                                      # A shell has jobs only where this is a terminal.
+                                      stderr=self.slave if shell else subprocess.PIPE, env=environment, preexec_fn=lead)
 
     def type(self, keys):
         os.write(self.master, keys.encode())
@@ -68,7 +69,8 @@ class Top:
         while self.read(0.1):
             pass
         if self.child.returncode != status:
-            raise SystemExit(f"status {self.child.returncode}, not {status}: {self.child.stderr.read()!r}")
+            said = self.child.stderr.read() if self.child.stderr else self.seen
+            raise SystemExit(f"status {self.child.returncode}, not {status}: {said!r}")
         if termios.tcgetattr(self.slave) != self.before:
             raise SystemExit("the modes of the terminal are others")
         if GIVEN_BACK not in self.seen or self.seen.rfind(b"\x1b[?25h") < self.seen.rfind(GIVEN_BACK):
@@ -182,7 +184,7 @@ def outside():
     if not os.path.exists(f"/proc/{number}"):
         with open("/proc/sys/kernel/ns_last_pid", "w") as last:
             last.write(str(number - 1))
-        victim = subprocess.Popen(["sleep", "1120"])
+        victim = subprocess.Popen(["sleep", "1120"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if victim.pid != number:
             raise SystemExit(f"{victim.pid}, not {number}")
     top = Top()

@@ -192,6 +192,8 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::Arc;
     use std::time::Duration;
 
     const WITHIN_US: u64 = 50_000;
@@ -205,19 +207,24 @@ mod tests {
         let at = path(name);
         let _ = std::fs::remove_file(&at);
         let listener = UnixListener::bind(&at).expect("a socket");
-        std::thread::spawn(move || {
-            let mut first = Some(pause);
-            for stream in listener.incoming().flatten() {
-                let mut to = stream.try_clone().expect("a copy");
-                for line in BufReader::new(stream).lines().map_while(std::result::Result::ok) {
-                    if let Some(pause) = first.take() {
-                        std::thread::sleep(pause);
-                    }
-                    let asked: String = line.chars().filter(char::is_ascii_digit).collect();
-                    if to.write_all(format!("(sample (node {name}) (time {asked}))\n").as_bytes()).is_err() {
-                        break;
-                    }
+        let first = Arc::new(AtomicBool::new(true));
+        let answer = move |stream: UnixStream, first: &AtomicBool| {
+            let mut to = stream.try_clone().expect("a copy");
+            for line in BufReader::new(stream).lines().map_while(std::result::Result::ok) {
+                if first.swap(false, Ordering::Relaxed) {
+                    std::thread::sleep(pause);
                 }
+                let question = line.split_once('(').expect("a list").1;
+                let asked: String = question.chars().filter(char::is_ascii_digit).collect();
+                if to.write_all(format!("(sample (node {name}) (time {asked}))\n").as_bytes()).is_err() {
+                    break;
+                }
+            }
+        };
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let first = first.clone();
+                std::thread::spawn(move || answer(stream, &first));
             }
         });
         From { name: None, address: Address::Unix(at) }
