@@ -13,7 +13,7 @@ use wire::node::ToNode;
 /// Nodes have this long to say what runs on them, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
 /// Those of which it is to be expected that they do not have this long, once all others have said it.
-const MOMENT_US: u64 = 80_000;
+const MOMENT_US: u64 = 40_000;
 
 /// Those under way.
 #[derive(Debug, Default)]
