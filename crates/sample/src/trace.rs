@@ -340,7 +340,7 @@ impl<R: Read> Reader<R> {
                 let SilentRecord { node, why } = self.decode(bytes)?;
                 return Ok(Some(Sample::silent(&node, &why)));
             }
-            SKIPPABLE.. => {}
+            other if other >= SKIPPABLE => {}
             other => return Err(self.bad(&format!("a record of kind {other}"))),
         }
         Ok(None)
