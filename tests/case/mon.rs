@@ -115,6 +115,7 @@ fn mon_of_the_silent(place: &Place) -> Res<End> {
         for i in $(seq 50); do $g load.load1 | grep -q '^alone load.load1' && exit 0; sleep 0.1; done; $g load.load1; exit 1",
         ALONE
     ))?;
+    s.fails("shoal mon concentrate --from x=10.77.1.1 /run/gather3 --socket /run/gather3", 1)?;
     s.signal(stopped, Signal::CONT)?;
     s.kill(killed)?;
     s.until("shoal mon sample load.load1 | grep -q '^n1 load.load1'")?;

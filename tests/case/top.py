@@ -172,6 +172,7 @@ def away():
     mute.listen()
     top = Top("--socket", path)
     top.see("asking the daemon")
+    top.see("the daemon is away: the shoal daemon does not answer")
     top.type("h")
     top.see("move it to another node")
     top.type("xq")

@@ -52,6 +52,8 @@ def page():
     token = subprocess.check_output(["shoal", "web", "--token"], text=True).strip()
     same("the token's file", oct(stat.S_IMODE(os.stat("/run/shoal/web-token").st_mode)), "0o600")
     server = begin()
+    capabilities = open(f"/proc/{server.pid}/status").read().split("CapEff:\t")[1].split()[0]
+    same("of root's capabilities only CAP_KILL", int(capabilities, 16), 1 << 5)
     status, text, headers = ask("GET", "/")
     same("the page", (status, "<title>shoal</title>" in text, "NONCE" in text), (200, True, False))
     same("no page may read this one", headers["Access-Control-Allow-Origin"], None)

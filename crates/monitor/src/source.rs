@@ -116,3 +116,71 @@ fn is_still(daemon: &mut Local, who: Who) -> Result<()> {
         other => Err(Fault::wire(format!("the daemon answered Where with {other:?}"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+    use wire::frame;
+
+    /// A daemon at `path` that answers with these, each after its pause.
+    fn daemon(path: &Path, answers: Vec<(Duration, Answer)>) {
+        let listener = UnixListener::bind(path).expect("a socket");
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            for (pause, answer) in answers {
+                let mut head = [0; frame::HEAD];
+                stream.read_exact(&mut head).expect("the head of a question");
+                let mut body = vec![0; u32::from_be_bytes(head) as usize];
+                stream.read_exact(&mut body).expect("a question");
+                std::thread::sleep(pause);
+                let mut bytes = Vec::new();
+                frame::encode(&answer, &mut bytes).expect("short");
+                stream.write_all(&bytes).expect("it is read");
+            }
+        });
+    }
+
+    fn with_daemon<T>(what: &str, answers: Vec<(Duration, Answer)>, then: impl FnOnce(&Path) -> T) -> T {
+        let path = std::env::temp_dir().join(format!("shoal-source.{}.{what}", std::process::id()));
+        daemon(&path, answers);
+        let done = then(&path);
+        let _ = std::fs::remove_file(&path);
+        done
+    }
+
+    #[test]
+    fn a_sample_is_of_the_time_at_which_nodes_are_asked() {
+        let pause = Duration::from_millis(400);
+        let answers = vec![
+            (Duration::ZERO, Answer::Nodes(Vec::new())),
+            // A node that hangs keeps the answer waiting, and the others have told theirs long before.
+            (pause, Answer::Ps { rows: Vec::new(), missing: vec![NodeId(1)] }),
+        ];
+        let sample = with_daemon("time", answers, |path| {
+            let mut daemon = Local::connect_within(path, PATIENCE).expect("it listens");
+            sample(&mut daemon, Instant::now()).expect("a sample")
+        });
+        assert!(u128::from(sample.at_ms) < pause.as_millis(), "{}", sample.at_ms);
+    }
+
+    #[test]
+    fn no_signal_is_sent_to_another_one_or_from_where_numbers_mean_others() {
+        let mut victim = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+        let pid = Pid(victim.id() as i32);
+        let own = Pid(std::process::id() as i32);
+        let place = |pid: Pid, birth: u64| (Duration::ZERO, Answer::Where { pid, node: NodeId(0), birth });
+        let mut sent = |what: &str, answers: Vec<(Duration, Answer)>| {
+            with_daemon(what, answers, |path| signal(path, Who { pid, birth: 7 }, Sig::KILL))
+                .map_err(|fault| fault.kind)
+        };
+        assert_eq!(sent("birth", vec![place(pid, 8), place(own, 0)]), Err(vocab::Kind::Gone));
+        assert_eq!(sent("number", vec![place(pid, 7), place(Pid(own.0 + 1), 0)]), Err(vocab::Kind::Refused));
+        let outside = (Duration::ZERO, Answer::Failed(Fault::gone("0 is no process of the space")));
+        assert_eq!(sent("outside", vec![place(pid, 7), outside]), Err(vocab::Kind::Refused));
+        assert!(victim.try_wait().expect("a child").is_none(), "it goes on");
+        assert!(sent("right", vec![place(pid, 7), place(own, 0)]).is_ok());
+        victim.wait().expect("a child");
+    }
+}

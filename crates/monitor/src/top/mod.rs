@@ -273,7 +273,7 @@ fn said(what: Result<String>) -> String {
 pub fn batch(settings: &Settings, looks: u32) -> Result<()> {
     let order = order::Order { sort: settings.sort, tree: settings.tree, ..Default::default() };
     let (people, mut picture, start) = (people::here(), Picture::default(), Instant::now());
-    let mut daemon = Local::connect(&settings.socket)?;
+    let mut daemon = Local::connect_within(&settings.socket, source::PATIENCE)?;
     for look in 0..looks {
         let next = Instant::now() + settings.interval;
         picture.take(source::sample(&mut daemon, start)?);
