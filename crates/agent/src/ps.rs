@@ -32,6 +32,11 @@ impl Tables {
         self.seen.remove(&pid);
     }
 
+    /// What has been executed is not known: records were lost.
+    pub(crate) fn doubt(&mut self) {
+        self.seen.clear();
+    }
+
     /// Have all of these been looked at a moment ago?
     fn knows(&self, mut all: impl Iterator<Item = Pid>, now_us: u64) -> bool {
         self.seen_us != 0 && now_us < self.seen_us + FRESH_US && all.all(|pid| self.seen.contains(&pid))
@@ -155,5 +160,7 @@ mod tests {
         assert!(!tables.knows(all().chain([Pid(3)]), 10), "one has come");
         tables.executed(Pid(2));
         assert!(!tables.knows(all(), 10) && tables.knows([Pid(1)].into_iter(), 10));
+        tables.doubt();
+        assert!(!tables.knows([Pid(1)].into_iter(), 10));
     }
 }

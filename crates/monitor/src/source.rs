@@ -171,7 +171,7 @@ mod tests {
         let pid = Pid(victim.id() as i32);
         let own = Pid(std::process::id() as i32);
         let place = |pid: Pid, birth: u64| (Duration::ZERO, Answer::Where { pid, node: NodeId(0), birth });
-        let mut sent = |what: &str, answers: Vec<(Duration, Answer)>| {
+        let sent = |what: &str, answers: Vec<(Duration, Answer)>| {
             with_daemon(what, answers, |path| signal(path, Who { pid, birth: 7 }, Sig::KILL))
                 .map_err(|fault| fault.kind)
         };
