@@ -1,7 +1,7 @@
 //! `./x bench ps`: listing what runs on many nodes.
 
 use crate::place::{Place, Program};
-use crate::table::{head, print, print_failed, Bar, Line, Spread};
+use crate::table::{head, median, print, print_failed, Bar, Line, Spread};
 use vocab::Result;
 
 const NODES: usize = 100;
@@ -24,16 +24,31 @@ pub(crate) fn measure() -> Result<bool> {
     if listed <= total as f64 {
         return Ok(print_failed("all are there", &format!("only {listed}")));
     }
-    let mut met = true;
+    let (mut met, mut alive) = (true, Vec::new());
     for (command, bar) in
         [("shoal ps", Bar::Figure(0.3)), ("shoal ps --json", Bar::None), ("shoal ps --tree", Bar::None)]
     {
-        let timed = format!("s=$(date +%s%N); {command} >/dev/null; echo $(($(date +%s%N) - s))");
-        let took = (0..ROUNDS).map(|_| place.number(&timed).map(|ns| ns / 1e9)).collect::<Result<Vec<f64>>>()?;
+        let took = time(&mut place, command)?;
+        if alive.is_empty() {
+            alive.clone_from(&took);
+        }
         let name = format!("{command}, {total} processes on {NODES} nodes");
         met &= print(&Line { name: &name, figure: Spread::of(took), local: None, unit: "s", bar });
     }
-    place.number("kill -INT $job; wait $job; echo 0")?;
+    // It is known to be silent for some seconds, before it is lost.
+    place.say("shoal fault n0 stop-daemon >/dev/null 2>&1")?;
+    place.number("until shoal nodes | grep -q '^n0 .*silent'; do sleep 0.05; done; echo 0")?;
+    let took = time(&mut place, "shoal ps 2>/dev/null")?;
+    let usual = median(alive);
+    let more = Spread::of(took.into_iter().map(|took| took - usual).collect());
+    let name = "  more while the daemon of one of them is stopped";
+    met &= print(&Line { name, figure: more, local: None, unit: "s", bar: Bar::Figure(0.1) });
     place.close()?;
     Ok(met)
+}
+
+/// How long a command takes, in seconds.
+fn time(place: &mut Place, command: &str) -> Result<Vec<f64>> {
+    let timed = format!("s=$(date +%s%N); {command} >/dev/null; echo $(($(date +%s%N) - s))");
+    (0..ROUNDS).map(|_| place.number(&timed).map(|ns| ns / 1e9)).collect()
 }

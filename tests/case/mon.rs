@@ -21,6 +21,14 @@ const GATHER: &str = "shoal mon concentrate --from n0=10.77.1.1 n1=10.77.1.2 n2=
     for i in $(seq 100); do test -S /run/gather && break; sleep 0.05; done
     g='shoal mon sample --from /run/gather --within 5s'";
 
+/// A concentrator of one monitor, which is called so.
+const ALONE: &str = "shoal mon serve --socket /run/alone & m=$!
+    for i in $(seq 100); do test -S /run/alone && break; sleep 0.05; done
+    shoal mon concentrate --from alone=/run/alone --socket /run/gather2 & c=$!
+    trap 'kill -CONT $m; kill $m $c' EXIT
+    for i in $(seq 100); do test -S /run/gather2 && break; sleep 0.05; done
+    g='shoal mon sample --from /run/gather2 --within 5s'";
+
 /// A line to a Unix socket, and the line that comes back.
 const ASK: &str = "ask() { python3 -c 'import socket, sys
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); f = s.makefile(\"rw\")
@@ -79,6 +87,8 @@ fn mon_of_every_node(place: &Place) -> Res<End> {
         "{ASK}; ask /run/shoal/mon '(changed memory.MemTotal stat.ctxt)' '(changed memory.MemTotal stat.ctxt)' >/tmp/$$
         sed -n 1p /tmp/$$ | grep -q MemTotal && sed -n 2p /tmp/$$ | grep ctxt | grep -vq MemTotal; r=$?; rm /tmp/$$; exit $r"
     ))?;
+    holds("a name of nothing", s.fails("shoal mon sample load.load1 memroy", 1)?.contains("memroy is no number"))?;
+    holds("in JSON too", s.fails("shoal mon sample --json memroy", 1)?.contains("memroy is no number"))?;
     holds("names, not numbers of nodes", s.fails("shoal mon sample -n 7", 1)?.contains("unknown node n7"))?;
     Ok(End::Passed)
 }
@@ -93,12 +103,19 @@ fn mon_of_the_silent(place: &Place) -> Res<End> {
         "shoal mon sample load.load1 | sed 's/ [0-9.]*$//'",
         "n1 is silent: no answer within 100 ms\nn0 load.load1\nn2 load.load1",
     )?;
-    // In no round of a concentrator is it waited for twice, and it is marked in all.
+    // In all rounds of a concentrator it is marked.
     let said = s.ok(&format!(
         "{GATHER}; for i in $(seq 20); do $g load.load1; done | cut -c1-18 | sed 's/ [0-9.]*$//' | sort | uniq -c"
     ))?;
     let words: Vec<&str> = said.split_whitespace().collect();
     same("20 rounds", words.join(" ").as_str(), "20 n0 load.load1 20 n1 is silent: no a 20 n2 load.load1")?;
+    // It is there again when it answers again, also where all are silent.
+    s.ok(&format!(
+        "{}; $g load.load1 >/dev/null; kill -STOP $m; for i in 1 2 3; do $g load.load1 >/dev/null; done; kill -CONT $m
+        for i in $(seq 50); do $g load.load1 | grep -q '^alone load.load1' && exit 0; sleep 0.1; done; $g load.load1; exit 1",
+        ALONE
+    ))?;
+    s.fails("shoal mon concentrate --from x=10.77.1.1 /run/gather3 --socket /run/gather3", 1)?;
     s.signal(stopped, Signal::CONT)?;
     s.kill(killed)?;
     s.until("shoal mon sample load.load1 | grep -q '^n1 load.load1'")?;
@@ -135,6 +152,11 @@ fn mon_trace(place: &Place) -> Res<End> {
     same("one sample less", lines("cat less")?, count - 1)?;
     s.ok(&format!("cd {dir}; shoal mon record t --every 50 --for 0.08 load"))?;
     holds("more samples", lines("shoal mon export t --json")? > count)?;
+    // Two at a time would write over each other.
+    s.ok(&format!(
+        "cd {dir}; shoal mon record t --every 50 --for 5 & p=$!; sleep 0.3
+        ! shoal mon record t --for 0.1 2>why; grep -q 'another process does that' why; r=$?; kill $p; wait $p; shoal mon export t --json >/dev/null && exit $r"
+    ))?;
     s.ok(&format!("cd {dir}; printf x >u; ! shoal mon export u 2>why; grep -q 'no trace' why; rm -r {dir}"))?;
     Ok(End::Passed)
 }
@@ -163,10 +185,40 @@ slow = to(b\"S\\n\" * 5000)
 assert answer(to(b\"S\")).startswith(b\"(sample (node n0)\")
 print(\"held\")";
     s.prints(&format!("{user} /usr/bin/python3 -c '{bad}'"), "held")?;
+    s.prints(&format!("{user} /usr/bin/python3 -c '{GREEDY}'"), "held")?;
     s.prints("shoal mon sample load.load1 | cut -d' ' -f1,2", "n0 load.load1")?;
     s.prints("shoal run -n 0 hostname", "n0")?;
     Ok(End::Passed)
 }
+
+/// One that asks without a pause, and takes all answers: others have theirs at once, and the monitor does not grow.
+const GREEDY: &str = "import os, socket, sys, threading, time
+def connect():
+    s = socket.socket(socket.AF_UNIX); s.connect(\"/run/shoal/mon\"); return s
+def size():
+    for pid in filter(str.isdigit, os.listdir(\"/proc\")):
+        try:
+            text = open(\"/proc/\" + pid + \"/status\").read()
+        except OSError:
+            continue
+        if text.startswith(\"Name:\\tshoal:mon\\n\"):
+            return int(text.split(\"VmRSS:\")[1].split()[0])
+def says(s):
+    while True: s.sendall(b\"x\\n\" * 8192)
+def takes(s):
+    while s.recv(1 << 20): pass
+before = size()
+for one in [connect() for i in range(4)]:
+    for does in [says, takes]: threading.Thread(target=does, args=[one], daemon=True).start()
+s = connect(); f = s.makefile(\"rw\"); slowest = 0
+for i in range(100):
+    start = time.monotonic()
+    f.write(\"(sample load.load1)\\n\"); f.flush()
+    assert f.readline().startswith(\"(sample (node front)\")
+    slowest = max(slowest, time.monotonic() - start)
+    time.sleep(0.02)
+grown = size() - before
+print(\"held\" if slowest < 1 and grown < 16384 else (slowest, grown)); sys.stdout.flush(); os._exit(0)";
 
 /// However a daemon ends: its monitor ends too, and that of the next one serves in its place.
 fn mon_ends_with_its_daemon(place: &Place) -> Res<End> {

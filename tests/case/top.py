@@ -12,15 +12,17 @@ def text(drawn):
 
 
 class Top:
-    def __init__(self, *arguments, rows=24, columns=80, **environment):
+    def __init__(self, *arguments, rows=24, columns=80, shell=None, **environment):
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(self.slave)
         self.seen = b""
         environment = {**os.environ, "TERM": "xterm", "LC_ALL": "C", **environment}
         lead = lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        self.child = subprocess.Popen(["shoal", "top", "-d", "0.3", *arguments], stdin=self.slave, stdout=self.slave,
-                                      stderr=subprocess.PIPE, env=environment, preexec_fn=lead)
+        words = ["bash", "-mc", shell] if shell else ["shoal", "top", "-d", "0.3", *arguments]
+        self.child = subprocess.Popen(words, stdin=self.slave, stdout=self.slave,
+                                      # A shell has jobs only where this is a terminal.
+                                      stderr=self.slave if shell else subprocess.PIPE, env=environment, preexec_fn=lead)
 
     def type(self, keys):
         os.write(self.master, keys.encode())
@@ -49,6 +51,14 @@ class Top:
                     return
         raise SystemExit(f"{what!r} was not seen: {self.seen[-4000:]!r}")
 
+    def hear(self, what):
+        """Until this has come, which nobody draws."""
+        until = time.monotonic() + PATIENCE
+        while what not in text(self.seen):
+            self.read(0.1)
+            if time.monotonic() > until:
+                raise SystemExit(f"{what!r} has not come: {self.seen[-4000:]!r}")
+
     def end(self, status):
         """It ends so, and the terminal is as it was."""
         until = time.monotonic() + PATIENCE
@@ -59,7 +69,8 @@ class Top:
         while self.read(0.1):
             pass
         if self.child.returncode != status:
-            raise SystemExit(f"status {self.child.returncode}, not {status}: {self.child.stderr.read()!r}")
+            said = self.child.stderr.read() if self.child.stderr else self.seen
+            raise SystemExit(f"status {self.child.returncode}, not {status}: {said!r}")
         if termios.tcgetattr(self.slave) != self.before:
             raise SystemExit("the modes of the terminal are others")
         if GIVEN_BACK not in self.seen or self.seen.rfind(b"\x1b[?25h") < self.seen.rfind(GIVEN_BACK):
@@ -92,7 +103,7 @@ def acts():
 
 
 def ends():
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGALRM):
         top = Top()
         top.see("NODE")
         os.kill(top.child.pid, number)
@@ -110,16 +121,41 @@ def ends():
 
 
 def suspends():
+    # A shell with jobs, as it is for people.
+    top = Top(shell="shoal top -d 0.3; echo it-is-stopped=$?; stty -a; read x; fg >/dev/null")
+    top.see("NODE")
+    top.type("\x1a")
+    top.hear("it-is-stopped=148")
+    top.hear(" icanon")
+    top.type("\n")
+    top.see("NODE")
+    top.type("q")
+    top.end(0)
+    # Nobody would continue it here: it goes on.
     top = Top()
     top.see("NODE")
     top.type("\x1a")
+    os.kill(top.child.pid, signal.SIGTSTP)
+    top.see("NODE")
+    # Stopped and continued from elsewhere it takes the terminal again.
+    os.kill(top.child.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, top.child.pid, os.WSTOPPED | os.WNOWAIT)
-    if termios.tcgetattr(top.slave) != top.before:
-        raise SystemExit("stopped, it keeps the terminal")
+    termios.tcsetattr(top.slave, termios.TCSANOW, top.before)
     os.kill(top.child.pid, signal.SIGCONT)
     top.see("NODE")
     top.type("q")
     top.end(0)
+
+
+def full():
+    """A terminal that takes nothing keeps no signal waiting."""
+    top = Top(rows=200, columns=500)
+    time.sleep(2)
+    os.kill(top.child.pid, signal.SIGTERM)
+    if top.child.wait(PATIENCE) != 128 + signal.SIGTERM:
+        raise SystemExit(f"status {top.child.returncode}")
+    if termios.tcgetattr(top.slave) != top.before:
+        raise SystemExit("the modes of the terminal are others")
 
 
 def away():
@@ -136,9 +172,34 @@ def away():
     mute.listen()
     top = Top("--socket", path)
     top.see("asking the daemon")
+    top.see("the daemon is away: the shoal daemon does not answer")
     top.type("h")
     top.see("move it to another node")
     top.type("xq")
+    top.end(0)
+
+
+def outside():
+    """On a node's own machine: a process there has the number of one of the space."""
+    number = int(sys.argv[2])
+    if not os.path.exists(f"/proc/{number}"):
+        with open("/proc/sys/kernel/ns_last_pid", "w") as last:
+            last.write(str(number - 1))
+        victim = subprocess.Popen(["sleep", "1120"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if victim.pid != number:
+            raise SystemExit(f"{victim.pid}, not {number}")
+    top = Top()
+    top.see("sleep 1119")
+    top.type("/1119\r")
+    top.see("[1 of ")
+    top.type("k")
+    top.see("2 SIGKILL")
+    top.type("2")
+    top.see("signals from here would reach other processes")
+    time.sleep(0.2)
+    if "State:\tZ" in open(f"/proc/{number}/status").read():
+        raise SystemExit("it was killed")
+    top.type("q")
     top.end(0)
 
 

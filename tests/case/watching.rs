@@ -1,6 +1,6 @@
 //! The cluster to look at: `shoal top` on a terminal (`top.py`), `shoal web` for browsers (`web.py`).
 
-use super::scene::{holds, same, Sandbox};
+use super::scene::{holds, outside, same, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{Doing, Res};
@@ -10,6 +10,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("top_gives_the_terminal_back", top_gives_the_terminal_back),
     ("top_without_a_daemon", top_without_a_daemon),
     ("top_batch", top_batch),
+    ("top_outside_the_space", top_outside_the_space),
     ("web_page", web_page),
     ("web_hostile", web_hostile),
     ("web_in_a_browser", web_in_a_browser),
@@ -48,6 +49,7 @@ fn top_gives_the_terminal_back(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "top_gives_the_terminal_back", 1)?;
     s.prints(&top(place, "ends")?, "passed")?;
     s.prints(&top(place, "suspends")?, "passed")?;
+    s.prints(&top(place, "full")?, "passed")?;
     Ok(End::Passed)
 }
 
@@ -70,6 +72,20 @@ fn top_batch(place: &Place) -> Res<End> {
     holds("it says what to do without a terminal", said.contains("--batch"))?;
     s.fails("shoal top --batch --socket /nonexistent/s", 1)?;
     s.ok("kill $(shoal ps | awk '/while :/ {print $1}')")?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+/// On the machine of a node processes have other numbers: what has this one there is left alone.
+fn top_outside_the_space(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "top_outside_the_space", 1)?;
+    let going = s.start("shoal run -n 0 sleep 1119");
+    s.until("shoal ps | grep -q 'sleep 1119$'")?;
+    let number: i32 = s.ok("shoal ps | awk '/sleep 1119$/ {print $1}'")?.trim().parse().doing("read a number")?;
+    let command = format!("PATH=/run/shoal/bin:$PATH {} {number} >/dev/null", top(place, "outside")?);
+    let target = s.machine("n0")?.to_string();
+    outside(&["nsenter", "-t", &target, "-m", "-p", "-n", "-u", "-i", "--", "bash", "-c", &command])?;
+    s.ok(&format!("kill {number}"))?;
     going.end()?;
     Ok(End::Passed)
 }

@@ -1,13 +1,13 @@
 # Asks the page's server what browsers, Prometheus and hostile programs ask. What it serves is in the files of /run/shoal/web-*.
-import http.client, json, os, socket, stat, subprocess, sys, time
+import http.client, json, os, signal, socket, stat, subprocess, sys, time
 
 PORT = 7707
 PATIENCE = 20.0
 
 
-def begin():
-    server = subprocess.Popen(["shoal", "web"], stderr=subprocess.PIPE, text=True)
-    if f"http://127.0.0.1:{PORT}/" not in server.stderr.readline():
+def begin(*arguments, at=f"127.0.0.1:{PORT}"):
+    server = subprocess.Popen(["shoal", "web", *arguments], stderr=subprocess.PIPE, text=True)
+    if f"http://{at}/" not in server.stderr.readline():
         raise SystemExit("it does not say where the page is")
     return server
 
@@ -52,6 +52,8 @@ def page():
     token = subprocess.check_output(["shoal", "web", "--token"], text=True).strip()
     same("the token's file", oct(stat.S_IMODE(os.stat("/run/shoal/web-token").st_mode)), "0o600")
     server = begin()
+    capabilities = open(f"/proc/{server.pid}/status").read().split("CapEff:\t")[1].split()[0]
+    same("of root's capabilities only CAP_KILL", int(capabilities, 16), 1 << 5)
     status, text, headers = ask("GET", "/")
     same("the page", (status, "<title>shoal</title>" in text, "NONCE" in text), (200, True, False))
     same("no page may read this one", headers["Access-Control-Allow-Origin"], None)
@@ -60,26 +62,73 @@ def page():
     same("its node", process("sleep 1113")["node"], "n0")
     same("the nodes", [(one["node"], one["state"]) for one in state()["nodes"]], [("n0", "up"), ("n1", "up")])
     metrics = ask("GET", "/metrics")[1].splitlines()
-    for line in ["shoal_nodes 2", 'shoal_node_up{node="n1"} 1', 'shoal_processes{node="n0"} 1', "shoal_moves_total 0"]:
+    for line in ["shoal_nodes 2", 'shoal_node_linked{node="n1"} 1', 'shoal_node_up{node="n1"} 1', 'shoal_processes{node="n0"} 1', "shoal_moves_total 0"]:
         same(line, line in metrics, True)
-    move, kill = json.dumps({"pid": pid, "to": 1}), json.dumps({"pid": pid, "signal": 9})
-    for path, body in [("/api/move", move), ("/api/signal", kill), ("/api/sign-in", "{}")]:
-        same("without a token", ask("POST", path, body)[0], 401)
-        same("with a wrong one", ask("POST", path, body, X_Shoal_Token="0" * 64)[0], 401)
-        same("of another's page", ask("POST", path, body, X_Shoal_Token=token, Origin="http://evil.example")[0], 403)
-        same("not by GET", ask("GET", path, X_Shoal_Token=token)[0], 405)
-    same("the right one", ask("POST", "/api/sign-in", "{}", X_Shoal_Token=token)[0], 200)
-    same("moved", ask("POST", "/api/move", move, X_Shoal_Token=token, Origin=f"http://127.0.0.1:{PORT}")[:2], (200, f"{pid} has moved to n1\n"))
+    same("samples of the nodes", any(line.startswith('shoal_node_cpu_seconds_total{node="n1"') for line in metrics), True)
+    birth = process("sleep 1113")["birth"]
+    move, kill = json.dumps({"pid": pid, "birth": birth, "to": 1}), json.dumps({"pid": pid, "birth": birth, "signal": 9})
+    session = ask("POST", "/api/sign-in", "{}", X_Shoal_Token=token)
+    same("the right token", (session[0], session[1].strip() == token), (200, False))
+    session = session[1].strip()
+    for path, body in [("/api/move", move), ("/api/signal", kill), ("/api/sign-out", "{}"), ("/api/sign-in", "{}")]:
+        same("signed in by nothing", ask("POST", path, body)[0], 401)
+        same("by a wrong token", ask("POST", path, body, X_Shoal_Token="0" * 64)[0], 401)
+        same("by a wrong session", ask("POST", path, body, X_Shoal_Session="0" * 64)[0], 401)
+        same("of another's page", ask("POST", path, body, X_Shoal_Token=token, X_Shoal_Session=session, Origin="http://evil.example")[0], 403)
+        same("not by GET", ask("GET", path, X_Shoal_Session=session)[0], 405)
+    same("the token alone does nothing", ask("POST", "/api/signal", kill, X_Shoal_Token=token)[0], 401)
+    same("moved", ask("POST", "/api/move", move, X_Shoal_Session=session, Origin=f"http://127.0.0.1:{PORT}")[:2], (200, f"{pid} has moved to n1\n"))
     told = lambda: [(one["what"], one["from"], one["to"]) for one in reversed(state()["events"]) if one["pid"] == pid]
     until("the move is told", lambda: told() == [("begun", "n0", "n1"), ("moved", "n0", "n1")])
     until("it counts", lambda: "shoal_moves_total 1" in ask("GET", "/metrics")[1].splitlines())
-    same("to nowhere", ask("POST", "/api/move", json.dumps({"pid": pid, "to": 7}), X_Shoal_Token=token)[0], 409)
-    same("no process of the space", ask("POST", "/api/signal", json.dumps({"pid": os.getpid(), "signal": 9}), X_Shoal_Token=token)[0], 404)
-    same("no signal", ask("POST", "/api/signal", json.dumps({"pid": pid, "signal": 65}), X_Shoal_Token=token)[0], 400)
-    same("no JSON", ask("POST", "/api/signal", "{", X_Shoal_Token=token)[0], 400)
-    same("killed", ask("POST", "/api/signal", kill, X_Shoal_Token=token)[0], 200)
+    act = lambda path, what: ask("POST", path, json.dumps(what), X_Shoal_Session=session)[0]
+    same("to nowhere", act("/api/move", {"pid": pid, "birth": birth, "to": 7}), 409)
+    same("no process of the space", act("/api/signal", {"pid": os.getpid(), "birth": 0, "signal": 9}), 404)
+    same("another one that has the number", act("/api/signal", {"pid": pid, "birth": birth + 1, "signal": 9}), 409)
+    same("no signal", act("/api/signal", {"pid": pid, "birth": birth, "signal": 65}), 400)
+    same("no JSON", ask("POST", "/api/signal", "{", X_Shoal_Session=session)[0], 400)
+    hangs(pid, birth, act)
+    same("killed", ask("POST", "/api/signal", kill, X_Shoal_Session=session)[0], 200)
     until("it is gone", lambda: not process("sleep 1113"))
+    same("signed out", act("/api/sign-out", {}), 200)
+    same("no more", act("/api/sign-out", {}), 401)
     server.kill()
+    server.wait()
+    # From elsewhere nobody signs in, unless that is wanted.
+    for more, status in [([], 403), (["--insecure"], 200)]:
+        server = begin("--listen", f"10.77.0.1:{PORT}", *more, at=f"10.77.0.1:{PORT}")
+        connection = http.client.HTTPConnection("10.77.0.1", PORT, timeout=PATIENCE)
+        connection.request("POST", "/api/sign-in", "{}", {"X-Shoal-Token": token})
+        same(f"signed in from elsewhere {more}", connection.getresponse().status, status)
+        server.kill()
+        server.wait()
+
+
+def front():
+    """The daemon: a child of the machine's first process."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words, status = open(f"/proc/{pid}/cmdline").read().split("\0"), open(f"/proc/{pid}/status").read()
+        except OSError:
+            continue
+        if words[1:2] == ["front"] and "\nPPid:\t1\n" in status:
+            return int(pid)
+    raise SystemExit("no daemon")
+
+
+def hangs(pid, birth, act):
+    """The daemon does not answer for a while: that is said, and nothing is done."""
+    daemon = front()
+    os.kill(daemon, signal.SIGSTOP)
+    try:
+        told = until("it is away", lambda: (one := state())["away"] and one)
+        same("it does not answer", "does not answer" in told["away"] and told["old"], True)
+        lines = [line for line in ask("GET", "/metrics")[1].splitlines() if not line.startswith("#")]
+        same("no old figures", lines, ["shoal_up 0"])
+        same("nothing is done by what is old", act("/api/signal", {"pid": pid, "birth": birth, "signal": 9}), 409)
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    until("it is back", lambda: not state()["old"])
 
 
 def raw(data, patience=PATIENCE):

@@ -192,6 +192,7 @@ impl Agent {
         }
         self.rename(pid, name.as_bytes());
         if exec {
+            self.tables.executed(pid);
             if self.bodies.get(pid).is_some_and(|body| body.life == Life::Leaving) {
                 self.bodies.set_life(pid, Life::Live);
             }
@@ -218,6 +219,7 @@ impl Agent {
 
     /// Compares the table with /proc: after lost records.
     fn rescan(&mut self) {
+        self.tables.doubt();
         let pids = self.proc.pids().unwrap_or_default();
         let here: HashMap<Pid, Status> =
             pids.into_iter().filter_map(|pid| Some((pid, self.proc.status(pid).ok()?))).collect();

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use vocab::{Fault, Result};
 use wire::ask::{Answer, Ask};
 use wire::feed::Happening;
@@ -43,6 +44,18 @@ impl Local {
                 })
             }
         }
+    }
+
+    /// The same, with a bound on the waiting for each piece of an answer: a daemon that hangs is gone for the caller then.
+    ///
+    /// # Errors
+    /// As [`Local::connect`].
+    pub fn connect_within(socket: &Path, patience: Duration) -> Result<Local> {
+        let local = Local::connect(socket)?;
+        let set = local.stream.set_read_timeout(Some(patience));
+        let set = set.and_then(|()| local.stream.set_write_timeout(Some(patience)));
+        set.map_err(|e| Fault::io(&e, "bound the waiting for the shoal daemon"))?;
+        Ok(local)
     }
 
     /// Sends `ask` and waits for its answer.
@@ -100,6 +113,9 @@ impl Local {
             std::io::ErrorKind::UnexpectedEof => {
                 Fault::gone("the shoal daemon closed the connection before it answered")
             }
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                Fault::gone("the shoal daemon does not answer")
+            }
             _ => Fault::io(&e, "read the shoal daemon's answer"),
         })
     }
@@ -149,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_answer_comes_back() {
-        let answer = Answer::Where { pid: Pid(7), node: NodeId(2) };
+        let answer = Answer::Where { pid: Pid(7), node: NodeId(2), birth: 0 };
         assert_eq!(served(framed(&answer)).ask(&Ask::Where { pid: Pid(7) }), Ok(answer));
     }
 
@@ -190,6 +206,17 @@ mod tests {
     fn half_an_answer_and_a_gigabyte_are_errors() {
         assert_eq!(served(vec![0, 0]).ask(&Ask::Nodes).expect_err("half").kind, Kind::Gone);
         assert_eq!(served(vec![0x40, 0, 0, 0]).ask(&Ask::Nodes).expect_err("1 GiB").kind, Kind::Wire);
+    }
+
+    #[test]
+    fn one_that_hangs_is_gone_after_a_while() {
+        let path = std::env::temp_dir().join(format!("shoal-mute.{}", std::process::id()));
+        let mute = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+        let mut local = Local::connect_within(&path, Duration::from_millis(50)).expect("it listens");
+        let fault = local.ask(&Ask::Nodes).expect_err("it says nothing");
+        assert_eq!((fault.kind, fault.to_string().as_str()), (Kind::Gone, "the shoal daemon does not answer"));
+        drop(mute);
+        let _ = std::fs::remove_file(&path);
     }
 
     #[test]

@@ -105,9 +105,9 @@ impl Front {
             Ask::Delivered { pid, copy } => self.on_delivered(asker, pid, copy),
             Ask::Where { pid } => {
                 let pid = if pid == Pid::NONE { caller.pid } else { pid };
-                let known = self.space.get(pid).map(|view| view.node);
-                let answer = match known.or_else(|| self.is_own(pid).then_some(NodeId::FRONT)) {
-                    Some(node) => Answer::Where { pid, node },
+                let known = self.space.get(pid).map(|view| (view.node, view.birth));
+                let answer = match known.or_else(|| self.is_own(pid).then_some((NodeId::FRONT, 0))) {
+                    Some((node, birth)) => Answer::Where { pid, node, birth },
                     None => Answer::Failed(Fault::gone(format!("{pid} is no process of the space"))),
                 };
                 self.answer(asker, answer, true);

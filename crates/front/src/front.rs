@@ -141,7 +141,8 @@ impl Front {
             listings: Listings::default(),
             explanations: Explanations::default(),
             feeds: Feeds::default(),
-            space: Space::new(),
+            // Fewer are born than microseconds pass.
+            space: Space::new().born_above(kern::clock::boottime_us()),
             events: VecDeque::new(),
             nodes: Nodes::default(),
             showing: BTreeMap::new(),

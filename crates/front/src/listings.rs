@@ -13,7 +13,7 @@ use wire::node::ToNode;
 /// Nodes have this long to say what runs on them, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
 /// Those of which it is to be expected that they do not have this long, once all others have said it.
-const MOMENT_US: u64 = 80_000;
+const MOMENT_US: u64 = 40_000;
 
 /// Those under way.
 #[derive(Debug, Default)]
@@ -129,7 +129,10 @@ impl Front {
         self.tell_listed();
     }
 
-    pub(crate) fn on_ps_done(&mut self, node: NodeId, id: u64, rows: Vec<ProcRow>) {
+    pub(crate) fn on_ps_done(&mut self, node: NodeId, id: u64, mut rows: Vec<ProcRow>) {
+        for row in &mut rows {
+            row.birth = self.space.get(row.pid).map_or(0, |view| view.birth);
+        }
         self.listings.told(node, id, rows, monotonic_us());
         self.tell_listed();
     }
@@ -185,7 +188,7 @@ mod tests {
 
     fn row(pid: i32, node: i32) -> ProcRow {
         let (pid, node, ppid) = (Pid(pid), NodeId(node), Pid(1));
-        ProcRow { pid, node, uid: 0, state: 'S', cpu_ms: 0, rss_kb: 0, command: String::new(), ppid }
+        ProcRow { pid, node, uid: 0, state: 'S', cpu_ms: 0, rss_kb: 0, command: String::new(), ppid, birth: 0 }
     }
 
     /// Of each row its process and its node.

@@ -1,4 +1,4 @@
-//! What one process has at a time: record locks (fcntl(2), F_SETLK).
+//! What one process, or one open file, has at a time: record locks (fcntl(2), F_SETLK and F_OFD_SETLK).
 
 use crate::sys::{check, checked};
 use std::fs::{File, OpenOptions};
@@ -20,18 +20,25 @@ impl Lock {
         let doing = || format!("lock {}", path.display());
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
         let file = file.map_err(|e| Fault::io(&e, doing()))?;
-        let whole = libc::flock {
-            l_type: libc::F_WRLCK as i16,
-            l_whence: libc::SEEK_SET as i16,
-            l_start: 0,
-            l_len: 0,
-            l_pid: 0,
-        };
-        // SAFETY: the struct is live and is what F_SETLK takes.
-        let ret = i64::from(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const whole) });
-        match check(ret) {
-            Err(libc::EACCES | libc::EAGAIN) => Ok(None),
-            _ => checked(ret, doing).map(|_| Some(Lock(file))),
-        }
+        Ok(whole(&file, libc::F_SETLK, doing)?.then_some(Lock(file)))
+    }
+}
+
+/// Locks all of a file that is open for writing, as long as it is open here or where this descriptor has gone. False: another one that has opened it has it.
+///
+/// # Errors
+/// `Sys` as fcntl(2): ENOLCK.
+pub fn lock_open(file: &File) -> Result<bool> {
+    whole(file, libc::F_OFD_SETLK, || "lock a file".into())
+}
+
+fn whole(file: &File, command: i32, doing: impl FnOnce() -> String) -> Result<bool> {
+    let (kind, start) = (libc::F_WRLCK as i16, libc::SEEK_SET as i16);
+    let whole = libc::flock { l_type: kind, l_whence: start, l_start: 0, l_len: 0, l_pid: 0 };
+    // SAFETY: the struct is live and is what both commands take.
+    let ret = i64::from(unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const whole) });
+    match check(ret) {
+        Err(libc::EACCES | libc::EAGAIN) => Ok(false),
+        _ => checked(ret, doing).map(|_| true),
     }
 }

@@ -83,9 +83,24 @@ pub fn is_root() -> bool {
 /// # Errors
 /// `Sys` as capset(2), which is not expected.
 pub fn give_up_capabilities() -> Result<()> {
-    let none = [[0u32; 3]; 2];
+    keep_of_capabilities(0)
+}
+
+/// Gives up all capabilities but that to signal everybody (CAP_KILL), which stays if it is there. Of the calling thread, and of those that it makes later.
+///
+/// # Errors
+/// As [`give_up_capabilities`].
+pub fn keep_to_signal() -> Result<()> {
+    const KILL: u64 = 1 << 5;
+    keep_of_capabilities(permitted() & KILL)
+}
+
+fn keep_of_capabilities(kept: u64) -> Result<()> {
+    // Effective, permitted, inheritable, of the lower half and of the upper.
+    let [low, high] = [kept as u32, (kept >> 32) as u32];
+    let sets = [[low, low, 0], [high, high, 0u32]];
     // SAFETY: both structs live through the call, and have the layout of version 3.
-    let ret = unsafe { libc::syscall(libc::SYS_capset, CAPABILITIES_HEAD.as_ptr(), none.as_ptr()) };
+    let ret = unsafe { libc::syscall(libc::SYS_capset, CAPABILITIES_HEAD.as_ptr(), sets.as_ptr()) };
     checked(ret, || "give up capabilities".into()).map(drop)
 }
 

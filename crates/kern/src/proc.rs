@@ -121,6 +121,17 @@ pub struct Status {
     pub caught: SigSet,
 }
 
+/// A part of [`Status`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Brief {
+    pub name: Name,
+    pub state: u8,
+    pub ppid: Pid,
+    /// The effective one.
+    pub uid: u32,
+    pub rss_kb: u64,
+}
+
 impl Status {
     /// As [`Stat::ended`].
     pub fn ended(&self) -> bool {
@@ -238,6 +249,26 @@ impl Proc {
                 return Ok(status);
             }
             buffer.resize(buffer.len() * 4, 0);
+        }
+    }
+
+    /// What a list of processes shows of [`Proc::status`], for less; `buffer` is for use by one call after the other.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn brief(&self, pid: Pid, buffer: &mut Vec<u8>) -> std::result::Result<Brief, i32> {
+        // What is wanted stands before what can be long, but for the groups.
+        if buffer.len() < 4096 {
+            buffer.resize(4096, 0);
+        }
+        loop {
+            let length = self.read_record(pid, "status", buffer)?.len();
+            match text::brief(&buffer[..length]) {
+                Some(brief) if brief.state == b'X' && brief.ppid == Pid::NONE => return Err(libc::ESRCH), // ODDITY released-task
+                Some(brief) => return Ok(brief),
+                None if length < buffer.len() => return Err(libc::EIO),
+                None => buffer.resize(buffer.len() * 4, 0),
+            }
         }
     }
 

@@ -30,6 +30,15 @@ pub struct Termios {
     output_speed: u32,
 }
 
+/// A terminal, opened anew for writing: what of it is set for this descriptor only, that a write does not wait, is not set for those that others have.
+///
+/// # Errors
+/// As open(2).
+pub fn open_apart(path: &str) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::File::options().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
 impl Termios {
     /// # Errors
     /// ENOTTY where `fd` is no terminal.

@@ -1,6 +1,7 @@
 //! What is known of the cluster: the newest answers of the daemon, and what follows from those before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::{Duration, Instant};
 use vocab::{NodeId, Pid};
 use wire::ask::{NodeRow, ProcRow};
 
@@ -18,7 +19,20 @@ pub(crate) struct Sample {
     pub(crate) missing: Vec<NodeId>,
 }
 
-/// One process.
+/// One process, and none that has its number later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Who {
+    pub(crate) pid: Pid,
+    pub(crate) birth: u64,
+}
+
+impl Who {
+    pub(crate) fn of(row: &ProcRow) -> Who {
+        Who { pid: row.pid, birth: row.birth }
+    }
+}
+
+/// What is known of one process.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Process {
     pub(crate) row: ProcRow,
@@ -65,8 +79,10 @@ pub(crate) struct Picture {
     pub(crate) processes: Vec<Process>,
     pub(crate) missing: BTreeSet<NodeId>,
     pub(crate) history: BTreeMap<NodeId, History>,
-    /// The CPU time that each had used, and when that was.
-    before: HashMap<Pid, (u64, u64)>,
+    /// The CPU time that each had used, and when that was; and its birth.
+    before: HashMap<Pid, (u64, u64, u64)>,
+    /// When the newest sample came.
+    taken: Option<Instant>,
     /// Samples so far.
     pub(crate) samples: u64,
 }
@@ -82,15 +98,22 @@ impl Picture {
         let mut now = HashMap::with_capacity(rows.len());
         let processes = rows.into_iter().map(|row| {
             let stale = self.missing.contains(&row.node);
-            let before = self.before.get(&row.pid).copied();
+            let known = self.before.get(&row.pid).filter(|known| known.2 == row.birth);
+            let before = known.map(|(used, then, _)| (*used, *then));
             let cpu = if stale { 0.0 } else { before.map_or(0.0, |before| percent(before, (row.cpu_ms, at_ms))) };
             let noted = if stale { before.unwrap_or((row.cpu_ms, at_ms)) } else { (row.cpu_ms, at_ms) };
-            now.insert(row.pid, noted);
+            now.insert(row.pid, (noted.0, noted.1, row.birth));
             Process { row, cpu, stale }
         });
         self.processes = processes.collect();
         self.before = now;
         self.samples += 1;
+        self.taken = Some(Instant::now());
+    }
+
+    /// How long ago the newest sample came.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.taken.map(|taken| taken.elapsed())
     }
 }
 
@@ -108,7 +131,7 @@ pub(crate) mod tests {
 
     pub(crate) fn row(pid: i32, node: i32, cpu_ms: u64) -> ProcRow {
         let (pid, node, ppid) = (Pid(pid), NodeId(node), Pid(1));
-        ProcRow { pid, node, uid: 0, state: 'S', cpu_ms, rss_kb: 100, command: format!("c{pid}"), ppid }
+        ProcRow { pid, node, uid: 0, state: 'S', cpu_ms, rss_kb: 100, command: format!("c{pid}"), ppid, birth: 0 }
     }
 
     pub(crate) fn node(number: i32, load: f32) -> NodeRow {
@@ -139,6 +162,8 @@ pub(crate) mod tests {
         assert_eq!(picture.processes[0].cpu, 0.0, "it has gone back");
         picture.take(sample(4000, vec![row(5, 1, 10)], &[]));
         assert_eq!(picture.processes[0].cpu, 0.0, "no time has gone by");
+        picture.take(sample(5000, vec![ProcRow { birth: 7, ..row(5, 1, 510) }], &[]));
+        assert_eq!(picture.processes[0].cpu, 0.0, "it is another one");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::words::{self, Token};
 pub const LONGEST_LINE: usize = 4096;
 /// Names in one question, at most.
 const MOST_NAMES: usize = 64;
+/// Concentrators that may be behind each other: a circle of them would have no end.
+const MOST_DEEP: u8 = 4;
 
 /// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +28,8 @@ pub struct Ask {
     pub verb: Verb,
     /// Which columns ([`crate::Column::is_meant`]); none: all.
     pub names: Vec<String>,
+    /// Concentrators that it has passed.
+    pub depth: u8,
 }
 
 impl Ask {
@@ -34,9 +38,9 @@ impl Ask {
     /// # Errors
     /// What is wrong with it.
     pub fn read(line: &[u8]) -> Result<Ask, (Form, String)> {
-        let line = line.trim_ascii();
+        let (depth, line) = passed(line.trim_ascii());
         let form = if line.starts_with(b"{") { Form::Json } else { Form::Words };
-        let simple = |verb| Ok(Ask { form, verb, names: Vec::new() });
+        let simple = |verb| Ok(Ask { form, verb, names: Vec::new(), depth: 0 });
         let read = match line {
             b"S" | b"s" => simple(Verb::Sample),
             b"#" => simple(Verb::Schema),
@@ -46,9 +50,20 @@ impl Ask {
         };
         let read = read.and_then(|ask| match ask.names.len() > MOST_NAMES {
             true => Err(format!("more than {MOST_NAMES} names")),
-            false => Ok(ask),
+            false => Ok(Ask { depth, ..ask }),
         });
         read.map_err(|why| (form, why))
+    }
+
+    /// How many concentrators it has passed behind the next.
+    ///
+    /// # Errors
+    /// Those were too many.
+    pub fn deeper(&self) -> Result<u8, String> {
+        match self.depth < MOST_DEEP {
+            true => Ok(self.depth + 1),
+            false => Err(format!("more than {MOST_DEEP} concentrators are behind each other")),
+        }
     }
 
     /// Which columns of `layout` are meant.
@@ -60,6 +75,9 @@ impl Ask {
     /// The line that asks this, without its end.
     pub fn line(&self) -> String {
         let mut out = Vec::new();
+        if self.depth > 0 {
+            out.extend_from_slice(format!("@{} ", self.depth).as_bytes());
+        }
         let verb = self.verb.word();
         match self.form {
             Form::Words => {
@@ -101,6 +119,14 @@ impl Verb {
     }
 }
 
+/// `@2 (sample …)`: how many concentrators it has passed, and the rest.
+fn passed(line: &[u8]) -> (u8, &[u8]) {
+    match line {
+        [b'@', digit @ b'1'..=b'9', b' ', rest @ ..] => (digit - b'0', rest.trim_ascii()),
+        _ => (0, line),
+    }
+}
+
 /// `(sample cpu memory.Mem*)`
 fn list(line: &[u8]) -> Result<Ask, String> {
     let text = std::str::from_utf8(line).map_err(|_| "a line that is no text".to_string())?;
@@ -122,7 +148,7 @@ fn list(line: &[u8]) -> Result<Ask, String> {
         }
     }
     match next()? {
-        None => Ok(Ask { form: Form::Words, verb, names }),
+        None => Ok(Ask { form: Form::Words, verb, names, depth: 0 }),
         Some(_) => Err("more than one question on a line".into()),
     }
 }
@@ -136,7 +162,7 @@ fn json(line: &[u8]) -> Result<Ask, String> {
     let verb = Verb::of(word)?;
     let names = names.as_array().ok_or("the member is to be an array of names")?;
     let name = |name: &serde_json::Value| name.as_str().map(str::to_string).ok_or("a name is a string".to_string());
-    Ok(Ask { form: Form::Json, verb, names: names.iter().map(name).collect::<Result<_, _>>()? })
+    Ok(Ask { form: Form::Json, verb, names: names.iter().map(name).collect::<Result<_, _>>()?, depth: 0 })
 }
 
 #[cfg(test)]
@@ -146,13 +172,21 @@ mod tests {
 
     #[test]
     fn questions_are_read_in_both_forms() {
-        let ask = |form, verb, names: &[&str]| Ask { form, verb, names: names.iter().map(|n| n.to_string()).collect() };
+        let ask = |form, verb, names: &[&str]| Ask {
+            form,
+            verb,
+            names: names.iter().map(|n| n.to_string()).collect(),
+            depth: 0,
+        };
         let read = |line: &str| Ask::read(line.as_bytes()).expect(line);
         assert_eq!(read("S\r"), ask(Form::Words, Verb::Sample, &[]));
         assert_eq!(read("#"), ask(Form::Words, Verb::Schema, &[]));
         assert_eq!(read(" ( sample cpu \"net.a b\" )"), ask(Form::Words, Verb::Sample, &["cpu", "net.a b"]));
         assert_eq!(read("(changed)"), ask(Form::Words, Verb::Changed, &[]));
         assert_eq!(read(r#"{"sample":["cpu"]}"#), ask(Form::Json, Verb::Sample, &["cpu"]));
+        assert_eq!(read("@3 (changed)"), Ask { depth: 3, ..ask(Form::Words, Verb::Changed, &[]) });
+        assert_eq!(read("@3 (changed)").deeper(), Ok(4));
+        assert!(read("@4 S").deeper().is_err());
         for bad in [
             "",
             "x",
@@ -176,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_read_or_refused_and_what_is_read_is_written_so(line in "[ (){}\"\\[\\]:,#Sa-c\\\\.*]{0,40}|\\(sample [^()]{0,20}\\)|.{0,40}") {
+        fn any_line_is_read_or_refused_and_what_is_read_is_written_so(line in "(@[1-9] )?\\(sample [a-z ]{0,9}\\)|[ (){}\"\\[\\]:,#Sa-c\\\\.*]{0,40}|\\(sample [^()]{0,20}\\)|.{0,40}") {
             if let Ok(ask) = Ask::read(line.as_bytes()) {
                 prop_assert_eq!(Ask::read(ask.line().as_bytes()), Ok(ask));
             }

@@ -1,12 +1,12 @@
 //! The answers of many monitors to one question, in rounds. Who does not answer in time is marked and delays nobody: it is not asked again until its late
-//! answer has come, and no later round waits for it.
+//! answer has come, and no round waits for it until then, but for one in a second of a concentrator's.
 //!
 //! | state of a monitor | next |
 //! |---|---|
 //! | no connection | dialled at the next round, unless that failed a moment ago |
 //! | dialling | asked when the connection stands; at the deadline silent |
 //! | asked | its line is there: answered. At the deadline: silent, and it owes an answer |
-//! | owes | silent in every round; its line comes: that is thrown away, and it is asked again in the next round |
+//! | owes | silent in every round; its line comes, in a round or between two: that is thrown away, and it is asked again in the next round, which waits for it |
 //! | was silent when somebody else asked | asked, and not waited for |
 //! | closed, or says what is no answer | silent; no connection |
 
@@ -85,6 +85,17 @@ struct Up {
     asked_us: u64,
     /// It was silent the last time, here or where else it was asked: nobody waits for it.
     expected_silent: bool,
+    /// It has said something, or its connection stands, since that was asked the last time ([`Gather::heard`]).
+    heard: bool,
+}
+
+/// What a round is, for one of those that are asked.
+#[derive(Clone, Copy)]
+struct Round<'r> {
+    poller: &'r Poller,
+    question: &'r [u8],
+    under_way: bool,
+    now: u64,
 }
 
 /// Monitors, and a round of questions to them.
@@ -94,6 +105,8 @@ pub struct Gather {
     poller: Poller,
     ready: Vec<Ready>,
     question: Vec<u8>,
+    /// Between [`Gather::begin`] and the end of the round; what comes at another time was owed.
+    under_way: bool,
     /// When the round is over (monotonic).
     deadline_us: u64,
     limit_us: u64,
@@ -115,24 +128,32 @@ impl Gather {
             owes: false,
             asked_us: 0,
             expected_silent: false,
+            heard: false,
         };
         let ups = from.iter().map(up).collect();
         let (poller, ready, question) = (Poller::new()?, Vec::new(), Vec::new());
-        Ok(Gather { ups, poller, ready, question, deadline_us: 0, limit_us, awaited: 0 })
+        Ok(Gather { ups, poller, ready, question, under_way: false, deadline_us: 0, limit_us, awaited: 0 })
     }
 
     /// Begins a round: everybody who owes nothing is asked `question`, a line without its end.
     pub fn begin(&mut self, question: &[u8]) {
         let now = monotonic_us();
-        self.deadline_us = now + self.limit_us;
+        self.deadline_us = now.saturating_add(self.limit_us);
+        self.under_way = true;
         self.question.clear();
         self.question.extend_from_slice(question);
         self.question.push(b'\n');
         let Gather { ups, poller, question, .. } = self;
+        let round = Round { poller, question, under_way: true, now };
         for (number, up) in ups.iter_mut().enumerate() {
-            up.begin(number as u64, poller, question, now);
+            up.begin(number as u64, round);
         }
         self.count();
+        if self.awaited == 0 {
+            // Where nobody else is waited for, a round without patience would be over before anybody can answer.
+            self.ups.iter_mut().for_each(|up| up.expected_silent = false);
+            self.count();
+        }
     }
 
     /// When [`Gather::turn`] is to be called at the latest (monotonic, microseconds).
@@ -140,7 +161,7 @@ impl Gather {
         self.deadline_us
     }
 
-    /// Takes what has come. True: the round is over, by the answers of all or by the time.
+    /// Takes what has come. True: the round is over, by the answers of all or by the time, or none is under way.
     ///
     /// # Errors
     /// `Sys` as epoll_pwait2(2).
@@ -149,13 +170,17 @@ impl Gather {
     }
 
     fn wait(&mut self, timeout_us: Option<u64>) -> Result<bool> {
-        let Gather { ups, poller, ready, question, .. } = self;
+        let Gather { ups, poller, ready, question, under_way, .. } = self;
         poller.wait(ready, timeout_us)?;
         let now = monotonic_us();
+        let round = Round { poller, question, under_way: *under_way, now };
         for event in ready.iter() {
             if let Some(up) = ups.get_mut(event.token as usize) {
-                up.ready(*event, poller, question, now);
+                up.ready(*event, round);
             }
+        }
+        if !self.under_way {
+            return Ok(true);
         }
         self.count();
         if self.awaited > 0 && now < self.deadline_us {
@@ -168,6 +193,7 @@ impl Gather {
             up.said = Said::Silent(why);
         }
         self.awaited = 0;
+        self.under_way = false;
         Ok(true)
     }
 
@@ -178,6 +204,11 @@ impl Gather {
     /// Which of them are silent in the round that is over, before [`Gather::join`].
     pub fn silent_ones(&self) -> Vec<bool> {
         self.ups.iter().map(|up| matches!(up.said, Said::Silent(_))).collect()
+    }
+
+    /// Who has said something, or has a connection that stands, since this was asked the last time.
+    pub fn heard(&mut self) -> Vec<bool> {
+        self.ups.iter_mut().map(|up| std::mem::take(&mut up.heard)).collect()
     }
 
     /// Says which of them nobody needs to wait for in the next rounds: they were silent when others asked.
@@ -238,53 +269,67 @@ impl AsFd for Gather {
 }
 
 impl Up {
-    fn begin(&mut self, number: u64, poller: &Poller, question: &[u8], now: u64) {
+    fn begin(&mut self, number: u64, round: Round<'_>) {
         self.said = Said::Nothing;
         match &self.line {
             Line::Open(_) if self.owes => {
-                let seconds = (now - self.asked_us) as f64 / 1e6;
+                let seconds = (round.now - self.asked_us) as f64 / 1e6;
                 self.said = Said::Silent(format!("no answer for {seconds:.1} s"));
             }
-            Line::Open(_) => self.ask(question, now),
-            Line::Dialling { since_us, .. } if now > since_us + DIALLING_US => self.close("no connection".into()),
+            Line::Open(_) => {
+                self.input.clear();
+                self.ask(round);
+            }
+            Line::Dialling { since_us, .. } if round.now > since_us + DIALLING_US => {
+                self.close("no connection".into());
+            }
             Line::Dialling { .. } => self.said = Said::Silent("no connection yet".into()),
-            Line::None { not_before_us, why } if now < *not_before_us => self.said = Said::Silent(why.clone()),
-            Line::None { .. } => self.dial(number, poller, question, now),
+            Line::None { not_before_us, why } if round.now < *not_before_us => self.said = Said::Silent(why.clone()),
+            Line::None { .. } => self.dial(number, round),
         }
     }
 
-    fn dial(&mut self, number: u64, poller: &Poller, question: &[u8], now: u64) {
+    fn dial(&mut self, number: u64, round: Round<'_>) {
         let made = match &self.from.address {
             Address::Tcp(address) => sock::tcp_begin(*address),
             Address::Unix(path) => sock::unix_connect(path, QUEUE_US),
         };
-        let made = made.and_then(|fd| poller.add(fd.as_fd(), number, Interest::READ | Interest::WRITE).map(|()| fd));
+        let wanted = Interest::READ | Interest::WRITE;
+        let made = made.and_then(|fd| round.poller.add(fd.as_fd(), number, wanted).map(|()| fd));
         match (made, &self.from.address) {
             (Err(fault), _) => self.close(reason(&fault)),
-            (Ok(fd), Address::Tcp(_)) => self.line = Line::Dialling { fd, since_us: now },
-            (Ok(fd), Address::Unix(_)) => self.opened(fd, number, poller, question, now),
+            (Ok(fd), Address::Tcp(_)) => self.line = Line::Dialling { fd, since_us: round.now },
+            (Ok(fd), Address::Unix(_)) => self.opened(fd, number, round),
         }
     }
 
-    fn opened(&mut self, fd: OwnedFd, number: u64, poller: &Poller, question: &[u8], now: u64) {
-        match poller.modify(fd.as_fd(), number, Interest::READ) {
+    fn opened(&mut self, fd: OwnedFd, number: u64, round: Round<'_>) {
+        match round.poller.modify(fd.as_fd(), number, Interest::READ) {
             Ok(()) => {
                 self.line = Line::Open(fd);
                 // It may have come too late for this round: the next one asks.
-                if self.said == Said::Nothing {
-                    self.ask(question, now);
+                if round.under_way && self.said == Said::Nothing {
+                    self.ask(round);
+                } else {
+                    self.heard();
                 }
             }
             Err(fault) => self.close(reason(&fault)),
         }
     }
 
-    fn ask(&mut self, question: &[u8], now: u64) {
+    /// It is there after all: it is waited for again.
+    fn heard(&mut self) {
+        self.heard = true;
+        self.expected_silent = false;
+    }
+
+    fn ask(&mut self, round: Round<'_>) {
         let Line::Open(fd) = &self.line else { return };
-        match sock::send(fd.as_fd(), question) {
-            Ok(sent) if sent == question.len() => {
+        match sock::send(fd.as_fd(), round.question) {
+            Ok(sent) if sent == round.question.len() => {
                 self.owes = true;
-                self.asked_us = now;
+                self.asked_us = round.now;
             }
             // It has taken none of the questions before.
             Ok(_) | Err(EAGAIN) => self.close("it takes no question".into()),
@@ -292,24 +337,24 @@ impl Up {
         }
     }
 
-    fn ready(&mut self, event: Ready, poller: &Poller, question: &[u8], now: u64) {
+    fn ready(&mut self, event: Ready, round: Round<'_>) {
         match std::mem::replace(&mut self.line, Line::None { not_before_us: 0, why: String::new() }) {
             Line::Dialling { fd, since_us } => match sock::tcp_finish(fd.as_fd()) {
-                Ok(true) => self.opened(fd, event.token, poller, question, now),
+                Ok(true) => self.opened(fd, event.token, round),
                 Ok(false) => self.line = Line::Dialling { fd, since_us },
                 Err(fault) => self.close(reason(&fault)),
             },
             Line::Open(fd) => {
                 self.line = Line::Open(fd);
                 if event.readable || event.hangup {
-                    self.read();
+                    self.read(round.under_way);
                 }
             }
             none => self.line = none,
         }
     }
 
-    fn read(&mut self) {
+    fn read(&mut self, under_way: bool) {
         let Line::Open(fd) = &self.line else { return };
         // Behind an answer that waits to be joined comes nothing, unless the other side says what was not asked.
         let have = self.input.len();
@@ -326,14 +371,16 @@ impl Up {
         let end = self.input[have..].iter().position(|byte| *byte == b'\n').map(|at| have + at);
         match (end, self.owes, &self.said) {
             (None, true, _) => {}
-            (Some(end), true, Said::Nothing) => {
+            (Some(end), true, Said::Nothing) if under_way => {
                 self.owes = false;
                 self.said = Said::Answer(end);
+                self.heard();
             }
             // Of a round that is over.
             (Some(end), true, _) => {
                 self.owes = false;
                 self.input.drain(..=end);
+                self.heard();
             }
             (_, false, _) => self.close("it says what was not asked".into()),
         }

@@ -13,14 +13,15 @@ struct Family {
 }
 
 /// All that `samples` say, as Prometheus reads it (text format 0.0.4, `Content-Type: text/plain; version=0.0.4`), each line with its `node`; of two samples
-/// of one node the first. Base units: bytes, seconds, ratios. `shoal_node_up` is 0 for a node that is silent. It has no time stamps: whoever asks for it
-/// asks for samples of now.
+/// of one node the first. Base units: bytes, seconds, ratios. `shoal_node_up` is 0 for a node that is silent; what is known of it from elsewhere may be in its
+/// sample. It has no time stamps: whoever asks for it asks for samples of now.
 ///
 /// Names are those of node_exporter where that has the same, behind `shoal_` (`shoal_node_load1`, `shoal_node_cpu_seconds_total{cpu,mode}`,
 /// `shoal_node_memory_available_bytes`, `shoal_node_network_receive_bytes_total{device}`, `shoal_node_disk_read_bytes_total{device}`,
 /// `shoal_node_pressure_seconds_total{resource,kind}`); docs/monitor.md has the list.
 pub fn prometheus(samples: &[Sample]) -> String {
     let (mut families, mut places) = (Vec::<Family>::new(), HashMap::new());
+    let mut known = HashSet::new();
     let mut add = |metric: Metric, help: &str, node: &str, value: &str| {
         let place = *places.entry(metric.name.clone()).or_insert_with(|| {
             let (name, kind) = (metric.name.clone(), metric.kind);
@@ -32,7 +33,10 @@ pub fn prometheus(samples: &[Sample]) -> String {
         for (label, value) in &metric.labels {
             let _ = write!(labels, ",{label}=\"{}\"", escaped(value));
         }
-        let _ = writeln!(lines, "{name}{{{labels}}} {value}");
+        // Of two names that are one here the first counts.
+        if known.insert((place, labels.clone())) {
+            let _ = writeln!(lines, "{name}{{{labels}}} {value}");
+        }
     };
     let mut seen = HashSet::new();
     for sample in samples.iter().filter(|sample| seen.insert(&sample.node)) {
@@ -46,6 +50,7 @@ pub fn prometheus(samples: &[Sample]) -> String {
     }
     let mut out = String::new();
     for Family { name, kind, help, lines } in &families {
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {}\n{lines}", kind.word());
     }
     out
@@ -58,7 +63,9 @@ struct Metric {
 }
 
 impl Metric {
+    /// What no metric's name may have becomes `_`.
     fn gauge(name: &str) -> Metric {
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         Metric { name: format!("shoal_node_{name}"), kind: Kind::Gauge, labels: Vec::new() }
     }
 
@@ -83,6 +90,11 @@ fn metric(column: &Column) -> Option<Metric> {
         "uptime" if field == "up" => Metric::gauge("uptime_seconds"),
         "uptime" => Metric::counter("idle_seconds"),
         "cpu" if key == "all" => return None,
+        // It is in `user` and `nice` as well.
+        "cpu" if field.starts_with("guest") => {
+            let mode = if field == "guest" { "user" } else { "nice" };
+            Metric::counter("cpu_guest_seconds").with("cpu", key).with("mode", mode)
+        }
         "cpu" => Metric::counter("cpu_seconds").with("cpu", key).with("mode", field),
         "stat" => match field {
             "ctxt" => Metric::counter("context_switches"),
@@ -204,6 +216,8 @@ mod tests {
                 ("load", "", "load1", 105),
                 ("cpu", "all", "user", 9),
                 ("cpu", "0", "user", 1234),
+                ("cpu", "0", "guest_nice", 100),
+                ("odd", "", "a\nb\\", 1),
                 ("memory", "", "MemAvailable", 2),
                 ("memory", "", "SReclaimable", 1),
                 ("memory", "", "HugePages_Total", 3),
@@ -218,6 +232,8 @@ mod tests {
         for line in [
             "# TYPE shoal_node_load1 gauge\nshoal_node_load1{node=\"n0\"} 1.05\n",
             "# TYPE shoal_node_cpu_seconds_total counter\nshoal_node_cpu_seconds_total{node=\"n0\",cpu=\"0\",mode=\"user\"} 12.34\n",
+            "shoal_node_cpu_guest_seconds_total{node=\"n0\",cpu=\"0\",mode=\"nice\"} 1.00\n",
+            "# HELP shoal_node_odd_a_b_ The number odd.a\\nb\\\\ of the node's monitor\n# TYPE shoal_node_odd_a_b_ gauge\n",
             "shoal_node_memory_available_bytes{node=\"n0\"} 2048\n",
             "shoal_node_memory_s_reclaimable_bytes{node=\"n0\"} 1024\n",
             "shoal_node_memory_huge_pages{node=\"n0\",state=\"total\"} 3\n",
@@ -236,10 +252,10 @@ mod tests {
     proptest! {
         /// Each metric is declared once, before its lines, and its name is one.
         #[test]
-        fn any_names_give_metrics(groups in proptest::collection::vec(("[a-zA-Z]{1,6}|load|cpu|memory|net|disk|pressure|vmstat", "[ -~é]{0,4}", "[a-zA-Z_0-9]{1,8}"), 0..10)) {
+        fn any_names_give_metrics(groups in proptest::collection::vec(("[a-zA-Z]{1,6}|load|cpu|memory|net|disk|pressure|vmstat", "[ -~é]{0,4}", "[a-zA-Z_0-9]{1,8}|[ -~é\n]{1,4}"), 0..10)) {
             let columns: Vec<_> = groups.iter().map(|(group, key, field)| (&**group, &**key, &**field, 1)).collect();
             let text = prometheus(&[sample("n0", &columns), sample("n1", &columns)]);
-            let mut declared = HashSet::new();
+            let (mut declared, mut all) = (HashSet::new(), HashSet::new());
             let mut current = String::new();
             for line in text.lines() {
                 if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -249,6 +265,8 @@ mod tests {
                     let name = line.split('{').next().unwrap_or_default();
                     prop_assert_eq!(name, &current);
                     prop_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{}", line);
+                    let series = line.rsplit_once(' ').map(|(series, _)| series.to_string());
+                    prop_assert!(all.insert(series), "twice: {}", line);
                 }
             }
         }

@@ -30,6 +30,8 @@ const KIND_SAMPLE: u16 = 2;
 const KIND_SILENT: u16 = 3;
 /// A writer begins: no layout and no sample before counts any more.
 const KIND_BEGIN: u16 = 4;
+/// A round of samples begins.
+const KIND_ROUND: u16 = SKIPPABLE;
 
 /// What columns mean; samples name it by its number.
 #[derive(Encode, Decode)]
@@ -78,6 +80,13 @@ struct SilentRecord {
     why: String,
 }
 
+#[derive(Encode, Decode)]
+struct RoundRecord {
+    /// Microseconds by the writer's own clock, which does not go back (CLOCK_MONOTONIC).
+    #[n(0)]
+    at_us: u64,
+}
+
 /// The numbers of a node's sample before, and their layout.
 type Before = HashMap<String, (u32, Vec<u64>)>;
 
@@ -106,12 +115,13 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Appends samples.
+    /// Appends a round of samples, which began at `at_us` by a clock that does not go back.
     ///
     /// # Errors
     /// `Sys` when the bytes are not taken; nobody is to write to it after that.
-    pub fn write(&mut self, samples: &[Sample]) -> Result<()> {
+    pub fn write(&mut self, at_us: u64, samples: &[Sample]) -> Result<()> {
         let mut out = Vec::new();
+        encoded(KIND_ROUND, &RoundRecord { at_us }, &mut out)?;
         for sample in samples {
             if let Some(why) = &sample.silent {
                 let silent = SilentRecord { node: sample.node.clone(), why: why.clone() };
@@ -217,6 +227,16 @@ pub struct Reader<R: Read> {
     /// Up to the end of the last whole record, in bytes.
     whole: u64,
     cut: bool,
+    moment: Moment,
+}
+
+/// When a sample was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    /// By which of those that have written the trace, counted from 1.
+    pub writer: u64,
+    /// By the writer's own clock, which does not go back, in microseconds; 0 where it has not said.
+    pub at_us: u64,
 }
 
 impl<R: Read> Reader<R> {
@@ -235,7 +255,7 @@ impl<R: Read> Reader<R> {
         }
         let cut = got < start.len();
         let whole = if cut { 0 } else { START };
-        Ok(Reader { from, layouts: HashMap::new(), before: Before::new(), whole, cut })
+        Ok(Reader { from, layouts: HashMap::new(), before: Before::new(), whole, cut, moment: Moment::default() })
     }
 
     /// The next sample; `None` at the end, or where the file was cut off ([`Reader::is_cut`]).
@@ -274,6 +294,11 @@ impl<R: Read> Reader<R> {
         Ok(None)
     }
 
+    /// When the sample was written that was read last.
+    pub fn moment(&self) -> Moment {
+        self.moment
+    }
+
     /// Was it cut off in the midst of a record?
     pub fn is_cut(&self) -> bool {
         self.cut
@@ -293,7 +318,9 @@ impl<R: Read> Reader<R> {
             KIND_BEGIN => {
                 self.layouts.clear();
                 self.before.clear();
+                self.moment = Moment { writer: self.moment.writer + 1, at_us: 0 };
             }
+            KIND_ROUND => self.moment.at_us = self.decode::<RoundRecord>(bytes)?.at_us,
             KIND_LAYOUT => {
                 let LayoutRecord { number, columns } = self.decode(bytes)?;
                 let columns = columns.iter().map(|c| Column::new(&c.group, &c.key, &c.field)).collect();
@@ -313,7 +340,7 @@ impl<R: Read> Reader<R> {
                 let SilentRecord { node, why } = self.decode(bytes)?;
                 return Ok(Some(Sample::silent(&node, &why)));
             }
-            SKIPPABLE.. => {}
+            other if other >= SKIPPABLE => {}
             other => return Err(self.bad(&format!("a record of kind {other}"))),
         }
         Ok(None)
@@ -372,15 +399,15 @@ mod tests {
         #[test]
         fn what_was_written_is_read_by_however_many_writers(first in samples(), second in samples()) {
             let mut bytes = Vec::new();
-            Writer::new(&mut bytes, true).and_then(|mut w| w.write(&first)).expect("memory");
-            Writer::new(&mut bytes, false).and_then(|mut w| w.write(&second)).expect("memory");
+            Writer::new(&mut bytes, true).and_then(|mut w| w.write(1, &first)).expect("memory");
+            Writer::new(&mut bytes, false).and_then(|mut w| w.write(1, &second)).expect("memory");
             prop_assert_eq!(read(&bytes), ([first, second].concat(), false));
         }
 
         #[test]
         fn a_trace_that_is_cut_off_is_whole_up_to_there(written in samples(), cut: prop::sample::Index) {
             let mut bytes = Vec::new();
-            Writer::new(&mut bytes, true).and_then(|mut w| w.write(&written)).expect("memory");
+            Writer::new(&mut bytes, true).and_then(|mut w| w.write(1, &written)).expect("memory");
             let cut = cut.index(bytes.len()) + 1;
             let (found, _) = read(&bytes[..cut]);
             prop_assert_eq!(&found[..], &written[..found.len()]);
@@ -390,14 +417,14 @@ mod tests {
             // And somebody goes on where the last whole record ends.
             let whole = reader.whole() as usize;
             let mut again = bytes[..whole].to_vec();
-            Writer::new(&mut again, whole == 0).and_then(|mut w| w.write(&written)).expect("memory");
+            Writer::new(&mut again, whole == 0).and_then(|mut w| w.write(1, &written)).expect("memory");
             prop_assert_eq!(read(&again).0, [found, written].concat());
         }
 
         #[test]
         fn a_damaged_trace_is_refused_and_nothing_else(written in samples(), at: prop::sample::Index, with in 1u8..) {
             let mut bytes = Vec::new();
-            Writer::new(&mut bytes, true).and_then(|mut w| w.write(&written)).expect("memory");
+            Writer::new(&mut bytes, true).and_then(|mut w| w.write(1, &written)).expect("memory");
             let at = at.index(bytes.len());
             bytes[at] ^= with;
             let Ok(mut reader) = Reader::new(&bytes[..]) else { return Ok(()) };
@@ -410,9 +437,9 @@ mod tests {
 
         /// With right checksums.
         #[test]
-        fn any_record_is_read_or_refused(records in proptest::collection::vec((0u16..6, proptest::collection::vec(any::<u8>(), 0..60)), 0..6)) {
+        fn any_record_is_read_or_refused(records in proptest::collection::vec((prop_oneof![0u16..6, Just(KIND_ROUND)], proptest::collection::vec(any::<u8>(), 0..60)), 0..6)) {
             let mut bytes = Vec::new();
-            Writer::new(&mut bytes, true).and_then(|mut w| w.write(&[sample("n0", 1, 0, 1)])).expect("memory");
+            Writer::new(&mut bytes, true).and_then(|mut w| w.write(1, &[sample("n0", 1, 0, 1)])).expect("memory");
             records.iter().for_each(|(kind, body)| record(*kind, body, &mut bytes));
             let mut reader = Reader::new(&bytes[..]).expect("a trace");
             while let Ok(Some(_)) = reader.next_sample() {}
@@ -431,9 +458,9 @@ mod tests {
     fn a_number_that_does_not_change_takes_a_byte() {
         let (mut bytes, one) = (Vec::new(), sample("n0", 1, 200, 3));
         let mut writer = Writer::new(&mut bytes, true).expect("memory");
-        writer.write(std::slice::from_ref(&one)).expect("memory");
+        writer.write(1, std::slice::from_ref(&one)).expect("memory");
         let first = writer.to.len();
-        writer.write(&[one]).expect("memory");
+        writer.write(2, &[one]).expect("memory");
         assert!(writer.to.len() - first < 260);
     }
 }

@@ -68,15 +68,16 @@ fn string(text: &str) -> Option<(Cow<'_, str>, &str)> {
     Some((value, &text[end + 1..]))
 }
 
-/// Reads an answer to a question for samples: one, or those of a concentrator.
+/// Reads an answer to a question for samples: one, or those of a concentrator. What is not understood is passed over: a number that is none, with its column;
+/// a sample without a node and a time is one that is silent, with the reason.
 ///
 /// # Errors
 /// `Refused` with what the other side says is wrong with the question, `Wire` for what is no such answer.
 pub fn samples(text: &str) -> Result<Vec<Sample>> {
-    let mut reader = Reader { tokens: tokens(text), found: Vec::new(), newest: Arc::default() };
-    reader.answer()?;
+    let mut reader = Reader { tokens: tokens(text), newest: Arc::default() };
+    let found = reader.answer()?;
     match reader.next()? {
-        None => Ok(reader.found),
+        None => Ok(found),
         Some(_) => Err(bad("something behind it")),
     }
 }
@@ -87,7 +88,6 @@ fn bad(what: &str) -> Fault {
 
 struct Reader<'t> {
     tokens: Tokens<'t>,
-    found: Vec<Sample>,
     /// The layout of the sample before: most nodes have the same one.
     newest: Arc<Layout>,
 }
@@ -111,51 +111,96 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn answer(&mut self) -> Result<()> {
+    /// Up to the parenthesis that closes the list, whatever is in it.
+    fn skip(&mut self) -> Result<()> {
+        let mut depth = 1;
+        while depth > 0 {
+            match self.next()? {
+                Some(Token::Open) => depth += 1,
+                Some(Token::Close) => depth -= 1,
+                Some(Token::Atom(_)) => {}
+                None => return Err(bad("it has no end")),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self) -> Result<Vec<Sample>> {
         self.expect(&Token::Open)?;
+        let mut found = Vec::new();
         match &*self.atom()? {
             "samples" => loop {
                 match self.next()? {
-                    Some(Token::Open) => {}
-                    Some(Token::Close) => return Ok(()),
+                    Some(Token::Open) => found.extend(self.one()?),
+                    Some(Token::Close) => return Ok(found),
                     _ => return Err(bad("it has no end")),
                 }
-                match &*self.atom()? {
-                    "sample" => self.sample()?,
-                    "silent" => self.silent()?,
-                    _ => return Err(bad("neither a sample nor silence")),
-                }
             },
-            "sample" => self.sample(),
-            "error" => Err(Fault::refused(self.atom()?.into_owned())),
-            _ => Err(bad("no sample")),
+            "sample" => found.push(self.whole_sample()?),
+            "error" => return Err(Fault::refused(self.atom()?.into_owned())),
+            _ => return Err(bad("no sample")),
         }
+        Ok(found)
     }
 
-    fn silent(&mut self) -> Result<()> {
-        let (node, why) = (self.atom()?, self.atom()?);
-        self.found.push(Sample::silent(&node, &why));
-        self.expect(&Token::Close)
+    /// Of those of a concentrator, behind the parenthesis; `None` for what is neither a sample nor silence.
+    fn one(&mut self) -> Result<Option<Sample>> {
+        let begins = self.tokens.clone();
+        Ok(match self.next()? {
+            Some(Token::Atom(word)) if word == "sample" => Some(self.whole_sample()?),
+            Some(Token::Atom(word)) if word == "silent" => {
+                let (node, why) = (self.word_of_list(), self.word_of_list());
+                self.skip()?;
+                Some(Sample::silent(&node.unwrap_or_default(), &why.unwrap_or_default()))
+            }
+            _ => {
+                self.tokens = begins;
+                self.skip()?;
+                None
+            }
+        })
     }
 
-    /// Behind `(sample`.
-    fn sample(&mut self) -> Result<()> {
+    /// The next word, if one is next; else nothing is taken.
+    fn word_of_list(&mut self) -> Option<Cow<'t, str>> {
+        let begins = self.tokens.clone();
+        let word = self.atom().ok();
+        if word.is_none() {
+            self.tokens = begins;
+        }
+        word
+    }
+
+    /// Behind `(sample`, up to its end in any case.
+    fn whole_sample(&mut self) -> Result<Sample> {
+        let begins = self.tokens.clone();
+        self.skip()?;
+        let behind = std::mem::replace(&mut self.tokens, begins);
+        let mut node = String::new();
+        let sample = self.sample(&mut node);
+        self.tokens = behind;
+        Ok(sample.unwrap_or_else(|fault| Sample::silent(&node, &fault.to_string())))
+    }
+
+    fn sample(&mut self, called: &mut String) -> Result<Sample> {
         let node = self.field("node")?;
+        called.push_str(&node);
         let time_us = self.field("time")?.parse().map_err(|_| bad("a time that is none"))?;
-        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        let mut found = Vec::new();
         loop {
             match self.next()? {
-                Some(Token::Open) => self.group(&mut columns, &mut values)?,
+                Some(Token::Open) => self.group(&mut found)?,
                 Some(Token::Close) => break,
-                _ => return Err(bad("a sample without an end")),
+                Some(Token::Atom(_)) => {}
+                None => return Err(bad("a sample without an end")),
             }
         }
+        let (columns, values): (Vec<Column>, Vec<u64>) = found.into_iter().unzip();
         if self.newest.columns != columns {
             self.newest = Arc::new(Layout { columns });
         }
         let layout = self.newest.clone();
-        self.found.push(Sample { node: node.into_owned(), time_us, silent: None, layout, values });
-        Ok(())
+        Ok(Sample { node: node.into_owned(), time_us, silent: None, layout, values })
     }
 
     /// `(NAME VALUE)`
@@ -168,40 +213,56 @@ impl<'t> Reader<'t> {
     }
 
     /// Behind its parenthesis.
-    fn group(&mut self, columns: &mut Vec<Column>, values: &mut Vec<u64>) -> Result<()> {
-        let group = self.atom()?;
+    fn group(&mut self, found: &mut Vec<(Column, u64)>) -> Result<()> {
+        let Some(group) = self.word_of_list() else { return self.skip() };
         loop {
             match self.next()? {
                 Some(Token::Open) => {}
                 Some(Token::Close) => return Ok(()),
-                _ => return Err(bad("a group without an end")),
+                Some(Token::Atom(_)) => continue,
+                None => return Err(bad("a group without an end")),
             }
-            let name = self.atom()?;
+            let Some(name) = self.word_of_list() else {
+                self.skip()?;
+                continue;
+            };
+            let begins = self.tokens.clone();
             match self.next()? {
                 Some(Token::Atom(value)) => {
-                    push(Column::new(&group, "", &name), &value, columns, values)?;
-                    self.expect(&Token::Close)?;
+                    found.extend(number(Column::new(&group, "", &name), &value));
+                    self.skip()?;
                 }
+                // Its fields are lists, and this is behind the first's parenthesis.
                 Some(Token::Open) => {
-                    let mut field = self.atom()?;
-                    loop {
-                        let value = self.atom()?;
-                        push(Column::new(&group, &name, &field), &value, columns, values)?;
-                        self.expect(&Token::Close)?;
-                        match self.next()? {
-                            Some(Token::Open) => field = self.atom()?,
-                            Some(Token::Close) => break,
-                            _ => return Err(bad("a part of a group without an end")),
-                        }
-                    }
+                    self.tokens = begins;
+                    self.part(&group, &name, found)?;
                 }
-                _ => return Err(bad("a name without a value")),
+                Some(Token::Close) => {}
+                None => return Err(bad("a name without a value")),
+            }
+        }
+    }
+
+    /// What a group has under one key: behind that.
+    fn part(&mut self, group: &str, key: &str, found: &mut Vec<(Column, u64)>) -> Result<()> {
+        loop {
+            match self.next()? {
+                Some(Token::Open) => {
+                    if let (Some(field), Some(value)) = (self.word_of_list(), self.word_of_list()) {
+                        found.extend(number(Column::new(group, key, &field), &value));
+                    }
+                    self.skip()?;
+                }
+                Some(Token::Close) => return Ok(()),
+                Some(Token::Atom(_)) => {}
+                None => return Err(bad("a part of a group without an end")),
             }
         }
     }
 }
 
-fn push(column: Column, text: &str, columns: &mut Vec<Column>, values: &mut Vec<u64>) -> Result<()> {
+/// What the text says, if it is a value of such a column.
+fn number(column: Column, text: &str) -> Option<(Column, u64)> {
     let value = match (column.unit.has_point(), text.split_once('.')) {
         (false, None) => text.parse().ok(),
         (true, Some((whole, part))) if part.len() == 2 => {
@@ -210,9 +271,7 @@ fn push(column: Column, text: &str, columns: &mut Vec<Column>, values: &mut Vec<
         }
         _ => None,
     };
-    values.push(value.ok_or_else(|| bad(&format!("{text:?} is no value of {}", column.field)))?);
-    columns.push(column);
-    Ok(())
+    value.map(|value| (column, value))
 }
 
 #[cfg(test)]
@@ -258,6 +317,32 @@ mod tests {
             prop_assert_eq!(samples(&text), Ok(vec![sample.clone()]));
             let two = format!("(samples {text} (silent n1 \"no answer\") {text})");
             prop_assert_eq!(samples(&two), Ok(vec![sample.clone(), Sample::silent("n1", "no answer"), sample]));
+        }
+
+        /// Neither what is not known to this program nor what is wrong with one takes anything from the others.
+        #[test]
+        fn what_is_not_understood_is_passed_over(
+            columns in columns(), strange in "[a-z0-9.-]{1,6}|[(][a-z]{0,3} [0-9.]{1,4}[)]|[(][(][)][)]", first: bool,
+        ) {
+            let values = (0..columns.len() as u64).collect();
+            let sample = Sample { node: "n0".into(), time_us: 7, silent: None, layout: Arc::new(Layout { columns }), values };
+            let (text, more) = (written(&sample), format!("(gpu (0 (heat {strange}) (name b.1)) (all {strange}))"));
+            let head = "(sample (node n0) (time 7)";
+            let known = match first {
+                true => text.replacen(head, &format!("{head} {more}"), 1),
+                false => format!("{} {more})", &text[..text.len() - 1]),
+            };
+            let broken = "(sample (node n1) (time never) (load (load1 0.10)))";
+            let all = samples(&format!("(samples {known} {broken} (news {strange}) {text})"));
+            let all = all.map_err(|fault| TestCaseError::fail(fault.to_string()))?;
+            prop_assert_eq!(all.len(), 3);
+            let own = |one: &Sample| -> Vec<(Column, u64)> {
+                let all = one.layout.columns.iter().cloned().zip(one.values.iter().copied());
+                all.filter(|(column, _)| &*column.group != "gpu").collect()
+            };
+            prop_assert_eq!(own(&all[0]), own(&sample));
+            prop_assert!(all[1].silent.is_some() && all[1].node == "n1");
+            prop_assert_eq!(&all[2], &sample);
         }
 
         #[test]

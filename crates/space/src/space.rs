@@ -35,11 +35,19 @@ pub struct View<'a> {
     pub signals_wait: bool,
     /// Its ghost was found after a restart, and no node has said yet that it is there.
     pub unclaimed: bool,
+    /// By it one process is told from a later one with its number.
+    pub birth: u64,
 }
 
 impl Space {
     pub fn new() -> Space {
         Space::default()
+    }
+
+    /// Births are above `number` from now on: those of a daemon before were below.
+    pub fn born_above(mut self, number: u64) -> Space {
+        self.table.births = number;
+        self
     }
 
     /// Takes one event and appends what is to be done.
@@ -190,5 +198,6 @@ fn view(entry: &Entry) -> View<'_> {
         ended: if let Body::Ended(exit) = entry.body { Some(exit) } else { None },
         signals_wait: !entry.early.is_empty(),
         unclaimed: entry.body == Body::Unclaimed,
+        birth: entry.birth,
     }
 }

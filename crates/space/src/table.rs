@@ -48,6 +48,8 @@ pub(crate) enum End {
 /// One process.
 #[derive(Debug)]
 pub(crate) struct Entry {
+    /// No other that was ever entered has this.
+    pub(crate) birth: u64,
     /// As its body has it; the ghost follows.
     pub(crate) person: Person,
     /// The user who asked for the program of which this comes, whatever ids it has taken since.
@@ -118,6 +120,7 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) fn new(person: Person, place: NodeId, body: Body, ghost: Ghost) -> Entry {
         Entry {
+            birth: 0,
             asker: person.creds.uid.real,
             person,
             place,
@@ -184,6 +187,8 @@ pub(crate) struct Table {
     entries: HashMap<Pid, Entry>,
     /// Children of those that are not entered (yet).
     strays: HashMap<Pid, BTreeSet<Pid>>,
+    /// The newest entry's birth.
+    pub(crate) births: u64,
 }
 
 impl Table {
@@ -199,6 +204,8 @@ impl Table {
     pub(crate) fn insert(&mut self, mut entry: Entry) {
         let (pid, ppid) = (entry.person.pid, entry.person.ppid);
         entry.children.extend(self.strays.remove(&pid).unwrap_or_default());
+        self.births += 1;
+        entry.birth = self.births;
         self.entries.insert(pid, entry);
         self.join(ppid, pid);
     }

@@ -33,6 +33,7 @@ impl Sig {
     pub const SEGV: Sig = Sig(11);
     pub const USR2: Sig = Sig(12);
     pub const PIPE: Sig = Sig(13);
+    pub const ALRM: Sig = Sig(14);
     pub const TERM: Sig = Sig(15);
     pub const CHLD: Sig = Sig(17);
     pub const CONT: Sig = Sig(18);
@@ -40,6 +41,7 @@ impl Sig {
     pub const TSTP: Sig = Sig(20);
     pub const TTIN: Sig = Sig(21);
     pub const TTOU: Sig = Sig(22);
+    pub const XCPU: Sig = Sig(24);
     pub const WINCH: Sig = Sig(28);
 
     /// `None` outside 1 to 64.

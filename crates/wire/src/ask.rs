@@ -109,6 +109,10 @@ pub enum Answer {
         pid: Pid,
         #[n(1)]
         node: NodeId,
+        /// As [`ProcRow::birth`].
+        #[n(2)]
+        #[cbor(default, skip_if = "is_none")]
+        birth: u64,
     },
     /// To `Run`: it is under way. Open `hold`, and hold; a channel for each copy will follow.
     #[n(4)]
@@ -311,6 +315,14 @@ pub struct ProcRow {
     pub command: String,
     #[n(7)]
     pub ppid: Pid,
+    /// By it one process is told from a later one with its number, wherever it moves; 0 where that is not known. The front end's: nodes leave it out.
+    #[n(8)]
+    #[cbor(default, skip_if = "is_none")]
+    pub birth: u64,
+}
+
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The most bytes of a row without its command, and of a message without its rows.
@@ -337,7 +349,17 @@ mod tests {
 
     fn row(command: String) -> ProcRow {
         let (pid, node, uid) = (Pid(i32::MAX), NodeId(i32::MIN), u32::MAX);
-        ProcRow { pid, node, uid, state: char::MAX, cpu_ms: u64::MAX, rss_kb: u64::MAX, command, ppid: pid }
+        ProcRow {
+            pid,
+            node,
+            uid,
+            state: char::MAX,
+            cpu_ms: u64::MAX,
+            rss_kb: u64::MAX,
+            command,
+            ppid: pid,
+            birth: u64::MAX,
+        }
     }
 
     #[test]

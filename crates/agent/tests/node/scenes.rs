@@ -380,7 +380,7 @@ fn questions_go_to_the_front_end() {
         ToFront::Ask { id, caller, ask: Ask::Where { pid: Pid(7) } } if caller.pid == Pid::NONE => Some(*id),
         _ => None,
     });
-    let answer = Answer::Where { pid: Pid(7), node: vocab::NodeId(3) };
+    let answer = Answer::Where { pid: Pid(7), node: vocab::NodeId(3), birth: 0 };
     front.send(&ToNode::Answer { id, answer: answer.clone(), last: true });
     let got = loop {
         client.receive().expect("the node answers");

@@ -99,7 +99,7 @@ mod tests {
 
     fn row(pid: i32, ppid: i32, node: i32, uid: u32, cpu_ms: u64) -> ProcRow {
         let (pid, ppid, node) = (Pid(pid), Pid(ppid), NodeId(node));
-        ProcRow { pid, node, uid, state: 'S', cpu_ms, rss_kb: 10_000 - cpu_ms, command: String::new(), ppid }
+        ProcRow { pid, node, uid, state: 'S', cpu_ms, rss_kb: 10_000 - cpu_ms, command: String::new(), ppid, birth: 0 }
     }
 
     fn chosen(words: &[&str], rows: &[ProcRow]) -> Vec<(usize, i32)> {

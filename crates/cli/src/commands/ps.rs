@@ -5,7 +5,7 @@ use super::nodes::all_known;
 use super::Daemon;
 use crate::print;
 use clap::Args;
-use monitor::{people, tree::branch};
+use monitor::{people, tree::branch, units::plain};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -75,7 +75,7 @@ impl Ps {
 
 fn row(row: ProcRow, missing: &[NodeId]) -> Row {
     let last_known = missing.contains(&row.node);
-    let ProcRow { pid, node, uid, state, cpu_ms, rss_kb, command, ppid } = row;
+    let ProcRow { pid, node, uid, state, cpu_ms, rss_kb, command, ppid, birth: _ } = row;
     Row { pid: pid.0, ppid: ppid.0, node: node.0, uid, state, cpu_ms, rss_kb, command, last_known }
 }
 
@@ -87,6 +87,6 @@ fn cells(depth: usize, row: &ProcRow, users: &HashMap<u32, String>, missing: &[N
         row.state.to_string(),
         print::cpu_time(row.cpu_ms),
         print::bytes(row.rss_kb * 1024),
-        branch(depth) + &row.command.replace(char::is_control, "?"),
+        branch(depth) + &plain(&row.command),
     ]
 }

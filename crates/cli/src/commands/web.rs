@@ -23,6 +23,9 @@ pub(crate) struct Web {
     /// The file of the token, which only its user can read [default: web-token beside the daemon's socket for root, or shoal/web-token in XDG_RUNTIME_DIR or ~/.config]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Signing in is allowed from other machines too, where whoever is on the way reads the token
+    #[arg(long)]
+    insecure: bool,
     /// Print the token, and serve nothing
     #[arg(long)]
     token: bool,
@@ -40,11 +43,12 @@ impl Web {
         }
         let socket = self.daemon.socket;
         let run_dir = socket.parent().unwrap_or(Path::new("/run/shoal"));
-        let token = token::read(&self.token_file.unwrap_or_else(|| token::default_path(run_dir)))?;
+        let token = token::read(&self.token_file.unwrap_or_else(|| token::default_path(run_dir)), run_dir)?;
         if self.token {
             return print::out(&(token + "\n")).map(|()| ExitCode::SUCCESS);
         }
-        let settings = Settings { socket, listen: self.listen, names: self.name, token };
+        let (insecure, monitors) = (self.insecure, crate::address::MON_PORT);
+        let settings = Settings { socket, listen: self.listen, names: self.name, token, insecure, monitors };
         web::serve(settings, |at| kern::own::complain(format!("the page is at http://{at}/")))?;
         Ok(ExitCode::SUCCESS)
     }

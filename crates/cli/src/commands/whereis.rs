@@ -33,7 +33,7 @@ impl Where {
             return Err(Fault::refused(format!("process {}: numbers of processes are above 0", self.pid)));
         }
         match self.daemon.connect()?.ask(&Ask::Where { pid: Pid(self.pid) })? {
-            Answer::Where { pid, node } if self.json => print::json(&Place { pid: pid.0, node: node.0 })?,
+            Answer::Where { pid, node, .. } if self.json => print::json(&Place { pid: pid.0, node: node.0 })?,
             Answer::Where { node, .. } => print::out(&format!("{node}\n"))?,
             other => return Err(Fault::wire(format!("the daemon answered Where with {other:?}"))),
         }

@@ -1,6 +1,6 @@
 //! The texts of /proc as values; `None` for what no kernel writes.
 
-use super::{Name, Stat, Status};
+use super::{Brief, Name, Stat, Status};
 use crate::own::Limit;
 use vocab::{Ids, Pid, SigSet};
 
@@ -74,6 +74,29 @@ pub(super) fn status(text: &[u8]) -> Option<Status> {
     Some(status)
 }
 
+/// `None` also where the text is cut off before the last line that is wanted.
+pub(super) fn brief(text: &[u8]) -> Option<Brief> {
+    let (mut called, mut state, mut ppid, mut uid, mut rss_kb) = (None, None, None, None, None);
+    for line in text.split_inclusive(|b| *b == b'\n') {
+        let (key, value) = line.split_at(line.iter().position(|b| *b == b':')?);
+        let value = &value[1..];
+        match key {
+            b"Name" => called = Some(name(value.strip_suffix(b"\n")?)),
+            b"State" => state = Some(*words(value).next()?.first()?),
+            b"PPid" => ppid = Some(Pid(number(value)?)),
+            b"Uid" => uid = Some(ids(value)?.effective),
+            b"VmRSS" => rss_kb = Some(number(value)?),
+            // Behind it; who has no memory has not that line.
+            b"Threads" => {
+                let (name, state, ppid, uid) = (called?, state?, ppid?, uid?);
+                return Some(Brief { name, state, ppid, uid, rss_kb: rss_kb.unwrap_or(0) });
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// A line for each resource, in the order of their numbers, behind a heading (linux: `proc_pid_limits`).
 pub(super) fn limits(text: &[u8]) -> Option<Vec<Limit>> {
     const NAME: usize = 26;
@@ -138,6 +161,18 @@ mod tests {
             assert_eq!(stat(bad.as_bytes()), None, "{bad:?}");
             assert_eq!(limits(format!("Limit\nMax cpu time              {bad}").as_bytes()), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_status_is_what_the_whole_says() {
+        let own = std::fs::read("/proc/self/status").expect("proc is mounted");
+        let (whole, part) = (status(&own).expect("a status"), brief(&own).expect("a status"));
+        assert_eq!((part.name, part.state, part.ppid), (whole.name, whole.state, whole.ppid));
+        assert_eq!((part.uid, part.rss_kb), (whole.creds.uid.effective, whole.rss_kb));
+        assert!(part.rss_kb > 0);
+        assert_eq!(brief(&own[..200]), None, "cut off");
+        let zombie = b"Name:\ta\nState:\tZ (zombie)\nPPid:\t7\nUid:\t0\t1\t0\t0\nThreads:\t1\n";
+        assert_eq!(brief(zombie).map(|one| (one.state, one.uid, one.rss_kb)), Some((b'Z', 1, 0)));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) fn last_line(state: &State) -> Line<'static> {
                 Wanted::Text => "show only".into(),
                 Wanted::Nodes => "only nodes (0-3,7; nothing: all)".into(),
                 Wanted::User => "only the user (nothing: all)".into(),
-                Wanted::Goal(pid) => format!("move {pid} ({}) to node", short(state.command(*pid))),
+                Wanted::Goal(who) => format!("move {} ({}) to node", who.pid, short(state.command(who.pid))),
             };
             typed(what, text)
         }
@@ -54,13 +54,14 @@ pub(crate) fn over(state: &State, area: Rect, out: &mut Buffer) {
             let lines = HELP.iter().map(|(keys, what)| Line::from(format!(" {keys:<30} {what}"))).collect();
             show(" keys ".into(), lines, area, out);
         }
-        Mode::Signal { pid, at } => {
+        Mode::Signal { who, at } => {
+            let pid = who.pid;
             let line = |(number, sig): (usize, &vocab::Sig)| {
                 let style = if number == *at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
                 Line::styled(format!(" {} {:<9} {:>2} ", number + 1, sig.to_string(), sig.number()), style)
             };
             let lines = SIGNALS.iter().enumerate().map(line).collect();
-            show(format!(" signal for {pid} ({}) ", short(state.command(*pid))), lines, area, out);
+            show(format!(" signal for {pid} ({}) ", short(state.command(pid))), lines, area, out);
         }
     }
 }

@@ -121,11 +121,13 @@ fn summary(state: &State, looks: Looks, area: Rect, out: &mut Buffer) {
         line.push(Span::styled(format!(", {down} down"), looks.style(Color::Red)));
     }
     line.push(format!("  cores: {cores}  load: {load:.2}  processes: {}", picture.processes.len()).into());
+    let loud = looks.style(Color::Red).add_modifier(Modifier::BOLD);
+    let age = state.age().map(|age| format!("{} s old", age.as_secs()));
     if let Some(away) = &state.away {
-        line = vec![Span::styled(
-            format!("the daemon is away: {}", plain(away)),
-            looks.style(Color::Red).add_modifier(Modifier::BOLD),
-        )];
+        let age = age.map_or_else(String::new, |age| format!(" (this is {age})"));
+        line = vec![Span::styled(format!("the daemon is away{age}: {}", plain(away)), loud)];
+    } else if let Some(age) = age {
+        line.push(Span::styled(format!("  {age}"), loud));
     }
     out.set_line(area.x, area.y, &Line::from(line), area.width);
 }
@@ -261,12 +263,13 @@ mod tests {
     use crate::picture::Sample;
     use crate::top::keys::Key;
     use std::collections::HashMap;
+    use std::time::Duration;
     use vocab::NodeId;
 
     const PLAIN: Looks = Looks { wide: false, colour: false };
 
     fn state(nodes: i32, processes: i32) -> State {
-        let mut state = State::new(HashMap::from([(0, "root".to_string())]));
+        let mut state = State::new(HashMap::from([(0, "root".to_string())]), Duration::from_secs(1));
         for at in 0..3u64 {
             let nodes = (0..nodes).map(|number| node(number, number as f32)).collect();
             let rows = (1..=processes).map(|pid| row(pid, pid % 2, at * pid as u64 * 10)).collect();
@@ -322,7 +325,7 @@ mod tests {
 
     #[test]
     fn any_size_and_any_state_can_be_drawn() {
-        let mut states = [State::new(HashMap::new()), state(0, 0), state(100, 1000)];
+        let mut states = [State::new(HashMap::new(), Duration::from_secs(1)), state(0, 0), state(100, 1000)];
         states[0].away = Some("no daemon\x1b[2J".into());
         for state in &mut states {
             for keys in ["", "h", "k", "m2", "/x", "t"] {

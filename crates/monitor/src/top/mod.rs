@@ -90,7 +90,19 @@ pub fn run(settings: &Settings) -> Result<End> {
         ));
     }
     // Before the first thread, which would take them otherwise.
-    let signals = SignalFd::new(&[Sig::TERM, Sig::HUP, Sig::INT, Sig::QUIT, Sig::WINCH])?;
+    let signals = SignalFd::new(&[
+        Sig::TERM,
+        Sig::HUP,
+        Sig::INT,
+        Sig::QUIT,
+        Sig::USR1,
+        Sig::USR2,
+        Sig::ALRM,
+        Sig::XCPU,
+        Sig::WINCH,
+        Sig::TSTP,
+        Sig::CONT,
+    ])?;
     let (waker, pipe) = kern::sys::pipe()?;
     kern::sys::set_nonblocking(waker.as_fd(), true)?;
     kern::sys::set_nonblocking(pipe.as_fd(), true)?;
@@ -100,7 +112,7 @@ pub fn run(settings: &Settings) -> Result<End> {
     let (socket, interval, tells) = (settings.socket.clone(), settings.interval, bell.clone());
     // It ends with the process: it may be waiting for a daemon that does not answer.
     thread::spawn(move || source::ask_for_ever(&socket, || interval, &asked, |told| tells.ring(News::Daemon(told))));
-    let mut state = State::new(people::here());
+    let mut state = State::new(people::here(), settings.interval);
     (state.order.sort, state.order.tree) = (settings.sort, settings.tree);
     let screen = Screen::take()?;
     let top = Top { settings, state, screen, signals, waker, news, bell, ask_now, looks: Looks::from_environment() };
@@ -123,11 +135,25 @@ impl Top<'_> {
     fn serve(mut self) -> Result<End> {
         let mut decoder = Decoder::default();
         loop {
-            self.draw()?;
-            let patience = decoder.waits().then_some(Duration::from_millis(ESCAPE_MS));
+            if !self.screen.is_behind() {
+                self.draw()?;
+            }
+            self.screen.push()?;
+            let patience = match decoder.waits() {
+                true => Duration::from_millis(ESCAPE_MS),
+                // What is shown gets older by itself.
+                false => Duration::from_secs(1),
+            };
             let stdin = std::io::stdin();
-            let wanted =
-                [(stdin.as_fd(), Ready::READ), (self.signals.as_fd(), Ready::READ), (self.waker.as_fd(), Ready::READ)];
+            let mut wanted = vec![
+                (stdin.as_fd(), Ready::READ),
+                (self.signals.as_fd(), Ready::READ),
+                (self.waker.as_fd(), Ready::READ),
+            ];
+            if self.screen.is_behind() {
+                wanted.push((self.screen.as_fd(), Ready::WRITE));
+            }
+            let patience = Some(patience);
             let ready = match poll_for(&wanted, patience) {
                 Err(errno) if errno == EINTR => continue,
                 other => other.map_err(|errno| Fault::sys(errno, "wait for keys"))?,
@@ -170,11 +196,19 @@ impl Top<'_> {
 
     /// An exit when one of them ends it.
     fn hear_signals(&mut self) -> Result<Option<End>> {
+        let mut stops = false;
         while let Some(sig) = self.signals.take()? {
-            // The size of the terminal is looked at with each drawing.
-            if sig != Sig::WINCH {
-                return Ok(Some(End::Signal(sig)));
+            match sig {
+                // The size of the terminal is looked at with each drawing.
+                Sig::WINCH => {}
+                Sig::TSTP => stops = true,
+                Sig::CONT => self.screen.enter()?,
+                end => return Ok(Some(End::Signal(end))),
             }
+        }
+        if stops {
+            self.screen.leave();
+            self.stop()?;
         }
         Ok(None)
     }
@@ -198,26 +232,33 @@ impl Top<'_> {
             Some(Act::Quit) => return Ok(Some(End::Quit)),
             Some(Act::Redraw) => self.screen.terminal.clear().map_err(|e| Fault::io(&e, "draw on the terminal"))?,
             Some(Act::Suspend) => self.suspend()?,
-            Some(Act::Signal(pid, sig)) => {
-                self.state.notice = said(source::signal(pid, sig));
-                let _ = self.ask_now.send(());
-            }
-            Some(Act::Move(pid, to)) => {
-                self.state.notice = format!("{pid} is on its way to {to}");
+            // The daemon is asked for both: not here.
+            Some(Act::Signal(who, sig)) => {
                 let (bell, socket) = (self.bell.clone(), self.settings.socket.clone());
-                thread::spawn(move || bell.ring(News::Done(said(source::move_to(socket, pid, to)))));
+                thread::spawn(move || bell.ring(News::Done(said(source::signal(&socket, who, sig)))));
+            }
+            Some(Act::Move(who, to)) => {
+                self.state.notice = format!("{} is on its way to {to}", who.pid);
+                let (bell, socket) = (self.bell.clone(), self.settings.socket.clone());
+                thread::spawn(move || bell.ring(News::Done(said(source::move_to(&socket, who, to)))));
             }
         }
         Ok(None)
     }
 
-    /// As Ctrl-Z does it to others: the terminal is the shell's until this goes on.
+    /// As the terminal does it to others: the terminal is the shell's until this goes on.
     fn suspend(&mut self) -> Result<()> {
         self.screen.leave();
-        let group = kern::proc::group_and_session(Pid(std::process::id() as i32));
-        let stopped = group.map_or(Ok(()), |(pgid, _)| kern::init::signal_group(pgid, Sig::STOP));
-        self.screen.enter()?;
-        stopped
+        if let Some((pgid, _)) = kern::proc::group_and_session(Pid(std::process::id() as i32)) {
+            kern::init::signal_group(pgid, Sig::TSTP)?;
+        }
+        self.stop()
+    }
+
+    /// The kernel decides: where nobody would continue it, in an orphaned group, it is not stopped.
+    fn stop(&mut self) -> Result<()> {
+        kern::signal::suffer(Sig::TSTP)?;
+        self.screen.enter()
     }
 }
 
@@ -232,7 +273,7 @@ fn said(what: Result<String>) -> String {
 pub fn batch(settings: &Settings, looks: u32) -> Result<()> {
     let order = order::Order { sort: settings.sort, tree: settings.tree, ..Default::default() };
     let (people, mut picture, start) = (people::here(), Picture::default(), Instant::now());
-    let mut daemon = Local::connect(&settings.socket)?;
+    let mut daemon = Local::connect_within(&settings.socket, source::PATIENCE)?;
     for look in 0..looks {
         let next = Instant::now() + settings.interval;
         picture.take(source::sample(&mut daemon, start)?);

@@ -3,8 +3,9 @@
 use super::keys::Key;
 use super::order::{Order, Sort};
 use crate::people::name_of;
-use crate::picture::{Picture, Process, Sample};
+use crate::picture::{Picture, Process, Sample, Who};
 use std::collections::HashMap;
+use std::time::Duration;
 use vocab::{NodeId, NodeSet, Pid, Sig};
 
 /// Signals that are offered, the usual one first.
@@ -18,7 +19,7 @@ pub(crate) enum Wanted {
     Nodes,
     User,
     /// Where this process is to go.
-    Goal(Pid),
+    Goal(Who),
 }
 
 /// Who gets the keys.
@@ -32,7 +33,7 @@ pub(crate) enum Mode {
         text: String,
     },
     Signal {
-        pid: Pid,
+        who: Who,
         /// The place in [`SIGNALS`].
         at: usize,
     },
@@ -44,8 +45,8 @@ pub(crate) enum Act {
     Quit,
     Suspend,
     Redraw,
-    Signal(Pid, Sig),
-    Move(Pid, NodeId),
+    Signal(Who, Sig),
+    Move(Who, NodeId),
 }
 
 /// See the module.
@@ -69,11 +70,13 @@ pub(crate) struct State {
     pub(crate) notice: String,
     /// Why the daemon cannot be asked.
     pub(crate) away: Option<String>,
+    /// Between two samples.
+    pub(crate) interval: Duration,
 }
 
 impl State {
-    pub(crate) fn new(people: HashMap<u32, String>) -> State {
-        State { people, page: 1, ..State::default() }
+    pub(crate) fn new(people: HashMap<u32, String>, interval: Duration) -> State {
+        State { people, page: 1, interval, ..State::default() }
     }
 
     pub(crate) fn take(&mut self, sample: Sample) {
@@ -114,7 +117,7 @@ impl State {
             Mode::Table => self.in_table(key),
             Mode::Help => None,
             Mode::Line { wanted, text } => self.in_line(wanted, text, key),
-            Mode::Signal { pid, at } => self.in_signals(pid, at, key),
+            Mode::Signal { who, at } => self.in_signals(who, at, key),
         }
     }
 
@@ -130,12 +133,12 @@ impl State {
             Key::End => self.select(usize::MAX),
             Key::Char('[') => self.first_node = self.first_node.saturating_sub(1),
             Key::Char(']') => self.first_node = (self.first_node + 1).min(self.picture.nodes.len().saturating_sub(1)),
-            Key::Char('k') => match self.selected {
-                Some(pid) => self.mode = Mode::Signal { pid, at: 0 },
+            Key::Char('k') => match self.chosen() {
+                Some(who) => self.mode = Mode::Signal { who, at: 0 },
                 None => self.notice = "no process is selected".into(),
             },
-            Key::Char('m') => match self.selected {
-                Some(pid) => self.ask(Wanted::Goal(pid)),
+            Key::Char('m') => match self.chosen() {
+                Some(who) => self.ask(Wanted::Goal(who)),
                 None => self.notice = "no process is selected".into(),
             },
             Key::Char('/') => self.ask(Wanted::Text),
@@ -208,9 +211,10 @@ impl State {
                 Err(why) => self.notice = why,
             },
             Wanted::Goal(_) if text.is_empty() => {}
-            Wanted::Goal(pid) => match goal(text) {
-                Some(to) => return Some(Act::Move(pid, to)),
-                None => self.notice = format!("{text:?} is no node: 2, n2 or front"),
+            Wanted::Goal(who) => match (goal(text), self.why_not(who)) {
+                (Some(to), None) => return Some(Act::Move(who, to)),
+                (Some(_), Some(why)) => self.notice = why,
+                (None, _) => self.notice = format!("{text:?} is no node: 2, n2 or front"),
             },
         }
         self.arrange();
@@ -221,29 +225,48 @@ impl State {
         text.parse::<u32>().is_ok() || self.people.values().any(|name| name == text)
     }
 
-    fn in_signals(&mut self, pid: Pid, at: usize, key: Key) -> Option<Act> {
+    fn in_signals(&mut self, who: Who, at: usize, key: Key) -> Option<Act> {
         let chosen = match key {
             Key::Escape | Key::Char('q') => return None,
             Key::Enter => Some(SIGNALS[at]),
-            Key::Up => return self.signals(pid, at.checked_sub(1).unwrap_or(SIGNALS.len() - 1)),
-            Key::Down => return self.signals(pid, (at + 1) % SIGNALS.len()),
+            Key::Up => return self.signals(who, at.checked_sub(1).unwrap_or(SIGNALS.len() - 1)),
+            Key::Down => return self.signals(who, (at + 1) % SIGNALS.len()),
             Key::Char(digit) => digit.to_digit(10).and_then(|n| SIGNALS.get((n as usize).wrapping_sub(1)).copied()),
             _ => None,
         };
-        match chosen {
-            // What has the number by now may be another process.
-            Some(_) if !self.picture.processes.iter().any(|one| one.row.pid == pid) => {
-                self.notice = format!("{pid} has ended");
+        match (chosen, self.why_not(who)) {
+            (Some(_), Some(why)) => {
+                self.notice = why;
                 None
             }
-            Some(sig) => Some(Act::Signal(pid, sig)),
-            None => self.signals(pid, at),
+            (Some(sig), None) => Some(Act::Signal(who, sig)),
+            (None, _) => self.signals(who, at),
         }
     }
 
-    fn signals(&mut self, pid: Pid, at: usize) -> Option<Act> {
-        self.mode = Mode::Signal { pid, at };
+    fn signals(&mut self, who: Who, at: usize) -> Option<Act> {
+        self.mode = Mode::Signal { who, at };
         None
+    }
+
+    fn chosen(&self) -> Option<Who> {
+        self.shown.get(self.at).map(|(_, one)| Who::of(&one.row))
+    }
+
+    /// Why nothing is to be done to it: what has the number by now may be another process.
+    fn why_not(&self, who: Who) -> Option<String> {
+        let pid = who.pid;
+        match self.picture.processes.iter().find(|one| Who::of(&one.row) == who) {
+            None => Some(format!("{pid} has ended")),
+            Some(_) if self.away.is_some() => Some("the daemon is away".into()),
+            Some(one) if one.stale => Some(format!("{} does not answer: {pid} may have ended", one.row.node)),
+            Some(_) => None,
+        }
+    }
+
+    /// How old what is shown is, if that is more than some intervals.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.picture.age().filter(|age| self.away.is_some() || *age > self.interval * 3 + Duration::from_secs(1))
     }
 
     /// The command of a process that is known.
@@ -278,11 +301,15 @@ mod tests {
     use crate::picture::tests::{node, row};
 
     fn state() -> State {
-        let mut state = State::new(HashMap::from([(0, "root".to_string())]));
+        let mut state = State::new(HashMap::from([(0, "root".to_string())]), Duration::from_secs(1));
         let rows = vec![row(3, 1, 10), row(4, 0, 40), row(5, 0, 30)];
         state.take(Sample { at_ms: 0, nodes: vec![node(0, 0.5), node(1, 0.1)], rows, missing: vec![] });
         state.fit(2);
         state
+    }
+
+    fn who(pid: i32) -> Who {
+        Who { pid: Pid(pid), birth: 0 }
     }
 
     fn typed(state: &mut State, text: &str) -> Option<Act> {
@@ -316,15 +343,15 @@ mod tests {
     #[test]
     fn every_key_that_acts() {
         let mut state = state();
-        assert_eq!(typed(&mut state, "k\n"), Some(Act::Signal(Pid(3), Sig::TERM)));
-        assert_eq!(typed(&mut state, "k2"), Some(Act::Signal(Pid(3), Sig::KILL)));
+        assert_eq!(typed(&mut state, "k\n"), Some(Act::Signal(who(3), Sig::TERM)));
+        assert_eq!(typed(&mut state, "k2"), Some(Act::Signal(who(3), Sig::KILL)));
         assert_eq!(typed(&mut state, "kx0"), None);
-        assert_eq!(state.mode, Mode::Signal { pid: Pid(3), at: 0 });
+        assert_eq!(state.mode, Mode::Signal { who: who(3), at: 0 });
         state.press(Key::Up);
-        assert_eq!(state.press(Key::Enter), Some(Act::Signal(Pid(3), Sig::USR2)));
-        assert_eq!(typed(&mut state, "m2\n"), Some(Act::Move(Pid(3), NodeId(2))));
-        assert_eq!(typed(&mut state, "mn12\n"), Some(Act::Move(Pid(3), NodeId(12))));
-        assert_eq!(typed(&mut state, "mfront\n"), Some(Act::Move(Pid(3), NodeId::FRONT)));
+        assert_eq!(state.press(Key::Enter), Some(Act::Signal(who(3), Sig::USR2)));
+        assert_eq!(typed(&mut state, "m2\n"), Some(Act::Move(who(3), NodeId(2))));
+        assert_eq!(typed(&mut state, "mn12\n"), Some(Act::Move(who(3), NodeId(12))));
+        assert_eq!(typed(&mut state, "mfront\n"), Some(Act::Move(who(3), NodeId::FRONT)));
         assert_eq!(typed(&mut state, "m-3\n"), None);
         assert_eq!(state.notice, "\"-3\" is no node: 2, n2 or front");
         assert_eq!((typed(&mut state, "m\n"), state.mode.clone()), (None, Mode::Table));
@@ -343,6 +370,23 @@ mod tests {
         state.take(Sample { rows: vec![row(4, 0, 40)], ..Sample::default() });
         assert_eq!(state.press(Key::Enter), None);
         assert_eq!(state.notice, "n3 has ended".replace("n3", &Pid(3).to_string()));
+        // Neither is another one that has the number by now, nor what may have ended since its node was heard.
+        for (birth, missing, notice) in
+            [(7, vec![], "4 has ended"), (0, vec![NodeId(0)], "n0 does not answer: 4 may have ended")]
+        {
+            for keys in ["k\n", "m1\n"] {
+                let mut state = self::state();
+                state.press(Key::Home);
+                state.take(Sample { rows: vec![row(4, 0, 40)], ..Sample::default() });
+                typed(&mut state, &keys[..1]);
+                let rows = vec![wire::ask::ProcRow { birth, ..row(4, 0, 40) }];
+                state.take(Sample { rows, missing: missing.clone(), ..Sample::default() });
+                assert_eq!((typed(&mut state, &keys[1..]), state.notice.as_str()), (None, notice), "{keys}");
+            }
+        }
+        state = self::state();
+        state.away = Some("gone".into());
+        assert_eq!((typed(&mut state, "k\n"), state.notice.as_str()), (None, "the daemon is away"));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::watch::{now_ms, Event, Seen};
 use crate::people::name_of;
 use crate::picture::{History, Process};
+use sample::Sample;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fmt::Write;
 use wire::ask::NodeRow;
 use wire::feed::Happening;
@@ -13,6 +15,10 @@ struct State<'a> {
     now_ms: u64,
     /// Why the daemon cannot be asked.
     away: Option<&'a str>,
+    /// How long ago all of this was so; none: nothing is known yet.
+    age_ms: Option<u64>,
+    /// That is so long that it may be otherwise by now.
+    old: bool,
     nodes: Vec<Node<'a>>,
     processes: Vec<Row<'a>>,
     /// Processes that are not shown.
@@ -39,6 +45,8 @@ struct Node<'a> {
 #[derive(Serialize)]
 struct Row<'a> {
     pid: i32,
+    /// Told with the number when something is to be done to it.
+    birth: u64,
     ppid: i32,
     depth: usize,
     node: String,
@@ -65,14 +73,16 @@ struct Told<'a> {
 }
 
 /// What is seen, as the page wants it.
-pub(crate) fn state(seen: &Seen) -> Vec<u8> {
-    let (shown, more) = seen.shown();
+pub(crate) fn state(seen: &Seen, people: &HashMap<u32, String>) -> Vec<u8> {
+    let view = &seen.view;
     let state = State {
         now_ms: now_ms(),
         away: seen.away.as_deref(),
-        nodes: seen.picture.nodes.iter().map(|row| node(row, seen.picture.history.get(&row.node))).collect(),
-        processes: shown.iter().map(|(depth, one)| process(seen, *depth, one)).collect(),
-        more,
+        age_ms: view.age().map(|age| age.as_millis() as u64),
+        old: seen.is_old(),
+        nodes: view.nodes.iter().map(|row| node(row, view.history.get(&row.node))).collect(),
+        processes: view.shown.iter().map(|(depth, at)| process(people, *depth, &view.processes[*at])).collect(),
+        more: view.more(),
         events: seen.events.iter().rev().map(told).collect(),
     };
     // Neither maps with odd keys nor anything else that JSON has not.
@@ -102,14 +112,15 @@ fn short(figure: f32) -> f32 {
     (figure * 100.0).round() / 100.0
 }
 
-fn process<'a>(seen: &Seen, depth: usize, one: &'a Process) -> Row<'a> {
+fn process<'a>(people: &HashMap<u32, String>, depth: usize, one: &'a Process) -> Row<'a> {
     let row = &one.row;
     Row {
         pid: row.pid.0,
+        birth: row.birth,
         ppid: row.ppid.0,
         depth,
         node: row.node.to_string(),
-        user: name_of(&seen.people, row.uid),
+        user: name_of(people, row.uid),
         state: row.state,
         cpu: short(one.cpu),
         cpu_ms: row.cpu_ms,
@@ -150,9 +161,9 @@ fn told(event: &Event) -> Told<'_> {
     Told { what, pid, from, to, ..none }
 }
 
-/// The text format of Prometheus, 0.0.4.
-pub(crate) fn metrics(seen: &Seen) -> String {
-    let nodes = &seen.picture.nodes;
+/// The text format of Prometheus, 0.0.4; `samples` are those of the nodes' monitors. Of what may be otherwise by now nothing is said.
+pub(crate) fn metrics(seen: &Seen, samples: &[Sample]) -> String {
+    let (view, old) = (&seen.view, seen.is_old());
     let mut text = String::new();
     let mut family = |name: &str, kind: &str, help: &str, samples: Vec<(String, f64)>| {
         // Writing into a string does not fail.
@@ -161,41 +172,35 @@ pub(crate) fn metrics(seen: &Seen) -> String {
             let _ = writeln!(text, "{name}{labels} {value}");
         }
     };
-    let each = |figure: fn(&NodeRow) -> f64| -> Vec<(String, f64)> {
-        nodes.iter().map(|row| (format!("{{node=\"{}\"}}", row.node), figure(row))).collect()
+    let each = |figure: &dyn Fn(&NodeRow) -> f64| -> Vec<(String, f64)> {
+        view.nodes.iter().map(|row| (format!("{{node=\"{}\"}}", row.node), figure(row))).collect()
     };
     let one = |figure: f64| vec![(String::new(), figure)];
-    let here = |node: vocab::NodeId| seen.picture.processes.iter().filter(move |process| process.row.node == node);
-    let labelled = |node: &NodeRow, figure: f64| (format!("{{node=\"{}\"}}", node.node), figure);
-    let processes = nodes.iter().map(|node| labelled(node, here(node.node).count() as f64)).collect();
-    let resident = nodes
-        .iter()
-        .map(|node| labelled(node, here(node.node).fold(0.0, |all, one| all + one.row.rss_kb as f64 * 1024.0)))
-        .collect();
-    family("shoal_up", "gauge", "Whether the daemon answers.", one(if seen.away.is_none() { 1.0 } else { 0.0 }));
-    family("shoal_nodes", "gauge", "Nodes that have ever joined.", one(nodes.len() as f64));
+    let total = |row: &NodeRow| view.totals.get(&row.node).copied().unwrap_or_default();
+    family("shoal_up", "gauge", "Whether the daemon answers.", one(if old { 0.0 } else { 1.0 }));
+    if old {
+        return text;
+    }
+    family("shoal_nodes", "gauge", "Nodes that have ever joined.", one(view.nodes.len() as f64));
     family(
-        "shoal_node_up",
+        "shoal_node_linked",
         "gauge",
         "Whether the node is linked and beats.",
-        each(|row| if row.state == "up" { 1.0 } else { 0.0 }),
+        each(&|row| if row.state == "up" { 1.0 } else { 0.0 }),
     );
-    family("shoal_node_cores", "gauge", "Processors of the node.", each(|row| row.cores.into()));
+    family("shoal_node_cores", "gauge", "Processors of the node.", each(&|row| row.cores.into()));
     family(
-        "shoal_node_load1",
+        "shoal_processes",
         "gauge",
-        "One-minute load average.",
-        each(|row| (f64::from(row.load) * 100.0).round() / 100.0),
+        "Processes of the space that run on the node.",
+        each(&|row| total(row).0 as f64),
     );
-    family("shoal_node_memory_bytes", "gauge", "Memory of the node.", each(|row| row.memory as f64));
     family(
-        "shoal_node_memory_free_bytes",
+        "shoal_processes_resident_bytes",
         "gauge",
-        "Memory of the node that programs can have.",
-        each(|row| row.memory_free as f64),
+        "Resident memory of these, summed.",
+        each(&|row| total(row).1 as f64 * 1024.0),
     );
-    family("shoal_processes", "gauge", "Processes of the space that run on the node.", processes);
-    family("shoal_processes_resident_bytes", "gauge", "Resident memory of these, summed.", resident);
     family(
         "shoal_moves_total",
         "counter",
@@ -203,40 +208,53 @@ pub(crate) fn metrics(seen: &Seen) -> String {
         one(seen.moved as f64),
     );
     family("shoal_moves_failed_total", "counter", "Processes that were to move and have not.", one(seen.stayed as f64));
-    text
+    text + &sample::prometheus(samples)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::watch::tests::seen;
+    use crate::picture::tests::row;
+    use crate::web::watch::tests::{seen, seen_of};
 
     #[test]
     fn the_page_gets_everything() {
-        let mut seen = seen(3);
-        seen.picture.processes[0].row.command = "</script><b>\u{202e}\0".into();
-        let state: serde_json::Value = serde_json::from_slice(&state(&seen)).expect("JSON");
+        let hostile = "</script><b>\u{202e}\0";
+        let mut row = row(1, 0, 0);
+        (row.command, row.birth) = (hostile.into(), 7);
+        let state = state(&seen_of(vec![row]), &HashMap::new());
+        let state: serde_json::Value = serde_json::from_slice(&state).expect("JSON");
         assert_eq!(state["nodes"][1]["loads"][0], 1.5);
-        assert_eq!(
-            (&state["processes"][0]["command"], &state["processes"][0]["stale"]),
-            (&"</script><b>\u{202e}\0".into(), &false.into())
-        );
+        let one = &state["processes"][0];
+        assert_eq!((&one["command"], &one["stale"], &one["birth"]), (&hostile.into(), &false.into(), &7.into()));
+        assert!(state["age_ms"].is_u64() && state["old"] == false);
     }
 
     #[test]
-    fn metrics_have_the_conventional_form() {
-        let text = metrics(&seen(3));
+    fn metrics_have_the_conventional_form_and_no_name_twice() {
+        let sample = Sample::silent("n0", "why");
+        let mut seen = seen(3);
+        let text = metrics(&seen, std::slice::from_ref(&sample));
         for line in [
+            "shoal_up 1",
             "shoal_nodes 2",
-            "shoal_node_up{node=\"n1\"} 1",
-            "shoal_node_load1{node=\"n0\"} 0.5",
+            "shoal_node_linked{node=\"n1\"} 1",
+            "shoal_node_up{node=\"n0\"} 0",
             "shoal_processes{node=\"n0\"} 3",
+            "shoal_processes_resident_bytes{node=\"n0\"} 307200",
             "shoal_moves_total 0",
             "# TYPE shoal_moves_total counter",
-            "shoal_node_memory_bytes{node=\"n0\"} 8589934592",
         ] {
             assert!(text.lines().any(|known| known == line), "{line}\n{text}");
         }
         assert!(text.ends_with('\n'));
+        let mut families: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+        families.sort_unstable();
+        let count = families.len();
+        families.dedup();
+        assert_eq!(families.len(), count);
+        seen.away = Some("gone".into());
+        let text = metrics(&seen, &[sample]);
+        assert_eq!(text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>(), ["shoal_up 0"]);
     }
 }

@@ -1,22 +1,27 @@
 //! `shoal web`: a page that shows the cluster, for a browser on this machine, and figures for Prometheus.
 //!
-//! A thread for each connection, of which there are only so many: one more, and that which has been there for longest is closed. So whoever is slow is in
-//! nobody's way. All that a page may do is look, unless it has the token.
+//! A thread for each connection, of which there are only so many: one more, and that which has yet to ask and has been there for longest is closed. So whoever is
+//! slow is in nobody's way. All that a page may do is look, unless it has signed in with the token.
 
 mod api;
+mod doors;
+mod figures;
 mod http;
 pub mod token;
 mod watch;
 
+use crate::picture::Who;
 use crate::source;
+use doors::{Doors, Entry};
+use figures::Figures;
 use http::{Request, Response};
 use kern::poll::{poll_for, Ready};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 use vocab::{Fault, NodeId, Pid, Result, Sig};
@@ -26,6 +31,8 @@ use watch::Watch;
 pub const DEFAULT: &str = "127.0.0.1:7707";
 /// Connections at a time.
 const MOST: usize = 64;
+/// Moves at a time, beside those: each may take as long as it likes.
+const MOST_MOVES: usize = 16;
 /// Stack of a thread that answers one.
 const STACK: usize = 256 * 1024;
 const PAGE: &str = include_str!("page.html");
@@ -42,14 +49,19 @@ pub struct Settings {
     pub names: Vec<String>,
     /// With which one signs in ([`token::read`]).
     pub token: String,
+    /// Signing in from other machines is allowed: whoever is on the way reads the token.
+    pub insecure: bool,
+    /// The port of the nodes' monitors.
+    pub monitors: u16,
 }
-
-/// Those that are open, the oldest first.
-type Open = Arc<Mutex<BTreeMap<u64, TcpStream>>>;
 
 struct Server {
     settings: Settings,
     watch: Watch,
+    figures: Figures,
+    sessions: token::Sessions,
+    doors: Mutex<Doors<TcpStream>>,
+    moves: AtomicUsize,
 }
 
 /// Serves for ever; `ready` hears where once it can be asked.
@@ -60,12 +72,15 @@ pub fn serve(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     let doing = format!("listen on {}", settings.listen);
     let listener = TcpListener::bind(settings.listen).map_err(|e| Fault::io(&e, doing.clone()))?;
     let at = listener.local_addr().map_err(|e| Fault::io(&e, doing))?;
-    let watch = Watch::begin(settings.socket.clone());
-    let (server, open) = (Arc::new(Server { settings, watch }), Open::default());
+    // Threads that are made later have no more either.
+    kern::own::keep_to_signal()?;
+    let (watch, figures) = (Watch::begin(settings.socket.clone()), Figures::new(settings.monitors));
+    let (sessions, doors) = (token::Sessions::default(), Mutex::new(Doors::new(MOST)));
+    let server = Arc::new(Server { settings, watch, figures, sessions, doors, moves: AtomicUsize::new(0) });
     ready(at);
     for number in 0.. {
         match listener.accept() {
-            Ok((stream, _)) => begin(&server, &open, number, stream),
+            Ok((stream, _)) => begin(&server, number, stream),
             // Too many descriptors are open: those of others may be closed soon.
             Err(_) => drop(poll_for(&[], Some(Duration::from_millis(50)))),
         }
@@ -73,24 +88,24 @@ pub fn serve(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     Ok(())
 }
 
-fn begin(server: &Arc<Server>, open: &Open, number: u64, mut stream: TcpStream) {
+fn begin(server: &Arc<Server>, number: u64, mut stream: TcpStream) {
     let Ok(ours) = stream.try_clone() else { return };
-    {
-        let mut all = open.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MOST {
-            if let Some((_, oldest)) = all.pop_first() {
-                let _ = oldest.shutdown(Shutdown::Both);
-            }
+    match server.doors().enter(number, ours) {
+        Entry::Enters => {}
+        Entry::InPlaceOf(slow) => drop(slow.shutdown(Shutdown::Both)),
+        Entry::Full => {
+            // It is not waited for: what is said fits into what the kernel has for it.
+            let _ = stream.set_nonblocking(true);
+            return http::answer(&mut stream, &Response::failed(503, "too many ask at the same time"), false);
         }
-        all.insert(number, ours);
     }
-    let (server, of) = (server.clone(), open.clone());
+    let to = server.clone();
     let begun = thread::Builder::new().stack_size(STACK).spawn(move || {
-        server.converse(&mut stream);
-        of.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        to.converse(number, &mut stream);
+        to.doors().leave(number);
     });
     if begun.is_err() {
-        open.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        server.doors().leave(number);
     }
 }
 
@@ -99,6 +114,7 @@ fn begin(server: &Arc<Server>, open: &Open, number: u64, mut stream: TcpStream) 
 #[serde(deny_unknown_fields)]
 struct ToSignal {
     pid: i32,
+    birth: u64,
     signal: u8,
 }
 
@@ -107,13 +123,22 @@ struct ToSignal {
 #[serde(deny_unknown_fields)]
 struct ToMove {
     pid: i32,
+    birth: u64,
     to: i32,
 }
 
 impl Server {
-    fn converse(&self, stream: &mut TcpStream) {
+    fn doors(&self) -> MutexGuard<'_, Doors<TcpStream>> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn converse(&self, number: u64, stream: &mut TcpStream) {
         let (response, head) = match Request::read(stream) {
-            Ok(request) => (self.answer(&request), request.method == "HEAD"),
+            Ok(request) => {
+                self.doors().asked(number);
+                let here = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
+                (self.answer(&request, number, here), request.method == "HEAD")
+            }
             Err(Some(response)) => (response, false),
             Err(None) => return,
         };
@@ -122,7 +147,8 @@ impl Server {
         drain(stream);
     }
 
-    fn answer(&self, request: &Request) -> Response {
+    /// `here`: whoever asks is on this machine.
+    fn answer(&self, request: &Request, number: u64, here: bool) -> Response {
         if !request.names_us(&self.settings.names) {
             return Response::failed(421, "this server is not called so (--name)");
         }
@@ -130,55 +156,107 @@ impl Server {
             ("GET" | "HEAD", "/") => page(),
             ("GET" | "HEAD", "/api/state") => {
                 self.watch.looked();
-                Response::new(200, "application/json", api::state(&self.watch.seen()))
+                Response::new(200, "application/json", api::state(&self.watch.seen(), &self.watch.people))
             }
             ("GET" | "HEAD", "/metrics") => {
-                Response::new(200, "text/plain; version=0.0.4; charset=utf-8", api::metrics(&self.watch.seen()))
+                let seen = self.watch.seen();
+                let samples = if seen.is_old() { Arc::default() } else { self.figures.of(&seen.view.nodes) };
+                Response::new(200, "text/plain; version=0.0.4; charset=utf-8", api::metrics(&seen, &samples))
             }
-            ("POST", "/api/sign-in" | "/api/signal" | "/api/move") => match self.may_act(request) {
-                Ok(()) => self.act(request),
+            ("POST", "/api/sign-in") => self.sign_in(request, here),
+            ("POST", "/api/sign-out" | "/api/signal" | "/api/move") => match self.may_act(request) {
+                Ok(session) => self.act(request, session, number),
                 Err(response) => response,
             },
-            (_, "/" | "/api/state" | "/metrics" | "/api/sign-in" | "/api/signal" | "/api/move") => {
+            (_, "/" | "/api/state" | "/metrics" | "/api/sign-in" | "/api/sign-out" | "/api/signal" | "/api/move") => {
                 Response::failed(405, "not with this method")
             }
             _ => Response::failed(404, "there is no such page"),
         }
     }
 
-    fn may_act(&self, request: &Request) -> std::result::Result<(), Response> {
+    /// Who has the token gets the secret of a session: a page keeps nothing that is of use to whoever serves at this address later.
+    fn sign_in(&self, request: &Request, here: bool) -> Response {
         let said = request.header("x-shoal-token").unwrap_or_default();
         match () {
-            () if !request.is_of_our_page() => Err(Response::failed(403, "another server's page asks")),
+            () if !request.is_of_our_page() => Response::failed(403, "another server's page asks"),
+            () if !here && !self.settings.insecure => Response::failed(
+                403,
+                "sign in on the machine itself, or through a tunnel to it (ssh -L): whoever is on the way would read the token (--insecure)",
+            ),
             () if !token::same(&self.settings.token, said) => {
-                Err(Response::failed(401, "sign in first, with the token that `shoal web --token` prints"))
+                Response::failed(401, "sign in with the token that `shoal web --token` prints")
             }
-            () => Ok(()),
+            () => match self.sessions.begin() {
+                Ok(session) => Response::new(200, "text/plain; charset=utf-8", session + "\n"),
+                Err(fault) => Response::failed(503, &fault.to_string()),
+            },
         }
     }
 
-    fn act(&self, request: &Request) -> Response {
+    /// The session, for who has signed in.
+    fn may_act<'r>(&self, request: &'r Request) -> std::result::Result<&'r str, Response> {
+        let session = request.header("x-shoal-session").unwrap_or_default();
+        match () {
+            () if !request.is_of_our_page() => Err(Response::failed(403, "another server's page asks")),
+            () if !self.sessions.has(session) => {
+                Err(Response::failed(401, "sign in first, with the token that `shoal web --token` prints"))
+            }
+            () => Ok(session),
+        }
+    }
+
+    fn act(&self, request: &Request, session: &str, number: u64) -> Response {
         let wrong = |e: serde_json::Error| Response::failed(400, &e.to_string());
         match request.path.as_str() {
             "/api/signal" => match serde_json::from_slice::<ToSignal>(&request.body) {
-                Ok(ToSignal { pid, signal }) => match Sig::new(signal) {
-                    Some(sig) if self.is_known(pid) => told(source::signal(Pid(pid), sig)),
-                    Some(_) => Response::failed(404, &format!("there is no process {pid}")),
-                    None => Response::failed(400, &format!("{signal} is no signal")),
+                Ok(ToSignal { pid, birth, signal }) => match (Sig::new(signal), self.known(pid, birth)) {
+                    (None, _) => Response::failed(400, &format!("{signal} is no signal")),
+                    (_, Err(response)) => response,
+                    (Some(sig), Ok(who)) => told(source::signal(&self.settings.socket, who, sig)),
                 },
                 Err(e) => wrong(e),
             },
             "/api/move" => match serde_json::from_slice::<ToMove>(&request.body) {
-                Ok(ToMove { pid, to }) => told(source::move_to(self.settings.socket.clone(), Pid(pid), NodeId(to))),
+                Ok(ToMove { pid, birth, to }) => match self.known(pid, birth) {
+                    Ok(who) => self.do_move(who, NodeId(to), number),
+                    Err(response) => response,
+                },
                 Err(e) => wrong(e),
             },
-            _ => told(Ok("signed in".into())),
+            _ => {
+                self.sessions.end(session);
+                told(Ok("signed out".into()))
+            }
         }
     }
 
-    /// Only processes of the space are signalled, not all of this machine.
-    fn is_known(&self, pid: i32) -> bool {
-        self.watch.seen().picture.processes.iter().any(|one| one.row.pid.0 == pid)
+    /// It is not one of those that have to be short any more.
+    fn do_move(&self, who: Who, to: NodeId, number: u64) -> Response {
+        if self.moves.fetch_add(1, Ordering::Relaxed) >= MOST_MOVES {
+            self.moves.fetch_sub(1, Ordering::Relaxed);
+            return Response::failed(503, &format!("{MOST_MOVES} are on their way already"));
+        }
+        self.doors().leave(number);
+        let moved = source::move_to(&self.settings.socket, who, to);
+        self.moves.fetch_sub(1, Ordering::Relaxed);
+        told(moved)
+    }
+
+    /// Only processes of the space are signalled, not all of this machine, and none that has the number of one that was meant.
+    fn known(&self, pid: i32, birth: u64) -> std::result::Result<Who, Response> {
+        let seen = self.watch.seen();
+        match seen.view.process(Pid(pid)) {
+            None => Err(Response::failed(404, &format!("there is no process {pid}"))),
+            Some(one) if one.row.birth != birth => {
+                Err(Response::failed(409, &format!("{pid} has ended, and is another process by now")))
+            }
+            Some(_) if seen.is_old() => Err(Response::failed(409, "the daemon does not answer")),
+            Some(one) if one.stale => {
+                Err(Response::failed(409, &format!("{} does not answer: {pid} may have ended", one.row.node)))
+            }
+            Some(one) => Ok(Who::of(&one.row)),
+        }
     }
 }
 

@@ -173,8 +173,8 @@ fn channel() -> BoxedStrategy<ChannelTo> {
 
 fn proc_row() -> BoxedStrategy<ProcRow> {
     let who = (pid(), node(), any::<u32>(), any::<char>());
-    let what = (any::<u64>(), any::<u64>(), ".{0,20}", pid());
-    let build = |((pid, node, uid, state), (cpu_ms, rss_kb, command, ppid))| ProcRow {
+    let what = (any::<u64>(), any::<u64>(), ".{0,20}", pid(), any::<u64>());
+    let build = |((pid, node, uid, state), (cpu_ms, rss_kb, command, ppid, birth))| ProcRow {
         pid,
         node,
         uid,
@@ -183,6 +183,7 @@ fn proc_row() -> BoxedStrategy<ProcRow> {
         rss_kb,
         command,
         ppid,
+        birth,
     };
     (who, what).prop_map(build).boxed()
 }
@@ -287,7 +288,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Failed => fault().prop_map(Answer::Failed),
         Nodes => vec(node_row(), 0..4).prop_map(Answer::Nodes),
         Ps => (vec(proc_row(), 0..4), vec(node(), 0..2)).prop_map(|(rows, missing)| Answer::Ps { rows, missing }),
-        Where => (pid(), node()).prop_map(|(pid, node)| Answer::Where { pid, node }),
+        Where => (pid(), node(), any::<u64>()).prop_map(|(pid, node, birth)| Answer::Where { pid, node, birth }),
         Here => Just(Answer::Here),
         Each => vec(node(), 0..4).prop_map(Answer::Each),
         Granted => (".{0,20}", copies).prop_map(|(hold, copies)| Answer::Granted { hold, copies }),

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use vocab::Result;
+use vocab::{Fault, Result};
 
 /// Serve the samples of many monitors, or of other concentrators, as one
 #[derive(Args, Debug)]
@@ -33,6 +33,9 @@ impl Concentrate {
         crate::log::to_stderr();
         kern::own::raise_files()?;
         kern::own::give_up_capabilities()?;
+        if let Some(own) = self.from.iter().find(|from| self.is_own(&from.address)) {
+            return Err(Fault::refused(format!("ask {}: that is where this one is to listen", own.label())));
+        }
         let within_us = u64::try_from(self.within.as_micros()).unwrap_or(u64::MAX);
         let mut server = Server::new(Concentrator::new(self.from, within_us))?;
         let places = self.listen.into_iter().map(Place::Tcp).chain(self.socket.map(Place::Unix));
@@ -40,6 +43,22 @@ impl Concentrate {
             server.listen(place.listen()?)?;
         }
         serve(&mut server, Vec::new())
+    }
+}
+
+impl Concentrate {
+    /// Would it ask itself?
+    fn is_own(&self, address: &Address) -> bool {
+        match address {
+            Address::Unix(path) => {
+                let whole = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                self.socket.as_ref().is_some_and(|own| whole(own) == whole(path))
+            }
+            Address::Tcp(to) => self.listen.iter().any(|own| {
+                let here = own.ip().is_unspecified() && (to.ip().is_loopback() || to.ip().is_unspecified());
+                own.port() == to.port() && (own.ip() == to.ip() || here)
+            }),
+        }
     }
 }
 

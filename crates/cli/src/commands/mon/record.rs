@@ -10,7 +10,7 @@ use sample::text::Form;
 use sample::trace::{Reader, Writer};
 use sample::words;
 use std::fs::File;
-use std::io::{BufReader, Seek, SeekFrom};
+use std::io::BufReader;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ fn every(text: &str) -> std::result::Result<Duration, String> {
 
 impl Record {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let ask = Ask { form: Form::Words, verb: Verb::Sample, names: self.names };
+        let ask = Ask { form: Form::Words, verb: Verb::Sample, names: self.names, depth: 0 };
         let line = ask.line();
         Ask::read(line.as_bytes()).map_err(|(_, why)| Fault::refused(why))?;
         let mut gather = self.whom.gather()?;
@@ -56,10 +56,10 @@ impl Record {
         let end_us = self.length.map_or(u64::MAX, |length| start.saturating_add(length.as_micros() as u64));
         let mut due_us = start;
         loop {
-            let mut text = Vec::new();
+            let (mut text, begun) = (Vec::new(), monotonic_us());
             gather.round(line.as_bytes())?;
             gather.join(Form::Words, &mut text);
-            trace.write(&words::samples(&String::from_utf8_lossy(&text))?)?;
+            trace.write(begun, &words::samples(&String::from_utf8_lossy(&text))?)?;
             // A round that took longer than the pace leaves some out.
             let now = monotonic_us();
             due_us += every_us * (1 + now.saturating_sub(due_us) / every_us);
@@ -84,18 +84,23 @@ fn wait(signals: &SignalFd, until_us: u64) -> Result<bool> {
 }
 
 /// Opens a trace, or makes one; what was cut off at its end goes.
+///
+/// # Errors
+/// `Refused` where another one records into it; as of [`Reader`] for what is no trace.
 fn append(path: &Path) -> Result<Writer<File>> {
     let doing = || format!("open {}", path.display());
-    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path);
-    let file = file.as_mut().map_err(|e| Fault::io(e, doing()))?;
+    let file = File::options().read(true).append(true).create(true).open(path).map_err(|e| Fault::io(&e, doing()))?;
+    // Before it is read: what another one is writing now would look cut off.
+    if !kern::lock::lock_open(&file).map_err(|fault| fault.doing(doing()))? {
+        return Err(Fault::refused(format!("record into {}: another process does that", path.display())));
+    }
     let length = file.metadata().map_err(|e| Fault::io(&e, doing()))?.len();
     let mut whole = 0;
     if length > 0 {
-        let mut reader = Reader::new(BufReader::new(&*file)).map_err(|fault| fault.doing(doing()))?;
+        let mut reader = Reader::new(BufReader::new(&file)).map_err(|fault| fault.doing(doing()))?;
         while reader.next_sample().map_err(|fault| fault.doing(doing()))?.is_some() {}
         whole = reader.whole();
     }
-    file.set_len(whole).and_then(|()| file.seek(SeekFrom::End(0))).map_err(|e| Fault::io(&e, doing()))?;
-    let file = file.try_clone().map_err(|e| Fault::io(&e, doing()))?;
+    file.set_len(whole).map_err(|e| Fault::io(&e, doing()))?;
     Writer::new(file, whole == 0)
 }

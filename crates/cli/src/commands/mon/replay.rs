@@ -79,6 +79,8 @@ fn print_all(mut player: Player<BufReader<File>>, form: Form) -> Result<ExitCode
             print::out(&line(sample, form))?;
         }
     }
+    // Why it is not all, if it is not.
+    player.step()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -49,21 +49,48 @@ pub(super) struct Whom {
 impl Sample {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let form = if self.json { Form::Json } else { Form::Words };
-        let ask = Ask { form, verb: Verb::Sample, names: self.names };
+        let ask = Ask { form, verb: Verb::Sample, names: self.names, depth: 0 };
         // What it would say of each of them is said here, once.
         Ask::read(ask.line().as_bytes()).map_err(|(_, why)| Fault::refused(why))?;
         let mut gather = self.whom.gather()?;
-        gather.round(ask.line().as_bytes())?;
-        let (silent, all) = (gather.silent(), gather.len());
-        let mut out = Vec::new();
-        gather.join(form, &mut out);
-        let text = String::from_utf8_lossy(&out).into_owned();
+        let (text, silent) = said(&mut gather, &ask)?;
         match self.json || self.words {
-            true => print::out(&(text + "\n"))?,
+            true => print::out(&(text.clone() + "\n"))?,
             false => print::out(&lines(&words::samples(&text)?))?,
         }
-        Ok(if silent == all { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        let text = match form {
+            Form::Words => text,
+            Form::Json if ask.names.is_empty() || silent == gather.len() => return Ok(status(silent < gather.len())),
+            Form::Json => said(&mut gather, &Ask { form: Form::Words, ..ask.clone() })?.0,
+        };
+        let unknown = unknown(&ask.names, &words::samples(&text)?);
+        for name in unknown.iter().filter(|_| silent < gather.len()) {
+            kern::own::complain(format!("{name} is no number of any of them"));
+        }
+        Ok(status(silent < gather.len() && unknown.is_empty()))
     }
+}
+
+fn status(good: bool) -> ExitCode {
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// What all answer to a question, and how many do not.
+fn said(gather: &mut Gather, ask: &Ask) -> Result<(String, usize)> {
+    gather.round(ask.line().as_bytes())?;
+    let (silent, mut out) = (gather.silent(), Vec::new());
+    gather.join(ask.form, &mut out);
+    Ok((String::from_utf8_lossy(&out).into_owned(), silent))
+}
+
+/// Names that mean no number of anybody.
+fn unknown<'n>(names: &'n [String], samples: &[sample::Sample]) -> Vec<&'n str> {
+    let columns = samples.iter().flat_map(|one| &one.layout.columns);
+    names.iter().map(String::as_str).filter(|name| !columns.clone().any(|column| column.is_meant(name))).collect()
 }
 
 impl Whom {
