@@ -223,12 +223,21 @@ impl Proc {
     /// # Errors
     /// As [`Proc::stat`].
     pub fn status(&self, pid: Pid) -> std::result::Result<Status, i32> {
+        self.status_and_text(pid, &mut Vec::new())
+    }
+
+    /// The same, and the file as it is. Never waits for anybody.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn status_and_text(&self, pid: Pid, buffer: &mut Vec<u8>) -> std::result::Result<Status, i32> {
         // Supplementary groups can be 65536 of up to 11 bytes each; everybody else fits 4 KiB.
-        let mut buffer = vec![0u8; 4096];
+        buffer.resize(buffer.capacity().max(4096), 0);
         loop {
-            let length = self.read_record(pid, "status", &mut buffer)?.len();
+            let length = self.read_record(pid, "status", buffer)?.len();
             if length < buffer.len() {
-                let status = text::status(&buffer[..length]).ok_or(libc::EIO)?;
+                buffer.truncate(length);
+                let status = text::status(buffer).ok_or(libc::EIO)?;
                 if status.state == b'X' && status.ppid == Pid::NONE {
                     return Err(libc::ESRCH); // ODDITY released-task
                 }

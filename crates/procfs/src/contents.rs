@@ -16,6 +16,9 @@ use std::path::PathBuf;
 use vocab::errno::{E2BIG, EAGAIN, EHOSTDOWN, EIO, ENOENT, ESRCH};
 use wire::entry::{Content, Wanted, COMMON};
 
+/// How long what lasts is shown, in microseconds.
+const LASTS_US: u64 = 10_000_000;
+
 /// What was found.
 #[derive(Debug)]
 pub(crate) struct Contents {
@@ -159,7 +162,13 @@ fn of_all(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Op
         Content::Failed(EAGAIN) => return Some(Err(EHOSTDOWN)),
         content => content.clone(),
     };
+    let until_us = if lasts(path) { until_us.max(monotonic_us() + LASTS_US) } else { until_us };
     Some(made(content).map(|what| Contents { what, mode: 0, uid: body.uid, gid: body.gid, until_us }))
+}
+
+/// Does it stay as it is until another program is executed, of which is told?
+fn lasts(path: &[u8]) -> bool {
+    matches!(path, b"environ" | b"auxv")
 }
 
 fn entry(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Result<Contents> {

@@ -9,6 +9,7 @@ mod binds;
 mod contents;
 mod crew;
 mod ghosts;
+mod guide;
 mod here;
 mod inodes;
 mod line;
@@ -84,6 +85,7 @@ pub fn run(config: &Config) -> Result<()> {
         thread.spawn(move || server.serve(number)).map_err(|e| Fault::io(&e, "start a thread"))?;
     }
     let end = connection.follow(&server, binder.line()?)?;
+    server.guide.clone().start()?;
     pulse::start(server)?;
     let _ended = end.recv();
     binder.end();

@@ -1,6 +1,7 @@
 //! Tells the daemon that this process serves, as long as it does, and forgets now and then what is not needed.
 
 use crate::server::Server;
+use kern::poll::poll_for;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::warn;
@@ -18,7 +19,7 @@ pub(crate) fn start(server: Arc<Server>) -> Result<()> {
     let started = thread.spawn(move || {
         crate::run_first();
         for turn in 1u32.. {
-            std::thread::sleep(EVERY);
+            let _ = poll_for(&[], Some(EVERY));
             if turn % PURGE == 0 {
                 server.purge();
             }

@@ -3,6 +3,7 @@
 use crate::contents::{self, Contents, Looker, What as Found};
 use crate::crew::Crew;
 use crate::ghosts::{Ghost, Ghosts};
+use crate::guide::Guide;
 use crate::inodes::{Inode, Inodes, Told};
 use crate::machines::Machines;
 use crate::names::{is_directory, is_guarded, is_link, Place};
@@ -36,6 +37,7 @@ pub(crate) struct Server {
     pub(crate) ghosts: Arc<Ghosts>,
     pub(crate) machines: Arc<Machines>,
     pub(crate) crew: Arc<Crew>,
+    pub(crate) guide: Arc<Guide>,
     /// Processes are for their users and those of this group, as they are in /proc without ghosts (hidepid, proc(5)).
     pub(crate) hidden_from_all_but: Option<u32>,
     inodes: Inodes,
@@ -52,17 +54,20 @@ impl Server {
         hidden_from_all_but: Option<u32>,
     ) -> Server {
         let (inodes, passes, open) = (Inodes::default(), Passes::default(), Mutex::default());
-        Server { tree, ghosts, machines, crew, hidden_from_all_but, inodes, passes, open }
+        let guide = Arc::default();
+        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, inodes, passes, open }
     }
 
     /// Serves until the tree is not mounted any more, as one thread of several.
     pub(crate) fn serve(&self, thread: usize) {
         crate::run_first();
+        self.guide.joins();
         let mut room = Tree::room();
         self.crew.begin();
         while let Ok(asked) = self.tree.next_request(&mut room) {
             let unique = asked.unique;
             self.crew.takes(thread);
+            self.guide.sees(asked.pid);
             if let Err(errno) = self.answer(asked) {
                 self.tree.fail(unique, errno);
             }

@@ -30,30 +30,32 @@ pub(super) struct Pieces<'a, S> {
 impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
     /// Looks at each; of users that are passed over at what nobody need wait for. `None`: nobody listens any more.
     pub(super) fn look(mut self, pids: &[Pid], of: &Of, passed_over: &[u32]) -> Option<()> {
-        let mut user = None;
+        let (mut user, mut text) = (None, Vec::new());
         for pid in pids {
             // Never waits, as all that follows may.
-            let Ok(status) = self.proc.status(*pid) else { continue };
+            let Ok(status) = self.proc.status_and_text(*pid, &mut text) else { continue };
             let uid = status.creds.uid.real;
             let waits = !passed_over.contains(&uid);
             if waits && user.replace(uid) != Some(uid) {
                 self.flush()?;
                 (self.say)(Said::At { uid })?;
             }
-            if let Some(found) = self.found(*pid, of, &status, waits) {
+            if let Some(found) = self.found(*pid, of, (&status, &text), waits) {
                 self.add(&found)?;
             }
         }
         self.flush()
     }
 
-    fn found(&self, pid: Pid, of: &Of, status: &Status, waits: bool) -> Option<Found> {
+    fn found(&self, pid: Pid, of: &Of, (status, text): (&Status, &[u8]), waits: bool) -> Option<Found> {
         let owner = self.owner(pid, status)?;
         let mut entries = Vec::with_capacity(COMMON.len() + of.paths.len());
         for file in COMMON.iter().filter(|_| of.common) {
-            let content = match waits || AT_HAND.contains(file) {
-                true => self.short(pid, file),
-                false => Content::Failed(EAGAIN),
+            let content = match *file {
+                "status" if text.len() <= SHORT => Content::Text(text.to_vec()),
+                "comm" => comm(&entries).unwrap_or_else(|| self.short(pid, file)),
+                _ if waits || AT_HAND.contains(file) => self.short(pid, file),
+                _ => Content::Failed(EAGAIN),
             };
             entries.push(Entry { path: (*file).into(), mode: 0, content });
         }
@@ -67,8 +69,12 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
         }
         let mut found = Found { pid, uid: owner.0, gid: owner.1, entries };
         // What it executes meanwhile may be another user's, and nobody can tell of which what was read is.
-        if !of.paths.is_empty() && self.proc.status(pid).ok().and_then(|status| self.owner(pid, &status)) != Some(owner)
-        {
+        let after = || match of.whole {
+            true => self.proc.status(pid).ok().and_then(|status| self.owner(pid, &status)),
+            // Who gets rights by a program is not dumpable (linux: `commit_creds`).
+            false => self.proc.owner(pid, "stat").ok(),
+        };
+        if !of.paths.is_empty() && after() != Some(owner) {
             (found.uid, found.gid) = (0, 0);
         }
         Some(found)
@@ -127,6 +133,13 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
         let all = std::mem::take(&mut self.piece);
         all.chunks(PIECE).try_for_each(|piece| (self.say)(Said::Entries(piece.to_vec())))
     }
+}
+
+/// The name, which stat has as comm has it, between the first parenthesis and the last (linux: `proc_task_name`).
+fn comm(entries: &[Entry]) -> Option<Content> {
+    let Content::Text(stat) = &entries.iter().find(|entry| entry.path == b"stat")?.content else { return None };
+    let (open, close) = (stat.iter().position(|byte| *byte == b'(')?, stat.iter().rposition(|byte| *byte == b')')?);
+    Some(Content::Text([stat.get(open + 1..close)?, b"\n"].concat()))
 }
 
 /// May what is at this path be looked at? Not what a link leads to.
@@ -243,7 +256,14 @@ mod tests {
             let there: Vec<_> = one.entries.iter().filter(|one| one.content != Content::Failed(EAGAIN)).collect();
             let there: Vec<_> = there.iter().map(|one| String::from_utf8_lossy(&one.path)).collect();
             match passed_over {
-                [] => assert_eq!(there.len(), COMMON.len() + 2),
+                [] => {
+                    assert_eq!(there.len(), COMMON.len() + 2);
+                    let comm = std::fs::read("/proc/self/comm").expect("mine");
+                    assert!(one
+                        .entries
+                        .iter()
+                        .any(|one| one.path == b"comm" && one.content == Content::Text(comm.clone())));
+                }
                 _ => assert_eq!(there, AT_HAND),
             }
         }
