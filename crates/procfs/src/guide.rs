@@ -16,8 +16,8 @@ use vocab::{Fault, Pid, Result};
 const ROW: u64 = 48;
 /// How often is looked where he is, and whether he gets on.
 const LOOK: Duration = Duration::from_millis(4);
-/// If he does not, they are as ever for at least so long.
-const PAUSE: Duration = Duration::from_millis(30);
+/// If he does not, they are as ever for at least so long; and for twice as long each time that he has not from the beginning: it may be that others want his processor.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(640));
 /// SCHED_IDLE (sched(7)).
 const IDLE: Scheduling = Scheduling { policy: 5, priority: 0, nice: 0 };
 
@@ -64,22 +64,24 @@ impl Guide {
         let started = thread.spawn(move || {
             crate::run_first();
             let _once = self.looks.set(std::thread::current());
+            let mut pause = PAUSE.0;
             loop {
                 std::thread::park();
                 let (who, row) = (self.who.load(Ordering::Relaxed), self.row.load(Ordering::Relaxed));
                 if who > 0 && row >= ROW {
-                    self.follow(Pid(who));
-                    let _ = poll_for(&[], Some(PAUSE));
+                    let looks = self.follow(Pid(who));
+                    pause = if looks < 2 { PAUSE.1.min(2 * pause) } else { PAUSE.0 };
+                    let _ = poll_for(&[], Some(pause));
                 }
             }
         });
         started.map(drop).map_err(|e| Fault::io(&e, "start a thread"))
     }
 
-    /// For as long as he gets on.
-    fn follow(&self, who: Pid) {
+    /// For as long as he gets on: so many looks.
+    fn follow(&self, who: Pid) -> u32 {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (mut at, mut row) = (None, self.row.load(Ordering::Relaxed));
+        let (mut at, mut row, mut looks) = (None, self.row.load(Ordering::Relaxed), 0);
         while let Some(processor) = processor_of(who) {
             if at != Some(processor) {
                 for (tid, may) in &threads {
@@ -93,10 +95,12 @@ impl Guide {
                 break;
             }
             row = now;
+            looks += 1;
         }
         for (tid, may) in &threads {
             let _ = set_scheduling(*tid, sched::first(0)).and_then(|()| set_processors(*tid, may));
         }
+        looks
     }
 }
 
@@ -134,7 +138,7 @@ mod tests {
         for _ in 0..2 * ROW {
             guide.sees(Pid(std::process::id() as i32));
         }
-        guide.follow(Pid(std::process::id() as i32));
+        assert_eq!(guide.follow(Pid(std::process::id() as i32)), 0);
         assert_eq!(processors(tid), Ok(may));
         assert_ne!(kern::others::scheduling(tid).expect("it is this one").policy, IDLE.policy);
     }
