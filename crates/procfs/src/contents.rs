@@ -16,9 +16,6 @@ use std::path::PathBuf;
 use vocab::errno::{E2BIG, EAGAIN, EHOSTDOWN, EIO, ENOENT, ESRCH};
 use wire::entry::{Content, Wanted, COMMON};
 
-/// How long what lasts is shown, in microseconds.
-const LASTS_US: u64 = 10_000_000;
-
 /// What was found.
 #[derive(Debug)]
 pub(crate) struct Contents {
@@ -112,39 +109,41 @@ pub(crate) fn contents(machines: &Machines, ghost: &Ghost, path: &[u8], looker: 
 }
 
 fn common(machines: &Machines, ghost: &Ghost, name: &[u8], looker: Looker) -> Result<Contents> {
-    let here = ghost.here()?;
-    if matches!(here.state, b'Z' | b'X') {
-        return without_body(ghost, name, &here, None);
-    }
     let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
-    let Some(body) = &known.body else { return without_body(ghost, name, &here, Some(known.silent)) };
+    let Some(body) = &known.body else { return without_body(ghost, name, known.silent) };
     ghost.is_of(body.uid, body.gid);
     let text = match body.content(name) {
         Some(Content::Text(text)) => text,
-        Some(Content::Failed(EAGAIN)) => return without_body(ghost, name, &here, Some(true)),
+        Some(Content::Failed(EAGAIN)) => return without_body(ghost, name, true),
         Some(Content::Failed(E2BIG)) | None => return entry(machines, ghost, name, looker),
         Some(Content::Failed(errno)) => return Err(*errno),
         Some(_) => return Err(EIO),
     };
     let text = match name {
-        b"stat" => texts::stat(text, &here, here.tail.start).ok_or(EIO)?,
-        b"status" => texts::status(text, ghost.pid, &here, ghost.node(), known.silent || body.old),
+        b"stat" => {
+            let here = ghost.here()?;
+            texts::stat(text, &here, here.tail.start).ok_or(EIO)?
+        }
+        b"status" => texts::status(text, ghost.pid, &ghost.here()?, ghost.node(), known.silent || body.old),
         _ => text.clone(),
     };
     Ok(Contents { what: What::Text(text), mode: 0, uid: body.uid, gid: body.gid, until_us: known.until_us })
 }
 
-/// What is commonly read of a ghost that has no body of which anything is known. `silent`: is it that its node says nothing? `None`: it has ended.
-fn without_body(ghost: &Ghost, name: &[u8], here: &Here, silent: Option<bool>) -> Result<Contents> {
+/// What is commonly read of a ghost that has no body of which anything is known: it has yet to begin, or has ended, or its node says nothing.
+fn without_body(ghost: &Ghost, name: &[u8], silent: bool) -> Result<Contents> {
     if name == b"cmdline" {
         // The ghost's own is in its memory, which is its user's.
         return Ok(Contents { what: What::Text(Vec::new()), mode: 0, uid: 0, gid: 0, until_us: 0 });
     }
     let mut found = own(ghost, name)?;
     if let What::Text(text) = &mut found.what {
-        match (name, silent) {
-            (b"stat", _) => *text = texts::stat(text, here, here.tail.start).ok_or(EIO)?,
-            (b"status", Some(silent)) => *text = texts::status(text, ghost.pid, here, ghost.node(), silent),
+        match name {
+            b"stat" => {
+                let here = ghost.here()?;
+                *text = texts::stat(text, &here, here.tail.start).ok_or(EIO)?;
+            }
+            b"status" => *text = texts::status(text, ghost.pid, &ghost.here()?, ghost.node(), silent),
             _ => {}
         }
     }
@@ -162,13 +161,7 @@ fn of_all(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Op
         Content::Failed(EAGAIN) => return Some(Err(EHOSTDOWN)),
         content => content.clone(),
     };
-    let until_us = if lasts(path) { until_us.max(monotonic_us() + LASTS_US) } else { until_us };
     Some(made(content).map(|what| Contents { what, mode: 0, uid: body.uid, gid: body.gid, until_us }))
-}
-
-/// Does it stay as it is until another program is executed, of which is told?
-fn lasts(path: &[u8]) -> bool {
-    matches!(path, b"environ" | b"auxv")
 }
 
 fn entry(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Result<Contents> {

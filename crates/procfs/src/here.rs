@@ -2,7 +2,7 @@
 
 use crate::ghosts::Ghost;
 use kern::clock::monotonic_us;
-use kern::proc::{root, Proc, PROC};
+use kern::proc::{group_and_session, root, Proc, PROC};
 use std::sync::{OnceLock, PoisonError};
 use vocab::errno::{EIO, ESRCH};
 use vocab::Pid;
@@ -15,13 +15,9 @@ const TERMINAL_US: u64 = 1_000_000;
 /// See above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Here {
-    /// Its letter.
-    pub(crate) state: u8,
     pub(crate) ppid: Pid,
     pub(crate) pgid: Pid,
     pub(crate) sid: Pid,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
     pub(crate) tail: Tail,
     at_us: u64,
     tail_us: u64,
@@ -53,28 +49,32 @@ impl Ghost {
         if let Some(old) = old.filter(|old| now < old.at_us + KEPT_US) {
             return Ok(old);
         }
-        let status = proc()?.status(self.pid)?;
+        let ppid = proc()?.parent(self.pid)?;
+        let (pgid, sid) = group_and_session(self.pid).ok_or(ESRCH)?;
         let kept = old.filter(|old| old.tail.terminal == 0 || now < old.tail_us + TERMINAL_US);
         // Of a process that executes a program stat may not be readable for as long as its user likes, but this one is held by the daemon, or gone.
         let (tail, tail_us) = match kept {
             Some(old) => (old.tail, old.tail_us),
             None => (self.tail()?, now),
         };
-        let here = Here {
-            state: status.state,
-            ppid: status.ppid,
-            pgid: status.pgid,
-            sid: status.sid,
-            uid: status.creds.uid.effective,
-            gid: status.creds.gid.effective,
-            tail,
-            at_us: now,
-            tail_us,
-        };
+        let here = Here { ppid, pgid, sid, tail, at_us: now, tail_us };
         *self.here.lock().unwrap_or_else(PoisonError::into_inner) = Some(here);
         match self.is_dead() {
             true => Err(ESRCH),
             false => Ok(here),
+        }
+    }
+
+    /// Whose process it is.
+    ///
+    /// # Errors
+    /// As [`Ghost::here`].
+    pub(crate) fn owner_here(&self) -> std::result::Result<(u32, u32), i32> {
+        let owner = proc()?.owner(self.pid, "")?;
+        if self.is_dead() {
+            Err(ESRCH)
+        } else {
+            Ok(owner)
         }
     }
 
@@ -122,6 +122,7 @@ mod tests {
         let stat = Proc::open("/proc").expect("procfs").stat(me).expect("I live");
         let here = ghost.here().expect("I live");
         assert_eq!((here.ppid, here.pgid, here.sid, here.tail.start), (stat.ppid, stat.pgid, stat.sid, stat.start));
+        assert_eq!(ghost.owner_here(), Proc::open("/proc").expect("procfs").owner(me, "stat"));
         ghosts.gone(me);
         ghost.stirs();
         assert_eq!(ghost.here().map(|_| ()), Err(ESRCH));

@@ -30,6 +30,8 @@ const QUIET_US: u64 = 1_000_000;
 const LOST_US: u64 = 5_000_000;
 /// What somebody has read of two bodies in a row is asked for together for so long.
 const WANTED_US: u64 = 60_000_000;
+/// How long that is shown which stays as it is until another program is executed, of which is told unless it has the same name.
+const LASTS_US: u64 = 10_000_000;
 /// What is shown to one who goes through all counts for others for a moment, if it is old already.
 const MOMENT_US: u64 = 100_000;
 
@@ -170,7 +172,7 @@ impl Machines {
         keys.extend(self.wanted(now).into_iter().filter(|wanted| *wanted != key));
         keys.retain(|one| {
             let table = state.tables.get(one);
-            *one == key || table.asked_us.is_none() && table.at_us + self.fresh_us <= now
+            *one == key || table.asked_us.is_none() && table.at_us + self.fresh_us(one) <= now
         });
         for one in &keys {
             state.tables.get(one).asked_us = Some(now);
@@ -190,8 +192,8 @@ impl Machines {
         loop {
             let now = now_us();
             let old = state.tables.get(key).bodies.get(&pid).cloned();
-            if let Some(body) = old.as_ref().filter(|body| self.counts(body, begun, since_us)) {
-                let until_us = (body.at_us + self.fresh_us).max(now + MOMENT_US);
+            if let Some(body) = old.as_ref().filter(|body| self.counts(key, body, begun, since_us)) {
+                let until_us = (body.at_us + self.fresh_us(key)).max(now + MOMENT_US);
                 return Known { body: old, silent: false, until_us };
             }
             let silent = |old| Known { body: old, silent: true, until_us: now + self.fresh_us };
@@ -229,8 +231,16 @@ impl Machines {
         }
     }
 
-    fn counts(&self, body: &Body, begun: u64, since_us: u64) -> bool {
-        let fresh = body.at_us + self.fresh_us > begun;
+    /// How long what is in this table is shown, in microseconds.
+    fn fresh_us(&self, key: Key) -> u64 {
+        match key {
+            "environ" | "auxv" if self.fresh_us != 0 => self.fresh_us.max(LASTS_US),
+            _ => self.fresh_us,
+        }
+    }
+
+    fn counts(&self, key: Key, body: &Body, begun: u64, since_us: u64) -> bool {
+        let fresh = body.at_us + self.fresh_us(key) > begun;
         let counts = self.fresh_us != 0 && (fresh || body.at_us >= since_us);
         counts && (body.is_shown(begun) || fresh)
     }
@@ -249,7 +259,7 @@ impl Machines {
         for (node, machine) in all {
             let mut state = locked(&machine.state);
             let table = state.tables.get(key);
-            if table.asked_us.is_none() && table.at_us + self.fresh_us <= now && !state.is_quiet(now) {
+            if table.asked_us.is_none() && table.at_us + self.fresh_us(key) <= now && !state.is_quiet(now) {
                 self.ask_all(node, &machine, &mut state, key, now);
             }
         }

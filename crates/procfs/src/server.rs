@@ -235,8 +235,7 @@ impl Server {
     fn show(&self, inode: &Inode, asked: &Asked) -> Result<Shown> {
         let mut shown = Shown { node: inode.number, mode: inode.mode, time_ns: inode.made_ns, ..Shown::default() };
         if is_directory(inode.mode) && !is_guarded(inode.mode) || inode.place == Some(Place::Process) {
-            let here = inode.ghost.here()?;
-            (shown.uid, shown.gid) = (here.uid, here.gid);
+            (shown.uid, shown.gid) = inode.ghost.owner_here()?;
             if let Some(gid) = self.hidden_from_all_but.filter(|_| inode.place == Some(Place::Process)) {
                 shown.gid = gid;
             }

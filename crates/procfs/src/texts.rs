@@ -94,7 +94,7 @@ mod tests {
     fn here() -> Here {
         let tail = Tail { terminal: 34816, foreground: 77, start: 55 };
         let mut here = Here::default();
-        (here.state, here.ppid, here.pgid, here.sid, here.tail) = (b'S', Pid(2), Pid(12), Pid(13), tail);
+        (here.ppid, here.pgid, here.sid, here.tail) = (Pid(2), Pid(12), Pid(13), tail);
         here
     }
 
