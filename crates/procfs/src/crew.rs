@@ -13,7 +13,7 @@ const AT_WORK: usize = 2;
 const SLOW: usize = 12;
 const SLOW_OF_ONE: usize = 4;
 /// No request takes so long, in microseconds.
-const STUCK_US: u64 = 6_000_000;
+const STUCK_US: u64 = 10_000_000;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

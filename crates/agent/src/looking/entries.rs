@@ -215,6 +215,10 @@ mod tests {
     use std::cell::RefCell;
 
     fn found(of: &Of, passed_over: &[u32]) -> Vec<Found> {
+        found_of(Pid(std::process::id() as i32), of, passed_over)
+    }
+
+    fn found_of(pid: Pid, of: &Of, passed_over: &[u32]) -> Vec<Found> {
         let all = RefCell::new(Vec::new());
         let say = |said: Said| {
             if let Said::Entries(found) = said {
@@ -224,7 +228,7 @@ mod tests {
         };
         let proc = Proc::open("/proc").expect("procfs");
         let pieces = Pieces { say: &say, piece: Vec::new(), path: Path::new("/proc"), proc: &proc };
-        pieces.look(&[Pid(std::process::id() as i32)], of, passed_over).expect("somebody listens");
+        pieces.look(&[pid], of, passed_over).expect("somebody listens");
         let (all, mut found) = (all.into_inner(), Vec::new());
         let mut rest = &all[..];
         while let Some((body, used)) = frame::split(rest).expect("frames") {
@@ -244,6 +248,20 @@ mod tests {
         {
             assert!(!is_in_proc(bad.as_bytes()), "{bad}");
         }
+    }
+
+    #[test]
+    fn of_many_only_what_is_short_is_told() {
+        let long = "#".repeat(2 * SHORT);
+        let mut child = std::process::Command::new("sleep").args(["100"]).env("LONG", &long).spawn().expect("sleep");
+        let of = |whole| Of { common: false, whole, paths: vec![b"environ".to_vec()] };
+        let environ = |whole| found_of(Pid(child.id() as i32), &of(whole), &[])[0].entries[0].content.clone();
+        // It may not have executed yet.
+        while environ(false) != Content::Failed(E2BIG) {
+            std::thread::yield_now();
+        }
+        assert!(matches!(environ(true), Content::Text(text) if text.len() > long.len()));
+        child.kill().and_then(|()| child.wait()).expect("it was there");
     }
 
     #[test]
