@@ -376,7 +376,11 @@ impl Agent {
         if let Some(body) = self.bodies.remove(pid) {
             let parent = body.person.ppid;
             self.usages.left(pid, Some(parent).filter(|parent| self.bodies.has(*parent)));
-            self.events.push(BodyEvent::Reaped { pid });
+            // Its stand-in has, which has just taken the place of one that leaves: told before the front end has heard that it has left, it would count as the last that
+            // it did here. Later nobody minds.
+            if !self.moving.leaves_a_stand_in(parent) {
+                self.events.push(BodyEvent::Reaped { pid });
+            }
         }
         self.forget(pid);
     }

@@ -44,6 +44,11 @@ fn can_stay(area: &Area) -> bool {
 }
 
 impl Behind {
+    /// These, in order.
+    pub fn mappings(&self) -> Vec<Run> {
+        self.areas.iter().map(|area| Run { start: area.start, end: area.end }).collect()
+    }
+
     /// What of these mappings stays, when the process stands still.
     pub(crate) fn runs(&self, areas: &[Area]) -> Vec<Run> {
         let mut runs = Vec::new();

@@ -3,11 +3,12 @@
 use crate::behind::{self, Behind, Keeper};
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
+use crate::guess::Guess;
 use crate::header::header;
 use crate::kinds::terminal::Taken;
 use crate::kinds::Dumped;
 use crate::objects::Found;
-use crate::precopy::{precopy, Precopy};
+use crate::precopy::{precopy, Looked, Precopy};
 use crate::queued::{number, since, Queued, Waited, REAL_TIME};
 use crate::remain::{remain, Remains};
 use crate::rounds::{Rounds, Why};
@@ -70,8 +71,8 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
         seen.refuse(pid)?;
     }
     let begun = Instant::now();
-    let held = hold_after(pid, &seen, early.as_ref(), &mut out)?;
-    held.is_alone(&[])?;
+    let held = hold_after(pid, &seen, early.as_ref(), None, &mut out)?;
+    held.is_alone(&[], &[])?;
     let mut told = Told::default();
     match then {
         Then::Ends => {
@@ -126,7 +127,7 @@ pub struct Waiting {
 /// # Errors
 /// What kept it from being stopped, asked or written; it runs on.
 pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Held> {
-    hold_after(pid, seen, None, out)
+    hold_after(pid, seen, None, None, out)
 }
 
 /// How what is large of its memory goes.
@@ -143,8 +144,14 @@ enum Large<'a> {
 ///
 /// # Errors
 /// As [`hold`]; `Refused` if it has locks on files, which must be given up before another can have them.
-pub fn hold_lazily(pid: Pid, seen: &Survey, behind: &Behind, out: &mut Writer<impl Write>) -> Result<Held> {
-    let held = hold_with(pid, seen, Large::Behind(behind), out)?;
+pub fn hold_lazily(
+    pid: Pid,
+    seen: &Survey,
+    behind: &Behind,
+    little: Option<&Guess>,
+    out: &mut Writer<impl Write>,
+) -> Result<Held> {
+    let held = hold_with(pid, seen, (Large::Behind(behind), little), out)?;
     match held.locks {
         false => Ok(held),
         true => {
@@ -158,17 +165,26 @@ pub fn hold_lazily(pid: Pid, seen: &Survey, behind: &Behind, out: &mut Writer<im
 ///
 /// # Errors
 /// As [`hold`].
-pub fn hold_after(pid: Pid, seen: &Survey, early: Option<&Precopy>, out: &mut Writer<impl Write>) -> Result<Held> {
-    hold_with(pid, seen, early.map_or(Large::Whole, Large::After), out)
+pub fn hold_after(
+    pid: Pid,
+    seen: &Survey,
+    early: Option<&Precopy>,
+    little: Option<&Guess>,
+    out: &mut Writer<impl Write>,
+) -> Result<Held> {
+    hold_with(pid, seen, (early.map_or(Large::Whole, Large::After), little), out)
 }
 
-fn hold_with(pid: Pid, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Held> {
+/// How what is large goes, and what of the rest was guessed.
+type Goes<'a> = (Large<'a>, Option<&'a Guess>);
+
+fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write>) -> Result<Held> {
     mark("dump: stop");
     let frozen = freeze(pid)?;
     // It has seen no later tick.
     let tick = seen.clock.coarse();
     mark("dump: stopped");
-    let written = write((&frozen, tick), seen, large, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
+    let written = write((&frozen, tick), seen, goes, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
     let Written { taken, stopped, queued, running, locks, believed, behind } = written?;
     let knows_stop = queued.has(Sig::STOP);
     let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
@@ -181,16 +197,20 @@ impl Held {
     }
 
     /// Only now, so that nobody has to wait for it: does nobody else have what was only this process's when it was surveyed, and has it these `children`, in order,
-    /// and no others?
+    /// and no others? `trusted` processes take nothing from others.
     ///
     /// # Errors
     /// `Changed` when somebody does: then the image is not to be used.
-    pub fn is_alone(&self, children: &[Pid]) -> Result<()> {
-        if children::of(self.pid())? != children {
-            return Err(Fault::changed("its children have changed on the way"));
+    pub fn is_alone(&self, children: &[Pid], trusted: &[Pid]) -> Result<()> {
+        let now = children::of(self.pid())?;
+        if now != children {
+            let list = |all: &mut dyn Iterator<Item = &Pid>| all.map(|pid| format!(" {pid}")).collect::<String>();
+            let more = list(&mut now.iter().filter(|pid| !children.contains(pid)));
+            let fewer = list(&mut children.iter().filter(|pid| !now.contains(pid)));
+            return Err(Fault::changed(format!("its children have changed on the way (more:{more}; fewer:{fewer})")));
         }
         self.taken.as_ref().map_or(Ok(()), |taken| taken.is_alone(self.pid()))?;
-        nobody_elses(self.pid(), &self.believed)
+        nobody_elses(self.pid(), &self.believed, trusted)
     }
 
     /// Is some of its memory not in the image?
@@ -331,7 +351,7 @@ struct Written {
 type Still<'a> = (&'a Frozen, i64);
 
 /// Writes everything.
-fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
+fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
     let (frozen, tick) = still;
     let pid = frozen.pid;
     let mut areas = areas_now(pid, seen)?;
@@ -360,27 +380,29 @@ fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<imp
     loan.give_back()?;
     let threads = asked.and_then(|keys| Ok((keys, read_threads(frozen, waits, &memory, gate, arena)?)));
     mark("dump: threads read");
-    let mut loan = Loan::take_at(frozen.leader(), &memory, gate)?;
-    loan.unmap_arena(arena)?;
-    loan.give_back()?;
-    mark("dump: arena gone");
+    // That can wait until it runs on, which one that moves away never does.
+    frozen.lent.set(Some((arena, gate)));
     let (keys, mut threads) = threads?;
     for (thread, waited) in threads.iter_mut().zip(&waited.threads) {
         thread.queue = running.without_theirs(waited, std::mem::take(&mut thread.queue));
     }
     let queued = Queued::of(&mut process, &threads);
     if keys != 0 {
-        // Which key a mapping has is told by the slow look only, and may have changed since that.
+        // Which key a mapping has is told by the slow look only, and may have changed since that. It is not to see what is ours.
+        frozen.tidy()?;
         areas = kern::areas::areas(pid, true)?;
         areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
     }
     let mut objects = Found::default();
     let behind = if let Large::Behind(behind) = large { behind.runs(&areas) } else { Vec::new() };
-    let mappings = Memory { keys, ..memory::describe(pid, &areas, &mut objects, &behind)? };
+    let looked = if let Large::After(early) = large { Some(early.look(&areas)?) } else { None };
+    let plain = looked.as_ref().map(Looked::plain);
+    let mappings = Memory { keys, ..memory::describe(pid, &areas, &mut objects, plain.as_ref().unwrap_or(&behind))? };
     mark("dump: mappings described");
     let Dumped { files, believed, taken } = kinds::dump(pid, &mut objects, &seen.known, seen.leads)?;
     mark("dump: descriptors read");
-    out.header(&header(threads.len(), &seen.clock, tick)?)?;
+    // Two movers have compared their processors before.
+    out.header(&header(threads.len(), &seen.clock, tick, little.is_some())?)?;
     out.process(&process)?;
     // Whose they are is to be known before files are opened.
     threads.iter().try_for_each(|thread| out.thread(thread))?;
@@ -388,18 +410,22 @@ fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<imp
     out.memory(&mappings)?;
     out.files(&files)?;
     mark("dump: all but pages written");
-    match large {
-        Large::Whole => pages::copy(&memory, &pages::all(pid, &areas)?, out)?,
+    let parts = match large {
+        Large::Whole => pages::all(pid, &areas)?,
         Large::Behind(_) => {
             out.lazy(&Kept { runs: behind.iter().map(|run| (run.start, run.end)).collect() })?;
             let first = behind::first(&threads, &behind)?;
-            pages::copy(&memory, &pages::but(pid, &areas, &behind, &first)?, out)?;
+            pages::but(pid, &areas, &behind, &first)?
         }
         Large::After(early) => {
-            let rest = early.rest(&areas)?;
+            let rest = looked.map(|looked| early.rest(&areas, &looked)).transpose()?.unwrap_or_default();
             out.kept(&rest.kept)?;
-            pages::copy(&memory, &rest.parts, out)?;
+            rest.parts
         }
+    };
+    match little {
+        Some(guess) => guess.settle(&memory, &parts, out)?,
+        None => pages::copy(&memory, &parts, out)?,
     }
     mark("dump: pages written");
     // For the next dump, in case that this process goes on.
@@ -410,6 +436,16 @@ fn write(still: Still<'_>, seen: &Survey, large: Large<'_>, out: &mut Writer<imp
         .try_for_each(|(thread, saved)| waits::note((pid, thread.tid()), saved, &memory, &seen.clock))?;
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
     Ok(Written { taken, stopped, queued, running, locks, believed, behind })
+}
+
+/// Reads what will be read of the running process when it stands still, for nothing: with files that stay open ([`kern::proc::kept`]) that will take half as long then.
+pub fn rehearse(pid: Pid) {
+    // What is wrong is told when it stands still.
+    let _process = identity::read(pid);
+    for tid in crate::proc::numbers_in(pid, "task").unwrap_or_default() {
+        let _name = threads::name(pid, Pid(tid));
+        let _creds = identity::creds(pid, Pid(tid));
+    }
 }
 
 /// For scripts that ask, also so `many` things one by one.

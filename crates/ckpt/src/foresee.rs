@@ -47,27 +47,24 @@ pub(crate) struct Foreseen {
     brought: Brought,
     /// Where another kernel's code is.
     foreign: Option<Range<u64>>,
-    /// Are the mappings there?
-    mapped: bool,
     /// What the new process has that is nothing of its own: closed when that runs, since who is at the other end would take a processor sooner.
     leaves: Vec<OwnedFd>,
 }
 
 impl Foreseen {
-    /// Opens the files, and has them `made` something of in the new process: descriptors, and where another kernel's code is.
+    /// Opens the files, and has them `made` something of in the new process: descriptors, mappings, and where another kernel's code is.
     ///
     /// # Errors
     /// Of either.
     pub(crate) fn new(
         forecast: Forecast,
-        mapped: bool,
         make: impl FnOnce(&Forecast, &Opened) -> Result<(Brought, Option<Range<u64>>)>,
     ) -> Result<Foreseen> {
         let opener = Opener { rights: places::rights_of(&forecast.creds), believed: true };
         let Forecast { exe, cwd, root, memory, files, .. } = &forecast;
         let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, &Made::default(), &opener, None)?;
         let (brought, foreign) = make(&forecast, &opened)?;
-        Ok(Foreseen { forecast, opened, brought, foreign, mapped, leaves: Vec::new() })
+        Ok(Foreseen { forecast, opened, brought, foreign, leaves: Vec::new() })
     }
 
     /// Standard streams of the new process that it does not take over are open for as long as this is there.
@@ -115,9 +112,9 @@ impl Foreseen {
         self.foreign.as_ref()
     }
 
-    /// The mappings, if they are there.
-    pub(crate) fn mapped(&self) -> Option<&Memory> {
-        self.mapped.then_some(&self.forecast.memory)
+    /// The mappings that are there.
+    pub(crate) fn mapped(&self) -> &Memory {
+        &self.forecast.memory
     }
 
     /// What the new process is called.

@@ -2,7 +2,9 @@
 
 use crate::together::Together;
 use kern::others;
-use puppet::{Running, Stopped};
+use kern::remote_memory::RemoteMemory;
+use puppet::{Arena, Loan, Running, Stopped};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use vocab::{Fault, Pid, Result, Sig};
 
@@ -14,6 +16,8 @@ pub struct Frozen {
     /// Where each might run before; `None`: where it may still.
     processors: Vec<Option<Vec<u8>>>,
     together: Together,
+    /// Where scripts were executed in its leader, and a `syscall` instruction: unmapped before it runs on.
+    pub(crate) lent: Cell<Option<(Arena, u64)>>,
 }
 
 /// Stops every thread, those made meanwhile included.
@@ -22,7 +26,7 @@ pub struct Frozen {
 /// EPERM for who may not trace it or when it is traced already; `Gone`; `Unsupported` for a process whose leader has ended.
 pub fn freeze(pid: Pid) -> Result<Frozen> {
     let together = Together::here();
-    let mut frozen = Frozen { pid, threads: Vec::new(), processors: Vec::new(), together };
+    let mut frozen = Frozen { pid, threads: Vec::new(), processors: Vec::new(), together, lent: Cell::default() };
     let mut seen: BTreeSet<i32> = BTreeSet::new();
     loop {
         let new: Vec<i32> =
@@ -115,8 +119,18 @@ impl Frozen {
         self.threads.iter().filter(|thread| thread.take_stop()).count() != 0
     }
 
+    /// Nothing of ours stays in it.
+    pub(crate) fn tidy(&self) -> Result<()> {
+        let (Some((arena, gate)), Some(leader)) = (self.lent.take(), self.threads.first()) else { return Ok(()) };
+        let memory = RemoteMemory::open(self.pid)?;
+        let mut loan = Loan::take_at(leader, &memory, gate)?;
+        loan.unmap_arena(arena)?;
+        loan.give_back()
+    }
+
     /// All threads run on; a SIGSTOP that was taken from one, or (`stops`) from one before, stops them.
     pub fn thaw(mut self, stops: bool) -> Result<()> {
+        self.tidy()?;
         self.scatter();
         let stops = self.take_stop() || stops;
         let mut threads = std::mem::take(&mut self.threads).into_iter();
@@ -130,6 +144,8 @@ impl Frozen {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
+        // It may have been killed.
+        let _gone = self.tidy();
         self.scatter();
     }
 }

@@ -6,11 +6,11 @@ use crate::cpu;
 use image::process::Header;
 use vocab::Result;
 
-/// Of a process with so many threads and this clock. `tick`: what CLOCK_MONOTONIC_COARSE has shown it last.
+/// Of a process with so many threads and this clock. `tick`: what CLOCK_MONOTONIC_COARSE has shown it last. `known`: who reads it knows this processor already.
 ///
 /// # Errors
 /// As [`boot`].
-pub(crate) fn header(threads: usize, clock: &Clock, tick: i64) -> Result<Header> {
+pub(crate) fn header(threads: usize, clock: &Clock, tick: i64, known: bool) -> Result<Header> {
     let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     // What is left of timers and waits has been read by now.
     let now = clock.now();
@@ -21,7 +21,7 @@ pub(crate) fn header(threads: usize, clock: &Clock, tick: i64) -> Result<Header>
         boottime: now.boottime as u64,
         boot: boot()?,
         threads: threads as u32,
-        cpu: Some(cpu::here()),
+        cpu: (!known).then(cpu::here),
         added: Some(clock.added()),
         coarse: tick as u64,
     })

@@ -120,6 +120,8 @@ pub(crate) struct Before {
     oom_score_adj: i32,
     /// On a node the agent is asked whenever this is set, and the process stands still meanwhile: so not where it is so already.
     subreaper: bool,
+    /// Without the secure bits.
+    pub(crate) creds: Creds,
 }
 
 pub(crate) fn ask_before(script: &mut Script) -> u64 {
@@ -130,7 +132,8 @@ pub(crate) fn ask_before(script: &mut Script) -> u64 {
 
 pub(crate) fn before(pid: Pid, outcome: &Outcome, subreaper: u64) -> Result<Before> {
     let (limits, oom_score_adj) = (limits(pid)?, number(pid, "oom_score_adj", 10)? as i32);
-    Ok(Before { limits, oom_score_adj, subreaper: is_subreaper(outcome, subreaper)? })
+    let creds = creds(pid, pid)?;
+    Ok(Before { limits, oom_score_adj, subreaper: is_subreaper(outcome, subreaper)?, creds })
 }
 
 fn is_subreaper(outcome: &Outcome, subreaper: u64) -> Result<bool> {

@@ -23,6 +23,7 @@ pub mod dump;
 mod elsewhere;
 pub mod foresee;
 pub mod freeze;
+pub mod guess;
 mod header;
 mod identity;
 mod keys;

@@ -1,5 +1,6 @@
 //! What is in memory, out of a process and into one.
 
+use crate::guess::Came;
 use crate::keys;
 use crate::runs::{either, without};
 use image::memory::{Area as Saved, Kept};
@@ -26,6 +27,22 @@ pub(crate) struct Part {
     length: usize,
     /// May the process itself read it?
     readable: bool,
+}
+
+impl Part {
+    pub(crate) fn run(&self) -> Run {
+        Run { start: self.start, end: self.start + self.length as u64 }
+    }
+
+    /// What of it is in this run, which is within it.
+    pub(crate) fn only(&self, run: Run) -> Part {
+        Part { start: run.start, length: (run.end - run.start) as usize, ..*self }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(run: Run) -> Part {
+        Part { start: run.start, length: (run.end - run.start) as usize, readable: true }
+    }
 }
 
 /// May it have pages that no file holds? What is shared is in its file, or in an object of the image.
@@ -67,7 +84,7 @@ pub(crate) fn cut(run: Run, area: &Area, parts: &mut Vec<Part>) {
     parts.extend(pieces(run).map(|(start, length)| Part { start, length, readable }));
 }
 
-fn pieces(run: Run) -> impl Iterator<Item = (u64, usize)> {
+pub(crate) fn pieces(run: Run) -> impl Iterator<Item = (u64, usize)> {
     const { assert!(Piece::MOST as u64 == HUGE) };
     let mut from = run.start;
     std::iter::from_fn(move || {
@@ -109,7 +126,7 @@ fn read(memory: &RemoteMemory, part: &Part, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-/// Puts the pages of an image, of which `first` is the first record or the end, where they were.
+/// Puts the pages of an image, of which `first` is the first record or the end, where they were. Which have come now.
 pub(crate) fn fill(
     pid: Pid,
     memory: &RemoteMemory,
@@ -118,11 +135,19 @@ pub(crate) fn fill(
     first: Record,
     early: &Early,
     missing: Option<(&Missing, &[Run])>,
-) -> Result<()> {
+) -> Result<Vec<Run>> {
     let mut filler = Filler { pid, memory, areas, huge: None, missing };
     early.pages.iter().try_for_each(|pages| filler.put_kept(pages, &early.kept))?;
+    if !early.guessed.placed {
+        let there = early.guessed.there();
+        early.guessed.pages.iter().try_for_each(|pages| filler.put_kept(pages, &there))?;
+    }
+    let mut came = Vec::new();
     let last = put_all(
-        |pages| filler.put(pages),
+        |pages| {
+            came.push(run(pages));
+            filler.put(pages)
+        },
         reader,
         first,
         |record| match record {
@@ -131,7 +156,7 @@ pub(crate) fn fill(
         },
     );
     match last? {
-        Record::End => Ok(()),
+        Record::End => Ok(either(&came, &[])),
         _ => Err(Fault::wire("a record that is not of pages between records of pages")),
     }
 }
@@ -160,7 +185,7 @@ pub(crate) fn place(
     let mut placed = Vec::new();
     let first = following(reader)?;
     let put = |pages: &Pages| {
-        placed.push(Run { start: pages.start(), end: pages.start() + pages.bytes().len() as u64 });
+        placed.push(run(pages));
         filler.put(pages)
     };
     let next = put_all(put, reader, first, |record| match record {
@@ -168,6 +193,16 @@ pub(crate) fn place(
         other => Sorted::Other(other),
     })?;
     Ok((either(&[], &placed), next))
+}
+
+/// Puts these into mappings that are there already.
+pub(crate) fn put(pid: Pid, memory: &RemoteMemory, areas: &[Saved], pages: &Pages) -> Result<()> {
+    Filler { pid, memory, areas, huge: None, missing: None }.put(pages)
+}
+
+/// Where they are.
+pub(crate) fn run(pages: &Pages) -> Run {
+    Run { start: pages.start(), end: pages.start().saturating_add(pages.bytes().len() as u64) }
 }
 
 pub(crate) fn following(reader: &mut Reader<impl Read>) -> Result<Record> {
@@ -241,16 +276,27 @@ fn put_by_two(
 pub(crate) struct Early {
     pub(crate) pages: Vec<Pages>,
     pub(crate) kept: Vec<Run>,
+    pub(crate) guessed: Came,
 }
 
 impl Early {
     pub(crate) fn keep(&mut self, kept: &Kept) -> Result<()> {
-        self.kept = kept.runs.iter().map(|&(start, end)| Run { start, end }).collect();
-        let ordered = self.kept.iter().all(|run| run.start < run.end);
-        match ordered && self.kept.windows(2).all(|two| two[0].end <= two[1].start) {
-            true => Ok(()),
-            false => Err(Fault::wire("kept pages that are not in their order")),
-        }
+        self.kept = in_order(kept)?;
+        Ok(())
+    }
+
+    pub(crate) fn lose(&mut self, gone: &Kept) -> Result<()> {
+        self.guessed.gone = in_order(gone)?;
+        Ok(())
+    }
+}
+
+fn in_order(kept: &Kept) -> Result<Vec<Run>> {
+    let runs: Vec<Run> = kept.runs.iter().map(|&(start, end)| Run { start, end }).collect();
+    let ordered = runs.iter().all(|run| run.start < run.end);
+    match ordered && runs.windows(2).all(|two| two[0].end <= two[1].start) {
+        true => Ok(runs),
+        false => Err(Fault::wire("kept pages that are not in their order")),
     }
 }
 

@@ -176,9 +176,20 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
 }
 
 /// What is to be written of a process that stands still, and what of the early pages is as it was.
+#[derive(Default)]
 pub(crate) struct Rest {
     pub(crate) kept: Kept,
     pub(crate) parts: Vec<Part>,
+}
+
+/// Runs of mappings that were followed all the time, and what in each was perhaps written since it was copied last.
+pub(crate) struct Looked(Vec<(Run, Vec<Run>)>);
+
+impl Looked {
+    /// Where there are no guards: to install one is to write (linux: `guard_install_set_pte`; nothing of the old entry stays, nor that it is followed).
+    pub(crate) fn plain(&self) -> Vec<Run> {
+        self.0.iter().flat_map(|(run, written)| without(&[*run], written)).collect()
+    }
 }
 
 impl Precopy {
@@ -198,25 +209,34 @@ impl Precopy {
         was.is_some_and(|was| was.flags == area.flags && was.path == area.path)
     }
 
-    pub(crate) fn rest(&self, areas: &[Area]) -> Result<Rest> {
+    /// What of these mappings has been followed all the time, and was perhaps written since it was copied last.
+    pub(crate) fn look(&self, areas: &[Area]) -> Result<Looked> {
+        let mut all = Vec::new();
+        for area in areas.iter().filter(|area| pages::has_own(area)) {
+            for run in both(&[Run { start: area.start, end: area.end }], &self.of.followed) {
+                if self.is_as_it_was(area, &run) {
+                    // If it is a new mapping it is not followed.
+                    let written = self.of.map.perhaps_written(run.start, run.end)?;
+                    all.extend(written.map(|written| (run, written)));
+                }
+            }
+        }
+        Ok(Looked(all))
+    }
+
+    pub(crate) fn rest(&self, areas: &[Area], looked: &Looked) -> Result<Rest> {
         let (mut kept, mut parts) = (Vec::new(), Vec::new());
         for area in areas.iter().filter(|area| pages::has_own(area)) {
             let whole = [Run { start: area.start, end: area.end }];
-            let mut followed = both(&whole, &self.of.followed);
-            followed.retain(|run| self.is_as_it_was(area, run));
-            let mut left = without(&whole, &followed);
-            for run in followed {
-                match self.of.map.perhaps_written(run.start, run.end)? {
-                    // It is a new mapping.
-                    None => left.push(run),
-                    Some(written) => {
-                        let copied = both(&self.copied, &[run]);
-                        let same = without(&copied, &written);
-                        let same = without(&same, &self.emptied(&same)?);
-                        left.extend(without(&[run], &same));
-                        kept.extend(same);
-                    }
-                }
+            let within = |(run, _): &&(Run, Vec<Run>)| area.start <= run.start && run.end <= area.end;
+            let followed = || looked.0.iter().filter(within);
+            let mut left = without(&whole, &followed().map(|(run, _)| *run).collect::<Vec<_>>());
+            for (run, written) in followed() {
+                let copied = both(&self.copied, &[*run]);
+                let same = without(&copied, written);
+                let same = without(&same, &self.emptied(&same)?);
+                left.extend(without(&[*run], &same));
+                kept.extend(same);
             }
             left.sort_unstable_by_key(|run| run.start);
             for run in self.own(area, &left)? {

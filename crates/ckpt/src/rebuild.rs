@@ -1,7 +1,7 @@
 //! The memory of a new process: everything that it has inherited goes, everything of the image comes.
 
 use crate::keys::TOP;
-use crate::runs::{both, without};
+use crate::runs::without;
 use crate::{identity, memory, vdso};
 use image::memory::{Area as Saved, Memory};
 use kern::areas::{areas, Area};
@@ -323,28 +323,21 @@ pub(crate) fn map(
     Ok(())
 }
 
-/// Of mappings that were made early (`there`) and pages that were put there (`placed`) everything goes that the image does not have any more.
-pub(crate) fn clear_early(
-    loan: &mut Loan<'_>,
-    arena: Arena,
-    areas: &[Saved],
-    there: &[Saved],
-    placed: &[Run],
-    kept: &[Run],
-) -> Result<()> {
-    const AT_ONCE: usize = 2048;
+/// Of mappings that were made early (`there`) those go that the image does not have any more; which stay.
+pub(crate) fn clear_early(loan: &mut Loan<'_>, arena: Arena, areas: &[Saved], there: &[Saved]) -> Result<Vec<Run>> {
     let mapped: Vec<Run> = there.iter().map(run).collect();
-    let stays: Vec<Run> = areas.iter().flat_map(|area| memory::stays(area, there)).collect();
-    let placed = both(placed, &stays);
-    if !without(kept, &placed).is_empty() {
-        return Err(Fault::wire("kept pages that have not come"));
-    }
-    let unmap = without(&mapped, &stays).into_iter().map(|run| ("unmap what is there no more", libc::SYS_munmap, run));
-    let drop = without(&placed, kept).into_iter().map(|run| ("drop what was written since", libc::SYS_madvise, run));
-    for some in unmap.chain(drop).collect::<Vec<_>>().chunks(AT_ONCE) {
+    let stay: Vec<Run> = areas.iter().flat_map(|area| memory::stays(area, there)).collect();
+    unmap(loan, arena, &without(&mapped, &stay))?;
+    Ok(stay)
+}
+
+/// What is in memory there goes.
+pub(crate) fn drop_all(loan: &mut Loan<'_>, arena: Arena, all: &[Run]) -> Result<()> {
+    for some in all.chunks(at_once(arena)) {
         let mut script = arena.script();
-        for (what, call, run) in some {
-            script.call(*what, *call, &[run.start, run.end - run.start, libc::MADV_DONTNEED as u64]);
+        for run in some {
+            let args = [run.start, run.end - run.start, libc::MADV_DONTNEED as u64];
+            script.call("drop what is gone", libc::SYS_madvise, &args);
         }
         loan.run(arena, script)?;
     }
@@ -353,15 +346,23 @@ pub(crate) fn clear_early(
 
 /// Nothing is mapped there any more.
 pub(crate) fn unmap(loan: &mut Loan<'_>, arena: Arena, all: &[Run]) -> Result<()> {
-    const AT_ONCE: usize = 2048;
-    for some in all.chunks(AT_ONCE) {
+    for some in all.chunks(at_once(arena)) {
         let mut script = arena.script();
         for run in some {
-            script.call("unmap what was foreseen", libc::SYS_munmap, &[run.start, run.end - run.start]);
+            script.call("unmap what is there no more", libc::SYS_munmap, &[run.start, run.end - run.start]);
         }
         loan.run(arena, script)?;
     }
     Ok(())
+}
+
+/// Calls of one script.
+fn at_once(arena: Arena) -> usize {
+    if arena.is_little() {
+        Arena::FEW
+    } else {
+        2048
+    }
 }
 
 fn run(area: &Saved) -> Run {

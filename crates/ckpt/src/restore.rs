@@ -12,6 +12,7 @@ use crate::places::Opener;
 use crate::prepared::Prepared;
 use crate::queued::stops_by;
 use crate::remain::{remain, stop_again, Remains};
+use crate::runs::{either, without};
 use crate::survey::MANY;
 use crate::timers::RunningTimers;
 use crate::together::Together;
@@ -22,7 +23,7 @@ use crate::{
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
-use image::thread::{Creds, Thread};
+use image::thread::Thread;
 use image::{Reader, Record};
 use kern::pagemap::Run;
 use kern::ptrace::{self, Regs};
@@ -99,14 +100,19 @@ impl<R: Read> Coming<R> {
     }
 
     pub(crate) fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
-        let Begun { mut reader, first, foreseen, terminal, .. } = begun;
-        let (plan, first) = plan(&mut reader, first, any_processor, owner)?;
+        let Begun { mut reader, first, foreseen, guessed, terminal, .. } = begun;
+        let (mut plan, first) = plan(&mut reader, first, any_processor, owner)?;
+        plan.early.guessed.pages.extend(guessed);
         mark("restore: all but pages read");
-        let Plan { process, memory, files, threads, objects, .. } = &plan;
+        let Plan { process, memory, files, threads, .. } = &plan;
         let (slave, typed) = furnish(terminal, files.terminal.as_ref())?.unzip();
         let prepared = match foreseen.map(|foreseen| (foreseen.holds(process, memory, files, threads), foreseen)) {
-            Some((true, foreseen)) => Prepared::Foreseen(foreseen),
+            Some((true, foreseen)) => {
+                plan.early.guessed.placed = true;
+                Prepared::Foreseen(foreseen)
+            }
             other => {
+                let Plan { process, memory, files, threads, objects, .. } = &plan;
                 let opener = Opener { rights: places::rights(threads), believed: owner.is_none() };
                 let Process { exe, cwd, root, .. } = process;
                 let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, objects, &opener, slave.as_ref())?;
@@ -279,7 +285,7 @@ fn plan(
     let mut threads: Vec<Thread> = Vec::new();
     let mut objects = Made::default();
     let (mut early, mut lazy) = (Early::default(), Vec::new());
-    let mut vdso = None;
+    let (mut vdso, mut guessed) = (None, false);
     let mut next = first;
     let rest = loop {
         match next {
@@ -297,11 +303,14 @@ fn plan(
                 objects = Made::new(&record, &places::rights(&threads))?;
             }
             Record::Content { object, offset, bytes } => objects.content(object, offset, &bytes)?,
+            Record::Early(pages) if guessed => early.guessed.pages.push(pages),
             Record::Early(pages) => early.pages.push(pages),
             Record::Kept(kept) => early.keep(&kept)?,
+            Record::Gone(gone) => early.lose(&gone)?,
             Record::Vdso(code) => vdso = Some(code),
             Record::Lazy(record) => lazy = record.runs.iter().map(|&(start, end)| Run { start, end }).collect(),
-            Record::Forecast(_) | Record::Still | Record::Clocks(_) => {}
+            Record::Forecast(_) => guessed = true,
+            Record::Still | Record::Clocks(_) => {}
             record => break record,
         }
         next = pages::following(reader)?;
@@ -344,12 +353,12 @@ fn build(
     let due = vessel.clocks(&plan.header)?;
     mark("restore: clocks go on");
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
-    let now = identity::creds(pid, pid)?;
     let (mut loan, arena) = vessel.lend()?;
     plan.objects.seal()?;
     let missing = if plan.lazy.is_empty() { None } else { Some(rebuild::leave_open(&mut loan, pid, &plan.lazy)?) };
     let open = missing.as_ref().map(|missing| (missing, &plan.lazy[..]));
-    pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
+    let came = pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
+    drop_old(&mut loan, arena, &plan.early, vessel.placed(), &came)?;
     *ahead = missing.map(|missing| Ahead::new(missing, &plan.lazy));
     mark("restore: pages filled");
     let continued = take_up(&mut loan, arena, plan, brought, vessel.before())?;
@@ -366,12 +375,12 @@ fn build(
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
         let mut loan = Loan::take_at(thread, remote, gate)?;
         let mut script = arena.script();
-        threads::set(&mut script, saved, None, &now, plan.process.pid)?;
+        threads::set(&mut script, saved, None, &vessel.before().creds, plan.process.pid)?;
         loan.run(arena, script)?;
         threads::make_room_for_tiles(&mut loan, arena, saved)?;
     }
     mark("restore: threads set");
-    become_it(&mut loan, arena, (plan, prepared.name()), (&now, vessel.before()), continued)?;
+    become_it(&mut loan, arena, (plan, prepared.name()), vessel.before(), continued)?;
     mark("restore: become");
     let mut regs = vec![waits::go_on(&mut loan, remote, arena, &plan.threads[0])?];
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
@@ -393,6 +402,20 @@ fn build(
     due.wait()
 }
 
+/// Of pages that were there early (`placed`), and of those that were guessed, there stays what was kept and what has come since. Most of what was written
+/// has come again: to take that away before would break huge pages.
+fn drop_old(loan: &mut Loan<'_>, arena: Arena, early: &Early, placed: &[Run], came: &[Run]) -> Result<()> {
+    let guessed = &early.guessed;
+    if placed.is_empty() && guessed.gone.is_empty() {
+        return Ok(());
+    }
+    if !placed.is_empty() && !without(&early.kept, placed).is_empty() {
+        return Err(Fault::wire("kept pages that have not come"));
+    }
+    let gone = if guessed.placed { &guessed.gone[..] } else { &[] };
+    rebuild::drop_all(loan, arena, &either(&without(&without(placed, &early.kept), came), gone))
+}
+
 /// The kernel's pages, descriptors and mappings.
 fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brought> {
     let (opened, instead_of) = match prepared {
@@ -402,23 +425,19 @@ fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brough
             }
             let foreign = foreseen.foreign();
             foreign.map_or(Ok(()), |foreign| vdso::nobody_inside(foreign, &plan.threads))?;
-            if foreseen.mapped().is_none() {
-                vessel.clear_early(&plan.memory, &plan.early.kept)?;
-                let (mut loan, arena) = vessel.lend()?;
-                rebuild::map(&mut loan, arena, &plan.memory.areas, &foreseen.brought().mapped, vessel.there())?;
-            }
+            vessel.clear_early(&plan.memory)?;
             return Ok(foreseen.brought().clone());
         }
         Prepared::Now { opened, instead_of } => (opened, instead_of),
     };
     vessel.take_more_room(&plan.memory)?;
-    if let Some(mapped) = instead_of.as_ref().and_then(|foreseen| foreseen.mapped()) {
-        vessel.unmap(mapped)?;
+    if let Some(foreseen) = instead_of {
+        vessel.unmap(foreseen.mapped())?;
     }
     if let Some(foreign) = vessel.settle(&plan.memory, plan.vdso.as_deref())? {
         vdso::nobody_inside(&foreign, &plan.threads)?;
     }
-    vessel.clear_early(&plan.memory, &plan.early.kept)?;
+    vessel.clear_early(&plan.memory)?;
     mark("restore: vdso in place");
     let (mut loan, arena) = vessel.lend()?;
     let sockets = kinds::make_sockets(&mut loan, arena, plan.process.pid, &plan.files)?;
@@ -453,7 +472,7 @@ fn become_it(
     loan: &mut Loan<'_>,
     arena: Arena,
     (plan, named): (&Plan, Option<&[u8]>),
-    (now, before): (&Creds, &Before),
+    before: &Before,
     continued: bool,
 ) -> Result<()> {
     let process = &plan.process;
@@ -470,7 +489,7 @@ fn become_it(
     children::take_news(&mut script, process, &children);
     identity::set_habits(&mut script, process);
     identity::set_limits(&mut script, process, before);
-    threads::set(&mut script, &plan.threads[0], named, now, process.pid)?;
+    threads::set(&mut script, &plan.threads[0], named, &before.creds, process.pid)?;
     kinds::set_owners(&mut script, &plan.files);
     identity::set_dumpable(&mut script, process);
     loan.run(arena, script)?;

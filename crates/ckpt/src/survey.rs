@@ -113,7 +113,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     }
     let clock = Clock::of(pid)?;
     // They will be wanted when the process stands still, and take longer the first time.
-    crate::header::header(0, &clock, 0)?;
+    crate::header::header(0, &clock, 0, false)?;
     kern::cpu::place_of_key_rights();
     Ok(Survey { areas, waiting, clock, known, children, leads, same_kernel: false, obstacles })
 }

@@ -46,10 +46,7 @@ pub(crate) fn read(
         queue: sigstate::queue(tid, Queue::Thread)?,
         robust: ptrace::robust_list(tid).map_err(failed("robust futexes"))?,
         rseq: Rseq { address: rseq.address, size: rseq.size, signature: rseq.signature, flags: rseq.flags },
-        name: whole(&format!("{PROC}/{pid}/task/{tid}/comm"))
-            .map_err(|e| Fault::io(&e, format!("read the name of thread {tid}")))?
-            .trim_ascii_end()
-            .into(),
+        name: name(pid, tid)?.trim_ascii_end().into(),
         creds: identity::creds(pid, tid)?,
         scheduling: scheduling(tid, processors)?,
         waits,
@@ -58,6 +55,10 @@ pub(crate) fn read(
     saved.regs = registers::save(&leave_sequence(regs, &saved.rseq, memory)?);
     ask(thread, memory, gate, arena, secure_bits, &mut saved)?;
     Ok(saved)
+}
+
+pub(crate) fn name(pid: Pid, tid: Pid) -> Result<Vec<u8>> {
+    whole(&format!("{PROC}/{pid}/task/{tid}/comm")).map_err(|e| Fault::io(&e, format!("read the name of thread {tid}")))
 }
 
 fn scheduling(tid: Pid, processors: Option<&[u8]>) -> Result<Scheduling> {

@@ -4,15 +4,17 @@ use crate::children;
 use crate::clocks::{self, Asked, Clock, Due, Wanted};
 use crate::foresee::Foreseen;
 use crate::identity::Before;
+use crate::memory;
 use crate::pages;
 use crate::rebuild::{self, Emptied};
 use crate::remain::{remain, stop_again, Remains};
+use crate::runs::{both, without};
 use crate::threads;
 use crate::timers::RunningTimers;
 use image::forecast::Forecast;
 use image::memory::{Area as Saved, Memory};
 use image::process::Header;
-use image::{Reader, Record};
+use image::{Pages, Reader, Record};
 use kern::pagemap::Run;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Running, Stopped};
@@ -46,6 +48,8 @@ pub struct Begun<R: Read> {
     pub(crate) first: Record,
     wanted: Option<Wanted>,
     pub(crate) foreseen: Option<Box<Foreseen>>,
+    /// Pages that are guessed to be what it has.
+    pub(crate) guessed: Vec<Pages>,
     /// A process that has the terminal which is to be that of the image as descriptor 0.
     pub(crate) terminal: Option<Pid>,
 }
@@ -53,7 +57,7 @@ pub struct Begun<R: Read> {
 impl<R: Read> Begun<R> {
     /// An image that has a process as it was: its first record is this.
     pub(crate) fn whole(reader: Reader<R>, first: Record) -> Begun<R> {
-        Begun { reader, first, wanted: None, foreseen: None, terminal: None }
+        Begun { reader, first, wanted: None, foreseen: None, guessed: Vec::new(), terminal: None }
     }
 
     /// Reads over what comes while the process of the image runs, as [`Vessel::early`] does. `then`: there or not, the clocks have been told, for which nobody
@@ -76,10 +80,11 @@ impl<R: Read> Begun<R> {
                 first = pages::following(&mut reader)?;
             }
         }
+        let mut guessed = Vec::new();
         if let Record::Forecast(_) = first {
-            first = pages::following(&mut reader)?;
+            (guessed, first) = came(&mut reader, |_| Ok(()))?;
         }
-        Ok(Begun { reader, first, wanted, foreseen: None, terminal: None })
+        Ok(Begun { reader, first, wanted, foreseen: None, guessed, terminal: None })
     }
 
     /// The process that is to become that of the image has a terminal of its own as descriptor 0, which may become that of the image. The image is believed: who makes one
@@ -162,28 +167,28 @@ impl Vessel {
             self.there = memory.areas;
             (self.placed, first) = pages::place(self.pid(), &self.remote, &self.there, &mut reader)?;
         }
-        let mut foreseen = None;
+        let (mut foreseen, mut guessed) = (None, Vec::new());
         if let Record::Forecast(forecast) = first {
             foreseen = self.prepare(*forecast)?.map(Box::new);
-            first = pages::following(&mut reader)?;
+            let there = foreseen.as_ref().map(|foreseen| &foreseen.mapped().areas[..]);
+            let put = |came: &Pages| there.map_or(Ok(()), |areas| pages::put(self.pid(), &self.remote, areas, came));
+            (guessed, first) = came(&mut reader, put)?;
         }
-        Ok(Begun { reader, first, wanted: None, foreseen, terminal: None })
+        Ok(Begun { reader, first, wanted: None, foreseen, guessed, terminal: None })
     }
 
     /// Makes what is foreseen, as far as that goes.
     fn prepare(&mut self, forecast: Forecast) -> Result<Option<Foreseen>> {
         rebuild::check(&forecast.memory)?;
-        // What pages have come for is settled when they all have.
-        let (memory, mapped) = (forecast.memory.clone(), self.there.is_empty());
+        let memory = forecast.memory.clone();
         let mut begun = false;
-        let made = Foreseen::new(forecast, mapped, |forecast, opened| {
+        let made = Foreseen::new(forecast, |forecast, opened| {
             let foreign = self.settle(&forecast.memory, None)?;
+            let there = self.keep_early(&forecast.memory)?;
             let (mut loan, arena) = self.lend()?;
             let brought = opened.bring(&mut loan, arena, self.pid(), &[])?;
-            if mapped {
-                begun = true;
-                rebuild::map(&mut loan, arena, &forecast.memory.areas, &brought.mapped, &[])?;
-            }
+            begun = true;
+            rebuild::map(&mut loan, arena, &forecast.memory.areas, &brought.mapped, &there)?;
             let mut script = arena.script();
             threads::set_name(&mut script, &forecast.name.0);
             loan.run(arena, script)?;
@@ -192,7 +197,8 @@ impl Vessel {
         match made {
             Ok(mut foreseen) => {
                 foreseen.keep_open(self.pid());
-                if mapped && children::of(self.pid()).is_ok_and(|children| children.len() <= FEW) {
+                // With more there is more to drop.
+                if self.there.is_empty() && children::of(self.pid()).is_ok_and(|children| children.len() <= FEW) {
                     self.emptied.take_less_room(&self.threads[0], &self.remote)?;
                 }
                 Ok(Some(foreseen))
@@ -213,11 +219,23 @@ impl Vessel {
         self.emptied.take_more_room(&self.threads[0], &self.remote, image)
     }
 
-    /// Of what was foreseen nothing stays in memory.
+    /// Of what was foreseen nothing stays in memory but mappings for which pages have come.
     pub(crate) fn unmap(&self, memory: &Memory) -> Result<()> {
-        let all: Vec<Run> = memory.areas.iter().map(|area| Run { start: area.start, end: area.end }).collect();
+        let run = |area: &Saved| Run { start: area.start, end: area.end };
+        let all: Vec<Run> = memory.areas.iter().map(run).collect();
+        let there: Vec<Run> = self.there.iter().map(run).collect();
         let (mut loan, arena) = self.lend()?;
-        rebuild::unmap(&mut loan, arena, &all)
+        rebuild::unmap(&mut loan, arena, &without(&all, &there))
+    }
+
+    /// Mappings for which pages have come stay as far as this image has them; which do.
+    fn keep_early(&mut self, image: &Memory) -> Result<Vec<Saved>> {
+        let alike = |area: &Saved, Run { start, end }: Run| Saved { start, end, ..area.clone() };
+        let stay = |area| memory::stays(area, &self.there).into_iter().map(move |run| alike(area, run));
+        let stay: Vec<Saved> = image.areas.iter().flat_map(stay).collect();
+        self.clear_early(image)?;
+        self.there = stay;
+        Ok(self.there.clone())
     }
 
     /// Its clocks are those of the process of the image, for which it must have one thread.
@@ -259,13 +277,19 @@ impl Vessel {
         self.emptied.go_home(&self.threads[0], &self.remote, image, vdso)
     }
 
-    /// Of what came early nothing is there but what the image has kept.
-    pub(crate) fn clear_early(&self, image: &Memory, kept: &[Run]) -> Result<()> {
-        if self.there.is_empty() {
-            return Ok(());
+    /// Of mappings for which pages have come those go that the image does not have.
+    pub(crate) fn clear_early(&mut self, image: &Memory) -> Result<()> {
+        if !self.there.is_empty() {
+            let (mut loan, arena) = self.lend()?;
+            let stay = rebuild::clear_early(&mut loan, arena, &image.areas, &self.there)?;
+            self.placed = both(&self.placed, &stay);
         }
-        let (mut loan, arena) = self.lend()?;
-        rebuild::clear_early(&mut loan, arena, &image.areas, &self.there, &self.placed, kept)
+        Ok(())
+    }
+
+    /// Pages that came early, and of which some may not be what the image has.
+    pub(crate) fn placed(&self) -> &[Run] {
+        &self.placed
     }
 
     /// Its only thread, with where scripts are executed.
@@ -301,6 +325,20 @@ impl Vessel {
 impl Drop for Vessel {
     fn drop(&mut self) {
         drop(Doomed(std::mem::take(&mut self.threads)));
+    }
+}
+
+/// Early pages, with each of which something is done, and the record behind them.
+fn came<R: Read>(reader: &mut Reader<R>, put: impl Fn(&Pages) -> Result<()>) -> Result<(Vec<Pages>, Record)> {
+    let mut all = Vec::new();
+    loop {
+        match pages::following(reader)? {
+            Record::Early(pages) => {
+                put(&pages)?;
+                all.push(pages);
+            }
+            other => return Ok((all, other)),
+        }
     }
 }
 

@@ -67,6 +67,11 @@ impl Aways {
         Some(ChannelTo { address: String::new(), token, key, program: true, terminal: false })
     }
 
+    /// Has it left, and is what takes its place yet to stand up?
+    pub(crate) fn has_no_ghost_yet(&self, pid: Pid) -> bool {
+        self.all.get(&pid).is_some_and(|one| one.bound && !one.stood)
+    }
+
     /// Keeps a channel that was dialled with this token, if it is for one of these; else gives it back.
     pub(crate) fn keep(&mut self, token: &[u8; 16], fd: OwnedFd) -> Option<OwnedFd> {
         match self.all.values_mut().find(|one| one.token == *token && one.channel.is_none()) {

@@ -56,6 +56,10 @@ impl Front {
         wanted: impl FnOnce(Move) -> Move,
     ) -> Result<bool> {
         let from = self.is_movable(caller, pid)?;
+        if self.aways.has_no_ghost_yet(pid) {
+            // Who has moved it is told when it runs there, which may be before.
+            return Err(Fault::changed("what takes its place on the front end has yet to relay its streams"));
+        }
         if to.is_front() {
             self.not_to_come_home(pid, lazy).map_or(Ok(()), |why| Err(Fault::refused(why)))?;
         } else if !self.is_linked(to) {

@@ -36,7 +36,8 @@ pub enum Record {
     Thread(Box<Thread>),
     Pages(Pages),
     /// Pages as they were while the process ran, before everything else: what of them still held in the end is in `Kept`. Who sends them to
-    /// another machine says before in which mappings they are (`Memory`, which comes again then).
+    /// another machine says before in which mappings they are (`Memory`, which comes again then). Those behind `Forecast` are guessed to hold: all
+    /// of them do but for what comes again in `Pages`, and for `Gone`.
     Early(Pages),
     /// What it is expected to have when it stands still; there if who reads it can make something of that before.
     Forecast(Box<Forecast>),
@@ -44,6 +45,8 @@ pub enum Record {
     Still,
     /// Behind everything else but `Pages` and `End`; there if there are early pages.
     Kept(Kept),
+    /// Likewise: where there is nothing any more of what was guessed.
+    Gone(Kept),
     /// Behind the mappings: what is in these (addresses, from and to) is not in the image, but for pages that follow; who sends it has it still.
     Lazy(Kept),
     /// Before the mappings and descriptors that are of them; not there if there are none.
@@ -123,6 +126,7 @@ const KIND_CONTENT: u16 = 9;
 const KIND_KEPT: u16 = 10;
 const KIND_EARLY: u16 = 11;
 const KIND_LAZY: u16 = 12;
+const KIND_GONE: u16 = 13;
 const KIND_STILL: u16 = SKIPPABLE;
 const KIND_VDSO: u16 = SKIPPABLE + 1;
 const KIND_CLOCKS: u16 = SKIPPABLE + 2;
@@ -205,6 +209,10 @@ impl<W: Write> Writer<W> {
 
     pub fn kept(&mut self, kept: &Kept) -> Result<()> {
         self.encoded(KIND_KEPT, kept)
+    }
+
+    pub fn gone(&mut self, gone: &Kept) -> Result<()> {
+        self.encoded(KIND_GONE, gone)
     }
 
     pub fn lazy(&mut self, lazy: &Kept) -> Result<()> {
@@ -375,6 +383,7 @@ fn parse(kind: u16, mut bytes: Vec<u8>) -> Result<Option<Record>> {
         KIND_THREAD => Record::Thread(Box::new(decoded(&bytes, "thread")?)),
         KIND_LAZY => Record::Lazy(decoded(&bytes, "pages that stay behind")?),
         KIND_KEPT => Record::Kept(decoded(&bytes, "kept pages")?),
+        KIND_GONE => Record::Gone(decoded(&bytes, "pages that are gone")?),
         KIND_PAGES | KIND_EARLY if bytes.len() < ADDRESS => {
             return Err(Fault::wire("a record of pages without an address"))
         }

@@ -47,6 +47,7 @@ fn each(image: impl Read, mut show: impl FnMut(&str, Value) -> Result<()>) -> Re
             Record::Still => ("still", Ok(json!({}))),
             Record::Lazy(lazy) => ("stays behind", serde_json::to_value(lazy)),
             Record::Kept(kept) => ("kept", serde_json::to_value(kept)),
+            Record::Gone(gone) => ("gone", serde_json::to_value(gone)),
             Record::End => ("end", Ok(json!({}))),
         };
         show(name, value.map_err(|e| Fault::bug(format!("print a record: {e}")))?)?;

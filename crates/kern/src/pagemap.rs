@@ -308,6 +308,40 @@ mod tests {
         assert!(entries.iter().all(|run| *run == written || run.start == at + 7 * PAGE));
     }
 
+    /// By which who has followed a mapping looks for guards only there.
+    #[test]
+    fn guards_count_as_perhaps_written() {
+        const GUARD_INSTALL: i32 = 102;
+        let (length, page) = (600 * PAGE as usize, PAGE as usize);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping; the call takes a number.
+        let (at, uffd) = unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            at.cast::<u8>().write_bytes(1, length);
+            (at.cast::<u8>(), libc::syscall(libc::SYS_userfaultfd, crate::uffd::FLAGS))
+        };
+        let own = Pid(std::process::id() as i32);
+        let map = PageMap::open(own).expect("own");
+        if uffd < 0 || map.guard == 0 {
+            return;
+        }
+        let tracking = crate::uffd::Tracking::take(own, uffd as i32).expect("own");
+        let (start, end) = (at as u64, at as u64 + length as u64);
+        // SAFETY: of the mapping above, and nobody uses these pages.
+        let guard = |number| unsafe { libc::madvise(at.add(number * page).cast(), page, GUARD_INSTALL) };
+        assert_eq!(guard(7), 0);
+        tracking.add(start, end).expect("memory of its own");
+        map.written_since(start, end).expect("followed");
+        assert_eq!((guard(9), guard(599)), (0, 0));
+        let perhaps = map.perhaps_written(start, end).expect("followed").expect("all of it is");
+        for run in map.guards(start, end).expect("own") {
+            assert!(perhaps.iter().any(|one| one.start <= run.start && run.end <= one.end), "{run:?} of {perhaps:?}");
+        }
+        // SAFETY: of the mapping above, and nobody uses it.
+        unsafe { libc::munmap(at.cast(), length) };
+    }
+
     #[test]
     fn what_is_only_reserved_is_not_walked_through() {
         const LENGTH: usize = 8 << 40;

@@ -1,5 +1,6 @@
 //! Our reader of /proc (proc(5)): fixed buffers, no allocation per line, errors as errno.
 
+pub mod kept;
 mod root;
 mod text;
 
@@ -8,8 +9,9 @@ pub use root::{descriptor, look_apart, root, take_over, PROC};
 use crate::own::Limit;
 use crate::sys;
 use std::ffi::CStr;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use vocab::{Capabilities, Creds, Fault, Kind, Pid, Result, SigSet};
 
 /// A mounted procfs: which PID namespace's numbers it shows was fixed when it was mounted.
@@ -133,12 +135,15 @@ impl Status {
 /// # Errors
 /// As open(2) and read(2).
 pub fn whole(path: &str) -> std::io::Result<Vec<u8>> {
+    kept::with(path, read_whole).unwrap_or_else(|| read_whole(&std::fs::File::open(path)?))
+}
+
+fn read_whole(file: &std::fs::File) -> std::io::Result<Vec<u8>> {
     /// What most of them give at most at once (linux: `seq_read`).
     const PAGE: usize = 4096;
-    let mut file = std::fs::File::open(path)?;
     let (mut all, mut length) = (vec![0; 2 * PAGE], 0);
     loop {
-        match file.read(&mut all[length..]) {
+        match file.read_at(&mut all[length..], length as u64) {
             Ok(0) => break,
             Ok(got) => length += got,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}

@@ -7,8 +7,9 @@ use super::orders::{Order, Out, Remain, Said};
 use super::remains::Ready;
 use super::slate::Note;
 use ckpt::behind::behind;
-use ckpt::dump::{hold_after, hold_lazily, Held, Waiting};
+use ckpt::dump::{hold_after, hold_lazily, rehearse, Held, Waiting};
 use ckpt::foresee::foresee;
+use ckpt::guess::guess;
 use ckpt::outlook::outlook;
 use ckpt::precopy::{follow, Precopy};
 use ckpt::survey::Survey;
@@ -42,7 +43,9 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     };
     reach("out sent");
     // A word of the agent calls it off as well.
-    let there = held.is_alone(&children).and_then(|()| carrier.hear()).and_then(|_all| held.bind());
+    // To look at the agent, which has most descriptors of all, would take longer than the rest.
+    let ours = [std::process::id(), std::os::unix::process::parent_id()].map(|pid| Pid(pid as i32));
+    let there = held.is_alone(&children, &ours).and_then(|()| carrier.hear()).and_then(|_all| held.bind());
     match there {
         Ok(()) => leave(order, held, word, &mut carrier),
         Err(fault) => {
@@ -120,6 +123,7 @@ type Carried = (Held, Vec<Pid>, Option<Precopy>);
 /// to end that takes a while, for which nobody should have to wait.
 fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) -> Result<Carried> {
     let pid = order.pid;
+    let _kept = kern::proc::kept::keep();
     // The other node's mover says first what it has, and asks for the clocks; what it is told is as good as neither waits for others.
     super::hurry(false);
     let there = carrier.hear()?;
@@ -151,9 +155,14 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     };
     seen.goes_on_under(&kernel)?;
     // What changes just now, or cannot be looked at, is told when it stands still.
+    let mut guessed = None;
     if let Ok(Some(forecast)) = foresee(pid, &seen) {
         writer.forecast(&forecast)?;
+        let left = stays.as_ref().map(|stays| stays.mappings());
+        let left = left.as_deref().or(early.as_ref().map(Precopy::followed)).unwrap_or_default();
+        guessed = Some(guess(pid, &seen, left, &mut writer)?);
     }
+    rehearse(pid);
     super::hurry(seen.is_large());
     let place = group_and_session(pid);
     let children = may_leave(word)?;
@@ -163,8 +172,8 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     carrier.hear()?;
     carrier.goes_on()?;
     let held = match &stays {
-        Some(stays) => hold_lazily(pid, &seen, stays, &mut writer)?,
-        None => hold_after(pid, &seen, early.as_ref(), &mut writer)?,
+        Some(stays) => hold_lazily(pid, &seen, stays, guessed.as_ref(), &mut writer)?,
+        None => hold_after(pid, &seen, early.as_ref(), guessed.as_ref(), &mut writer)?,
     };
     reach("out held");
     let same = || match group_and_session(pid) == place {

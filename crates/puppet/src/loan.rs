@@ -8,6 +8,7 @@ use kern::areas::Area;
 use kern::ptrace::{self, Halt, Regs, USER_CS};
 use kern::remote_memory::RemoteMemory;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vocab::{Fault, Result, Sig};
 
 /// While it is out no signal but SIGKILL and SIGSTOP reaches the thread, and of a SIGSTOP it is noted that it came ([`Stopped::take_stop`]).
@@ -283,12 +284,24 @@ impl<'a> Loan<'a> {
 pub fn find_gate(memory: &RemoteMemory, areas: &[Area]) -> Result<u64> {
     let vdso = areas.iter().find(|area| area.path == b"[vdso]");
     let vdso = vdso.ok_or_else(|| Fault::new(vocab::Kind::Unsupported, "a process without a vdso"))?;
+    // Mostly it is where it was found last, in another process.
+    let known = KNOWN_GATE.load(Ordering::Relaxed);
+    let mut two = [0; 2];
+    if known + 2 <= vdso.length() && memory.read(vdso.start + known, &mut two).is_ok() && two == CALL {
+        return Ok(vdso.start + known);
+    }
     let mut bytes = vec![0; vdso.length() as usize];
     memory.read(vdso.start, &mut bytes)?;
-    let at = bytes.windows(2).position(|two| two == [0x0f, 0x05]);
-    let at = at.ok_or_else(|| Fault::new(vocab::Kind::Unsupported, "a vdso without a system call"))?;
-    Ok(vdso.start + at as u64)
+    let at = bytes.windows(2).position(|two| two == CALL);
+    let at = at.ok_or_else(|| Fault::new(vocab::Kind::Unsupported, "a vdso without a system call"))? as u64;
+    KNOWN_GATE.store(at, Ordering::Relaxed);
+    Ok(vdso.start + at)
 }
+
+/// The instruction `syscall`.
+const CALL: [u8; 2] = [0x0f, 0x05];
+/// Where it is behind the beginning of a vdso.
+static KNOWN_GATE: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {

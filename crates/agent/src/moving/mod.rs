@@ -104,6 +104,11 @@ impl Moving {
         self.remains.contains_key(&pid)
     }
 
+    /// Has a stand-in taken the place of this one, which nobody has been told of yet?
+    pub(crate) fn leaves_a_stand_in(&self, pid: Pid) -> bool {
+        self.departures.get(&pid).is_some_and(|departure| departure.stands.is_some())
+    }
+
     /// Is it about to leave, or has left and that has not been told?
     pub(crate) fn departs_now(&self, pid: Pid) -> bool {
         self.departures.contains_key(&pid)
