@@ -11,8 +11,14 @@ pub(crate) const SCENES: &[Scene] = &[
     ("proc_is_the_bodys", proc_is_the_bodys),
     ("proc_of_threads_and_descriptors", proc_of_threads_and_descriptors),
     ("proc_is_guarded", proc_is_guarded),
+    ("proc_is_guarded_from_its_user", proc_is_guarded_from_its_user),
+    ("proc_of_another_program", proc_of_another_program),
+    ("proc_of_one_that_has_ended", proc_of_one_that_has_ended),
+    ("proc_of_long_arguments", proc_of_long_arguments),
+    ("proc_that_hides", proc_that_hides),
     ("proc_of_a_silent_node", proc_of_a_silent_node),
     ("proc_when_its_server_is_killed", proc_when_its_server_is_killed),
+    ("proc_when_its_server_is_stopped", proc_when_its_server_is_stopped),
     ("proc_when_the_daemon_is_killed", proc_when_the_daemon_is_killed),
     ("proc_follows_moves", proc_follows_moves),
     ("proc_can_be_left_out", proc_can_be_left_out),
@@ -153,10 +159,11 @@ fn proc_of_threads_and_descriptors(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
+const BOB: &str = "setpriv --reuid 61002 --regid 61002 --clear-groups";
+
 /// What only those may read who may trace the process, only they may read here.
 fn proc_is_guarded(place: &Place) -> Res<End> {
-    const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
-    const BOB: &str = "setpriv --reuid 61002 --regid 61002 --clear-groups";
     let s = Sandbox::new(place, "proc_is_guarded", 2)?;
     let going = s.start(&format!("{ANN} shoal run -n 0 sleep 1072"));
     s.until("pgrep -f -x 'sleep 1072'")?;
@@ -166,7 +173,8 @@ fn proc_is_guarded(place: &Place) -> Res<End> {
         "fd" | "fdinfo" => format!("ls /proc/{p}/{name}"),
         _ => format!("cat /proc/{p}/{name}"),
     };
-    for name in ["environ", "maps", "smaps_rollup", "io", "auxv", "fd", "fdinfo", "exe", "cwd", "root", "fd/0"] {
+    for name in ["environ", "maps", "smaps_rollup", "io", "auxv", "wchan", "fd", "fdinfo", "exe", "cwd", "root", "fd/0"]
+    {
         for whose in [ANN, ""] {
             s.ok(&format!("{whose} {}", reads(name)))?;
         }
@@ -174,11 +182,115 @@ fn proc_is_guarded(place: &Place) -> Res<End> {
         let said = s.sh(&format!("{BOB} {}", reads(name)))?;
         holds(&format!("{name} is not for others"), said.code() != Some(0) && said.out.is_empty())?;
     }
-    for name in ["stat", "status", "statm", "cmdline", "comm", "wchan", "limits"] {
+    for name in ["stat", "status", "statm", "cmdline", "comm", "limits"] {
         s.ok(&format!("{BOB} {}", reads(name)))?;
     }
     s.prints(&format!("stat -c '%u %g' /proc/{p} /proc/{p}/stat /proc/{p}/environ | uniq"), "61001 61001")?;
     s.prints(&format!("ps -o user= -p {p}"), "61001")?;
+    // Of where things are in its memory and in the kernel nobody is told.
+    s.prints(&format!("sed 's/.*) . //' /proc/{p}/stat | cut -d ' ' -f 23-27,32,42-48"), "1 1 0 0 0 0 0 0 0 0 0 0 0")?;
+    s.ok(&format!("! {ANN} cat /proc/{p}/stack 2>/dev/null && cat /proc/{p}/stack >/dev/null"))?;
+    s.ok("pkill -x sleep")?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+/// Who has rights that its user has not does not show that user what it has.
+fn proc_is_guarded_from_its_user(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_is_guarded_from_its_user", 2)?;
+    s.ok("install -m 2755 -g 61009 $(command -v sleep) /tmp/of-group.$$ && mv /tmp/of-group.$$ /tmp/of-group")?;
+    let quiet = "import ctypes, signal; c = ctypes.CDLL(None); c.prctl(4, 0, 0, 0, 0); c.prctl(15, b\"says-nothing\"); signal.pause()";
+    let programs =
+        [("says-nothing", format!("/usr/bin/python3 -c '{quiet}'")), ("of-group", "/tmp/of-group 1078".into())];
+    for (name, program) in programs {
+        let going = s.start(&format!("{ANN} shoal run -n 0 {program}"));
+        s.until(&format!("pgrep -x {name}"))?;
+        let p = s.ok(&format!("pgrep -x {name}"))?;
+        s.prints(&format!("stat -c %u /proc/{p} /proc/{p}/stat /proc/{p}/environ | tr '\n' ' '"), "61001 0 0")?;
+        for file in ["environ", "maps", "io", "auxv", "fd", "task/$p/fd", "exe", "cwd"] {
+            let file = file.replace("$p", &p);
+            let reads = match file.as_str() {
+                "exe" | "cwd" => format!("readlink /proc/{p}/{file}"),
+                _ if file.ends_with("fd") => format!("ls /proc/{p}/{file}"),
+                _ => format!("cat /proc/{p}/{file}"),
+            };
+            s.ok(&format!("{reads} >/dev/null"))?;
+            let said = s.sh(&format!("{ANN} {reads}"))?;
+            holds(&format!("{file} of {name} is not for its user"), said.code() != Some(0) && said.out.is_empty())?;
+        }
+        s.ok(&format!("{ANN} cat /proc/{p}/status /proc/{p}/cmdline >/dev/null"))?;
+        s.ok(&format!("pkill -KILL -x {name}"))?;
+        going.end()?;
+    }
+    Ok(End::Passed)
+}
+
+const BECOMES_ROOT: &str = "import ctypes, os, signal
+signal.signal(10, lambda *_: os.execve('/tmp/of-root', ['of-root', '1079'], {'SECRET': '1'}))
+ctypes.CDLL(None).prctl(15, b'before')
+while True: signal.pause()";
+
+/// What was open while a process was its user's does not show what it is afterwards.
+fn proc_of_another_program(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_of_another_program", 1)?;
+    s.ok("install -m 4755 $(command -v sleep) /tmp/of-root.$$ && mv /tmp/of-root.$$ /tmp/of-root")?;
+    let going = s.start(&format!(
+        "cat >/tmp/before.$$ <<'E'\n{BECOMES_ROOT}\nE\nmv /tmp/before.$$ /tmp/before.py; {ANN} shoal run -n 0 /usr/bin/python3 /tmp/before.py"
+    ));
+    s.until("pgrep -x before")?;
+    let p = s.ok("pgrep -x before")?;
+    s.ok(&format!(
+        "{ANN} sh -c 'cat /proc/{p}/environ >/dev/null && exec 3</proc/{p}/environ 4</proc/{p}/maps && kill -USR1 {p} && for i in $(seq 100); do cat /proc/{p}/environ >/dev/null 2>&1 || break; sleep 0.1; done; ! cat <&3 2>/dev/null | grep -a SECRET && ! cat <&4 2>/dev/null | grep of-root && ! cat /proc/{p}/environ 2>/dev/null'"
+    ))?;
+    s.until(&format!("grep -aq SECRET /proc/{p}/environ && test \"$(stat -c %u /proc/{p}/environ)\" = 0"))?;
+    s.ok("pkill -KILL -x of-root")?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+/// Its directory and its files, if somebody has them open, show no other process of its number.
+fn proc_of_one_that_has_ended(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_of_one_that_has_ended", 1)?;
+    let going = s.start("shoal run -n 0 sleep 1080");
+    s.until("pgrep -f -x 'sleep 1080' && grep BProcNode /proc/$(pgrep -f -x 'sleep 1080')/status")?;
+    let p = s.ok("pgrep -f -x 'sleep 1080'")?;
+    s.ok(&format!(
+        "cd /proc/{p} && exec 3<status 4<cmdline && kill {p} && for i in $(seq 100); do cat limits >/dev/null 2>&1 || break; sleep 0.1; done; sleep 1.2; ! cat <&3 2>/dev/null && ! cat <&4 2>/dev/null && ! cat stat status limits environ 2>/dev/null && ! ls fd task 2>/dev/null"
+    ))?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+/// They are shown whole, to whoever reads them, and do not keep others waiting.
+fn proc_of_long_arguments(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_of_long_arguments", 1)?;
+    let going =
+        s.start("shoal run -n 0 sh -c 'for i in $(seq 100); do sh -c \"sleep 1081 & wait\" $(seq 11000) & done; wait'");
+    s.until("test $(pgrep -c -x sleep) = 100")?;
+    let long = "p=$(pgrep -o -f 'sh -c sleep 1081')";
+    s.until(&format!("{long} && test $(wc -c </proc/$p/cmdline) -gt 50000"))?;
+    s.prints(
+        &format!("{long}; tr '\\0' '\\n' </proc/$p/cmdline | tail -1; ps -o args= ww -p $p | wc -w"),
+        "11000\n11006",
+    )?;
+    s.prints("ps -e -o comm= | grep -cx sleep", "100")?;
+    s.ok("pkill -x sleep")?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+/// Who sees no processes of others in /proc sees none that run elsewhere.
+fn proc_that_hides(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_that_hides", 1)?;
+    s.ok("mount -o remount,hidepid=2,gid=61009 /proc && pkill -KILL -x shoal:procfs")?;
+    let going = s.start(&format!("{ANN} shoal run -n 0 sleep 1082"));
+    s.until("p=$(pgrep -f -x 'sleep 1082') && grep BProcNode /proc/$p/status")?;
+    let p = s.ok("pgrep -f -x 'sleep 1082'")?;
+    for (who, sees) in [(ANN, true), (BOB, false), ("setpriv --reuid 61002 --regid 61009 --clear-groups", true)] {
+        let said = s.sh(&format!("{who} cat /proc/{p}/status"))?;
+        same(&format!("{who} sees it"), said.code() == Some(0), sees)?;
+        same(&format!("{who} is told something"), said.out.is_empty(), !sees)?;
+    }
     s.ok("pkill -x sleep")?;
     going.end()?;
     Ok(End::Passed)
@@ -219,6 +331,21 @@ fn proc_when_its_server_is_killed(place: &Place) -> Res<End> {
     s.until("pgrep -f -x 'sleep 1074'")?;
     s.ok("pkill -x sleep")?;
     later.end()?;
+    end(&s, going)?;
+    Ok(End::Passed)
+}
+
+/// It is replaced, and whoever waited for it goes on.
+fn proc_when_its_server_is_stopped(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_when_its_server_is_stopped", 2)?;
+    let (going, p) = begin(&s)?;
+    s.ok("pkill -STOP -x shoal:procfs")?;
+    s.sh("timeout 20 ps -ef >/dev/null 2>&1")?;
+    s.until(&format!("timeout 5 ps -o comm= -p {p} | grep -qx looked-at && {FAULTLESS}"))?;
+    s.prints(&format!("grep -c ' /proc/{p} ' /proc/self/mountinfo; pgrep -c -x shoal:procfs"), "1\n1")?;
+    // Also one whose daemon is not there any more.
+    s.ok("pkill -STOP -x shoal:procfs && shoal fault front kill-daemon && shoal fault front start-daemon")?;
+    s.until(&format!("timeout 5 ps -o comm= -p {p} | grep -qx looked-at"))?;
     end(&s, going)?;
     Ok(End::Passed)
 }

@@ -56,7 +56,7 @@ pub(crate) enum Token {
     /// What the looker has found.
     Looker,
     /// What the looker has found of what /proc shows.
-    Entries,
+    Entries(u32),
     /// Somebody stops or goes on.
     Stops,
     /// The line to a process that moves another.
@@ -83,7 +83,7 @@ impl Token {
             Token::Stops => (12, 0),
             Token::Mover(n) => (13, n),
             Token::Gate(n) => (14, n),
-            Token::Entries => (15, 0),
+            Token::Entries(n) => (15, n),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -106,7 +106,7 @@ impl Token {
             12 => Token::Stops,
             13 => Token::Mover(rest),
             14 => Token::Gate(rest),
-            15 => Token::Entries,
+            15 => Token::Entries(rest),
             _ => return None,
         })
     }
@@ -197,7 +197,7 @@ mod tests {
             Token::Link,
             Token::Order,
             Token::Looker,
-            Token::Entries,
+            Token::Entries(1),
             Token::Stops,
             Token::Mover(3),
             Token::Client(7),

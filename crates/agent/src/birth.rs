@@ -46,7 +46,7 @@ const PATIENCE_US: u64 = 5_000_000;
 /// What the outer process gives the agent: a pipe to it, and who looks at processes for the main loop, the streams, and others' /proc.
 pub(crate) struct Given {
     pub(crate) outer: OwnedFd,
-    pub(crate) lookers: [Looker; 3],
+    pub(crate) lookers: [Looker; 4],
 }
 
 /// Runs the agent in the process that calls; returns its exit code.
@@ -134,7 +134,7 @@ fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> 
 }
 
 fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given, proc: Proc) -> Result<Agent> {
-    let Given { outer, lookers: [looker, of_streams, of_entries] } = given;
+    let Given { outer, lookers: [looker, of_streams, of_entries, of_entry] } = given;
     let poller = Poller::new()?;
     let children = SignalFd::new(&[Sig::CHLD])?;
     let (asks, channel_port) = Asks::open(&config.socket(), &poller)?;
@@ -199,7 +199,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         asks,
         streams: Streams::ordered(order, of_streams)?,
         looker,
-        entries: Entries::new(of_entries),
+        entries: Entries::new(of_entries, of_entry),
         tables: Default::default(),
         poller,
         children,
@@ -248,7 +248,7 @@ impl Agent {
         self.poller.add(self.ghosts.fd(), Token::Ghosts.number(), Interest::READ)?;
         self.poller.add(self.showing.order.bell(), Token::Order.number(), Interest::READ)?;
         self.poller.add(self.looker.fd(), Token::Looker.number(), Interest::READ)?;
-        self.poller.add(self.entries.looker.fd(), Token::Entries.number(), Interest::READ)?;
+        self.poll_entries()?;
         self.poller.add(self.gates.door().fd(), Token::Door.number(), Interest::READ)?;
         self.poller.add(self.children.as_fd(), Token::Children.number(), Interest::READ)
     }

@@ -1,82 +1,198 @@
 //! What /proc on the front end shows of bodies: it is asked for here, and a looker finds it out. Nobody here looks into it.
+//!
+//! What many read of all is one looker's work, and what somebody reads of one is another's: that may take its time.
 
-use crate::agent::Agent;
-use crate::looking::{Looker, Question, Said};
+use crate::agent::{Agent, Token};
+use crate::looking::{Looker, Of, Question, Said};
+use kern::clock::monotonic_us;
+use kern::epoll::Interest;
 use std::collections::VecDeque;
-use vocab::errno::EBUSY;
-use vocab::Pid;
+use vocab::errno::{EBUSY, EIO};
+use vocab::{Pid, Result};
 use wire::entry::Wanted;
 use wire::frame::PIECE;
 use wire::node::ToFront;
 
-/// Questions that may wait; who asks waits for a tenth of a second.
+/// Questions that may wait.
 const MOST: usize = 4096;
+/// Processes that a looker is asked for at a time.
+const AT_ONCE: usize = 4096;
+/// Nothing more is taken from a looker while so many bytes wait to be sent: what users have in their processes does not fill the link.
+const FULL: usize = 1024 * 1024;
+/// Bytes that are taken from a looker at a time.
+const TURN: usize = 512 * 1024;
+/// Whoever waits hears that often that somebody is at it, in microseconds.
+const STILL_US: u64 = 50_000;
+
+/// A looker and what it is asked.
+#[derive(Debug)]
+struct Desk {
+    looker: Looker,
+    /// The first is being found out, if the looker is busy.
+    waiting: VecDeque<(u64, Wanted)>,
+    /// Of that one: who has yet to be looked at, and at what.
+    rest: Vec<Pid>,
+    of: Of,
+    /// Not all was found.
+    cut: bool,
+    found: Vec<u8>,
+    /// When something was said of it last (monotonic).
+    said_us: u64,
+    /// Nothing is taken from the looker.
+    held: bool,
+}
 
 /// Questions that are not answered yet.
 #[derive(Debug)]
 pub(crate) struct Entries {
-    pub(crate) looker: Looker,
-    /// The first is being found out, if the looker is busy.
-    waiting: VecDeque<(u64, Wanted)>,
-    found: Vec<u8>,
+    desks: [Desk; 2],
 }
 
 impl Entries {
-    pub(crate) fn new(looker: Looker) -> Entries {
-        Entries { looker, waiting: VecDeque::new(), found: Vec::new() }
+    /// With one who looks at many, and one who looks at one.
+    pub(crate) fn new(many: Looker, one: Looker) -> Entries {
+        let desk = |looker| Desk {
+            looker,
+            waiting: VecDeque::new(),
+            rest: Vec::new(),
+            of: Of::default(),
+            cut: false,
+            found: Vec::new(),
+            said_us: 0,
+            held: false,
+        };
+        Entries { desks: [desk(many), desk(one)] }
+    }
+
+    /// When [`Agent::entries_due`] is to be called at the latest (monotonic).
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.desks.iter().filter_map(Desk::due_us).min()
+    }
+}
+
+impl Desk {
+    fn due_us(&self) -> Option<u64> {
+        let busy = self.looker.due_us().filter(|_| !self.held)?;
+        Some(busy.min(self.said_us + STILL_US))
+    }
+
+    fn ask(&mut self) {
+        let later = self.rest.split_off(self.rest.len().min(AT_ONCE));
+        let now = std::mem::replace(&mut self.rest, later);
+        self.looker.ask(Question::Entries(now, self.of.clone()));
     }
 }
 
 impl Agent {
-    pub(crate) fn entries_wanted(&mut self, id: u64, wanted: Wanted) {
-        if self.entries.waiting.len() >= MOST {
-            let refused = ToFront::Entries { id, found: Vec::new(), last: true, errno: EBUSY };
-            return self.uplink.send(&refused);
-        }
-        self.entries.waiting.push_back((id, wanted));
-        self.next_entries();
+    /// # Errors
+    /// `Sys` when the lookers cannot be waited for.
+    pub(crate) fn poll_entries(&self) -> Result<()> {
+        let add = |(number, desk): (u32, &Desk)| {
+            self.poller.add(desk.looker.fd(), Token::Entries(number).number(), Interest::READ)
+        };
+        (0..).zip(&self.entries.desks).try_for_each(add)
     }
 
-    fn next_entries(&mut self) {
-        if self.entries.looker.is_busy() {
+    pub(crate) fn entries_wanted(&mut self, id: u64, wanted: Wanted) {
+        let refused = match wanted {
+            Wanted::Body { pid } | Wanted::Entry { pid, .. } if !self.bodies.has(pid) => Some(0),
+            _ => None,
+        };
+        let which = usize::from(matches!(wanted, Wanted::Entry { .. }));
+        let full = self.entries.desks[which].waiting.len() >= MOST;
+        if let Some(errno) = refused.or(full.then_some(EBUSY)) {
+            return self.uplink.send(&ToFront::Entries { id, found: Vec::new(), last: true, errno });
+        }
+        self.entries.desks[which].waiting.push_back((id, wanted));
+        self.next_entries(which);
+    }
+
+    fn next_entries(&mut self, which: usize) {
+        let desk = &mut self.entries.desks[which];
+        if desk.looker.is_busy() {
             return;
         }
-        let Some((_, wanted)) = self.entries.waiting.front() else { return };
-        let question = match wanted {
-            Wanted::All => {
+        let Some((_, wanted)) = desk.waiting.front() else { return };
+        let (pids, of) = match wanted {
+            Wanted::All { common, paths } => {
                 let mut pids: Vec<Pid> = self.bodies.iter().map(|body| body.person.pid).collect();
                 pids.sort_unstable();
-                Question::Entries(pids, None)
+                let paths = paths.iter().map(|path| path.clone().into_bytes()).collect();
+                (pids, Of { common: *common, whole: false, paths })
             }
-            Wanted::Body { pid } => Question::Entries(vec![*pid], None),
-            Wanted::Entry { pid, path } => Question::Entries(vec![*pid], Some(path.clone())),
+            Wanted::Body { pid } => (vec![*pid], Of { common: true, ..Of::default() }),
+            Wanted::Entry { pid, path } => (vec![*pid], Of { common: false, whole: true, paths: vec![path.clone()] }),
         };
-        self.entries.looker.ask(question);
+        (desk.rest, desk.of, desk.cut, desk.said_us) = (pids, of, false, monotonic_us());
+        desk.ask();
     }
 
-    /// The looker has found something, or does not answer.
-    pub(crate) fn entries_looked(&mut self) {
-        for said in self.entries.looker.go_on() {
+    /// A looker has found something, or does not answer.
+    pub(crate) fn entries_looked(&mut self, which: usize) {
+        let Some(desk) = self.entries.desks.get_mut(which).filter(|desk| !desk.held) else { return };
+        for said in desk.looker.go_on(TURN) {
+            let desk = &mut self.entries.desks[which];
             match said {
                 Said::Entries(found) => {
-                    self.entries.found.extend(found);
-                    if self.entries.found.len() >= PIECE {
-                        self.tell_entries(false);
+                    desk.found.extend(found);
+                    if desk.found.len() >= PIECE {
+                        self.tell_entries(which, false);
                     }
                 }
                 Said::End => {
-                    self.tell_entries(true);
-                    self.entries.waiting.pop_front();
-                    self.next_entries();
+                    desk.cut |= desk.looker.gave_up();
+                    if !desk.rest.is_empty() {
+                        desk.ask();
+                        continue;
+                    }
+                    self.tell_entries(which, true);
+                    self.entries.desks[which].waiting.pop_front();
+                    self.next_entries(which);
                 }
                 Said::At { .. } | Said::Command { .. } | Said::Awaited { .. } => {}
             }
         }
+        if self.uplink.queued() >= FULL {
+            self.hold_entries(which, true);
+        }
     }
 
-    fn tell_entries(&mut self, last: bool) {
-        let Some(id) = self.entries.waiting.front().map(|(id, _)| *id) else { return };
-        let found = std::mem::take(&mut self.entries.found);
-        self.uplink.send(&ToFront::Entries { id, found, last, errno: 0 });
+    fn hold_entries(&mut self, which: usize, held: bool) {
+        let desk = &mut self.entries.desks[which];
+        let interest = if held { Interest::empty() } else { Interest::READ };
+        if self.poller.modify(desk.looker.fd(), Token::Entries(which as u32).number(), interest).is_ok() {
+            desk.held = held;
+            desk.looker.wait_on();
+        }
+    }
+
+    /// What waited for room on the link goes on.
+    pub(crate) fn let_entries_go(&mut self) {
+        for which in 0..self.entries.desks.len() {
+            if self.entries.desks[which].held && self.uplink.queued() < FULL {
+                self.hold_entries(which, false);
+            }
+        }
+    }
+
+    pub(crate) fn entries_due(&mut self, now: u64) {
+        for which in 0..self.entries.desks.len() {
+            if self.entries.desks[which].due_us().is_some_and(|due| due <= now) {
+                self.entries_looked(which);
+            }
+            let desk = &mut self.entries.desks[which];
+            if desk.looker.is_busy() && !desk.held && desk.said_us + STILL_US <= now {
+                self.tell_entries(which, false);
+            }
+        }
+    }
+
+    fn tell_entries(&mut self, which: usize, last: bool) {
+        let desk = &mut self.entries.desks[which];
+        let Some(id) = desk.waiting.front().map(|(id, _)| *id) else { return };
+        desk.said_us = monotonic_us();
+        let found = std::mem::take(&mut desk.found);
+        let errno = if last && desk.cut { EIO } else { 0 };
+        self.uplink.send(&ToFront::Entries { id, found, last, errno });
     }
 }

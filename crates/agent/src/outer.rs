@@ -131,7 +131,7 @@ impl Outer {
 
     fn one_agent(&mut self) -> Result<End> {
         let (read, write) = kern::sys::pipe()?;
-        let (lookers, server) = Looker::three()?;
+        let (lookers, server) = Looker::all()?;
         let agent = match ns::fork(Namespaces::PID | Namespaces::MOUNT)? {
             Forked::Child => {
                 // Or these copies would keep the pipes open when the outer process dies.

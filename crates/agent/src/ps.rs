@@ -69,7 +69,7 @@ impl Agent {
 
     /// The looker has found something, or does not answer.
     pub(crate) fn looked(&mut self) {
-        for said in self.looker.go_on() {
+        for said in self.looker.go_on(usize::MAX) {
             match said {
                 Said::Command { pid, words } => drop(self.tables.words.insert(pid, words)),
                 Said::End => {

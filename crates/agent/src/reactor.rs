@@ -35,6 +35,7 @@ impl Agent {
             self.let_output_go();
             self.ask_for_the_quiet();
             self.uplink.flush();
+            self.let_entries_go();
             self.ghosts.acknowledge(monotonic_us());
         }
     }
@@ -49,7 +50,7 @@ impl Agent {
             Some(Token::Children) => self.serve_children()?,
             Some(Token::Order) => self.showing.order.answer_bell(),
             Some(Token::Looker) => self.looked(),
-            Some(Token::Entries) => self.entries_looked(),
+            Some(Token::Entries(which)) => self.entries_looked(which as usize),
             Some(Token::Stops) => self.serve_stops(),
             Some(Token::Mover(number)) => self.serve_mover(number),
             Some(Token::Local) => self.take_clients(),
@@ -79,9 +80,7 @@ impl Agent {
         if self.looker.due_us().is_some_and(|due| due <= now) {
             self.looked();
         }
-        if self.entries.looker.due_us().is_some_and(|due| due <= now) {
-            self.entries_looked();
-        }
+        self.entries_due(now);
         if self.volley.due_us().is_some_and(|due| due <= now) {
             self.end_volley();
         }
@@ -151,7 +150,7 @@ impl Agent {
             self.checks.next_us(),
             self.asks.due_us(),
             self.looker.due_us(),
-            self.entries.looker.due_us(),
+            self.entries.due_us(),
             self.volley.due_us(),
             self.park_at(),
             self.send_at(),

@@ -93,6 +93,14 @@ impl Uplink {
         }
     }
 
+    /// Bytes that wait to be sent.
+    pub(crate) fn queued(&self) -> usize {
+        match &self.state {
+            State::Open(link) => link.queued(),
+            _ => 0,
+        }
+    }
+
     /// Queues a message; without a link it is dropped, since a Hello tells all that matters of it.
     pub(crate) fn send(&mut self, message: &ToFront) {
         if let Err(fault) = self.try_send(message) {

@@ -70,7 +70,7 @@ impl Front {
                 None => {}
             },
             ToFront::PsDone { id, rows } => self.on_ps_done(node, id, rows),
-            ToFront::Entries { id, found, last, errno } => self.on_entries(id, found, last, errno),
+            ToFront::Entries { id, found, last, errno } => self.on_entries(node, id, found, last, errno),
             ToFront::StandInDone { pid, errno } => debug!(%node, %pid, errno, "stand-in"),
             ToFront::Arriving { pid, port } => self.arriving(node, pid, port),
             ToFront::Ready { pid, streams } => {

@@ -90,6 +90,19 @@ pub fn detach(target: &Path) -> Result<()> {
     sys::checked(ret.into(), || format!("unmount {}", target.display())).map(drop)
 }
 
+/// Ends the FUSE connection of what is mounted at `target`: every process that waits for its server gets an error at once, here and
+/// wherever else it is mounted, and mounts that are in use stay, of no use (MNT_FORCE; linux: `fuse_umount_begin`). Waits for no server.
+pub fn abort(target: &Path) -> Result<()> {
+    let text = path(target)?;
+    // SAFETY: a string that ends with a NUL.
+    let ret = unsafe { libc::umount2(text.as_ptr(), libc::MNT_FORCE | libc::UMOUNT_NOFOLLOW) };
+    match sys::check(ret.into()) {
+        // It is in use, and ended all the same.
+        Ok(_) | Err(libc::EBUSY) => Ok(()),
+        Err(errno) => Err(Fault::sys(errno, format!("end who serves {}", target.display()))),
+    }
+}
+
 /// The connections (numbers in `/sys/fs/fuse/connections`) of the FUSE file systems that process `pid` sees mounted.
 /// Empty when it has ended, or is about to and has given its mounts up.
 pub fn fuse_connections(pid: Pid) -> Vec<u32> {

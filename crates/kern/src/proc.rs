@@ -112,6 +112,8 @@ pub struct Status {
     pub umask: u32,
     pub creds: Creds,
     pub capabilities: Capabilities,
+    /// The capabilities that it may have in effect.
+    pub permitted: u64,
     pub threads: u32,
     /// Pending for the thread and for the whole process.
     pub pending: SigSet,
@@ -237,12 +239,21 @@ impl Proc {
     /// # Errors
     /// As [`Proc::stat`].
     pub fn status(&self, pid: Pid) -> std::result::Result<Status, i32> {
+        self.status_and_text(pid, &mut Vec::new())
+    }
+
+    /// The same, and the file as it is. Never waits for anybody.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn status_and_text(&self, pid: Pid, buffer: &mut Vec<u8>) -> std::result::Result<Status, i32> {
         // Supplementary groups can be 65536 of up to 11 bytes each; everybody else fits 4 KiB.
-        let mut buffer = vec![0u8; 4096];
+        buffer.resize(buffer.capacity().max(4096), 0);
         loop {
-            let length = self.read_record(pid, "status", &mut buffer)?.len();
+            let length = self.read_record(pid, "status", buffer)?.len();
             if length < buffer.len() {
-                let status = text::status(&buffer[..length]).ok_or(libc::EIO)?;
+                buffer.truncate(length);
+                let status = text::status(buffer).ok_or(libc::EIO)?;
                 if status.state == b'X' && status.ppid == Pid::NONE {
                     return Err(libc::ESRCH); // ODDITY released-task
                 }
@@ -298,6 +309,25 @@ impl Proc {
     pub fn limits(&self, pid: Pid) -> std::result::Result<Vec<Limit>, i32> {
         let mut buffer = [0u8; 4096];
         text::limits(self.read_into(pid, "limits", &mut buffer)?).ok_or(libc::EIO)
+    }
+
+    /// Whose a file of a process directory is. Of those that are not for everybody it is root's if the process is not dumpable (linux: `task_dump_owner`); the directory itself is always the process's.
+    /// Never waits.
+    ///
+    /// # Errors
+    /// As [`Proc::stat`].
+    pub fn owner(&self, pid: Pid, file: &str) -> std::result::Result<(u32, u32), i32> {
+        let path = path_of(pid, file)?;
+        let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EINVAL)?;
+        let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: a live C string, and room for one stat that the kernel writes to.
+        let ret = unsafe {
+            libc::fstatat(self.dir.as_raw_fd(), path.as_ptr(), found.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW)
+        };
+        sys::check(ret.into())?;
+        // SAFETY: zeros are a valid stat, and the call has filled it.
+        let found = unsafe { found.assume_init() };
+        Ok((found.st_uid, found.st_gid))
     }
 
     /// Any file of a process directory, from its beginning, as far as it fits.
@@ -473,6 +503,7 @@ mod tests {
         assert!(proc.pids().expect("a list").contains(&me));
         assert!(proc.tasks(me).expect("mine").contains(&me));
         assert!(!proc.cmdline(me, 64).expect("mine").is_empty());
+        assert_eq!(proc.owner(me, "stat").expect("mine").0, status.creds.uid.effective);
         assert_eq!(proc.limits(me).expect("mine"), crate::own::limits().expect("mine"));
         assert!(proc.memory().expect("meminfo").total > 1 << 20);
         assert!(proc.load_average().expect("loadavg") >= 0.0);

@@ -1,15 +1,19 @@
 //! What is in a ghost's files, links and directories.
 
 use crate::ghosts::Ghost;
-use crate::machines::Machines;
+use crate::here::Here;
+use crate::machines::{Known, Machines};
+use crate::names::{is_harmless, of_many};
+use crate::tables::COMMONLY;
 use crate::texts;
+use kern::clock::monotonic_us;
 use kern::fuse::tree::Named;
 use kern::proc::PROC;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use vocab::errno::{EIO, ENOENT, ESRCH};
+use vocab::errno::{E2BIG, EAGAIN, EHOSTDOWN, EIO, ENOENT, ESRCH};
 use wire::entry::{Content, Wanted, COMMON};
 
 /// What was found.
@@ -29,6 +33,14 @@ pub(crate) enum What {
     /// A file's text, or where a link leads.
     Text(Vec<u8>),
     Names(Vec<Named>),
+}
+
+/// For whom something is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looker {
+    pub(crate) uid: u32,
+    /// Since when it has gone through processes (monotonic).
+    pub(crate) since_us: u64,
 }
 
 type Result<T> = std::result::Result<T, i32>;
@@ -57,89 +69,145 @@ pub(crate) fn own(ghost: &Ghost, path: &[u8]) -> Result<Contents> {
         }
         _ => What::Text(fs::read(&at).map_err(|e| errno(&e))?),
     };
-    Ok(Contents { what, mode: there.mode(), uid: there.uid(), gid: there.gid(), until_us: 0 })
-}
-
-/// Whose the ghost's directory is: its process's.
-pub(crate) fn owner_here(ghost: &Ghost) -> Result<(u32, u32)> {
-    let there = fs::metadata(own_path(ghost, b"")).map_err(|e| errno(&e))?;
-    Ok((there.uid(), there.gid()))
-}
-
-/// Whose the files of its body are, and until when that counts.
-pub(crate) fn owner(machines: &Machines, ghost: &Ghost) -> Result<(u32, u32, u64)> {
-    let known = machines.common(ghost.node(), ghost.pid);
-    match known.body {
-        Some(body) => Ok((body.uid, body.gid, known.until_us)),
-        None => fs::metadata(own_path(ghost, b"stat")).map(|m| (m.uid(), m.gid(), 0)).map_err(|e| errno(&e)),
+    let found = Contents { what, mode: there.mode(), uid: there.uid(), gid: there.gid(), until_us: 0 };
+    // It may be another process's by now.
+    if ghost.is_dead() {
+        Err(ESRCH)
+    } else {
+        Ok(found)
     }
+}
+
+/// Whose the files of its body are, and until when that counts: of a body that nothing is known of, root's.
+pub(crate) fn owner(machines: &Machines, ghost: &Ghost, looker: Looker) -> (u32, u32, u64) {
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    let Some(body) = known.body else { return (0, 0, 0) };
+    ghost.is_of(body.uid, body.gid);
+    (body.uid, body.gid, known.until_us)
 }
 
 /// What is at this path in the ghost's directory.
-pub(crate) fn contents(machines: &Machines, ghost: &Ghost, path: &[u8]) -> Result<Contents> {
+pub(crate) fn contents(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Result<Contents> {
     if COMMON.iter().any(|name| name.as_bytes() == path) {
-        return common(machines, ghost, path);
+        return common(machines, ghost, path, looker);
     }
     // Of what the ghost alone is and has.
-    if path == b"coredump_filter" || path.ends_with(b"/children") {
+    if path == b"coredump_filter" {
         return own(ghost, path);
     }
-    entry(machines, ghost, path)
-}
-
-fn read_own(ghost: &Ghost, name: &str) -> Result<Vec<u8>> {
-    fs::read(own_path(ghost, name.as_bytes())).map_err(|e| errno(&e))
-}
-
-fn common(machines: &Machines, ghost: &Ghost, name: &[u8]) -> Result<Contents> {
-    let is_status = name == b"status";
-    let here = read_own(ghost, if is_status { "status" } else { "stat" })?;
-    let state = if is_status { texts::state_of(&here) } else { texts::state(&here) };
-    if matches!(state, Some(b'Z' | b'X')) {
-        return own(ghost, name);
+    if let Some(thread) = path.strip_prefix(b"task/").and_then(|path| path.strip_suffix(b"/children")) {
+        // What the others have forked is the first one's here.
+        return match thread == ghost.pid.to_string().as_bytes() {
+            true => own(ghost, path),
+            false => Ok(Contents { what: What::Text(Vec::new()), mode: 0, uid: 0, gid: 0, until_us: 0 }),
+        };
     }
-    let known = machines.common(ghost.node(), ghost.pid);
-    let Some(body) = known.body else {
-        let mut own = own(ghost, name)?;
-        if is_status {
-            own.what = What::Text(texts::status(&here, &here, ghost.node(), known.silent));
-        }
-        return Ok(own);
+    if let Some(found) = of_all(machines, ghost, path, looker) {
+        return found;
+    }
+    entry(machines, ghost, path, looker)
+}
+
+fn common(machines: &Machines, ghost: &Ghost, name: &[u8], looker: Looker) -> Result<Contents> {
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    let Some(body) = &known.body else { return without_body(ghost, name, known.silent) };
+    ghost.is_of(body.uid, body.gid);
+    let text = match body.content(name) {
+        Some(Content::Text(text)) => text,
+        Some(Content::Failed(EAGAIN)) => return without_body(ghost, name, true),
+        Some(Content::Failed(E2BIG)) | None => return entry(machines, ghost, name, looker),
+        Some(Content::Failed(errno)) => return Err(*errno),
+        Some(_) => return Err(EIO),
     };
-    let Some(text) = body.text(name) else { return entry(machines, ghost, name) };
     let text = match name {
-        b"stat" => texts::stat(text, &here).ok_or(EIO)?,
-        b"status" => texts::status(text, &here, ghost.node(), known.silent),
-        _ => text.to_vec(),
+        b"stat" => {
+            let here = ghost.here()?;
+            texts::stat(text, &here, here.tail.start).ok_or(EIO)?
+        }
+        b"status" => texts::status(text, ghost.pid, &ghost.here()?, ghost.node(), known.silent || body.old),
+        _ => text.clone(),
     };
     Ok(Contents { what: What::Text(text), mode: 0, uid: body.uid, gid: body.gid, until_us: known.until_us })
 }
 
-fn entry(machines: &Machines, ghost: &Ghost, path: &[u8]) -> Result<Contents> {
-    let until_us = kern::clock::monotonic_us() + machines.fresh_us;
-    let found = match machines.one(ghost.node(), Wanted::Entry { pid: ghost.pid, path: path.to_vec() }) {
+/// What is commonly read of a ghost that has no body of which anything is known: it has yet to begin, or has ended, or its node says nothing.
+fn without_body(ghost: &Ghost, name: &[u8], silent: bool) -> Result<Contents> {
+    if name == b"cmdline" {
+        // The ghost's own is in its memory, which is its user's.
+        return Ok(Contents { what: What::Text(Vec::new()), mode: 0, uid: 0, gid: 0, until_us: 0 });
+    }
+    let mut found = own(ghost, name)?;
+    if let What::Text(text) = &mut found.what {
+        match name {
+            b"stat" => {
+                let here = ghost.here()?;
+                *text = texts::stat(text, &here, here.tail.start).ok_or(EIO)?;
+            }
+            b"status" => *text = texts::status(text, ghost.pid, &ghost.here()?, ghost.node(), silent),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// What many are asked for at once. `None`: this is not one of those, or is asked for by itself.
+fn of_all(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Option<Result<Contents>> {
+    let key = of_many(path).filter(|key| machines.is_of_many(key, ghost.pid))?;
+    let Known { body, silent, until_us } = machines.look(ghost.node(), ghost.pid, key, looker.since_us);
+    let Some(body) = body else { return silent.then_some(Err(EHOSTDOWN)) };
+    ghost.is_of(body.uid, body.gid);
+    let content = match body.content(path)? {
+        Content::Failed(E2BIG) => return None,
+        Content::Failed(EAGAIN) => return Some(Err(EHOSTDOWN)),
+        content => content.clone(),
+    };
+    Some(made(content).map(|what| Contents { what, mode: 0, uid: body.uid, gid: body.gid, until_us }))
+}
+
+fn entry(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Result<Contents> {
+    let until_us = monotonic_us() + machines.fresh_us;
+    let wanted = Wanted::Entry { pid: ghost.pid, path: path.to_vec() };
+    let found = match machines.one(ghost.node(), ghost.pid, wanted, Some(looker.uid)) {
         // It has yet to begin there, or has ended.
-        Err(ESRCH) => return own(ghost, path),
+        Err(ESRCH) if is_harmless(path) => return own(ghost, path),
         found => found?,
     };
     let (uid, gid) = (found.uid, found.gid);
-    let entry = found.entries.into_iter().next().ok_or(ENOENT)?;
-    let what = match entry.content {
-        Content::Text(text) => What::Text(merged(ghost, path, text)?),
-        Content::Link(to) => What::Text(to),
-        Content::Directory(names) => {
-            What::Names(names.into_iter().map(|one| Named { name: one.name, mode: one.mode }).collect())
+    ghost.is_of(uid, gid);
+    let entry = found.entries.into_iter().next().filter(|entry| entry.path == path).ok_or(ENOENT)?;
+    let what = match (made(entry.content)?, path.rsplit(|byte| *byte == b'/').next()) {
+        (What::Text(text), Some(b"stat")) => {
+            let here = ghost.here()?;
+            let start = start_of_thread(machines, ghost, &text, &here, looker);
+            What::Text(texts::stat(&text, &here, start).ok_or(EIO)?)
         }
-        Content::Failed(errno) => return Err(errno),
+        (What::Text(text), Some(b"status")) => {
+            What::Text(texts::status(&text, ghost.pid, &ghost.here()?, ghost.node(), false))
+        }
+        (what, _) => what,
     };
     Ok(Contents { what, mode: entry.mode, uid, gid, until_us })
 }
 
-/// A thread's stat and status have kin too.
-fn merged(ghost: &Ghost, path: &[u8], text: Vec<u8>) -> Result<Vec<u8>> {
-    match path.rsplit(|byte| *byte == b'/').next() {
-        Some(b"stat") => texts::stat(&text, &read_own(ghost, "stat")?).ok_or(EIO),
-        Some(b"status") => Ok(texts::status(&text, &read_own(ghost, "status")?, ghost.node(), false)),
-        _ => Ok(text),
+fn made(content: Content) -> Result<What> {
+    match content {
+        Content::Text(text) | Content::Link(text) => Ok(What::Text(text)),
+        Content::Directory(names) => {
+            Ok(What::Names(names.into_iter().map(|one| Named { name: one.name, mode: one.mode }).collect()))
+        }
+        // Nobody looks there now.
+        Content::Failed(EAGAIN) => Err(EHOSTDOWN),
+        Content::Failed(errno) => Err(errno),
     }
+}
+
+/// As long after the ghost's as the thread's is after its process's.
+fn start_of_thread(machines: &Machines, ghost: &Ghost, thread: &[u8], here: &Here, looker: Looker) -> u64 {
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    let process = match known.body.as_ref().and_then(|body| body.content(b"stat")) {
+        Some(Content::Text(stat)) => texts::start(stat),
+        _ => None,
+    };
+    let after = texts::start(thread).zip(process).map(|(thread, process)| thread.saturating_sub(process));
+    here.tail.start + after.unwrap_or_default()
 }

@@ -1,20 +1,52 @@
 //! Who stands here for whom.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use vocab::{NodeId, Pid};
+
+/// [`Ghost::owner`] before any is known.
+const NOBODY: u64 = u64::MAX;
 
 /// A process that stands here for one elsewhere, for as long as it does: another one of the same number is another ghost.
 #[derive(Debug)]
 pub(crate) struct Ghost {
     pub(crate) pid: Pid,
     node: AtomicI32,
+    /// It stands for nobody any more, and its number may be any process's.
+    dead: AtomicBool,
+    /// Another one each time that its body may have become another program's or user's.
+    turn: AtomicU64,
+    owner: AtomicU64,
+    /// What the process is here, as it was looked at last.
+    pub(crate) here: Mutex<Option<crate::here::Here>>,
 }
 
 impl Ghost {
     pub(crate) fn node(&self) -> NodeId {
         NodeId(self.node.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// What was guarded in another turn is nobody's any more.
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn turns(&self) {
+        self.turn.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Its body's files are this user's.
+    pub(crate) fn is_of(&self, uid: u32, gid: u32) {
+        let now = u64::from(uid) << 32 | u64::from(gid);
+        let before = self.owner.swap(now, Ordering::AcqRel);
+        if before != now && before != NOBODY {
+            self.turns();
+        }
     }
 }
 
@@ -26,22 +58,52 @@ impl Ghosts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It stands for a process of this node. True: it is new.
-    pub(crate) fn stand(&self, pid: Pid, node: NodeId) -> bool {
+    /// It stands for a process of this node. What is returned is the node before, if it stood there already.
+    pub(crate) fn stand(&self, pid: Pid, node: NodeId) -> Option<NodeId> {
         let mut all = self.all();
         if let Some(ghost) = all.get(&pid) {
-            ghost.node.store(node.0, Ordering::Relaxed);
-            return false;
+            return Some(NodeId(ghost.node.swap(node.0, Ordering::Relaxed)));
         }
-        all.insert(pid, Arc::new(Ghost { pid, node: AtomicI32::new(node.0) }));
-        true
+        let ghost = Ghost {
+            pid,
+            node: AtomicI32::new(node.0),
+            dead: AtomicBool::new(false),
+            turn: AtomicU64::new(0),
+            owner: AtomicU64::new(NOBODY),
+            here: Mutex::default(),
+        };
+        all.insert(pid, Arc::new(ghost));
+        None
     }
 
     pub(crate) fn gone(&self, pid: Pid) -> Option<Arc<Ghost>> {
-        self.all().remove(&pid)
+        let ghost = self.all().remove(&pid)?;
+        ghost.dead.store(true, Ordering::Release);
+        Some(ghost)
     }
 
     pub(crate) fn get(&self, pid: Pid) -> Option<Arc<Ghost>> {
         self.all().get(&pid).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_gone_is_dead_and_another_owner_is_another_turn() {
+        let ghosts = Ghosts::default();
+        assert_eq!(ghosts.stand(Pid(7), NodeId(0)), None);
+        assert_eq!(ghosts.stand(Pid(7), NodeId(1)), Some(NodeId(0)));
+        let ghost = ghosts.get(Pid(7)).expect("it stands");
+        assert_eq!((ghost.node(), ghost.is_dead(), ghost.turn()), (NodeId(1), false, 0));
+        ghost.is_of(1000, 1000);
+        ghost.is_of(1000, 1000);
+        assert_eq!(ghost.turn(), 0);
+        ghost.is_of(0, 0);
+        assert_eq!(ghost.turn(), 1);
+        ghosts.gone(Pid(7));
+        assert!(ghost.is_dead());
     }
 }

@@ -1,19 +1,23 @@
 //! The files, links and directories of the tree that the kernel knows, by number, for as long as it does.
 
 use crate::ghosts::Ghost;
-use crate::names::Place;
+use crate::names::{is_guarded, Place};
 use kern::clock::realtime_ns;
 use kern::fuse::tree::ROOT;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vocab::Pid;
 use wire::entry::COMMON;
+
+/// How long a text is kept after the kernel has been told that it is old, in microseconds: it may still read it.
+const KEPT_US: u64 = 2_000_000;
 
 /// A file, link or directory of a ghost.
 #[derive(Debug)]
 pub(crate) struct Inode {
     pub(crate) number: u64,
-    parent: u64,
+    pub(crate) parent: u64,
     pub(crate) ghost: Arc<Ghost>,
     /// In the ghost's directory.
     pub(crate) path: Vec<u8>,
@@ -21,6 +25,8 @@ pub(crate) struct Inode {
     pub(crate) place: Option<Place>,
     /// As st_mode.
     pub(crate) mode: u32,
+    /// Of what is guarded: the ghost's turn in which it is the owner's.
+    pub(crate) turn: u64,
     /// When it became known, in nanoseconds since 1970.
     pub(crate) made_ns: u64,
     /// What the kernel was told last of what is in it.
@@ -30,12 +36,45 @@ pub(crate) struct Inode {
 /// What the kernel knows of a file, and reads as that.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
-    pub(crate) text: Arc<Vec<u8>>,
+    /// `None`: nobody is expected to read it.
+    pub(crate) text: Option<Arc<Vec<u8>>>,
+    pub(crate) length: u64,
+    hash: u64,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) until_us: u64,
     /// Another content has another time.
     pub(crate) time_ns: u64,
+}
+
+impl Told {
+    /// What is read now, after what was told last.
+    pub(crate) fn now(text: Vec<u8>, (uid, gid): (u32, u32), until_us: u64, before: Option<&Told>) -> Told {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let (length, hash) = (text.len() as u64, hasher.finish());
+        let same = before.filter(|before| (before.length, before.hash) == (length, hash));
+        let time_ns = same.map_or_else(realtime_ns, |before| before.time_ns);
+        Told { text: Some(Arc::new(text)), length, hash, uid, gid, until_us, time_ns }
+    }
+}
+
+impl Inode {
+    /// Is it what it was made for? What is guarded is not any more once its body may have become another user's or program's.
+    pub(crate) fn is_current(&self) -> bool {
+        !self.ghost.is_dead() && (!is_guarded(self.mode) || self.turn == self.ghost.turn())
+    }
+
+    pub(crate) fn name(&self) -> Vec<u8> {
+        match self.parent {
+            ROOT => self.ghost.pid.to_string().into_bytes(),
+            _ => last_part(&self.path).to_vec(),
+        }
+    }
+
+    pub(crate) fn told(&self) -> MutexGuard<'_, Option<Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +85,7 @@ struct Known {
     /// With the number of times that they were looked up.
     all: HashMap<u64, (Arc<Inode>, u64)>,
     names: HashMap<(u64, Vec<u8>), u64>,
+    of: HashMap<Pid, HashSet<u64>>,
     last: u64,
 }
 
@@ -72,7 +112,7 @@ impl Inodes {
         if let Some(number) = known.names.get(&key).copied() {
             if let Some((inode, count)) = known.all.get_mut(&number) {
                 // The number of a process may be another ghost's by now, that of a descriptor another kind of file's.
-                if Arc::ptr_eq(&inode.ghost, ghost) && inode.mode == mode {
+                if Arc::ptr_eq(&inode.ghost, ghost) && inode.mode == mode && inode.is_current() {
                     *count += 1;
                     return inode.clone();
                 }
@@ -88,12 +128,14 @@ impl Inodes {
             path,
             place,
             mode,
+            turn: ghost.turn(),
             made_ns: realtime_ns(),
             told: Mutex::default(),
         };
         let inode = Arc::new(inode);
         known.names.insert(key, number);
         known.all.insert(number, (inode.clone(), 1));
+        known.of.entry(ghost.pid).or_default().insert(number);
         inode
     }
 
@@ -109,6 +151,23 @@ impl Inodes {
         files.chain([directory.clone()]).collect()
     }
 
+    /// All that the kernel knows of ghosts of this number.
+    pub(crate) fn of(&self, pid: Pid) -> Vec<Arc<Inode>> {
+        let known = self.known();
+        let numbers = known.of.get(&pid).into_iter().flatten();
+        numbers.filter_map(|number| known.all.get(number).map(|(inode, _)| inode.clone())).collect()
+    }
+
+    /// Texts that nobody is expected to read any more are forgotten.
+    pub(crate) fn purge(&self, now_us: u64) {
+        let all: Vec<Arc<Inode>> = self.known().all.values().map(|(inode, _)| inode.clone()).collect();
+        for inode in all {
+            if let Some(told) = inode.told().as_mut().filter(|told| told.until_us + KEPT_US < now_us) {
+                told.text = None;
+            }
+        }
+    }
+
     /// The kernel has forgotten so many look-ups of it.
     pub(crate) fn forget(&self, number: u64, times: u64) {
         let mut known = self.known();
@@ -117,12 +176,14 @@ impl Inodes {
         if *count > 0 {
             return;
         }
-        let name = match inode.parent {
-            ROOT => inode.ghost.pid.to_string().into_bytes(),
-            _ => last_part(&inode.path).to_vec(),
-        };
-        let key = (inode.parent, name);
+        let (key, pid) = ((inode.parent, inode.name()), inode.ghost.pid);
         known.all.remove(&number);
+        if let Some(of) = known.of.get_mut(&pid) {
+            of.remove(&number);
+            if of.is_empty() {
+                known.of.remove(&pid);
+            }
+        }
         if known.names.get(&key) == Some(&number) {
             known.names.remove(&key);
         }
@@ -154,11 +215,49 @@ mod tests {
         inodes.forget(dir.number, 1);
         assert!(inodes.get(dir.number).is_some());
         // Another ghost of that number.
+        assert_eq!(inodes.of(Pid(7)).len(), 2);
         ghosts.gone(Pid(7));
         let other = inodes.look_up(ROOT, b"7", &ghost(7), Some(Place::Process), 0o040_555);
         assert_ne!(other.number, dir.number);
         inodes.forget(dir.number, 1);
         assert!(inodes.get(dir.number).is_none());
         assert_eq!(inodes.look_up(ROOT, b"7", &ghost(7), Some(Place::Process), 0o040_555).number, other.number);
+    }
+
+    #[test]
+    fn what_is_guarded_is_another_one_in_another_turn() {
+        let (ghosts, inodes) = (Ghosts::default(), Inodes::default());
+        ghosts.stand(Pid(7), NodeId(0));
+        let ghost = ghosts.get(Pid(7)).expect("it stands");
+        let look = || {
+            ["environ", "stat"].map(|name| {
+                let mode = Place::Process.mode(name.as_bytes()).expect("it is one of them");
+                inodes.look_up(5, name.as_bytes(), &ghost, None, mode)
+            })
+        };
+        let [environ, stat] = look();
+        ghost.turns();
+        assert!(!environ.is_current() && stat.is_current());
+        let [now, same] = look();
+        assert!(now.is_current() && now.number != environ.number && same.number == stat.number);
+        ghosts.gone(Pid(7));
+        assert!(!stat.is_current());
+    }
+
+    #[test]
+    fn a_text_is_forgotten_and_known_again() {
+        let (ghosts, inodes) = (Ghosts::default(), Inodes::default());
+        ghosts.stand(Pid(7), NodeId(0));
+        let ghost = ghosts.get(Pid(7)).expect("it stands");
+        let inode = inodes.look_up(5, b"stat", &ghost, None, 0o100_444);
+        *inode.told() = Some(Told::now(b"a".to_vec(), (1, 2), 1000, None));
+        inodes.purge(1000 + KEPT_US);
+        assert!(inode.told().as_ref().is_some_and(|told| told.text.is_some()));
+        inodes.purge(1001 + KEPT_US);
+        let before = inode.told().clone().expect("it was told");
+        assert!(before.text.is_none() && before.length == 1);
+        let again = Told::now(b"a".to_vec(), (1, 2), 2000, Some(&before));
+        assert_eq!(again.time_ns, before.time_ns);
+        assert_ne!(Told::now(b"b".to_vec(), (1, 2), 2000, Some(&before)).time_ns, before.time_ns);
     }
 }

@@ -7,26 +7,34 @@
 mod asking;
 mod binds;
 mod contents;
+mod crew;
 mod ghosts;
+mod guide;
+mod here;
 mod inodes;
 mod line;
 mod machines;
 mod names;
+mod passes;
+mod pulse;
 mod server;
+mod tables;
 mod texts;
 
+use binds::Binder;
+use crew::{Crew, THREADS};
 use ghosts::Ghosts;
+use kern::fuse::tree::Tree;
 use kern::lock::Lock;
 use kern::mount;
 use kern::poll::poll;
 use machines::Machines;
 use server::Server;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vocab::{Fault, Result};
+use tracing::{info, warn};
+use vocab::{Fault, Result, Sig};
 
-/// Requests that are served at a time: each may wait for a node.
-const THREADS: usize = 8;
 /// The calling thread runs before ordinary ones, as daemons do (docs/decisions/daemons-run-first.md): on a busy machine who goes through all processes would
 /// wait for his turn after each file.
 fn run_first() {
@@ -35,8 +43,9 @@ fn run_first() {
     }
 }
 
-/// How long what another one has mounted is waited for, in milliseconds: that one takes it away as soon as its daemon has ended.
-const PATIENCE_MS: u32 = 5_000;
+/// How long what another one has mounted is waited for, in milliseconds: that one takes it away as soon as its daemon has ended. If it does not, it is made to.
+const PATIENCE_MS: u32 = 1_000;
+const KILLED_MS: u32 = 4_000;
 
 /// What it is told as it starts.
 #[derive(Debug)]
@@ -55,32 +64,54 @@ pub fn run(config: &Config) -> Result<()> {
     // A signal to the daemon's group is not for it.
     kern::ns::new_session()?;
     kern::ns::set_name("shoal:procfs")?;
-    let _lock = only_one(config)?;
-    let at = config.run_dir.join("proc");
+    let run_dir = mount::directory(&config.run_dir)?;
+    let at = run_dir.join("proc");
+    let _lock = only_one(&run_dir, &at)?;
     binds::sweep(&at);
     let at = mount::directory(&at)?;
-    let tree = Arc::new(kern::fuse::tree::Tree::mount(&at, binds::SOURCE)?);
-    let ghosts = Arc::new(Ghosts::default());
-    let machines = Arc::new(Machines::new(config.fresh_us));
-    let (line, end) =
-        line::open(&config.run_dir.join("shoal.sock"), ghosts.clone(), machines.clone(), tree.clone(), at.clone())?;
-    machines.ask_over(line);
-    for _ in 0..THREADS {
-        let server = Server::new(tree.clone(), ghosts.clone(), machines.clone());
-        let thread = std::thread::Builder::new().name("tree".into());
-        thread.spawn(move || server.serve()).map_err(|e| Fault::io(&e, "start a thread"))?;
+    let binder = Binder::start(&at)?;
+    let hidden = binds::hidden_from_all_but();
+    if let Some(gid) = hidden {
+        info!(gid, "processes are hidden from others in /proc, and so are bodies");
     }
+    let tree = Arc::new(Tree::mount(&at, &binds::source(&at))?);
+    let crew = Arc::new(Crew::default());
+    let machines = Arc::new(Machines::new(config.fresh_us, crew.clone()));
+    let (line, connection) = line::connect(&run_dir.join("shoal.sock"))?;
+    machines.ask_over(line);
+    let server = Arc::new(Server::new(tree, Arc::<Ghosts>::default(), machines, crew, hidden));
+    for number in 0..THREADS {
+        let (server, thread) = (server.clone(), std::thread::Builder::new().name("tree".into()));
+        thread.spawn(move || server.serve(number)).map_err(|e| Fault::io(&e, "start a thread"))?;
+    }
+    let end = connection.follow(&server, binder.line()?)?;
+    server.guide.clone().start()?;
+    pulse::start(server)?;
     let _ended = end.recv();
+    binder.end();
     binds::sweep(&at);
     Ok(())
 }
 
-fn only_one(config: &Config) -> Result<Lock> {
-    for _ in 0..PATIENCE_MS {
-        if let Some(lock) = Lock::take(&config.run_dir.join("procfs.lock"))? {
+fn only_one(run_dir: &Path, at: &Path) -> Result<Lock> {
+    let path = run_dir.join("procfs.lock");
+    for waited_ms in 0..PATIENCE_MS + KILLED_MS {
+        if let Some(lock) = Lock::take(&path)? {
             return Ok(lock);
+        }
+        if waited_ms == PATIENCE_MS {
+            end_other(&path, at);
         }
         let _ = poll(&[], 1);
     }
     Err(Fault::refused("show ghosts in /proc: another process does"))
+}
+
+/// One that does not end by itself, as one that has stopped does not; and those who wait for it, of which it may be one.
+fn end_other(lock: &Path, at: &Path) {
+    if let Some(pid) = Lock::holder(lock) {
+        warn!(%pid, "who has shown in /proc what processes do elsewhere is stuck");
+        let _ = kern::signal::send(pid, Sig::KILL);
+    }
+    let _ = mount::abort(at);
 }

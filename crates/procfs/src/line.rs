@@ -1,47 +1,78 @@
 //! The connection to the daemon: it tells of ghosts, and passes on questions to nodes, and their answers.
 
 use crate::asking::Line;
-use crate::binds::{self, Change};
-use crate::ghosts::Ghosts;
-use crate::machines::Machines;
-use kern::fuse::tree::Tree;
-use std::collections::HashMap;
+use crate::binds::Binds;
+use crate::server::Server;
+use kern::fuse::tree::ROOT;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 use tracing::warn;
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
-use wire::entry::Found;
 use wire::frame;
 
-/// Asks for ghosts, and starts the threads that hear of them and bind them from `tree`, which is mounted at `at`. What is returned beside ends when the daemon does.
-///
+/// What has changed, in order.
+#[derive(Debug, Default)]
+struct Change {
+    gone: Vec<Pid>,
+    new: Vec<Pid>,
+    /// They were there, and are not as they were; true: what is guarded is not either.
+    stirred: Vec<(Pid, bool)>,
+}
+
+/// The daemon can be asked, and tells of nothing yet.
+pub(crate) struct Connection(UnixStream);
+
 /// # Errors
-/// `Gone` when no daemon is there, `Sys` when a thread cannot be started.
-pub(crate) fn open(
-    socket: &Path,
-    ghosts: Arc<Ghosts>,
-    machines: Arc<Machines>,
-    tree: Arc<Tree>,
-    at: PathBuf,
-) -> Result<(Line, Receiver<()>)> {
+/// `Gone` when no daemon is there.
+pub(crate) fn connect(socket: &Path) -> Result<(Line, Connection)> {
     let failed = |e: std::io::Error| Fault::io(&e, format!("connect to {}", socket.display()));
     let stream = UnixStream::connect(socket).map_err(failed)?;
     let hears = stream.try_clone().map_err(failed)?;
     let line = Line::new(stream);
     line.ask(&Ask::Ghosts)?;
-    let (tell, changes) = channel();
-    let (over, end) = channel();
-    let thread = |name: &str| std::thread::Builder::new().name(name.into());
-    let known = ghosts.clone();
-    let started = thread("binds").spawn(move || binds::follow(&changes, &known, &tree, &at));
-    started.map_err(|e| Fault::io(&e, "start a thread"))?;
-    let started = thread("line").spawn(move || hear(hears, &ghosts, &machines, &tell, &over));
-    started.map_err(|e| Fault::io(&e, "start a thread"))?;
-    Ok((line, end))
+    Ok((line, Connection(hears)))
+}
+
+impl Connection {
+    /// Starts the threads that hear of ghosts and see to what follows. What is returned ends when the daemon does.
+    ///
+    /// # Errors
+    /// `Sys` when a thread cannot be started.
+    pub(crate) fn follow(self, server: &Arc<Server>, binds: Binds) -> Result<Receiver<()>> {
+        let (tell, changes) = channel();
+        let (over, end) = channel();
+        let thread = |name: &str| std::thread::Builder::new().name(name.into());
+        let (follows, hears, nobody_binds) = (server.clone(), server.clone(), over.clone());
+        let started = thread("changes").spawn(move || {
+            follow(&changes, &follows, &binds);
+            let _ = nobody_binds.send(());
+        });
+        started.map_err(|e| Fault::io(&e, "start a thread"))?;
+        let started = thread("line").spawn(move || {
+            hear(self.0, &hears, &tell);
+            let _ = over.send(());
+        });
+        started.map_err(|e| Fault::io(&e, "start a thread"))?;
+        Ok(end)
+    }
+}
+
+/// Tells the kernel what it knows no longer, and who binds what to bind, until nobody tells of changes any more. It may wait for those who serve.
+fn follow(changes: &Receiver<Change>, server: &Server, binds: &Binds) {
+    while let Ok(Change { gone, new, stirred }) = changes.recv() {
+        let new: Vec<Pid> = new.into_iter().filter(|pid| server.ghosts.get(*pid).is_some()).collect();
+        if let Err(fault) = binds.tell(&gone, &new) {
+            return warn!("/proc shows ghosts: {fault}");
+        }
+        stirred.into_iter().for_each(|(pid, other)| server.outdate(pid, other));
+        for pid in gone.into_iter().filter(|pid| server.ghosts.get(*pid).is_none()) {
+            server.tree.remove(ROOT, pid.to_string().as_bytes());
+        }
+    }
 }
 
 fn next(stream: &mut UnixStream) -> Result<Answer> {
@@ -55,77 +86,47 @@ fn next(stream: &mut UnixStream) -> Result<Answer> {
     frame::decode(&body)
 }
 
-fn hear(mut stream: UnixStream, ghosts: &Ghosts, machines: &Machines, tell: &Sender<Change>, over: &Sender<()>) {
+fn hear(mut stream: UnixStream, server: &Server, tell: &Sender<Change>) {
     crate::run_first();
-    // Of each question, what has come.
-    let mut pieces: HashMap<u64, Vec<u8>> = HashMap::new();
     loop {
         match next(&mut stream) {
-            Ok(Answer::Ghosts { stand, gone }) => {
-                // A number may have gone and come in one: it has gone first.
-                for pid in &gone {
-                    if let Some(ghost) = ghosts.gone(*pid) {
-                        machines.gone(ghost.node(), *pid);
-                    }
-                }
-                let (mut new, mut stirred) = (Vec::new(), Vec::new());
-                for (pid, node) in stand {
-                    machines.stands(node);
-                    match ghosts.stand(pid, node) {
-                        true => new.push(pid),
-                        false => {
-                            machines.stirs(node, pid);
-                            stirred.push(pid);
-                        }
-                    }
-                }
-                let _ = tell.send(Change { new, stirred, gone });
-            }
-            Ok(Answer::Entries { id, found, last, errno }) => {
-                let so_far = pieces.entry(id).or_default();
-                so_far.extend(found);
-                if last {
-                    let all = pieces.remove(&id).unwrap_or_default();
-                    machines.answered(id, decode(&all), errno);
-                }
+            Ok(Answer::Ghosts { stand, gone, others }) => drop(tell.send(take(server, stand, gone, &others))),
+            Ok(Answer::Entries { id, found, last, errno, node }) => {
+                server.machines.answered(node, id, &found, last, errno);
             }
             Ok(other) => warn!(?other, "the daemon says what it was not asked"),
-            Err(fault) => {
-                warn!("/proc shows ghosts: {fault}");
-                let _ = over.send(());
-                return;
+            Err(fault) => return warn!("/proc shows ghosts: {fault}"),
+        }
+    }
+}
+
+fn take(server: &Server, stand: Vec<(Pid, NodeId)>, gone: Vec<Pid>, others: &[Pid]) -> Change {
+    let Server { ghosts, machines, .. } = server;
+    // A number may have gone and come in one: it has gone first.
+    for pid in &gone {
+        if let Some(ghost) = ghosts.gone(*pid) {
+            machines.gone(ghost.node(), *pid);
+        }
+    }
+    let (mut new, mut stirred) = (Vec::new(), Vec::new());
+    for (pid, node) in stand {
+        machines.stands(node);
+        let Some(before) = ghosts.stand(pid, node) else {
+            new.push(pid);
+            continue;
+        };
+        if before != node {
+            machines.gone(before, pid);
+        }
+        let other = others.contains(&pid);
+        if let Some(ghost) = ghosts.get(pid) {
+            ghost.stirs();
+            if other {
+                ghost.turns();
             }
         }
+        machines.stirs(node, pid);
+        stirred.push((pid, other));
     }
-}
-
-/// What is whole of it.
-fn decode(mut bytes: &[u8]) -> Vec<(Pid, Found)> {
-    let mut all = Vec::new();
-    while let Ok(Some((body, length))) = frame::split(bytes) {
-        if let Ok(found) = frame::decode::<Found>(body) {
-            all.push((found.pid, found));
-        }
-        bytes = &bytes[length..];
-    }
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wire::entry::{Content, Entry};
-
-    #[test]
-    fn what_is_whole_is_taken_and_what_is_not_is_left() {
-        let entry = Entry { path: b"stat".to_vec(), mode: 0, content: Content::Text(b"7 (x) S".to_vec()) };
-        let found = |pid| Found { pid: Pid(pid), uid: 1, gid: 2, entries: vec![entry.clone()] };
-        let mut bytes = Vec::new();
-        for pid in [7, 8] {
-            frame::encode(&found(pid), &mut bytes).expect("short");
-        }
-        assert_eq!(decode(&bytes), [(Pid(7), found(7)), (Pid(8), found(8))]);
-        assert_eq!(decode(&bytes[..bytes.len() - 1]), [(Pid(7), found(7))]);
-        assert_eq!(decode(&[0xff; 9]), []);
-    }
+    Change { gone, new, stirred }
 }

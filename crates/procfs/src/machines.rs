@@ -1,23 +1,39 @@
 //! What nodes say of bodies: what is read of every process, in one question for all of a node's, and the rest file by file.
 //!
-//! Nobody waits longer than [`PATIENCE`]. A node that has let somebody wait so long is silent: until it says something, what was known counts at once.
+//! Nobody waits long. A node that says nothing for [`PATIENCE_US`] is silent: until it says something, what was known counts at once.
 
 use crate::asking::Line;
+use crate::crew::Crew;
+use crate::tables::{Body, Key, Tables, COMMONLY};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
-use vocab::errno::{EHOSTDOWN, ESRCH};
+use std::time::Duration;
+use vocab::errno::{EAGAIN, EHOSTDOWN, EIO, ESRCH};
 use vocab::{NodeId, Pid};
-use wire::entry::{Content, Entry, Found, Wanted};
+use wire::ask::Ask;
+use wire::entry::{Found, Wanted};
+use wire::frame;
 
-/// How long who looks into /proc may wait for a node.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a node may say nothing of what is asked of all its bodies, in microseconds. One that says a piece may go on for [`SLOW_US`], and while others of the
+/// round say pieces, for [`ROUND_SLOW_US`]: they may share a machine.
+const PATIENCE_US: u64 = 100_000;
+const SLOW_US: u64 = 2_000_000;
+const ROUND_SLOW_US: u64 = 1_000_000;
 /// Who looks at bodies of two nodes within this time, in microseconds, goes through all: the others are asked then too, and need not wait for each other.
 const ROUND_US: u64 = 300_000;
-/// How long a node that has not answered is not asked again for a single process; and when a question to all of it is given up.
+/// A single file may take that long; but not if its node says nothing at all for so long.
+const FILE_US: u64 = 2_000_000;
+const SILENT_US: u64 = 300_000;
+/// How long a node that has said nothing is not asked again for a single file; and when a question to all of it is given up.
 const QUIET_US: u64 = 1_000_000;
 const LOST_US: u64 = 5_000_000;
+/// What somebody has read of two bodies in a row is asked for together for so long.
+const WANTED_US: u64 = 60_000_000;
+/// How long that is shown which stays as it is until another program is executed, of which is told unless it has the same name.
+const LASTS_US: u64 = 10_000_000;
+/// What is shown to one who goes through all counts for others for a moment, if it is old already.
+const MOMENT_US: u64 = 100_000;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -25,31 +41,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn now_us() -> u64 {
     kern::clock::monotonic_us()
-}
-
-/// What is commonly read of one body.
-#[derive(Debug)]
-pub(crate) struct Body {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    entries: Vec<Entry>,
-    /// As of when (monotonic).
-    at_us: u64,
-}
-
-impl Body {
-    fn of(found: Found, at_us: u64) -> Body {
-        Body { uid: found.uid, gid: found.gid, entries: found.entries, at_us }
-    }
-
-    /// `None`: it is to be asked for by itself.
-    pub(crate) fn text(&self, name: &[u8]) -> Option<&[u8]> {
-        let entry = self.entries.iter().find(|entry| entry.path == name)?;
-        match &entry.content {
-            Content::Text(text) => Some(text),
-            _ => None,
-        }
-    }
 }
 
 /// What is known of one.
@@ -71,63 +62,84 @@ struct Machine {
 
 #[derive(Debug, Default)]
 struct State {
-    bodies: HashMap<Pid, Arc<Body>>,
-    /// When was asked what is in it, for all that were there then (monotonic); 0: never.
-    at_us: u64,
-    /// Since then they are not as they were.
-    stirred: HashMap<Pid, u64>,
-    /// A question for all is open since.
-    asked_us: Option<u64>,
+    tables: Tables,
+    /// When it said something last.
+    heard_us: u64,
     quiet_until_us: u64,
 }
 
 impl State {
-    fn forget(&mut self, pid: Pid) {
-        self.bodies.remove(&pid);
-        self.stirred.remove(&pid);
-    }
-
     fn is_quiet(&self, now_us: u64) -> bool {
         now_us < self.quiet_until_us
-            || self.asked_us.is_some_and(|at| (at + PATIENCE.as_micros() as u64..at + LOST_US).contains(&now_us))
+    }
+
+    fn hears(&mut self, now_us: u64) {
+        (self.heard_us, self.quiet_until_us) = (now_us, 0);
     }
 }
+
+type Answer = std::result::Result<Option<Found>, i32>;
 
 /// Where the answer to a question for one process comes.
 #[derive(Debug, Default)]
 struct Slot {
-    answer: Mutex<Option<std::result::Result<Option<Found>, i32>>>,
+    answer: Mutex<Option<Answer>>,
     came: Condvar,
 }
 
 #[derive(Debug)]
-enum Open {
-    All { machine: Arc<Machine>, at_us: u64 },
-    One { machine: Arc<Machine>, slot: Arc<Slot> },
+enum What {
+    All(Vec<Key>),
+    One(Pid, Arc<Slot>),
+}
+
+/// A question that is not answered.
+#[derive(Debug)]
+struct Open {
+    node: NodeId,
+    machine: Arc<Machine>,
+    what: What,
+    at_us: u64,
+    /// Of the answer, what is not whole.
+    piece: Vec<u8>,
+}
+
+/// A file of many: who was asked for it last, and when; until when it is wanted of all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    pid: Pid,
+    at_us: u64,
+    until_us: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Machines {
     pub(crate) fresh_us: u64,
+    crew: Arc<Crew>,
     line: OnceLock<Line>,
     all: Mutex<HashMap<NodeId, Arc<Machine>>>,
     open: Mutex<HashMap<u64, Open>>,
     last: AtomicU64,
-    /// When any was asked for all of its bodies.
+    /// When any was asked for all of its bodies, and when any said something of that.
     asked_us: AtomicU64,
+    heard_us: AtomicU64,
+    read: Mutex<HashMap<Key, Reading>>,
 }
 
 impl Machines {
-    pub(crate) fn new(fresh_us: u64) -> Machines {
+    pub(crate) fn new(fresh_us: u64, crew: Arc<Crew>) -> Machines {
         // Answers to one before this one are not taken for ours.
         let last = AtomicU64::new(now_us() << 16);
         Machines {
             fresh_us,
+            crew,
             line: OnceLock::new(),
             all: Mutex::default(),
             open: Mutex::default(),
             last,
             asked_us: AtomicU64::new(0),
+            heard_us: AtomicU64::new(0),
+            read: Mutex::default(),
         }
     }
 
@@ -135,83 +147,149 @@ impl Machines {
         let _first = self.line.set(line);
     }
 
+    /// The daemon is to know that who looks is served.
+    pub(crate) fn serves(&self) {
+        // If it is gone, this process ends.
+        let _ = self.line.get().map(|line| line.ask(&Ask::Serves));
+    }
+
     fn machine(&self, node: NodeId) -> Arc<Machine> {
         locked(&self.all).entry(node).or_default().clone()
     }
 
-    fn ask(&self, node: NodeId, wanted: Wanted, open: Open) -> u64 {
+    fn ask(&self, open: Open, wanted: Wanted) -> u64 {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let node = open.node;
         locked(&self.open).insert(id, open);
         // If it is gone, this process ends.
         let _ = self.line.get().map(|line| line.ask_node(id, node, wanted));
         id
     }
 
-    /// What is commonly read of body `pid` of this node.
-    pub(crate) fn common(&self, node: NodeId, pid: Pid) -> Known {
+    /// Asks for what is old of `key` and all else that is wanted of all.
+    fn ask_all(&self, node: NodeId, machine: &Arc<Machine>, state: &mut State, key: Key, now: u64) {
+        let mut keys = vec![key];
+        keys.extend(self.wanted(now).into_iter().filter(|wanted| *wanted != key));
+        keys.retain(|one| {
+            let table = state.tables.get(one);
+            *one == key || table.asked_us.is_none() && table.at_us + self.fresh_us(one) <= now
+        });
+        for one in &keys {
+            state.tables.get(one).asked_us = Some(now);
+        }
+        let paths = keys.iter().filter(|one| **one != COMMONLY).map(|one| (*one).to_owned()).collect();
+        let wanted = Wanted::All { common: key == COMMONLY, paths };
+        let (machine, what) = (machine.clone(), What::All(keys));
+        self.ask(Open { node, machine, what, at_us: now, piece: Vec::new() }, wanted);
+    }
+
+    /// What is in a table of body `pid` of this node. What is as of `since_us` counts, if it has not been shown yet.
+    pub(crate) fn look(&self, node: NodeId, pid: Pid, key: Key, since_us: u64) -> Known {
         let machine = self.machine(node);
-        let (begun, deadline) = (now_us(), Instant::now() + PATIENCE);
+        let begun = now_us();
+        let mut waits = None;
         let mut state = locked(&machine.state);
         loop {
             let now = now_us();
-            let old = state.bodies.get(&pid).cloned();
-            if let Some(body) = old.as_ref().filter(|body| body.at_us + self.fresh_us > begun) {
-                return Known { until_us: body.at_us + self.fresh_us, body: old, silent: false };
+            let old = state.tables.get(key).bodies.get(&pid).cloned();
+            if let Some(body) = old.as_ref().filter(|body| self.counts(key, body, begun, since_us)) {
+                let until_us = (body.at_us + self.fresh_us(key)).max(now + MOMENT_US);
+                return Known { body: old, silent: false, until_us };
             }
             let silent = |old| Known { body: old, silent: true, until_us: now + self.fresh_us };
             if state.is_quiet(now) {
                 return silent(old);
             }
-            if self.fresh_us == 0 || state.at_us != 0 && state.at_us + self.fresh_us > begun {
+            let table = state.tables.get(key);
+            let whole = table.at_us != 0 && (table.at_us + self.fresh_us > begun || table.at_us >= since_us);
+            if self.fresh_us == 0 || whole {
                 drop(state);
-                return self.alone(&machine, node, pid, old);
+                return self.alone(&machine, node, pid, key, old);
             }
-            if state.asked_us.is_none_or(|at| at + LOST_US <= now) {
-                state.asked_us = Some(now);
-                self.ask(node, Wanted::All, Open::All { machine: machine.clone(), at_us: now });
-                if now < self.asked_us.swap(now, Ordering::Relaxed) + ROUND_US {
-                    drop(state);
-                    self.ask_others(now);
-                    state = locked(&machine.state);
+            let asked = match table.asked_us.filter(|at| at + LOST_US > now) {
+                Some(asked) => asked,
+                None => {
+                    self.ask_all(node, &machine, &mut state, key, now);
+                    if now < self.asked_us.swap(now, Ordering::Relaxed) + ROUND_US {
+                        drop(state);
+                        self.ask_others(key, now);
+                        state = locked(&machine.state);
+                    }
+                    now
                 }
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                state.quiet_until_us = now + QUIET_US;
+            };
+            let left = self.deadline(asked, state.heard_us).saturating_sub(now);
+            if left == 0 {
+                if state.heard_us < asked {
+                    state.quiet_until_us = asked + LOST_US;
+                }
                 return silent(old);
             }
-            let waited = machine.answered.wait_timeout(state, left);
+            waits.get_or_insert_with(|| self.crew.waits());
+            let waited = machine.answered.wait_timeout(state, Duration::from_micros(left));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
+    /// How long what is in this table is shown, in microseconds.
+    fn fresh_us(&self, key: Key) -> u64 {
+        match key {
+            "environ" | "auxv" if self.fresh_us != 0 => self.fresh_us.max(LASTS_US),
+            _ => self.fresh_us,
+        }
+    }
+
+    fn counts(&self, key: Key, body: &Body, begun: u64, since_us: u64) -> bool {
+        let fresh = body.at_us + self.fresh_us(key) > begun;
+        let counts = self.fresh_us != 0 && (fresh || body.at_us >= since_us);
+        counts && (body.is_shown(begun) || fresh)
+    }
+
+    /// Until when who waits for an answer to a question for all of a node waits.
+    fn deadline(&self, asked: u64, heard: u64) -> u64 {
+        let others = self.heard_us.load(Ordering::Relaxed);
+        let by_it = (heard + PATIENCE_US).min(asked + SLOW_US);
+        let by_others = (others + PATIENCE_US).min(asked + ROUND_SLOW_US);
+        (asked + PATIENCE_US).max(by_it).max(by_others)
+    }
+
     /// Asks all nodes of which what is known is old.
-    fn ask_others(&self, now: u64) {
+    fn ask_others(&self, key: Key, now: u64) {
         let all: Vec<_> = locked(&self.all).iter().map(|(node, machine)| (*node, machine.clone())).collect();
         for (node, machine) in all {
             let mut state = locked(&machine.state);
-            if state.asked_us.is_none() && state.at_us + self.fresh_us <= now && !state.is_quiet(now) {
-                state.asked_us = Some(now);
-                self.ask(node, Wanted::All, Open::All { machine: machine.clone(), at_us: now });
+            let table = state.tables.get(key);
+            if table.asked_us.is_none() && table.at_us + self.fresh_us(key) <= now && !state.is_quiet(now) {
+                self.ask_all(node, &machine, &mut state, key, now);
             }
         }
     }
 
+    /// Somebody reads this of `pid`. True: of many, and it is to be asked for of all.
+    pub(crate) fn is_of_many(&self, key: Key, pid: Pid) -> bool {
+        let now = now_us();
+        let mut read = locked(&self.read);
+        let reading = read.entry(key).or_default();
+        let in_a_row = reading.pid != Pid::NONE && reading.pid != pid && now < reading.at_us + ROUND_US;
+        (reading.pid, reading.at_us) = (pid, now);
+        if in_a_row {
+            reading.until_us = now + WANTED_US;
+        }
+        now < reading.until_us && self.fresh_us != 0
+    }
+
+    fn wanted(&self, now: u64) -> Vec<Key> {
+        locked(&self.read).iter().filter(|(_, reading)| now < reading.until_us).map(|(key, _)| *key).collect()
+    }
+
     /// A body that was on this node has ended, or left.
     pub(crate) fn gone(&self, node: NodeId, pid: Pid) {
-        locked(&self.machine(node).state).forget(pid);
+        locked(&self.machine(node).state).tables.forget(pid);
     }
 
     /// It is not as it was.
     pub(crate) fn stirs(&self, node: NodeId, pid: Pid) {
-        let machine = self.machine(node);
-        let mut state = locked(&machine.state);
-        if let Some(body) = state.bodies.get(&pid) {
-            // As it was is better than nothing.
-            let old = Body { uid: body.uid, gid: body.gid, entries: body.entries.clone(), at_us: 0 };
-            state.bodies.insert(pid, Arc::new(old));
-        }
-        state.stirred.insert(pid, now_us());
+        locked(&self.machine(node).state).tables.stirs(pid, now_us());
     }
 
     /// There are bodies on this node.
@@ -220,13 +298,15 @@ impl Machines {
     }
 
     /// It was not there when all were asked for.
-    fn alone(&self, machine: &Machine, node: NodeId, pid: Pid, old: Option<Arc<Body>>) -> Known {
+    fn alone(&self, machine: &Machine, node: NodeId, pid: Pid, key: Key, old: Option<Arc<Body>>) -> Known {
+        if key != COMMONLY {
+            return Known { body: None, silent: false, until_us: 0 };
+        }
         let at_us = now_us();
         let until_us = at_us + self.fresh_us;
-        match self.one(node, Wanted::Body { pid }) {
+        match self.one(node, pid, Wanted::Body { pid }, None) {
             Ok(found) => {
-                let body = Arc::new(Body::of(found, at_us));
-                locked(&machine.state).bodies.insert(pid, body.clone());
+                let body = locked(&machine.state).tables.keep(key, pid, Body::of(found, at_us));
                 Known { body: Some(body), silent: false, until_us }
             }
             Err(ESRCH) => Known { body: None, silent: false, until_us: 0 },
@@ -234,56 +314,199 @@ impl Machines {
         }
     }
 
-    /// Asks for one process.
+    /// Asks for one process, for somebody of this user; `None`: for what is read of every process.
     ///
     /// # Errors
     /// ESRCH when it is not there, EHOSTDOWN when the node does not answer.
-    pub(crate) fn one(&self, node: NodeId, wanted: Wanted) -> std::result::Result<Found, i32> {
+    pub(crate) fn one(
+        &self,
+        node: NodeId,
+        pid: Pid,
+        wanted: Wanted,
+        uid: Option<u32>,
+    ) -> std::result::Result<Found, i32> {
         let machine = self.machine(node);
-        if locked(&machine.state).is_quiet(now_us()) {
+        let begun = now_us();
+        if locked(&machine.state).is_quiet(begun) {
             return Err(EHOSTDOWN);
         }
         let slot = Arc::new(Slot::default());
-        let id = self.ask(node, wanted, Open::One { machine: machine.clone(), slot: slot.clone() });
-        let answer = slot.came.wait_timeout_while(locked(&slot.answer), PATIENCE, |answer| answer.is_none());
-        let answer = answer.unwrap_or_else(PoisonError::into_inner).0.take();
-        match answer {
-            Some(Ok(found)) => found.ok_or(ESRCH),
-            Some(Err(_)) => Err(EHOSTDOWN),
-            None => {
+        let what = What::One(pid, slot.clone());
+        let open = Open { node, machine: machine.clone(), what, at_us: begun, piece: Vec::new() };
+        let id = self.ask(open, wanted);
+        let _waits = self.crew.waits();
+        let mut slow = None;
+        loop {
+            let slice = Duration::from_micros(PATIENCE_US / 2);
+            let answer = slot.came.wait_timeout_while(locked(&slot.answer), slice, |answer| answer.is_none());
+            match answer.unwrap_or_else(PoisonError::into_inner).0.take() {
+                Some(Ok(found)) => return found.ok_or(ESRCH),
+                Some(Err(_)) => return Err(EHOSTDOWN),
+                None => {}
+            }
+            let now = now_us();
+            let mut state = locked(&machine.state);
+            let silent = now >= begun.max(state.heard_us) + SILENT_US;
+            if silent {
+                state.quiet_until_us = now + QUIET_US;
+            }
+            drop(state);
+            slow = slow.or_else(|| uid.and_then(|uid| self.crew.slow(uid)));
+            let crowded = uid.is_some() && slow.is_none();
+            if silent || crowded || now >= begun + FILE_US {
                 locked(&self.open).remove(&id);
-                locked(&machine.state).quiet_until_us = now_us() + QUIET_US;
-                Err(EHOSTDOWN)
+                return Err(EHOSTDOWN);
             }
         }
     }
 
-    /// The answer to question `id` has come.
-    pub(crate) fn answered(&self, id: u64, found: Vec<(Pid, Found)>, errno: i32) {
-        let Some(open) = locked(&self.open).remove(&id) else { return };
-        match open {
-            Open::All { machine, at_us } => {
-                let mut state = locked(&machine.state);
-                state.asked_us = None;
-                if errno == 0 {
-                    state.stirred.retain(|_, stirred| *stirred >= at_us);
-                    let as_it_was = |pid: &Pid| !state.stirred.contains_key(pid);
-                    let found = found.into_iter().filter(|(pid, _)| as_it_was(pid));
-                    state.bodies = found.map(|(pid, found)| (pid, Arc::new(Body::of(found, at_us)))).collect();
-                    (state.at_us, state.quiet_until_us) = (at_us, 0);
-                } else {
-                    state.quiet_until_us = now_us() + QUIET_US;
+    /// `node` says a piece of the answer to question `id`.
+    pub(crate) fn answered(&self, node: NodeId, id: u64, found: &[u8], last: bool, errno: i32) {
+        let now = now_us();
+        let Some(mut open) = locked(&self.open).remove(&id) else { return };
+        if open.node != node {
+            locked(&self.open).insert(id, open);
+            return;
+        }
+        let mut state = locked(&open.machine.state);
+        let quiet = errno != 0 && !matches!(errno, EIO | EAGAIN);
+        match quiet {
+            true => state.quiet_until_us = now + QUIET_US,
+            false => state.hears(now),
+        }
+        open.piece.extend(found);
+        match &open.what {
+            What::All(keys) => {
+                self.heard_us.store(now, Ordering::Relaxed);
+                let (whole, used) = decode(&open.piece);
+                open.piece.drain(..used);
+                whole.into_iter().for_each(|found| state.tables.take(keys, found, open.at_us));
+                match (last, quiet) {
+                    (false, _) => {}
+                    (true, true) => state.tables.give_up(keys),
+                    (true, false) => state.tables.end(keys, open.at_us, errno != 0),
                 }
-                machine.answered.notify_all();
+                drop(state);
+                open.machine.answered.notify_all();
             }
-            Open::One { machine, slot } => {
-                if errno == 0 {
-                    locked(&machine.state).quiet_until_us = 0;
+            What::One(pid, slot) => {
+                drop(state);
+                if last {
+                    let found = decode(&open.piece).0.into_iter().find(|found| found.pid == *pid);
+                    *locked(&slot.answer) = Some(if errno == 0 { Ok(found) } else { Err(errno) });
+                    slot.came.notify_all();
                 }
-                let found = found.into_iter().next().map(|(_, found)| found);
-                *locked(&slot.answer) = Some(if errno == 0 { Ok(found) } else { Err(errno) });
-                slot.came.notify_all();
             }
         }
+        if !last {
+            locked(&self.open).insert(id, open);
+        }
+    }
+
+    /// What is not of use any more is forgotten.
+    pub(crate) fn purge(&self) {
+        let now = now_us();
+        locked(&self.open).retain(|_, open| now < open.at_us + 2 * LOST_US);
+        let wanted = self.wanted(now);
+        let all: Vec<_> = locked(&self.all).values().cloned().collect();
+        all.iter().for_each(|machine| locked(&machine.state).tables.retain(&wanted));
+    }
+}
+
+/// What is whole of it, and how many bytes that is.
+fn decode(bytes: &[u8]) -> (Vec<Found>, usize) {
+    let (mut all, mut used) = (Vec::new(), 0);
+    while let Ok(Some((body, length))) = frame::split(&bytes[used..]) {
+        all.extend(frame::decode::<Found>(body));
+        used += length;
+    }
+    (all, used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::entry::{Content, Entry};
+
+    fn found(pid: i32, path: &str) -> Found {
+        let entry = Entry { path: path.into(), mode: 0, content: Content::Text(b"7 (x) S".to_vec()) };
+        Found { pid: Pid(pid), uid: 1, gid: 2, entries: vec![entry] }
+    }
+
+    fn bytes(all: &[Found]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        all.iter().for_each(|found| frame::encode(found, &mut bytes).expect("short"));
+        bytes
+    }
+
+    #[test]
+    fn what_is_whole_is_taken_and_what_is_not_is_left() {
+        let all = [found(7, "stat"), found(8, "stat")];
+        let bytes = bytes(&all);
+        assert_eq!(decode(&bytes), (all.to_vec(), bytes.len()));
+        assert_eq!(decode(&bytes[..bytes.len() - 1]), (all[..1].to_vec(), bytes.len() / 2));
+        assert_eq!(decode(&[0xff; 9]), (Vec::new(), 0));
+    }
+
+    /// The questions that are open, by node.
+    fn open(machines: &Machines) -> Vec<(NodeId, u64)> {
+        let mut all: Vec<_> = locked(&machines.open).iter().map(|(id, open)| (open.node, *id)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn a_node_that_says_a_piece_is_not_silent_and_who_is_in_it_need_not_wait_for_the_rest() {
+        let machines = Arc::new(Machines::new(1_000_000, Arc::default()));
+        let node = NodeId(3);
+        let looks = |pid| {
+            let machines = machines.clone();
+            std::thread::spawn(move || machines.look(node, Pid(pid), COMMONLY, u64::MAX))
+        };
+        let (first, second) = (looks(7), looks(8));
+        let id = loop {
+            if let [(_, id)] = open(&machines)[..] {
+                break id;
+            }
+            std::thread::yield_now();
+        };
+        // Another node's answer is none.
+        machines.answered(NodeId(4), id, &bytes(&[found(7, "stat")]), true, 0);
+        machines.answered(node, id, &bytes(&[found(7, "stat")]), false, 0);
+        assert!(first.join().expect("it looks").body.is_some());
+        // Longer than a silent node is waited for, with a word now and then.
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_micros(PATIENCE_US / 2));
+            machines.answered(node, id, &[], false, 0);
+        }
+        assert!(!second.is_finished());
+        machines.answered(node, id, &bytes(&[found(8, "stat")]), true, 0);
+        let known = second.join().expect("it looks");
+        assert!(known.body.is_some() && !known.silent);
+        assert_eq!(open(&machines), []);
+    }
+
+    #[test]
+    fn a_node_that_says_nothing_is_waited_for_once() {
+        let machines = Machines::new(1_000_000, Arc::default());
+        let times = [0; 2].map(|_| {
+            let begun = now_us();
+            let known = machines.look(NodeId(3), Pid(7), COMMONLY, u64::MAX);
+            assert!(known.silent && known.body.is_none());
+            now_us() - begun
+        });
+        assert!(times[0] >= PATIENCE_US && times[1] < PATIENCE_US, "{times:?}");
+        assert_eq!(machines.one(NodeId(3), Pid(7), Wanted::Body { pid: Pid(7) }, None), Err(EHOSTDOWN));
+    }
+
+    #[test]
+    fn what_is_read_of_two_is_asked_for_of_all() {
+        let machines = Machines::new(1_000_000, Arc::default());
+        assert!(!machines.is_of_many("environ", Pid(7)));
+        assert!(!machines.is_of_many("environ", Pid(7)));
+        assert!(!machines.is_of_many("io", Pid(8)));
+        assert!(machines.is_of_many("environ", Pid(8)));
+        assert!(machines.is_of_many("environ", Pid(8)));
+        assert_eq!(machines.wanted(now_us()), ["environ"]);
     }
 }

@@ -58,7 +58,52 @@ const NAMES: &[(&str, u32)] = &[
     ("stack", FILE | 0o400),
     ("syscall", FILE | 0o400),
     ("task", DIRECTORY | 0o555),
-    ("wchan", FILE | 0o444),
+    // Natively everybody may read it, and who may not trace the process reads 0.
+    ("wchan", FILE | 0o400),
+];
+/// Those of them that are asked for of all bodies of a node at once, if somebody reads them of several: all that is short and no work for the kernel.
+const OF_MANY: &[&str] = &[
+    "autogroup",
+    "auxv",
+    "cgroup",
+    "cpuset",
+    "cwd",
+    "environ",
+    "exe",
+    "fd",
+    "fdinfo",
+    "io",
+    "limits",
+    "loginuid",
+    "oom_adj",
+    "oom_score",
+    "oom_score_adj",
+    "personality",
+    "root",
+    "sched",
+    "schedstat",
+    "sessionid",
+    "stack",
+    "syscall",
+    "task",
+    "wchan",
+];
+/// Those that are a ghost's own, and tell nothing of its memory, where it has no body yet or any more. To read them nobody waits.
+const HARMLESS: &[&str] = &[
+    "autogroup",
+    "cgroup",
+    "cpuset",
+    "limits",
+    "loginuid",
+    "mountinfo",
+    "mounts",
+    "oom_adj",
+    "oom_score",
+    "oom_score_adj",
+    "sched",
+    "schedstat",
+    "sessionid",
+    "task",
 ];
 /// Not of a thread.
 const WHOLE: &[&str] = &["task", "autogroup", "coredump_filter", "mountstats"];
@@ -95,6 +140,22 @@ impl Place {
     }
 }
 
+/// The name under which this path is asked for of many.
+pub(crate) fn of_many(path: &[u8]) -> Option<&'static str> {
+    OF_MANY.iter().find(|name| name.as_bytes() == path).copied()
+}
+
+/// Is it shown as the ghost's own, where there is no body?
+pub(crate) fn is_harmless(path: &[u8]) -> bool {
+    let mut names = path.splitn(3, |byte| *byte == b'/');
+    let name = match (names.next(), names.next(), names.next()) {
+        (Some(b"task"), Some(_), Some(name)) => name,
+        (Some(b"task"), Some(_), None) => b"task",
+        _ => path,
+    };
+    HARMLESS.iter().any(|known| known.as_bytes() == name)
+}
+
 /// May only its owner read it, and root?
 pub(crate) fn is_guarded(mode: u32) -> bool {
     mode & 0o004 == 0 || is_link(mode)
@@ -122,8 +183,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_ghost_has_of_its_own_is_shown_unless_it_is_its_memorys() {
+        for (path, harmless) in [
+            ("limits", true),
+            ("task", true),
+            ("task/7", true),
+            ("task/7/cgroup", true),
+            ("environ", false),
+            ("maps", false),
+            ("cmdline", false),
+            ("task/7/fd/3", false),
+        ] {
+            assert_eq!(is_harmless(path.as_bytes()), harmless, "{path}");
+        }
+        assert_eq!((of_many(b"environ"), of_many(b"smaps"), of_many(b"task/7/io")), (Some("environ"), None, None));
+        for name in OF_MANY.iter().chain(HARMLESS) {
+            assert!(Place::Process.mode(name.as_bytes()).is_some(), "{name}");
+        }
+    }
+
+    #[test]
     fn what_only_a_tracer_may_read_is_guarded() {
-        for (name, guarded) in [("environ", true), ("maps", true), ("fd", true), ("exe", true), ("stat", false)] {
+        for (name, guarded) in
+            [("environ", true), ("maps", true), ("fd", true), ("exe", true), ("wchan", true), ("stat", false)]
+        {
             assert_eq!(Place::Process.mode(name.as_bytes()).map(is_guarded), Some(guarded), "{name}");
         }
     }

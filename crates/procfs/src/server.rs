@@ -1,23 +1,28 @@
 //! Answers what is asked of the tree.
 
-use crate::contents::{self, Contents, What as Found};
+use crate::contents::{self, Contents, Looker, What as Found};
+use crate::crew::Crew;
 use crate::ghosts::{Ghost, Ghosts};
+use crate::guide::Guide;
 use crate::inodes::{Inode, Inodes, Told};
 use crate::machines::Machines;
 use crate::names::{is_directory, is_guarded, is_link, Place};
-use kern::clock::{monotonic_us, realtime_ns};
+use crate::passes::Passes;
+use kern::clock::monotonic_us;
 use kern::fuse::tree::{Asked, Named, Shown, Tree, What, ROOT};
 use kern::proc::PROC;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use vocab::errno::{EACCES, ENOENT, ESRCH};
 use vocab::Pid;
 
 /// For how long a name is what it is that is so as long as its ghost is, in microseconds.
 const FOREVER_US: u64 = 1_000_000_000_000;
+/// What a link's length is said to be.
+const LINK_SIZE: u64 = 64;
 
 /// Those that are open, with what was in them then, by the handle of each; and the last handle.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Directories {
     last: u64,
     open: HashMap<u64, Vec<Named>>,
@@ -26,50 +31,79 @@ struct Directories {
 type Result<T> = std::result::Result<T, i32>;
 
 /// What all threads that serve share.
-static INODES: LazyLock<Inodes> = LazyLock::new(Inodes::default);
-static OPEN: LazyLock<Mutex<Directories>> = LazyLock::new(Mutex::default);
-
-/// A ghost is not as it was: neither this nor the kernel takes for true any longer what was told. Not for a thread that serves.
-pub(crate) fn outdate(tree: &Tree, pid: Pid) {
-    for inode in INODES.common(pid) {
-        if let Some(told) = inode.told.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            told.until_us = 0;
-        }
-        tree.outdate(inode.number);
-    }
-}
-
-/// One thread's.
+#[derive(Debug)]
 pub(crate) struct Server {
-    tree: Arc<Tree>,
-    ghosts: Arc<Ghosts>,
-    machines: Arc<Machines>,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) ghosts: Arc<Ghosts>,
+    pub(crate) machines: Arc<Machines>,
+    pub(crate) crew: Arc<Crew>,
+    pub(crate) guide: Arc<Guide>,
+    /// Processes are for their users and those of this group, as they are in /proc without ghosts (hidepid, proc(5)).
+    pub(crate) hidden_from_all_but: Option<u32>,
+    inodes: Inodes,
+    passes: Passes,
+    open: Mutex<Directories>,
 }
 
 impl Server {
-    pub(crate) fn new(tree: Arc<Tree>, ghosts: Arc<Ghosts>, machines: Arc<Machines>) -> Server {
-        Server { tree, ghosts, machines }
+    pub(crate) fn new(
+        tree: Arc<Tree>,
+        ghosts: Arc<Ghosts>,
+        machines: Arc<Machines>,
+        crew: Arc<Crew>,
+        hidden_from_all_but: Option<u32>,
+    ) -> Server {
+        let (inodes, passes, open) = (Inodes::default(), Passes::default(), Mutex::default());
+        let guide = Arc::default();
+        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, inodes, passes, open }
     }
 
-    /// Serves until the tree is not mounted any more.
-    pub(crate) fn serve(self) {
+    /// Serves until the tree is not mounted any more, as one thread of several.
+    pub(crate) fn serve(&self, thread: usize) {
         crate::run_first();
+        self.guide.joins();
         let mut room = Tree::room();
+        self.crew.begin();
         while let Ok(asked) = self.tree.next_request(&mut room) {
             let unique = asked.unique;
+            self.crew.takes(thread);
+            self.guide.sees(asked.pid);
             if let Err(errno) = self.answer(asked) {
                 self.tree.fail(unique, errno);
             }
+            self.crew.is_done(thread);
+            self.crew.go_on();
         }
+    }
+
+    /// A ghost is not as it was: neither this nor the kernel takes for true any longer what was told. `other`: what is guarded is another user's, perhaps.
+    /// Not for a thread that serves.
+    pub(crate) fn outdate(&self, pid: Pid, other: bool) {
+        let all = if other { self.inodes.of(pid) } else { self.inodes.common(pid) };
+        for inode in all {
+            if let Some(told) = inode.told().as_mut() {
+                told.until_us = 0;
+            }
+            if !inode.is_current() {
+                self.tree.remove(inode.parent, &inode.name());
+            }
+            self.tree.outdate(inode.number);
+        }
+    }
+
+    /// What is kept of what nobody needs any more is forgotten.
+    pub(crate) fn purge(&self) {
+        self.inodes.purge(monotonic_us());
+        self.machines.purge();
     }
 
     fn answer(&self, asked: Asked) -> Result<()> {
         let unique = asked.unique;
         match &asked.what {
             What::Nothing => {}
-            What::Forget(nodes) => nodes.iter().for_each(|(node, times)| INODES.forget(*node, *times)),
+            What::Forget(nodes) => nodes.iter().for_each(|(node, times)| self.inodes.forget(*node, *times)),
             What::CloseDirectory { handle } => {
-                open_directories().open.remove(handle);
+                self.open_directories().open.remove(handle);
             }
             What::Lookup(name) => match self.look_up(&asked, name)? {
                 Some(shown) => self.tree.found(unique, &shown),
@@ -79,11 +113,11 @@ impl Server {
                 let kept_us = FOREVER_US;
                 self.tree.attributes(unique, &Shown { node: ROOT, mode: 0o040_555, kept_us, ..Shown::default() });
             }
-            What::Attributes => self.tree.attributes(unique, &self.show(&*inode(&asked)?, &asked)?),
-            What::Link => self.tree.data(unique, &self.link(&*inode(&asked)?, &asked)?),
+            What::Attributes => self.tree.attributes(unique, &self.show(&*self.inode(&asked)?, &asked)?),
+            What::Link => self.tree.data(unique, &self.link(&*self.inode(&asked)?, &asked)?),
             What::OpenDirectory => {
                 let names = self.names(&asked)?;
-                let mut directories = open_directories();
+                let mut directories = self.open_directories();
                 directories.last += 1;
                 let handle = directories.last;
                 directories.open.insert(handle, names);
@@ -91,16 +125,16 @@ impl Server {
                 self.tree.opened(unique, handle);
             }
             What::Names { handle, from, room } => {
-                let directories = open_directories();
+                let directories = self.open_directories();
                 let names = directories.open.get(handle).map(Vec::as_slice).unwrap_or_default();
                 self.tree.names(unique, names, *from, *room);
             }
             What::Read { from, most } => {
-                let text = self.read(&*inode(&asked)?, &asked)?;
+                let text = self.read(&*self.inode(&asked)?, &asked)?;
                 let from = usize::try_from(*from).unwrap_or(usize::MAX).min(text.len());
                 self.tree.data(unique, &text[from..text.len().min(from.saturating_add(*most))]);
             }
-            What::Write { data } => self.write(&*inode(&asked)?, &asked, data)?,
+            What::Write { data } => self.write(&*self.inode(&asked)?, &asked, data)?,
         }
         Ok(())
     }
@@ -109,106 +143,192 @@ impl Server {
     fn look_up(&self, asked: &Asked, name: &[u8]) -> Result<Option<Shown>> {
         if asked.node == ROOT {
             let pid = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()).map(Pid).ok_or(ENOENT)?;
-            let ghost = self.ghosts.get(pid).ok_or(ENOENT)?;
-            let inode = INODES.look_up(ROOT, name, &ghost, Some(Place::Process), 0o040_555);
-            // Whoever binds it wants to know no more.
-            return Ok(Some(Shown { node: inode.number, mode: inode.mode, ..Shown::default() }));
+            let is_it = name == pid.to_string().as_bytes();
+            let ghost = self.ghosts.get(pid).filter(|_| is_it).ok_or(ENOENT)?;
+            let inode = self.inodes.look_up(ROOT, name, &ghost, Some(Place::Process), self.mode_of_process());
+            // Whoever binds it wants to know no more, but whoever looks into it then does.
+            return Ok(Some(self.shown(asked, &inode)?));
         }
-        let directory = inode(asked)?;
+        let directory = self.inode(asked)?;
         let (ghost, place) = (&directory.ghost, directory.place.ok_or(ENOENT)?);
         let path = match &directory.path[..] {
             [] => name.to_vec(),
             before => [before, b"/", name].concat(),
         };
-        let (mode, name_us) = match place.mode(name) {
-            Some(mode) => (mode, FOREVER_US),
-            None if place.numbered() => (self.mode(asked, ghost, place, &path, name)?, 0),
+        let (mode, found) = match place.mode(name) {
+            Some(mode) => (mode, None),
+            None if place.numbered() => self.numbered(asked, &directory, place, &path, name)?,
             None => return Ok(None),
         };
+        if is_guarded(mode) {
+            // If it is another one's by now, what is made for it is to be so from the beginning.
+            contents::owner(&self.machines, ghost, self.looker(asked));
+        }
         let below = is_directory(mode).then(|| place.below(name)).flatten();
-        let inode = INODES.look_up(directory.number, &path, ghost, below, mode);
-        match self.show(&inode, asked) {
-            Ok(shown) => Ok(Some(Shown { name_us, ..shown })),
-            Err(errno) => {
-                INODES.forget(inode.number, 1);
-                Err(errno)
-            }
+        let inode = self.inodes.look_up(directory.number, &path, ghost, below, mode);
+        if let Some(Contents { what: Found::Text(text), uid, gid, until_us, .. }) = found {
+            let mut told = inode.told();
+            *told = Some(Told::now(text, (uid, gid), until_us, told.as_ref()));
+        }
+        let shown = self.shown(asked, &inode)?;
+        let name_us = match () {
+            () if place.numbered() => 0,
+            // It may be another one's next.
+            () if is_guarded(mode) => shown.kept_us,
+            () => FOREVER_US,
+        };
+        Ok(Some(Shown { name_us, ..shown }))
+    }
+
+    /// What has just been looked up.
+    fn shown(&self, asked: &Asked, inode: &Inode) -> Result<Shown> {
+        self.show(inode, asked).inspect_err(|_| self.inodes.forget(inode.number, 1))
+    }
+
+    fn mode_of_process(&self) -> u32 {
+        if self.hidden_from_all_but.is_some() {
+            0o040_550
+        } else {
+            0o040_555
         }
     }
 
-    /// The mode of a thread or descriptor.
-    fn mode(&self, asked: &Asked, ghost: &Ghost, place: Place, path: &[u8], name: &[u8]) -> Result<u32> {
+    /// The mode of a thread or descriptor, and what is in it, if that was found too.
+    fn numbered(
+        &self,
+        asked: &Asked,
+        directory: &Inode,
+        place: Place,
+        path: &[u8],
+        name: &[u8],
+    ) -> Result<(u32, Option<Contents>)> {
         if !name.iter().all(u8::is_ascii_digit) || name.is_empty() {
             return Err(ENOENT);
         }
-        if place == Place::Tasks && name == ghost.pid.to_string().as_bytes() {
-            return Ok(0o040_555);
+        if place == Place::Tasks && name == directory.ghost.pid.to_string().as_bytes() {
+            return Ok((0o040_555, None));
         }
-        self.contents(asked, ghost, path).map(|found| found.mode)
+        self.may_look_into(directory, asked)?;
+        let found = self.contents(asked, &directory.ghost, path)?;
+        // Natively the directory guards them; here each does it, since it may be open already when the directory is closed to its user.
+        let mode = if place == Place::Infos { 0o100_400 } else { found.mode };
+        Ok((mode, Some(found)))
+    }
+
+    /// Are the names in this directory for who asks?
+    fn may_look_into(&self, directory: &Inode, asked: &Asked) -> Result<()> {
+        if !is_guarded(directory.mode) || asked.uid == 0 || asked.pid == directory.ghost.pid {
+            return Ok(());
+        }
+        let (uid, ..) = contents::owner(&self.machines, &directory.ghost, self.looker(asked));
+        match may(asked, uid) && directory.is_current() {
+            true => Ok(()),
+            false => Err(EACCES),
+        }
+    }
+
+    fn looker(&self, asked: &Asked) -> Looker {
+        Looker { uid: asked.uid, since_us: self.passes.since(asked.pid, monotonic_us()) }
     }
 
     /// What it is, and how large.
     fn show(&self, inode: &Inode, asked: &Asked) -> Result<Shown> {
         let mut shown = Shown { node: inode.number, mode: inode.mode, time_ns: inode.made_ns, ..Shown::default() };
-        let now = monotonic_us();
-        if inode.place == Some(Place::Process) {
-            (shown.uid, shown.gid) = contents::owner_here(&inode.ghost)?;
-            // Its owner is the ghost's, and when that changes it is told of ([`outdate`]).
-            shown.kept_us = if self.machines.fresh_us == 0 { 0 } else { FOREVER_US };
+        if is_directory(inode.mode) && !is_guarded(inode.mode) || inode.place == Some(Place::Process) {
+            (shown.uid, shown.gid) = inode.ghost.owner_here()?;
+            if let Some(gid) = self.hidden_from_all_but.filter(|_| inode.place == Some(Place::Process)) {
+                shown.gid = gid;
+            }
+            // Its owner is the ghost's, and when that changes it is told of ([`Server::outdate`]).
+            let all_the_time = inode.place == Some(Place::Process) && self.machines.fresh_us != 0;
+            shown.kept_us = if all_the_time { FOREVER_US } else { self.machines.fresh_us };
             return Ok(shown);
         }
-        if is_guarded(inode.mode) || is_directory(inode.mode) {
-            let (uid, gid, until_us) = contents::owner(&self.machines, &inode.ghost)?;
-            (shown.uid, shown.gid, shown.kept_us) = (uid, gid, until_us.saturating_sub(now));
-            if is_link(inode.mode) {
-                shown.size = 64;
-                return Ok(shown);
+        let looker = self.looker(asked);
+        if is_guarded(inode.mode) {
+            let (mut uid, mut gid, until_us) = contents::owner(&self.machines, &inode.ghost, looker);
+            if is_for_root(inode) {
+                (uid, gid) = (0, 0);
             }
-            if is_directory(inode.mode) || !may(asked, uid) {
-                shown.kept_us = if is_directory(inode.mode) { shown.kept_us } else { 0 };
-                return Ok(shown);
+            (shown.uid, shown.gid, shown.kept_us) = (uid, gid, until_us.saturating_sub(monotonic_us()));
+            if is_link(inode.mode) {
+                shown.size = LINK_SIZE;
+            }
+            if is_link(inode.mode) || is_directory(inode.mode) {
+                return self.current(inode).map(|()| shown);
+            }
+            if !may(asked, uid) {
+                // As others were told who may read it.
+                if let Some(told) = inode.told().as_ref() {
+                    (shown.size, shown.time_ns) = (told.length, told.time_ns);
+                }
+                shown.kept_us = 0;
+                return self.current(inode).map(|()| shown);
             }
         }
         let told = self.text(inode, asked, false)?;
-        shown.kept_us = told.until_us.saturating_sub(now);
-        (shown.uid, shown.gid) = (told.uid, told.gid);
-        (shown.size, shown.time_ns) = (told.text.len() as u64, told.time_ns);
+        shown.kept_us = told.until_us.saturating_sub(monotonic_us());
+        if !is_for_root(inode) {
+            (shown.uid, shown.gid) = (told.uid, told.gid);
+        }
+        (shown.size, shown.time_ns) = (told.length, told.time_ns);
         Ok(shown)
     }
 
     /// What is in a file. `as_told`: as the kernel was told last, which is what it reads.
     fn text(&self, inode: &Inode, asked: &Asked, as_told: bool) -> Result<Told> {
-        let mut told = inode.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let counts = |told: &&Told| as_told || told.until_us > monotonic_us();
-        if let Some(told) = told.as_ref().filter(counts) {
+        let before = inode.told().clone();
+        let counts = |told: &&Told| told.text.is_some() && (as_told || told.until_us > monotonic_us());
+        if let Some(told) = before.as_ref().filter(counts) {
             return Ok(told.clone());
         }
         let found = match self.contents(asked, &inode.ghost, &inode.path) {
             Ok(found) => found,
             // As it was; but one that is not there any more is not.
-            Err(errno) => return told.clone().filter(|_| !matches!(errno, ESRCH | ENOENT)).ok_or(errno),
+            Err(errno) => {
+                let old = before.filter(|told| !matches!(errno, ESRCH | ENOENT) && told.text.is_some());
+                return self.current(inode).and_then(|()| old.ok_or(errno));
+            }
         };
-        let Found::Text(text) = found.what else { return Err(ENOENT) };
-        let same = told.take().filter(|told| *told.text == text);
-        let (text, time_ns) = same.map_or_else(|| (Arc::new(text), realtime_ns()), |told| (told.text, told.time_ns));
-        let Contents { uid, gid, until_us, .. } = found;
-        Ok(told.insert(Told { text, uid, gid, until_us, time_ns }).clone())
+        self.current(inode)?;
+        let Contents { what: Found::Text(text), uid, gid, until_us, .. } = found else { return Err(ENOENT) };
+        let mut told = inode.told();
+        let now = Told::now(text, (uid, gid), until_us, told.as_ref());
+        Ok(told.insert(now).clone())
+    }
+
+    /// It may have become another one's meanwhile.
+    fn current(&self, inode: &Inode) -> Result<()> {
+        if inode.is_current() {
+            Ok(())
+        } else {
+            Err(ESRCH)
+        }
     }
 
     fn read(&self, inode: &Inode, asked: &Asked) -> Result<Arc<Vec<u8>>> {
         let told = self.text(inode, asked, true)?;
-        match !is_guarded(inode.mode) || may(asked, told.uid) {
-            true => Ok(told.text),
+        let uid = if is_for_root(inode) { 0 } else { told.uid };
+        match !is_guarded(inode.mode) || may(asked, uid) {
+            true => told.text.ok_or(ENOENT),
             false => Err(EACCES),
         }
     }
 
     fn link(&self, inode: &Inode, asked: &Asked) -> Result<Vec<u8>> {
-        let found = self.contents(asked, &inode.ghost, &inode.path)?;
-        match found.what {
-            _ if !may(asked, found.uid) && asked.pid != inode.ghost.pid => Err(EACCES),
-            Found::Text(to) => Ok(to),
-            Found::Names(_) => Err(ENOENT),
+        let told = inode.told().clone().filter(|told| told.until_us > monotonic_us());
+        let (to, uid) = match told {
+            // It has just been looked up.
+            Some(Told { text: Some(text), uid, .. }) => (text.to_vec(), uid),
+            _ => match self.contents(asked, &inode.ghost, &inode.path)? {
+                Contents { what: Found::Text(to), uid, .. } => (to, uid),
+                Contents { what: Found::Names(_), .. } => return Err(ENOENT),
+            },
+        };
+        self.current(inode)?;
+        match may(asked, uid) || asked.pid == inode.ghost.pid {
+            true => Ok(to),
+            false => Err(EACCES),
         }
     }
 
@@ -217,12 +337,18 @@ impl Server {
             // Who goes through all directories finds the ghosts in /proc.
             return Ok(Vec::new());
         }
-        let inode = inode(asked)?;
+        let inode = self.inode(asked)?;
         let place = inode.place.ok_or(ENOENT)?;
         if !place.numbered() {
             return Ok(place.names().map(|(name, mode)| Named { name: name.into(), mode }).collect());
         }
-        match self.contents(asked, &inode.ghost, &inode.path)?.what {
+        self.may_look_into(&inode, asked)?;
+        let found = self.contents(asked, &inode.ghost, &inode.path)?;
+        self.current(&inode)?;
+        match found.what {
+            Found::Names(_) if is_guarded(inode.mode) && !may(asked, found.uid) && asked.pid != inode.ghost.pid => {
+                Err(EACCES)
+            }
             Found::Names(names) => Ok(names),
             Found::Text(_) => Err(ENOENT),
         }
@@ -243,17 +369,25 @@ impl Server {
     fn contents(&self, asked: &Asked, ghost: &Ghost, path: &[u8]) -> Result<Contents> {
         match asked.pid == ghost.pid && path.starts_with(b"fd") {
             true => contents::own(ghost, path),
-            false => contents::contents(&self.machines, ghost, path),
+            false => contents::contents(&self.machines, ghost, path, self.looker(asked)),
         }
+    }
+
+    fn open_directories(&self) -> std::sync::MutexGuard<'_, Directories> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Of what is asked, if it is not another one's by now.
+    fn inode(&self, asked: &Asked) -> Result<Arc<Inode>> {
+        let inode = self.inodes.get(asked.node).ok_or(ENOENT)?;
+        self.current(&inode)?;
+        Ok(inode)
     }
 }
 
-fn open_directories() -> std::sync::MutexGuard<'static, Directories> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn inode(asked: &Asked) -> Result<Arc<Inode>> {
-    INODES.get(asked.node).ok_or(ENOENT)
+/// Of where a process is in the kernel its owner is told nothing either.
+fn is_for_root(inode: &Inode) -> bool {
+    inode.path.split(|byte| *byte == b'/').next_back() == Some(b"stack")
 }
 
 /// May who asks read what is only for the owner?

@@ -1,11 +1,15 @@
 //! What a ghost's stat and status say: of what the process is here, what the ghost is; of all else, what the body is.
 
-use vocab::NodeId;
+use crate::here::Here;
+use vocab::{NodeId, Pid};
 
-/// Fields of stat (proc_pid_stat(5)) that are the ghost's: parent, group, session, terminal and its group, start.
-const OWN_FIELDS: [usize; 6] = [4, 5, 6, 7, 8, 22];
-/// Lines of status that are the ghost's.
-const OWN_LINES: [&[u8]; 7] = [b"Tgid", b"PPid", b"NStgid", b"NSpid", b"NSpgid", b"NSsid", b"Ngid"];
+/// The fields of stat (proc_pid_stat(5)) that tell where things are in a process's memory, how it ended and where it waits, which only those may know who may
+/// trace it: one text is for all who read.
+const SECRET_FIELDS: [usize; 12] = [28, 29, 30, 35, 45, 46, 47, 48, 49, 50, 51, 52];
+/// Likewise, and 1 of a process that has memory.
+const CODE_FIELDS: [usize; 2] = [26, 27];
+/// When it began.
+const START: usize = 22;
 
 /// The part behind the name, which may hold anything and ends with the last parenthesis.
 fn split(stat: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
@@ -14,39 +18,68 @@ fn split(stat: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     Some((&stat[..close + 2], rest.trim_ascii_end().split(|byte| *byte == b' ').collect()))
 }
 
-/// A stat of the body's (or one of its threads') with what the ghost is.
-pub(crate) fn stat(body: &[u8], ghost: &[u8]) -> Option<Vec<u8>> {
+/// A stat of the body's (or one of its threads') with what the ghost is, begun at `start`.
+pub(crate) fn stat(body: &[u8], here: &Here, start: u64) -> Option<Vec<u8>> {
     let (head, mut fields) = split(body)?;
-    let (_, own) = split(ghost)?;
-    for number in OWN_FIELDS {
-        // They are counted from 1, and the state is the third.
-        *fields.get_mut(number - 3)? = own.get(number - 3)?;
+    let own = [
+        (4, i64::from(here.ppid.0)),
+        (5, here.pgid.0.into()),
+        (6, here.sid.0.into()),
+        (7, here.tail.terminal),
+        (8, here.tail.foreground),
+        (START, start as i64),
+    ];
+    let own = own.map(|(number, value)| (number, value.to_string()));
+    // They are counted from 1, and the state is the third.
+    for (number, value) in &own {
+        *fields.get_mut(number - 3)? = value.as_bytes();
+    }
+    for number in SECRET_FIELDS {
+        if let Some(field) = fields.get_mut(number - 3) {
+            *field = b"0";
+        }
+    }
+    for number in CODE_FIELDS {
+        if let Some(field) = fields.get_mut(number - 3).filter(|field| **field != b"0") {
+            *field = b"1";
+        }
     }
     Some([head, &fields.join(&b' '), b"\n"].concat())
 }
 
-/// The letter of its state.
-pub(crate) fn state(stat: &[u8]) -> Option<u8> {
-    split(stat)?.1.first()?.first().copied()
+/// When the process of this stat began.
+pub(crate) fn start(stat: &[u8]) -> Option<u64> {
+    std::str::from_utf8(split(stat)?.1.get(START - 3)?).ok()?.parse().ok()
 }
 
-/// The same, from a status.
-pub(crate) fn state_of(status: &[u8]) -> Option<u8> {
-    line(status, b"State")?.strip_prefix(b"State:\t")?.first().copied()
-}
-
-fn line<'t>(text: &'t [u8], key: &[u8]) -> Option<&'t [u8]> {
-    text.split(|byte| *byte == b'\n').find(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(b":")))
-}
-
-/// A status of the body's with what the ghost is, and where it is. `silent`: the node does not answer.
-pub(crate) fn status(body: &[u8], ghost: &[u8], node: NodeId, silent: bool) -> Vec<u8> {
+/// A status of the body's (or one of its threads') with what ghost `pid` is, and where it is. `silent`: it may be old.
+pub(crate) fn status(body: &[u8], pid: Pid, here: &Here, node: NodeId, silent: bool) -> Vec<u8> {
     let mut text = Vec::with_capacity(body.len() + 32);
+    let mut thread = None;
     for one in body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let key = one.split(|byte| *byte == b':').next().unwrap_or_default();
-        let own = OWN_LINES.contains(&key).then(|| line(ghost, key)).flatten();
-        text.extend(own.unwrap_or(one));
-        text.push(b'\n');
+        let colon = one.iter().position(|byte| *byte == b':').unwrap_or(one.len());
+        let (key, value) = (&one[..colon], one.get(colon + 1..).unwrap_or_default());
+        let own = match key {
+            b"Pid" => {
+                thread = Some(value);
+                None
+            }
+            b"Tgid" | b"NStgid" => Some(pid.0),
+            b"PPid" => Some(here.ppid.0),
+            b"NSpgid" => Some(here.pgid.0),
+            b"NSsid" => Some(here.sid.0),
+            // A group of processes on the node.
+            b"Ngid" => Some(0),
+            b"NSpid" => {
+                text.extend([b"NSpid:", thread.unwrap_or(value), b"\n"].concat());
+                continue;
+            }
+            _ => None,
+        };
+        match own {
+            Some(own) => text.extend([key, format!(":\t{own}\n").as_bytes()].concat()),
+            None => text.extend([one, b"\n"].concat()),
+        }
     }
     let silent = if silent { " (silent)" } else { "" };
     text.extend(format!("BProcNode:\t{}{silent}\n", node.0).bytes());
@@ -56,30 +89,51 @@ pub(crate) fn status(body: &[u8], ghost: &[u8], node: NodeId, silent: bool) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::here::Tail;
 
-    const REST: &str = "4194304 1 0 0 0 7 8 0 0 20 -5 6 0 99 1000 12";
+    fn here() -> Here {
+        let tail = Tail { terminal: 34816, foreground: 77, start: 55 };
+        let mut here = Here::default();
+        (here.ppid, here.pgid, here.sid, here.tail) = (Pid(2), Pid(12), Pid(13), tail);
+        here
+    }
 
     #[test]
     fn a_stat_has_the_bodys_name_and_state_and_the_ghosts_kin() {
-        let body = format!("12 (a) R 1 (b) R 0 3 4 0 -1 {REST}\n");
-        let ghost = format!("12 (shoal) S 2 12 13 34816 12 {}\n", REST.replace("99", "55"));
-        let merged = stat(body.as_bytes(), ghost.as_bytes()).expect("both are whole");
-        let expected = "12 (a) R 1 (b) R 2 12 13 34816 12 4194304 1 0 0 0 7 8 0 0 20 -5 6 0 55 1000 12";
-        assert_eq!(String::from_utf8_lossy(&merged), expected.to_owned() + "\n");
-        assert_eq!((state(&merged), state(b"nothing")), (Some(b'R'), None));
-        assert_eq!(stat(b"12 (a) R 1", ghost.as_bytes()), None);
+        let body = b"12 (a) R 1 (b) R 0 3 4 0 -1 4194304 1 0 0 0 7 8 0 0 20 -5 6 0 99 1000 12\n";
+        let merged = stat(body, &here(), 55).expect("it is whole");
+        let expected = "12 (a) R 1 (b) R 2 12 13 34816 77 4194304 1 0 0 0 7 8 0 0 20 -5 6 0 55 1000 12\n";
+        assert_eq!(String::from_utf8_lossy(&merged), expected);
+        assert_eq!((start(body), start(b"nothing")), (Some(99), None));
+        assert_eq!(stat(b"12 (a) R 1", &here(), 55), None);
+    }
+
+    #[test]
+    fn a_stat_says_nothing_of_where_its_memory_is() {
+        let numbers = |all: std::ops::RangeInclusive<usize>| all.map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
+        let text =
+            |body: String| stat(body.as_bytes(), &here(), 55).map(|text| String::from_utf8_lossy(&text).into_owned());
+        let shown = text(format!("12 (a) R {}\n", numbers(4..=52))).expect("it is whole");
+        let fields: Vec<&str> = shown.split_whitespace().collect();
+        for number in 23..=52 {
+            let expected = match number {
+                26 | 27 => "1".into(),
+                28..=30 | 35 | 45..=52 => "0".into(),
+                _ => number.to_string(),
+            };
+            assert_eq!(fields[number - 1], expected, "field {number}");
+        }
+        let without = text(format!("12 (a) R {} 0 0 {}\n", numbers(4..=25), numbers(28..=52))).expect("it is whole");
+        assert_eq!(without.split_whitespace().collect::<Vec<_>>()[25..28], ["0", "0", "0"]);
     }
 
     #[test]
     fn a_status_says_where() {
-        let body = b"Name:\ta\nState:\tR (running)\nTgid:\t12\nPid:\t12\nPPid:\t0\nNSpid:\t12\nThreads:\t3\n";
-        let ghost = b"Name:\tshoal\nState:\tS (sleeping)\nTgid:\t12\nPid:\t12\nPPid:\t7\nNSpid:\t12\nThreads:\t1\n";
-        let lines =
-            "Name:\ta\nState:\tR (running)\nTgid:\t12\nPid:\t12\nPPid:\t7\nNSpid:\t12\nThreads:\t3\nBProcNode:\t2";
+        let body = b"Name:\ta\nState:\tR (running)\nTgid:\t12\nNgid:\t9\nPid:\t14\nPPid:\t0\nNSpid:\t14\t3\nNSsid:\t0\nThreads:\t3\n";
+        let lines = "Name:\ta\nState:\tR (running)\nTgid:\t12\nNgid:\t0\nPid:\t14\nPPid:\t2\nNSpid:\t14\nNSsid:\t13\nThreads:\t3\nBProcNode:\t2";
         for (silent, end) in [(false, "\n"), (true, " (silent)\n")] {
-            let text = status(body, ghost, NodeId(2), silent);
+            let text = status(body, Pid(12), &here(), NodeId(2), silent);
             assert_eq!(String::from_utf8_lossy(&text), lines.to_owned() + end);
-            assert_eq!(state_of(&text), Some(b'R'));
         }
     }
 }

@@ -12,6 +12,7 @@ pub const EACCES: i32 = 13;
 pub const EBUSY: i32 = 16;
 pub const EEXIST: i32 = 17;
 pub const EINVAL: i32 = 22;
+pub const EFBIG: i32 = 27;
 pub const EPIPE: i32 = 32;
 pub const EADDRINUSE: i32 = 98;
 pub const ENOTCONN: i32 = 107;

@@ -85,6 +85,9 @@ pub enum Ask {
         #[n(2)]
         wanted: Wanted,
     },
+    /// Of the same, all the time: it serves who looks. No answer; who does not say it is replaced.
+    #[n(11)]
+    Serves,
 }
 
 /// An answer, or one of several in a row for [`Ask::Run`].
@@ -211,6 +214,10 @@ pub enum Answer {
         #[n(1)]
         #[cbor(default, skip_if = "Vec::is_empty")]
         gone: Vec<Pid>,
+        /// Of those that stand already: another program runs there now, or another user's.
+        #[n(2)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        others: Vec<Pid>,
     },
     /// To [`Ask::Entries`]: a piece of the answer.
     #[n(18)]
@@ -227,6 +234,9 @@ pub enum Answer {
         /// Not 0: why it is not all that was wanted.
         #[n(3)]
         errno: i32,
+        /// Who says so.
+        #[n(4)]
+        node: NodeId,
     },
 }
 

@@ -8,10 +8,17 @@ use vocab::Pid;
 /// What is wanted of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum Wanted {
-    /// [`COMMON`] of all bodies.
+    /// Of all bodies.
     #[n(0)]
-    All,
-    /// The same of one.
+    All {
+        /// [`COMMON`].
+        #[n(0)]
+        common: bool,
+        /// These too, as long as what is there is short: names in the directory of each.
+        #[n(1)]
+        paths: Vec<String>,
+    },
+    /// [`COMMON`] of one.
     #[n(1)]
     Body {
         #[n(0)]
@@ -31,12 +38,15 @@ pub enum Wanted {
 /// The files that ps, top and their like read of every process.
 pub const COMMON: [&str; 5] = ["stat", "status", "statm", "comm", "cmdline"];
 
+/// What is longer is not told of many at once (`Failed(E2BIG)`): nobody can make others wait for what is theirs.
+pub const SHORT: usize = 4096;
+
 /// What was found of one body.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub struct Found {
     #[n(0)]
     pub pid: Pid,
-    /// Whose its files are.
+    /// Whose those of its files are that are not for everybody.
     #[n(1)]
     pub uid: u32,
     #[n(2)]
@@ -50,7 +60,7 @@ pub struct Entry {
     #[n(0)]
     #[cbor(with = "minicbor::bytes")]
     pub path: Vec<u8>,
-    /// As st_mode (inode(7)); 0 among [`COMMON`].
+    /// As st_mode (inode(7)); 0 where many were asked for.
     #[n(1)]
     pub mode: u32,
     #[n(2)]
@@ -74,7 +84,7 @@ pub enum Content {
     ),
     #[n(2)]
     Directory(#[n(0)] Vec<Name>),
-    /// The errno of looking.
+    /// The errno of looking; EAGAIN: nobody has looked, since to look at processes of this user might take for ever.
     #[n(3)]
     Failed(#[n(0)] i32),
 }

@@ -18,8 +18,18 @@ pub(crate) enum Question {
     Commands,
     /// Which of these, each with a number for it, a process waits for.
     Awaited(Vec<(u64, Input, Waits)>),
-    /// What /proc shows of these: all that is commonly read, or what is at this path in the directory of each.
-    Entries(Vec<Pid>, Option<Vec<u8>>),
+    /// What /proc shows of these.
+    Entries(Vec<Pid>, Of),
+}
+
+/// What is looked at in the directory of a process.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Of {
+    /// What is commonly read.
+    pub(crate) common: bool,
+    /// There is no end to how long it may be, but that of a frame.
+    pub(crate) whole: bool,
+    pub(crate) paths: Vec<Vec<u8>>,
 }
 
 /// A question as it comes.
@@ -60,15 +70,14 @@ impl Question {
         let kind = match self {
             Question::Commands => 0,
             Question::Awaited(_) => 1,
-            Question::Entries(_, None) => 2,
-            Question::Entries(_, Some(_)) => 3,
+            Question::Entries(..) => 2,
         };
         let mut all = vec![number, kind, users.len() as u64];
         all.extend(users);
-        if let Question::Entries(pids, path) = self {
-            all.push(pids.len() as u64);
+        if let Question::Entries(pids, of) = self {
+            all.extend([of.common.into(), of.whole.into(), pids.len() as u64]);
             all.extend(pids.iter().map(|pid| pid.0 as u64));
-            return [&bytes(&all), path.as_deref().unwrap_or_default()].concat();
+            return [bytes(&all), of.paths.join(&0)].concat();
         }
         if let Question::Awaited(inputs) = self {
             for (id, input, waits) in inputs {
@@ -93,10 +102,12 @@ impl Asked {
             0 => Question::Commands,
             1 => Question::Awaited(Asked::inputs(rest)),
             _ => {
-                let (count, rest) = rest.split_first()?;
-                let pids = rest.get(..usize::try_from(*count).ok()?)?;
-                let path = &packet[NUMBER * (4 + users.len() + pids.len())..];
-                Question::Entries(pids.iter().map(|pid| Pid(*pid as i32)).collect(), (kind == 3).then(|| path.to_vec()))
+                let (&[common, whole, count], rest) = rest.split_first_chunk()?;
+                let pids = rest.get(..usize::try_from(count).ok()?)?;
+                let paths = &packet[NUMBER * (6 + users.len() + pids.len())..];
+                let paths = paths.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(<[u8]>::to_vec);
+                let of = Of { common: common != 0, whole: whole != 0, paths: paths.collect() };
+                Question::Entries(pids.iter().map(|pid| Pid(*pid as i32)).collect(), of)
             }
         };
         Some(Asked { number, question, passed_over })
@@ -148,7 +159,10 @@ mod tests {
     fn questions_and_answers_come_through() {
         let inputs = vec![(7, Input::Pipe((1, 2), 3), Waits::Read), (8, Input::Terminal((136, 5)), Waits::Any)];
         let pids = vec![Pid(7), Pid(4_000_000)];
-        let entries = [Question::Entries(pids.clone(), None), Question::Entries(pids, Some(b"task/7/wchan".to_vec()))];
+        let common = Of { common: true, ..Of::default() };
+        let one = Of { whole: true, paths: vec![b"task/7/wchan".to_vec()], ..Of::default() };
+        let two = Of { common: true, paths: vec![b"io".to_vec(), b"environ".to_vec()], ..Of::default() };
+        let entries = [common, one, two].map(|of| Question::Entries(pids.clone(), of));
         for question in [Question::Commands, Question::Awaited(inputs)].into_iter().chain(entries) {
             let asked = Asked::of(&question.packet(9, [61001, 0].into_iter())).expect("a question");
             assert_eq!((asked.number, asked.question, asked.passed_over), (9, question, vec![61001, 0]));

@@ -10,20 +10,21 @@ mod line;
 mod reader;
 mod server;
 
-pub(crate) use line::{Question, Said};
+pub(crate) use line::{Of, Question, Said};
 pub(crate) use reader::{Input, Waits};
 pub(crate) use server::Server;
 
 use kern::clock::monotonic_us;
 use kern::sock::{self, Kind};
 use kern::sys;
-use std::collections::BTreeMap;
+use server::LINES;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::Result;
 
 /// Microseconds without a word after which the process that looks is given up: for the main loop, whose front end waits a second, and for
-/// the streams, and for what /proc shows elsewhere.
-const PATIENCE_US: [u64; 3] = [200_000, 1_000_000, 200_000];
+/// the streams, and for what /proc shows elsewhere: of many, and a single file, which may be work for the kernel (smaps of a large memory).
+const PATIENCE_US: [u64; LINES] = [200_000, 1_000_000, 200_000, 3_000_000];
 /// So often a question is asked at most.
 const TRIES: u32 = 3;
 /// How long a user is passed over at whose processes looking has stopped; each time twice as long, since what waits there may be there for good.
@@ -39,6 +40,8 @@ pub(crate) struct Looker {
     started: bool,
     number: u64,
     open: Option<Open>,
+    /// The last question was given up.
+    gave_up: bool,
     /// Users: until when, and for how long.
     passed_over: BTreeMap<u32, (u64, u64)>,
 }
@@ -52,22 +55,24 @@ struct Open {
     heard: u64,
     /// At whose processes it is.
     uid: Option<u32>,
+    /// At whose it has been since it was asked last.
+    been: BTreeSet<u32>,
 }
 
 impl Looker {
-    /// The agent's and the server's ends for those who ask: the main loop, the thread of streams, and the main loop for others' /proc.
+    /// The agent's and the server's ends for those who ask: the main loop, the thread of streams, and the main loop for others' /proc, twice.
     ///
     /// # Errors
     /// `Sys` when no descriptors are to be had.
-    pub(crate) fn three() -> Result<([Looker; 3], Server)> {
+    pub(crate) fn all() -> Result<([Looker; LINES], Server)> {
         let (begin, starter) = sys::pipe()?;
         let one = |number: u8| {
             let (line, its) = sock::socketpair(Kind::SeqPacket)?;
             let starter = starter.try_clone().map_err(|e| vocab::Fault::io(&e, "duplicate a pipe"))?;
             Ok((Looker::new(line, Some((starter, number)), PATIENCE_US[usize::from(number)])?, its))
         };
-        let ((table, a), (streams, b), (entries, c)) = (one(0)?, one(1)?, one(2)?);
-        Ok(([table, streams, entries], Server::new(begin, [a, b, c])))
+        let ((table, a), (streams, b), (entries, c), (entry, d)) = (one(0)?, one(1)?, one(2)?, one(3)?);
+        Ok(([table, streams, entries, entry], Server::new(begin, [a, b, c, d])))
     }
 
     /// One whose questions a thread of this process answers: where all users are one.
@@ -84,12 +89,25 @@ impl Looker {
 
     fn new(line: OwnedFd, starter: Option<(OwnedFd, u8)>, patience_us: u64) -> Result<Looker> {
         sys::set_nonblocking(line.as_fd(), true)?;
-        Ok(Looker { line, starter, patience_us, started: false, number: 0, open: None, passed_over: BTreeMap::new() })
+        let passed_over = BTreeMap::new();
+        Ok(Looker { line, starter, patience_us, started: false, number: 0, open: None, gave_up: false, passed_over })
     }
 
     /// Readable when [`Looker::go_on`] has something to say.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.line.as_fd()
+    }
+
+    /// Was the last question given up? Then what was found is not all.
+    pub(crate) fn gave_up(&self) -> bool {
+        self.gave_up
+    }
+
+    /// Nobody has listened for a while: that it has said nothing meanwhile does not count.
+    pub(crate) fn wait_on(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.heard = monotonic_us();
+        }
     }
 
     /// Is a question open? Only one at a time is.
@@ -105,7 +123,8 @@ impl Looker {
     /// Asks; what was asked before is given up.
     pub(crate) fn ask(&mut self, question: Question) {
         let now = monotonic_us();
-        self.open = Some(Open { question, tries: 1, heard: now, uid: None });
+        self.gave_up = false;
+        self.open = Some(Open { question, tries: 1, heard: now, uid: None, been: BTreeSet::new() });
         if !std::mem::replace(&mut self.started, true) {
             self.start();
         }
@@ -123,21 +142,29 @@ impl Looker {
         let Some(open) = &self.open else { return };
         self.number += 1;
         let passed_over = self.passed_over.iter().filter(|(_, (until, _))| *until > now).map(|(uid, _)| *uid);
-        // What cannot be sent is not answered.
+        // What cannot be sent is not answered, and given up in time.
         let _ = sock::send(self.line.as_fd(), &open.question.packet(self.number, passed_over));
     }
 
-    /// What has been found since the last call. [`Said::End`] is the last of a question, also when it is given up.
-    pub(crate) fn go_on(&mut self) -> Vec<Said> {
-        let mut found = Vec::new();
+    /// What has been found since the last call, up to about `most` bytes. [`Said::End`] is the last of a question, also when it is given up.
+    pub(crate) fn go_on(&mut self, most: usize) -> Vec<Said> {
+        let (mut found, mut bytes) = (Vec::new(), 0);
         let mut packet = vec![0; line::PACKET];
-        while let Ok(length @ 1..) = sys::read(self.line.as_fd(), &mut packet) {
+        while bytes < most {
+            let Ok(length @ 1..) = sys::read(self.line.as_fd(), &mut packet) else { break };
+            bytes += length;
             let Some(open) = &mut self.open else { continue };
             let Some(said) = Said::of(&packet[..length], self.number) else { continue };
             open.heard = monotonic_us();
             match said {
-                Said::At { uid } => open.uid = Some(uid),
+                Said::At { uid } => {
+                    open.uid = Some(uid);
+                    open.been.insert(uid);
+                }
                 Said::End => {
+                    // What was in the way there is not any more.
+                    let been = std::mem::take(&mut open.been);
+                    self.passed_over.retain(|uid, _| !been.contains(uid));
                     self.open = None;
                     found.push(Said::End);
                 }
@@ -162,12 +189,13 @@ impl Looker {
             self.passed_over.insert(uid, (now + span, span));
             tracing::warn!(uid, seconds = span / 1_000_000, "a process of this user does not let itself be looked at");
         }
+        open.been.clear();
         open.heard = now;
         open.tries += 1;
         let over = open.tries > TRIES;
         self.start();
         match over {
-            true => self.open = None,
+            true => (self.open, self.gave_up) = (None, true),
             false => self.send(now),
         }
         over
@@ -184,7 +212,7 @@ mod tests {
         while all.last() != Some(&Said::End) {
             let left = looker.due_us().map_or(0, |due| due.saturating_sub(monotonic_us()) / 1000 + 1);
             poll(&[(looker.fd(), Ready::READ)], left as i32).expect("poll");
-            all.extend(looker.go_on());
+            all.extend(looker.go_on(usize::MAX));
         }
         all
     }
@@ -215,23 +243,30 @@ mod tests {
         };
         looker.ask(Question::Commands);
         assert!(ask(1, 1000).is_empty());
-        assert_eq!(looker.go_on(), []);
+        assert_eq!(looker.go_on(usize::MAX), []);
         assert_eq!(sys::read(begin.as_fd(), &mut [0; 9]), Ok(1));
         let heard = looker.open.as_ref().expect("open").heard;
         assert!(!looker.give_up(heard + 99));
         assert!(!looker.give_up(heard + 100));
         assert_eq!(sys::read(begin.as_fd(), &mut [0; 9]), Ok(1));
         assert_eq!(ask(2, 1001), [1000]);
-        assert_eq!(looker.go_on(), []);
+        assert_eq!(looker.go_on(usize::MAX), []);
         assert!(!looker.give_up(monotonic_us() + 100));
         assert_eq!(ask(3, 1002), [1000, 1001]);
-        assert_eq!(looker.go_on(), []);
+        assert_eq!(looker.go_on(usize::MAX), []);
         assert!(looker.give_up(monotonic_us() + 100));
         assert_eq!(looker.passed_over[&1000].1, PASSED_OVER_US.0);
+        assert!(looker.gave_up());
         // What it says too late counts no more.
         looker.ask(Question::Commands);
         sock::send(its.as_fd(), &Said::End.packet(2)).expect("sent");
-        assert_eq!(looker.go_on(), []);
+        assert_eq!(looker.go_on(usize::MAX), []);
         assert!(looker.is_busy());
+        // Whoever lets himself be looked at again is not passed over any more.
+        assert_eq!(ask(4, 1000), [1000, 1001, 1002]);
+        sock::send(its.as_fd(), &Said::End.packet(4)).expect("sent");
+        assert_eq!(looker.go_on(usize::MAX), [Said::End]);
+        assert!(!looker.gave_up());
+        assert_eq!(looker.passed_over.keys().collect::<Vec<_>>(), [&1001, &1002]);
     }
 }

@@ -11,6 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use vocab::{Pid, Result, Sig};
 
+/// Those who ask.
+pub(super) const LINES: usize = 4;
 /// Milliseconds that the processes have to end after the agent has.
 const END_MS: i32 = 1_000;
 
@@ -18,7 +20,7 @@ const END_MS: i32 = 1_000;
 #[derive(Debug)]
 pub(crate) struct Server {
     begin: OwnedFd,
-    lines: [OwnedFd; 3],
+    lines: [OwnedFd; LINES],
 }
 
 /// The process that starts others.
@@ -26,7 +28,7 @@ pub(crate) struct Server {
 pub(crate) struct Running(Child);
 
 impl Server {
-    pub(super) fn new(begin: OwnedFd, lines: [OwnedFd; 3]) -> Server {
+    pub(super) fn new(begin: OwnedFd, lines: [OwnedFd; LINES]) -> Server {
         Server { begin, lines }
     }
 
@@ -57,14 +59,14 @@ impl Server {
         // As seen from here: the numbers there are the space's.
         let proc = PathBuf::from(format!("/proc/{agent}/root/proc"));
         let me = Pid(std::process::id() as i32);
-        let mut now: [Option<Pid>; 3] = [None; 3];
+        let mut now: [Option<Pid>; LINES] = [None; LINES];
         let mut which = [0];
         loop {
             let read = sys::read(self.begin.as_fd(), &mut which);
             if read == Err(kern::poll::EINTR) {
                 continue;
             }
-            let which = usize::from(which[0]).min(2);
+            let which = usize::from(which[0]).min(LINES - 1);
             let over = read != Ok(1);
             for old in now.iter_mut().enumerate().filter(|(n, _)| over || *n == which).filter_map(|(_, old)| old.take())
             {
@@ -123,9 +125,9 @@ pub(super) fn serve(line: &OwnedFd, proc: &Path) {
 fn look(line: &OwnedFd, path: &Path, asked: &Asked) -> Option<()> {
     let say = |said: Said| sock::send(line.as_fd(), &said.packet(asked.number)).ok().map(drop);
     let Ok(proc) = Proc::open(&path.to_string_lossy()) else { return say(Said::End) };
-    if let Question::Entries(pids, at) = &asked.question {
+    if let Question::Entries(pids, of) = &asked.question {
         let found = entries::Pieces { say: &say, piece: Vec::new(), path, proc: &proc };
-        found.look(pids, at.as_deref(), &asked.passed_over)?;
+        found.look(pids, of, &asked.passed_over)?;
         return say(Said::End);
     }
     let user = |pid: Pid| Some((proc.status(pid).ok()?.creds.uid.real, pid));

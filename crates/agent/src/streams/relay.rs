@@ -181,7 +181,7 @@ impl Relay {
 
     /// Takes what has been found.
     fn found(&mut self) {
-        for said in self.looker.go_on() {
+        for said in self.looker.go_on(usize::MAX) {
             match said {
                 Said::Awaited { id } => {
                     if let Some(quiet) = self.looked_for.get(&id).copied() {

@@ -60,6 +60,7 @@ pub(super) fn status(text: &[u8]) -> Option<Status> {
             b"Gid" => status.creds.gid = ids(value)?,
             b"Groups" => status.creds.groups = words(value).map(number).collect::<Option<_>>()?,
             b"CapInh" => status.capabilities.inheritable = hexadecimal(value)?,
+            b"CapPrm" => status.permitted = hexadecimal(value)?,
             b"CapBnd" => status.capabilities.bounding = hexadecimal(value)?,
             b"NoNewPrivs" => status.capabilities.no_new_privs = number::<u32>(value)? != 0,
             b"Threads" => status.threads = number(value)?,

@@ -263,12 +263,14 @@ pub(crate) fn asks() -> Variants<Ask> {
         Feed => Just(Ask::Feed),
         Ghosts => Just(Ask::Ghosts),
         Entries => (any::<u64>(), node(), wanted()).prop_map(|(id, node, wanted)| Ask::Entries { id, node, wanted }),
+        Serves => Just(Ask::Serves),
     }
 }
 
 fn wanted() -> impl Strategy<Value = Wanted> {
     let entry = (pid(), bytes()).prop_map(|(pid, path)| Wanted::Entry { pid, path });
-    prop_oneof![Just(Wanted::All), pid().prop_map(|pid| Wanted::Body { pid }), entry]
+    let all = (any::<bool>(), vec(".{0,9}", 0..3)).prop_map(|(common, paths)| Wanted::All { common, paths });
+    prop_oneof![all, pid().prop_map(|pid| Wanted::Body { pid }), entry]
 }
 
 fn further() -> impl Strategy<Value = Further> {
@@ -301,9 +303,10 @@ pub(crate) fn answers() -> Variants<Answer> {
         Moving => progress().prop_map(Answer::Moving),
         NodeLost => node().prop_map(Answer::NodeLost),
         Home => (any::<u32>(), any::<u64>()).prop_map(|(copy, branch)| Answer::Home { copy, branch }),
-        Ghosts => (vec((pid(), node()), 0..3), vec(pid(), 0..3)).prop_map(|(stand, gone)| Answer::Ghosts { stand, gone }),
-        Entries => (any::<u64>(), bytes(), any::<bool>(), any::<i32>())
-            .prop_map(|(id, found, last, errno)| Answer::Entries { id, found, last, errno }),
+        Ghosts => (vec((pid(), node()), 0..3), vec(pid(), 0..3), vec(pid(), 0..3))
+            .prop_map(|(stand, gone, others)| Answer::Ghosts { stand, gone, others }),
+        Entries => (any::<u64>(), bytes(), any::<bool>(), any::<i32>(), node())
+            .prop_map(|(id, found, last, errno, node)| Answer::Entries { id, found, last, errno, node }),
         Explained => explained().prop_map(|explained| Answer::Explained(Box::new(explained))),
         Feed => happening().prop_map(Answer::Feed),
     }
