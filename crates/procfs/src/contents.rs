@@ -78,10 +78,14 @@ pub(crate) fn own(ghost: &Ghost, path: &[u8]) -> Result<Contents> {
     }
 }
 
-/// Whose the files of its body are, and until when that counts: of a body that nothing is known of, root's.
+/// Whose the files of its body are, and until when that counts. Of a body that nothing is known of they are whose the ghost's own are: root's, unless it is about to die
+/// and leave a core.
 pub(crate) fn owner(machines: &Machines, ghost: &Ghost, looker: Looker) -> (u32, u32, u64) {
     let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
-    let Some(body) = known.body else { return (0, 0, 0) };
+    let Some(body) = known.body else {
+        let (uid, gid) = ghost.files_here().unwrap_or_default();
+        return (uid, gid, 0);
+    };
     ghost.is_of(body.uid, body.gid);
     (body.uid, body.gid, known.until_us)
 }
@@ -133,8 +137,11 @@ fn common(machines: &Machines, ghost: &Ghost, name: &[u8], looker: Looker) -> Re
 /// What is commonly read of a ghost that has no body of which anything is known: it has yet to begin, or has ended, or its node says nothing.
 fn without_body(ghost: &Ghost, name: &[u8], silent: bool) -> Result<Contents> {
     if name == b"cmdline" {
-        // The ghost's own is in its memory, which is its user's.
-        return Ok(Contents { what: What::Text(Vec::new()), mode: 0, uid: 0, gid: 0, until_us: 0 });
+        // In the memory of anything else its user may keep whoever reads it.
+        return match ghost.is_a_shoal_run() {
+            true => own(ghost, name),
+            false => Ok(Contents { what: What::Text(Vec::new()), mode: 0, uid: 0, gid: 0, until_us: 0 }),
+        };
     }
     let mut found = own(ghost, name)?;
     if let What::Text(text) = &mut found.what {

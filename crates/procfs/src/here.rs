@@ -3,6 +3,7 @@
 use crate::ghosts::Ghost;
 use kern::clock::monotonic_us;
 use kern::proc::{group_and_session, root, Proc, PROC};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{OnceLock, PoisonError};
 use vocab::errno::{EIO, ESRCH};
 use vocab::Pid;
@@ -76,6 +77,26 @@ impl Ghost {
         } else {
             Ok(owner)
         }
+    }
+
+    /// Whose its own files are that only those may read who may trace it.
+    ///
+    /// # Errors
+    /// As [`Ghost::here`].
+    pub(crate) fn files_here(&self) -> std::result::Result<(u32, u32), i32> {
+        let owner = proc()?.owner(self.pid, "stat")?;
+        if self.is_dead() {
+            Err(ESRCH)
+        } else {
+            Ok(owner)
+        }
+    }
+
+    /// Does it execute this program, by which its memory is only its own?
+    pub(crate) fn is_a_shoal_run(&self) -> bool {
+        let exe = |of: &str| std::fs::metadata(format!("{PROC}/{of}/exe")).map(|file| (file.dev(), file.ino())).ok();
+        let own = exe("self");
+        own.is_some() && exe(&self.pid.to_string()) == own && !self.is_dead()
     }
 
     /// It is not as it was.
