@@ -27,7 +27,8 @@ impl Ghost {
         NodeId(self.node.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
+    /// As far as has been heard.
+    pub(crate) fn is_gone(&self) -> bool {
         self.dead.load(Ordering::Acquire)
     }
 

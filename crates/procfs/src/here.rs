@@ -66,6 +66,12 @@ impl Ghost {
         }
     }
 
+    /// Is nothing more to be said of it? Of one that has ended there is until it has been waited for: it has no memory, and nobody has its number.
+    pub(crate) fn is_dead(&self) -> bool {
+        let is_zombie = || proc().and_then(|proc| proc.status(self.pid)).is_ok_and(|status| status.ended());
+        self.is_gone() && !is_zombie()
+    }
+
     /// Whose process it is.
     ///
     /// # Errors
@@ -147,6 +153,20 @@ mod tests {
         ghosts.gone(me);
         ghost.stirs();
         assert_eq!(ghost.here().map(|_| ()), Err(ESRCH));
+    }
+
+    #[test]
+    fn one_that_has_ended_is_there_until_it_was_waited_for() {
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        let (ghosts, pid) = (Ghosts::default(), Pid(child.id() as i32));
+        ghosts.stand(pid, NodeId(0));
+        let ghost = ghosts.gone(pid).expect("it stood");
+        while !Proc::open("/proc").expect("procfs").status(pid).expect("a child").ended() {
+            std::thread::yield_now();
+        }
+        assert!(!ghost.is_dead() && ghost.here().is_ok());
+        child.wait().expect("a child");
+        assert!(ghost.is_dead());
     }
 
     #[test]
