@@ -126,9 +126,12 @@ fn common(machines: &Machines, ghost: &Ghost, name: &[u8], looker: Looker) -> Re
     let text = match name {
         b"stat" => {
             let here = ghost.here()?;
-            texts::stat(text, &here, here.tail.start).ok_or(EIO)?
+            texts::lives_yet(texts::stat(text, &here, here.tail.start).ok_or(EIO)?)
         }
-        b"status" => texts::status(text, ghost.pid, &ghost.here()?, ghost.node(), known.silent || body.old),
+        b"status" => {
+            let old = known.silent || body.old;
+            texts::lives_yet(texts::status(text, ghost.pid, &ghost.here()?, ghost.node(), old))
+        }
         _ => text.clone(),
     };
     Ok(Contents { what: What::Text(text), mode: 0, uid: body.uid, gid: body.gid, until_us: known.until_us })

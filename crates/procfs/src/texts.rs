@@ -47,6 +47,25 @@ pub(crate) fn stat(body: &[u8], here: &Here, start: u64) -> Option<Vec<u8>> {
     Some([head, &fields.join(&b' '), b"\n"].concat())
 }
 
+/// Of a stat or status of a body that has ended, whose ghost has not: whoever reads that it has expects that no signal changes how. With other threads left it is as it
+/// says.
+pub(crate) fn lives_yet(text: Vec<u8>) -> Vec<u8> {
+    const THREADS: usize = 20;
+    const ENDED: &[u8] = b"\nState:\tZ (zombie)\n";
+    if let Some((head, mut fields)) = split(&text).filter(|_| !text.starts_with(b"Name:")) {
+        if fields.first() == Some(&&b"Z"[..]) && fields.get(THREADS - 3) == Some(&&b"1"[..]) {
+            fields[0] = b"R";
+            return [head, &fields.join(&b' '), b"\n"].concat();
+        }
+        return text;
+    }
+    let at = |part: &[u8]| text.windows(part.len()).position(|window| window == part);
+    match at(ENDED).filter(|_| at(b"\nThreads:\t1\n").is_some()) {
+        Some(from) => [&text[..from], b"\nState:\tR (running)\n", &text[from + ENDED.len()..]].concat(),
+        None => text,
+    }
+}
+
 /// When the process of this stat began.
 pub(crate) fn start(stat: &[u8]) -> Option<u64> {
     std::str::from_utf8(split(stat)?.1.get(START - 3)?).ok()?.parse().ok()
@@ -89,6 +108,24 @@ pub(crate) fn status(body: &[u8], pid: Pid, here: &Here, node: NodeId, silent: b
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ghost_that_lives_has_not_ended() {
+        let stat = |state: char, threads: u32| {
+            format!("7 (a) Z b) {state} 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 99\n").into_bytes()
+        };
+        assert_eq!(lives_yet(stat('Z', 1)), stat('R', 1));
+        for other in [stat('Z', 2), stat('S', 1)] {
+            assert_eq!(lives_yet(other.clone()), other);
+        }
+        let status = |state: &str, threads: u32| {
+            format!("Name:\ta) Z\nUmask:\t0022\nState:\t{state}\nThreads:\t{threads}\nSigQ:\t0/1\n").into_bytes()
+        };
+        assert_eq!(lives_yet(status("Z (zombie)", 1)), status("R (running)", 1));
+        for other in [status("Z (zombie)", 3), status("S (sleeping)", 1)] {
+            assert_eq!(lives_yet(other.clone()), other);
+        }
+    }
     use crate::here::Tail;
 
     fn here() -> Here {
