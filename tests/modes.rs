@@ -5,6 +5,7 @@ use crate::lab::proto::{Job, Outcome};
 use crate::lab::quiet;
 use crate::lab::session::{Plan, Session};
 use crate::lab::skip::Skip;
+use crate::lab::unsteady;
 use crate::lab::{Doing, Res};
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -162,15 +163,25 @@ impl Host {
     pub(crate) fn trial(self: &Arc<Host>, program: &str) -> Trial {
         let (host, program) = (self.clone(), program.to_string());
         Trial::ignorable_test(format!("{}::{program}", self.mode.name), move || {
-            let _room = quiet::room(quiet::DEMANDING)?;
+            let room = quiet::room(quiet::DEMANDING)?;
             let done = (1..=host.repeat).try_for_each(|round| {
                 host.run(&program).map_err(|fault| format!("{fault}\n(round {round} of {})", host.repeat))
             });
+            drop(room);
+            let done = done.or_else(|fault| host.look_again(&program, fault));
             if host.to_come.fetch_sub(1, Ordering::Relaxed) == 1 {
                 host.drop_session();
             }
             host.judge(&program, done)
         })
+    }
+
+    /// Tries what failed again, alone, unless the failure is known, or is what repeating was to find.
+    fn look_again(&self, program: &str, fault: String) -> Res {
+        match self.repeat > 1 || self.skips.iter().any(|skip| skip.program == program) {
+            true => Err(fault),
+            false => unsteady::look_again(&format!("{}::{program}", self.mode.name), fault, || self.run(program)),
+        }
     }
 
     /// An entry in skip.toml turns a failure into an ignored test, and a success into a note.

@@ -10,7 +10,7 @@ mod lab;
 mod modes;
 
 use lab::place::Place;
-use lab::{carry, moved, peer, quiet, skip, worker, Doing, Res};
+use lab::{carry, moved, peer, quiet, skip, unsteady, worker, Doing, Res};
 use libtest_mimic::{Arguments, Trial};
 use std::path::Path;
 use std::process::ExitCode;
@@ -92,7 +92,7 @@ fn outer(args: Vec<String>) -> Res<ExitCode> {
         trials.extend(case::trials(&place, options.repeat, &skips));
     }
     let conclusion = libtest_mimic::run(&options.mimic, trials);
-    for line in hosts.iter().flat_map(|host| host.close()) {
+    for line in hosts.iter().flat_map(|host| host.close()).chain(unsteady::found()) {
         println!("{line}");
     }
     Ok(if conclusion.has_failed() { ExitCode::from(101) } else { ExitCode::SUCCESS })

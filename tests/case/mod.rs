@@ -42,6 +42,7 @@ use crate::lab::evidence;
 use crate::lab::place::Place;
 use crate::lab::quiet;
 use crate::lab::skip::Skip;
+use crate::lab::unsteady;
 use crate::lab::Res;
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
@@ -121,31 +122,46 @@ pub(crate) fn trials(place: &Arc<Place>, repeat: u32, skips: &[Skip]) -> Vec<Tri
     let of_all = all().map(|((name, scene), room)| {
         let (place, skip) = (place.clone(), skip(name));
         Trial::ignorable_test(format!("case::{name}"), move || {
-            let _room = quiet::room(room)?;
-            tried(name, scene, &place, repeat, skip.as_ref())
+            let held = quiet::room(room)?;
+            let done = (1..=repeat).find_map(|round| match tried(name, scene, &place) {
+                Ok(End::Passed) => None,
+                Err(fault) => Some(Err(format!("{fault}\n(round {round} of {repeat})"))),
+                missing => Some(missing),
+            });
+            drop(held);
+            judged(name, scene, &place, done.unwrap_or(Ok(End::Passed)), repeat, skip.as_ref())
         })
     });
     of_all.collect()
 }
 
-fn tried(
+/// Runs a scene once; a failure names the evidence that is kept of it.
+fn tried(name: &str, scene: fn(&Place) -> Res<End>, place: &Place) -> Res<End> {
+    scene::take_left();
+    scene(place).map_err(|fault| {
+        let kept = evidence::keep(&place.evidence.join(format!("case-{name}")), &scene::take_left());
+        format!("{fault}\nevidence: {kept}")
+    })
+}
+
+/// An entry in skip.toml turns a failure into an ignored test; any other failure is looked at again, unless it is what repeating was to find.
+fn judged(
     name: &str,
     scene: fn(&Place) -> Res<End>,
     place: &Place,
+    done: Res<End>,
     repeat: u32,
     skip: Option<&Skip>,
 ) -> Result<Completion, Failed> {
-    for round in 1..=repeat {
-        scene::take_left();
-        match (scene(place), skip) {
-            (Ok(End::Passed), _) => {}
-            (Ok(End::Missing(what)), _) => return Ok(Completion::ignored_with(what)),
-            (Err(_), Some(skip)) => return Ok(Completion::ignored_with(format!("{} ({})", skip.reason, skip.date))),
-            (Err(fault), None) => {
-                let kept = evidence::keep(&place.evidence.join(format!("case-{name}")), &scene::take_left());
-                return Err(Failed::from(format!("{fault}\n(round {round} of {repeat})\nevidence: {kept}")));
-            }
+    match (done, skip) {
+        (Ok(End::Passed), _) => Ok(Completion::Completed),
+        (Ok(End::Missing(what)), _) => Ok(Completion::ignored_with(what)),
+        (Err(_), Some(skip)) => Ok(Completion::ignored_with(format!("{} ({})", skip.reason, skip.date))),
+        (Err(fault), None) if repeat > 1 => Err(fault.into()),
+        (Err(fault), None) => {
+            let again = || tried(&format!("{name}-again"), scene, place).map(|_| ());
+            unsteady::look_again(&format!("case::{name}"), fault, again)?;
+            Ok(Completion::Completed)
         }
     }
-    Ok(Completion::Completed)
 }
