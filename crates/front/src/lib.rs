@@ -13,6 +13,7 @@ pub mod config;
 mod connection;
 mod cursor;
 mod delivered;
+mod distant;
 mod doubts;
 mod explanations;
 mod feeds;
@@ -39,6 +40,7 @@ mod pulse;
 mod recover;
 mod runs;
 mod stands;
+mod told;
 mod views;
 
 pub use config::FrontConfig;

@@ -6,18 +6,19 @@
 use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::runs::Asker;
+use crate::told::Told;
+use ghost::Ghosts;
 use kern::clock::monotonic_us;
 use kern::mount;
 use kern::poll::poll;
 use kern::proc::descriptor;
-use space::{BodyEvent, Event};
-use std::collections::{BTreeSet, HashMap};
+use space::{Event, Space};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tracing::{info, warn};
 use vocab::errno::{EAGAIN, ENOTCONN};
-use vocab::{Fault, NodeId, Pid};
+use vocab::{Fault, NodeId};
 use wire::ask::Answer;
 use wire::entry::Wanted;
 use wire::node::ToNode;
@@ -33,8 +34,6 @@ const END_MS: u32 = 2_000;
 const KILL_MS: u32 = 1_000;
 /// So many bytes wait for it at most; what nodes say beyond that it is not told.
 const FULL: usize = 16 * 1024 * 1024;
-/// Ghosts that are told of in a message.
-const AT_ONCE: usize = 8192;
 
 /// Who shows it, and what is told.
 #[derive(Debug, Default)]
@@ -46,51 +45,10 @@ pub(crate) struct Views {
     line: Option<Token>,
     /// When one was started last (monotonic).
     started_us: u64,
-    /// As it has been told.
-    told: HashMap<Pid, NodeId>,
-    /// Perhaps they are other than that.
-    changed: BTreeSet<Pid>,
-    /// Those of them that are to be told of again in any case.
-    stirred: BTreeSet<Pid>,
-    /// Those of them whose body may be another program's or user's.
-    others: BTreeSet<Pid>,
+    told: Told,
 }
 
 impl Views {
-    fn forget_changes(&mut self) {
-        self.changed.clear();
-        self.stirred.clear();
-        self.others.clear();
-    }
-
-    /// The space is about to hear of this.
-    pub(crate) fn about(&mut self, event: &Event) {
-        match event {
-            Event::Held { pid } | Event::Gone { pid } | Event::Moved { pid, .. } | Event::Leaves { pid } => {
-                self.changed.insert(*pid);
-            }
-            Event::Body { event: BodyEvent::Forked { .. } | BodyEvent::Reaped { .. }, .. } => {}
-            // The body has become something else, and then its ghost has.
-            Event::Body { event, .. } => {
-                let other = matches!(event, BodyEvent::Named { .. } | BodyEvent::Credentials { .. });
-                self.stirs(event.pid(), other);
-            }
-            Event::Done { pid, .. } => self.stirs(*pid, false),
-            _ => {}
-        }
-    }
-
-    /// What it was is shown no longer.
-    fn stirs(&mut self, pid: Pid, other: bool) {
-        if self.told.contains_key(&pid) {
-            self.changed.insert(pid);
-            self.stirred.insert(pid);
-            if other {
-                self.others.insert(pid);
-            }
-        }
-    }
-
     /// It says nothing, and should.
     fn is_stuck(&self, now_us: u64) -> bool {
         let most = if self.line.is_some() { STUCK_US } else { STARTS_US };
@@ -192,26 +150,31 @@ impl Front {
     }
 
     pub(crate) fn on_ghosts_wanted(&mut self, asker: Asker, caller: &Caller) {
-        let line = match asker {
-            Asker::Local(token) if caller.creds.uid.effective == 0 => token,
-            _ => {
-                let refused = Fault::refused("tell of ghosts: that is for root, and on the front end");
-                return self.answer(asker, Answer::Failed(refused), true);
-            }
-        };
+        if caller.creds.uid.effective != 0 {
+            let refused = Fault::refused("tell what runs elsewhere: that is for root");
+            return self.answer(asker, Answer::Failed(refused), true);
+        }
+        let Asker::Local(line) = asker else { return self.distant_view(asker) };
         info!("/proc shows what processes do elsewhere");
         self.views.line = Some(line);
         self.views.serves_us = monotonic_us();
-        self.views.told.clear();
-        self.views.changed = self.space.iter().map(|view| view.person.pid).collect();
+        self.views.told = Told::anew(self.space.iter().map(|view| view.person.pid));
     }
 
-    pub(crate) fn on_entries_wanted(&mut self, asker: Asker, id: u64, node: NodeId, wanted: Wanted) {
+    pub(crate) fn on_entries_wanted(&mut self, asker: Asker, caller: &Caller, id: u64, node: NodeId, wanted: Wanted) {
+        if matches!(asker, Asker::Remote { .. }) {
+            return self.on_distant_entries_wanted(asker, caller, id, node, wanted);
+        }
         let is_it = matches!(asker, Asker::Local(token) if self.views.line == Some(token));
         if !is_it {
             let refused = Fault::refused("tell what is in /proc: that is for whoever has asked for ghosts");
             return self.answer(asker, Answer::Failed(refused), true);
         }
+        self.ask_for_entries(id, node, wanted);
+    }
+
+    /// `id` comes back with the answer, to [`Front::on_entries`].
+    pub(crate) fn ask_for_entries(&mut self, id: u64, node: NodeId, wanted: Wanted) {
         let linked = self.nodes.get_mut(node).is_some_and(|node| node.link.is_some());
         match linked && !node.is_front() {
             true => self.send(node, &ToNode::Entries { id, wanted }),
@@ -220,37 +183,32 @@ impl Front {
     }
 
     pub(crate) fn on_entries(&mut self, node: NodeId, id: u64, found: Vec<u8>, last: bool, errno: i32) {
+        if let Some((asker, id)) = self.distant.asked(id, last) {
+            return self.answer(asker, Answer::Entries { id, found, last, errno, node }, last);
+        }
         let Some(line) = self.views.line else { return };
         let full = matches!(self.connections.get(&line), Some(Connection::Client { link, .. }) if link.queued() > FULL);
         let (found, errno) = if full && !found.is_empty() { (Vec::new(), EAGAIN) } else { (found, errno) };
         self.answer(Asker::Local(line), Answer::Entries { id, found, last, errno, node }, last);
     }
 
+    /// The space is about to hear of this, and views are to.
+    pub(crate) fn about(&mut self, event: &Event) {
+        if self.views.line.is_some() {
+            self.views.told.about(event);
+        }
+        self.distant.about(event);
+    }
+
     /// Tells of the ghosts that have come, gone, or stand for a process of another node now.
     pub(crate) fn tell_views(&mut self) {
-        let Some(line) = self.views.line else { return self.views.forget_changes() };
-        while !self.views.changed.is_empty() {
-            let (mut stand, mut gone, mut others) = (Vec::new(), Vec::new(), Vec::new());
-            while stand.len() + gone.len() < AT_ONCE {
-                let Some(pid) = self.views.changed.pop_first() else { break };
-                let node = self.space.get(pid).map(|view| view.node);
-                let node = node.filter(|node| !node.is_front() && self.ghosts.has(pid));
-                match (node, self.views.told.get(&pid)) {
-                    (Some(node), told) if self.views.stirred.remove(&pid) || told != Some(&node) => {
-                        self.views.told.insert(pid, node);
-                        stand.push((pid, node));
-                        others.extend(self.views.others.remove(&pid).then_some(pid));
-                    }
-                    (None, Some(_)) => {
-                        self.views.told.remove(&pid);
-                        gone.push(pid);
-                    }
-                    _ => {}
-                }
-            }
-            if !stand.is_empty() || !gone.is_empty() {
-                self.answer(Asker::Local(line), Answer::Ghosts { stand, gone, others }, false);
-            }
+        let Some(line) = self.views.line else { return };
+        let is_shown = |space: &Space, ghosts: &Ghosts, pid| {
+            let node = space.get(pid).map(|view| view.node);
+            node.filter(|node| !node.is_front() && ghosts.has(pid))
+        };
+        while let Some(answer) = self.views.told.next(|pid| is_shown(&self.space, &self.ghosts, pid)) {
+            self.answer(Asker::Local(line), answer, false);
         }
     }
 }

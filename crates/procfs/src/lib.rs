@@ -15,11 +15,15 @@ mod inodes;
 mod line;
 mod machines;
 mod names;
+mod natives;
 mod passes;
 mod pulse;
 mod server;
 mod tables;
 mod texts;
+mod view;
+
+pub use view::View;
 
 use binds::Binder;
 use crew::{Crew, THREADS};
@@ -79,17 +83,23 @@ pub fn run(config: &Config) -> Result<()> {
     let machines = Arc::new(Machines::new(config.fresh_us, crew.clone()));
     let (line, connection) = line::connect(&run_dir.join("shoal.sock"))?;
     machines.ask_over(line);
-    let server = Arc::new(Server::new(tree, Arc::<Ghosts>::default(), machines, crew, hidden));
-    for number in 0..THREADS {
-        let (server, thread) = (server.clone(), std::thread::Builder::new().name("tree".into()));
-        thread.spawn(move || server.serve(number)).map_err(|e| Fault::io(&e, "start a thread"))?;
-    }
-    let end = connection.follow(&server, binder.line()?)?;
+    let server = Arc::new(Server::new(tree, Arc::<Ghosts>::default(), machines, crew, hidden, None));
+    serve(&server)?;
+    let end = connection.follow(&server, Some(binder.line()?))?;
     server.guide.clone().start()?;
     pulse::start(server)?;
     let _ended = end.recv();
     binder.end();
     binds::sweep(&at);
+    Ok(())
+}
+
+/// Starts the threads that serve the tree.
+fn serve(server: &Arc<Server>) -> Result<()> {
+    for number in 0..THREADS {
+        let (server, thread) = (server.clone(), std::thread::Builder::new().name("tree".into()));
+        thread.spawn(move || server.serve(number)).map_err(|e| Fault::io(&e, "start a thread"))?;
+    }
     Ok(())
 }
 

@@ -4,12 +4,14 @@ use crate::asking::Line;
 use crate::binds::Binds;
 use crate::server::Server;
 use kern::fuse::tree::ROOT;
+use kern::poll::poll_for;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
-use tracing::warn;
+use std::time::Duration;
+use tracing::{info, warn};
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 use wire::frame;
@@ -37,18 +39,34 @@ pub(crate) fn connect(socket: &Path) -> Result<(Line, Connection)> {
     Ok((line, Connection(hears)))
 }
 
+/// What a node's daemon says is wrong with the link to the front end may be right again after this.
+const AGAIN: Duration = Duration::from_millis(500);
+
 impl Connection {
+    /// The daemon's first word: may who asks have a view? It may wait for that for as long as the daemon says nothing.
+    ///
+    /// # Errors
+    /// What the daemon has against it, and `Gone` when there is none.
+    pub(crate) fn first(&mut self, server: &Server) -> Result<()> {
+        match next(&mut self.0)? {
+            Answer::Ghosts { stand, gone, others } => take(server, stand, gone, &others),
+            Answer::Failed(fault) => return Err(fault),
+            other => return Err(Fault::wire(format!("the daemon said {other:?}"))),
+        };
+        Ok(())
+    }
+
     /// Starts the threads that hear of ghosts and see to what follows. What is returned ends when the daemon does.
     ///
     /// # Errors
     /// `Sys` when a thread cannot be started.
-    pub(crate) fn follow(self, server: &Arc<Server>, binds: Binds) -> Result<Receiver<()>> {
+    pub(crate) fn follow(self, server: &Arc<Server>, binds: Option<Binds>) -> Result<Receiver<()>> {
         let (tell, changes) = channel();
         let (over, end) = channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
         let (follows, hears, nobody_binds) = (server.clone(), server.clone(), over.clone());
         let started = thread("changes").spawn(move || {
-            follow(&changes, &follows, &binds);
+            follow(&changes, &follows, binds.as_ref());
             let _ = nobody_binds.send(());
         });
         started.map_err(|e| Fault::io(&e, "start a thread"))?;
@@ -62,11 +80,14 @@ impl Connection {
 }
 
 /// Tells the kernel what it knows no longer, and who binds what to bind, until nobody tells of changes any more. It may wait for those who serve.
-fn follow(changes: &Receiver<Change>, server: &Server, binds: &Binds) {
+fn follow(changes: &Receiver<Change>, server: &Server, binds: Option<&Binds>) {
     while let Ok(Change { gone, new, stirred }) = changes.recv() {
         let new: Vec<Pid> = new.into_iter().filter(|pid| server.ghosts.get(*pid).is_some()).collect();
-        if let Err(fault) = binds.tell(&gone, &new) {
-            return warn!("/proc shows ghosts: {fault}");
+        match binds.map(|binds| binds.tell(&gone, &new)) {
+            Some(Err(fault)) => return warn!("/proc shows ghosts: {fault}"),
+            Some(Ok(())) => {}
+            // Where the tree is all of /proc the name may have been another one's.
+            None => new.iter().for_each(|pid| server.tree.remove(ROOT, pid.to_string().as_bytes())),
         }
         stirred.into_iter().for_each(|(pid, other)| server.outdate(pid, other));
         for pid in gone.into_iter().filter(|pid| server.ghosts.get(*pid).is_none()) {
@@ -93,6 +114,13 @@ fn hear(mut stream: UnixStream, server: &Server, tell: &Sender<Change>) {
             Ok(Answer::Ghosts { stand, gone, others }) => drop(tell.send(take(server, stand, gone, &others))),
             Ok(Answer::Entries { id, found, last, errno, node }) => {
                 server.machines.answered(node, id, &found, last, errno);
+            }
+            Ok(Answer::Failed(fault)) if server.ghosts.are_apart() => {
+                info!(%fault, "what runs elsewhere is not shown");
+                let gone = server.ghosts.pids();
+                let _ = tell.send(take(server, Vec::new(), gone, &[]));
+                let _ = poll_for(&[], Some(AGAIN));
+                server.machines.ask_for_ghosts();
             }
             Ok(other) => warn!(?other, "the daemon says what it was not asked"),
             Err(fault) => return warn!("/proc shows ghosts: {fault}"),

@@ -147,6 +147,12 @@ impl Machines {
         let _first = self.line.set(line);
     }
 
+    /// The daemon is to tell of ghosts anew.
+    pub(crate) fn ask_for_ghosts(&self) {
+        // If it is gone, this process ends.
+        let _ = self.line.get().map(|line| line.ask(&Ask::Ghosts));
+    }
+
     /// The daemon is to know that who looks is served.
     pub(crate) fn serves(&self) {
         // If it is gone, this process ends.
