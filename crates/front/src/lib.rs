@@ -41,7 +41,7 @@ mod runs;
 mod stands;
 mod views;
 
-pub use config::FrontConfig;
+pub use config::{FrontConfig, Proc};
 
 /// Runs the front-end daemon until SIGTERM or SIGINT.
 ///

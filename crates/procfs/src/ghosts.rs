@@ -83,6 +83,11 @@ impl Ghosts {
         Some(ghost)
     }
 
+    /// All that stand here now.
+    pub(crate) fn pids(&self) -> Vec<Pid> {
+        self.all().keys().copied().collect()
+    }
+
     pub(crate) fn get(&self, pid: Pid) -> Option<Arc<Ghost>> {
         self.all().get(&pid).cloned()
     }

@@ -1,7 +1,7 @@
 //! The connection to the daemon: it tells of ghosts, and passes on questions to nodes, and their answers.
 
 use crate::asking::Line;
-use crate::binds::Binds;
+use crate::doors::Doors;
 use crate::server::Server;
 use kern::fuse::tree::ROOT;
 use std::io::Read;
@@ -42,13 +42,13 @@ impl Connection {
     ///
     /// # Errors
     /// `Sys` when a thread cannot be started.
-    pub(crate) fn follow(self, server: &Arc<Server>, binds: Binds) -> Result<Receiver<()>> {
+    pub(crate) fn follow(self, server: &Arc<Server>, doors: Arc<Doors>) -> Result<Receiver<()>> {
         let (tell, changes) = channel();
         let (over, end) = channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
         let (follows, hears, nobody_binds) = (server.clone(), server.clone(), over.clone());
         let started = thread("changes").spawn(move || {
-            follow(&changes, &follows, &binds);
+            follow(&changes, &follows, &doors);
             let _ = nobody_binds.send(());
         });
         started.map_err(|e| Fault::io(&e, "start a thread"))?;
@@ -61,11 +61,11 @@ impl Connection {
     }
 }
 
-/// Tells the kernel what it knows no longer, and who binds what to bind, until nobody tells of changes any more. It may wait for those who serve.
-fn follow(changes: &Receiver<Change>, server: &Server, binds: &Binds) {
+/// Has bound what is to be, then tells the kernel what it knows no longer, until nobody tells of changes any more. It may wait for those who serve.
+fn follow(changes: &Receiver<Change>, server: &Server, doors: &Doors) {
     while let Ok(Change { gone, new, stirred }) = changes.recv() {
         let new: Vec<Pid> = new.into_iter().filter(|pid| server.ghosts.get(*pid).is_some()).collect();
-        if let Err(fault) = binds.tell(&gone, &new) {
+        if let Err(fault) = doors.tell(&gone, &new) {
             return warn!("/proc shows ghosts: {fault}");
         }
         stirred.into_iter().for_each(|(pid, other)| server.outdate(pid, other));

@@ -1,5 +1,6 @@
 //! The commands: what each is called, and which exit status its own failure has.
 
+mod account;
 mod away;
 mod chaos;
 mod check;
@@ -24,6 +25,7 @@ mod restore;
 mod restore_elsewhere;
 mod run;
 mod sandbox;
+mod shell;
 mod top;
 mod web;
 mod whereis;
@@ -50,6 +52,7 @@ pub(crate) enum Command {
     Where(whereis::Where),
     Move(moves::Move),
     Sandbox(sandbox::Sandbox),
+    Shell(shell::Shell),
     Run(run::RunArgs),
     Checkpoint(checkpoint::Checkpoint),
     Restore(restore::Restore),
@@ -85,6 +88,7 @@ impl Command {
             Command::Where(command) => command.run(),
             Command::Move(command) => command.run(),
             Command::Sandbox(command) => command.run(),
+            Command::Shell(command) => command.run(),
             Command::Run(command) => Ok(ExitCode::from(command.execute(hold))),
             Command::Checkpoint(command) => command.run(),
             Command::Restore(command) => command.run(),
