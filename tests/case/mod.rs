@@ -26,6 +26,7 @@ mod moving_lazy;
 mod moving_signals;
 mod moving_terminal;
 mod moving_told;
+mod node_view;
 mod pool;
 mod proc;
 mod real;
@@ -102,6 +103,7 @@ const OTHERS: &[&[Scene]] = &[
     uncarried::SCENES,
     pool::SCENES,
     proc::SCENES,
+    node_view::SCENES,
     residue::SCENES,
 ];
 

@@ -43,7 +43,7 @@ mod stands;
 mod told;
 mod views;
 
-pub use config::FrontConfig;
+pub use config::{FrontConfig, Proc};
 
 /// Runs the front-end daemon until SIGTERM or SIGINT.
 ///

@@ -3,6 +3,7 @@
 //!
 //! The daemon itself, and what it starts, looks at a procfs of its own, which shows the ghosts ([`kern::proc::PROC`]).
 
+use crate::config::Proc;
 use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::runs::Asker;
@@ -69,7 +70,7 @@ impl Views {
 
 impl Front {
     pub(crate) fn start_views(&mut self, now_us: u64) {
-        if !self.config.proc {
+        if self.config.proc == Proc::Nobodys {
             return;
         }
         (self.views.started_us, self.views.serves_us) = (now_us, now_us);
@@ -78,6 +79,7 @@ impl Front {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("shoal").arg("procfs").arg("--run-dir").arg(&self.config.run_dir);
         command.args(["--fresh-ms", &self.config.proc_fresh_ms.to_string()]);
+        command.args((self.config.proc == Proc::Private).then_some("--private"));
         command.args(descriptor().iter().flat_map(|fd| ["--proc-fd", fd]));
         match command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
             Ok(child) => self.views.child = Some(child),

@@ -58,4 +58,5 @@ pub mod trace;
 pub mod tty;
 pub mod uffd;
 pub mod unix_socket;
+pub mod view;
 pub mod wait;

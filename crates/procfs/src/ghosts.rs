@@ -74,10 +74,6 @@ impl Ghosts {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn pids(&self) -> Vec<Pid> {
-        self.all().keys().copied().collect()
-    }
-
     /// It stands for a process of this node. What is returned is the node before, if it stood there already.
     pub(crate) fn stand(&self, pid: Pid, node: NodeId) -> Option<NodeId> {
         let mut all = self.all();
@@ -101,6 +97,11 @@ impl Ghosts {
         let ghost = self.all().remove(&pid)?;
         ghost.dead.store(true, Ordering::Release);
         Some(ghost)
+    }
+
+    /// All that stand here now.
+    pub(crate) fn pids(&self) -> Vec<Pid> {
+        self.all().keys().copied().collect()
     }
 
     pub(crate) fn get(&self, pid: Pid) -> Option<Arc<Ghost>> {

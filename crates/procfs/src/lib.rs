@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod asking;
+mod binder;
 mod binds;
 mod contents;
 mod crew;
+mod doors;
 mod ghosts;
 mod guide;
 mod here;
@@ -16,17 +18,17 @@ mod line;
 mod machines;
 mod names;
 mod natives;
+pub mod node_view;
 mod passes;
 mod pulse;
 mod server;
 mod tables;
 mod texts;
-mod view;
+pub mod view;
 
-pub use view::View;
-
-use binds::Binder;
+use binder::{Binder, Where};
 use crew::{Crew, THREADS};
+use doors::Doors;
 use ghosts::Ghosts;
 use kern::fuse::tree::Tree;
 use kern::lock::Lock;
@@ -37,6 +39,7 @@ use server::Server;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{info, warn};
+use view::Views;
 use vocab::{Fault, Result, Sig};
 
 /// The calling thread runs before ordinary ones, as daemons do (docs/decisions/daemons-run-first.md): on a busy machine who goes through all processes would
@@ -58,6 +61,8 @@ pub struct Config {
     pub run_dir: PathBuf,
     /// How long what a node has said is shown, in microseconds; 0: it is asked each time.
     pub fresh_us: u64,
+    /// Only views show it ([`view`]), not the machine's own /proc.
+    pub private: bool,
 }
 
 /// Shows what bodies do until the daemon ends, and takes all away then.
@@ -73,7 +78,7 @@ pub fn run(config: &Config) -> Result<()> {
     let _lock = only_one(&run_dir, &at)?;
     binds::sweep(&at);
     let at = mount::directory(&at)?;
-    let binder = Binder::start(&at)?;
+    let binder = Arc::new(Binder::start(&at)?);
     let hidden = binds::hidden_from_all_but();
     if let Some(gid) = hidden {
         info!(gid, "processes are hidden from others in /proc, and so are bodies");
@@ -83,12 +88,19 @@ pub fn run(config: &Config) -> Result<()> {
     let machines = Arc::new(Machines::new(config.fresh_us, crew.clone()));
     let (line, connection) = line::connect(&run_dir.join("shoal.sock"))?;
     machines.ask_over(line);
-    let server = Arc::new(Server::new(tree, Arc::<Ghosts>::default(), machines, crew, hidden, None));
+    let ghosts = Arc::<Ghosts>::default();
+    let server = Arc::new(Server::new(tree, ghosts.clone(), machines, crew, hidden, None));
     serve(&server)?;
-    let end = connection.follow(&server, Some(binder.line()?))?;
+    let doors = Arc::<Doors>::default();
+    if !config.private {
+        doors.add(binder.open(Where::Machine)?, true, &ghosts)?;
+    }
+    let end = connection.follow(&server, doors.clone())?;
     server.guide.clone().start()?;
     pulse::start(server)?;
+    Views::new(&run_dir, binder.clone(), doors.clone(), ghosts)?.start()?;
     let _ended = end.recv();
+    doors.end();
     binder.end();
     binds::sweep(&at);
     Ok(())

@@ -5,6 +5,7 @@
 
 use kern::fuse::tree::{Named, Shown};
 use kern::proc::PROC;
+use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +16,7 @@ use vocab::Pid;
 const PROCESSES: u64 = 1 << 40;
 const OTHERS: u64 = 1 << 41;
 const LINK: u32 = 0o120_777;
+const DIRECTORY: u32 = 0o040_555;
 /// For how long the name of a process is a link, in microseconds: it may be that of one that stands here no more. That of anything else always is.
 const PROCESS_US: u64 = 1_000_000;
 const FOREVER_US: u64 = 1_000_000_000_000;
@@ -72,15 +74,21 @@ impl Natives {
         Some(self.at.join(std::ffi::OsStr::from_bytes(&name)).into_os_string().into_vec())
     }
 
-    /// All names, but those of processes that are among `shown`. What they are is not told: some who look for directories would not follow a link, but look
-    /// at what they are not told of.
+    /// All names in the order in which the kernel has them: what is no number, then processes by theirs, and `shown` among them. What a link is is not told: some who
+    /// look for directories would not follow one, but look at what they are not told of.
     pub(crate) fn names(&self, shown: &[Pid]) -> Vec<Named> {
-        let all = std::fs::read_dir(PROC.to_string()).into_iter().flatten().flatten();
-        let native = all.map(|one| one.file_name().into_vec()).filter(|name| {
-            let pid = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()).map(Pid);
-            !pid.is_some_and(|pid| shown.contains(&pid))
-        });
-        native.map(|name| Named { name, mode: 0 }).collect()
+        let mut processes: BTreeMap<i32, u32> = BTreeMap::new();
+        let mut names = Vec::new();
+        for one in std::fs::read_dir(PROC.to_string()).into_iter().flatten().flatten() {
+            let name = one.file_name();
+            match name.to_str().and_then(|name| name.parse().ok()) {
+                Some(pid) => drop(processes.insert(pid, 0)),
+                None => names.push(Named { name: name.into_vec(), mode: 0 }),
+            }
+        }
+        processes.extend(shown.iter().map(|pid| (pid.0, DIRECTORY)));
+        names.extend(processes.into_iter().map(|(pid, mode)| Named { name: pid.to_string().into_bytes(), mode }));
+        names
     }
 }
 
@@ -104,11 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn who_is_shown_otherwise_is_no_link() {
+    fn processes_stand_by_their_numbers_and_those_that_are_shown_are_directories() {
         let natives = Natives::new(Path::new("/run/native"));
         let me = std::process::id() as i32;
-        let has = |shown: &[Pid]| natives.names(shown).iter().any(|one| one.name == me.to_string().as_bytes());
-        assert!(has(&[]) && !has(&[Pid(me)]));
-        assert!(natives.names(&[]).iter().any(|one| one.name == b"meminfo" && one.mode == 0));
+        let names = natives.names(&[Pid(me), Pid(i32::MAX)]);
+        let numbers: Vec<i32> =
+            names.iter().filter_map(|one| std::str::from_utf8(&one.name).ok()?.parse().ok()).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b) && numbers.last() == Some(&i32::MAX));
+        let mode = |name: &[u8]| names.iter().find(|one| one.name == name).map(|one| one.mode);
+        assert_eq!(mode(me.to_string().as_bytes()), Some(DIRECTORY));
+        assert_eq!((mode(b"1"), mode(b"meminfo")), (Some(0), Some(0)));
     }
 }

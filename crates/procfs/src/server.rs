@@ -350,10 +350,7 @@ impl Server {
         if asked.node == ROOT {
             // Who goes through all directories finds the ghosts in /proc, unless this is it.
             let Some(natives) = &self.natives else { return Ok(Vec::new()) };
-            let shown = self.ghosts.pids();
-            let mut names = natives.names(&shown);
-            names.extend(shown.iter().map(|pid| Named { name: pid.to_string().into_bytes(), mode: 0o040_555 }));
-            return Ok(names);
+            return Ok(natives.names(&self.ghosts.pids()));
         }
         let inode = self.inode(asked)?;
         let place = inode.place.ok_or(ENOENT)?;
