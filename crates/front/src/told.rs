@@ -33,6 +33,11 @@ impl Told {
             Event::Held { pid } | Event::Gone { pid } | Event::Moved { pid, .. } | Event::Leaves { pid } => {
                 self.changed.insert(*pid);
             }
+            Event::GhostFound { person, .. } => {
+                self.changed.insert(person.pid);
+            }
+            // Only now is it known where they are, of a daemon that follows another one.
+            Event::NodeBack { bodies, .. } => self.changed.extend(bodies.iter().map(|person| person.pid)),
             Event::Body { event: BodyEvent::Forked { child, .. }, .. } => {
                 self.changed.insert(*child);
             }
