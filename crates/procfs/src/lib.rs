@@ -7,6 +7,7 @@
 mod asking;
 mod binder;
 mod binds;
+mod cluster;
 mod contents;
 mod crew;
 mod doors;
@@ -20,9 +21,11 @@ mod names;
 mod passes;
 mod pulse;
 mod server;
+mod sums;
 mod tables;
 mod texts;
 pub mod view;
+mod whole;
 
 use binder::{Binder, Where};
 use crew::{Crew, THREADS};

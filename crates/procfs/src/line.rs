@@ -94,6 +94,7 @@ fn hear(mut stream: UnixStream, server: &Server, tell: &Sender<Change>) {
             Ok(Answer::Entries { id, found, last, errno, node }) => {
                 server.machines.answered(node, id, &found, last, errno);
             }
+            Ok(Answer::Nodes(rows)) => server.whole.cluster.are(&rows),
             Ok(other) => warn!(?other, "the daemon says what it was not asked"),
             Err(fault) => return warn!("/proc shows ghosts: {fault}"),
         }

@@ -8,6 +8,7 @@ use crate::inodes::{Inode, Inodes, Told};
 use crate::machines::Machines;
 use crate::names::{is_directory, is_guarded, is_link, Place};
 use crate::passes::Passes;
+use crate::whole::Whole;
 use kern::clock::monotonic_us;
 use kern::fuse::tree::{Asked, Named, Shown, Tree, What, ROOT};
 use kern::proc::PROC;
@@ -40,6 +41,7 @@ pub(crate) struct Server {
     pub(crate) guide: Arc<Guide>,
     /// Processes are for their users and those of this group, as they are in /proc without ghosts (hidepid, proc(5)).
     pub(crate) hidden_from_all_but: Option<u32>,
+    pub(crate) whole: Whole,
     inodes: Inodes,
     passes: Passes,
     open: Mutex<Directories>,
@@ -54,8 +56,8 @@ impl Server {
         hidden_from_all_but: Option<u32>,
     ) -> Server {
         let (inodes, passes, open) = (Inodes::default(), Passes::default(), Mutex::default());
-        let guide = Arc::default();
-        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, inodes, passes, open }
+        let (guide, whole) = (Arc::default(), Whole::default());
+        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, whole, inodes, passes, open }
     }
 
     /// Serves until the tree is not mounted any more, as one thread of several.
@@ -99,6 +101,12 @@ impl Server {
 
     fn answer(&self, asked: Asked) -> Result<()> {
         let unique = asked.unique;
+        if self.whole.is_asked(&asked) {
+            if let Some(names) = self.whole.answer(&asked, &self.tree, &self.machines)? {
+                self.open(unique, names);
+            }
+            return Ok(());
+        }
         match &asked.what {
             What::Nothing => {}
             What::Forget(nodes) => nodes.iter().for_each(|(node, times)| self.inodes.forget(*node, *times)),
@@ -115,15 +123,7 @@ impl Server {
             }
             What::Attributes => self.tree.attributes(unique, &self.show(&*self.inode(&asked)?, &asked)?),
             What::Link => self.tree.data(unique, &self.link(&*self.inode(&asked)?, &asked)?),
-            What::OpenDirectory => {
-                let names = self.names(&asked)?;
-                let mut directories = self.open_directories();
-                directories.last += 1;
-                let handle = directories.last;
-                directories.open.insert(handle, names);
-                drop(directories);
-                self.tree.opened(unique, handle);
-            }
+            What::OpenDirectory => self.open(unique, self.names(&asked)?),
             What::Names { handle, from, room } => {
                 let directories = self.open_directories();
                 let names = directories.open.get(handle).map(Vec::as_slice).unwrap_or_default();
@@ -137,6 +137,15 @@ impl Server {
             What::Write { data } => self.write(&*self.inode(&asked)?, &asked, data)?,
         }
         Ok(())
+    }
+
+    fn open(&self, unique: u64, names: Vec<Named>) {
+        let mut directories = self.open_directories();
+        directories.last += 1;
+        let handle = directories.last;
+        directories.open.insert(handle, names);
+        drop(directories);
+        self.tree.opened(unique, handle);
     }
 
     /// `None`: there is no such name, and never will be.
