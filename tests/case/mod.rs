@@ -33,6 +33,7 @@ mod residue;
 mod restart;
 mod restoring;
 mod scene;
+mod shell;
 mod slow;
 mod uncarried;
 mod users;
@@ -101,6 +102,7 @@ const OTHERS: &[&[Scene]] = &[
     uncarried::SCENES,
     pool::SCENES,
     proc::SCENES,
+    shell::SCENES,
     residue::SCENES,
 ];
 

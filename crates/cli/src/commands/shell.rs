@@ -4,6 +4,7 @@ use super::account::Account;
 use super::Daemon;
 use clap::Args;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -49,7 +50,10 @@ impl Shell {
             command.envs(account.environment());
         }
         let name = command.get_program().to_string_lossy().into_owned();
-        Err(Fault::io(&command.exec(), format!("execute {name}")))
+        let error = command.exec();
+        kern::own::complain(Fault::io(&error, format!("execute {name}")));
+        // As a shell says it.
+        Ok(ExitCode::from(if error.kind() == ErrorKind::NotFound { 127 } else { 126 }))
     }
 }
 
