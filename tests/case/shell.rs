@@ -29,7 +29,7 @@ fn private(place: &Place, name: &str, nodes: u32) -> Res<Sandbox> {
 
 /// A script in a view, kept in a file of this machine's so that nothing in it is quoted twice.
 fn view(s: &Sandbox, options: &str, script: &str) -> Res<String> {
-    s.ok(&format!("cat >/run/shoal/view.$$ <<'E'\n{script}\nE\nshoal shell {options} -- bash -e /run/shoal/view.$$"))
+    s.ok(&format!("cat >/run/shoal/view.$$ <<'E'\n{script}\nE\nshoal shell {options} -- bash -ex /run/shoal/view.$$"))
 }
 
 /// Ends when it is so, within 15 s.
@@ -89,7 +89,7 @@ fn shell_ends_with_its_last_process(place: &Place) -> Res<End> {
     // Who starts them and who binds in it are two.
     s.ok(&format!(
         "shoal shell -- sh -c 'setsid sh -c \"sleep 1094; :\" >/dev/null 2>&1 </dev/null &'; shoal shell -- true
-{}; pkill -f 'sleep 1094'; {}",
+{}; pkill -f -x 'sleep 1094'; {}",
         until("test $(pgrep -c -x shoal:binds) = 2"),
         until("test $(pgrep -c -x shoal:binds) = 1"),
     ))?;
@@ -131,7 +131,8 @@ fn shell_when_its_server_is_killed(place: &Place) -> Res<End> {
         &s,
         "",
         &format!(
-            "for round in 1 2 3; do pkill -KILL -x shoal:procfs; {shown}; done; test $(grep -c ' /proc/{p} ' /proc/self/mountinfo) = 1"
+            "for round in 1 2 3; do old=$(pgrep -x shoal:procfs); kill -KILL $old; {}; {shown}; done; test $(grep -c ' /proc/{p} ' /proc/self/mountinfo) = 1",
+            until("now=$(pgrep -x shoal:procfs) && test $now != $old"),
         ),
     )?;
     s.until("test $(pgrep -c -x shoal:binds) = 1")?;
@@ -228,6 +229,7 @@ fn shell_is_for_root(place: &Place) -> Res<End> {
     s.fails("shoal shell -- /no/such/program", 127)?;
     s.ok("! shoal shell -- false && test $(shoal shell -- sh -c 'exit 7'; echo $?) = 7")?;
     s.ok("shoal fault front kill-daemon")?;
+    s.until("! pgrep -x shoal:procfs")?;
     let line = s.fails("shoal shell -- true", 1)?;
     holds(&line, line.contains("is a front end's daemon here, and is proc on?"))?;
     Ok(End::Passed)

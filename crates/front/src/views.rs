@@ -71,6 +71,8 @@ impl Views {
                 self.changed.insert(*pid);
             }
             Event::Body { event: BodyEvent::Forked { .. } | BodyEvent::Reaped { .. }, .. } => {}
+            // What has stood here since a daemon before this one has a body again.
+            Event::NodeBack { bodies, .. } => self.changed.extend(bodies.iter().map(|person| person.pid)),
             // The body has become something else, and then its ghost has.
             Event::Body { event, .. } => {
                 let other = matches!(event, BodyEvent::Named { .. } | BodyEvent::Credentials { .. });
