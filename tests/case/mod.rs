@@ -34,6 +34,7 @@ mod residue;
 mod restart;
 mod restoring;
 mod scene;
+mod shell;
 mod slow;
 mod uncarried;
 mod users;
@@ -104,6 +105,7 @@ const OTHERS: &[&[Scene]] = &[
     pool::SCENES,
     proc::SCENES,
     node_view::SCENES,
+    shell::SCENES,
     residue::SCENES,
 ];
 

@@ -18,6 +18,7 @@ mod impatient;
 pub mod init;
 pub mod inotify;
 pub mod lock;
+pub mod machine;
 pub mod missing;
 pub mod mount;
 pub mod netlink;

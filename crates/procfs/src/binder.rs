@@ -6,7 +6,7 @@
 
 use crate::binds;
 use kern::ns::{self, Child, Forked, Namespaces};
-use kern::poll::{poll_for, Ready};
+use kern::poll::{poll, poll_for, Ready};
 use kern::sock::{self, Kind};
 use kern::{mount, own, pidfd, sys, wait};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -139,25 +139,32 @@ fn forked() -> Result<Option<Child>> {
     }
 }
 
-/// Starts those that are asked for.
+/// Starts those that are asked for, and sees to those that end.
 fn serve(line: OwnedFd, at: &Path) {
+    let mut children: Vec<Child> = Vec::new();
     loop {
+        let ends = children.iter().map(|child| (child.pidfd.as_fd(), Ready::READ));
+        let wanted: Vec<(BorrowedFd<'_>, Ready)> = [(line.as_fd(), Ready::READ)].into_iter().chain(ends).collect();
+        let Ok(came) = poll(&wanted, -1) else { continue };
+        let mut ended = came[1..].iter().map(|ready| ready.readable);
+        children.retain(|child| !ended.next().unwrap_or(false) || wait::ended(child.pid).is_err());
+        if !came[0].readable && !came[0].over {
+            continue;
+        }
         let mut kind = [0];
         let Ok(Some(got)) = sock::receive_with(line.as_fd(), &mut kind) else { return };
         if got.bytes == 0 {
             return;
         }
-        // Those that have ended meanwhile.
-        while let Ok(Some(_)) = wait::any() {}
         let mut descriptors = got.descriptors.into_iter();
         let (Some(its), process) = (descriptors.next(), descriptors.next()) else { continue };
         match forked() {
             Ok(None) => {
-                drop(line);
+                drop((line, children));
                 bind(&its, at, kind[0], process);
                 ns::exit(0);
             }
-            Ok(Some(_)) => {}
+            Ok(Some(child)) => children.push(child),
             Err(fault) => say(&its, &[&[FAILED], fault.to_string().as_bytes()].concat()),
         }
     }

@@ -7,6 +7,7 @@
 mod asking;
 mod binder;
 mod binds;
+mod cluster;
 mod contents;
 mod crew;
 mod doors;
@@ -22,9 +23,11 @@ pub mod node_view;
 mod passes;
 mod pulse;
 mod server;
+mod sums;
 mod tables;
 mod texts;
 pub mod view;
+mod whole;
 
 use binder::{Binder, Where};
 use crew::{Crew, THREADS};

@@ -137,6 +137,7 @@ fn hear(mut stream: UnixStream, server: &Server, tell: &Sender<Change>) {
                     again = Some(Instant::now() + AGAIN);
                 }
             }
+            Ok(Answer::Nodes(rows)) => server.whole.cluster.are(&rows),
             Ok(other) => warn!(?other, "the daemon says what it was not asked"),
             Err(fault) => return warn!("/proc shows ghosts: {fault}"),
         }

@@ -13,8 +13,8 @@ use vocab::Pid;
 
 /// Numbers of nodes of the tree from here on are links: to a process's directory, by its number, and to what else there is, in the order in which it was
 /// looked up.
-const PROCESSES: u64 = 1 << 40;
-const OTHERS: u64 = 1 << 41;
+const PROCESSES: u64 = 1 << 50;
+const OTHERS: u64 = 1 << 51;
 const LINK: u32 = 0o120_777;
 const DIRECTORY: u32 = 0o040_555;
 /// For how long the name of a process is a link, in microseconds: it may be that of one that stands here no more. That of anything else always is.

@@ -9,6 +9,7 @@ use crate::machines::Machines;
 use crate::names::{is_directory, is_guarded, is_link, Place};
 use crate::natives::Natives;
 use crate::passes::Passes;
+use crate::whole::Whole;
 use kern::clock::monotonic_us;
 use kern::fuse::tree::{Asked, Named, Shown, Tree, What, ROOT};
 use kern::proc::PROC;
@@ -43,6 +44,7 @@ pub(crate) struct Server {
     pub(crate) hidden_from_all_but: Option<u32>,
     /// Of a view that is all of /proc.
     natives: Option<Natives>,
+    pub(crate) whole: Whole,
     inodes: Inodes,
     passes: Passes,
     open: Mutex<Directories>,
@@ -58,8 +60,8 @@ impl Server {
         natives: Option<Natives>,
     ) -> Server {
         let (inodes, passes, open) = (Inodes::default(), Passes::default(), Mutex::default());
-        let guide = Arc::default();
-        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, natives, inodes, passes, open }
+        let (guide, whole) = (Arc::default(), Whole::default());
+        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, natives, whole, inodes, passes, open }
     }
 
     /// Serves until the tree is not mounted any more, as one thread of several.
@@ -103,6 +105,12 @@ impl Server {
 
     fn answer(&self, asked: Asked) -> Result<()> {
         let unique = asked.unique;
+        if self.whole.is_asked(&asked) {
+            if let Some(names) = self.whole.answer(&asked, &self.tree, &self.machines)? {
+                self.open(unique, names);
+            }
+            return Ok(());
+        }
         match &asked.what {
             What::Nothing => {}
             What::Forget(nodes) => nodes.iter().for_each(|(node, times)| self.inodes.forget(*node, *times)),
@@ -125,15 +133,7 @@ impl Server {
                 Some(to) => self.tree.data(unique, &to),
                 None => self.tree.data(unique, &self.link(&*self.inode(&asked)?, &asked)?),
             },
-            What::OpenDirectory => {
-                let names = self.names(&asked)?;
-                let mut directories = self.open_directories();
-                directories.last += 1;
-                let handle = directories.last;
-                directories.open.insert(handle, names);
-                drop(directories);
-                self.tree.opened(unique, handle);
-            }
+            What::OpenDirectory => self.open(unique, self.names(&asked)?),
             What::Names { handle, from, room } => {
                 let directories = self.open_directories();
                 let names = directories.open.get(handle).map(Vec::as_slice).unwrap_or_default();
@@ -147,6 +147,15 @@ impl Server {
             What::Write { data } => self.write(&*self.inode(&asked)?, &asked, data)?,
         }
         Ok(())
+    }
+
+    fn open(&self, unique: u64, names: Vec<Named>) {
+        let mut directories = self.open_directories();
+        directories.last += 1;
+        let handle = directories.last;
+        directories.open.insert(handle, names);
+        drop(directories);
+        self.tree.opened(unique, handle);
     }
 
     /// `None`: there is no such name, and never will be.

@@ -5,6 +5,7 @@ use super::place::own_node;
 use super::{node_shell, Daemon};
 use clap::Args;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -57,7 +58,10 @@ impl Shell {
             command.envs(account.environment());
         }
         let name = command.get_program().to_string_lossy().into_owned();
-        Err(Fault::io(&command.exec(), format!("execute {name}")))
+        let error = command.exec();
+        kern::own::complain(Fault::io(&error, format!("execute {name}")));
+        // As a shell says it.
+        Ok(ExitCode::from(if error.kind() == ErrorKind::NotFound { 127 } else { 126 }))
     }
 }
 
