@@ -205,7 +205,8 @@ fn shell_for_the_user_of_sudo(place: &Place) -> Res<End> {
     let going = s.start("shoal run -n 0 sleep 1097");
     s.until("pgrep -f -x 'shoal run -n 0 sleep 1097'")?;
     let p = s.ok("pgrep -f -x 'shoal run -n 0 sleep 1097'")?;
-    let (id, home) = (s.ok("id -u daemon; id -g daemon; id -G daemon")?, s.ok("getent passwd daemon | cut -d : -f 6,7")?);
+    let (id, home) =
+        (s.ok("id -u daemon; id -g daemon; id -G daemon")?, s.ok("getent passwd daemon | cut -d : -f 6,7")?);
     let sudo = "SUDO_UID=$(id -u daemon) SUDO_GID=$(id -g daemon) SUDO_USER=daemon";
     s.prints(
         &format!("{sudo} shoal shell --user -- sh -c 'id -u; id -g; id -G; echo $HOME:$SHELL; echo $USER; ps -o args= -p {p}; grep Cap /proc/self/status | cut -f 2 | sort -u'"),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use vocab::Pid;
 
-/// Numbers of nodes of the tree from here on are links: to a process's directory, by its number, and to what else there is, in the order in which it was
+/// Numbers of nodes of the tree from here on, below those of [`crate::whole`], are links: to a process's directory, by its number, and to what else there is, in the order in which it was
 /// looked up.
 const PROCESSES: u64 = 1 << 50;
 const OTHERS: u64 = 1 << 51;
