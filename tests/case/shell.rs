@@ -164,9 +164,9 @@ fn shell_whole_for_tools(place: &Place) -> Res<End> {
         let (own, whole) = (number(s.ok(tool)?)?, number(view(&s, "--whole", tool)?)?);
         same(tool, whole, own * if per_machine { 3 } else { 1 })?;
     }
-    // A line's form is the kernel's, whatever its numbers.
+    // A line's form is the kernel's, whatever its numbers. (Who reads up to the end while the sums change may get a piece of the newer ones behind it.)
     for file in ["stat", "meminfo", "vmstat", "loadavg"] {
-        let form = format!("sed 's/cpu[0-9]/cpuN/; s/[0-9][0-9.]*/0/g; s/  *0/ 0/g; /^intr/d; /^softirq/d' /proc/{file} | sort -u | md5sum");
+        let form = format!("sed 's/cpu[0-9]/cpuN/; s/[0-9][0-9.]*/0/g; s/  *0/ 0/g; /^intr/d; /^softirq/d; /^$/d' /proc/{file} | sort -u | md5sum");
         same(file, view(&s, "--whole", &form)?, s.ok(&form)?)?;
     }
     let ticks = view(&s, "--whole", "head -1 /proc/stat; sleep 1.1; head -1 /proc/stat")?;
@@ -205,7 +205,8 @@ fn shell_for_the_user_of_sudo(place: &Place) -> Res<End> {
     let going = s.start("shoal run -n 0 sleep 1097");
     s.until("pgrep -f -x 'shoal run -n 0 sleep 1097'")?;
     let p = s.ok("pgrep -f -x 'shoal run -n 0 sleep 1097'")?;
-    let (id, home) = (s.ok("id -u daemon; id -g daemon; id -G daemon")?, s.ok("getent passwd daemon | cut -d : -f 6,7")?);
+    let (id, home) =
+        (s.ok("id -u daemon; id -g daemon; id -G daemon")?, s.ok("getent passwd daemon | cut -d : -f 6,7")?);
     let sudo = "SUDO_UID=$(id -u daemon) SUDO_GID=$(id -g daemon) SUDO_USER=daemon";
     s.prints(
         &format!("{sudo} shoal shell --user -- sh -c 'id -u; id -g; id -G; echo $HOME:$SHELL; echo $USER; ps -o args= -p {p}; grep Cap /proc/self/status | cut -f 2 | sort -u'"),

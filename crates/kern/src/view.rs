@@ -38,9 +38,8 @@ pub fn copy_of(at: &Path) -> Result<OwnedFd> {
     const CLONE: u32 = 1; // OPEN_TREE_CLONE
     let path = sys::cstring(at.as_os_str().as_bytes())?;
     // SAFETY: the path is a live C string.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), CLONE | libc::O_CLOEXEC as u32)
-    };
+    let fd =
+        unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), CLONE | libc::O_CLOEXEC as u32) };
     sys::own(fd, || format!("copy the mount at {}", at.display()))
 }
 
@@ -53,9 +52,8 @@ pub fn attach(copy: &OwnedFd, at: &Path) -> Result<()> {
     let path = sys::cstring(at.as_os_str().as_bytes())?;
     let from = copy.as_raw_fd();
     // SAFETY: both paths are live C strings.
-    let ret = unsafe {
-        libc::syscall(libc::SYS_move_mount, from, c"".as_ptr(), libc::AT_FDCWD, path.as_ptr(), EMPTY_FROM)
-    };
+    let ret =
+        unsafe { libc::syscall(libc::SYS_move_mount, from, c"".as_ptr(), libc::AT_FDCWD, path.as_ptr(), EMPTY_FROM) };
     sys::checked(ret, || format!("mount a copy at {}", at.display())).map(drop)
 }
 
@@ -90,10 +88,10 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
     use crate::ns::{self, Forked, Namespaces};
     use crate::sock::{self, Kind};
     use crate::{pidfd, wait};
+    use std::os::fd::AsFd;
     use vocab::Fault;
 
     fn told(line: &OwnedFd) -> u8 {
@@ -125,7 +123,10 @@ mod tests {
                     .and_then(|()| std::fs::write(at.join("seen"), "").map_err(|e| Fault::io(&e, "write")));
                 ns::exit(done.is_err().into())
             };
-            assert!(matches!(wait::ended(enters.pid).expect("a child").change, wait::Change::Ended(vocab::Exit::Code(0))));
+            assert!(matches!(
+                wait::ended(enters.pid).expect("a child").change,
+                wait::Change::Ended(vocab::Exit::Code(0))
+            ));
             assert!(of(child.pid).is_some() && of(child.pid) != of(Pid(std::process::id() as i32)));
             assert!(!at.join("seen").exists());
             sock::send(line.as_fd(), b"?").expect("it lives");

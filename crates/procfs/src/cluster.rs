@@ -135,7 +135,6 @@ impl Said {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,14 +142,21 @@ mod tests {
     fn said(machines: &[(i32, &str, &str)]) -> Said {
         let one = |(node, possible, stat): &(i32, &str, &str)| {
             let files = [("possible", possible), ("online", possible), ("stat", stat)];
-            (NodeId(*node), files.map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).into_iter().collect())
+            (
+                NodeId(*node),
+                files.map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).into_iter().collect(),
+            )
         };
         Said { machines: machines.iter().map(one).collect(), ..Said::default() }
     }
 
     #[test]
     fn the_front_end_comes_first_and_each_node_behind_those_before() {
-        let said = said(&[(1, "0\n", "cpu  4\ncpu0 4\n"), (-1, "0-1\n", "cpu  3\ncpu0 1\ncpu1 2\n"), (0, "0-3\n", "cpu  0\n")]);
+        let said = said(&[
+            (1, "0\n", "cpu  4\ncpu0 4\n"),
+            (-1, "0-1\n", "cpu  3\ncpu0 1\ncpu1 2\n"),
+            (0, "0-3\n", "cpu  0\n"),
+        ]);
         assert_eq!(said.processors("online"), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(said.text("stat"), Some(b"cpu  7\ncpu0 1\ncpu1 2\ncpu6 4\n".to_vec()));
         assert_eq!(said.text("nonsense"), None);

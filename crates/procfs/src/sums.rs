@@ -197,7 +197,9 @@ mod tests {
         let b = b"cpu  10 20 7\ncpu0 10 20 7\nintr 1 1 1\nbtime 50\nctxt 6\nnew 1\n";
         let expected = "cpu  13 24 7\ncpu0 1 2\ncpu1 2 2\ncpu4 10 20 7\nintr 10 2 1\nbtime 100\nctxt 11\nnew 1\n";
         assert_eq!(text(stat(&[(a, 0), (b, 4)])), expected);
-        let info = |number: usize, socket: usize| format!("processor\t: {number}\nphysical id\t: {socket}\npower management:\n\n");
+        let info = |number: usize, socket: usize| {
+            format!("processor\t: {number}\nphysical id\t: {socket}\npower management:\n\n")
+        };
         let machine = info(0, 0) + &info(1, 1);
         let all = text(cpuinfo(&[(machine.as_bytes(), 0), (machine.as_bytes(), 2)]));
         assert_eq!(all, info(0, 0) + &info(1, 1) + &info(2, 2) + &info(3, 3));
@@ -209,7 +211,10 @@ mod tests {
         let b = b"MemTotal:       90000000 kB\nHugePages_Total:       2\nHugepagesize:       2048 kB\n";
         let expected = "MemTotal:       106374684 kB\nHugePages_Total:       3\nHugepagesize:       2048 kB\n";
         assert_eq!(text(meminfo(&[a, b])), expected);
-        assert_eq!(text(loadavg(&[b"0.50 1.25 2.00 1/100 77\n", b"0.25 0.75 1.00 2/50 99\n"])), "0.75 2.00 3.00 3/150 77\n");
+        assert_eq!(
+            text(loadavg(&[b"0.50 1.25 2.00 1/100 77\n", b"0.25 0.75 1.00 2/50 99\n"])),
+            "0.75 2.00 3.00 3/150 77\n"
+        );
         assert_eq!(text(vmstat(&[b"a 1\nb 2\n", b"b 5\nc 1\n"])), "a 1\nb 7\nc 1\n");
     }
 

@@ -106,7 +106,8 @@ impl Views {
 
     fn turn(&mut self) {
         let all = self.all.iter().map(|view| (view.process.as_fd(), Ready::READ));
-        let wanted: Vec<(BorrowedFd<'_>, Ready)> = [(self.listener.as_fd(), Ready::READ)].into_iter().chain(all).collect();
+        let wanted: Vec<(BorrowedFd<'_>, Ready)> =
+            [(self.listener.as_fd(), Ready::READ)].into_iter().chain(all).collect();
         let Ok(came) = poll(&wanted, -1) else { return };
         let is_so = |at: usize| came[at].readable || came[at].over;
         // From behind: what is taken out changes nothing before it.
@@ -214,7 +215,9 @@ mod tests {
     #[test]
     fn a_view_is_known_by_its_mark() {
         let at = Path::new("/run/shoal/view");
-        let line = |at: &str, kind: &str, source: &str| format!("1 2 0:3 / / rw - ext4 x rw\n40 30 0:50 / {at} rw - {kind} {source} rw\n");
+        let line = |at: &str, kind: &str, source: &str| {
+            format!("1 2 0:3 / / rw - ext4 x rw\n40 30 0:50 / {at} rw - {kind} {source} rw\n")
+        };
         assert_eq!(marked(&line("/run/shoal/view", "tmpfs", "shoal-view"), at), Some(false));
         assert_eq!(marked(&line("/run/shoal/view", "tmpfs", "shoal-view:whole"), at), Some(true));
         assert_eq!(marked(&line("/run/other/view", "tmpfs", "shoal-view"), at), None);

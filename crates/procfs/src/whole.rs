@@ -79,8 +79,10 @@ pub(crate) struct Whole {
 impl Whole {
     /// Is this asked of one of them?
     pub(crate) fn is_asked(&self, asked: &Asked) -> bool {
-        let by_name = matches!(&asked.what, What::Lookup(name) if asked.node == ROOT && name == ALL_MACHINES.as_bytes());
-        by_name || Node::of(asked.node).is_some() && !matches!(asked.what, What::Names { .. } | What::CloseDirectory { .. })
+        let by_name =
+            matches!(&asked.what, What::Lookup(name) if asked.node == ROOT && name == ALL_MACHINES.as_bytes());
+        by_name
+            || Node::of(asked.node).is_some() && !matches!(asked.what, What::Names { .. } | What::CloseDirectory { .. })
     }
 
     /// The answer; `Some`: these names are in a directory that is opened.
@@ -169,7 +171,8 @@ impl Whole {
     }
 
     fn names(&self, directory: Node, machines: &Machines) -> Vec<Named> {
-        let all = |names: &[&str], mode: u32| names.iter().map(move |name| Named { name: (*name).into(), mode }).collect();
+        let all =
+            |names: &[&str], mode: u32| names.iter().map(move |name| Named { name: (*name).into(), mode }).collect();
         match directory {
             Node::Top => [all(&OF_PROC, FILE), all(&[CPUS], DIRECTORY)].concat(),
             Node::Cpus => {
@@ -181,7 +184,6 @@ impl Whole {
         }
     }
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,9 @@ impl Account {
     /// # Errors
     /// `Refused` where nobody has, or the machine does not know them.
     pub(crate) fn of_sudo() -> Result<Account> {
-        let missing = || Fault::refused("give the shell to who called sudo: SUDO_UID, SUDO_GID and SUDO_USER do not tell who did");
+        let missing = || {
+            Fault::refused("give the shell to who called sudo: SUDO_UID, SUDO_GID and SUDO_USER do not tell who did")
+        };
         let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
         let (uid, gid) = number("SUDO_UID").zip(number("SUDO_GID")).ok_or_else(missing)?;
         let name = std::env::var("SUDO_USER").ok().filter(|name| !name.is_empty()).ok_or_else(missing)?;
@@ -82,6 +84,8 @@ mod tests {
     #[test]
     fn nobody_is_known_by_no_number() {
         assert!(said("getent", &["passwd", "--", "4294967290"]).is_err());
-        assert!(said("id", &["-G", "--", "root"]).is_ok_and(|groups| groups.split_whitespace().any(|group| group == "0")));
+        assert!(
+            said("id", &["-G", "--", "root"]).is_ok_and(|groups| groups.split_whitespace().any(|group| group == "0"))
+        );
     }
 }

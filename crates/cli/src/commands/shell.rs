@@ -31,7 +31,8 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn run(self) -> Result<ExitCode> {
         if kern::ns::effective_uid() != 0 {
-            let how = "show the space in /proc: that is for root (sudo shoal shell --user gives the shell to who calls sudo)";
+            let how =
+                "show the space in /proc: that is for root (sudo shoal shell --user gives the shell to who calls sudo)";
             return Err(Fault::refused(how));
         }
         // Asked for before there is a view: who it is for may be unknown.
