@@ -15,6 +15,7 @@ mod ghosts;
 mod guide;
 mod here;
 mod inodes;
+pub mod keeper;
 mod line;
 mod machines;
 mod names;
