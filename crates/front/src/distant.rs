@@ -3,8 +3,9 @@
 
 use crate::front::Front;
 use crate::runs::Asker;
-use crate::told::Told;
+use crate::views;
 use kern::clock::monotonic_us;
+use procfs::told::{News, Told};
 use space::{Event, Space};
 use std::collections::{BTreeMap, HashMap};
 use tracing::info;
@@ -30,7 +31,7 @@ pub(crate) struct Distant {
 
 impl Distant {
     pub(crate) fn about(&mut self, event: &Event) {
-        self.views.values_mut().for_each(|told| told.about(event));
+        self.views.values_mut().for_each(|told| views::about(told, event));
     }
 
     /// Whose question this is; with `last` it is answered.
@@ -66,7 +67,7 @@ impl Front {
     pub(crate) fn distant_view(&mut self, asker: Asker) {
         let Asker::Remote { node, .. } = asker else { return };
         info!(%node, "/proc there shows what other nodes do, to who has a view of that");
-        self.distant.views.insert(asker, Told::anew(self.space.iter().map(|view| view.person.pid)));
+        self.distant.views.insert(asker, Told::nothing_of(self.space.iter().map(|view| view.person.pid)));
         // It waits for the first word before it shows anything, and there may be nothing to tell.
         let nothing = Answer::Ghosts { stand: Vec::new(), gone: Vec::new(), others: Vec::new() };
         self.tell_distant_views();
@@ -77,8 +78,8 @@ impl Front {
         let mut views = std::mem::take(&mut self.distant.views);
         for (asker, told) in &mut views {
             let Asker::Remote { node: at, .. } = *asker else { continue };
-            while let Some(answer) = told.next(|pid| shown(&self.space, at, pid)) {
-                self.answer(*asker, answer, false);
+            while let Some(News { stand, gone, others }) = told.news(|pid| shown(&self.space, at, pid)) {
+                self.answer(*asker, Answer::Ghosts { stand, gone, others }, false);
             }
         }
         // Nobody has come or gone meanwhile.

@@ -128,6 +128,7 @@ impl Front {
         let mut leases = Leases::new(config.front_top, config.lease_size, config.max_nodes);
         leases.keep(config.run_dir.join("leases"), again);
         let parents = Parents::new(config.run_dir.join("parents"), again);
+        let views = Views::new(&config);
         let mut front = Front {
             leases,
             passes: Default::default(),
@@ -156,8 +157,8 @@ impl Front {
             looks: Looks::default(),
             deliveries: Deliveries::default(),
             doubts: Doubts::default(),
-            views: Views::default(),
             distant: Distant::default(),
+            views,
             connections: HashMap::new(),
             crowd: Default::default(),
             guests: Guests::default(),

@@ -40,7 +40,6 @@ mod pulse;
 mod recover;
 mod runs;
 mod stands;
-mod told;
 mod views;
 
 pub use config::{FrontConfig, Proc};

@@ -15,6 +15,7 @@ mod ghosts;
 mod guide;
 mod here;
 mod inodes;
+pub mod keeper;
 mod line;
 mod machines;
 mod names;
@@ -26,6 +27,7 @@ mod server;
 mod sums;
 mod tables;
 mod texts;
+pub mod told;
 pub mod view;
 mod whole;
 

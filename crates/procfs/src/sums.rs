@@ -101,7 +101,9 @@ pub(crate) fn meminfo(machines: &[&[u8]]) -> Vec<u8> {
             None => (rest, ""),
         };
         let sum = sums.get(name).copied().unwrap_or_default();
-        text += &format!("{name}:{sum:>width$}{unit}\n", width = number.len());
+        // What is longer than its column goes to the right (linux: `show_val_kb`).
+        let blank = 16usize.saturating_sub(name.len() + 1);
+        text += &format!("{name}:{:blank$}{sum:>width$}{unit}\n", "", width = number.len().saturating_sub(blank));
     }
     text.into_bytes()
 }

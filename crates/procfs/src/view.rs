@@ -195,7 +195,8 @@ fn inhabitants() -> impl Iterator<Item = (Pid, (u64, u64))> {
 
 /// Whether a view sees all machines as one; `None`: these are not the mounts of a view.
 fn marked(mountinfo: &str, at: &Path) -> Option<bool> {
-    mountinfo.lines().find_map(|line| {
+    // One that was begun within another one has both marks, its own on top.
+    mountinfo.lines().rev().find_map(|line| {
         let (head, tail) = line.split_once(" - ")?;
         if head.split(' ').nth(4).map(Path::new) != Some(at) {
             return None;
@@ -220,6 +221,9 @@ mod tests {
         };
         assert_eq!(marked(&line("/run/shoal/view", "tmpfs", "shoal-view"), at), Some(false));
         assert_eq!(marked(&line("/run/shoal/view", "tmpfs", "shoal-view:whole"), at), Some(true));
+        let both =
+            line("/run/shoal/view", "tmpfs", "shoal-view:whole") + &line("/run/shoal/view", "tmpfs", "shoal-view");
+        assert_eq!(marked(&both, at), Some(false));
         assert_eq!(marked(&line("/run/other/view", "tmpfs", "shoal-view"), at), None);
         assert_eq!(marked(&line("/run/shoal/view", "fuse", "shoal-view"), at), None);
         assert_eq!(marked("half a line", at), None);
