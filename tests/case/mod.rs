@@ -26,6 +26,7 @@ mod moving_lazy;
 mod moving_signals;
 mod moving_terminal;
 mod moving_told;
+mod node_view;
 mod pool;
 mod proc;
 mod real;
@@ -33,6 +34,7 @@ mod residue;
 mod restart;
 mod restoring;
 mod scene;
+mod shell;
 mod slow;
 mod uncarried;
 mod users;
@@ -102,6 +104,8 @@ const OTHERS: &[&[Scene]] = &[
     uncarried::SCENES,
     pool::SCENES,
     proc::SCENES,
+    node_view::SCENES,
+    shell::SCENES,
     residue::SCENES,
 ];
 

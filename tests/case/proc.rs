@@ -32,7 +32,7 @@ for _ in range(3): threading.Thread(target=time.sleep, args=(900,), daemon=True)
 signal.pause()";
 
 /// Starts it on node 1, and waits until it is all there; what follows finds its PID in `$p`.
-fn begin(s: &Sandbox) -> Res<(super::scene::Going, String)> {
+pub(super) fn begin(s: &Sandbox) -> Res<(super::scene::Going, String)> {
     let going = s.start(&format!(
         "cat >/tmp/looked.$$ <<'E'\n{PROGRAM}\nE\nmv /tmp/looked.$$ /tmp/looked.py; shoal run -n 1 /usr/bin/python3 /tmp/looked.py one 'two  three'"
     ));
@@ -41,13 +41,13 @@ fn begin(s: &Sandbox) -> Res<(super::scene::Going, String)> {
     Ok((going, pid))
 }
 
-fn end(s: &Sandbox, going: super::scene::Going) -> Res {
+pub(super) fn end(s: &Sandbox, going: super::scene::Going) -> Res {
     s.ok("pkill -KILL -x looked-at")?;
     going.end()?;
     wait_for("its end", || s.count("/usr/bin/python3 /tmp/looked.py one two  three") == 0)
 }
 
-fn has(command: &str) -> bool {
+pub(super) fn has(command: &str) -> bool {
     std::process::Command::new("sh")
         .args(["-c", &format!("command -v {command}")])
         .output()

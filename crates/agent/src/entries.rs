@@ -9,8 +9,8 @@ use kern::epoll::Interest;
 use std::collections::VecDeque;
 use vocab::errno::{EBUSY, EIO};
 use vocab::{Pid, Result};
-use wire::entry::Wanted;
-use wire::frame::PIECE;
+use wire::entry::{Content, Entry, Found, Wanted};
+use wire::frame::{self, PIECE};
 use wire::node::ToFront;
 
 /// Questions that may wait.
@@ -94,6 +94,9 @@ impl Agent {
     }
 
     pub(crate) fn entries_wanted(&mut self, id: u64, wanted: Wanted) {
+        if let Wanted::Machine { processors } = wanted {
+            return self.tell_of_machine(id, processors);
+        }
         let refused = match wanted {
             Wanted::Body { pid } | Wanted::Entry { pid, .. } if !self.bodies.has(pid) => Some(0),
             _ => None,
@@ -105,6 +108,22 @@ impl Agent {
         }
         self.entries.desks[which].waiting.push_back((id, wanted));
         self.next_entries(which);
+    }
+
+    /// What it says of itself is nobody's, and is there at once.
+    fn tell_of_machine(&mut self, id: u64, processors: bool) {
+        let entry = |(name, text): (&str, Vec<u8>)| Entry { path: name.into(), mode: 0, content: Content::Text(text) };
+        let entries = kern::machine::files(processors).into_iter().map(entry).collect();
+        let (mut bytes, found) = (Vec::new(), Found { pid: Pid::NONE, uid: 0, gid: 0, entries });
+        let errno = frame::encode(&found, &mut bytes).map_or(EIO, |()| 0);
+        let mut pieces = bytes.chunks(PIECE).peekable();
+        while let Some(piece) = pieces.next() {
+            let (found, last) = (piece.to_vec(), pieces.peek().is_none());
+            self.uplink.send(&ToFront::Entries { id, found, last, errno });
+        }
+        if bytes.is_empty() {
+            self.uplink.send(&ToFront::Entries { id, found: Vec::new(), last: true, errno });
+        }
     }
 
     fn next_entries(&mut self, which: usize) {
@@ -121,6 +140,8 @@ impl Agent {
                 (pids, Of { common: *common, whole: false, paths })
             }
             Wanted::Body { pid } => (vec![*pid], Of { common: true, ..Of::default() }),
+            // Answered at once.
+            Wanted::Machine { .. } => (Vec::new(), Of::default()),
             Wanted::Entry { pid, path } => (vec![*pid], Of { common: false, whole: true, paths: vec![path.clone()] }),
         };
         (desk.rest, desk.of, desk.cut, desk.said_us) = (pids, of, false, monotonic_us());

@@ -31,7 +31,7 @@ pub(crate) struct Front {
     pub(crate) front_top: Option<i32>,
     pub(crate) lease_size: Option<i32>,
     pub(crate) max_nodes: Option<u32>,
-    pub(crate) proc: Option<bool>,
+    pub(crate) proc: Option<Proc>,
     pub(crate) proc_fresh_ms: Option<u32>,
     pub(crate) web_listen: Option<String>,
 }
@@ -44,6 +44,24 @@ pub(crate) struct Node {
     pub(crate) cgroup: Option<PathBuf>,
     /// Seconds.
     pub(crate) lost_grace: Option<f64>,
+}
+
+/// `proc` of [front].
+#[derive(Deserialize, Clone, Copy, Debug, PartialEq)]
+#[serde(try_from = "toml::Value")]
+pub(crate) struct Proc(pub(crate) front::Proc);
+
+impl TryFrom<toml::Value> for Proc {
+    type Error = &'static str;
+
+    fn try_from(value: toml::Value) -> std::result::Result<Proc, &'static str> {
+        match (value.as_bool(), value.as_str()) {
+            (Some(true), _) => Ok(Proc(front::Proc::Machine)),
+            (Some(false), _) => Ok(Proc(front::Proc::Nobodys)),
+            (_, Some("private")) => Ok(Proc(front::Proc::Private)),
+            _ => Err("proc is true, false or \"private\""),
+        }
+    }
 }
 
 /// Reads `path`, or the default file if that is there.
@@ -137,6 +155,16 @@ mod tests {
         let fault = parse("key = \"k\"\n[front]\nlissten = \"x\"\n").expect_err("a misspelt name");
         assert!(fault.to_string().contains("line 3"), "{fault}");
         assert!(parse("[node]\nnumber = \"x\"").is_err());
+        let fault = parse("[front]\nproc = \"privat\"\n").expect_err("a misspelt word");
+        assert!(fault.to_string().contains("line 2: proc is true, false or \"private\""), "{fault}");
+    }
+
+    #[test]
+    fn proc_has_three_values() {
+        let proc = |value: &str| parse(&format!("[front]\nproc = {value}\n")).expect("it is one").front.proc;
+        assert_eq!(proc("true"), Some(Proc(front::Proc::Machine)));
+        assert_eq!(proc("false"), Some(Proc(front::Proc::Nobodys)));
+        assert_eq!(proc("\"private\""), Some(Proc(front::Proc::Private)));
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Front {
             Ask::Feed => self.on_feed(asker),
             Ask::Ghosts => self.on_ghosts_wanted(asker, caller),
             Ask::Serves => self.views_serve(asker),
-            Ask::Entries { id, node, wanted } => self.on_entries_wanted(asker, id, node, wanted),
+            Ask::Entries { id, node, wanted } => self.on_entries_wanted(asker, caller, id, node, wanted),
             Ask::Move { pid, to, progress, lazy } => self.on_move(asker, caller, (pid, to), progress, lazy),
             Ask::Explain { pid, to } => self.on_explain(asker, caller, pid, to),
             Ask::Delivered { pid, copy } => self.on_delivered(asker, pid, copy),

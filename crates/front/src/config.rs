@@ -6,6 +6,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vocab::Pid;
 
+/// Whose /proc shows the space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proc {
+    Nobodys,
+    /// That of `shoal shell` alone.
+    Private,
+    /// The machine's, and that of `shoal shell`.
+    Machine,
+}
+
 /// The settings of [`crate::run`]. Reading them from a file or from flags is the caller's work.
 #[derive(Debug)]
 pub struct FrontConfig {
@@ -23,8 +33,8 @@ pub struct FrontConfig {
     pub lease_size: i32,
     /// So many nodes are to have two leases each.
     pub max_nodes: u32,
-    /// /proc of this machine shows of processes of the space what they do where they run.
-    pub proc: bool,
+    /// Where /proc shows of processes of the space what they do where they run.
+    pub proc: Proc,
     /// For so many milliseconds it shows what it has shown; 0: it asks each time.
     pub proc_fresh_ms: u64,
     /// Gets one byte and is closed when the daemon listens.
@@ -50,7 +60,7 @@ impl FrontConfig {
             front_top: Pid(1_048_576),
             lease_size: 16_384,
             max_nodes: 96,
-            proc: true,
+            proc: Proc::Machine,
             proc_fresh_ms: 1000,
             ready_fd: None,
         }

@@ -5,6 +5,7 @@ use crate::config::FrontConfig;
 use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, HOLDER, LISTENER, LOCAL, SIGNALS};
 use crate::cursor::{Cursor, LOOK_US};
 use crate::delivered::Deliveries;
+use crate::distant::Distant;
 use crate::doubts::Doubts;
 use crate::explanations::Explanations;
 use crate::feeds::Feeds;
@@ -74,6 +75,7 @@ pub(crate) struct Front {
     pub(crate) deliveries: Deliveries,
     pub(crate) doubts: Doubts,
     pub(crate) views: Views,
+    pub(crate) distant: Distant,
     pub(crate) connections: HashMap<Token, Connection>,
     /// Those of them that have not shown the key.
     pub(crate) crowd: link::crowd::Crowd<Token>,
@@ -126,6 +128,7 @@ impl Front {
         let mut leases = Leases::new(config.front_top, config.lease_size, config.max_nodes);
         leases.keep(config.run_dir.join("leases"), again);
         let parents = Parents::new(config.run_dir.join("parents"), again);
+        let views = Views::new(&config);
         let mut front = Front {
             leases,
             passes: Default::default(),
@@ -154,7 +157,8 @@ impl Front {
             looks: Looks::default(),
             deliveries: Deliveries::default(),
             doubts: Doubts::default(),
-            views: Views::default(),
+            distant: Distant::default(),
+            views,
             connections: HashMap::new(),
             crowd: Default::default(),
             guests: Guests::default(),
@@ -235,6 +239,7 @@ impl Front {
             self.look_after_deliveries();
             self.tell_shown();
             self.tell_views();
+            self.tell_distant_views();
             self.flush_in_time(monotonic_us());
             if self.dirty.is_empty() {
                 self.ghosts.acknowledge(monotonic_us());
@@ -259,7 +264,7 @@ impl Front {
         let mut effects = Vec::new();
         while let Some(event) = self.events.pop_front() {
             tracing::trace!(?event);
-            self.views.about(&event);
+            self.about(&event);
             self.space.step(event, &mut effects);
             for effect in effects.drain(..) {
                 self.act(effect);

@@ -13,6 +13,7 @@ pub mod config;
 mod connection;
 mod cursor;
 mod delivered;
+mod distant;
 mod doubts;
 mod explanations;
 mod feeds;
@@ -41,7 +42,7 @@ mod runs;
 mod stands;
 mod views;
 
-pub use config::FrontConfig;
+pub use config::{FrontConfig, Proc};
 
 /// Runs the front-end daemon until SIGTERM or SIGINT.
 ///

@@ -46,6 +46,12 @@ pub fn make_all_private() -> Result<()> {
     call(Path::new("none"), Path::new("/"), "", libc::MS_REC | libc::MS_PRIVATE, "", "make private all mounts below")
 }
 
+/// Mounts that are made or taken away at peers are here too, and nothing that is done here is there (MS_SLAVE).
+pub fn make_all_slaves() -> Result<()> {
+    let flags = libc::MS_REC | libc::MS_SLAVE;
+    call(Path::new("none"), Path::new("/"), "", flags, "", "make slaves of all mounts below")
+}
+
 /// Cuts the mount at `target` off from its peers in other mount namespaces.
 pub fn make_private(target: &Path) -> Result<()> {
     call(Path::new("none"), target, "", libc::MS_PRIVATE, "", "make private")
@@ -54,6 +60,11 @@ pub fn make_private(target: &Path) -> Result<()> {
 /// Mounts a new file system of type `kind` at `target`; `options` as in mount(8), may be empty.
 pub fn mount(kind: &str, target: &Path, flags: Flags, options: &str) -> Result<()> {
     call(Path::new(kind), target, kind, flags.bits(), options, &format!("mount {kind} at"))
+}
+
+/// The same, and mount tables say that it comes from `source`.
+pub fn mount_from(source: &str, kind: &str, target: &Path, flags: Flags, options: &str) -> Result<()> {
+    call(Path::new(source), target, kind, flags.bits(), options, &format!("mount {kind} at"))
 }
 
 /// A new file system of type `kind` that is mounted nowhere, and goes with the descriptor of its root, which is returned (fsmount(2)).

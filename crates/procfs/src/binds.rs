@@ -1,17 +1,15 @@
 //! The ghosts' directories of the tree are bound onto their own in /proc. With a ghost, what is bound to it goes (linux: `proc_flush_pid`).
 //!
-//! To bind is to look into the tree, and who looks into it waits for who serves it, also when that one is killed. So a process of its own does it, which has no
-//! descriptor of the tree's: when the one that serves ends, the tree does, and nobody waits any more.
+//! This is what a process does for which there is a [`crate::binder`].
 
-use kern::ns::{self, Child, Forked, Namespaces};
+use crate::names::ALL_MACHINES;
 use kern::proc::PROC;
-use kern::sock::{self, Kind};
 use kern::stat::known;
-use kern::{mount, own, pidfd, sys, wait};
+use kern::{mount, sock, sys, view};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use tracing::debug;
-use vocab::{Fault, Pid, Result, Sig};
+use vocab::{Pid, Result};
 
 /// Numbers in a packet.
 const AT_ONCE: usize = 1024;
@@ -29,87 +27,61 @@ fn place(pid: Pid) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}"))
 }
 
-/// The process that binds.
-#[derive(Debug)]
-pub(crate) struct Binder {
-    line: OwnedFd,
-    child: Child,
+/// What ends who binds: no process has this number.
+pub(crate) const END: i32 = 0;
+/// What is told for each packet, when all in it has been done.
+pub(crate) const DONE: u8 = b'.';
+
+/// The packets that tell of these.
+pub(crate) fn packets(numbers: &[i32]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    numbers.chunks(AT_ONCE).map(|some| some.iter().flat_map(|number| number.to_ne_bytes()).collect())
 }
 
-impl Binder {
-    /// Starts it, for the tree that will be mounted at `at`, from a process that has one thread, and no tree.
-    ///
-    /// # Errors
-    /// As [`ns::fork`].
-    pub(crate) fn start(at: &Path) -> Result<Binder> {
-        let (line, its) = sock::socketpair(Kind::SeqPacket)?;
-        let parent = Pid(std::process::id() as i32);
-        match ns::fork(Namespaces::empty())? {
-            Forked::Child => {
-                drop(line);
-                let begun = own::die_with_parent(Sig::KILL, parent).and_then(|()| ns::set_name("shoal:binds"));
-                if let Err(fault) = begun {
-                    debug!(%fault, "nobody binds");
-                    ns::exit(1);
-                }
-                follow(&its, at);
-                ns::exit(0);
-            }
-            Forked::Parent(child) => Ok(Binder { line, child }),
-        }
-    }
+/// What stands in mount tables for a tree that is being looked at in the whole: from where in it to where.
+const WHOLE: [(&str, &str); 6] = [
+    ("stat", "/proc/stat"),
+    ("meminfo", "/proc/meminfo"),
+    ("loadavg", "/proc/loadavg"),
+    ("cpuinfo", "/proc/cpuinfo"),
+    ("vmstat", "/proc/vmstat"),
+    ("cpu", "/sys/devices/system/cpu"),
+];
 
-    /// Another descriptor over which it is told.
-    ///
-    /// # Errors
-    /// `Sys` when there is none to be had.
-    pub(crate) fn line(&self) -> Result<Binds> {
-        self.line.try_clone().map(Binds).map_err(|e| Fault::io(&e, "duplicate a socket"))
-    }
-
-    /// Ends it, while somebody serves the tree still.
-    pub(crate) fn end(self) {
-        // Ended already is as good.
-        let _ = pidfd::kill(self.child.pidfd.as_fd(), Sig::KILL);
-        let _ = wait::ended(self.child.pid);
-    }
+/// The calling process, which has one thread, goes where the other one is, and brings the tree that is mounted at `at`; with what is of all machines, if it is to.
+///
+/// # Errors
+/// As [`view::enter`] and mount(2).
+pub(crate) fn go(process: &OwnedFd, at: &Path, whole: bool) -> Result<()> {
+    let tree = view::copy_of(at)?;
+    view::enter(process.as_fd())?;
+    // Of one before, which may have had no time to.
+    sweep(at);
+    view::attach(&tree, at)?;
+    let all = WHOLE.iter().filter(|_| whole);
+    // A machine may have none of these.
+    let there = all.filter(|(_, to)| Path::new(to).exists());
+    there.into_iter().try_for_each(|(from, to)| mount::bind(&at.join(ALL_MACHINES).join(from), Path::new(to)))
 }
 
-/// Who tells it.
-#[derive(Debug)]
-pub(crate) struct Binds(OwnedFd);
-
-impl Binds {
-    /// What is bound onto these is taken away, then these are bound.
-    ///
-    /// # Errors
-    /// `Gone` when nobody does.
-    pub(crate) fn tell(&self, gone: &[Pid], new: &[Pid]) -> Result<()> {
-        let all: Vec<i32> = gone.iter().map(|pid| -pid.0).chain(new.iter().map(|pid| pid.0)).collect();
-        for some in all.chunks(AT_ONCE) {
-            let bytes: Vec<u8> = some.iter().flat_map(|number| number.to_ne_bytes()).collect();
-            sock::send(self.0.as_fd(), &bytes).map_err(|_| Fault::gone("who binds directories"))?;
-        }
-        Ok(())
-    }
-}
-
-/// Binds and takes away until nobody tells it to any more. Nobody waits for it.
-fn follow(line: &OwnedFd, at: &Path) {
-    // Or each would be seen, and cost, in every mount namespace of the machine.
-    if let Err(fault) = mount::make_private(Path::new("/proc")) {
-        debug!(%fault, "ghosts are seen in other mount namespaces too");
-    }
+/// Binds what it is told, or takes it away, until it is told to end, and takes all away then; or until nobody tells it any more.
+pub(crate) fn follow(line: &OwnedFd, at: &Path) {
     while let Some(numbers) = next(line.as_fd()) {
-        for number in numbers {
+        for number in &numbers {
             let pid = Pid(number.abs());
+            if *number == END {
+                sweep(at);
+                continue;
+            }
             // What is there may be of a ghost before it, or of one that runs here now.
             clear(pid, at);
-            if number > 0 {
+            if *number > 0 {
                 if let Err(fault) = mount::bind(&at.join(pid.to_string()), &place(pid)) {
                     debug!(%pid, %fault, "it has ended");
                 }
             }
+        }
+        if sock::send(line.as_fd(), &[DONE]).is_err() || numbers.contains(&END) {
+            return;
         }
     }
 }
@@ -141,20 +113,24 @@ pub(crate) fn sweep(at: &Path) {
     let mounts = std::fs::read_to_string(format!("{PROC}/self/mountinfo")).unwrap_or_default();
     let source = source(at);
     // What came last lies on top.
-    for pid in mounts.lines().rev().filter_map(|line| bound(line, &source)) {
-        let _ = mount::detach(&place(pid));
+    for place in mounts.lines().rev().filter_map(|line| bound(line, &source)) {
+        let _ = mount::detach(Path::new(place));
     }
     while mount::detach(at).is_ok() {}
 }
 
-/// The process on whose directory this line's mount is, if it is one of this source.
-fn bound(line: &str, source: &str) -> Option<Pid> {
+/// Where this line's mount is, if it is one of this source that was bound.
+fn bound<'l>(line: &'l str, source: &str) -> Option<&'l str> {
     let (head, tail) = line.split_once(" - ")?;
     let mut tail = tail.split(' ');
     if tail.next() != Some("fuse") || tail.next() != Some(source) {
         return None;
     }
-    head.split(' ').nth(4)?.strip_prefix("/proc/")?.parse().ok().map(Pid)
+    let is_ours = |place: &&str| {
+        let process = place.strip_prefix("/proc/").is_some_and(|name| name.parse::<i32>().is_ok());
+        process || WHOLE.iter().any(|(_, whole)| whole == place)
+    };
+    head.split(' ').nth(4).filter(is_ours)
 }
 
 /// The group for which processes are in /proc beside their users, if they are hidden from others there (hidepid, proc(5)).
@@ -183,7 +159,9 @@ mod tests {
         let ours = source(Path::new("/run/my shoal/proc"));
         assert_eq!(ours, "shoal-proc:/run/my_shoal/proc");
         let line = |at: &str, kind: &str, source: &str| format!("40 30 0:50 /7 {at} rw,nosuid - {kind} {source} rw");
-        assert_eq!(bound(&line("/proc/7", "fuse", &ours), &ours), Some(Pid(7)));
+        for place in ["/proc/7", "/proc/stat", "/sys/devices/system/cpu"] {
+            assert_eq!(bound(&line(place, "fuse", &ours), &ours), Some(place));
+        }
         assert_eq!(bound(&line("/proc/7", "fuse", &source(Path::new("/run/other/proc"))), &ours), None);
         assert_eq!(bound(&line("/proc", "proc", &ours), &ours), None);
         assert_eq!(bound(&line("/run/shoal/proc", "fuse", &ours), &ours), None);

@@ -53,8 +53,38 @@ fn own_path(ghost: &Ghost, path: &[u8]) -> PathBuf {
     PathBuf::from(format!("{PROC}/{}", ghost.pid)).join(std::ffi::OsStr::from_bytes(path))
 }
 
+/// What the ghost is here, or its body where nothing is.
+fn here(machines: &Machines, ghost: &Ghost, looker: Looker) -> Result<Here> {
+    if !ghost.apart {
+        return ghost.here();
+    }
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    match known.body.as_ref().and_then(|body| body.content(b"stat")) {
+        Some(Content::Text(stat)) => Here::of_body(stat).ok_or(EIO),
+        _ => Err(ESRCH),
+    }
+}
+
+/// Whose process it is.
+///
+/// # Errors
+/// ESRCH when it is gone.
+pub(crate) fn owner_of_process(machines: &Machines, ghost: &Ghost, looker: Looker) -> Result<(u32, u32)> {
+    if !ghost.apart {
+        return ghost.owner_here();
+    }
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    match known.body.as_ref().and_then(|body| body.content(b"status")) {
+        Some(Content::Text(status)) => texts::owner(status).ok_or(EIO),
+        _ => Err(ESRCH),
+    }
+}
+
 /// The ghost's own file.
 pub(crate) fn own(ghost: &Ghost, path: &[u8]) -> Result<Contents> {
+    if ghost.apart {
+        return Err(ESRCH);
+    }
     let at = own_path(ghost, path);
     let there = fs::symlink_metadata(&at).map_err(|e| errno(&e))?;
     let what = match there.file_type() {
@@ -83,7 +113,7 @@ pub(crate) fn own(ghost: &Ghost, path: &[u8]) -> Result<Contents> {
 pub(crate) fn owner(machines: &Machines, ghost: &Ghost, looker: Looker) -> (u32, u32, u64) {
     let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
     let Some(body) = known.body else {
-        let (uid, gid) = ghost.files_here().unwrap_or_default();
+        let (uid, gid) = if ghost.apart { (0, 0) } else { ghost.files_here().unwrap_or_default() };
         return (uid, gid, 0);
     };
     ghost.is_of(body.uid, body.gid);
@@ -96,10 +126,11 @@ pub(crate) fn contents(machines: &Machines, ghost: &Ghost, path: &[u8], looker: 
         return common(machines, ghost, path, looker);
     }
     // Of what the ghost alone is and has.
-    if path == b"coredump_filter" {
+    if path == b"coredump_filter" && !ghost.apart {
         return own(ghost, path);
     }
-    if let Some(thread) = path.strip_prefix(b"task/").and_then(|path| path.strip_suffix(b"/children")) {
+    let children = path.strip_prefix(b"task/").and_then(|path| path.strip_suffix(b"/children"));
+    if let Some(thread) = children.filter(|_| !ghost.apart) {
         // What the others have forked is the first one's here.
         return match thread == ghost.pid.to_string().as_bytes() {
             true => own(ghost, path),
@@ -125,12 +156,12 @@ fn common(machines: &Machines, ghost: &Ghost, name: &[u8], looker: Looker) -> Re
     };
     let text = match name {
         b"stat" => {
-            let here = ghost.here()?;
+            let here = here(machines, ghost, looker)?;
             texts::lives_yet(texts::stat(text, &here, here.tail.start).ok_or(EIO)?)
         }
         b"status" => {
             let old = known.silent || body.old;
-            texts::lives_yet(texts::status(text, ghost.pid, &ghost.here()?, ghost.node(), old))
+            texts::lives_yet(texts::status(text, ghost.pid, &here(machines, ghost, looker)?, ghost.node(), old))
         }
         _ => text.clone(),
     };
@@ -187,12 +218,12 @@ fn entry(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Res
     let entry = found.entries.into_iter().next().filter(|entry| entry.path == path).ok_or(ENOENT)?;
     let what = match (made(entry.content)?, path.rsplit(|byte| *byte == b'/').next()) {
         (What::Text(text), Some(b"stat")) => {
-            let here = ghost.here()?;
+            let here = here(machines, ghost, looker)?;
             let start = start_of_thread(machines, ghost, &text, &here, looker);
             What::Text(texts::stat(&text, &here, start).ok_or(EIO)?)
         }
         (What::Text(text), Some(b"status")) => {
-            What::Text(texts::status(&text, ghost.pid, &ghost.here()?, ghost.node(), false))
+            What::Text(texts::status(&text, ghost.pid, &here(machines, ghost, looker)?, ghost.node(), false))
         }
         (what, _) => what,
     };

@@ -13,6 +13,8 @@ const NOBODY: u64 = u64::MAX;
 pub(crate) struct Ghost {
     pub(crate) pid: Pid,
     node: AtomicI32,
+    /// Nothing stands on this machine for it: it is shown all the same.
+    pub(crate) apart: bool,
     /// It stands for nobody any more, and its number may be any process's.
     dead: AtomicBool,
     /// Another one each time that its body may have become another program's or user's.
@@ -52,11 +54,24 @@ impl Ghost {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Ghosts(Mutex<HashMap<Pid, Arc<Ghost>>>);
+pub(crate) struct Ghosts {
+    all: Mutex<HashMap<Pid, Arc<Ghost>>>,
+    /// None of them stands on this machine.
+    apart: bool,
+}
 
 impl Ghosts {
+    /// Those of a node, for which nothing stands there.
+    pub(crate) fn apart() -> Ghosts {
+        Ghosts { apart: true, ..Ghosts::default() }
+    }
+
+    pub(crate) fn are_apart(&self) -> bool {
+        self.apart
+    }
+
     fn all(&self) -> std::sync::MutexGuard<'_, HashMap<Pid, Arc<Ghost>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It stands for a process of this node. What is returned is the node before, if it stood there already.
@@ -68,6 +83,7 @@ impl Ghosts {
         let ghost = Ghost {
             pid,
             node: AtomicI32::new(node.0),
+            apart: self.apart,
             dead: AtomicBool::new(false),
             turn: AtomicU64::new(0),
             owner: AtomicU64::new(NOBODY),
@@ -81,6 +97,11 @@ impl Ghosts {
         let ghost = self.all().remove(&pid)?;
         ghost.dead.store(true, Ordering::Release);
         Some(ghost)
+    }
+
+    /// All that stand here now.
+    pub(crate) fn pids(&self) -> Vec<Pid> {
+        self.all().keys().copied().collect()
     }
 
     pub(crate) fn get(&self, pid: Pid) -> Option<Arc<Ghost>> {

@@ -1,4 +1,5 @@
-//! What a ghost is as a process of this machine: its kin and its terminal, which are those of the space.
+//! What a ghost is as a process of this machine: its kin and its terminal, which are those of the space. Of one that nothing stands for here
+//! ([`crate::ghosts::Ghosts::apart`]) its body says so: kin have the same numbers on every machine.
 
 use crate::ghosts::Ghost;
 use kern::clock::monotonic_us;
@@ -68,7 +69,8 @@ impl Ghost {
 
     /// Is nothing more to be said of it? Of one that has ended there is until it has been waited for: it has no memory, and nobody has its number.
     pub(crate) fn is_dead(&self) -> bool {
-        let is_zombie = || proc().and_then(|proc| proc.status(self.pid)).is_ok_and(|status| status.ended());
+        let is_zombie =
+            || !self.apart && proc().and_then(|proc| proc.status(self.pid)).is_ok_and(|status| status.ended());
         self.is_gone() && !is_zombie()
     }
 
@@ -100,6 +102,9 @@ impl Ghost {
 
     /// Does it execute this program, by which its memory is only its own?
     pub(crate) fn is_a_shoal_run(&self) -> bool {
+        if self.apart {
+            return false;
+        }
         let exe = |of: &str| std::fs::metadata(format!("{PROC}/{of}/exe")).map(|file| (file.dev(), file.ino())).ok();
         let own = exe("self");
         own.is_some() && exe(&self.pid.to_string()) == own && !self.is_dead()
@@ -120,6 +125,17 @@ impl Ghost {
         }
         let text = std::fs::read(format!("{PROC}/{}/stat", self.pid)).map_err(|e| e.raw_os_error().unwrap_or(EIO))?;
         Tail::of(&text).ok_or(EIO)
+    }
+}
+
+impl Here {
+    /// As the stat of a body says.
+    pub(crate) fn of_body(stat: &[u8]) -> Option<Here> {
+        let close = stat.iter().rposition(|byte| *byte == b')')?;
+        let rest = std::str::from_utf8(stat.get(close + 2..)?).ok()?;
+        let mut kin = rest.split_ascii_whitespace().skip(1).map(|field| field.parse().map(Pid));
+        let mut next = || kin.next()?.ok();
+        Some(Here { ppid: next()?, pgid: next()?, sid: next()?, tail: Tail::of(stat)?, ..Here::default() })
     }
 }
 
@@ -173,6 +189,8 @@ mod tests {
     fn the_end_of_a_stat_is_read() {
         let stat = b"12 (a) b) S 2 12 13 34816 77 4194304 1 0 0 0 7 8 0 0 20 -5 6 0 55 1000 12\n";
         assert_eq!(Tail::of(stat), Some(Tail { terminal: 34816, foreground: 77, start: 55 }));
+        let body = Here::of_body(stat).expect("whole");
+        assert_eq!((body.ppid, body.pgid, body.sid, body.tail.start), (Pid(2), Pid(12), Pid(13), 55));
         assert_eq!(Tail::of(b"12 (a) S 2"), None);
     }
 }

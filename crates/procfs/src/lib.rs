@@ -5,24 +5,35 @@
 #![forbid(unsafe_code)]
 
 mod asking;
+mod binder;
 mod binds;
+mod cluster;
 mod contents;
 mod crew;
+mod doors;
 mod ghosts;
 mod guide;
 mod here;
 mod inodes;
+pub mod keeper;
 mod line;
 mod machines;
 mod names;
+mod natives;
+pub mod node_view;
 mod passes;
 mod pulse;
 mod server;
+mod sums;
 mod tables;
 mod texts;
+pub mod told;
+pub mod view;
+mod whole;
 
-use binds::Binder;
+use binder::{Binder, Where};
 use crew::{Crew, THREADS};
+use doors::Doors;
 use ghosts::Ghosts;
 use kern::fuse::tree::Tree;
 use kern::lock::Lock;
@@ -33,6 +44,7 @@ use server::Server;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{info, warn};
+use view::Views;
 use vocab::{Fault, Result, Sig};
 
 /// The calling thread runs before ordinary ones, as daemons do (docs/decisions/daemons-run-first.md): on a busy machine who goes through all processes would
@@ -54,6 +66,8 @@ pub struct Config {
     pub run_dir: PathBuf,
     /// How long what a node has said is shown, in microseconds; 0: it is asked each time.
     pub fresh_us: u64,
+    /// Only views show it ([`view`]), not the machine's own /proc.
+    pub private: bool,
 }
 
 /// Shows what bodies do until the daemon ends, and takes all away then.
@@ -69,7 +83,7 @@ pub fn run(config: &Config) -> Result<()> {
     let _lock = only_one(&run_dir, &at)?;
     binds::sweep(&at);
     let at = mount::directory(&at)?;
-    let binder = Binder::start(&at)?;
+    let binder = Arc::new(Binder::start(&at)?);
     let hidden = binds::hidden_from_all_but();
     if let Some(gid) = hidden {
         info!(gid, "processes are hidden from others in /proc, and so are bodies");
@@ -79,17 +93,30 @@ pub fn run(config: &Config) -> Result<()> {
     let machines = Arc::new(Machines::new(config.fresh_us, crew.clone()));
     let (line, connection) = line::connect(&run_dir.join("shoal.sock"))?;
     machines.ask_over(line);
-    let server = Arc::new(Server::new(tree, Arc::<Ghosts>::default(), machines, crew, hidden));
+    let ghosts = Arc::<Ghosts>::default();
+    let server = Arc::new(Server::new(tree, ghosts.clone(), machines, crew, hidden, None));
+    serve(&server)?;
+    let doors = Arc::<Doors>::default();
+    if !config.private {
+        doors.add(binder.open(Where::Machine)?, true, &ghosts)?;
+    }
+    let end = connection.follow(&server, doors.clone())?;
+    server.guide.clone().start()?;
+    pulse::start(server)?;
+    Views::new(&run_dir, binder.clone(), doors.clone(), ghosts)?.start()?;
+    let _ended = end.recv();
+    doors.end();
+    binder.end();
+    binds::sweep(&at);
+    Ok(())
+}
+
+/// Starts the threads that serve the tree.
+fn serve(server: &Arc<Server>) -> Result<()> {
     for number in 0..THREADS {
         let (server, thread) = (server.clone(), std::thread::Builder::new().name("tree".into()));
         thread.spawn(move || server.serve(number)).map_err(|e| Fault::io(&e, "start a thread"))?;
     }
-    let end = connection.follow(&server, binder.line()?)?;
-    server.guide.clone().start()?;
-    pulse::start(server)?;
-    let _ended = end.recv();
-    binder.end();
-    binds::sweep(&at);
     Ok(())
 }
 

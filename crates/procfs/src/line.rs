@@ -1,15 +1,18 @@
 //! The connection to the daemon: it tells of ghosts, and passes on questions to nodes, and their answers.
 
 use crate::asking::Line;
-use crate::binds::Binds;
+use crate::doors::Doors;
 use crate::server::Server;
 use kern::fuse::tree::ROOT;
+use kern::poll::{poll_for, Ready};
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
-use tracing::warn;
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 use wire::frame;
@@ -37,18 +40,34 @@ pub(crate) fn connect(socket: &Path) -> Result<(Line, Connection)> {
     Ok((line, Connection(hears)))
 }
 
+/// What a node's daemon says is wrong with the link to the front end may be right again after this.
+const AGAIN: Duration = Duration::from_millis(500);
+
 impl Connection {
+    /// The daemon's first word: may who asks have a view? It may wait for that for as long as the daemon says nothing.
+    ///
+    /// # Errors
+    /// What the daemon has against it, and `Gone` when there is none.
+    pub(crate) fn first(&mut self, server: &Server) -> Result<()> {
+        match next(&mut self.0)? {
+            Answer::Ghosts { stand, gone, others } => take(server, stand, gone, &others),
+            Answer::Failed(fault) => return Err(fault),
+            other => return Err(Fault::wire(format!("the daemon said {other:?}"))),
+        };
+        Ok(())
+    }
+
     /// Starts the threads that hear of ghosts and see to what follows. What is returned ends when the daemon does.
     ///
     /// # Errors
     /// `Sys` when a thread cannot be started.
-    pub(crate) fn follow(self, server: &Arc<Server>, binds: Binds) -> Result<Receiver<()>> {
+    pub(crate) fn follow(self, server: &Arc<Server>, doors: Arc<Doors>) -> Result<Receiver<()>> {
         let (tell, changes) = channel();
         let (over, end) = channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
         let (follows, hears, nobody_binds) = (server.clone(), server.clone(), over.clone());
         let started = thread("changes").spawn(move || {
-            follow(&changes, &follows, &binds);
+            follow(&changes, &follows, &doors);
             let _ = nobody_binds.send(());
         });
         started.map_err(|e| Fault::io(&e, "start a thread"))?;
@@ -61,11 +80,15 @@ impl Connection {
     }
 }
 
-/// Tells the kernel what it knows no longer, and who binds what to bind, until nobody tells of changes any more. It may wait for those who serve.
-fn follow(changes: &Receiver<Change>, server: &Server, binds: &Binds) {
+/// Has bound what is to be, then tells the kernel what it knows no longer, until nobody tells of changes any more. It may wait for those who serve.
+fn follow(changes: &Receiver<Change>, server: &Server, doors: &Doors) {
     while let Ok(Change { gone, new, stirred }) = changes.recv() {
         let new: Vec<Pid> = new.into_iter().filter(|pid| server.ghosts.get(*pid).is_some()).collect();
-        if let Err(fault) = binds.tell(&gone, &new) {
+        if server.ghosts.are_apart() {
+            // The tree is all of /proc: the name may have been another one's.
+            new.iter().for_each(|pid| server.tree.remove(ROOT, pid.to_string().as_bytes()));
+        }
+        if let Err(fault) = doors.tell(&gone, &new) {
             return warn!("/proc shows ghosts: {fault}");
         }
         stirred.into_iter().for_each(|(pid, other)| server.outdate(pid, other));
@@ -88,12 +111,33 @@ fn next(stream: &mut UnixStream) -> Result<Answer> {
 
 fn hear(mut stream: UnixStream, server: &Server, tell: &Sender<Change>) {
     crate::run_first();
+    // When a node's daemon is to be asked again for what runs elsewhere.
+    let mut again: Option<Instant> = None;
     loop {
+        if let Some(at) = again {
+            let left = at.saturating_duration_since(Instant::now());
+            let came = poll_for(&[(stream.as_fd(), Ready::READ)], Some(left));
+            if left.is_zero() || came.is_ok_and(|came| !came.iter().any(|one| one.readable || one.over)) {
+                again = None;
+                server.machines.ask_for_ghosts();
+                continue;
+            }
+        }
         match next(&mut stream) {
             Ok(Answer::Ghosts { stand, gone, others }) => drop(tell.send(take(server, stand, gone, &others))),
             Ok(Answer::Entries { id, found, last, errno, node }) => {
                 server.machines.answered(node, id, &found, last, errno);
             }
+            // It says so of each question that is open, when it has no link to the front end.
+            Ok(Answer::Failed(fault)) if server.ghosts.are_apart() => {
+                if again.is_none() {
+                    info!(%fault, "what runs elsewhere is not shown");
+                    let gone = server.ghosts.pids();
+                    let _ = tell.send(take(server, Vec::new(), gone, &[]));
+                    again = Some(Instant::now() + AGAIN);
+                }
+            }
+            Ok(Answer::Nodes(rows)) => server.whole.cluster.are(&rows),
             Ok(other) => warn!(?other, "the daemon says what it was not asked"),
             Err(fault) => return warn!("/proc shows ghosts: {fault}"),
         }

@@ -3,7 +3,7 @@
 //! Nobody waits long. A node that says nothing for [`PATIENCE_US`] is silent: until it says something, what was known counts at once.
 
 use crate::asking::Line;
-use crate::crew::Crew;
+use crate::crew::{Crew, Waits};
 use crate::tables::{Body, Key, Tables, COMMONLY};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,6 +145,12 @@ impl Machines {
 
     pub(crate) fn ask_over(&self, line: Line) {
         let _first = self.line.set(line);
+    }
+
+    /// The daemon is to tell of ghosts anew.
+    pub(crate) fn ask_for_ghosts(&self) {
+        // If it is gone, this process ends.
+        let _ = self.line.get().map(|line| line.ask(&Ask::Ghosts));
     }
 
     /// The daemon is to know that who looks is served.
@@ -358,6 +364,39 @@ impl Machines {
                 return Err(EHOSTDOWN);
             }
         }
+    }
+
+    /// Asks these nodes for the same at once, and waits for none longer than for one that may be silent. What is not said in time is not there.
+    pub(crate) fn each(&self, nodes: &[NodeId], wanted: Wanted) -> Vec<(NodeId, Option<Found>)> {
+        let now = now_us();
+        let ask = |node: &NodeId| {
+            let (machine, slot) = (self.machine(*node), Arc::new(Slot::default()));
+            let asked = !locked(&machine.state).is_quiet(now);
+            if asked {
+                let what = What::One(Pid::NONE, slot.clone());
+                self.ask(Open { node: *node, machine, what, at_us: now, piece: Vec::new() }, wanted.clone());
+            }
+            (*node, asked.then_some(slot))
+        };
+        let asked: Vec<_> = nodes.iter().map(ask).collect();
+        let _waits = self.crew.waits();
+        let found = |slot: Arc<Slot>| {
+            let left = Duration::from_micros((now + PATIENCE_US).saturating_sub(now_us()));
+            let answer = slot.came.wait_timeout_while(locked(&slot.answer), left, |answer| answer.is_none());
+            answer.unwrap_or_else(PoisonError::into_inner).0.take()?.ok()?
+        };
+        asked.into_iter().map(|(node, slot)| (node, slot.and_then(found))).collect()
+    }
+
+    /// The daemon answers over the line.
+    pub(crate) fn ask_daemon(&self, ask: &Ask) {
+        // If it is gone, this process ends.
+        let _ = self.line.get().map(|line| line.ask(ask));
+    }
+
+    /// The thread that serves waits until what is returned is dropped.
+    pub(crate) fn waits(&self) -> Waits<'_> {
+        self.crew.waits()
     }
 
     /// `node` says a piece of the answer to question `id`.

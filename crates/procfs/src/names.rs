@@ -1,5 +1,8 @@
 //! What is in a process's directory of /proc, and who may read it.
 
+/// The directory of what is of all machines.
+pub(crate) const ALL_MACHINES: &str = "whole";
+
 /// A directory of the tree, as far as what may be in it goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {

@@ -7,7 +7,9 @@ use crate::guide::Guide;
 use crate::inodes::{Inode, Inodes, Told};
 use crate::machines::Machines;
 use crate::names::{is_directory, is_guarded, is_link, Place};
+use crate::natives::Natives;
 use crate::passes::Passes;
+use crate::whole::Whole;
 use kern::clock::monotonic_us;
 use kern::fuse::tree::{Asked, Named, Shown, Tree, What, ROOT};
 use kern::proc::PROC;
@@ -40,6 +42,9 @@ pub(crate) struct Server {
     pub(crate) guide: Arc<Guide>,
     /// Processes are for their users and those of this group, as they are in /proc without ghosts (hidepid, proc(5)).
     pub(crate) hidden_from_all_but: Option<u32>,
+    /// Of a view that is all of /proc.
+    natives: Option<Natives>,
+    pub(crate) whole: Whole,
     inodes: Inodes,
     passes: Passes,
     open: Mutex<Directories>,
@@ -52,10 +57,11 @@ impl Server {
         machines: Arc<Machines>,
         crew: Arc<Crew>,
         hidden_from_all_but: Option<u32>,
+        natives: Option<Natives>,
     ) -> Server {
         let (inodes, passes, open) = (Inodes::default(), Passes::default(), Mutex::default());
-        let guide = Arc::default();
-        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, inodes, passes, open }
+        let (guide, whole) = (Arc::default(), Whole::default());
+        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, natives, whole, inodes, passes, open }
     }
 
     /// Serves until the tree is not mounted any more, as one thread of several.
@@ -99,6 +105,12 @@ impl Server {
 
     fn answer(&self, asked: Asked) -> Result<()> {
         let unique = asked.unique;
+        if self.whole.is_asked(&asked) {
+            if let Some(names) = self.whole.answer(&asked, &self.tree, &self.machines)? {
+                self.open(unique, names);
+            }
+            return Ok(());
+        }
         match &asked.what {
             What::Nothing => {}
             What::Forget(nodes) => nodes.iter().for_each(|(node, times)| self.inodes.forget(*node, *times)),
@@ -113,17 +125,15 @@ impl Server {
                 let kept_us = FOREVER_US;
                 self.tree.attributes(unique, &Shown { node: ROOT, mode: 0o040_555, kept_us, ..Shown::default() });
             }
-            What::Attributes => self.tree.attributes(unique, &self.show(&*self.inode(&asked)?, &asked)?),
-            What::Link => self.tree.data(unique, &self.link(&*self.inode(&asked)?, &asked)?),
-            What::OpenDirectory => {
-                let names = self.names(&asked)?;
-                let mut directories = self.open_directories();
-                directories.last += 1;
-                let handle = directories.last;
-                directories.open.insert(handle, names);
-                drop(directories);
-                self.tree.opened(unique, handle);
-            }
+            What::Attributes => match self.natives.as_ref().and_then(|natives| natives.show(asked.node)) {
+                Some(link) => self.tree.attributes(unique, &link),
+                None => self.tree.attributes(unique, &self.show(&*self.inode(&asked)?, &asked)?),
+            },
+            What::Link => match self.natives.as_ref().and_then(|natives| natives.target(asked.node)) {
+                Some(to) => self.tree.data(unique, &to),
+                None => self.tree.data(unique, &self.link(&*self.inode(&asked)?, &asked)?),
+            },
+            What::OpenDirectory => self.open(unique, self.names(&asked)?),
             What::Names { handle, from, room } => {
                 let directories = self.open_directories();
                 let names = directories.open.get(handle).map(Vec::as_slice).unwrap_or_default();
@@ -139,12 +149,24 @@ impl Server {
         Ok(())
     }
 
+    fn open(&self, unique: u64, names: Vec<Named>) {
+        let mut directories = self.open_directories();
+        directories.last += 1;
+        let handle = directories.last;
+        directories.open.insert(handle, names);
+        drop(directories);
+        self.tree.opened(unique, handle);
+    }
+
     /// `None`: there is no such name, and never will be.
     fn look_up(&self, asked: &Asked, name: &[u8]) -> Result<Option<Shown>> {
         if asked.node == ROOT {
-            let pid = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()).map(Pid).ok_or(ENOENT)?;
-            let is_it = name == pid.to_string().as_bytes();
-            let ghost = self.ghosts.get(pid).filter(|_| is_it).ok_or(ENOENT)?;
+            let pid = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()).map(Pid);
+            let pid = pid.filter(|pid| name == pid.to_string().as_bytes());
+            let Some(ghost) = pid.and_then(|pid| self.ghosts.get(pid)) else {
+                let native = self.natives.as_ref().and_then(|natives| natives.look_up(name));
+                return native.map(Some).ok_or(ENOENT);
+            };
             let inode = self.inodes.look_up(ROOT, name, &ghost, Some(Place::Process), self.mode_of_process());
             // Whoever binds it wants to know no more, but whoever looks into it then does.
             return Ok(Some(self.shown(asked, &inode)?));
@@ -235,12 +257,13 @@ impl Server {
     fn show(&self, inode: &Inode, asked: &Asked) -> Result<Shown> {
         let mut shown = Shown { node: inode.number, mode: inode.mode, time_ns: inode.made_ns, ..Shown::default() };
         if is_directory(inode.mode) && !is_guarded(inode.mode) || inode.place == Some(Place::Process) {
-            (shown.uid, shown.gid) = inode.ghost.owner_here()?;
+            (shown.uid, shown.gid) = contents::owner_of_process(&self.machines, &inode.ghost, self.looker(asked))?;
             if let Some(gid) = self.hidden_from_all_but.filter(|_| inode.place == Some(Place::Process)) {
                 shown.gid = gid;
             }
             // Its owner is the ghost's, and when that changes it is told of ([`Server::outdate`]).
-            let all_the_time = inode.place == Some(Place::Process) && self.machines.fresh_us != 0;
+            let told_of = inode.place == Some(Place::Process) && !inode.ghost.apart;
+            let all_the_time = told_of && self.machines.fresh_us != 0;
             shown.kept_us = if all_the_time { FOREVER_US } else { self.machines.fresh_us };
             return Ok(shown);
         }
@@ -334,8 +357,9 @@ impl Server {
 
     fn names(&self, asked: &Asked) -> Result<Vec<Named>> {
         if asked.node == ROOT {
-            // Who goes through all directories finds the ghosts in /proc.
-            return Ok(Vec::new());
+            // Who goes through all directories finds the ghosts in /proc, unless this is it.
+            let Some(natives) = &self.natives else { return Ok(Vec::new()) };
+            return Ok(natives.names(&self.ghosts.pids()));
         }
         let inode = self.inode(asked)?;
         let place = inode.place.ok_or(ENOENT)?;

@@ -71,6 +71,15 @@ pub(crate) fn start(stat: &[u8]) -> Option<u64> {
     std::str::from_utf8(split(stat)?.1.get(START - 3)?).ok()?.parse().ok()
 }
 
+/// The effective user and group of this status.
+pub(crate) fn owner(status: &[u8]) -> Option<(u32, u32)> {
+    let effective = |key: &str| {
+        let line = std::str::from_utf8(status).ok()?.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    Some((effective("Uid:")?, effective("Gid:")?))
+}
+
 /// A status of the body's (or one of its threads') with what ghost `pid` is, and where it is. `silent`: it may be old.
 pub(crate) fn status(body: &[u8], pid: Pid, here: &Here, node: NodeId, silent: bool) -> Vec<u8> {
     let mut text = Vec::with_capacity(body.len() + 32);
@@ -108,6 +117,12 @@ pub(crate) fn status(body: &[u8], pid: Pid, here: &Here, node: NodeId, silent: b
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_owner_is_the_effective_one() {
+        assert_eq!(owner(b"Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n"), Some((2, 6)));
+        assert_eq!(owner(b"Name:\tUid:\n"), None);
+    }
 
     #[test]
     fn a_ghost_that_lives_has_not_ended() {

@@ -16,4 +16,5 @@ pub const EFBIG: i32 = 27;
 pub const EPIPE: i32 = 32;
 pub const EADDRINUSE: i32 = 98;
 pub const ENOTCONN: i32 = 107;
+pub const ETIMEDOUT: i32 = 110;
 pub const EHOSTDOWN: i32 = 112;

@@ -33,6 +33,13 @@ pub enum Wanted {
         #[cbor(with = "minicbor::bytes")]
         path: Vec<u8>,
     },
+    /// What /proc and /sys tell of the machine itself (crate `kern`, `machine`): of [`Pid::NONE`], each under its name there.
+    #[n(3)]
+    Machine {
+        /// Also what its processors are, which on a large machine is long and takes its time.
+        #[n(0)]
+        processors: bool,
+    },
 }
 
 /// The files that ps, top and their like read of every process.

@@ -52,7 +52,7 @@ impl Front {
         config::set(&mut settings.front_top, file.front.front_top.map(Pid));
         config::set(&mut settings.lease_size, file.front.lease_size);
         config::set(&mut settings.max_nodes, file.front.max_nodes);
-        config::set(&mut settings.proc, file.front.proc);
+        config::set(&mut settings.proc, file.front.proc.map(|proc| proc.0));
         config::set(&mut settings.proc_fresh_ms, file.front.proc_fresh_ms.map(u64::from));
         settings.ready_fd = ready_fd;
         settings.check()?;

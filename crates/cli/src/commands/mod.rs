@@ -1,5 +1,6 @@
 //! The commands: what each is called, and which exit status its own failure has.
 
+mod account;
 mod away;
 mod chaos;
 mod check;
@@ -15,6 +16,7 @@ mod mon;
 mod mover;
 mod moves;
 mod node;
+mod node_shell;
 mod nodes;
 mod place;
 mod procfs;
@@ -24,6 +26,7 @@ mod restore;
 mod restore_elsewhere;
 mod run;
 mod sandbox;
+mod shell;
 mod top;
 mod web;
 mod whereis;
@@ -33,7 +36,7 @@ use client::run::FAILED;
 use client::Local;
 use kern::relay::Relay;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use vocab::Result;
 
@@ -50,6 +53,7 @@ pub(crate) enum Command {
     Where(whereis::Where),
     Move(moves::Move),
     Sandbox(sandbox::Sandbox),
+    Shell(shell::Shell),
     Run(run::RunArgs),
     Checkpoint(checkpoint::Checkpoint),
     Restore(restore::Restore),
@@ -85,6 +89,7 @@ impl Command {
             Command::Where(command) => command.run(),
             Command::Move(command) => command.run(),
             Command::Sandbox(command) => command.run(),
+            Command::Shell(command) => command.run(),
             Command::Run(command) => Ok(ExitCode::from(command.execute(hold))),
             Command::Checkpoint(command) => command.run(),
             Command::Restore(command) => command.run(),
@@ -133,6 +138,10 @@ pub(crate) struct Daemon {
 impl Daemon {
     pub(crate) fn connect(&self) -> Result<Local> {
         Local::connect(&self.socket)
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// A file of its run directory, beside its socket.

@@ -17,13 +17,17 @@ pub(crate) struct Procfs {
     /// How long what a node has said is shown
     #[arg(long, value_name = "MILLISECONDS")]
     fresh_ms: u64,
+    /// Only in views
+    #[arg(long)]
+    private: bool,
 }
 
 impl Procfs {
     pub(crate) fn run(self) -> Result<ExitCode> {
         crate::log::to_stderr();
         self.proc_fd.map(kern::proc::take_over).transpose()?;
-        let config = ::procfs::Config { run_dir: self.run_dir, fresh_us: self.fresh_ms.saturating_mul(1000) };
+        let Procfs { run_dir, fresh_ms, private, .. } = self;
+        let config = ::procfs::Config { run_dir, fresh_us: fresh_ms.saturating_mul(1000), private };
         ::procfs::run(&config).map(|()| ExitCode::SUCCESS)
     }
 }

@@ -270,7 +270,8 @@ pub(crate) fn asks() -> Variants<Ask> {
 fn wanted() -> impl Strategy<Value = Wanted> {
     let entry = (pid(), bytes()).prop_map(|(pid, path)| Wanted::Entry { pid, path });
     let all = (any::<bool>(), vec(".{0,9}", 0..3)).prop_map(|(common, paths)| Wanted::All { common, paths });
-    prop_oneof![all, pid().prop_map(|pid| Wanted::Body { pid }), entry]
+    let machine = any::<bool>().prop_map(|processors| Wanted::Machine { processors });
+    prop_oneof![all, pid().prop_map(|pid| Wanted::Body { pid }), entry, machine]
 }
 
 fn further() -> impl Strategy<Value = Further> {

@@ -1,0 +1,126 @@
+//! What is in /proc of this machine, as links to it, for a view that stands in /proc's place: whoever follows one is in the native procfs, with all that
+//! this can and nothing in between.
+//!
+//! A node's view shows processes that have no directory in its /proc, onto which one of ours could be bound; so the whole of /proc is ours there.
+
+use kern::fuse::tree::{Named, Shown};
+use kern::proc::PROC;
+use std::collections::BTreeMap;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use vocab::Pid;
+
+/// Numbers of nodes of the tree from here on, below those of [`crate::whole`], are links: to a process's directory, by its number, and to what else there is, in the order in which it was
+/// looked up.
+const PROCESSES: u64 = 1 << 50;
+const OTHERS: u64 = 1 << 51;
+const LINK: u32 = 0o120_777;
+const DIRECTORY: u32 = 0o040_555;
+/// For how long the name of a process is a link, in microseconds: it may be that of one that stands here no more. That of anything else always is.
+const PROCESS_US: u64 = 1_000_000;
+const FOREVER_US: u64 = 1_000_000_000_000;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Natives {
+    /// Where the native procfs is for whoever looks.
+    at: PathBuf,
+    /// Those that are no numbers, as they became known.
+    others: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Natives {
+    pub(crate) fn new(at: &Path) -> Natives {
+        Natives { at: at.into(), others: Mutex::default() }
+    }
+
+    /// The link of this name, if there is something here of that.
+    pub(crate) fn look_up(&self, name: &[u8]) -> Option<Shown> {
+        let there = PathBuf::from(PROC.to_string()).join(std::ffi::OsStr::from_bytes(name));
+        std::fs::symlink_metadata(there).ok()?;
+        let number = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
+        let node = match number {
+            Some(pid) => PROCESSES + u64::from(pid),
+            None => {
+                let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = others.iter().position(|known| known == name);
+                let index = known.unwrap_or_else(|| {
+                    others.push(name.to_vec());
+                    others.len() - 1
+                });
+                OTHERS + index as u64
+            }
+        };
+        Some(Shown { name_us: if number.is_some() { PROCESS_US } else { FOREVER_US }, ..self.show(node)? })
+    }
+
+    /// The link with this number, if it is one.
+    pub(crate) fn show(&self, node: u64) -> Option<Shown> {
+        let size = self.target(node)?.len() as u64;
+        Some(Shown { node, mode: LINK, size, kept_us: FOREVER_US, ..Shown::default() })
+    }
+
+    /// Where that leads.
+    pub(crate) fn target(&self, node: u64) -> Option<Vec<u8>> {
+        let name = match node {
+            OTHERS.. => {
+                let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+                others.get((node - OTHERS) as usize)?.clone()
+            }
+            PROCESSES.. => (node - PROCESSES).to_string().into_bytes(),
+            _ => return None,
+        };
+        Some(self.at.join(std::ffi::OsStr::from_bytes(&name)).into_os_string().into_vec())
+    }
+
+    /// All names in the order in which the kernel has them: what is no number, then processes by theirs, and `shown` among them. What a link is is not told: some who
+    /// look for directories would not follow one, but look at what they are not told of.
+    pub(crate) fn names(&self, shown: &[Pid]) -> Vec<Named> {
+        let mut processes: BTreeMap<i32, u32> = BTreeMap::new();
+        let mut names = Vec::new();
+        for one in std::fs::read_dir(PROC.to_string()).into_iter().flatten().flatten() {
+            let name = one.file_name();
+            match name.to_str().and_then(|name| name.parse().ok()) {
+                Some(pid) => drop(processes.insert(pid, 0)),
+                None => names.push(Named { name: name.into_vec(), mode: 0 }),
+            }
+        }
+        processes.extend(shown.iter().map(|pid| (pid.0, DIRECTORY)));
+        names.extend(processes.into_iter().map(|(pid, mode)| Named { name: pid.to_string().into_bytes(), mode }));
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_the_native_ones() {
+        let natives = Natives::new(Path::new("/run/native"));
+        let me = std::process::id();
+        let link = natives.look_up(me.to_string().as_bytes()).expect("I am there");
+        assert_eq!(natives.target(link.node), Some(format!("/run/native/{me}").into_bytes()));
+        assert_eq!((link.mode, link.name_us), (LINK, PROCESS_US));
+        let [stat, again, meminfo] = ["stat", "stat", "meminfo"].map(|name| natives.look_up(name.as_bytes()));
+        let [stat, again, meminfo] = [stat, again, meminfo].map(|shown| shown.expect("it is there").node);
+        assert!(stat == again && stat != meminfo);
+        assert_eq!(natives.target(meminfo), Some(b"/run/native/meminfo".to_vec()));
+        assert_eq!(natives.look_up(b"no-such-name"), None);
+        assert_eq!((natives.show(7), natives.target(OTHERS + 77)), (None, None));
+    }
+
+    #[test]
+    fn processes_stand_by_their_numbers_and_those_that_are_shown_are_directories() {
+        let natives = Natives::new(Path::new("/run/native"));
+        let me = std::process::id() as i32;
+        let names = natives.names(&[Pid(me), Pid(i32::MAX)]);
+        let numbers: Vec<i32> =
+            names.iter().filter_map(|one| std::str::from_utf8(&one.name).ok()?.parse().ok()).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b) && numbers.last() == Some(&i32::MAX));
+        let mode = |name: &[u8]| names.iter().find(|one| one.name == name).map(|one| one.mode);
+        assert_eq!(mode(me.to_string().as_bytes()), Some(DIRECTORY));
+        assert_eq!((mode(b"1"), mode(b"meminfo")), (Some(0), Some(0)));
+    }
+}

@@ -1,0 +1,51 @@
+//! A view of the whole space on a node: a tree that is all of /proc for whoever is in its mount namespace. What is elsewhere has its directories there, what
+//! is here is a link to its own ([`crate::natives`]).
+
+use crate::crew::Crew;
+use crate::ghosts::Ghosts;
+use crate::machines::Machines;
+use crate::natives::Natives;
+use crate::server::Server;
+use crate::{binds, line, pulse};
+use kern::fuse::tree::Tree;
+use std::path::PathBuf;
+use std::sync::Arc;
+use vocab::Result;
+
+/// What is to be shown where.
+#[derive(Debug)]
+pub struct NodeView {
+    /// The node's daemon's.
+    pub socket: PathBuf,
+    /// A directory of the caller's mount namespace for the tree, not /proc: this process may not wait for itself.
+    pub at: PathBuf,
+    /// Where whoever looks finds the native procfs.
+    pub native: PathBuf,
+    /// How long what a node has said is shown, in microseconds; 0: it is asked each time.
+    pub fresh_us: u64,
+}
+
+impl NodeView {
+    /// Serves until the daemon ends; `ready` is called when the tree shows what there is.
+    ///
+    /// # Errors
+    /// What the daemon has against it, and what kept it from beginning.
+    pub fn show(&self, ready: impl FnOnce()) -> Result<()> {
+        let (line, mut connection) = line::connect(&self.socket)?;
+        let crew = Arc::new(Crew::default());
+        let machines = Arc::new(Machines::new(self.fresh_us, crew.clone()));
+        machines.ask_over(line);
+        let tree = Arc::new(Tree::mount(&self.at, "shoal-view")?);
+        let natives = Some(Natives::new(&self.native));
+        let hidden = binds::hidden_from_all_but();
+        let server = Arc::new(Server::new(tree, Arc::new(Ghosts::apart()), machines, crew, hidden, natives));
+        connection.first(&server)?;
+        crate::serve(&server)?;
+        let end = connection.follow(&server, Arc::default())?;
+        server.guide.clone().start()?;
+        pulse::start(server)?;
+        ready();
+        let _ended = end.recv();
+        Ok(())
+    }
+}
