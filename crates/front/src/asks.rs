@@ -42,6 +42,11 @@ impl Front {
             let Some(link) = self.client(token) else { return Ok(()) };
             let Some(mut ask) = link.next::<Ask>()? else { return received.map(drop) };
             let asker = Asker::Local(token);
+            // The daemon's own procfs asks, for each who looks into /proc and waits; who else asks is refused, whoever it is.
+            if let Ask::Entries { id, node, wanted } = ask {
+                self.on_entries_wanted(asker, id, node, wanted);
+                continue;
+            }
             let caller = self.caller(token);
             let lives = || self.is_there(token);
             match caller.and_then(|caller| restrict(&mut ask, &caller, &self.proc, lives).map(|()| caller)) {

@@ -1,6 +1,7 @@
 //! Our reader of /proc (proc(5)): fixed buffers, no allocation per line, errors as errno.
 
 pub mod kept;
+mod links;
 mod root;
 mod text;
 

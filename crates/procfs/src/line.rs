@@ -4,7 +4,9 @@ use crate::asking::Line;
 use crate::binds::Binds;
 use crate::server::Server;
 use kern::fuse::tree::ROOT;
-use std::io::Read;
+use kern::poll::{poll, Ready};
+use std::io::{BufReader, Read};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
@@ -13,6 +15,9 @@ use tracing::warn;
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 use wire::frame;
+
+/// Bytes that are read at once of what the daemon says.
+const ROOM: usize = 64 * 1024;
 
 /// What has changed, in order.
 #[derive(Debug, Default)]
@@ -75,9 +80,18 @@ fn follow(changes: &Receiver<Change>, server: &Server, binds: &Binds) {
     }
 }
 
-fn next(stream: &mut UnixStream) -> Result<Answer> {
+/// Waits until something has come. One that waits in read(2) is woken also each time that the daemon has taken what was asked (linux: `unix_write_space`).
+fn wait(stream: &UnixStream) {
+    // What is wrong with it the read says.
+    let _ = poll(&[(stream.as_fd(), Ready::READ)], -1);
+}
+
+fn next(stream: &mut BufReader<UnixStream>) -> Result<Answer> {
     let mut head = [0u8; frame::HEAD];
     let gone = |_| Fault::gone("the daemon");
+    if stream.buffer().is_empty() {
+        wait(stream.get_ref());
+    }
     stream.read_exact(&mut head).map_err(gone)?;
     // A whole frame of an empty body tells whether the length is allowed, before anything is allocated for it.
     frame::split(&head)?;
@@ -86,8 +100,10 @@ fn next(stream: &mut UnixStream) -> Result<Answer> {
     frame::decode(&body)
 }
 
-fn hear(mut stream: UnixStream, server: &Server, tell: &Sender<Change>) {
+fn hear(stream: UnixStream, server: &Server, tell: &Sender<Change>) {
     crate::run_first();
+    server.guide.joins();
+    let mut stream = BufReader::with_capacity(ROOM, stream);
     loop {
         match next(&mut stream) {
             Ok(Answer::Ghosts { stand, gone, others }) => drop(tell.send(take(server, stand, gone, &others))),
