@@ -17,6 +17,8 @@ mod machines;
 mod names;
 mod passes;
 mod pulse;
+mod readings;
+mod rounds;
 mod server;
 mod tables;
 mod texts;
@@ -76,10 +78,11 @@ pub fn run(config: &Config) -> Result<()> {
     }
     let tree = Arc::new(Tree::mount(&at, &binds::source(&at))?);
     let crew = Arc::new(Crew::default());
-    let machines = Arc::new(Machines::new(config.fresh_us, crew.clone()));
+    let ghosts = Arc::<Ghosts>::default();
+    let machines = Arc::new(Machines::new(config.fresh_us, crew.clone(), ghosts.clone()));
     let (line, connection) = line::connect(&run_dir.join("shoal.sock"))?;
     machines.ask_over(line);
-    let server = Arc::new(Server::new(tree, Arc::<Ghosts>::default(), machines, crew, hidden));
+    let server = Arc::new(Server::new(tree, ghosts, machines, crew, hidden));
     for number in 0..THREADS {
         let (server, thread) = (server.clone(), std::thread::Builder::new().name("tree".into()));
         thread.spawn(move || server.serve(number)).map_err(|e| Fault::io(&e, "start a thread"))?;

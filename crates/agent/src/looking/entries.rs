@@ -93,7 +93,11 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
 
     fn short(&self, pid: Pid, file: &str) -> Content {
         let mut buffer = [0; SHORT + 1];
-        match self.proc.read_into(pid, file, &mut buffer) {
+        let read = match file {
+            "stat" | "statm" => self.proc.read_record(pid, file, &mut buffer),
+            _ => self.proc.read_into(pid, file, &mut buffer),
+        };
+        match read {
             Ok(text) if text.len() <= SHORT => Content::Text(text.to_vec()),
             Ok(_) => Content::Failed(E2BIG),
             Err(errno) => Content::Failed(errno),
