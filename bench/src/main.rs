@@ -6,6 +6,7 @@ mod inside;
 mod memory;
 mod mon;
 mod moving;
+mod numbers;
 mod place;
 mod proc;
 mod ps;
@@ -37,6 +38,8 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["space"] => space::measure(),
         ["mon"] => mon::measure(),
         ["proc"] => proc::measure(proc::NODES, proc::EACH),
+        ["proc", "entries"] => proc::measure_entries(),
+        ["proc", "lists", nodes, each] => proc::measure_lists(number(nodes)?, number(each)?),
         ["proc", nodes, each] => proc::measure(number(nodes)?, number(each)?),
         ["move"] => moving::measure(),
         ["move", "between"] => moving::between(),

@@ -1,5 +1,6 @@
 //! `./x bench proc`: the measures of /proc on the front end.
 
+use crate::numbers::Numbers;
 use crate::place::{shoal, Place, Program};
 use crate::table::{head, print, print_failed, Bar, Line, Local, Spread};
 use std::path::Path;
@@ -24,6 +25,28 @@ pub(crate) fn measure(nodes: usize, each: usize) -> Result<bool> {
     let mut met = entries(&program.path())?;
     met &= lists(&program.path(), nodes, each)?;
     Ok(met)
+}
+
+/// The lines of one entry.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn measure_entries() -> Result<bool> {
+    shoal()?;
+    let program = Program::compile("proc", "-static")?;
+    head();
+    entries(&program.path())
+}
+
+/// The lines of all entries.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn measure_lists(nodes: usize, each: usize) -> Result<bool> {
+    shoal()?;
+    let program = Program::compile("proc", "-static")?;
+    head();
+    lists(&program.path(), nodes, each)
 }
 
 /// One entry.
@@ -56,6 +79,8 @@ fn entries(program: &Path) -> Result<bool> {
     }
     let link = |of: &str| format!("{program} link /proc/{of}/cwd 300");
     met &= pair("a ghost's cwd, from its node", &link("$g"), &link("$n"), Bar::Figure(150.0));
+    let asked = |of: &str| format!("{program} read /proc/{of}/fdinfo/0 300");
+    met &= pair("a ghost's fdinfo/0, from its node", &asked("$g"), &asked("$n"), Bar::None);
     place.say("kill $g $n; wait")?;
     place.close()?;
     Ok(met)
@@ -66,6 +91,8 @@ fn lists(program: &Path, nodes: usize, each: usize) -> Result<bool> {
     let (total, program) = (nodes * each, program.display());
     let count = format!("until [ $(ls /proc | grep -c '^[0-9]') -ge {total} ]; do sleep 0.2; done; echo 0");
     let ps = format!("{program} time ps -e");
+    // Each is a process on its node and one here.
+    let _numbers = Numbers::room(2 * total)?;
     let mut beside = Place::open(1)?;
     beside.say(&format!("{program} many {} & ", total - 1))?;
     beside.number(&count)?;

@@ -3,7 +3,7 @@
 //! What many read of all is one looker's work, and what somebody reads of one is another's: that may take its time.
 
 use crate::agent::{Agent, Token};
-use crate::looking::{Looker, Of, Question, Said};
+use crate::looking::{at_hand, Looker, Of, Question, Said};
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
 use std::collections::VecDeque;
@@ -33,6 +33,8 @@ struct Desk {
     /// Of that one: who has yet to be looked at, and at what.
     rest: Vec<Pid>,
     of: Of,
+    /// Whose that is, if it is one.
+    user: Option<u32>,
     /// Not all was found.
     cut: bool,
     found: Vec<u8>,
@@ -56,6 +58,7 @@ impl Entries {
             waiting: VecDeque::new(),
             rest: Vec::new(),
             of: Of::default(),
+            user: None,
             cut: false,
             found: Vec::new(),
             said_us: 0,
@@ -79,7 +82,7 @@ impl Desk {
     fn ask(&mut self) {
         let later = self.rest.split_off(self.rest.len().min(AT_ONCE));
         let now = std::mem::replace(&mut self.rest, later);
-        self.looker.ask(Question::Entries(now, self.of.clone()));
+        self.looker.ask_at(Question::Entries(now, self.of.clone()), self.user);
     }
 }
 
@@ -101,6 +104,11 @@ impl Agent {
             Wanted::Body { pid } | Wanted::Entry { pid, .. } if !self.bodies.has(pid) => Some(0),
             _ => None,
         };
+        if let Wanted::Entry { pid, path } = &wanted {
+            if let Some(found) = refused.is_none().then(|| at_hand::look(&self.proc, *pid, path)).flatten() {
+                return self.tell_entry(id, &found);
+            }
+        }
         let which = usize::from(matches!(wanted, Wanted::Entry { .. }));
         let full = self.entries.desks[which].waiting.len() >= MOST;
         if let Some(errno) = refused.or(full.then_some(EBUSY)) {
@@ -144,8 +152,21 @@ impl Agent {
             Wanted::Machine { .. } => (Vec::new(), Of::default()),
             Wanted::Entry { pid, path } => (vec![*pid], Of { common: false, whole: true, paths: vec![path.clone()] }),
         };
+        let one = match &pids[..] {
+            [pid] => self.bodies.get(*pid),
+            _ => None,
+        };
+        desk.user = one.map(|body| body.person.creds.uid.real);
         (desk.rest, desk.of, desk.cut, desk.said_us) = (pids, of, false, monotonic_us());
         desk.ask();
+    }
+
+    /// Of one, and that is all.
+    fn tell_entry(&mut self, id: u64, of: &Found) {
+        let mut found = Vec::new();
+        // A link fits a frame.
+        let _ = frame::encode(of, &mut found);
+        self.uplink.send(&ToFront::Entries { id, found, last: true, errno: 0 });
     }
 
     /// A looker has found something, or does not answer.
@@ -170,7 +191,7 @@ impl Agent {
                     self.entries.desks[which].waiting.pop_front();
                     self.next_entries(which);
                 }
-                Said::At { .. } | Said::Command { .. } | Said::Awaited { .. } => {}
+                Said::Last(_) | Said::At { .. } | Said::Command { .. } | Said::Awaited { .. } => {}
             }
         }
         if self.uplink.queued() >= FULL {

@@ -76,7 +76,7 @@ impl Agent {
                     self.tables.seen_us = monotonic_us();
                     self.end_table();
                 }
-                Said::At { .. } | Said::Awaited { .. } | Said::Entries(_) => {}
+                Said::At { .. } | Said::Awaited { .. } | Said::Entries(_) | Said::Last(_) => {}
             }
         }
     }

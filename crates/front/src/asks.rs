@@ -42,6 +42,11 @@ impl Front {
             let Some(link) = self.client(token) else { return Ok(()) };
             let Some(mut ask) = link.next::<Ask>()? else { return received.map(drop) };
             let asker = Asker::Local(token);
+            // The daemon's own procfs asks, for each who looks into /proc and waits; who else asks is refused, whoever it is.
+            if let Ask::Entries { id, node, wanted } = ask {
+                self.on_entries_wanted(asker, id, node, wanted);
+                continue;
+            }
             let caller = self.caller(token);
             let lives = || self.is_there(token);
             match caller.and_then(|caller| restrict(&mut ask, &caller, &self.proc, lives).map(|()| caller)) {
@@ -100,7 +105,10 @@ impl Front {
             Ask::Feed => self.on_feed(asker),
             Ask::Ghosts => self.on_ghosts_wanted(asker, caller),
             Ask::Serves => self.views_serve(asker),
-            Ask::Entries { id, node, wanted } => self.on_entries_wanted(asker, caller, id, node, wanted),
+            Ask::Entries { id, node, wanted } => match asker {
+                Asker::Local(_) => self.on_entries_wanted(asker, id, node, wanted),
+                Asker::Remote { .. } => self.on_distant_entries_wanted(asker, caller, id, node, wanted),
+            },
             Ask::Move { pid, to, progress, lazy } => self.on_move(asker, caller, (pid, to), progress, lazy),
             Ask::Explain { pid, to } => self.on_explain(asker, caller, pid, to),
             Ask::Delivered { pid, copy } => self.on_delivered(asker, pid, copy),

@@ -127,10 +127,7 @@ impl Front {
         self.views.told = Told::nothing_of(self.space.iter().map(|view| view.person.pid));
     }
 
-    pub(crate) fn on_entries_wanted(&mut self, asker: Asker, caller: &Caller, id: u64, node: NodeId, wanted: Wanted) {
-        if matches!(asker, Asker::Remote { .. }) {
-            return self.on_distant_entries_wanted(asker, caller, id, node, wanted);
-        }
+    pub(crate) fn on_entries_wanted(&mut self, asker: Asker, id: u64, node: NodeId, wanted: Wanted) {
         let is_it = matches!(asker, Asker::Local(token) if self.views.line == Some(token));
         if !is_it {
             let refused = Fault::refused("tell what is in /proc: that is for whoever has asked for ghosts");

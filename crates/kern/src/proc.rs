@@ -1,6 +1,7 @@
 //! Our reader of /proc (proc(5)): fixed buffers, no allocation per line, errors as errno.
 
 pub mod kept;
+mod links;
 mod root;
 mod text;
 
@@ -338,8 +339,11 @@ impl Proc {
         self.read_path(&path_of(pid, file)?, buffer)
     }
 
-    /// A file that is one record, stat or status: one read has all of it that fits (linux: `single_open`, `seq_read_iter`).
-    fn read_record<'b>(&self, pid: Pid, file: &str, buffer: &'b mut [u8]) -> std::result::Result<&'b [u8], i32> {
+    /// A file that is one record, stat, statm or status: one read has all of it that fits (linux: `single_open`, `seq_read_iter`).
+    ///
+    /// # Errors
+    /// As [`Proc::read_into`].
+    pub fn read_record<'b>(&self, pid: Pid, file: &str, buffer: &'b mut [u8]) -> std::result::Result<&'b [u8], i32> {
         let fd = open_at(self.dir.as_raw_fd(), &path_of(pid, file)?)?;
         let used = read_on(fd.as_fd(), buffer)?;
         Ok(&buffer[..used])

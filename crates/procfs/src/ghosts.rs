@@ -104,6 +104,19 @@ impl Ghosts {
         self.all().keys().copied().collect()
     }
 
+    /// The nodes of all, in the order of the first of each that comes after `pid`; those behind that have none.
+    pub(crate) fn nodes_after(&self, pid: Pid) -> Vec<NodeId> {
+        let mut firsts = HashMap::new();
+        for (one, ghost) in self.all().iter() {
+            let place = (*one <= pid, *one);
+            let first = firsts.entry(ghost.node()).or_insert(place);
+            *first = place.min(*first);
+        }
+        let mut nodes: Vec<_> = firsts.into_iter().map(|(node, first)| (first, node)).collect();
+        nodes.sort_unstable();
+        nodes.into_iter().map(|(_, node)| node).collect()
+    }
+
     pub(crate) fn get(&self, pid: Pid) -> Option<Arc<Ghost>> {
         self.all().get(&pid).cloned()
     }
@@ -112,6 +125,16 @@ impl Ghosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_are_in_the_order_of_what_comes_next() {
+        let ghosts = Ghosts::default();
+        for (pid, node) in [(1, 0), (2, 1), (3, 2), (10, 2), (11, 2), (20, 0)] {
+            ghosts.stand(Pid(pid), NodeId(node));
+        }
+        let after = |pid| ghosts.nodes_after(Pid(pid)).into_iter().map(|node| node.0).collect::<Vec<_>>();
+        assert_eq!((after(0), after(3), after(15)), (vec![0, 1, 2], vec![2, 0, 1], vec![0, 1, 2]));
+    }
 
     #[test]
     fn one_that_is_gone_is_dead_and_another_owner_is_another_turn() {

@@ -23,6 +23,8 @@ mod natives;
 pub mod node_view;
 mod passes;
 mod pulse;
+mod readings;
+mod rounds;
 mod server;
 mod sums;
 mod tables;
@@ -90,10 +92,10 @@ pub fn run(config: &Config) -> Result<()> {
     }
     let tree = Arc::new(Tree::mount(&at, &binds::source(&at))?);
     let crew = Arc::new(Crew::default());
-    let machines = Arc::new(Machines::new(config.fresh_us, crew.clone()));
+    let ghosts = Arc::<Ghosts>::default();
+    let machines = Arc::new(Machines::new(config.fresh_us, crew.clone(), ghosts.clone()));
     let (line, connection) = line::connect(&run_dir.join("shoal.sock"))?;
     machines.ask_over(line);
-    let ghosts = Arc::<Ghosts>::default();
     let server = Arc::new(Server::new(tree, ghosts.clone(), machines, crew, hidden, None));
     serve(&server)?;
     let doors = Arc::<Doors>::default();

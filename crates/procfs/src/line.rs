@@ -4,8 +4,8 @@ use crate::asking::Line;
 use crate::doors::Doors;
 use crate::server::Server;
 use kern::fuse::tree::ROOT;
-use kern::poll::{poll_for, Ready};
-use std::io::Read;
+use kern::poll::{poll, poll_for, Ready};
+use std::io::{BufReader, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -17,6 +17,9 @@ use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 use wire::frame;
 
+/// Bytes that are read at once of what the daemon says.
+const ROOM: usize = 64 * 1024;
+
 /// What has changed, in order.
 #[derive(Debug, Default)]
 struct Change {
@@ -27,7 +30,7 @@ struct Change {
 }
 
 /// The daemon can be asked, and tells of nothing yet.
-pub(crate) struct Connection(UnixStream);
+pub(crate) struct Connection(BufReader<UnixStream>);
 
 /// # Errors
 /// `Gone` when no daemon is there.
@@ -37,7 +40,7 @@ pub(crate) fn connect(socket: &Path) -> Result<(Line, Connection)> {
     let hears = stream.try_clone().map_err(failed)?;
     let line = Line::new(stream);
     line.ask(&Ask::Ghosts)?;
-    Ok((line, Connection(hears)))
+    Ok((line, Connection(BufReader::with_capacity(ROOM, hears))))
 }
 
 /// What a node's daemon says is wrong with the link to the front end may be right again after this.
@@ -98,9 +101,18 @@ fn follow(changes: &Receiver<Change>, server: &Server, doors: &Doors) {
     }
 }
 
-fn next(stream: &mut UnixStream) -> Result<Answer> {
+/// Waits until something has come. One that waits in read(2) is woken also each time that the daemon has taken what was asked (linux: `unix_write_space`).
+fn wait(stream: &UnixStream) {
+    // What is wrong with it the read says.
+    let _ = poll(&[(stream.as_fd(), Ready::READ)], -1);
+}
+
+fn next(stream: &mut BufReader<UnixStream>) -> Result<Answer> {
     let mut head = [0u8; frame::HEAD];
     let gone = |_| Fault::gone("the daemon");
+    if stream.buffer().is_empty() {
+        wait(stream.get_ref());
+    }
     stream.read_exact(&mut head).map_err(gone)?;
     // A whole frame of an empty body tells whether the length is allowed, before anything is allocated for it.
     frame::split(&head)?;
@@ -109,14 +121,15 @@ fn next(stream: &mut UnixStream) -> Result<Answer> {
     frame::decode(&body)
 }
 
-fn hear(mut stream: UnixStream, server: &Server, tell: &Sender<Change>) {
+fn hear(mut stream: BufReader<UnixStream>, server: &Server, tell: &Sender<Change>) {
     crate::run_first();
+    server.guide.joins();
     // When a node's daemon is to be asked again for what runs elsewhere.
     let mut again: Option<Instant> = None;
     loop {
-        if let Some(at) = again {
+        if let Some(at) = again.filter(|_| stream.buffer().is_empty()) {
             let left = at.saturating_duration_since(Instant::now());
-            let came = poll_for(&[(stream.as_fd(), Ready::READ)], Some(left));
+            let came = poll_for(&[(stream.get_ref().as_fd(), Ready::READ)], Some(left));
             if left.is_zero() || came.is_ok_and(|came| !came.iter().any(|one| one.readable || one.over)) {
                 again = None;
                 server.machines.ask_for_ghosts();

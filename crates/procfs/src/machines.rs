@@ -4,6 +4,9 @@
 
 use crate::asking::Line;
 use crate::crew::{Crew, Waits};
+use crate::ghosts::Ghosts;
+use crate::readings::{Readings, WANTED_US};
+use crate::rounds::{Next, Rounds};
 use crate::tables::{Body, Key, Tables, COMMONLY};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +31,11 @@ const SILENT_US: u64 = 300_000;
 /// How long a node that has said nothing is not asked again for a single file; and when a question to all of it is given up.
 const QUIET_US: u64 = 1_000_000;
 const LOST_US: u64 = 5_000_000;
-/// What somebody has read of two bodies in a row is asked for together for so long.
-const WANTED_US: u64 = 60_000_000;
+/// What ps reads of each process beside the common files is asked for with the first question to a node, and then no more often than this if nobody reads it.
+const AHEAD: Key = "environ";
+/// Whoever looks at one body of a node and at no other one for so long is told of that one alone, in microseconds. Who goes through all comes early to the first of each
+/// node, which often stand side by side.
+const ALONE_US: u64 = 4_000_000;
 /// How long that is shown which stays as it is until another program is executed, of which is told unless it has the same name.
 const LASTS_US: u64 = 10_000_000;
 /// What is shown to one who goes through all counts for others for a moment, if it is old already.
@@ -66,6 +72,12 @@ struct State {
     /// When it said something last.
     heard_us: u64,
     quiet_until_us: u64,
+    /// When it was asked for [`AHEAD`] unasked.
+    ahead_us: u64,
+    /// Who was looked at alone last, and when.
+    alone: (Pid, u64),
+    /// The round in which it was asked before anybody came to it; 0: none, or somebody has.
+    round: u64,
 }
 
 impl State {
@@ -104,14 +116,6 @@ struct Open {
     piece: Vec<u8>,
 }
 
-/// A file of many: who was asked for it last, and when; until when it is wanted of all.
-#[derive(Clone, Copy, Debug, Default)]
-struct Reading {
-    pid: Pid,
-    at_us: u64,
-    until_us: u64,
-}
-
 #[derive(Debug)]
 pub(crate) struct Machines {
     pub(crate) fresh_us: u64,
@@ -123,11 +127,13 @@ pub(crate) struct Machines {
     /// When any was asked for all of its bodies, and when any said something of that.
     asked_us: AtomicU64,
     heard_us: AtomicU64,
-    read: Mutex<HashMap<Key, Reading>>,
+    readings: Readings,
+    rounds: Rounds,
+    ghosts: Arc<Ghosts>,
 }
 
 impl Machines {
-    pub(crate) fn new(fresh_us: u64, crew: Arc<Crew>) -> Machines {
+    pub(crate) fn new(fresh_us: u64, crew: Arc<Crew>, ghosts: Arc<Ghosts>) -> Machines {
         // Answers to one before this one are not taken for ours.
         let last = AtomicU64::new(now_us() << 16);
         Machines {
@@ -139,7 +145,9 @@ impl Machines {
             last,
             asked_us: AtomicU64::new(0),
             heard_us: AtomicU64::new(0),
-            read: Mutex::default(),
+            readings: Readings::default(),
+            rounds: Rounds::default(),
+            ghosts,
         }
     }
 
@@ -175,7 +183,11 @@ impl Machines {
     /// Asks for what is old of `key` and all else that is wanted of all.
     fn ask_all(&self, node: NodeId, machine: &Arc<Machine>, state: &mut State, key: Key, now: u64) {
         let mut keys = vec![key];
-        keys.extend(self.wanted(now).into_iter().filter(|wanted| *wanted != key));
+        keys.extend(self.readings.wanted(now).into_iter().filter(|wanted| *wanted != key));
+        if key == COMMONLY && !keys.contains(&AHEAD) && (state.ahead_us == 0 || state.ahead_us + WANTED_US <= now) {
+            state.ahead_us = now;
+            keys.push(AHEAD);
+        }
         keys.retain(|one| {
             let table = state.tables.get(one);
             *one == key || table.asked_us.is_none() && table.at_us + self.fresh_us(one) <= now
@@ -195,11 +207,20 @@ impl Machines {
         let begun = now_us();
         let mut waits = None;
         let mut state = locked(&machine.state);
+        if state.round != 0 {
+            let number = std::mem::take(&mut state.round);
+            drop(state);
+            self.rounds.comes(number);
+            self.ask_ahead();
+            state = locked(&machine.state);
+        }
         loop {
             let now = now_us();
             let old = state.tables.get(key).bodies.get(&pid).cloned();
             if let Some(body) = old.as_ref().filter(|body| self.counts(key, body, begun, since_us)) {
-                let until_us = (body.at_us + self.fresh_us(key)).max(now + MOMENT_US);
+                // A second from now, or nothing would be fresh any more for who goes through all once more where that takes as long; but not for ever.
+                let from_now = (now + self.fresh_us).min(body.at_us + 2 * self.fresh_us);
+                let until_us = (body.at_us + self.fresh_us(key)).max(from_now).max(now + MOMENT_US);
                 return Known { body: old, silent: false, until_us };
             }
             let silent = |old| Known { body: old, silent: true, until_us: now + self.fresh_us };
@@ -210,15 +231,22 @@ impl Machines {
             let whole = table.at_us != 0 && (table.at_us + self.fresh_us > begun || table.at_us >= since_us);
             if self.fresh_us == 0 || whole {
                 drop(state);
-                return self.alone(&machine, node, pid, key, old);
+                return self.alone(&machine, node, pid, (key, SILENT_US), old);
             }
-            let asked = match table.asked_us.filter(|at| at + LOST_US > now) {
+            let open = table.asked_us.filter(|at| at + LOST_US > now);
+            let (other, at) = state.alone;
+            if open.is_none() && (other == pid || at + ALONE_US <= now) {
+                state.alone = (pid, now);
+                drop(state);
+                return self.alone(&machine, node, pid, (key, PATIENCE_US), old);
+            }
+            let asked = match open {
                 Some(asked) => asked,
                 None => {
                     self.ask_all(node, &machine, &mut state, key, now);
                     if now < self.asked_us.swap(now, Ordering::Relaxed) + ROUND_US {
                         drop(state);
-                        self.ask_others(key, now);
+                        self.ask_others(pid, key);
                         state = locked(&machine.state);
                     }
                     now
@@ -259,33 +287,29 @@ impl Machines {
         (asked + PATIENCE_US).max(by_it).max(by_others)
     }
 
-    /// Asks all nodes of which what is known is old.
-    fn ask_others(&self, key: Key, now: u64) {
-        let all: Vec<_> = locked(&self.all).iter().map(|(node, machine)| (*node, machine.clone())).collect();
-        for (node, machine) in all {
+    /// Asks all nodes of which what is known is old, a few at a time, in the order in which who is at `pid` comes to them.
+    fn ask_others(&self, pid: Pid, key: Key) {
+        self.rounds.begin(key, self.ghosts.nodes_after(pid));
+        self.ask_ahead();
+    }
+
+    fn ask_ahead(&self) {
+        while let Some(Next { key, node, round }) = self.rounds.next() {
+            let (machine, now) = (self.machine(node), now_us());
             let mut state = locked(&machine.state);
             let table = state.tables.get(key);
             if table.asked_us.is_none() && table.at_us + self.fresh_us(key) <= now && !state.is_quiet(now) {
+                state.round = round;
                 self.ask_all(node, &machine, &mut state, key, now);
+            } else {
+                self.rounds.comes(round);
             }
         }
     }
 
     /// Somebody reads this of `pid`. True: of many, and it is to be asked for of all.
     pub(crate) fn is_of_many(&self, key: Key, pid: Pid) -> bool {
-        let now = now_us();
-        let mut read = locked(&self.read);
-        let reading = read.entry(key).or_default();
-        let in_a_row = reading.pid != Pid::NONE && reading.pid != pid && now < reading.at_us + ROUND_US;
-        (reading.pid, reading.at_us) = (pid, now);
-        if in_a_row {
-            reading.until_us = now + WANTED_US;
-        }
-        now < reading.until_us && self.fresh_us != 0
-    }
-
-    fn wanted(&self, now: u64) -> Vec<Key> {
-        locked(&self.read).iter().filter(|(_, reading)| now < reading.until_us).map(|(key, _)| *key).collect()
+        self.readings.reads(key, pid, now_us()) && self.fresh_us != 0
     }
 
     /// A body that was on this node has ended, or left.
@@ -303,14 +327,21 @@ impl Machines {
         self.machine(node);
     }
 
-    /// It was not there when all were asked for.
-    fn alone(&self, machine: &Machine, node: NodeId, pid: Pid, key: Key, old: Option<Arc<Body>>) -> Known {
+    /// It was not there when all were asked for, or nobody has looked at another one; a node that says nothing for so long is silent.
+    fn alone(
+        &self,
+        machine: &Machine,
+        node: NodeId,
+        pid: Pid,
+        (key, silent_us): (Key, u64),
+        old: Option<Arc<Body>>,
+    ) -> Known {
         if key != COMMONLY {
             return Known { body: None, silent: false, until_us: 0 };
         }
         let at_us = now_us();
         let until_us = at_us + self.fresh_us;
-        match self.one(node, pid, Wanted::Body { pid }, None) {
+        match self.one_in(node, pid, Wanted::Body { pid }, None, silent_us) {
             Ok(found) => {
                 let body = locked(&machine.state).tables.keep(key, pid, Body::of(found, at_us));
                 Known { body: Some(body), silent: false, until_us }
@@ -330,6 +361,18 @@ impl Machines {
         pid: Pid,
         wanted: Wanted,
         uid: Option<u32>,
+    ) -> std::result::Result<Found, i32> {
+        self.one_in(node, pid, wanted, uid, SILENT_US)
+    }
+
+    /// The same; the node is silent if it says nothing for `silent_us` microseconds.
+    fn one_in(
+        &self,
+        node: NodeId,
+        pid: Pid,
+        wanted: Wanted,
+        uid: Option<u32>,
+        silent_us: u64,
     ) -> std::result::Result<Found, i32> {
         let machine = self.machine(node);
         let begun = now_us();
@@ -352,7 +395,7 @@ impl Machines {
             }
             let now = now_us();
             let mut state = locked(&machine.state);
-            let silent = now >= begun.max(state.heard_us) + SILENT_US;
+            let silent = now >= begun.max(state.heard_us) + silent_us;
             if silent {
                 state.quiet_until_us = now + QUIET_US;
             }
@@ -446,7 +489,7 @@ impl Machines {
     pub(crate) fn purge(&self) {
         let now = now_us();
         locked(&self.open).retain(|_, open| now < open.at_us + 2 * LOST_US);
-        let wanted = self.wanted(now);
+        let wanted = self.readings.wanted(now);
         let all: Vec<_> = locked(&self.all).values().cloned().collect();
         all.iter().for_each(|machine| locked(&machine.state).tables.retain(&wanted));
     }
@@ -496,12 +539,14 @@ mod tests {
 
     #[test]
     fn a_node_that_says_a_piece_is_not_silent_and_who_is_in_it_need_not_wait_for_the_rest() {
-        let machines = Arc::new(Machines::new(1_000_000, Arc::default()));
+        let machines = Arc::new(Machines::new(1_000_000, Arc::default(), Arc::default()));
         let node = NodeId(3);
         let looks = |pid| {
             let machines = machines.clone();
             std::thread::spawn(move || machines.look(node, Pid(pid), COMMONLY, u64::MAX))
         };
+        // One is looked at before them.
+        locked(&machines.machine(node).state).alone = (Pid(6), now_us());
         let (first, second) = (looks(7), looks(8));
         let id = loop {
             if let [(_, id)] = open(&machines)[..] {
@@ -526,8 +571,30 @@ mod tests {
     }
 
     #[test]
+    fn the_first_of_a_node_is_asked_for_alone_and_with_the_second_all() {
+        let machines = Arc::new(Machines::new(1_000_000, Arc::default(), Arc::default()));
+        let node = NodeId(3);
+        let asked = |pid| {
+            let (there, looks) = (locked(&machines.open).len(), machines.clone());
+            let looks = std::thread::spawn(move || looks.look(node, Pid(pid), COMMONLY, u64::MAX).body.is_some());
+            let new = loop {
+                let open = locked(&machines.open);
+                if let Some((id, open)) = open.iter().max_by_key(|(id, _)| **id).filter(|_| open.len() > there) {
+                    break (*id, matches!(open.what, What::All(_)));
+                }
+                drop(open);
+                std::thread::yield_now();
+            };
+            machines.answered(node, new.0, &bytes(&[found(pid, "stat")]), true, 0);
+            assert!(looks.join().expect("it looks"));
+            new.1
+        };
+        assert_eq!((asked(7), asked(8)), (false, true));
+    }
+
+    #[test]
     fn a_node_that_says_nothing_is_waited_for_once() {
-        let machines = Machines::new(1_000_000, Arc::default());
+        let machines = Machines::new(1_000_000, Arc::default(), Arc::default());
         let times = [0; 2].map(|_| {
             let begun = now_us();
             let known = machines.look(NodeId(3), Pid(7), COMMONLY, u64::MAX);
@@ -536,16 +603,5 @@ mod tests {
         });
         assert!(times[0] >= PATIENCE_US && times[1] < PATIENCE_US, "{times:?}");
         assert_eq!(machines.one(NodeId(3), Pid(7), Wanted::Body { pid: Pid(7) }, None), Err(EHOSTDOWN));
-    }
-
-    #[test]
-    fn what_is_read_of_two_is_asked_for_of_all() {
-        let machines = Machines::new(1_000_000, Arc::default());
-        assert!(!machines.is_of_many("environ", Pid(7)));
-        assert!(!machines.is_of_many("environ", Pid(7)));
-        assert!(!machines.is_of_many("io", Pid(8)));
-        assert!(machines.is_of_many("environ", Pid(8)));
-        assert!(machines.is_of_many("environ", Pid(8)));
-        assert_eq!(machines.wanted(now_us()), ["environ"]);
     }
 }

@@ -33,12 +33,13 @@ impl NodeView {
     pub fn show(&self, ready: impl FnOnce()) -> Result<()> {
         let (line, mut connection) = line::connect(&self.socket)?;
         let crew = Arc::new(Crew::default());
-        let machines = Arc::new(Machines::new(self.fresh_us, crew.clone()));
+        let ghosts = Arc::new(Ghosts::apart());
+        let machines = Arc::new(Machines::new(self.fresh_us, crew.clone(), ghosts.clone()));
         machines.ask_over(line);
         let tree = Arc::new(Tree::mount(&self.at, "shoal-view")?);
         let natives = Some(Natives::new(&self.native));
         let hidden = binds::hidden_from_all_but();
-        let server = Arc::new(Server::new(tree, Arc::new(Ghosts::apart()), machines, crew, hidden, natives));
+        let server = Arc::new(Server::new(tree, ghosts, machines, crew, hidden, natives));
         connection.first(&server)?;
         crate::serve(&server)?;
         let end = connection.follow(&server, Arc::default())?;

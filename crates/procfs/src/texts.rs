@@ -52,7 +52,10 @@ pub(crate) fn stat(body: &[u8], here: &Here, start: u64) -> Option<Vec<u8>> {
 pub(crate) fn lives_yet(text: Vec<u8>) -> Vec<u8> {
     const THREADS: usize = 20;
     const ENDED: &[u8] = b"\nState:\tZ (zombie)\n";
-    if let Some((head, mut fields)) = split(&text).filter(|_| !text.starts_with(b"Name:")) {
+    if !text.starts_with(b"Name:") {
+        // Nearly all have not, and this is asked of each each time.
+        let ended = text.iter().rposition(|byte| *byte == b')').is_some_and(|close| text.get(close + 2) == Some(&b'Z'));
+        let Some((head, mut fields)) = split(&text).filter(|_| ended) else { return text };
         if fields.first() == Some(&&b"Z"[..]) && fields.get(THREADS - 3) == Some(&&b"1"[..]) {
             fields[0] = b"R";
             return [head, &fields.join(&b' '), b"\n"].concat();
@@ -60,7 +63,9 @@ pub(crate) fn lives_yet(text: Vec<u8>) -> Vec<u8> {
         return text;
     }
     let at = |part: &[u8]| text.windows(part.len()).position(|window| window == part);
-    match at(ENDED).filter(|_| at(b"\nThreads:\t1\n").is_some()) {
+    // Behind the name alone and the mask.
+    let state = text.split(|byte| *byte == b'\n').take(3).any(|line| line.starts_with(b"State:\tZ"));
+    match state.then(|| at(ENDED)).flatten().filter(|_| at(b"\nThreads:\t1\n").is_some()) {
         Some(from) => [&text[..from], b"\nState:\tR (running)\n", &text[from + ENDED.len()..]].concat(),
         None => text,
     }
@@ -99,14 +104,17 @@ pub(crate) fn status(body: &[u8], pid: Pid, here: &Here, node: NodeId, silent: b
             // A group of processes on the node.
             b"Ngid" => Some(0),
             b"NSpid" => {
-                text.extend([b"NSpid:", thread.unwrap_or(value), b"\n"].concat());
+                text.extend([b"NSpid:", thread.unwrap_or(value), b"\n"].into_iter().flatten());
                 continue;
             }
             _ => None,
         };
         match own {
             Some(own) => text.extend([key, format!(":\t{own}\n").as_bytes()].concat()),
-            None => text.extend([one, b"\n"].concat()),
+            None => {
+                text.extend_from_slice(one);
+                text.push(b'\n');
+            }
         }
     }
     let silent = if silent { " (silent)" } else { "" };

@@ -19,6 +19,16 @@ const WORTH: usize = 16 * 1024;
 /// Those of the common ones that never wait for the process's user.
 const AT_HAND: [&str; 3] = ["status", "statm", "comm"];
 
+/// Whose its files are that are not for everybody: those of a process that has rights which its user has not are root's.
+pub(super) fn owner(proc: &Proc, pid: Pid, status: &Status) -> Option<(u32, u32)> {
+    let (uid, gid) = proc.owner(pid, "stat").ok()?;
+    let one = |ids: Ids| ids.real == ids.effective && ids.real == ids.saved;
+    match one(status.creds.uid) && one(status.creds.gid) && (uid == 0 || status.permitted == 0) {
+        true => Some((uid, gid)),
+        false => Some((0, 0)),
+    }
+}
+
 /// Says what it finds, in pieces.
 pub(super) struct Pieces<'a, S> {
     pub(super) say: &'a S,
@@ -28,9 +38,10 @@ pub(super) struct Pieces<'a, S> {
 }
 
 impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
-    /// Looks at each; of users that are passed over at what nobody need wait for. `None`: nobody listens any more.
-    pub(super) fn look(mut self, pids: &[Pid], of: &Of, passed_over: &[u32]) -> Option<()> {
-        let (mut user, mut text) = (None, Vec::new());
+    /// Looks at each; of users that are passed over at what nobody need wait for. Whoever asks takes it to be at the first one of `user`. `None`: nobody listens any
+    /// more.
+    pub(super) fn look(mut self, pids: &[Pid], of: &Of, passed_over: &[u32], mut user: Option<u32>) -> Option<()> {
+        let mut text = Vec::new();
         for pid in pids {
             // Never waits, as all that follows may.
             let Ok(status) = self.proc.status_and_text(*pid, &mut text) else { continue };
@@ -44,11 +55,11 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
                 self.add(&found)?;
             }
         }
-        self.flush()
+        self.end()
     }
 
     fn found(&self, pid: Pid, of: &Of, (status, text): (&Status, &[u8]), waits: bool) -> Option<Found> {
-        let owner = self.owner(pid, status)?;
+        let owner = owner(self.proc, pid, status)?;
         let mut entries = Vec::with_capacity(COMMON.len() + of.paths.len());
         for file in COMMON.iter().filter(|_| of.common) {
             let content = match *file {
@@ -70,7 +81,7 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
         let mut found = Found { pid, uid: owner.0, gid: owner.1, entries };
         // What it executes meanwhile may be another user's, and nobody can tell of which what was read is.
         let after = || match of.whole {
-            true => self.proc.status(pid).ok().and_then(|status| self.owner(pid, &status)),
+            true => self.proc.status(pid).ok().and_then(|status| self::owner(self.proc, pid, &status)),
             // Who gets rights by a program is not dumpable (linux: `commit_creds`).
             false => self.proc.owner(pid, "stat").ok(),
         };
@@ -80,19 +91,13 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
         Some(found)
     }
 
-    /// Whose its files are that are not for everybody: those of a process that has rights which its user has not are root's.
-    fn owner(&self, pid: Pid, status: &Status) -> Option<(u32, u32)> {
-        let (uid, gid) = self.proc.owner(pid, "stat").ok()?;
-        let one = |ids: Ids| ids.real == ids.effective && ids.real == ids.saved;
-        match one(status.creds.uid) && one(status.creds.gid) && (uid == 0 || status.permitted == 0) {
-            true => Some((uid, gid)),
-            false => Some((0, 0)),
-        }
-    }
-
     fn short(&self, pid: Pid, file: &str) -> Content {
         let mut buffer = [0; SHORT + 1];
-        match self.proc.read_into(pid, file, &mut buffer) {
+        let read = match file {
+            "stat" | "statm" => self.proc.read_record(pid, file, &mut buffer),
+            _ => self.proc.read_into(pid, file, &mut buffer),
+        };
+        match read {
             Ok(text) if text.len() <= SHORT => Content::Text(text.to_vec()),
             Ok(_) => Content::Failed(E2BIG),
             Err(errno) => Content::Failed(errno),
@@ -127,6 +132,15 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
             true => self.flush(),
             false => Some(()),
         }
+    }
+
+    /// What is left, and that it is the last, in one packet: each wakes whoever asks.
+    fn end(&mut self) -> Option<()> {
+        while self.piece.len() > PIECE {
+            let rest = self.piece.split_off(PIECE);
+            (self.say)(Said::Entries(std::mem::replace(&mut self.piece, rest)))?;
+        }
+        (self.say)(Said::Last(std::mem::take(&mut self.piece)))
     }
 
     fn flush(&mut self) -> Option<()> {
@@ -221,14 +235,14 @@ mod tests {
     fn found_of(pid: Pid, of: &Of, passed_over: &[u32]) -> Vec<Found> {
         let all = RefCell::new(Vec::new());
         let say = |said: Said| {
-            if let Said::Entries(found) = said {
+            if let Said::Entries(found) | Said::Last(found) = said {
                 all.borrow_mut().extend(found);
             }
             Some(())
         };
         let proc = Proc::open("/proc").expect("procfs");
         let pieces = Pieces { say: &say, piece: Vec::new(), path: Path::new("/proc"), proc: &proc };
-        pieces.look(&[pid], of, passed_over).expect("somebody listens");
+        pieces.look(&[pid], of, passed_over, None).expect("somebody listens");
         let (all, mut found) = (all.into_inner(), Vec::new());
         let mut rest = &all[..];
         while let Some((body, used)) = frame::split(rest).expect("frames") {

@@ -10,6 +10,8 @@ pub(super) const PIECE: usize = 128 * 1024;
 /// Bytes of a command line that are worth telling.
 pub(super) const COMMAND: usize = 1024;
 const NUMBER: usize = 8;
+/// No user.
+const NOBODY: u64 = u64::MAX;
 
 /// What is asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,6 +41,8 @@ pub(super) struct Asked {
     pub(super) question: Question,
     /// Users whose processes are not looked at.
     pub(super) passed_over: Vec<u32>,
+    /// At whose processes whoever asks takes the looker to be, until that says [`Said::At`].
+    pub(super) at: Option<u32>,
 }
 
 /// A piece of an answer.
@@ -52,6 +56,8 @@ pub(crate) enum Said {
     Awaited { id: u64 },
     /// A piece of what was found ([`wire::entry`]).
     Entries(Vec<u8>),
+    /// The last piece of it, and that was all.
+    Last(Vec<u8>),
     /// That was all.
     End,
 }
@@ -65,14 +71,15 @@ fn numbers(packet: &[u8]) -> impl Iterator<Item = u64> + '_ {
 }
 
 impl Question {
-    pub(super) fn packet(&self, number: u64, passed_over: impl Iterator<Item = u32>) -> Vec<u8> {
+    pub(super) fn packet(&self, number: u64, passed_over: impl Iterator<Item = u32>, at: Option<u32>) -> Vec<u8> {
         let users: Vec<u64> = passed_over.map(u64::from).collect();
+        let at = at.map_or(NOBODY, u64::from);
         let kind = match self {
             Question::Commands => 0,
             Question::Awaited(_) => 1,
             Question::Entries(..) => 2,
         };
-        let mut all = vec![number, kind, users.len() as u64];
+        let mut all = vec![number, kind, at, users.len() as u64];
         all.extend(users);
         if let Question::Entries(pids, of) = self {
             all.extend([of.common.into(), of.whole.into(), pids.len() as u64]);
@@ -95,7 +102,7 @@ impl Question {
 impl Asked {
     pub(super) fn of(packet: &[u8]) -> Option<Asked> {
         let all: Vec<u64> = numbers(packet).collect();
-        let (&[number, kind, count], rest) = all.split_first_chunk()?;
+        let (&[number, kind, at, count], rest) = all.split_first_chunk()?;
         let (users, rest) = rest.split_at_checked(usize::try_from(count).ok()?)?;
         let passed_over = users.iter().map(|uid| *uid as u32).collect();
         let question = match kind {
@@ -104,13 +111,13 @@ impl Asked {
             _ => {
                 let (&[common, whole, count], rest) = rest.split_first_chunk()?;
                 let pids = rest.get(..usize::try_from(count).ok()?)?;
-                let paths = &packet[NUMBER * (6 + users.len() + pids.len())..];
+                let paths = &packet[NUMBER * (7 + users.len() + pids.len())..];
                 let paths = paths.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(<[u8]>::to_vec);
                 let of = Of { common: common != 0, whole: whole != 0, paths: paths.collect() };
                 Question::Entries(pids.iter().map(|pid| Pid(*pid as i32)).collect(), of)
             }
         };
-        Some(Asked { number, question, passed_over })
+        Some(Asked { number, question, passed_over, at: u32::try_from(at).ok() })
     }
 
     fn inputs(numbers: &[u64]) -> Vec<(u64, Input, Waits)> {
@@ -131,6 +138,7 @@ impl Said {
             Said::Command { pid, words } => [&bytes(&[number, 1, pid.0 as u64]), &words[..]].concat(),
             Said::Awaited { id } => bytes(&[number, 2, *id]),
             Said::Entries(found) => [&bytes(&[number, 4, 0]), &found[..]].concat(),
+            Said::Last(found) => [&bytes(&[number, 5, 0]), &found[..]].concat(),
             Said::End => bytes(&[number, 3, 0]),
         }
     }
@@ -146,6 +154,7 @@ impl Said {
             1 => Some(Said::Command { pid: Pid(what as i32), words: words.to_vec() }),
             2 => Some(Said::Awaited { id: what }),
             4 => Some(Said::Entries(words.to_vec())),
+            5 => Some(Said::Last(words.to_vec())),
             _ => Some(Said::End),
         }
     }
@@ -164,13 +173,18 @@ mod tests {
         let two = Of { common: true, paths: vec![b"io".to_vec(), b"environ".to_vec()], ..Of::default() };
         let entries = [common, one, two].map(|of| Question::Entries(pids.clone(), of));
         for question in [Question::Commands, Question::Awaited(inputs)].into_iter().chain(entries) {
-            let asked = Asked::of(&question.packet(9, [61001, 0].into_iter())).expect("a question");
-            assert_eq!((asked.number, asked.question, asked.passed_over), (9, question, vec![61001, 0]));
+            for at in [None, Some(0), Some(61002)] {
+                let asked = Asked::of(&question.packet(9, [61001, 0].into_iter(), at)).expect("a question");
+                assert_eq!((asked.number, &asked.question, asked.at), (9, &question, at));
+                assert_eq!(asked.passed_over, [61001, 0]);
+            }
         }
         let words = b"sleep\x001\0".to_vec();
         let entries = Said::Entries(vec![1, 2, 3]);
         for said in [
             entries,
+            Said::Last(vec![4]),
+            Said::Last(Vec::new()),
             Said::At { uid: 5 },
             Said::Command { pid: Pid(6), words },
             Said::Awaited { id: u64::MAX },

@@ -5,6 +5,7 @@
 //! do it that are children of the outer process and in no namespace of the space (`server`). The agent asks them over a socket
 //! and never waits: what is not answered in time is not known, and the user at whose processes it stopped is passed over for a while.
 
+pub(crate) mod at_hand;
 mod entries;
 mod line;
 mod reader;
@@ -57,6 +58,8 @@ struct Open {
     uid: Option<u32>,
     /// At whose it has been since it was asked last.
     been: BTreeSet<u32>,
+    /// It has said at whose it is, since it was asked last.
+    told: bool,
 }
 
 impl Looker {
@@ -122,9 +125,16 @@ impl Looker {
 
     /// Asks; what was asked before is given up.
     pub(crate) fn ask(&mut self, question: Question) {
+        self.ask_at(question, None);
+    }
+
+    /// The same, of one process; `at`: whose it is, as far as is known, which need not be said then.
+    pub(crate) fn ask_at(&mut self, question: Question, at: Option<u32>) {
         let now = monotonic_us();
         self.gave_up = false;
-        self.open = Some(Open { question, tries: 1, heard: now, uid: None, been: BTreeSet::new() });
+        let passed_over = |uid: &u32| self.passed_over.get(uid).is_some_and(|(until, _)| *until > now);
+        let uid = at.filter(|uid| !passed_over(uid));
+        self.open = Some(Open { question, tries: 1, heard: now, uid, been: uid.into_iter().collect(), told: false });
         if !std::mem::replace(&mut self.started, true) {
             self.start();
         }
@@ -143,7 +153,7 @@ impl Looker {
         self.number += 1;
         let passed_over = self.passed_over.iter().filter(|(_, (until, _))| *until > now).map(|(uid, _)| *uid);
         // What cannot be sent is not answered, and given up in time.
-        let _ = sock::send(self.line.as_fd(), &open.question.packet(self.number, passed_over));
+        let _ = sock::send(self.line.as_fd(), &open.question.packet(self.number, passed_over, open.uid));
     }
 
     /// What has been found since the last call, up to about `most` bytes. [`Said::End`] is the last of a question, also when it is given up.
@@ -158,14 +168,21 @@ impl Looker {
             open.heard = monotonic_us();
             match said {
                 Said::At { uid } => {
+                    // The one before was not what it was taken for.
+                    if !std::mem::replace(&mut open.told, true) {
+                        open.been.clear();
+                    }
                     open.uid = Some(uid);
                     open.been.insert(uid);
                 }
-                Said::End => {
+                Said::End | Said::Last(_) => {
                     // What was in the way there is not any more.
                     let been = std::mem::take(&mut open.been);
                     self.passed_over.retain(|uid, _| !been.contains(uid));
                     self.open = None;
+                    if let Said::Last(last) = said {
+                        found.push(Said::Entries(last));
+                    }
                     found.push(Said::End);
                 }
                 said => found.push(said),
@@ -190,6 +207,7 @@ impl Looker {
             tracing::warn!(uid, seconds = span / 1_000_000, "a process of this user does not let itself be looked at");
         }
         open.been.clear();
+        open.told = false;
         open.heard = now;
         open.tries += 1;
         let over = open.tries > TRIES;

@@ -106,11 +106,12 @@ impl Running {
 pub(super) fn serve(line: &OwnedFd, proc: &Path) {
     // A question has at most 48 bytes for each program whose input is asked for, and 8 for each process.
     let mut packet = vec![0; 1 << 18];
+    let mut open = None;
     loop {
         match sys::read(line.as_fd(), &mut packet) {
             Ok(0) => return,
             Ok(length) => {
-                let answered = Asked::of(&packet[..length]).map(|asked| look(line, proc, &asked));
+                let answered = Asked::of(&packet[..length]).map(|asked| look(line, proc, &mut open, &asked));
                 if answered == Some(None) {
                     return;
                 }
@@ -122,13 +123,15 @@ pub(super) fn serve(line: &OwnedFd, proc: &Path) {
 }
 
 /// Looks at all processes, those of root first, then by users. `None`: nobody listens any more.
-fn look(line: &OwnedFd, path: &Path, asked: &Asked) -> Option<()> {
+fn look(line: &OwnedFd, path: &Path, open: &mut Option<Proc>, asked: &Asked) -> Option<()> {
     let say = |said: Said| sock::send(line.as_fd(), &said.packet(asked.number)).ok().map(drop);
-    let Ok(proc) = Proc::open(&path.to_string_lossy()) else { return say(Said::End) };
+    if open.is_none() {
+        *open = Proc::open(&path.to_string_lossy()).ok();
+    }
+    let Some(proc) = open else { return say(Said::End) };
     if let Question::Entries(pids, of) = &asked.question {
-        let found = entries::Pieces { say: &say, piece: Vec::new(), path, proc: &proc };
-        found.look(pids, of, &asked.passed_over)?;
-        return say(Said::End);
+        let found = entries::Pieces { say: &say, piece: Vec::new(), path, proc };
+        return found.look(pids, of, &asked.passed_over, asked.at);
     }
     let user = |pid: Pid| Some((proc.status(pid).ok()?.creds.uid.real, pid));
     let concerned = |pid: &Pid| asked.question == Question::Commands || may_await(path, *pid);

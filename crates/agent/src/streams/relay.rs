@@ -189,7 +189,7 @@ impl Relay {
                     }
                 }
                 Said::End => self.looked(),
-                Said::At { .. } | Said::Command { .. } | Said::Entries(_) => {}
+                Said::At { .. } | Said::Command { .. } | Said::Entries(_) | Said::Last(_) => {}
             }
         }
     }
