@@ -65,7 +65,7 @@ impl Ways {
         self.looks += 1;
         let goes_on = requests >= ON || self.now == Way::Idle;
         let better = self.idle >= self.first;
-        let tries = self.looks % TRY == 0;
+        let tries = self.looks.is_multiple_of(TRY);
         self.now = if better != tries { Way::Idle } else { Way::First };
         goes_on
     }
