@@ -351,10 +351,18 @@ fn build(
     let brought = &equip(vessel, plan, prepared)?;
     let due = vessel.clocks(&plan.header)?;
     mark("restore: clocks go on");
+    let opened = vessel.take_open();
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let (mut loan, arena) = vessel.lend()?;
     plan.objects.seal()?;
-    let missing = if plan.lazy.is_empty() { None } else { Some(rebuild::leave_open(&mut loan, pid, &plan.lazy)?) };
+    let missing = match opened {
+        Some(mut open) => {
+            open.only(&plan.lazy)?;
+            Some(open.missing).filter(|_| !plan.lazy.is_empty())
+        }
+        None if plan.lazy.is_empty() => None,
+        None => Some(rebuild::leave_open(&mut loan, pid, &plan.lazy)?.missing),
+    };
     let open = missing.as_ref().map(|missing| (missing, &plan.lazy[..]));
     let came = pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
     rebuild::drop_old(&mut loan, arena, &plan.early, vessel.placed(), &came)?;
@@ -416,6 +424,8 @@ fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brough
         Prepared::Now { opened, instead_of } => (opened, instead_of),
     };
     vessel.take_more_room(&plan.memory)?;
+    // To unmap what is open would be told, and waited for.
+    vessel.close()?;
     if let Some(foreseen) = instead_of {
         vessel.unmap(foreseen.mapped())?;
     }
