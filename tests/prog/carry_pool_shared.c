@@ -27,7 +27,7 @@ static char *map(int pages, int flags, int fd, int page)
 
 static int make(const char *name)
 {
-    unsigned huge = pool ? MFD_HUGETLB | MFD_HUGE_2MB : 0;
+    unsigned huge = pool ? MFD_HUGETLB | 21U << MAP_HUGE_SHIFT : 0;
     int fd = memfd_create(name, MFD_ALLOW_SEALING | huge);
     check(fd >= 0 && ftruncate(fd, PAGES * (off_t)HUGE) == 0);
     return fd;
