@@ -32,6 +32,7 @@ mod real;
 mod residue;
 mod restart;
 mod restoring;
+mod restoring_threads;
 mod scene;
 mod slow;
 mod uncarried;
@@ -69,6 +70,7 @@ const DEMANDING: &[&[Scene]] = &[
     moving_told::SCENES,
     moving_lazy::SCENES,
     restoring::SCENES,
+    restoring_threads::SCENES,
 ];
 
 /// All others: first those that are held against a time, then those that take longest, so that nobody waits for one of them in the end, and last those

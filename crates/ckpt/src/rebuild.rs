@@ -69,6 +69,19 @@ pub(crate) fn leave_open(loan: &mut Loan<'_>, pid: Pid, lazy: &[Run]) -> Result<
     Ok(open)
 }
 
+/// The same where it may have been done already; `None` if nothing is missing after all.
+pub(crate) fn missing(loan: &mut Loan<'_>, pid: Pid, open: Option<Open>, lazy: &[Run]) -> Result<Option<Missing>> {
+    let open = match open {
+        Some(mut open) => {
+            open.only(lazy)?;
+            Some(open)
+        }
+        None if lazy.is_empty() => None,
+        None => Some(leave_open(loan, pid, lazy)?),
+    };
+    Ok(open.map(|open| open.missing).filter(|_| !lazy.is_empty()))
+}
+
 impl Open {
     /// Nowhere else than there.
     pub(crate) fn only(&mut self, lazy: &[Run]) -> Result<()> {

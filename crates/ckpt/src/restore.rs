@@ -131,7 +131,9 @@ impl<R: Read> Coming<R> {
     /// # Errors
     /// `Wire` for a broken image; `Refused` when a number of a thread is in use here.
     pub fn only_looked_at(mut self) -> Result<R> {
-        if let Some(thread) = self.plan.threads[1..].iter().find(|thread| kern::proc::exists(Pid(thread.tid))) {
+        // What is to become it may keep them for it.
+        let taken = |tid: Pid| kern::proc::exists(tid) && !kern::proc::thread_of(self.pid(), tid);
+        if let Some(thread) = self.plan.threads[1..].iter().find(|thread| taken(Pid(thread.tid))) {
             return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
         }
         pages::pass_over(&mut self.reader, self.first).map(|()| self.reader.into_source())
@@ -355,14 +357,7 @@ fn build(
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let (mut loan, arena) = vessel.lend()?;
     plan.objects.seal()?;
-    let missing = match opened {
-        Some(mut open) => {
-            open.only(&plan.lazy)?;
-            Some(open.missing).filter(|_| !plan.lazy.is_empty())
-        }
-        None if plan.lazy.is_empty() => None,
-        None => Some(rebuild::leave_open(&mut loan, pid, &plan.lazy)?.missing),
-    };
+    let missing = rebuild::missing(&mut loan, pid, opened, &plan.lazy)?;
     let open = missing.as_ref().map(|missing| (missing, &plan.lazy[..]));
     let came = pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
     rebuild::drop_old(&mut loan, arena, &plan.early, vessel.placed(), &came)?;

@@ -31,6 +31,7 @@ mod move_one;
 mod move_states;
 mod movers;
 mod moves;
+mod numbers;
 mod parents;
 mod passes;
 mod persons;

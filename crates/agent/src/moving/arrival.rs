@@ -91,6 +91,7 @@ fn vessel(terminal: bool) -> Program {
         blocked: !0,
         capabilities: None,
         personality: None,
+        numbers: Vec::new(),
     }
 }
 
