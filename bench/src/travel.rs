@@ -184,11 +184,12 @@ fn against_plain(place: &mut Place, program: &str) -> bool {
     }
 }
 
-/// Moves of this program, each behind a run of the `plain` one: milliseconds of both.
+/// Moves of this program, each behind a run of the `plain` one: milliseconds of both. Neither is to wait for memory of the host's.
 fn against(place: &mut Place, program: &str, plain: &str) -> Result<(Vec<f64>, Vec<f64>)> {
     let (mut moves, mut plains) = (Vec::new(), Vec::new());
     let mut traveller = Traveller::start(place, program)?;
     for _ in 0..TIMES_LARGE {
+        warm()?;
         plains.push(traveller.place.number(plain)?);
         warm()?;
         moves.push(traveller.go()?);

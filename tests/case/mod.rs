@@ -33,6 +33,7 @@ mod real;
 mod residue;
 mod restart;
 mod restoring;
+mod restoring_threads;
 mod scene;
 mod shell;
 mod slow;
@@ -72,6 +73,7 @@ const DEMANDING: &[&[Scene]] = &[
     moving_told::SCENES,
     moving_lazy::SCENES,
     restoring::SCENES,
+    restoring_threads::SCENES,
 ];
 
 /// All others: first those that are held against a time, then those that take longest, so that nobody waits for one of them in the end, and last those

@@ -29,7 +29,7 @@ impl Drop for Allowance {
     }
 }
 
-/// They go along; where there are none left, nothing is touched and it is said how many are missing.
+/// They go along, private ones and shared ones; where there are none left, nothing is touched and it is said how many are missing.
 fn huge_pages_of_the_pool(place: &Place) -> Res<End> {
     let before = fs::read_to_string(ALLOWED).doing(format!("read {ALLOWED}"))?;
     let pool = fs::read_to_string("/proc/sys/vm/nr_hugepages").doing("read the size of the pool")?;
@@ -40,10 +40,13 @@ fn huge_pages_of_the_pool(place: &Place) -> Res<End> {
     Allowance::set(MANY)?;
     let s = Sandbox::new(place, "huge_pages_of_the_pool", 2)?;
     let program = place.program("carry_pool").display().to_string();
+    let shared = place.program("carry_pool_shared").display().to_string();
     let start = format!(
         "mkfifo /run/answers; exec 9<>/run/answers; PHASES=1 shoal run -n 0 {program} <&9 >/run/said & echo $! >/run/pid
         until grep -q phase /run/said; do sleep 0.1; done; shoal move $(cat /run/pid) 1; shoal where $(cat /run/pid)
-        until test -e /run/over; do sleep 0.1; done; echo >&9; wait $!; cat /run/said"
+        until test -e /run/over; do sleep 0.1; done; echo >&9; wait $!; cat /run/said
+        PHASES=1 shoal run -n 0 {shared} <&9 >/run/said & until grep -q phase /run/said; do sleep 0.1; done; shoal move $! 1; shoal where $!
+        awk '/HugePages_Surp/ {{ print ($2 < 8 ? \"small\" : \"huge\") }}' /proc/meminfo; echo >&9; wait $!; cat /run/said"
     );
     let going = s.start(&start);
     s.until("test \"$(shoal where $(cat /run/pid 2>/dev/null) 2>/dev/null)\" = n1")?;
@@ -57,6 +60,6 @@ fn huge_pages_of_the_pool(place: &Place) -> Res<End> {
     Allowance::set(MANY)?;
     s.ok("shoal move $(cat /run/pid) 0; touch /run/over")?;
     let ended = going.end()?;
-    same("what it says", ended.out.trim_end(), "n1\nphase\nok")?;
+    same("what it says", ended.out.trim_end(), "n1\nphase\nok\nn1\nhuge\nphase\nok")?;
     Ok(End::Passed)
 }

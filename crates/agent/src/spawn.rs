@@ -248,6 +248,7 @@ impl Agent {
         spawning.started = true;
         self.fence.enclose(pid);
         let later = std::mem::take(&mut spawning.start.later);
+        let numbers = std::mem::take(&mut spawning.start.program.numbers);
         let Start { person, ends, arrives, .. } = &*spawning.start;
         let (mut person, id, arrives) = (person.clone(), ends.id, *arrives);
         person.ppid = spawning.parent;
@@ -269,6 +270,9 @@ impl Agent {
         }
         self.bodies.add(person);
         self.starts.programs.insert(pid, id);
+        if !numbers.is_empty() {
+            self.starts.along.insert(pid, numbers.into_iter().collect());
+        }
         self.pace.hurry();
         self.events.push(BodyEvent::Started { pid });
         self.send_after_start(pid);
@@ -445,6 +449,7 @@ impl Agent {
         if let Some(id) = self.starts.programs.remove(&pid) {
             self.streams.ended(id);
         }
+        self.starts.along.remove(&pid);
     }
 }
 

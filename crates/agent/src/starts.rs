@@ -141,9 +141,16 @@ pub(crate) struct Starts {
     /// The last number of [`Spawning::image`]: a parent reads its files in the order of their numbers.
     pub(crate) images: u64,
     pub(crate) programs: HashMap<Pid, StreamsId>,
+    /// Numbers of threads that these are still to make, and that are kept free for them on the front end.
+    pub(crate) along: HashMap<Pid, HashSet<Pid>>,
 }
 
 impl Starts {
+    /// Is this thread of process `pid` one that came along with it? Each is made once.
+    pub(crate) fn comes_along(&mut self, pid: Pid, tid: Pid) -> bool {
+        self.along.get_mut(&pid).is_some_and(|numbers| numbers.remove(&tid))
+    }
+
     /// Is a program under this number on its way?
     pub(crate) fn has(&self, pid: Pid) -> bool {
         self.spawning.contains_key(&pid)

@@ -58,7 +58,7 @@ impl Agent {
         if ours || self.stands.has(pid) || self.starts.has(pid) || self.moving.arrives(pid) {
             return;
         }
-        if !self.leases.has(tid) && !self.leases.all().is_empty() {
+        if !self.leases.has(tid) && !self.leases.all().is_empty() && !self.starts.comes_along(pid, tid) {
             error!(%tid, %forker, "watch: a fork took a number that is not this node's; killed");
             self.kill_at_once(pid);
             // The rest of the current range may be in use: there the cursor would leave it again.

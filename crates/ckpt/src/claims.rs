@@ -137,7 +137,7 @@ mod tests {
         assert!(bad.into_iter().all(|change| with(change).is_err_and(|fault| fault.kind == vocab::Kind::Refused)));
         let object = |uid, mode| {
             let kind = ObjectKind::Shared { reserved: true };
-            let object = Object { kind, size: 0, mode, uid, gid: 0, accessed: 0, modified: 0 };
+            let object = Object { kind, size: 0, mode, uid, gid: 0, accessed: 0, modified: 0, page: 0 };
             owner.may_have(&Objects { objects: vec![object] })
         };
         assert!(object(61001, 0o777).is_ok() && object(0, 0o777).is_err() && object(61001, 0o4755).is_err());

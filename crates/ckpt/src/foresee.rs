@@ -1,6 +1,7 @@
 //! What a process that is to stand still will have then, and what can be made of that before it does: files are opened and given to the new process, the kernel's
 //! pages go where they belong, and memory is mapped. Mostly nothing has changed when it stands still; else all of it is done once more.
 
+use crate::behind::Behind;
 use crate::elsewhere::is_deleted;
 use crate::kinds;
 use crate::memory::{self, file_of};
@@ -11,7 +12,7 @@ use crate::survey::Survey;
 use crate::{identity, proc};
 use image::files::{Files, Kind};
 use image::forecast::Forecast;
-use image::memory::Memory;
+use image::memory::{Kept, Memory};
 use image::process::Process;
 use image::thread::Thread;
 use kern::areas::AreaFlags;
@@ -20,11 +21,11 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Pid, Result};
 
-/// What the running process has of all this; `None` where it has something that only one that stands still can be asked for.
+/// What the running process has of all this, and what of its memory `stays`; `None` where it has something that only one that stands still can be asked for.
 ///
 /// # Errors
 /// `Gone`, and whatever changes just now.
-pub fn foresee(pid: Pid, seen: &Survey) -> Result<Option<Forecast>> {
+pub fn foresee(pid: Pid, seen: &Survey, stays: Option<&Behind>) -> Result<Option<Forecast>> {
     let mut areas = seen.areas.clone();
     areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
     for area in areas.iter().filter(|area| area.inode != 0 && !area.is_kernels()) {
@@ -37,7 +38,10 @@ pub fn foresee(pid: Pid, seen: &Survey) -> Result<Option<Forecast>> {
     let link = |name| proc::link(pid, name).map(Into::into);
     let (exe, cwd, root) = (link("exe")?, link("cwd")?, link("root")?);
     let name = proc::file(pid, "comm")?.trim_ascii_end().into();
-    Ok(Some(Forecast { creds: identity::creds(pid, pid)?, exe, cwd, root, memory, files, name }))
+    let lazy = Kept {
+        runs: stays.map(|stays| stays.mappings().iter().map(|run| (run.start, run.end)).collect()).unwrap_or_default(),
+    };
+    Ok(Some(Forecast { creds: identity::creds(pid, pid)?, exe, cwd, root, memory, files, name, lazy }))
 }
 
 /// What a vessel has of it.

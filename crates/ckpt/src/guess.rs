@@ -205,7 +205,7 @@ mod tests {
     /// Of this process: one page as it was, one written since, one that is new, one that is gone.
     #[test]
     fn what_is_not_as_it_was_goes_again() {
-        let _other = anonymous(1, true);
+        let _other = anonymous(1, true, 0);
         let length = PAGE as usize;
         let memory = vec![5_u8; 8 * length];
         let start = (memory.as_ptr() as u64).next_multiple_of(PAGE);

@@ -7,6 +7,7 @@ use crate::{keys, pool, proc};
 use image::memory::{Area as Saved, Mapped, Memory};
 use kern::areas::{Area, AreaFlags};
 use kern::pagemap::{PageMap, Run};
+use kern::pool::mmap_flags;
 use kern::proc::PROC;
 use puppet::Script;
 use std::ffi::OsStr;
@@ -47,7 +48,7 @@ pub(crate) fn is_vdso(area: &Area) -> bool {
 
 /// Memory of no file; what is shared always has one (linux: `shmem_zero_setup`).
 fn is_anonymous(area: &Area) -> bool {
-    !area.shared && (!area.path.starts_with(b"/") || area.path == b"/dev/zero" || pool::is_carried(area))
+    !area.shared && (!area.path.starts_with(b"/") || area.path == b"/dev/zero" || pool::is_private(area))
 }
 
 /// Where /proc leads to the file of a mapping.
@@ -84,7 +85,7 @@ fn save(
         key: area.key,
         name: name.into(),
         guards,
-        page: if pool::is_carried(area) { area.page } else { 0 },
+        page: if pool::is_private(area) { area.page } else { 0 },
     })
 }
 
@@ -146,7 +147,7 @@ pub(crate) fn map(script: &mut Script, areas: &[Saved], files: &[Option<i32>], t
         let mut how = libc::MAP_FIXED_NOREPLACE | kind;
         let mut add = |when: bool, flag: i32| how |= if when { flag } else { 0 };
         add(area.file.is_none(), libc::MAP_ANONYMOUS);
-        add(area.page != 0, pool::flags(area.page));
+        add(area.page != 0, mmap_flags(area.page));
         add(flags.contains(AreaFlags::GROWSDOWN), libc::MAP_GROWSDOWN);
         add(flags.contains(AreaFlags::NORESERVE), libc::MAP_NORESERVE);
         let offset = area.file.as_ref().map_or(0, |file| file.offset);

@@ -4,6 +4,7 @@
 
 use crate::claims::SET_IDS;
 use crate::elsewhere::{identity, is_deleted, Identity};
+use crate::pool;
 use image::objects::{Object, ObjectKind, Objects};
 use image::Writer;
 use kern::rights::Rights;
@@ -11,7 +12,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -49,7 +50,8 @@ pub(crate) fn look(path: &str, link: &[u8]) -> Result<Look> {
     }
     let system = rustix::fs::statfs(path).map_err(|e| Fault::sys(e.raw_os_error(), format!("look at {path}")))?;
     Ok(match system.f_type {
-        HUGETLBFS => Look::Refused("is of huge pages from their pool"),
+        HUGETLBFS if !of_pool(&file, system.f_bsize as u64, link)? => Look::Refused("is of huge pages from their pool"),
+        HUGETLBFS => Look::Nameless((file.dev(), file.ino())),
         SECRETMEM => Look::Refused("is secret memory (memfd_secret)"),
         _ if memory && memory_kind(link).is_none() => Look::Refused("is memory of a kind that is not carried"),
         _ if file.nlink() != 0 && !memory => Look::Refused("was deleted under this name, but has another"),
@@ -69,12 +71,17 @@ fn in_memory(device: u64) -> Result<bool> {
     Ok(*MOUNT.get_or_init(|| own.st_dev) == device)
 }
 
+/// Is this file of hugetlbfs, with pages of so many bytes, memory without a name?
+fn of_pool(file: &std::fs::Metadata, page: u64, link: &[u8]) -> Result<bool> {
+    Ok(file.nlink() == 0 && memory_kind(link).is_some() && pool::is_kernels(file.dev(), page)?)
+}
+
 /// What it is by the name that the kernel gives it there.
 fn memory_kind(link: &[u8]) -> Option<ObjectKind> {
     let name = link.strip_suffix(b" (deleted)").unwrap_or(link);
     match name.strip_prefix(b"/memfd:") {
         Some(name) => Some(ObjectKind::Memory { name: name.into(), seals: 0 }),
-        None if name == b"/dev/zero" => Some(ObjectKind::Shared { reserved: true }),
+        None if name == b"/dev/zero" || name == pool::NAMELESS => Some(ObjectKind::Shared { reserved: true }),
         None => None,
     }
 }
@@ -112,7 +119,7 @@ impl Found {
         out.objects(&Objects { objects: self.objects.iter().map(|(.., object)| object.clone()).collect() })?;
         let contents = self.objects.iter().enumerate();
         contents.into_iter().try_for_each(|(number, (which, path, object))| {
-            let done = write_content((number as u64, *which), path, object.size, out);
+            let done = write_content((number as u64, *which), path, object, out);
             done.map_err(|fault| fault.doing(format!("read what is in {path}")))
         })
     }
@@ -121,7 +128,10 @@ impl Found {
 fn describe(path: &str, link: &[u8], reserved: bool) -> Result<Object> {
     let file = std::fs::metadata(path).map_err(|e| Fault::io(&e, format!("look at {path}")))?;
     let nanoseconds = |seconds: i64, rest: i64| seconds as u64 * SECOND + rest as u64;
-    let kind = match in_memory(file.dev())?.then(|| memory_kind(link)).flatten() {
+    let system = rustix::fs::statfs(path).map_err(|e| Fault::sys(e.raw_os_error(), format!("look at {path}")))?;
+    let page = if system.f_type == HUGETLBFS { system.f_bsize as u64 } else { 0 };
+    let memory = page != 0 || in_memory(file.dev())?;
+    let kind = match memory.then(|| memory_kind(link)).flatten() {
         Some(ObjectKind::Memory { name, .. }) => ObjectKind::Memory { name, seals: seals(path)? },
         Some(_) => ObjectKind::Shared { reserved },
         None => name_of(link, file.ino()),
@@ -134,6 +144,7 @@ fn describe(path: &str, link: &[u8], reserved: bool) -> Result<Object> {
         gid: file.gid(),
         accessed: nanoseconds(file.atime(), file.atime_nsec()),
         modified: nanoseconds(file.mtime(), file.mtime_nsec()),
+        page,
     })
 }
 
@@ -156,8 +167,13 @@ fn seals(path: &str) -> Result<u32> {
     seals.map(|seals| seals.bits()).map_err(|e| Fault::sys(e.raw_os_error(), format!("read the seals of {path}")))
 }
 
-/// Holes do not travel.
-fn write_content((number, which): (u64, Identity), path: &str, size: u64, out: &mut Writer<impl Write>) -> Result<()> {
+/// Holes do not travel. Of huge pages the kernel tells none: those are what is zero.
+fn write_content(
+    (number, which): (u64, Identity),
+    path: &str,
+    &Object { size, page, .. }: &Object,
+    out: &mut Writer<impl Write>,
+) -> Result<()> {
     let file = File::from(open(path, OFlags::RDONLY)?);
     let found = rustix::fs::fstat(&file).map_err(|e| Fault::sys(e.raw_os_error(), "look at it again"))?;
     if (found.st_dev, found.st_ino) != which {
@@ -176,8 +192,11 @@ fn write_content((number, which): (u64, Identity), path: &str, size: u64, out: &
         while at < hole {
             let piece = &mut buffer[..HEAD + PIECE.min(hole - at) as usize];
             file.read_exact_at(&mut piece[HEAD..], at).map_err(|e| Fault::io(&e, "read"))?;
-            out.content(number, at, piece)?;
-            at += (piece.len() - HEAD) as u64;
+            let length = (piece.len() - HEAD) as u64;
+            if page == 0 || piece[HEAD..].iter().any(|byte| *byte != 0) {
+                out.content(number, at, piece)?;
+            }
+            at += length;
         }
     }
     Ok(())
@@ -193,8 +212,9 @@ pub(crate) struct Made {
 const LATE: SealFlags = SealFlags::FUTURE_WRITE;
 
 impl Made {
-    /// Makes all of them, empty. Their numbers are below those of the image's descriptors until they are opened again.
+    /// Makes all of them, empty. `Unsupported` where there are not as many huge pages as are set aside for them. Their numbers are below those of the image's descriptors until they are opened again.
     pub(crate) fn new(objects: &Objects, rights: &Rights) -> Result<Made> {
+        pool::check_objects(objects)?;
         let make = |object: &Object| {
             let file = make(object, rights).map_err(|fault| fault.doing(format!("make {:?} again", object.kind)))?;
             Ok((file, object.clone()))
@@ -214,7 +234,10 @@ impl Made {
             Some(end) if end <= object.size => {}
             _ => return Err(Fault::wire("content behind the end of an object")),
         }
-        file.write_all_at(bytes, offset).map_err(|e| Fault::io(&e, "write what is in an object"))
+        match object.page {
+            0 => file.write_all_at(bytes, offset).map_err(|e| Fault::io(&e, "write what is in an object")),
+            page => kern::pool::write_at(file.as_fd(), page, offset, bytes),
+        }
     }
 
     /// Once the content is there: owners, times and seals.
@@ -247,10 +270,15 @@ impl Made {
 fn make(object: &Object, rights: &Rights) -> Result<File> {
     let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), "make a file");
     let file = match &object.kind {
+        ObjectKind::Memory { name, .. } if object.page != 0 => {
+            pool::memory_file(&name.0, object.page, MemfdFlags::ALLOW_SEALING)?
+        }
         ObjectKind::Memory { name, .. } => {
             rustix::fs::memfd_create(&name.0[..], MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?
         }
-        ObjectKind::Shared { reserved } => return Ok(kern::shared_memory::anonymous(object.size, *reserved)?.into()),
+        ObjectKind::Shared { reserved } => {
+            return Ok(kern::shared_memory::anonymous(object.size, *reserved, object.page)?.into())
+        }
         ObjectKind::Unnamed { directory } => rights.lent(|| unnamed(&directory.0))?.map_err(failed)?,
         ObjectKind::Deleted { path } => {
             let file = rights.lent(|| deleted(&path.0))?.map_err(failed)?;
@@ -358,7 +386,7 @@ mod tests {
     #[test]
     fn content_outside_of_an_object_is_refused() {
         let kind = ObjectKind::Memory { name: b"m"[..].into(), seals: 0 };
-        let object = Object { kind, size: 10, mode: 0o600, uid: 0, gid: 0, accessed: 0, modified: 0 };
+        let object = Object { kind, size: 10, mode: 0o600, uid: 0, gid: 0, accessed: 0, modified: 0, page: 0 };
         let rights = Rights::default();
         let made = Made::new(&Objects { objects: vec![object] }, &rights).expect("memory");
         made.content(0, 6, b"tail").expect("within");

@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use vocab::{Pid, Result};
+use vocab::{Fault, Pid, Result};
 
 /// Bytes of its memory, and how they would be copied.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,7 +112,10 @@ pub fn needed(pid: Pid, seen: &Survey) -> Result<Vec<Needed>> {
 /// `Gone`; what the caller may not read.
 pub fn huge_pages(pid: Pid, seen: &Survey) -> Result<pool::Pages> {
     let mut all = pool::Pages::new();
-    let mut areas = seen.areas.iter().filter(|area| pool::is_carried(area)).peekable();
+    for (page, pages) in shared_pages(pid, seen)? {
+        *all.entry(page).or_default() += pages;
+    }
+    let mut areas = seen.areas.iter().filter(|area| pool::is_private(area)).peekable();
     if areas.peek().is_none() {
         return Ok(all);
     }
@@ -123,6 +126,23 @@ pub fn huge_pages(pid: Pid, seen: &Survey) -> Result<pool::Pages> {
             false => area.length(),
         };
         *all.entry(area.page).or_default() += bytes / area.page.max(1);
+    }
+    Ok(all)
+}
+
+/// Those of shared memory: of each file once what is set aside for a mapping of it, if that is more than it has.
+fn shared_pages(pid: Pid, seen: &Survey) -> Result<pool::Pages> {
+    let mut files = BTreeMap::new();
+    for area in seen.areas.iter().filter(|area| pool::is_object(area)) {
+        let path = format!("{PROC}/{pid}/{}", file_of(area));
+        let file = std::fs::metadata(&path).map_err(|e| Fault::io(&e, format!("look at {path}")))?;
+        let reserved = if area.flags.contains(AreaFlags::NORESERVE) { 0 } else { area.length() };
+        let bytes: &mut u64 = files.entry((area.page.max(1), file.dev(), file.ino())).or_default();
+        *bytes = (*bytes).max(reserved).max(file.blocks() * 512);
+    }
+    let mut all = pool::Pages::new();
+    for ((page, ..), bytes) in files {
+        *all.entry(page).or_default() += bytes / page;
     }
     Ok(all)
 }

@@ -53,13 +53,47 @@ pub(crate) fn check_lazy(image: &Memory, lazy: &[Run]) -> Result<()> {
     Ok(())
 }
 
+/// Mappings in which pages that are missing are waited for.
+pub(crate) struct Open {
+    pub(crate) missing: Missing,
+    pub(crate) runs: Vec<Run>,
+}
+
 /// From now on pages that are missing there are waited for.
-pub(crate) fn leave_open(loan: &mut Loan<'_>, pid: Pid, lazy: &[Run]) -> Result<Missing> {
+pub(crate) fn leave_open(loan: &mut Loan<'_>, pid: Pid, lazy: &[Run]) -> Result<Open> {
     let number = loan.must("make a userfaultfd", libc::SYS_userfaultfd, &[missing::FLAGS])?;
     let missing = Missing::take(pid, number as i32)?;
     loan.must("close a descriptor", libc::SYS_close, &[number as u64])?;
-    lazy.iter().try_for_each(|run| missing.add(run.start, run.end))?;
-    Ok(missing)
+    let mut open = Open { missing, runs: Vec::new() };
+    open.only(lazy)?;
+    Ok(open)
+}
+
+/// The same where it may have been done already; `None` if nothing is missing after all.
+pub(crate) fn missing(loan: &mut Loan<'_>, pid: Pid, open: Option<Open>, lazy: &[Run]) -> Result<Option<Missing>> {
+    let open = match open {
+        Some(mut open) => {
+            open.only(lazy)?;
+            Some(open)
+        }
+        None if lazy.is_empty() => None,
+        None => Some(leave_open(loan, pid, lazy)?),
+    };
+    Ok(open.map(|open| open.missing).filter(|_| !lazy.is_empty()))
+}
+
+impl Open {
+    /// Nowhere else than there.
+    pub(crate) fn only(&mut self, lazy: &[Run]) -> Result<()> {
+        if self.runs != lazy {
+            std::mem::take(&mut self.runs).iter().try_for_each(|run| self.missing.remove(run.start, run.end))?;
+            for run in lazy {
+                self.missing.add(run.start, run.end)?;
+                self.runs.push(*run);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A process with nothing in it but the kernel's pages and an arena.

@@ -137,7 +137,8 @@ fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_
     let pid = leader.tid();
     let remote = RemoteMemory::open(pid)?;
     let mut loan = Loan::take(leader, &remote, &areas(pid, false)?)?;
-    others.into_iter().try_for_each(|thread| thread.exit(loan.gate()))?;
+    others.iter().try_for_each(|thread| thread.exit(loan.gate()))?;
+    others.into_iter().for_each(Stopped::ends);
     let arena = loan.map_arena(None)?;
     let_go(&mut loan, arena, &[])?;
     let come = bring(&mut loan, arena, pid, &[Wanted::Ours(nothing)], BASE)?;

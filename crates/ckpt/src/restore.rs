@@ -131,7 +131,9 @@ impl<R: Read> Coming<R> {
     /// # Errors
     /// `Wire` for a broken image; `Refused` when a number of a thread is in use here.
     pub fn only_looked_at(mut self) -> Result<R> {
-        if let Some(thread) = self.plan.threads[1..].iter().find(|thread| kern::proc::exists(Pid(thread.tid))) {
+        // What is to become it may keep them for it.
+        let taken = |tid: Pid| kern::proc::exists(tid) && !kern::proc::thread_of(self.pid(), tid);
+        if let Some(thread) = self.plan.threads[1..].iter().find(|thread| taken(Pid(thread.tid))) {
             return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
         }
         pages::pass_over(&mut self.reader, self.first).map(|()| self.reader.into_source())
@@ -351,10 +353,11 @@ fn build(
     let brought = &equip(vessel, plan, prepared)?;
     let due = vessel.clocks(&plan.header)?;
     mark("restore: clocks go on");
+    let opened = vessel.take_open();
     let (leader, remote, pid) = (vessel.leader(), vessel.remote(), vessel.pid());
     let (mut loan, arena) = vessel.lend()?;
     plan.objects.seal()?;
-    let missing = if plan.lazy.is_empty() { None } else { Some(rebuild::leave_open(&mut loan, pid, &plan.lazy)?) };
+    let missing = rebuild::missing(&mut loan, pid, opened, &plan.lazy)?;
     let open = missing.as_ref().map(|missing| (missing, &plan.lazy[..]));
     let came = pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
     rebuild::drop_old(&mut loan, arena, &plan.early, vessel.placed(), &came)?;
@@ -416,6 +419,8 @@ fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brough
         Prepared::Now { opened, instead_of } => (opened, instead_of),
     };
     vessel.take_more_room(&plan.memory)?;
+    // To unmap what is open would be told, and waited for.
+    vessel.close()?;
     if let Some(foreseen) = instead_of {
         vessel.unmap(foreseen.mapped())?;
     }

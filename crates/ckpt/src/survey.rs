@@ -182,7 +182,8 @@ fn look_at_file(
     obstacles: &mut Vec<Obstacle>,
 ) -> Result<()> {
     let deleted = is_deleted(&area.path) || area.path.starts_with(b"[anon_shmem:");
-    if area.inode == 0 || !deleted || area.path.starts_with(b"/SYSV") || area.flags.contains(AreaFlags::HUGETLB) {
+    let of_pool = area.flags.contains(AreaFlags::HUGETLB) && !pool::is_object(area);
+    if area.inode == 0 || !deleted || area.path.starts_with(b"/SYSV") || of_pool {
         return Ok(());
     }
     let file = memory::file_of(area);
@@ -219,8 +220,9 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
             obstacles.push(format!("{} {why}", place()));
         }
     }
-    if area.flags.contains(AreaFlags::HUGETLB) && !pool::is_carried(area) {
-        obstacles.push(format!("{} is of huge pages from their pool, and not private memory without a name", place()));
+    if area.flags.contains(AreaFlags::HUGETLB) && !pool::is_private(area) && !pool::is_object(area) {
+        let why = "is of huge pages from their pool, and of a file of hugetlbfs, or a private copy of a memory file";
+        obstacles.push(format!("{} {why}", place()));
     }
     if area.flags.contains(AreaFlags::DEVICE) && !area.is_kernels() {
         obstacles.push(format!("{} is a device's memory", place()));

@@ -6,7 +6,7 @@ use crate::foresee::Foreseen;
 use crate::identity::Before;
 use crate::memory;
 use crate::pages;
-use crate::rebuild::{self, Emptied};
+use crate::rebuild::{self, Emptied, Open};
 use crate::remain::{remain, stop_again, Remains};
 use crate::runs::{both, without};
 use crate::threads;
@@ -20,6 +20,7 @@ use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Running, Stopped};
 use std::io::Read;
 use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
 use vocab::{Pid, Result, Sig};
 
 /// The most of what a process may have many of (timers, say) that scripts for a little arena make: all kinds together take fewer than [`Arena::FEW`] calls.
@@ -40,6 +41,8 @@ pub struct Vessel {
     wanted: Option<Wanted>,
     /// And once they are.
     clock: Option<Clock>,
+    /// Where memory is to come after the process.
+    open: Option<Open>,
 }
 
 /// An image of which everything was read that came while its process ran.
@@ -118,7 +121,7 @@ impl Vessel {
         let emptied = rebuild::empty(&leader.0[0], &remote)?;
         let threads = leader.saved();
         let (there, placed, vdso) = (Vec::new(), Vec::new(), None);
-        Ok(Vessel { threads, remote, emptied, there, placed, vdso, wanted: None, clock: None })
+        Ok(Vessel { threads, remote, emptied, there, placed, vdso, wanted: None, clock: None, open: None })
     }
 
     pub fn pid(&self) -> Pid {
@@ -181,7 +184,9 @@ impl Vessel {
     fn prepare(&mut self, forecast: Forecast) -> Result<Option<Foreseen>> {
         rebuild::check(&forecast.memory)?;
         let memory = forecast.memory.clone();
-        let mut begun = false;
+        let lazy: Vec<Run> = forecast.lazy.runs.iter().map(|&(start, end)| Run { start, end }).collect();
+        rebuild::check_lazy(&memory, &lazy)?;
+        let (mut begun, mut open) = (false, None);
         let made = Foreseen::new(forecast, |forecast, opened| {
             let foreign = self.settle(&forecast.memory, None)?;
             let there = self.keep_early(&forecast.memory)?;
@@ -192,10 +197,14 @@ impl Vessel {
             let mut script = arena.script();
             threads::set_name(&mut script, &forecast.name.0);
             loan.run(arena, script)?;
+            if !lazy.is_empty() {
+                open = Some(rebuild::leave_open(&mut loan, self.pid(), &lazy)?);
+            }
             Ok((brought, foreign))
         });
         match made {
             Ok(mut foreseen) => {
+                self.open = open;
                 foreseen.keep_open(self.pid());
                 // With more there is more to drop.
                 if self.there.is_empty() && children::of(self.pid()).is_ok_and(|children| children.len() <= FEW) {
@@ -305,6 +314,20 @@ impl Vessel {
     /// Mappings that are there already.
     pub(crate) fn there(&self) -> &[Saved] {
         &self.there
+    }
+
+    /// Readable when somebody needs what is to come after the process, where that is known already.
+    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.open.as_ref().map(|open| open.missing.as_fd())
+    }
+
+    /// Nothing is waited for.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.open.as_mut().map_or(Ok(()), |open| open.only(&[]))
+    }
+
+    pub(crate) fn take_open(&mut self) -> Option<Open> {
+        self.open.take()
     }
 
     /// It becomes nothing: another program takes its place.

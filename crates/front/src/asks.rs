@@ -139,6 +139,7 @@ impl Front {
             Target::All => true,
             Target::Nodes(nodes) => nodes.len() > 1,
         };
+        self.may_bring(asker, caller.pid, &program.numbers)?;
         let view = self.nodes.view();
         let to = policy::place(&view, &policy_target(&target), &mut self.nodes.turn)?;
         let (at, address) = match asker {

@@ -1,7 +1,7 @@
 //! What a process is expected to have when it stands still.
 
 use crate::files::Files;
-use crate::memory::Memory;
+use crate::memory::{Kept, Memory};
 use crate::thread::Creds;
 use crate::Bytes;
 use minicbor::{Decode, Encode};
@@ -27,4 +27,8 @@ pub struct Forecast {
     /// Of the first thread.
     #[n(6)]
     pub name: Bytes,
+    /// Where what is in memory stays behind.
+    #[n(7)]
+    #[cbor(default)]
+    pub lazy: Kept,
 }

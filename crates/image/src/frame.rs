@@ -481,7 +481,8 @@ mod tests {
     #[test]
     fn objects_and_what_is_in_them() {
         let kind = crate::objects::ObjectKind::Memory { name: b"m"[..].into(), seals: 3 };
-        let object = crate::objects::Object { kind, size: 7, mode: 0o700, uid: 1, gid: 2, accessed: 3, modified: 4 };
+        let object =
+            crate::objects::Object { kind, size: 7, mode: 0o700, uid: 1, gid: 2, accessed: 3, modified: 4, page: 0 };
         let objects = Objects { objects: vec![object] };
         let mut bytes = Vec::new();
         let mut writer = Writer::new(&mut bytes).expect("memory");

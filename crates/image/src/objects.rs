@@ -34,6 +34,10 @@ pub struct Object {
     /// Nanoseconds since 1970.
     #[n(6)]
     pub modified: u64,
+    /// Bytes of its pages, where they are huge ones from the pool; else 0.
+    #[n(7)]
+    #[cbor(default)]
+    pub page: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode, Serialize)]

@@ -14,6 +14,7 @@ pub mod faultpoint;
 pub mod features;
 pub mod fuse;
 pub mod huge;
+pub mod idle;
 mod impatient;
 pub mod init;
 pub mod inotify;

@@ -23,6 +23,7 @@ const fn request(direction: libc::Ioctl, words: usize, number: libc::Ioctl) -> l
 }
 const UFFDIO_API: libc::Ioctl = request(3, 3, 0x3f);
 const UFFDIO_REGISTER: libc::Ioctl = request(3, 4, 0x00);
+const UFFDIO_UNREGISTER: libc::Ioctl = request(2, 2, 0x01);
 const UFFDIO_WAKE: libc::Ioctl = request(2, 2, 0x02);
 const UFFDIO_COPY: libc::Ioctl = request(3, 5, 0x03);
 const UFFDIO_ZEROPAGE: libc::Ioctl = request(3, 4, 0x04);
@@ -91,6 +92,15 @@ impl Missing {
     pub fn add(&self, start: u64, end: u64) -> Result<()> {
         let done = self.ask(UFFDIO_REGISTER, &mut [start, end - start, MODE_MISSING, 0]);
         done.map_err(|errno| Fault::sys(errno, format!("bring pages from {start:#x} on when they are needed")))
+    }
+
+    /// What is missing in `start..end` is zeroes from now on, and of what is done to that memory nothing is told.
+    ///
+    /// # Errors
+    /// As ioctl_userfaultfd(2).
+    pub fn remove(&self, start: u64, end: u64) -> Result<()> {
+        let done = self.ask(UFFDIO_UNREGISTER, &mut [start, end - start]);
+        done.map_err(|errno| Fault::sys(errno, format!("leave pages from {start:#x} on alone")))
     }
 
     /// Brings pages, from `at` on, and lets go on who waits for them. For all of them the same: the last thing that is not [`Brought::There`].

@@ -181,6 +181,11 @@ pub fn exists(pid: Pid) -> bool {
     group_and_session(pid).is_some()
 }
 
+/// Is this number a thread's of process `pid`?
+pub fn thread_of(pid: Pid, tid: Pid) -> bool {
+    crate::signal::is_thread(pid, tid)
+}
+
 /// `/proc/meminfo`, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {

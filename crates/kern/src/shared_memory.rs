@@ -6,23 +6,24 @@ use std::os::fd::OwnedFd;
 use vocab::{Fault, Result};
 
 /// What mmap(2) makes for MAP_SHARED | MAP_ANONYMOUS, as a file to be mapped in other processes: /proc shows it as theirs would be.
-/// `length` in bytes; `reserved`: without MAP_NORESERVE. Wants CAP_CHECKPOINT_RESTORE (proc_pid_map_files(5)).
+/// `length` in bytes; `reserved`: without MAP_NORESERVE; `page`: bytes of its pages, where they are huge ones from the pool, else 0. Wants CAP_CHECKPOINT_RESTORE (proc_pid_map_files(5)).
 ///
 /// # Errors
 /// ENOMEM for more than the machine will set aside; EPERM.
-pub fn anonymous(length: u64, reserved: bool) -> Result<OwnedFd> {
+pub fn anonymous(length: u64, reserved: bool, page: u64) -> Result<OwnedFd> {
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | if reserved { 0 } else { libc::MAP_NORESERVE };
+    let flags = flags | if page == 0 { 0 } else { crate::pool::mmap_flags(page) };
     let length = length.max(1) as usize;
     // SAFETY: a new mapping at an address of the kernel's.
     let at = unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
     if at == libc::MAP_FAILED {
         return Err(Fault::io(&std::io::Error::last_os_error(), format!("make {length} bytes of shared memory")));
     }
-    let end = at as usize + length.next_multiple_of(4096);
+    let end = at as usize + length.next_multiple_of(page.max(4096) as usize);
     let path = format!("/proc/self/map_files/{:x}-{end:x}", at as usize);
     let file = File::options().read(true).write(true).open(&path).map_err(|e| Fault::io(&e, format!("open {path}")));
     // SAFETY: the mapping that was just made, of which nobody else knows.
-    sys::checked(unsafe { libc::munmap(at, length) }.into(), || "unmap shared memory".into())?;
+    sys::checked(unsafe { libc::munmap(at, end - at as usize) }.into(), || "unmap shared memory".into())?;
     file.map(OwnedFd::from)
 }
 
@@ -33,7 +34,7 @@ mod tests {
 
     #[test]
     fn is_a_file_of_its_length_that_can_be_read_and_written() {
-        let file = File::from(anonymous(3 * 4096, true).expect("room"));
+        let file = File::from(anonymous(3 * 4096, true, 0).expect("room"));
         assert_eq!(file.metadata().expect("open").size(), 3 * 4096);
         file.write_all_at(b"here", 5000).expect("within");
         let mut read = [0; 4];

@@ -101,6 +101,12 @@ pub fn send(pid: Pid, sig: Sig) -> std::result::Result<(), i32> {
     check(unsafe { libc::kill(pid.0, i32::from(sig.number())) }.into()).map(drop)
 }
 
+/// Is this number a thread's of process `pid`? (tgkill(2) with no signal; of another user's that is not told.)
+pub(crate) fn is_thread(pid: Pid, tid: Pid) -> bool {
+    // SAFETY: takes numbers.
+    check(unsafe { libc::syscall(libc::SYS_tgkill, pid.0, tid.0, 0) }).is_ok()
+}
+
 /// tgkill(2) to the main thread of process `pid`, which takes it even if `sig` is pending for the process already.
 ///
 /// # Errors

@@ -87,16 +87,22 @@ pub(super) fn serve(held: &Held, carrier: &mut Carrier) -> Result<()> {
     }
 }
 
+/// The agent gets a copy of this descriptor: so nobody goes on with zeroes if this mover ends.
+pub(super) fn hold(bell: BorrowedFd<'_>, word: &mut Word) -> Result<()> {
+    word.say(&Said::Hold(Hold { number: bell.as_raw_fd() }))
+}
+
 /// A process that is about to run without all of its memory.
 pub(super) struct Pending {
     ahead: Ahead,
 }
 
 impl Pending {
-    /// The agent gets a copy of the descriptor: so nobody goes on with zeroes if this mover ends.
-    pub(super) fn new(ahead: Ahead, word: &mut Word) -> Result<Pending> {
-        let number = ahead.bell().map_or(-1, |bell| bell.as_raw_fd());
-        word.say(&Said::Hold(Hold { number }))?;
+    /// The agent has a copy of the descriptor if it is `held`, and gets one else.
+    pub(super) fn new(ahead: Ahead, held: bool, word: &mut Word) -> Result<Pending> {
+        if let Some(bell) = ahead.bell().filter(|_| !held) {
+            hold(bell, word)?;
+        }
         Ok(Pending { ahead })
     }
 

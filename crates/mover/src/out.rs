@@ -157,7 +157,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     seen.goes_on_under(&kernel)?;
     // What changes just now, or cannot be looked at, is told when it stands still.
     let mut guessed = None;
-    if let Ok(Some(forecast)) = foresee(pid, &seen) {
+    if let Ok(Some(forecast)) = foresee(pid, &seen, stays.as_ref()) {
         writer.forecast(&forecast)?;
         let left = stays.as_ref().map(|stays| stays.mappings());
         let left = left.as_deref().or(early.as_ref().map(Precopy::followed)).unwrap_or_default();

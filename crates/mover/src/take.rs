@@ -1,7 +1,7 @@
 //! A process of another node comes here.
 
 use super::carrier::{may_run, By, Carrier, Word};
-use super::lazy::Pending;
+use super::lazy::{hold, Pending};
 use super::look::here;
 use super::orders::{In, Order, Remain, Said};
 use super::remains::Ready;
@@ -29,15 +29,13 @@ pub(super) fn give_back(order: &Remain) -> Result<()> {
     Vessel::take(order.pid)?.remain(&Ready::new(order)?.remains())
 }
 
-/// All of it is there, and the other mover knows; the agent too if some is pending.
+/// All of it is there, and the other mover knows.
 fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Result<()> {
-    if pending.is_none() {
-        // The agent runs as soon as it is told, and before this: so the other mover has its time first.
-        if carrier.soon() && Note::Runs.write() {
-            return go(rebuilt, &[], word);
-        }
-        word.say(&Said::Rebuilt)?;
+    // The agent runs as soon as it is told, and before this: so the other mover has its time first.
+    if carrier.soon() && Note::Runs.write() {
+        return go_on(pid, rebuilt, pending.map(|pending| (pending, Box::new(carrier))), word);
     }
+    word.say(&Said::Rebuilt)?;
     let rest = match may_run(word, carrier)? {
         By::Agent => match pending {
             Some(pending) => return pending.lost(pid, Fault::gone("its old node has ended it before"), word),
@@ -49,6 +47,11 @@ fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Res
         }
         By::Nobody(order) => return rebuilt.remain(&Ready::new(&order)?.remains()),
     };
+    go_on(pid, rebuilt, rest, word)
+}
+
+/// It runs, and what is pending of it comes.
+fn go_on(pid: Pid, rebuilt: Rebuilt, rest: Option<(Pending, Box<Carrier>)>, word: &mut Word) -> Result<()> {
     go(rebuilt, &rest.as_ref().map_or(vec![], |(pending, _)| pending.bells()), word)?;
     rest.map_or(Ok(()), |(pending, carrier)| pending.fetch(pid, *carrier, word))
 }
@@ -121,14 +124,19 @@ fn take(order: &In, word: &mut Word) -> std::result::Result<Taken, Box<Failed>> 
         Ok(coming) => coming,
         Err(fault) => return Err(Failed::with(Left::Vessel(vessel))(fault)),
     };
+    let held = vessel.bell().is_some();
     let (mut rebuilt, mut carrier) = coming.rebuild(vessel).map_err(|broken| {
         let fault = broken.fault.clone();
         Failed::with(Left::Broken(broken))(fault)
     })?;
     reach("in rebuilt");
-    let pending = rebuilt.ahead().map(|ahead| Pending::new(ahead, word)).transpose();
+    let pending = rebuilt.ahead().map(|ahead| Pending::new(ahead, held, word)).transpose();
     let done = pending.and_then(|pending| {
-        if pending.is_some() || !Note::Rebuilt.write() {
+        if held && pending.is_none() {
+            // It has given up since what was to come.
+            word.say(&Said::Whole)?;
+        }
+        if !Note::Rebuilt.write() {
             word.say(&Said::Rebuilt)?;
         }
         carrier.goes_on()?;
@@ -158,6 +166,7 @@ fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: 
     let asked = Asked::now()?;
     carrier.tell(has)?;
     let mut begun = vessel.early(carrier, Some(asked), super::rest)?.with_terminal_of(order.pid);
+    vessel.bell().map_or(Ok(()), |bell| hold(bell, word))?;
     super::hurry(false);
     // From now on the process stands still, and waits for nobody.
     mark("in ready");

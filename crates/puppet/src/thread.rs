@@ -141,12 +141,25 @@ impl Stopped {
         ptrace::die_with_tracer(self.tid).map_err(|errno| failed(self.tid, errno, "the binding to its tracer"))
     }
 
-    /// Ends this thread, and no other of its process, by a call of its own; `gate` is the address of a `syscall` instruction. Nobody waits for it.
-    pub fn exit(self, gate: u64) -> Result<()> {
+    /// Tells this thread, and no other of its process, to end by a call of its own; `gate` is the address of a `syscall` instruction. [`Stopped::ends`] is to follow.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn exit(&self, gate: u64) -> Result<()> {
         let regs = Regs { rax: libc::SYS_exit as u64, rdi: 0, rip: gate, orig_rax: u64::MAX, ..self.regs()? };
         self.set_sigmask(!0)?;
         self.set_regs(&regs)?;
-        self.release(None)
+        ptrace::go_on(self.tid, None).map_err(|errno| failed(self.tid, errno, "the end"))
+    }
+
+    /// Waits until it has ended, as it was told to: its number is free when this returns. (One that is not traced any more frees it some time after its process
+    /// has gone on with another program. linux: `release_task`)
+    pub fn ends(self) {
+        let tid = self.tid;
+        std::mem::forget(self);
+        while matches!(ptrace::wait(tid), Ok(halt) if !matches!(halt, Halt::Ended(_))) {
+            let _ending = ptrace::go_on(tid, None);
+        }
     }
 
     /// Waits until it has ended: its process was killed. A process's leader must be the last of its threads. (Given up meanwhile it might stop once more,

@@ -1,7 +1,7 @@
 //! What is to be started: the program and everything it takes along.
 
 use minicbor::{Decode, Encode};
-use vocab::{Capabilities, Creds, NodeId};
+use vocab::{Capabilities, Creds, NodeId, Pid};
 
 /// Where the program is to run.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -95,6 +95,10 @@ pub struct Program {
     /// How it executes (personality(2)). Without it, as the node's daemon does.
     #[n(11)]
     pub personality: Option<u32>,
+    /// Of threads that it makes, but for its first: whoever asks keeps these numbers free on the front end.
+    #[n(12)]
+    #[cbor(default)]
+    pub numbers: Vec<Pid>,
 }
 
 impl Program {
@@ -147,6 +151,7 @@ mod tests {
             blocked: 0,
             capabilities: None,
             personality: None,
+            numbers: vec![],
         };
         program.restrict(&[(3, 10, 20), (7, 10, 20), (8, 10, 20)], 5);
         assert_eq!(program.limits, [limit(3, 5, 8), limit(7, 20, 20), limit(8, 10, 20)]);

@@ -66,11 +66,18 @@ def no_directory():
     os.rmdir(directory)
 
 
-def map_it(flags):
-    at = libc.mmap(0, 2 << 20, 3, flags, -1, 0)
+def map_it(flags, fd=-1):
+    at = libc.mmap(0, 2 << 20, 3, flags, fd, 0)
     if at < 0:
         call(-1)
     return at
+
+
+def pool_file():
+    fd = call(319, ctypes.create_string_buffer(b"pool"), 4)
+    os.ftruncate(fd, 2 << 20)
+    kept.append(fd)
+    return fd
 
 
 ways = {
@@ -79,7 +86,8 @@ ways = {
     "perf": lambda: call(298, struct.pack("IIQQQQQ", 1, 112, 9, 0, 0, 0, 0) + bytes(64), 0, -1, -1, 0),
     "fanotify": lambda: call(300, 0, 0),
     "sealed": lambda: call(462, map_it(0x22), 2 << 20, 0),
-    "hugetlb": lambda: map_it(0x21 | 0x40000 | 0x4000),
+    # A memory file of huge pages (MFD_HUGETLB) that is mapped privately, and of which no page is used.
+    "hugetlb": lambda: map_it(0x4002, pool_file()),
     "secret": lambda: kept.append(os.ftruncate(call(447, 0), 4096)),
     "shared": shared_with_another,
     "linked": linked_elsewhere,

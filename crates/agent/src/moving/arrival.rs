@@ -91,6 +91,7 @@ fn vessel(terminal: bool) -> Program {
         blocked: !0,
         capabilities: None,
         personality: None,
+        numbers: Vec::new(),
     }
 }
 
@@ -195,7 +196,10 @@ impl Agent {
         let Made { person, in_place, stopped, .. } = made;
         let pid = person.pid;
         if !in_place {
-            mover.into_iter().for_each(|mover| self.end_mover(mover));
+            mover.into_iter().for_each(|mover| {
+                self.end_mover(mover);
+                self.has_come(mover);
+            });
             self.stands.orphan(pid);
             // The next one under this number waits until it has been waited for.
             self.moving.remains.insert(pid, person.ppid);
@@ -268,7 +272,10 @@ impl Agent {
         warn!(%pid, "what was to arrive was killed");
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
         self.streams.in_vain(arrival.streams);
-        arrival.state.mover().into_iter().for_each(|mover| self.end_mover(mover));
+        arrival.state.mover().into_iter().for_each(|mover| {
+            self.end_mover(mover);
+            self.has_come(mover);
+        });
         // Of its streams nothing is said, as in `unmake`.
         self.stands.orphan(pid);
         let fault = Fault::gone(format!("what was to become {pid} was killed"));

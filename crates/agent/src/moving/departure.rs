@@ -222,6 +222,7 @@ impl Agent {
                     self.streams.left(id, branch);
                 }
                 self.starts.programs.remove(&pid);
+                self.starts.along.remove(&pid);
                 self.is_bound(pid, mover);
             }
             Next::Gone => match turn {

@@ -20,13 +20,16 @@ use vocab::{Fault, Pid, Result};
 pub(super) fn on_a_node(node: i32, mut file: File, words: &[String], detach: bool) -> Result<Pid> {
     let failed = |e: std::io::Error| Fault::io(&e, "read the image");
     let begins = file.stream_position().map_err(failed)?;
-    let pid = pid_of(&file)?;
+    let Numbers { pid, others } = numbers_of(&file)?;
     file.seek(SeekFrom::Start(begins)).map_err(failed)?;
     let (input, output) = pipe().map_err(|e| Fault::io(&e, "make a pipe"))?;
     let node = node.to_string();
-    let first =
-        [program()?.as_str(), "run", "-n", &node, "--", "shoal", "restore", "--within", "-"].map(str::to_string);
-    let argv = first.iter().chain(words).map(|word| kern::sys::cstring(word.as_bytes()));
+    let shoal = program()?;
+    let threads = others.iter().map(Pid::to_string).collect::<Vec<_>>().join(",");
+    let kept = if others.is_empty() { &[][..] } else { &["--threads", threads.as_str()][..] };
+    let within = ["--", "shoal", "restore", "--within", "-"];
+    let all = [&[shoal.as_str(), "run", "-n", &node][..], kept, &within].concat();
+    let argv = all.into_iter().chain(words.iter().map(String::as_str)).map(|word| kern::sys::cstring(word.as_bytes()));
     let argv = argv.collect::<Result<Vec<CString>>>()?;
     execute_as(pid, &argv, input.as_fd()).map_err(|errno| match errno {
         kern::newborn::IN_USE => Fault::refused(format!("PID {pid} is in use")),
@@ -63,19 +66,24 @@ fn program() -> Result<String> {
     Ok(own.display().to_string())
 }
 
-fn pid_of(file: &File) -> Result<Pid> {
+/// Of an image: that of its process, and those of its threads beside the first.
+struct Numbers {
+    pid: Pid,
+    others: Vec<Pid>,
+}
+
+fn numbers_of(file: &File) -> Result<Numbers> {
     let mut reader = Reader::new(BufReader::new(file))?;
+    let (mut threads, mut pid, mut all) = (1, None, Vec::new());
     while let Some(record) = reader.next_record()? {
         match record {
-            // Nobody keeps the numbers of the others free in the space, and a node kills who takes one that is not its own.
-            Record::Header(header) if header.threads != 1 => {
-                let many = header.threads;
-                return Err(Fault::refused(format!(
-                    "the process has {many} threads: one with a single thread only can be restored on a node"
-                )));
-            }
-            Record::Process(process) => return Ok(Pid(process.pid)),
+            Record::Header(header) => threads = header.threads as usize,
+            Record::Process(process) => pid = Some(Pid(process.pid)),
+            Record::Thread(thread) => all.push(Pid(thread.tid)),
             _ => {}
+        }
+        if let Some(pid) = pid.filter(|pid| all.len() >= threads && all.first() == Some(pid)) {
+            return Ok(Numbers { pid, others: all.split_off(1) });
         }
     }
     Err(Fault::wire("an image without a process"))

@@ -3,7 +3,7 @@
 use client::run::{run, Hold, Run, FAILED};
 use client::socket_path;
 use std::ffi::OsString;
-use vocab::NodeSet;
+use vocab::{NodeSet, Pid};
 use wire::run::Target;
 
 /// Start a program on nodes and be it: same PID, same streams, same end.
@@ -28,6 +28,9 @@ pub(crate) struct RunArgs {
     /// Put the node's name before each line of output
     #[arg(short = 'p', long = "prefix")]
     prefix: bool,
+    /// Threads that it will have, whose numbers are kept free for them
+    #[arg(long, hide = true, value_name = "TIDS", value_delimiter = ',')]
+    threads: Vec<i32>,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
@@ -47,7 +50,9 @@ impl RunArgs {
     ///
     /// `hold` is what the main thread does as the program's stand-in: `kern::standin::hold_here`.
     pub(crate) fn execute(self, hold: Hold) -> u8 {
-        let asked = Run { target: self.target(), terminal: self.terminal, prefix: self.prefix, argv: self.program };
+        let (target, numbers) = (self.target(), self.threads.iter().copied().map(Pid).collect());
+        let RunArgs { terminal, prefix, program: argv, .. } = self;
+        let asked = Run { target, terminal, prefix, argv, numbers };
         kern::own::complain(run(&asked, &socket_path(), hold));
         FAILED
     }

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     if let Some(flags) = std::env::var_os(FLAGS) {
         let has = |c| flags.to_string_lossy().contains(c);
         let argv = std::env::args_os().skip(1).collect();
-        let asked = Run { target: Target::Any, terminal: has('t'), prefix: has('p'), argv };
+        let asked = Run { target: Target::Any, terminal: has('t'), prefix: has('p'), argv, numbers: Vec::new() };
         eprintln!("shoal: {}", run(&asked, &socket_path(), hold));
         return ExitCode::from(client::run::FAILED);
     }

@@ -41,9 +41,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use vocab::{Exit, Fault, Kind, NodeId, Result};
+use vocab::{Exit, Fault, Kind, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask, Copy};
-use wire::run::Target;
+use wire::run::{Program, Target};
 use wire::stream::Stream;
 
 use asking::Asking;
@@ -70,6 +70,8 @@ pub struct Run {
     pub prefix: bool,
     /// The program's name and its arguments.
     pub argv: Vec<OsString>,
+    /// It will have threads with these numbers, which are kept free here for it.
+    pub numbers: Vec<Pid>,
 }
 
 /// Starts the program and becomes it. Returns only when it could not be started by us.
@@ -101,7 +103,9 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         program::await_foreground();
     }
     kern::regain::stack()?;
-    let program = Box::new(collect(&run.argv, run.terminal)?);
+    keep(&run.numbers)?;
+    let program = Program { numbers: run.numbers.clone(), ..collect(&run.argv, run.terminal)? };
+    let program = Box::new(program);
     let mut asking = Asking::connect(socket)?;
     // From here on signals wait: the hold hands them to the program. One that ended us in between would not be for what that has forked by then.
     let mask = asking.block_signals()?;
@@ -121,6 +125,19 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
     };
     granted(run, asking, socket, hold, copies)
+}
+
+/// Nobody else gets these numbers as long as this process is there.
+fn keep(numbers: &[Pid]) -> Result<()> {
+    if !numbers.is_empty() && !own::is_root() {
+        return Err(Fault::refused("a process with several threads is restored on a node by root only"));
+    }
+    numbers.iter().try_for_each(|number| {
+        kern::idle::idle(*number).map_err(|errno| match errno {
+            kern::idle::IN_USE => Fault::refused(format!("the number {number} of a thread is in use")),
+            errno => Fault::sys(errno, format!("keep the number {number} of a thread free")),
+        })
+    })
 }
 
 /// The daemon wants this process as stand-in: it relays, and gets the file to hold on.
@@ -163,7 +180,7 @@ pub fn stand(socket: &Path, hold: Hold) -> Fault {
             (Answer::Failed(fault), _) => return Err(fault),
             (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
         };
-        let run = Run { target: Target::Any, terminal: false, prefix: false, argv: Vec::new() };
+        let run = Run { target: Target::Any, terminal: false, prefix: false, argv: Vec::new(), numbers: Vec::new() };
         granted(&run, asking, socket, place, copies)
     });
     match begun {

@@ -36,6 +36,7 @@ pub fn collect(argv: &[OsString], terminal: bool) -> Result<Program> {
         blocked: signal::blocked()?.0,
         capabilities: None,
         personality: Some(own::personality()?),
+        numbers: Vec::new(),
     })
 }
 

@@ -139,23 +139,26 @@ fn program() -> BoxedStrategy<Program> {
         stdio(),
         any::<u64>(),
         option::of(capabilities()),
-        option::of(any::<u32>()),
+        (option::of(any::<u32>()), vec(pid(), 0..3)),
     );
-    let build =
-        |((file, argv, env, cwd), (umask, limits, nice, ignored, stdio, blocked, capabilities, personality))| Program {
-            file,
-            argv,
-            env,
-            cwd,
-            umask,
-            limits,
-            nice,
-            ignored,
-            stdio,
-            blocked,
-            capabilities,
-            personality,
-        };
+    let build = |(
+        (file, argv, env, cwd),
+        (umask, limits, nice, ignored, stdio, blocked, capabilities, (personality, numbers)),
+    )| Program {
+        file,
+        argv,
+        env,
+        cwd,
+        umask,
+        limits,
+        nice,
+        ignored,
+        stdio,
+        blocked,
+        capabilities,
+        personality,
+        numbers,
+    };
     (text, rest).prop_map(build).boxed()
 }
 

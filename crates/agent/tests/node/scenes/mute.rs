@@ -27,6 +27,7 @@ pub(crate) fn client(socket: &str) {
         blocked: 0,
         capabilities: None,
         personality: None,
+        numbers: vec![],
     };
     link.send(&Ask::Run { target: Target::Nodes(vec![NodeId(1)]), program: Box::new(program) }).expect("sent");
     link.flush().expect("flushed");
