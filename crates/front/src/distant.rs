@@ -67,7 +67,7 @@ impl Front {
     pub(crate) fn distant_view(&mut self, asker: Asker) {
         let Asker::Remote { node, .. } = asker else { return };
         info!(%node, "/proc there shows what other nodes do, to who has a view of that");
-        self.distant.views.insert(asker, Told::nothing_of(self.space.iter().map(|view| view.person.pid)));
+        self.views.distant.views.insert(asker, Told::nothing_of(self.space.iter().map(|view| view.person.pid)));
         // It waits for the first word before it shows anything, and there may be nothing to tell.
         let nothing = Answer::Ghosts { stand: Vec::new(), gone: Vec::new(), others: Vec::new() };
         self.tell_distant_views();
@@ -75,7 +75,7 @@ impl Front {
     }
 
     pub(crate) fn tell_distant_views(&mut self) {
-        let mut views = std::mem::take(&mut self.distant.views);
+        let mut views = std::mem::take(&mut self.views.distant.views);
         for (asker, told) in &mut views {
             let Asker::Remote { node: at, .. } = *asker else { continue };
             while let Some(News { stand, gone, others }) = told.news(|pid| shown(&self.space, at, pid)) {
@@ -83,7 +83,7 @@ impl Front {
             }
         }
         // Nobody has come or gone meanwhile.
-        self.distant.views = views;
+        self.views.distant.views = views;
     }
 
     pub(crate) fn on_distant_entries_wanted(
@@ -95,16 +95,16 @@ impl Front {
         wanted: Wanted,
     ) {
         let now = monotonic_us();
-        if self.distant.asked.len() >= MOST {
-            self.distant.asked.retain(|_, (.., at_us)| *at_us + LOST_US > now);
+        if self.views.distant.asked.len() >= MOST {
+            self.views.distant.asked.retain(|_, (.., at_us)| *at_us + LOST_US > now);
         }
         let refused = match () {
             () if caller.creds.uid.effective != 0 => "tell what is in /proc: that is for root",
-            () if self.distant.asked.len() >= MOST => "ask for more: too many questions wait for their nodes",
+            () if self.views.distant.asked.len() >= MOST => "ask for more: too many questions wait for their nodes",
             () => {
-                let number = OURS | self.distant.last;
-                self.distant.last = (self.distant.last + 1) % OURS;
-                self.distant.asked.insert(number, (asker, id, now));
+                let number = OURS | self.views.distant.last;
+                self.views.distant.last = (self.views.distant.last + 1) % OURS;
+                self.views.distant.asked.insert(number, (asker, id, now));
                 return self.ask_for_entries(number, node, wanted);
             }
         };

@@ -5,7 +5,6 @@ use crate::config::FrontConfig;
 use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, HOLDER, LISTENER, LOCAL, SIGNALS};
 use crate::cursor::{Cursor, LOOK_US};
 use crate::delivered::Deliveries;
-use crate::distant::Distant;
 use crate::doubts::Doubts;
 use crate::explanations::Explanations;
 use crate::feeds::Feeds;
@@ -75,7 +74,6 @@ pub(crate) struct Front {
     pub(crate) deliveries: Deliveries,
     pub(crate) doubts: Doubts,
     pub(crate) views: Views,
-    pub(crate) distant: Distant,
     pub(crate) connections: HashMap<Token, Connection>,
     /// Those of them that have not shown the key.
     pub(crate) crowd: link::crowd::Crowd<Token>,
@@ -157,7 +155,6 @@ impl Front {
             looks: Looks::default(),
             deliveries: Deliveries::default(),
             doubts: Doubts::default(),
-            distant: Distant::default(),
             views,
             connections: HashMap::new(),
             crowd: Default::default(),

@@ -277,7 +277,7 @@ impl Front {
                     self.moves_lose(number, false);
                     self.deliveries_lose(number);
                     self.feeds_lose(number);
-                    self.distant.link_lost(number);
+                    self.views.distant.link_lost(number);
                 }
             }
             Some(Connection::Client { link, peer }) => {

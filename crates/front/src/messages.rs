@@ -94,7 +94,7 @@ impl Front {
             ToFront::AskerGone { id } => {
                 self.moves_asker_gone(Asker::Remote { node, id });
                 self.feed_asker_gone(Asker::Remote { node, id });
-                self.distant.gone(Asker::Remote { node, id });
+                self.views.distant.gone(Asker::Remote { node, id });
             }
             ToFront::Suited { id, obstacles } => self.suited(node, id, obstacles),
             ToFront::Branched { branch } => self.branched(branch),

@@ -5,6 +5,7 @@
 
 use crate::config::{FrontConfig, Proc};
 use crate::connection::{Connection, Token};
+use crate::distant::Distant;
 use crate::front::Front;
 use crate::runs::Asker;
 use kern::clock::monotonic_us;
@@ -30,6 +31,8 @@ pub(crate) struct Views {
     /// Its connection, once it has asked for ghosts.
     line: Option<Token>,
     told: Told,
+    /// Those of nodes.
+    pub(crate) distant: Distant,
 }
 
 /// The space is about to hear of this, and a view is to.
@@ -58,7 +61,7 @@ impl Views {
         let private = config.proc == Proc::Private;
         let kept = Kept { run_dir: config.run_dir.clone(), fresh_ms: config.proc_fresh_ms, private };
         let keeper = (config.proc != Proc::Nobodys).then(|| Keeper::new(kept));
-        Views { keeper, line: None, told: Told::default() }
+        Views { keeper, line: None, told: Told::default(), distant: Distant::default() }
     }
 }
 
@@ -146,7 +149,7 @@ impl Front {
     }
 
     pub(crate) fn on_entries(&mut self, node: NodeId, id: u64, found: Vec<u8>, last: bool, errno: i32) {
-        if let Some((asker, id)) = self.distant.asked(id, last) {
+        if let Some((asker, id)) = self.views.distant.asked(id, last) {
             return self.answer(asker, Answer::Entries { id, found, last, errno, node }, last);
         }
         let Some(line) = self.views.line else { return };
@@ -160,7 +163,7 @@ impl Front {
         if self.views.line.is_some() {
             about(&mut self.views.told, event);
         }
-        self.distant.about(event);
+        self.views.distant.about(event);
     }
 
     /// Tells of the ghosts that have come, gone, or stand for a process of another node now.

@@ -23,6 +23,7 @@ mod natives;
 pub mod node_view;
 mod passes;
 mod pulse;
+mod questions;
 mod readings;
 mod rounds;
 mod server;

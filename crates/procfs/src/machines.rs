@@ -5,18 +5,18 @@
 use crate::asking::Line;
 use crate::crew::{Crew, Waits};
 use crate::ghosts::Ghosts;
+use crate::questions::{decode, Machine, Open, Slot, State, What};
 use crate::readings::{Readings, WANTED_US};
 use crate::rounds::{Next, Rounds};
-use crate::tables::{Body, Key, Tables, COMMONLY};
+use crate::tables::{Body, Key, COMMONLY};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use vocab::errno::{EAGAIN, EHOSTDOWN, EIO, ESRCH};
 use vocab::{NodeId, Pid};
 use wire::ask::Ask;
 use wire::entry::{Found, Wanted};
-use wire::frame;
 
 /// How long a node may say nothing of what is asked of all its bodies, in microseconds. One that says a piece may go on for [`SLOW_US`], and while others of the
 /// round say pieces, for [`ROUND_SLOW_US`]: they may share a machine.
@@ -58,62 +58,6 @@ pub(crate) struct Known {
     pub(crate) silent: bool,
     /// Until when it counts (monotonic).
     pub(crate) until_us: u64,
-}
-
-#[derive(Debug, Default)]
-struct Machine {
-    state: Mutex<State>,
-    answered: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    tables: Tables,
-    /// When it said something last.
-    heard_us: u64,
-    quiet_until_us: u64,
-    /// When it was asked for [`AHEAD`] unasked.
-    ahead_us: u64,
-    /// Who was looked at alone last, and when.
-    alone: (Pid, u64),
-    /// The round in which it was asked before anybody came to it; 0: none, or somebody has.
-    round: u64,
-}
-
-impl State {
-    fn is_quiet(&self, now_us: u64) -> bool {
-        now_us < self.quiet_until_us
-    }
-
-    fn hears(&mut self, now_us: u64) {
-        (self.heard_us, self.quiet_until_us) = (now_us, 0);
-    }
-}
-
-type Answer = std::result::Result<Option<Found>, i32>;
-
-/// Where the answer to a question for one process comes.
-#[derive(Debug, Default)]
-struct Slot {
-    answer: Mutex<Option<Answer>>,
-    came: Condvar,
-}
-
-#[derive(Debug)]
-enum What {
-    All(Vec<Key>),
-    One(Pid, Arc<Slot>),
-}
-
-/// A question that is not answered.
-#[derive(Debug)]
-struct Open {
-    node: NodeId,
-    machine: Arc<Machine>,
-    what: What,
-    at_us: u64,
-    /// Of the answer, what is not whole.
-    piece: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -495,20 +439,11 @@ impl Machines {
     }
 }
 
-/// What is whole of it, and how many bytes that is.
-fn decode(bytes: &[u8]) -> (Vec<Found>, usize) {
-    let (mut all, mut used) = (Vec::new(), 0);
-    while let Ok(Some((body, length))) = frame::split(&bytes[used..]) {
-        all.extend(frame::decode::<Found>(body));
-        used += length;
-    }
-    (all, used)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use wire::entry::{Content, Entry};
+    use wire::frame;
 
     fn found(pid: i32, path: &str) -> Found {
         let entry = Entry { path: path.into(), mode: 0, content: Content::Text(b"7 (x) S".to_vec()) };
@@ -519,15 +454,6 @@ mod tests {
         let mut bytes = Vec::new();
         all.iter().for_each(|found| frame::encode(found, &mut bytes).expect("short"));
         bytes
-    }
-
-    #[test]
-    fn what_is_whole_is_taken_and_what_is_not_is_left() {
-        let all = [found(7, "stat"), found(8, "stat")];
-        let bytes = bytes(&all);
-        assert_eq!(decode(&bytes), (all.to_vec(), bytes.len()));
-        assert_eq!(decode(&bytes[..bytes.len() - 1]), (all[..1].to_vec(), bytes.len() / 2));
-        assert_eq!(decode(&[0xff; 9]), (Vec::new(), 0));
     }
 
     /// The questions that are open, by node.
