@@ -3,7 +3,7 @@
 
 use crate::front::Front;
 use crate::runs::Asker;
-use crate::views;
+use crate::told::about;
 use kern::clock::monotonic_us;
 use procfs::told::{News, Told};
 use space::{Event, Space};
@@ -31,7 +31,7 @@ pub(crate) struct Distant {
 
 impl Distant {
     pub(crate) fn about(&mut self, event: &Event) {
-        self.views.values_mut().for_each(|told| views::about(told, event));
+        self.views.values_mut().for_each(|told| about(told, event));
     }
 
     /// Whose question this is; with `last` it is answered.

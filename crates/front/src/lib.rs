@@ -41,6 +41,7 @@ mod pulse;
 mod recover;
 mod runs;
 mod stands;
+mod told;
 mod views;
 
 pub use config::{FrontConfig, Proc};

@@ -8,10 +8,11 @@ use crate::connection::{Connection, Token};
 use crate::distant::Distant;
 use crate::front::Front;
 use crate::runs::Asker;
+use crate::told::about;
 use kern::clock::monotonic_us;
 use procfs::keeper::{Keeper, Wanted as Kept};
 use procfs::told::{News, Told};
-use space::{BodyEvent, Event};
+use space::Event;
 use tracing::info;
 use vocab::errno::{EAGAIN, ENOTCONN};
 use vocab::{Fault, NodeId, Pid};
@@ -33,27 +34,6 @@ pub(crate) struct Views {
     told: Told,
     /// Those of nodes.
     pub(crate) distant: Distant,
-}
-
-/// The space is about to hear of this, and a view is to.
-pub(crate) fn about(told: &mut Told, event: &Event) {
-    match event {
-        Event::Held { pid } | Event::Gone { pid } | Event::Moved { pid, .. } | Event::Leaves { pid } => {
-            told.changed(*pid);
-        }
-        Event::GhostFound { person, .. } => told.changed(person.pid),
-        // Only now is it known where they are, of a daemon that follows another one.
-        Event::NodeBack { bodies, .. } => bodies.iter().for_each(|person| told.changed(person.pid)),
-        Event::Body { event: BodyEvent::Forked { child, .. }, .. } => told.changed(*child),
-        Event::Body { event: BodyEvent::Reaped { .. }, .. } => {}
-        // The body has become something else, and then what shows it has.
-        Event::Body { event, .. } => {
-            let other = matches!(event, BodyEvent::Named { .. } | BodyEvent::Credentials { .. });
-            told.stirs(event.pid(), other);
-        }
-        Event::Done { pid, .. } => told.stirs(*pid, false),
-        _ => {}
-    }
 }
 
 impl Views {
