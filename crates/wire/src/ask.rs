@@ -71,7 +71,7 @@ pub enum Ask {
     /// read them is dropped.
     #[n(10)]
     Feed,
-    /// Of root, and here alone: which processes stand here for others, now and from now on ([`Answer::Ghosts`]).
+    /// Of root: which processes stand on the front end for others, now and from now on; asked on a node, which are on other nodes ([`Answer::Ghosts`]).
     #[n(8)]
     Ghosts,
     /// Of whoever has asked for [`Ask::Ghosts`]: what /proc shows of bodies of this node ([`Answer::Entries`]).

@@ -97,7 +97,7 @@ pub struct Program {
     pub personality: Option<u32>,
     /// Of threads that it makes, but for its first: whoever asks keeps these numbers free on the front end.
     #[n(12)]
-    #[cbor(default)]
+    #[cbor(default, skip_if = "Vec::is_empty")]
     pub numbers: Vec<Pid>,
 }
 
