@@ -20,7 +20,7 @@ fn begin(s: &Sandbox, command: &str) -> Res<(Going, String)> {
     Ok((going, p.trim().to_string()))
 }
 
-/// Begins a shell on node 0, in which commands are run that are written to a pipe: each answers with what it said and `.`.
+/// Begins a shell on node 0, in which lines that are written to a pipe are run, one after the other; what each says is in a file of its number.
 struct Shell<'a> {
     s: &'a Sandbox,
     going: Going,

@@ -75,15 +75,17 @@ impl Front {
     }
 
     pub(crate) fn tell_distant_views(&mut self) {
-        let mut views = std::mem::take(&mut self.views.distant.views);
-        for (asker, told) in &mut views {
+        let (space, mut all) = (&self.space, Vec::new());
+        for (asker, told) in &mut self.views.distant.views {
             let Asker::Remote { node: at, .. } = *asker else { continue };
-            while let Some(News { stand, gone, others }) = told.news(|pid| shown(&self.space, at, pid)) {
-                self.answer(*asker, Answer::Ghosts { stand, gone, others }, false);
+            while let Some(News { stand, gone, others }) = told.news(|pid| shown(space, at, pid)) {
+                all.push((*asker, Answer::Ghosts { stand, gone, others }));
             }
         }
-        // Nobody has come or gone meanwhile.
-        self.views.distant.views = views;
+        // A link that takes none of it is closed, and then its views are gone.
+        for (asker, answer) in all {
+            self.answer(asker, answer, false);
+        }
     }
 
     pub(crate) fn on_distant_entries_wanted(

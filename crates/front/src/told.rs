@@ -12,8 +12,8 @@ pub(crate) fn about(told: &mut Told, event: &Event) {
         Event::GhostFound { person, .. } => told.changed(person.pid),
         // Only now is it known where they are, of a daemon that follows another one.
         Event::NodeBack { bodies, .. } => bodies.iter().for_each(|person| told.changed(person.pid)),
-        Event::Body { event: BodyEvent::Forked { child, .. }, .. } => told.changed(*child),
-        Event::Body { event: BodyEvent::Reaped { .. }, .. } => {}
+        // A ghost is there to be shown when it holds, and what is told before of it is not bound onto anything.
+        Event::Body { event: BodyEvent::Forked { .. } | BodyEvent::Reaped { .. }, .. } => {}
         // The body has become something else, and then what shows it has.
         Event::Body { event, .. } => {
             let other = matches!(event, BodyEvent::Named { .. } | BodyEvent::Credentials { .. });

@@ -442,19 +442,7 @@ impl Machines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::entry::{Content, Entry};
-    use wire::frame;
-
-    fn found(pid: i32, path: &str) -> Found {
-        let entry = Entry { path: path.into(), mode: 0, content: Content::Text(b"7 (x) S".to_vec()) };
-        Found { pid: Pid(pid), uid: 1, gid: 2, entries: vec![entry] }
-    }
-
-    fn bytes(all: &[Found]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        all.iter().for_each(|found| frame::encode(found, &mut bytes).expect("short"));
-        bytes
-    }
+    use crate::questions::tests::{bytes, found};
 
     /// The questions that are open, by node.
     fn open(machines: &Machines) -> Vec<(NodeId, u64)> {

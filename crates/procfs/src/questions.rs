@@ -74,16 +74,18 @@ pub(crate) fn decode(bytes: &[u8]) -> (Vec<Found>, usize) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use wire::entry::{Content, Entry};
 
-    fn found(pid: i32, path: &str) -> Found {
+    /// What a node finds of this process.
+    pub(crate) fn found(pid: i32, path: &str) -> Found {
         let entry = Entry { path: path.into(), mode: 0, content: Content::Text(b"7 (x) S".to_vec()) };
         Found { pid: Pid(pid), uid: 1, gid: 2, entries: vec![entry] }
     }
 
-    fn bytes(all: &[Found]) -> Vec<u8> {
+    /// As it says so.
+    pub(crate) fn bytes(all: &[Found]) -> Vec<u8> {
         let mut bytes = Vec::new();
         all.iter().for_each(|found| frame::encode(found, &mut bytes).expect("short"));
         bytes

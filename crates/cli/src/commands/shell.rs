@@ -13,7 +13,8 @@ use vocab::{Fault, Result};
 
 /// Run a shell, or a program, in whose /proc the processes of the space show what they do where they run
 ///
-/// It is for root, on the front end: it and all that it starts get a mount namespace of their own. With `proc = "private"` in the configuration only such shells show it.
+/// It is for root: it and all that it starts get a mount namespace of their own. With `proc = "private"` in the front end's configuration only such shells show it there; on a
+/// node, as a program of the space, it shows what is on other nodes too.
 #[derive(Args, Debug)]
 pub(crate) struct Shell {
     /// The processors, memory and load in /proc and /sys are the sums of all machines, too: top, free and their like show one large machine
