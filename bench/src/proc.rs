@@ -112,7 +112,8 @@ fn lists(program: &Path, nodes: usize, each: usize) -> Result<bool> {
         print(&Line { name: &format!("{name}, {total} on {nodes}"), figure, local, unit: "s", bar: Bar::Figure(most) })
     };
     let mut met = line("ps -e, cold", vec![place.number(&ps)? / 1e9], 1.8);
-    met &= line("ps -e, fresh", rounds(&mut place, &ps, 0.0)?, 0.5);
+    // What the one before has shown counts for a second after it: each round has one of its own.
+    met &= line("ps -e, fresh", rounds(&mut place, &format!("ps -e >/dev/null; {ps}"), STALE)?, 0.5);
     met &= line("ps -e, all of it old", rounds(&mut place, &ps, STALE)?, 1.8);
     met &= line("shoal ps", rounds(&mut place, &format!("{program} time shoal ps"), 0.0)?, 0.3);
     place.say("shoal fault n0 stop-daemon >/dev/null 2>&1")?;

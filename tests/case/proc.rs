@@ -9,6 +9,7 @@ use rustix::process::Signal;
 pub(crate) const SCENES: &[Scene] = &[
     ("proc_for_tools", proc_for_tools),
     ("proc_is_the_bodys", proc_is_the_bodys),
+    ("proc_of_many", proc_of_many),
     ("proc_of_threads_and_descriptors", proc_of_threads_and_descriptors),
     ("proc_is_guarded", proc_is_guarded),
     ("proc_is_guarded_from_its_user", proc_is_guarded_from_its_user),
@@ -147,6 +148,40 @@ fn proc_is_the_bodys(place: &Place) -> Res<End> {
     s.until("test \"$(ps -o args= -C sleep)\" = 'sleep 1071'")?;
     s.ok("pkill -x sleep")?;
     forks.end()?;
+    Ok(End::Passed)
+}
+
+/// Who goes through many has things learnt ahead of him, and sees all as it is.
+fn proc_of_many(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_of_many", 2)?;
+    let many = "for n in $(seq 150); do sleep 1234 & done; wait";
+    let going = s.start(&format!("shoal run -n 0-1 sh -c '{many}'"));
+    let bound = |count| format!("test $(grep -c ' /proc/[0-9]* ' /proc/self/mountinfo) = {count}");
+    s.until(&bound(302))?;
+    let states = "ps -eo stat=,args= | grep 'sleep 1234$' | sort | uniq -c | awk '{print $1, substr($2, 1, 1)}'";
+    s.prints(states, "300 S")?;
+    s.ok("test $(ls /proc/$(pgrep -x shoal:ahead)/fd | wc -l) -gt 100")?;
+    s.ok("sleep 1.1")?;
+    for round in 0..4 {
+        s.prints(states, "300 S")?;
+        let one = s.ok(&format!("pgrep -f 'sleep 1234' | sed -n {}p", 40 + 60 * round))?;
+        s.ok(&format!("kill -STOP {one}"))?;
+        s.until(&format!("grep -q '^State:.T' /proc/{one}/status"))?;
+        s.prints(states, "299 S\n1 T")?;
+        s.ok(&format!("kill -CONT {one}"))?;
+        s.until(&format!("grep -q '^State:.S' /proc/{one}/status"))?;
+    }
+    // Several at once, while others look at single ones, and some end.
+    let texts = "for f in stat status cmdline environ; do cat /proc/[0-9]*/$f; done >/dev/null 2>&1";
+    s.ok(&format!("for n in 1 2 3; do ps -e >/dev/null & {texts} & done; pkill -o -f 'sleep 1234$'; wait"))?;
+    s.until(&bound(301))?;
+    s.prints(states, "299 S")?;
+    let native = "awk '{print $1}' /proc/$p/stat; tr '\\0' ' ' </proc/$p/cmdline; awk '/^(Name|Pid):/ {print $2}' /proc/$p/status";
+    s.ok(&format!(
+        "for p in $(pgrep -x sleep); do test \"$({native})\" = \"$(printf '%s\\n%s%s\\n%s' $p 'sleep 1234 ' sleep $p)\" || exit 1; done"
+    ))?;
+    s.ok("pkill -x sleep")?;
+    going.end()?;
     Ok(End::Passed)
 }
 

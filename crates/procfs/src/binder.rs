@@ -56,7 +56,7 @@ impl Binder {
     /// As [`ns::fork`].
     pub(crate) fn start(at: &Path) -> Result<Binder> {
         let (line, its) = sock::socketpair(Kind::SeqPacket)?;
-        match forked()? {
+        match forked("shoal:binds")? {
             None => {
                 drop(line);
                 serve(its, at);
@@ -115,23 +115,23 @@ pub(crate) fn said_within<'b>(line: BorrowedFd<'_>, into: &'b mut [u8], time: Du
         }
     };
     if !readable() {
-        return Err(Fault::sys(vocab::errno::ETIMEDOUT, "wait for who binds directories"));
+        return Err(Fault::sys(vocab::errno::ETIMEDOUT, "wait for who looks into the tree"));
     }
     match sys::read(line, into) {
         Ok(length @ 1..) => Ok(&into[..length]),
-        _ => Err(Fault::gone("who binds directories")),
+        _ => Err(Fault::gone("who looks into the tree")),
     }
 }
 
 /// A child that ends with this process; `None`: this is the child.
-fn forked() -> Result<Option<Child>> {
+pub(crate) fn forked(name: &str) -> Result<Option<Child>> {
     let parent = Pid(std::process::id() as i32);
     match ns::fork(Namespaces::empty())? {
         Forked::Parent(child) => Ok(Some(child)),
         Forked::Child => {
-            let begun = own::die_with_parent(Sig::KILL, parent).and_then(|()| ns::set_name("shoal:binds"));
+            let begun = own::die_with_parent(Sig::KILL, parent).and_then(|()| ns::set_name(name));
             if let Err(fault) = begun {
-                debug!(%fault, "nobody binds");
+                debug!(%fault, name, "it cannot begin");
                 ns::exit(1);
             }
             Ok(None)
@@ -158,7 +158,7 @@ fn serve(line: OwnedFd, at: &Path) {
         }
         let mut descriptors = got.descriptors.into_iter();
         let (Some(its), process) = (descriptors.next(), descriptors.next()) else { continue };
-        match forked() {
+        match forked("shoal:binds") {
             Ok(None) => {
                 drop((line, children));
                 bind(&its, at, kind[0], process);

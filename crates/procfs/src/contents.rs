@@ -4,6 +4,7 @@ use crate::ghosts::Ghost;
 use crate::here::Here;
 use crate::machines::{Known, Machines};
 use crate::names::{is_harmless, of_many};
+use crate::passes::Pass;
 use crate::tables::COMMONLY;
 use crate::texts;
 use kern::clock::monotonic_us;
@@ -39,8 +40,7 @@ pub(crate) enum What {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looker {
     pub(crate) uid: u32,
-    /// Since when it has gone through processes (monotonic).
-    pub(crate) since_us: u64,
+    pub(crate) pass: Pass,
 }
 
 type Result<T> = std::result::Result<T, i32>;
@@ -58,7 +58,7 @@ fn here(machines: &Machines, ghost: &Ghost, looker: Looker) -> Result<Here> {
     if !ghost.apart {
         return ghost.here();
     }
-    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.pass);
     match known.body.as_ref().and_then(|body| body.content(b"stat")) {
         Some(Content::Text(stat)) => Here::of_body(stat).ok_or(EIO),
         _ => Err(ESRCH),
@@ -73,7 +73,7 @@ pub(crate) fn owner_of_process(machines: &Machines, ghost: &Ghost, looker: Looke
     if !ghost.apart {
         return ghost.owner_here();
     }
-    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.pass);
     match known.body.as_ref().and_then(|body| body.content(b"status")) {
         Some(Content::Text(status)) => texts::owner(status).ok_or(EIO),
         _ => Err(ESRCH),
@@ -111,7 +111,7 @@ pub(crate) fn own(ghost: &Ghost, path: &[u8]) -> Result<Contents> {
 /// Whose the files of its body are, and until when that counts. Of a body that nothing is known of they are whose the ghost's own are: root's, unless it is about to die
 /// and leave a core.
 pub(crate) fn owner(machines: &Machines, ghost: &Ghost, looker: Looker) -> (u32, u32, u64) {
-    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.pass);
     let Some(body) = known.body else {
         let (uid, gid) = if ghost.apart { (0, 0) } else { ghost.files_here().unwrap_or_default() };
         return (uid, gid, 0);
@@ -144,7 +144,7 @@ pub(crate) fn contents(machines: &Machines, ghost: &Ghost, path: &[u8], looker: 
 }
 
 fn common(machines: &Machines, ghost: &Ghost, name: &[u8], looker: Looker) -> Result<Contents> {
-    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.pass);
     let Some(body) = &known.body else { return without_body(ghost, name, known.silent) };
     ghost.is_of(body.uid, body.gid);
     let text = match body.content(name) {
@@ -194,7 +194,7 @@ fn without_body(ghost: &Ghost, name: &[u8], silent: bool) -> Result<Contents> {
 /// What many are asked for at once. `None`: this is not one of those, or is asked for by itself.
 fn of_all(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Option<Result<Contents>> {
     let key = of_many(path).filter(|key| machines.is_of_many(key, ghost.pid))?;
-    let Known { body, silent, until_us } = machines.look(ghost.node(), ghost.pid, key, looker.since_us);
+    let Known { body, silent, until_us } = machines.look(ghost.node(), ghost.pid, key, looker.pass);
     let Some(body) = body else { return silent.then_some(Err(EHOSTDOWN)) };
     ghost.is_of(body.uid, body.gid);
     let content = match body.content(path)? {
@@ -244,7 +244,7 @@ fn made(content: Content) -> Result<What> {
 
 /// As long after the ghost's as the thread's is after its process's.
 fn start_of_thread(machines: &Machines, ghost: &Ghost, thread: &[u8], here: &Here, looker: Looker) -> u64 {
-    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.since_us);
+    let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.pass);
     let process = match known.body.as_ref().and_then(|body| body.content(b"stat")) {
         Some(Content::Text(stat)) => texts::start(stat),
         _ => None,

@@ -1,6 +1,6 @@
 //! Who stands here for whom.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use vocab::{NodeId, Pid};
@@ -55,7 +55,9 @@ impl Ghost {
 
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts {
-    all: Mutex<HashMap<Pid, Arc<Ghost>>>,
+    all: Mutex<BTreeMap<Pid, Arc<Ghost>>>,
+    /// The numbers of all, until one comes or goes.
+    order: Mutex<Option<Arc<Vec<Pid>>>>,
     /// None of them stands on this machine.
     apart: bool,
 }
@@ -70,7 +72,7 @@ impl Ghosts {
         self.apart
     }
 
-    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<Pid, Arc<Ghost>>> {
+    fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<Pid, Arc<Ghost>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,18 +92,37 @@ impl Ghosts {
             here: Mutex::default(),
         };
         all.insert(pid, Arc::new(ghost));
+        drop(all);
+        self.changed();
         None
     }
 
     pub(crate) fn gone(&self, pid: Pid) -> Option<Arc<Ghost>> {
         let ghost = self.all().remove(&pid)?;
         ghost.dead.store(true, Ordering::Release);
+        self.changed();
         Some(ghost)
     }
 
-    /// All that stand here now.
-    pub(crate) fn pids(&self) -> Vec<Pid> {
-        self.all().keys().copied().collect()
+    /// All that stand here now, in the order of their numbers.
+    pub(crate) fn pids(&self) -> Arc<Vec<Pid>> {
+        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(order) = &*order {
+            return order.clone();
+        }
+        // Who changes them forgets the order afterwards, and waits until it is known.
+        let now = Arc::new(self.all().keys().copied().collect());
+        order.insert(now).clone()
+    }
+
+    fn changed(&self) {
+        *self.order.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// How many have lower numbers, and how many there are.
+    pub(crate) fn place(&self, pid: Pid) -> (usize, usize) {
+        let all = self.pids();
+        (all.partition_point(|one| *one < pid), all.len())
     }
 
     /// The nodes of all, in the order of the first of each that comes after `pid`; those behind that have none.

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{OnceLock, PoisonError};
 use vocab::errno::{EIO, ESRCH};
 use vocab::Pid;
+use wire::entry::SHORT;
 
 /// For so long it is as it was, in microseconds: whoever looks at a process reads several of its files.
 const KEPT_US: u64 = 100_000;
@@ -123,8 +124,8 @@ impl Ghost {
         if self.is_dead() {
             return Err(ESRCH);
         }
-        let text = std::fs::read(format!("{PROC}/{}/stat", self.pid)).map_err(|e| e.raw_os_error().unwrap_or(EIO))?;
-        Tail::of(&text).ok_or(EIO)
+        let mut text = [0; SHORT];
+        Tail::of(proc()?.read_record(self.pid, "stat", &mut text)?).ok_or(EIO)
     }
 }
 

@@ -6,7 +6,8 @@ use kern::clock::realtime_ns;
 use kern::fuse::tree::ROOT;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use vocab::Pid;
 use wire::entry::COMMON;
 
@@ -31,6 +32,10 @@ pub(crate) struct Inode {
     pub(crate) made_ns: u64,
     /// What the kernel was told last of what is in it.
     pub(crate) told: Mutex<Option<Told>>,
+    /// Shared by who finds out what is in it now, and had alone by who has the kernel keep what was told.
+    pub(crate) changes: RwLock<()>,
+    /// [`Told::time_ns`] of what the kernel has read, or was given.
+    has_ns: AtomicU64,
 }
 
 /// What the kernel knows of a file, and reads as that.
@@ -65,6 +70,16 @@ impl Inode {
         !self.ghost.is_dead() && (!is_guarded(self.mode) || self.turn == self.ghost.turn())
     }
 
+    /// Is it a file of a process, not of a thread or descriptor?
+    pub(crate) fn is_of_process(&self) -> bool {
+        self.place.is_none() && !self.path.is_empty() && !self.path.contains(&b'/')
+    }
+
+    /// The kernel has the text of this time now; before it had the one of the time that is returned.
+    pub(crate) fn has(&self, time_ns: u64) -> u64 {
+        self.has_ns.swap(time_ns, Ordering::Relaxed)
+    }
+
     pub(crate) fn name(&self) -> Vec<u8> {
         match self.parent {
             ROOT => self.ghost.pid.to_string().into_bytes(),
@@ -87,6 +102,13 @@ struct Known {
     names: HashMap<(u64, Vec<u8>), u64>,
     of: HashMap<Pid, HashSet<u64>>,
     last: u64,
+}
+
+impl Known {
+    fn named(&self, parent: u64, name: &[u8]) -> Option<Arc<Inode>> {
+        let number = self.names.get(&(parent, name.to_vec()))?;
+        self.all.get(number).map(|(inode, _)| inode.clone())
+    }
 }
 
 impl Inodes {
@@ -131,6 +153,8 @@ impl Inodes {
             turn: ghost.turn(),
             made_ns: realtime_ns(),
             told: Mutex::default(),
+            changes: RwLock::default(),
+            has_ns: AtomicU64::new(0),
         };
         let inode = Arc::new(inode);
         known.names.insert(key, number);
@@ -141,14 +165,16 @@ impl Inodes {
 
     /// A ghost's directory and what is commonly read in it, as far as the kernel knows them.
     pub(crate) fn common(&self, pid: Pid) -> Vec<Arc<Inode>> {
+        let files = self.files(pid, COMMON.iter().map(|name| name.as_bytes()));
+        let directory = self.known().named(ROOT, pid.to_string().as_bytes());
+        files.into_iter().chain(directory).collect()
+    }
+
+    /// Those of these names in a ghost's directory, as far as the kernel knows them.
+    pub(crate) fn files<'a>(&self, pid: Pid, names: impl Iterator<Item = &'a [u8]>) -> Vec<Arc<Inode>> {
         let known = self.known();
-        let one = |parent: u64, name: &[u8]| {
-            let number = known.names.get(&(parent, name.to_vec()))?;
-            known.all.get(number).map(|(inode, _)| inode.clone())
-        };
-        let Some(directory) = one(ROOT, pid.to_string().as_bytes()) else { return Vec::new() };
-        let files = COMMON.iter().filter_map(|name| one(directory.number, name.as_bytes()));
-        files.chain([directory.clone()]).collect()
+        let Some(directory) = known.named(ROOT, pid.to_string().as_bytes()) else { return Vec::new() };
+        names.filter_map(|name| known.named(directory.number, name)).collect()
     }
 
     /// All that the kernel knows of ghosts of this number.

@@ -4,12 +4,14 @@
 //! looks into /proc, and nobody who looks into /proc waits for long: what a node does not say in time is shown as it was.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod asking;
 mod binder;
 mod binds;
 mod cluster;
 mod contents;
 mod crew;
+mod directories;
 mod doors;
 mod ghosts;
 mod guide;
@@ -34,6 +36,7 @@ pub mod told;
 pub mod view;
 mod whole;
 
+use ahead::{Ahead, Walker};
 use binder::{Binder, Where};
 use crew::{Crew, THREADS};
 use doors::Doors;
@@ -87,6 +90,8 @@ pub fn run(config: &Config) -> Result<()> {
     binds::sweep(&at);
     let at = mount::directory(&at)?;
     let binder = Arc::new(Binder::start(&at)?);
+    // Of what counts no time nothing can be learnt ahead.
+    let walker = (config.fresh_us != 0).then(|| Walker::start(&at)).transpose()?;
     let hidden = binds::hidden_from_all_but();
     if let Some(gid) = hidden {
         info!(gid, "processes are hidden from others in /proc, and so are bodies");
@@ -97,7 +102,7 @@ pub fn run(config: &Config) -> Result<()> {
     let machines = Arc::new(Machines::new(config.fresh_us, crew.clone(), ghosts.clone()));
     let (line, connection) = line::connect(&run_dir.join("shoal.sock"))?;
     machines.ask_over(line);
-    let server = Arc::new(Server::new(tree, ghosts.clone(), machines, crew, hidden, None));
+    let server = Arc::new(Server::new(tree, ghosts.clone(), machines, crew, hidden, None, Ahead::new(walker)));
     serve(&server)?;
     let doors = Arc::<Doors>::default();
     if !config.private {
@@ -105,10 +110,14 @@ pub fn run(config: &Config) -> Result<()> {
     }
     let end = connection.follow(&server, doors.clone())?;
     server.guide.clone().start()?;
+    let ahead = server.ahead.clone();
+    let stores = server.clone();
+    ahead.clone().start(ghosts.clone(), move |pid, names| stores.store(pid, names))?;
     pulse::start(server)?;
     Views::new(&run_dir, binder.clone(), doors.clone(), ghosts)?.start()?;
     let _ended = end.recv();
     doors.end();
+    ahead.end();
     binder.end();
     binds::sweep(&at);
     Ok(())

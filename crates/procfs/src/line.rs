@@ -145,7 +145,7 @@ fn hear(mut stream: BufReader<UnixStream>, server: &Server, tell: &Sender<Change
             Ok(Answer::Failed(fault)) if server.ghosts.are_apart() => {
                 if again.is_none() {
                     info!(%fault, "what runs elsewhere is not shown");
-                    let gone = server.ghosts.pids();
+                    let gone = server.ghosts.pids().to_vec();
                     let _ = tell.send(take(server, Vec::new(), gone, &[]));
                     again = Some(Instant::now() + AGAIN);
                 }

@@ -5,6 +5,7 @@
 use crate::asking::Line;
 use crate::crew::{Crew, Waits};
 use crate::ghosts::Ghosts;
+use crate::passes::Pass;
 use crate::questions::{decode, Machine, Open, Slot, State, What};
 use crate::readings::{Readings, WANTED_US};
 use crate::rounds::{Next, Rounds};
@@ -145,8 +146,8 @@ impl Machines {
         self.ask(Open { node, machine, what, at_us: now, piece: Vec::new() }, wanted);
     }
 
-    /// What is in a table of body `pid` of this node. What is as of `since_us` counts, if it has not been shown yet.
-    pub(crate) fn look(&self, node: NodeId, pid: Pid, key: Key, since_us: u64) -> Known {
+    /// What is in a table of body `pid` of this node. What is as of when who looks has begun counts, if it has not been shown yet.
+    pub(crate) fn look(&self, node: NodeId, pid: Pid, key: Key, pass: Pass) -> Known {
         let machine = self.machine(node);
         let begun = now_us();
         let mut waits = None;
@@ -161,10 +162,8 @@ impl Machines {
         loop {
             let now = now_us();
             let old = state.tables.get(key).bodies.get(&pid).cloned();
-            if let Some(body) = old.as_ref().filter(|body| self.counts(key, body, begun, since_us)) {
-                // A second from now, or nothing would be fresh any more for who goes through all once more where that takes as long; but not for ever.
-                let from_now = (now + self.fresh_us).min(body.at_us + 2 * self.fresh_us);
-                let until_us = (body.at_us + self.fresh_us(key)).max(from_now).max(now + MOMENT_US);
+            if let Some(body) = old.as_ref().filter(|body| self.counts(key, body, begun, pass.since_us)) {
+                let until_us = self.until_us(key, body, now, pass);
                 return Known { body: old, silent: false, until_us };
             }
             let silent = |old| Known { body: old, silent: true, until_us: now + self.fresh_us };
@@ -172,7 +171,7 @@ impl Machines {
                 return silent(old);
             }
             let table = state.tables.get(key);
-            let whole = table.at_us != 0 && (table.at_us + self.fresh_us > begun || table.at_us >= since_us);
+            let whole = table.at_us != 0 && (table.at_us + self.fresh_us > begun || table.at_us >= pass.since_us);
             if self.fresh_us == 0 || whole {
                 drop(state);
                 return self.alone(&machine, node, pid, (key, SILENT_US), old);
@@ -215,6 +214,13 @@ impl Machines {
             "environ" | "auxv" if self.fresh_us != 0 => self.fresh_us.max(LASTS_US),
             _ => self.fresh_us,
         }
+    }
+
+    /// Until when what is shown now counts: a second from when who looks is through, or nothing would be fresh any more for who goes through all once more where that
+    /// takes as long; but not for ever.
+    fn until_us(&self, key: Key, body: &Body, now: u64, pass: Pass) -> u64 {
+        let from_now = (now + self.fresh_us).min(body.at_us + 2 * self.fresh_us) + pass.left_us;
+        (body.at_us + self.fresh_us(key)).max(from_now).max(now + MOMENT_US)
     }
 
     fn counts(&self, key: Key, body: &Body, begun: u64, since_us: u64) -> bool {
@@ -444,6 +450,9 @@ mod tests {
     use super::*;
     use crate::questions::tests::{bytes, found};
 
+    /// For whom nothing was fetched yet.
+    const LATE: Pass = Pass { since_us: u64::MAX, left_us: 0 };
+
     /// The questions that are open, by node.
     fn open(machines: &Machines) -> Vec<(NodeId, u64)> {
         let mut all: Vec<_> = locked(&machines.open).iter().map(|(id, open)| (open.node, *id)).collect();
@@ -457,7 +466,7 @@ mod tests {
         let node = NodeId(3);
         let looks = |pid| {
             let machines = machines.clone();
-            std::thread::spawn(move || machines.look(node, Pid(pid), COMMONLY, u64::MAX))
+            std::thread::spawn(move || machines.look(node, Pid(pid), COMMONLY, LATE))
         };
         // One is looked at before them.
         locked(&machines.machine(node).state).alone = (Pid(6), now_us());
@@ -490,7 +499,7 @@ mod tests {
         let node = NodeId(3);
         let asked = |pid| {
             let (there, looks) = (locked(&machines.open).len(), machines.clone());
-            let looks = std::thread::spawn(move || looks.look(node, Pid(pid), COMMONLY, u64::MAX).body.is_some());
+            let looks = std::thread::spawn(move || looks.look(node, Pid(pid), COMMONLY, LATE).body.is_some());
             let new = loop {
                 let open = locked(&machines.open);
                 if let Some((id, open)) = open.iter().max_by_key(|(id, _)| **id).filter(|_| open.len() > there) {
@@ -511,7 +520,7 @@ mod tests {
         let machines = Machines::new(1_000_000, Arc::default(), Arc::default());
         let times = [0; 2].map(|_| {
             let begun = now_us();
-            let known = machines.look(NodeId(3), Pid(7), COMMONLY, u64::MAX);
+            let known = machines.look(NodeId(3), Pid(7), COMMONLY, LATE);
             assert!(known.silent && known.body.is_none());
             now_us() - begun
         });

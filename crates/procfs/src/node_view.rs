@@ -1,6 +1,7 @@
 //! A view of the whole space on a node: a tree that is all of /proc for whoever is in its mount namespace. What is elsewhere has its directories there, what
 //! is here is a link to its own ([`crate::natives`]).
 
+use crate::ahead::Ahead;
 use crate::crew::Crew;
 use crate::ghosts::Ghosts;
 use crate::machines::Machines;
@@ -39,7 +40,7 @@ impl NodeView {
         let tree = Arc::new(Tree::mount(&self.at, "shoal-view")?);
         let natives = Some(Natives::new(&self.native));
         let hidden = binds::hidden_from_all_but();
-        let server = Arc::new(Server::new(tree, ghosts, machines, crew, hidden, natives));
+        let server = Arc::new(Server::new(tree, ghosts, machines, crew, hidden, natives, Ahead::default()));
         connection.first(&server)?;
         crate::serve(&server)?;
         let end = connection.follow(&server, Arc::default())?;

@@ -1,4 +1,5 @@
-//! Who goes through all processes is to see each as it was at some time since he began: what was fetched for him does not become old under his hands.
+//! Who goes through all processes is to see each as it was at some time since he began: what was fetched for him does not become old under his hands. And who goes
+//! through them once more at once is to find it fresh, however long that took: it counts from when he will be through.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,27 +10,75 @@ const GAP_US: u64 = 200_000;
 const LONGEST_US: u64 = 4_000_000;
 /// So many are remembered before those are forgotten that have ended.
 const MOST: usize = 256;
+/// Who has looked at fewer processes may be about to look at no other one. How far he is, is found out each time that he has looked at so many more.
+const FEW: usize = 16;
+
+/// What is known of one who looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pass {
+    /// Since when he has gone through processes (monotonic).
+    pub(crate) since_us: u64,
+    /// How long it will be until he has been through all, as fast as he has been until now.
+    pub(crate) left_us: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    at_us: u64,
+    last_us: u64,
+    /// Who was looked at last, and how many there were before.
+    pid: Pid,
+    seen: usize,
+    /// When he had looked at [`FEW`], and how many are before that one.
+    few: (u64, usize),
+    /// When he will be through.
+    end_us: u64,
+}
+
+impl Begun {
+    fn now(at_us: u64, pid: Pid) -> Begun {
+        Begun { at_us, last_us: at_us, pid, seen: 0, few: (0, 0), end_us: 0 }
+    }
+
+    /// So many are before the one at which he is, of so many.
+    fn is_at(&mut self, (place, all): (usize, usize), now_us: u64) {
+        if self.seen == FEW {
+            self.few = (now_us, place);
+            return;
+        }
+        let (since, from) = self.few;
+        if place > from {
+            self.end_us = now_us + (now_us - since) * all.saturating_sub(place) as u64 / (place - from) as u64;
+        }
+    }
+}
 
 /// When each thread that looks has begun, and asked last.
 #[derive(Debug, Default)]
-pub(crate) struct Passes(Mutex<HashMap<Pid, (u64, u64)>>);
+pub(crate) struct Passes(Mutex<HashMap<Pid, Begun>>);
 
 impl Passes {
-    /// `who` asks now: since when does it?
-    pub(crate) fn since(&self, who: Pid, now_us: u64) -> u64 {
+    /// `who` looks at process `pid` now. `place`: how many are before it, and how many there are.
+    pub(crate) fn looks(&self, who: Pid, pid: Pid, place: impl FnOnce() -> (usize, usize), now_us: u64) -> Pass {
         if who == Pid::NONE {
-            return now_us;
+            return Pass { since_us: now_us, left_us: 0 };
         }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MOST {
-            all.retain(|_, (_, last)| *last + GAP_US > now_us);
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if begun.len() >= MOST {
+            begun.retain(|_, one| one.last_us + GAP_US > now_us);
         }
-        let (begun, last) = all.entry(who).or_insert((now_us, now_us));
-        if *last + GAP_US <= now_us || *begun + LONGEST_US <= now_us {
-            *begun = now_us;
+        let one = begun.entry(who).or_insert(Begun::now(now_us, pid));
+        if one.last_us + GAP_US <= now_us || one.at_us + LONGEST_US <= now_us {
+            *one = Begun::now(now_us, pid);
         }
-        *last = now_us;
-        *begun
+        one.last_us = now_us;
+        if std::mem::replace(&mut one.pid, pid) != pid {
+            one.seen += 1;
+            if one.seen.is_multiple_of(FEW) {
+                one.is_at(place(), now_us);
+            }
+        }
+        Pass { since_us: one.at_us, left_us: one.end_us.saturating_sub(now_us).min(LONGEST_US) }
     }
 }
 
@@ -40,10 +89,27 @@ mod tests {
     #[test]
     fn one_goes_on_until_it_pauses() {
         let passes = Passes::default();
-        let all = [1_000_000, 1_100_000, 1_250_000, 1_500_000, 1_600_000].map(|now| passes.since(Pid(7), now));
+        let since = |who, now| passes.looks(Pid(who), Pid(1), || (0, 1), now).since_us;
+        let all = [1_000_000, 1_100_000, 1_250_000, 1_500_000, 1_600_000].map(|now| since(7, now));
         assert_eq!(all, [1_000_000, 1_000_000, 1_000_000, 1_500_000, 1_500_000]);
-        assert_eq!(passes.since(Pid::NONE, 5), 5);
-        let often: Vec<u64> = (0..50).map(|n| passes.since(Pid(8), n * 100_000)).collect();
+        assert_eq!(since(0, 5), 5);
+        let often: Vec<u64> = (0..50).map(|n| since(8, n * 100_000)).collect();
         assert_eq!((often[39], often[40], often[49]), (0, 4_000_000, 4_000_000));
+    }
+
+    #[test]
+    fn it_is_through_when_it_has_looked_at_all_as_fast_as_before() {
+        let passes = Passes::default();
+        let looks = |who, n: i32, all, now| passes.looks(Pid(who), Pid(1 + n), || (n as usize, all), now).left_us;
+        // Three files of each of a thousand, a millisecond after the one before.
+        let left: Vec<u64> = (0..3000u64).map(|n| looks(7, n as i32 / 3, 1000, 1000 * n)).collect();
+        assert!(left[..3 * FEW].iter().all(|left| *left == 0));
+        for n in [6 * FEW, 400, 1500, 2700] {
+            let expected = 1000 * (3000 - n as u64);
+            assert!(left[n].abs_diff(expected) < expected / 20 + 3000, "{n}: {} of {expected}", left[n]);
+        }
+        // Never for ever; and not known of one who goes backwards.
+        assert_eq!((0..200).map(|n| looks(8, n, 1_000_000, 10_000 * n as u64)).max(), Some(LONGEST_US));
+        assert_eq!((0..200).map(|n| looks(9, 200 - n, 1000, 1000 * n as u64)).max(), Some(0));
     }
 }

@@ -1,7 +1,9 @@
 //! Answers what is asked of the tree.
 
+use crate::ahead::Ahead;
 use crate::contents::{self, Contents, Looker, What as Found};
 use crate::crew::Crew;
+use crate::directories::Directories;
 use crate::ghosts::{Ghost, Ghosts};
 use crate::guide::Guide;
 use crate::inodes::{Inode, Inodes, Told};
@@ -13,8 +15,7 @@ use crate::whole::Whole;
 use kern::clock::monotonic_us;
 use kern::fuse::tree::{Asked, Named, Shown, Tree, What, ROOT};
 use kern::proc::PROC;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
 use vocab::errno::{EACCES, ENOENT, ESRCH};
 use vocab::Pid;
 
@@ -22,13 +23,6 @@ use vocab::Pid;
 const FOREVER_US: u64 = 1_000_000_000_000;
 /// What a link's length is said to be.
 const LINK_SIZE: u64 = 64;
-
-/// Those that are open, with what was in them then, by the handle of each; and the last handle.
-#[derive(Debug, Default)]
-struct Directories {
-    last: u64,
-    open: HashMap<u64, Vec<Named>>,
-}
 
 type Result<T> = std::result::Result<T, i32>;
 
@@ -47,7 +41,8 @@ pub(crate) struct Server {
     pub(crate) whole: Whole,
     inodes: Inodes,
     passes: Passes,
-    open: Mutex<Directories>,
+    open: Directories,
+    pub(crate) ahead: Arc<Ahead>,
 }
 
 impl Server {
@@ -58,10 +53,11 @@ impl Server {
         crew: Arc<Crew>,
         hidden_from_all_but: Option<u32>,
         natives: Option<Natives>,
+        ahead: Ahead,
     ) -> Server {
-        let (inodes, passes, open) = (Inodes::default(), Passes::default(), Mutex::default());
-        let (guide, whole) = (Arc::default(), Whole::default());
-        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, natives, whole, inodes, passes, open }
+        let (inodes, passes, open) = (Inodes::default(), Passes::default(), Directories::default());
+        let (guide, whole, ahead) = (Arc::default(), Whole::default(), Arc::new(ahead));
+        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, natives, whole, inodes, passes, open, ahead }
     }
 
     /// Serves until the tree is not mounted any more, as one thread of several.
@@ -73,7 +69,9 @@ impl Server {
         while let Ok(asked) = self.tree.next_request(&mut room) {
             let unique = asked.unique;
             self.crew.takes(thread);
-            self.guide.sees(asked.pid);
+            if !self.ahead.goes() || self.ahead.is(asked.pid) {
+                self.guide.sees(asked.pid);
+            }
             if let Err(errno) = self.answer(asked) {
                 self.tree.fail(unique, errno);
             }
@@ -107,7 +105,7 @@ impl Server {
         let unique = asked.unique;
         if self.whole.is_asked(&asked) {
             if let Some(names) = self.whole.answer(&asked, &self.tree, &self.machines)? {
-                self.open(unique, names);
+                self.tree.opened(unique, self.open.add(names));
             }
             return Ok(());
         }
@@ -115,7 +113,7 @@ impl Server {
             What::Nothing => {}
             What::Forget(nodes) => nodes.iter().for_each(|(node, times)| self.inodes.forget(*node, *times)),
             What::CloseDirectory { handle } => {
-                self.open_directories().open.remove(handle);
+                self.open.close(*handle);
             }
             What::Lookup(name) => match self.look_up(&asked, name)? {
                 Some(shown) => self.tree.found(unique, &shown),
@@ -133,11 +131,16 @@ impl Server {
                 Some(to) => self.tree.data(unique, &to),
                 None => self.tree.data(unique, &self.link(&*self.inode(&asked)?, &asked)?),
             },
-            What::OpenDirectory => self.open(unique, self.names(&asked)?),
-            What::Names { handle, from, room } => {
-                let directories = self.open_directories();
-                let names = directories.open.get(handle).map(Vec::as_slice).unwrap_or_default();
-                self.tree.names(unique, names, *from, *room);
+            What::OpenDirectory => {
+                // What is in it for that one is not always the same.
+                let names = if self.ahead.is(asked.pid) { Vec::new() } else { self.names(&asked)? };
+                self.tree.opened(unique, self.open.add(names));
+            }
+            What::Names { handle, from, room, whole } => {
+                let ahead = self.ahead.is(asked.pid);
+                let names = if ahead { Arc::new(self.ahead.names()) } else { self.open.names(*handle) };
+                let known = |one: &Named| if ahead { self.look_up(&asked, &one.name).ok().flatten() } else { None };
+                self.tree.names(unique, &names, (*from, *room, *whole), known);
             }
             What::Read { from, most } => {
                 let text = self.read(&*self.inode(&asked)?, &asked)?;
@@ -149,13 +152,17 @@ impl Server {
         Ok(())
     }
 
-    fn open(&self, unique: u64, names: Vec<Named>) {
-        let mut directories = self.open_directories();
-        directories.last += 1;
-        let handle = directories.last;
-        directories.open.insert(handle, names);
-        drop(directories);
-        self.tree.opened(unique, handle);
+    /// What the kernel has just been told of these files of a process it is to have read too, so that nobody need ask for it. Not for a thread that serves.
+    pub(crate) fn store(&self, pid: Pid, names: &[Named]) {
+        for inode in self.inodes.files(pid, names.iter().map(|one| &one.name[..])) {
+            // Nothing else is told of it meanwhile, or what the kernel has of two texts would be mixed.
+            let Ok(_alone) = inode.changes.try_write() else { continue };
+            let told = inode.told().clone();
+            let Some(Told { text: Some(text), time_ns, .. }) = told else { continue };
+            if inode.is_current() && inode.has(time_ns) != time_ns {
+                self.tree.store(inode.number, &text);
+            }
+        }
     }
 
     /// `None`: there is no such name, and never will be.
@@ -184,7 +191,7 @@ impl Server {
         };
         if is_guarded(mode) {
             // If it is another one's by now, what is made for it is to be so from the beginning.
-            contents::owner(&self.machines, ghost, self.looker(asked));
+            contents::owner(&self.machines, ghost, self.looker(asked, ghost));
         }
         let below = is_directory(mode).then(|| place.below(name)).flatten();
         let inode = self.inodes.look_up(directory.number, &path, ghost, below, mode);
@@ -242,22 +249,25 @@ impl Server {
         if !is_guarded(directory.mode) || asked.uid == 0 || asked.pid == directory.ghost.pid {
             return Ok(());
         }
-        let (uid, ..) = contents::owner(&self.machines, &directory.ghost, self.looker(asked));
+        let (uid, ..) = contents::owner(&self.machines, &directory.ghost, self.looker(asked, &directory.ghost));
         match may(asked, uid) && directory.is_current() {
             true => Ok(()),
             false => Err(EACCES),
         }
     }
 
-    fn looker(&self, asked: &Asked) -> Looker {
-        Looker { uid: asked.uid, since_us: self.passes.since(asked.pid, monotonic_us()) }
+    fn looker(&self, asked: &Asked, ghost: &Ghost) -> Looker {
+        let place = || self.ghosts.place(ghost.pid);
+        let pass = self.passes.looks(asked.pid, ghost.pid, place, monotonic_us());
+        Looker { uid: asked.uid, pass }
     }
 
     /// What it is, and how large.
     fn show(&self, inode: &Inode, asked: &Asked) -> Result<Shown> {
         let mut shown = Shown { node: inode.number, mode: inode.mode, time_ns: inode.made_ns, ..Shown::default() };
         if is_directory(inode.mode) && !is_guarded(inode.mode) || inode.place == Some(Place::Process) {
-            (shown.uid, shown.gid) = contents::owner_of_process(&self.machines, &inode.ghost, self.looker(asked))?;
+            let looker = self.looker(asked, &inode.ghost);
+            (shown.uid, shown.gid) = contents::owner_of_process(&self.machines, &inode.ghost, looker)?;
             if let Some(gid) = self.hidden_from_all_but.filter(|_| inode.place == Some(Place::Process)) {
                 shown.gid = gid;
             }
@@ -267,7 +277,7 @@ impl Server {
             shown.kept_us = if all_the_time { FOREVER_US } else { self.machines.fresh_us };
             return Ok(shown);
         }
-        let looker = self.looker(asked);
+        let looker = self.looker(asked, &inode.ghost);
         if is_guarded(inode.mode) {
             let (mut uid, mut gid, until_us) = contents::owner(&self.machines, &inode.ghost, looker);
             if is_for_root(inode) {
@@ -305,6 +315,8 @@ impl Server {
         if let Some(told) = before.as_ref().filter(counts) {
             return Ok(told.clone());
         }
+        // Nor is it told anew while what was told is stored ([`Server::store`]), for which this may have to be read.
+        let _changes = (!as_told).then(|| self.changes(inode));
         let found = match self.contents(asked, &inode.ghost, &inode.path) {
             Ok(found) => found,
             // As it was; but one that is not there any more is not.
@@ -313,11 +325,21 @@ impl Server {
                 return self.current(inode).and_then(|()| old.ok_or(errno));
             }
         };
+        self.ahead.renews(asked.pid);
         self.current(inode)?;
         let Contents { what: Found::Text(text), uid, gid, until_us, .. } = found else { return Err(ENOENT) };
         let mut told = inode.told();
         let now = Told::now(text, (uid, gid), until_us, told.as_ref());
         Ok(told.insert(now).clone())
+    }
+
+    /// What is in it is found out until what is returned is dropped.
+    fn changes<'i>(&self, inode: &'i Inode) -> RwLockReadGuard<'i, ()> {
+        inode.changes.try_read().unwrap_or_else(|_| {
+            // Who stores may wait for a read of it, which somebody is to answer.
+            let _waits = self.crew.waits();
+            inode.changes.read().unwrap_or_else(PoisonError::into_inner)
+        })
     }
 
     /// It may have become another one's meanwhile.
@@ -333,7 +355,10 @@ impl Server {
         let told = self.text(inode, asked, true)?;
         let uid = if is_for_root(inode) { 0 } else { told.uid };
         match !is_guarded(inode.mode) || may(asked, uid) {
-            true => told.text.ok_or(ENOENT),
+            true => {
+                inode.has(told.time_ns);
+                told.text.ok_or(ENOENT)
+            }
             false => Err(EACCES),
         }
     }
@@ -393,18 +418,23 @@ impl Server {
     fn contents(&self, asked: &Asked, ghost: &Ghost, path: &[u8]) -> Result<Contents> {
         match asked.pid == ghost.pid && path.starts_with(b"fd") {
             true => contents::own(ghost, path),
-            false => contents::contents(&self.machines, ghost, path, self.looker(asked)),
+            false => contents::contents(&self.machines, ghost, path, self.looker(asked, ghost)),
         }
-    }
-
-    fn open_directories(&self) -> std::sync::MutexGuard<'_, Directories> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Of what is asked, if it is not another one's by now.
     fn inode(&self, asked: &Asked) -> Result<Arc<Inode>> {
         let inode = self.inodes.get(asked.node).ok_or(ENOENT)?;
         self.current(&inode)?;
+        match &asked.what {
+            What::Lookup(name) if inode.place == Some(Place::Process) => {
+                self.ahead.sees(asked.pid, inode.ghost.pid, name);
+            }
+            What::Attributes | What::Read { .. } if inode.is_of_process() => {
+                self.ahead.sees(asked.pid, inode.ghost.pid, &inode.path);
+            }
+            _ => {}
+        }
         Ok(inode)
     }
 }

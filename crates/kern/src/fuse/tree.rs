@@ -9,7 +9,7 @@ use super::{
     INTERRUPT, LOOKUP, OPENDIR, SETATTR, WRITE,
 };
 use crate::sys;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -19,7 +19,10 @@ const READ: u32 = 15;
 const STATFS: u32 = 17;
 const READDIR: u32 = 28;
 const RELEASEDIR: u32 = 29;
+const READDIRPLUS: u32 = 44;
 const AUTO_INVAL_DATA: u32 = 1 << 12;
+const DO_READDIRPLUS: u32 = 1 << 13;
+const READDIRPLUS_AUTO: u32 = 1 << 14;
 const PARALLEL_DIROPS: u32 = 1 << 18;
 const MAX_PAGES: u32 = 1 << 22;
 const MOST: u32 = 128 * 1024;
@@ -59,8 +62,8 @@ pub enum What {
     Link,
     /// [`Tree::opened`]
     OpenDirectory,
-    /// What is in the directory that was opened, from this name on; answer with [`Tree::names`].
-    Names { handle: u64, from: u64, room: usize },
+    /// What is in the directory that was opened, from this name on; answer with [`Tree::names`]. `whole`: what is known of what they name is welcome.
+    Names { handle: u64, from: u64, room: usize, whole: bool },
     /// Answered already.
     CloseDirectory { handle: u64 },
     /// [`Tree::data`]
@@ -162,12 +165,12 @@ impl Tree {
             SETATTR => return What::Attributes,
             READLINK => return What::Link,
             OPENDIR => return What::OpenDirectory,
-            READ | READDIR => {
+            READ | READDIR | READDIRPLUS => {
                 if let Ok((read, _)) = ReadIn::read_from_prefix(body) {
                     let (handle, from, most) = (read.fh, read.offset, read.size as usize);
                     return match header.opcode {
                         READ => What::Read { from, most },
-                        _ => What::Names { handle, from, room: most },
+                        opcode => What::Names { handle, from, room: most, whole: opcode == READDIRPLUS },
                     };
                 }
                 self.fail(header.unique, libc::EINVAL);
@@ -192,7 +195,7 @@ impl Tree {
             major: 7,
             minor: minor.min(31),
             max_readahead: MOST,
-            flags: AUTO_INVAL_DATA | PARALLEL_DIROPS | MAX_PAGES,
+            flags: AUTO_INVAL_DATA | DO_READDIRPLUS | READDIRPLUS_AUTO | PARALLEL_DIROPS | MAX_PAGES,
             max_background: 64,
             congestion_threshold: 48,
             max_write: MOST,
@@ -204,11 +207,7 @@ impl Tree {
     }
 
     pub fn found(&self, unique: u64, shown: &Shown) {
-        let (entry_valid, entry_ns) = time(shown.name_us);
-        let (attr_valid, attr_ns) = time(shown.kept_us);
-        let nsec = [entry_ns, attr_ns];
-        let out = EntryOut { nodeid: shown.node, generation: 0, entry_valid, attr_valid, nsec, attr: attr(shown) };
-        reply(self.fd.as_fd(), unique, 0, out.as_bytes());
+        reply(self.fd.as_fd(), unique, 0, entry(shown).as_bytes());
     }
 
     /// There is no such name, and will be none for this long.
@@ -239,15 +238,27 @@ impl Tree {
         reply(self.fd.as_fd(), unique, 0, out.as_bytes());
     }
 
-    /// The names from number `from` on, as many as there is `room` for.
-    pub fn names(&self, unique: u64, names: &[Named], from: u64, room: usize) {
+    /// The names from number `from` on, as many as there is `room` for. `look_up`: what a name leads to, if it is known, where that is welcome
+    /// (`whole`); it counts as looked up.
+    pub fn names(
+        &self,
+        unique: u64,
+        names: &[Named],
+        (from, room, whole): (u64, usize, bool),
+        mut look_up: impl FnMut(&Named) -> Option<Shown>,
+    ) {
         let mut out = Vec::new();
         for (number, one) in names.iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            let padded = (size_of::<DirentHead>() + one.name.len()).next_multiple_of(8);
+            let before = if whole { size_of::<EntryOut>() } else { 0 };
+            let padded = (before + size_of::<DirentHead>() + one.name.len()).next_multiple_of(8);
             if out.len() + padded > room {
                 break;
             }
             let end = out.len() + padded;
+            if whole {
+                // Node 0: nothing is said of it (linux: `fuse_direntplus_link`).
+                out.extend(look_up(one).as_ref().map_or_else(EntryOut::default, entry).as_bytes());
+            }
             let kind = (one.mode & libc::S_IFMT) >> 12;
             // Of no use but to be there.
             let ino = u64::from(u32::MAX) + number as u64;
@@ -275,10 +286,38 @@ impl Tree {
         reply(self.fd.as_fd(), 0, INVAL_INODE, [node, 0, 0].as_bytes());
     }
 
+    /// What a file has in it, all of it, so that it need not be read; the kernel knows of it, and that it is that long. Whoever reads it may have to be answered before
+    /// this returns.
+    pub fn store(&self, node: u64, text: &[u8]) {
+        const STORE: i32 = 4; // FUSE_NOTIFY_STORE: node, offset, size
+        let head = [node, 0, u64::from(text.len() as u32)];
+        reply(self.fd.as_fd(), 0, STORE, &[head.as_bytes(), text].concat());
+    }
+
     /// Answers with an errno.
     pub fn fail(&self, unique: u64, errno: i32) {
         reply(self.fd.as_fd(), unique, -errno, &[]);
     }
+}
+
+/// Has the kernel ask whoever serves a tree for what is in this open directory of it, once, with what is known of the names there.
+///
+/// # Errors
+/// An errno of getdents64(2).
+pub fn ask_for_names(directory: BorrowedFd<'_>) -> std::result::Result<(), i32> {
+    let mut names = [0u8; 4096];
+    // SAFETY: no memory is involved.
+    sys::check(unsafe { libc::lseek(directory.as_raw_fd(), 0, libc::SEEK_SET) })?;
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    let read = unsafe { libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), names.as_mut_ptr(), names.len()) };
+    sys::check(read).map(drop)
+}
+
+fn entry(shown: &Shown) -> EntryOut {
+    let (entry_valid, entry_ns) = time(shown.name_us);
+    let (attr_valid, attr_ns) = time(shown.kept_us);
+    let nsec = [entry_ns, attr_ns];
+    EntryOut { nodeid: shown.node, generation: 0, entry_valid, attr_valid, nsec, attr: attr(shown) }
 }
 
 /// Seconds and nanoseconds.

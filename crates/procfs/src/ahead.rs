@@ -1,0 +1,363 @@
+//! Who goes through many processes waits for one answer after the other, nine for each process, while other processors have nothing to do. So a process goes ahead of him.
+//! Of each process that he will come to it has the kernel learn all the names that he asks for, in one request, and then what is in those files, in none; he finds that
+//! there, and asks nothing himself.
+//!
+//! What he does without a request is not seen. So some processes are left out: by what he asks of those it is known where he is. And when he has caught up, which shows in
+//! his asking for more, it goes ahead of him again.
+//!
+//! It is a process, not a thread, for the reason that those who bind are ([`crate::binder`]): it waits for who serves.
+
+use crate::binder::{forked, said_within};
+use crate::ghosts::Ghosts;
+use crate::names::{is_directory, is_link, of_many, Place};
+use kern::clock::monotonic_us;
+use kern::fuse::tree::{ask_for_names, Named};
+use kern::ns::{self, Child};
+use kern::poll::{poll_for, Ready};
+use kern::sock::{self, Kind};
+use kern::{own, pidfd, sys, wait};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tracing::debug;
+use vocab::{Fault, Pid, Result, Sig};
+use wire::entry::COMMON;
+
+/// Who has looked at so many in the order of their numbers goes through all; and it is worth while if there are so many.
+const FEW: usize = 64;
+const MANY: usize = 192;
+/// Who has asked nothing for so long has stopped, in microseconds.
+const GAP_US: u64 = 200_000;
+/// Names that one may ask for of each.
+const NAMES: usize = 12;
+/// It begins so many processes ahead of him, is never more ahead than that, and leaves one of so many out.
+const LEAP: usize = 32;
+const LEAD: usize = 256;
+const LEFT_OUT: usize = 32;
+/// Who asks of fewer than one of so many knows of the others.
+const SPARSE: usize = 4;
+/// So many are gone through before it is asked where he is.
+const BATCH: usize = 16;
+/// How long directories stay open for the next one who looks.
+const OPEN: Duration = Duration::from_secs(30);
+/// No node is waited for as long.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// The process that goes ahead.
+#[derive(Debug)]
+pub(crate) struct Walker {
+    line: OwnedFd,
+    child: Child,
+    /// The number of what it was told last, which it says when it is through.
+    last: AtomicU8,
+}
+
+impl Walker {
+    /// Starts it, for the tree that will be mounted at `at`, from a process that has one thread, and no tree.
+    ///
+    /// # Errors
+    /// As [`ns::fork`].
+    pub(crate) fn start(at: &Path) -> Result<Walker> {
+        let (line, its) = sock::socketpair(Kind::SeqPacket)?;
+        match forked("shoal:ahead")? {
+            None => {
+                drop(line);
+                walk(&its, at);
+                ns::exit(0);
+            }
+            Some(child) => Ok(Walker { line, child, last: AtomicU8::new(0) }),
+        }
+    }
+
+    /// Goes through these, of which the missing names are asked for too; false: it does not get on.
+    fn goes_through(&self, pids: &[Pid], missing: &[Vec<u8>]) -> bool {
+        let turn = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let numbers = pids.iter().flat_map(|pid| pid.0.to_ne_bytes());
+        let names = missing.iter().flat_map(|name| name.iter().copied().chain([0]));
+        let packet: Vec<u8> = [turn, pids.len() as u8].into_iter().chain(numbers).chain(names).collect();
+        if sock::send(self.line.as_fd(), &packet).is_err() {
+            return false;
+        }
+        loop {
+            match said_within(self.line.as_fd(), &mut [0], PATIENCE) {
+                Ok([said]) if *said == turn => return true,
+                // Of one before, for which nobody has waited any longer.
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Ends it, while somebody serves the tree still.
+    fn end(&self) {
+        // Ended already is as good.
+        let _ = pidfd::kill(self.child.pidfd.as_fd(), Sig::KILL);
+        let _ = wait::ended(self.child.pid);
+    }
+}
+
+/// Goes where it is told to until nobody tells it any more. The directories stay open for a while: to open and close them would be two of three requests.
+fn walk(line: &OwnedFd, at: &Path) {
+    let (mut packet, mut open) = ([0; 4096], HashMap::new());
+    if let Err(fault) = own::raise_files() {
+        debug!(%fault, "few directories stay open");
+    }
+    loop {
+        let came = poll_for(&[(line.as_fd(), Ready::READ)], (!open.is_empty()).then_some(OPEN));
+        if came.is_ok_and(|came| !came[0].readable && !came[0].over) {
+            open.clear();
+            continue;
+        }
+        let Ok(length @ 2..) = sys::read(line.as_fd(), &mut packet) else { return };
+        let (numbers, names) = packet[2..length].split_at((4 * usize::from(packet[1])).min(length - 2));
+        for number in numbers.chunks_exact(4) {
+            let pid = i32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
+            let directory = at.join(pid.to_string());
+            // That of another one of this number is no use any more.
+            if open.get(&pid).is_none_or(|open: &File| ask_for_names(open.as_fd()).is_err()) {
+                open.remove(&pid);
+                // One that is gone is no loss.
+                let Ok(new) = File::open(&directory) else { continue };
+                if ask_for_names(new.as_fd()).is_err() {
+                    continue;
+                }
+                open.insert(pid, new);
+                for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+                    let _ = std::fs::symlink_metadata(directory.join(OsStr::from_bytes(name)));
+                }
+            }
+        }
+        if sock::send(line.as_fd(), &packet[..1]).is_err() {
+            return;
+        }
+    }
+}
+
+/// One who looks.
+#[derive(Debug, Default)]
+struct Reader {
+    who: Pid,
+    /// The process that he has asked something of last, and when.
+    at: Pid,
+    at_us: u64,
+    /// How many he has looked at in a row, and the first of them.
+    seen: usize,
+    from: Pid,
+    /// What of each.
+    names: Vec<Vec<u8>>,
+    /// Who follows him is to know when he is there.
+    wanted: Option<Pid>,
+}
+
+impl Reader {
+    /// `who` asks for this name in the directory of process `pid`. True: who follows is to know.
+    fn sees(&mut self, who: Pid, pid: Pid, name: &[u8], now_us: u64) -> bool {
+        let goes_on = now_us < self.at_us + GAP_US;
+        if self.who != who || !goes_on || pid < self.at {
+            *self = Reader { who, at: pid, from: pid, wanted: self.wanted, ..Reader::default() };
+        }
+        self.at_us = now_us;
+        if std::mem::replace(&mut self.at, pid) != pid {
+            self.seen += 1;
+        }
+        if self.names.len() < NAMES && !self.names.iter().any(|known| known == name) {
+            self.names.push(name.into());
+        }
+        let come = self.seen >= FEW && self.wanted.is_some_and(|wanted| wanted <= pid);
+        if come {
+            self.wanted = None;
+        }
+        come
+    }
+}
+
+/// See above.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    walker: Option<Walker>,
+    reader: Mutex<Reader>,
+    news: Condvar,
+    goes: AtomicBool,
+    /// Something was not known, or old, of those to which it went.
+    renewed: AtomicBool,
+}
+
+impl Ahead {
+    pub(crate) fn new(walker: Option<Walker>) -> Ahead {
+        Ahead { walker, ..Ahead::default() }
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Reader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Is it this one that asks?
+    pub(crate) fn is(&self, who: Pid) -> bool {
+        self.walker.as_ref().is_some_and(|walker| walker.child.pid == who)
+    }
+
+    /// Does it go ahead of somebody now?
+    pub(crate) fn goes(&self) -> bool {
+        self.goes.load(Ordering::Relaxed)
+    }
+
+    /// What `who` asks for had to be found out.
+    pub(crate) fn renews(&self, who: Pid) {
+        if self.is(who) {
+            self.renewed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// `who` asks for this name in the directory of process `pid`.
+    pub(crate) fn sees(&self, who: Pid, pid: Pid, name: &[u8]) {
+        if self.walker.is_none() || who == Pid::NONE || self.is(who) {
+            return;
+        }
+        let (mut reader, now) = (self.reader(), monotonic_us());
+        // One at a time.
+        let another = self.goes() && reader.who != who && now < reader.at_us + GAP_US;
+        if !another && reader.sees(who, pid, name, now) {
+            self.news.notify_one();
+        }
+    }
+
+    /// What is to be known of each process by those who look now.
+    pub(crate) fn names(&self) -> Vec<Named> {
+        let reader = self.reader();
+        let one = |name: &Vec<u8>| {
+            let mode = Place::Process.mode(name)?;
+            let short = COMMON.iter().any(|common| common.as_bytes() == &name[..]) || of_many(name).is_some();
+            (short && !is_directory(mode) && !is_link(mode)).then(|| Named { name: name.clone(), mode })
+        };
+        reader.names.iter().filter_map(one).collect()
+    }
+
+    /// Sees to it in a thread of its own, for ever. `store`: of this process the kernel has just been told what these files are, and is to have what is in them.
+    ///
+    /// # Errors
+    /// `Sys` when there is none to be had.
+    pub(crate) fn start(
+        self: Arc<Self>,
+        ghosts: Arc<Ghosts>,
+        store: impl Fn(Pid, &[Named]) + Send + 'static,
+    ) -> Result<()> {
+        let thread = std::thread::Builder::new().name("ahead".into());
+        let started = thread.spawn(move || {
+            while let Some(walker) = &self.walker {
+                // Anywhere will do.
+                let who = self.wait(Pid::NONE, None).who;
+                self.goes.store(true, Ordering::Relaxed);
+                let gone = self.follow(walker, who, &ghosts, &store);
+                self.goes.store(false, Ordering::Relaxed);
+                if gone > 0 {
+                    debug!(pid = %who, gone, "went ahead of one who goes through processes");
+                }
+                // He may still be at the last ones.
+                self.reader().seen = 0;
+            }
+        });
+        started.map(drop).map_err(|e| Fault::io(&e, "start a thread"))
+    }
+
+    pub(crate) fn end(&self) {
+        self.walker.iter().for_each(Walker::end);
+    }
+
+    /// Waits until the one who looks is at `pid`, or for so long.
+    fn wait(&self, pid: Pid, time: Option<Duration>) -> MutexGuard<'_, Reader> {
+        let mut reader = self.reader();
+        if time.is_some() && reader.at >= pid {
+            return reader;
+        }
+        reader.wanted = Some(pid);
+        let waits = |reader: &mut Reader| reader.wanted.is_some();
+        match time {
+            None => self.news.wait_while(reader, waits).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => self.news.wait_timeout_while(reader, time, waits).unwrap_or_else(PoisonError::into_inner).0,
+        }
+    }
+
+    /// Goes ahead of him for as long as he goes on: so many processes.
+    fn follow(&self, walker: &Walker, who: Pid, ghosts: &Ghosts, store: &impl Fn(Pid, &[Named])) -> usize {
+        let pids = ghosts.pids();
+        let before = |pid: Pid| pids.partition_point(|one| *one <= pid);
+        let (mut next, mut gone, mut wanted) = (0, 0, Pid::NONE);
+        loop {
+            let reader = self.wait(wanted, Some(Duration::from_micros(GAP_US)));
+            let come = before(reader.at);
+            // Of most processes he may ask nothing, since all is fresh.
+            let some = come - before(reader.from).min(come) > SPARSE * reader.seen;
+            if pids.len() < MANY || reader.who != who || reader.at < wanted || gone == 0 && some {
+                return gone;
+            }
+            let missing: Vec<_> =
+                reader.names.iter().filter(|name| Place::Process.mode(name).is_none()).cloned().collect();
+            drop(reader);
+            if next <= come {
+                next = come + LEAP;
+            }
+            let end = pids.len().min(next + BATCH);
+            let batch: Vec<Pid> = (next..end).filter(|n| n % LEFT_OUT != 0).map(|n| pids[n]).collect();
+            self.renewed.store(false, Ordering::Relaxed);
+            if next >= end || !walker.goes_through(&batch, &missing) {
+                return gone;
+            }
+            let names = self.names();
+            batch.iter().for_each(|pid| store(*pid, &names));
+            gone += batch.len();
+            next = end;
+            wanted = match self.renewed.load(Ordering::Relaxed) {
+                // All was fresh: until he asks for what is not.
+                false => pids[end - 1],
+                true if next > come + LEAD => pids[next - LEAD],
+                true => Pid::NONE,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is who follows told of it?
+    fn asks(reader: &mut Reader, who: i32, pid: i32, now_us: u64) -> bool {
+        ["stat", "ctty"].map(|name| reader.sees(Pid(who), Pid(pid), name.as_bytes(), now_us)).contains(&true)
+    }
+
+    #[test]
+    fn who_goes_through_many_in_order_is_seen_and_no_one_else() {
+        let mut reader = Reader { wanted: Some(Pid::NONE), ..Reader::default() };
+        let few = FEW as i32;
+        // Backwards.
+        assert!(!(0..500).any(|n| asks(&mut reader, 7, 500 - n, 1)));
+        // With pauses.
+        assert!(!(0..500).any(|n| asks(&mut reader, 7, n, n as u64 * GAP_US)));
+        // One again and again.
+        assert!(!(0..500).any(|_| asks(&mut reader, 7, 600, 2)));
+        // Two who take turns.
+        assert!(!(0..500).any(|n| asks(&mut reader, 7 + n % 2, n, 3)));
+        let told: Vec<i32> = (0..500).filter(|n| asks(&mut reader, 9, *n, 4)).collect();
+        assert_eq!(told, [few]);
+        assert_eq!(reader.names, [&b"stat"[..], b"ctty"]);
+        // And where he is, when that is wanted.
+        reader.wanted = Some(Pid(700));
+        assert!(!asks(&mut reader, 9, 699, 5) && asks(&mut reader, 9, 702, 5));
+    }
+
+    #[test]
+    fn what_is_long_or_no_file_is_not_learnt_ahead() {
+        let ahead = Ahead::default();
+        for name in ["stat", "maps", "ctty", "environ", "fd", "exe", "smaps"] {
+            ahead.reader().sees(Pid(1), Pid(2), name.as_bytes(), 1);
+        }
+        let names: Vec<_> = ahead.names().into_iter().map(|one| String::from_utf8(one.name).expect("a name")).collect();
+        assert_eq!(names, ["stat", "environ"]);
+    }
+}
