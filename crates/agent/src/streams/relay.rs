@@ -222,7 +222,11 @@ impl Relay {
                 self.channels.insert(id, channel);
             }
             Err(fault) => {
-                tracing::debug!(streams = id, %fault, "open -> over");
+                match self.shaking.contains(&id) {
+                    // Nobody has heard of the program's output or end over it, and nobody will.
+                    true => tracing::warn!(streams = id, %fault, "dialling -> over"),
+                    false => tracing::debug!(streams = id, %fault, "open -> over"),
+                }
                 self.drop_channel(id);
             }
         }

@@ -3,8 +3,9 @@
 use super::{poll_until, set_number};
 use crate::clock::monotonic_us;
 use crate::sys::{check, checked, own};
+use std::mem::ManuallyDrop;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use vocab::{Fault, Kind, Result};
 
 /// Seconds without traffic after which a connection is probed, and between two probes, at most; three lost probes end it, or less if
@@ -150,7 +151,7 @@ pub fn tcp_cubic(fd: BorrowedFd<'_>) -> Result<()> {
 /// # Errors
 /// `Sys` as getsockname(2).
 pub fn local_address(fd: BorrowedFd<'_>) -> Result<SocketAddr> {
-    stream(fd)?.local_addr().map_err(|e| Fault::io(&e, "read a socket's own address"))
+    stream(fd).local_addr().map_err(|e| Fault::io(&e, "read a socket's own address"))
 }
 
 /// The address of the other end of a TCP connection; of IPv4 as that, also where the socket is one of IPv6 (ipv6(7), v4-mapped).
@@ -158,7 +159,7 @@ pub fn local_address(fd: BorrowedFd<'_>) -> Result<SocketAddr> {
 /// # Errors
 /// `Sys` as getpeername(2): ENOTCONN.
 pub fn peer_address(fd: BorrowedFd<'_>) -> Result<SocketAddr> {
-    let address = stream(fd)?.peer_addr().map_err(|e| Fault::io(&e, "read a socket's peer address"))?;
+    let address = stream(fd).peer_addr().map_err(|e| Fault::io(&e, "read a socket's peer address"))?;
     Ok(match address {
         SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => {
             SocketAddr::new(address.ip().to_canonical(), v6.port())
@@ -167,9 +168,11 @@ pub fn peer_address(fd: BorrowedFd<'_>) -> Result<SocketAddr> {
     })
 }
 
-/// The standard library knows how to read addresses; it wants a descriptor of its own.
-fn stream(fd: BorrowedFd<'_>) -> Result<TcpStream> {
-    fd.try_clone_to_owned().map(TcpStream::from).map_err(|e| Fault::io(&e, "duplicate a socket"))
+/// The standard library knows how to read addresses. It is lent the descriptor: another one may not be to be had where nobody may fail for that
+/// ([`tcp_finish`] of an agent at its limit).
+fn stream(fd: BorrowedFd<'_>) -> ManuallyDrop<TcpStream> {
+    // SAFETY: the descriptor is open for as long as the borrow of each caller, which reads an address by this and leaves it; it is never dropped, so never closed.
+    ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(fd.as_raw_fd()) })
 }
 
 fn connect<T>(fd: BorrowedFd<'_>, address: &T) -> std::result::Result<(), i32> {
