@@ -15,15 +15,15 @@ use vocab::Result;
 
 /// What is to be shown where.
 #[derive(Debug)]
-pub struct NodeView {
+pub(crate) struct NodeView {
     /// The node's daemon's.
-    pub socket: PathBuf,
+    pub(crate) socket: PathBuf,
     /// A directory of the caller's mount namespace for the tree, not /proc: this process may not wait for itself.
-    pub at: PathBuf,
+    pub(crate) at: PathBuf,
     /// Where whoever looks finds the native procfs.
-    pub native: PathBuf,
+    pub(crate) native: PathBuf,
     /// How long what a node has said is shown, in microseconds; 0: it is asked each time.
-    pub fresh_us: u64,
+    pub(crate) fresh_us: u64,
 }
 
 impl NodeView {
@@ -31,7 +31,7 @@ impl NodeView {
     ///
     /// # Errors
     /// What the daemon has against it, and what kept it from beginning.
-    pub fn show(&self, ready: impl FnOnce()) -> Result<()> {
+    pub(crate) fn show(&self, ready: impl FnOnce()) -> Result<()> {
         let (line, mut connection) = line::connect(&self.socket)?;
         let crew = Arc::new(Crew::default());
         let ghosts = Arc::new(Ghosts::apart());

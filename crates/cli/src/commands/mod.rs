@@ -16,7 +16,6 @@ mod mon;
 mod mover;
 mod moves;
 mod node;
-mod node_shell;
 mod nodes;
 mod place;
 mod procfs;

@@ -2,7 +2,7 @@
 
 use super::account::Account;
 use super::place::own_node;
-use super::{node_shell, Daemon};
+use super::Daemon;
 use clap::Args;
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -43,7 +43,7 @@ impl Shell {
             Some(_) if self.whole => {
                 return Err(Fault::refused("show all machines as one: that is for the front end"));
             }
-            Some(_) => node_shell::begin(&self.daemon.beside(""), self.daemon.socket())?,
+            Some(_) => procfs::node_shell::begin(&self.daemon.beside(""), self.daemon.socket())?,
             None => ::procfs::view::begin(&self.daemon.beside(""), self.whole)?,
         }
         let mut command = match self.command.split_first() {

@@ -1,12 +1,12 @@
-//! `shoal shell` on a node: what executes there sees the whole space in /proc, served by a process of its own ([`procfs::node_view`]).
+//! `shoal shell` on a node: what executes there sees the whole space in /proc, served by a process of its own ([`crate::node_view`]).
 //!
 //! Two mount namespaces: one for who serves, in which /proc is what it was, and one for the shell, in which the tree is /proc. So who serves never waits for
 //! itself. What serves ends with the program that the caller becomes.
 
+use crate::node_view::NodeView;
 use kern::poll::{poll, Ready};
 use kern::sock::{self, Kind};
 use kern::{mount, ns, own, pidfd, sys, view};
-use procfs::node_view::NodeView;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -21,11 +21,11 @@ const DONE: &[u8] = b"done";
 const MOST: usize = 4096;
 
 /// The calling process, which is root's and has one thread, and what it executes see the space in /proc from now on. `run_dir` and `socket` are the node's
-/// daemon's.
+/// daemon's. `shoal shell` calls it.
 ///
 /// # Errors
 /// What the daemon has against it; what keeps it from being shown.
-pub(crate) fn begin(run_dir: &Path, socket: &Path) -> Result<()> {
+pub fn begin(run_dir: &Path, socket: &Path) -> Result<()> {
     let native = mount::directory(&run_dir.join("native"))?;
     let at = mount::directory(&run_dir.join("node-view"))?;
     view::begin()?;
