@@ -37,6 +37,8 @@ const AHEAD: Key = "environ";
 /// Whoever looks at one body of a node and at no other one for so long is told of that one alone, in microseconds. Who goes through all comes early to the first of each
 /// node, which often stand side by side.
 const ALONE_US: u64 = 4_000_000;
+/// Who has looked at so many processes looks at others too.
+const MANY: usize = 2;
 /// How long that is shown which stays as it is until another program is executed, of which is told unless it has the same name.
 const LASTS_US: u64 = 10_000_000;
 /// What is shown to one who goes through all counts for others for a moment, if it is old already.
@@ -174,14 +176,14 @@ impl Machines {
             let whole = table.at_us != 0 && (table.at_us + self.fresh_us > begun || table.at_us >= pass.since_us);
             if self.fresh_us == 0 || whole {
                 drop(state);
-                return self.alone(&machine, node, pid, (key, SILENT_US), old);
+                return self.alone(&machine, node, pid, (key, SILENT_US), (pass, old));
             }
             let open = table.asked_us.filter(|at| at + LOST_US > now);
             let (other, at) = state.alone;
             if open.is_none() && (other == pid || at + ALONE_US <= now) {
                 state.alone = (pid, now);
                 drop(state);
-                return self.alone(&machine, node, pid, (key, PATIENCE_US), old);
+                return self.alone(&machine, node, pid, (key, PATIENCE_US), (pass, old));
             }
             let asked = match open {
                 Some(asked) => asked,
@@ -284,14 +286,15 @@ impl Machines {
         node: NodeId,
         pid: Pid,
         (key, silent_us): (Key, u64),
-        old: Option<Arc<Body>>,
+        (pass, old): (Pass, Option<Arc<Body>>),
     ) -> Known {
         if key != COMMONLY {
             return Known { body: None, silent: false, until_us: 0 };
         }
         let at_us = now_us();
         let until_us = at_us + self.fresh_us;
-        match self.one_in(node, pid, Wanted::Body { pid }, None, silent_us) {
+        let many = pass.seen >= MANY && self.fresh_us != 0;
+        match self.one_in(node, pid, Wanted::Body { pid }, None, (silent_us, many)) {
             Ok(found) => {
                 let body = locked(&machine.state).tables.keep(key, pid, Body::of(found, at_us));
                 Known { body: Some(body), silent: false, until_us }
@@ -312,17 +315,17 @@ impl Machines {
         wanted: Wanted,
         uid: Option<u32>,
     ) -> std::result::Result<Found, i32> {
-        self.one_in(node, pid, wanted, uid, SILENT_US)
+        self.one_in(node, pid, wanted, uid, (SILENT_US, false))
     }
 
-    /// The same; the node is silent if it says nothing for `silent_us` microseconds.
+    /// The same; the node is silent if it says nothing for `silent_us` microseconds. `many`: who waits goes through many.
     fn one_in(
         &self,
         node: NodeId,
         pid: Pid,
         wanted: Wanted,
         uid: Option<u32>,
-        silent_us: u64,
+        (silent_us, mut many): (u64, bool),
     ) -> std::result::Result<Found, i32> {
         let machine = self.machine(node);
         let begun = now_us();
@@ -342,6 +345,11 @@ impl Machines {
                 Some(Ok(found)) => return found.ok_or(ESRCH),
                 Some(Err(_)) => return Err(EHOSTDOWN),
                 None => {}
+            }
+            if std::mem::take(&mut many) {
+                self.rounds.begin(COMMONLY, self.ghosts.nodes_after(pid));
+                self.rounds.is_held();
+                self.ask_ahead();
             }
             let now = now_us();
             let mut state = locked(&machine.state);
@@ -451,7 +459,7 @@ mod tests {
     use crate::questions::tests::{bytes, found};
 
     /// For whom nothing was fetched yet.
-    const LATE: Pass = Pass { since_us: u64::MAX, left_us: 0 };
+    const LATE: Pass = Pass { since_us: u64::MAX, left_us: 0, seen: 0 };
 
     /// The questions that are open, by node.
     fn open(machines: &Machines) -> Vec<(NodeId, u64)> {
@@ -526,5 +534,22 @@ mod tests {
         });
         assert!(times[0] >= PATIENCE_US && times[1] < PATIENCE_US, "{times:?}");
         assert_eq!(machines.one(NodeId(3), Pid(7), Wanted::Body { pid: Pid(7) }, None), Err(EHOSTDOWN));
+    }
+
+    #[test]
+    fn of_many_nodes_that_say_nothing_few_are_waited_for() {
+        let ghosts = Arc::<Ghosts>::default();
+        for n in 1..=30 {
+            ghosts.stand(Pid(n), NodeId(n));
+        }
+        let machines = Machines::new(1_000_000, Arc::default(), ghosts);
+        let begun = now_us();
+        for n in 1..=30 {
+            let pass = Pass { since_us: begun, left_us: 0, seen: n as usize - 1 };
+            assert!(machines.look(NodeId(n), Pid(n), COMMONLY, pass).silent);
+        }
+        let took = now_us() - begun;
+        // The first two of whom nothing is known yet, the one at which it is seen that many say nothing, and one more round.
+        assert!(took < 6 * PATIENCE_US, "{took}");
     }
 }

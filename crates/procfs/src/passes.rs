@@ -20,6 +20,8 @@ pub(crate) struct Pass {
     pub(crate) since_us: u64,
     /// How long it will be until he has been through all, as fast as he has been until now.
     pub(crate) left_us: u64,
+    /// How many he has been through.
+    pub(crate) seen: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +63,7 @@ impl Passes {
     /// `who` looks at process `pid` now. `place`: how many are before it, and how many there are.
     pub(crate) fn looks(&self, who: Pid, pid: Pid, place: impl FnOnce() -> (usize, usize), now_us: u64) -> Pass {
         if who == Pid::NONE {
-            return Pass { since_us: now_us, left_us: 0 };
+            return Pass { since_us: now_us, left_us: 0, seen: 0 };
         }
         let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if begun.len() >= MOST {
@@ -78,7 +80,8 @@ impl Passes {
                 one.is_at(place(), now_us);
             }
         }
-        Pass { since_us: one.at_us, left_us: one.end_us.saturating_sub(now_us).min(LONGEST_US) }
+        let left_us = one.end_us.saturating_sub(now_us).min(LONGEST_US);
+        Pass { since_us: one.at_us, left_us, seen: one.seen }
     }
 }
 

@@ -22,6 +22,8 @@ struct Round {
     /// So many have been asked to whom he has yet to come.
     ahead: usize,
     come: usize,
+    /// He is waiting for one that says nothing.
+    held: bool,
 }
 
 /// One to be asked.
@@ -41,18 +43,23 @@ impl Rounds {
     /// One begins to go through these, in this order.
     pub(crate) fn begin(&self, key: Key, rest: Vec<NodeId>) {
         let mut round = self.round();
-        *round = Round { number: round.number + 1, key, rest: rest.into(), ahead: 0, come: 0 };
+        *round = Round { number: round.number + 1, key, rest: rest.into(), ahead: 0, come: 0, held: false };
     }
 
     /// Who is to be asked now, if anybody is. One that need not be asked counts as one to which he has come.
     pub(crate) fn next(&self) -> Option<Next> {
         let mut round = self.round();
-        if round.ahead >= AHEAD.min(1 + round.come) {
+        if !round.held && round.ahead >= AHEAD.min(1 + round.come) {
             return None;
         }
         let node = round.rest.pop_front()?;
         round.ahead += 1;
         Some(Next { key: round.key, node, round: round.number })
+    }
+
+    /// He waits for one that says nothing: all others are to be asked meanwhile, so that he need wait for none of those that say nothing either.
+    pub(crate) fn is_held(&self) {
+        self.round().held = true;
     }
 
     /// He has come to one that was asked in this round.
@@ -88,5 +95,8 @@ mod tests {
         rounds.comes(1);
         assert_eq!(rounds.next().map(|next| (next.node, next.round)), Some((NodeId(5), 2)));
         assert_eq!(rounds.next(), None);
+        rounds.begin("", (0..20).map(NodeId).collect());
+        rounds.is_held();
+        assert_eq!(std::iter::from_fn(|| rounds.next()).count(), 20);
     }
 }
