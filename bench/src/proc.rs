@@ -49,40 +49,57 @@ pub(crate) fn measure_lists(nodes: usize, each: usize) -> Result<bool> {
     lists(&program.path(), nodes, each)
 }
 
+/// Begins a `sleep` on a node and one here, `$g` and `$n`.
+fn begin_one(place: &mut Place) -> Result<()> {
+    place.say("mkdir -p /run/native; mount -t proc proc /run/native; shoal run -n 1 sleep 600 & sleep 600 & n=$!")?;
+    let there = "until g=$(ps -C sleep -o pid= -o args= | awk '/sleep 600/ && $1 != n {print $1}' n=$n) && [ -n \"$g\" ] && grep -q BProc /proc/$g/status; do :; done; echo 0";
+    place.number(there).map(drop)
+}
+
+fn end_one(mut place: Place) -> Result<()> {
+    place.say("kill $g $n; wait")?;
+    place.close()
+}
+
+/// Microseconds of the one and the other, measured in turn.
+fn pair(place: &mut Place, name: &str, (ours, native): (&str, &str), bar: Bar) -> bool {
+    let (mut figures, mut locals) = (Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        match (place.number(ours), place.number(native)) {
+            (Ok(one), Ok(other)) => {
+                figures.push(one / 1e3);
+                locals.push(other / 1e3);
+            }
+            (Err(fault), _) | (_, Err(fault)) => return print_failed(name, &fault.to_string()),
+        }
+    }
+    let local = Some(Local::pairs(&figures, &locals));
+    print(&Line { name, figure: Spread::of(figures), local, unit: "us", bar })
+}
+
 /// One entry.
 fn entries(program: &Path) -> Result<bool> {
-    let mut place = Place::open(2)?;
     let program = program.display();
-    place.say("mkdir -p /run/native; mount -t proc proc /run/native; shoal run -n 1 sleep 600 & sleep 600 & n=$!")?;
-    place.number("until g=$(ps -C sleep -o pid= -o args= | awk '/sleep 600/ && $1 != n {print $1}' n=$n) && [ -n \"$g\" ] && grep -q BProc /proc/$g/status; do :; done; echo 0")?;
-    let mut met = true;
-    let mut pair = |name: &str, ours: &str, native: &str, bar: Bar| {
-        let (mut figures, mut locals) = (Vec::new(), Vec::new());
-        for _ in 0..PAIRS {
-            match (place.number(ours), place.number(native)) {
-                (Ok(one), Ok(other)) => {
-                    figures.push(one / 1e3);
-                    locals.push(other / 1e3);
-                }
-                (Err(fault), _) | (_, Err(fault)) => return print_failed(name, &fault.to_string()),
-            }
-        }
-        let local = Some(Local::pairs(&figures, &locals));
-        print(&Line { name, figure: Spread::of(figures), local, unit: "us", bar })
-    };
     let read = |path: &str| format!("{program} read {path} 2000");
-    let native = read("/run/native/$n/stat");
-    met &= pair("a local entry, beside a procfs without ghosts", &read("/proc/$n/stat"), &native, Bar::Ratio(1.05));
+    let link = |of: &str| format!("{program} link /proc/{of}/cwd 300");
+    let asked = |of: &str| format!("{program} read /proc/{of}/fdinfo/0 300");
+    let mut place = Place::open(2)?;
+    begin_one(&mut place)?;
+    let local = (&*read("/proc/$n/stat"), &*read("/run/native/$n/stat"));
+    let mut met = pair(&mut place, "a local entry, beside a procfs without ghosts", local, Bar::Ratio(1.05));
     for file in ["stat", "status", "cmdline"] {
         let name = format!("a ghost's {file}, fresh");
-        met &= pair(&name, &read(&format!("/proc/$g/{file}")), &read(&format!("/proc/$n/{file}")), Bar::Ratio(1.0));
+        let both = (&*read(&format!("/proc/$g/{file}")), &*read(&format!("/proc/$n/{file}")));
+        met &= pair(&mut place, &name, both, Bar::Ratio(1.0));
     }
-    let link = |of: &str| format!("{program} link /proc/{of}/cwd 300");
-    met &= pair("a ghost's cwd, from its node", &link("$g"), &link("$n"), Bar::Figure(150.0));
-    let asked = |of: &str| format!("{program} read /proc/{of}/fdinfo/0 300");
-    met &= pair("a ghost's fdinfo/0, from its node", &asked("$g"), &asked("$n"), Bar::None);
-    place.say("kill $g $n; wait")?;
-    place.close()?;
+    let links = (&*link("$g"), &*link("$n"));
+    met &= pair(&mut place, "a ghost's cwd, from its node", links, Bar::Figure(150.0));
+    met &= pair(&mut place, "a ghost's fdinfo/0, from its node", (&asked("$g"), &asked("$n")), Bar::None);
+    end_one(place)?;
+    let mut place = Place::open_on_one_processor(2)?;
+    begin_one(&mut place)?;
+    met &= pair(&mut place, "  its cwd, with all machines on one processor", links, Bar::None);
+    end_one(place)?;
     Ok(met)
 }
 
