@@ -7,17 +7,17 @@ use crate::binder::{Binder, Where};
 use crate::doors::{Doors, Number};
 use crate::ghosts::Ghosts;
 use kern::mount::Flags;
-use kern::poll::{poll, Ready};
+use kern::poll::{poll, poll_for, Ready};
 use kern::proc::{root, Proc, PROC};
 use kern::sock::{self, Peer};
 use kern::{mount, pidfd, view};
 use std::collections::HashSet;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 use vocab::{Fault, Pid, Result};
 
@@ -34,6 +34,9 @@ const DONE: &str = "done";
 /// How long a client may take to ask, and how long it waits for all ghosts to be bound.
 const ASKS: Duration = Duration::from_secs(2);
 const BEGINS: Duration = Duration::from_secs(30);
+/// How long who serves may take to be there after the daemon, and how often is looked.
+const COMES: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The calling process, which is root's and has one thread, and what it executes see the space in /proc from now on, and `whole`: all machines as one.
 ///
@@ -43,7 +46,7 @@ pub fn begin(run_dir: &Path, whole: bool) -> Result<()> {
     let socket = run_dir.join(SOCKET);
     let doing = || format!("ask for a view of /proc at {}", socket.display());
     let failed = |e: std::io::Error| Fault::io(&e, doing());
-    let mut line = UnixStream::connect(&socket)
+    let mut line = connect(&socket, &run_dir.join("shoal.sock"))
         .map_err(|e| Fault::io(&e, format!("{} (is a front end's daemon here, and is proc on?)", doing())))?;
     line.set_read_timeout(Some(BEGINS)).map_err(failed)?;
     view::begin()?;
@@ -55,6 +58,23 @@ pub fn begin(run_dir: &Path, whole: bool) -> Result<()> {
         DONE => Ok(()),
         "" => Err(Fault::gone("who shows the space in /proc")),
         why => Err(Fault::refused(why.to_string())),
+    }
+}
+
+/// A daemon that has just begun to listen may have nobody yet who shows /proc; and who has bound a socket may not listen yet, of which nothing tells when it does.
+fn connect(socket: &Path, daemon: &Path) -> std::io::Result<UnixStream> {
+    let deadline = Instant::now() + COMES;
+    loop {
+        match UnixStream::connect(socket) {
+            Err(e)
+                if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
+                    && Instant::now() < deadline
+                    && UnixStream::connect(daemon).is_ok() =>
+            {
+                let _ = poll_for(&[], Some(AGAIN));
+            }
+            done => return done,
+        }
     }
 }
 
