@@ -32,6 +32,8 @@ use wire::entry::COMMON;
 /// Who has looked at so many in the order of their numbers goes through all; and it is worth while if there are so many.
 const FEW: usize = 64;
 const MANY: usize = 192;
+/// What is learnt ahead is to count still when he comes to it, who may wait for a node meanwhile, in microseconds: where answers count less it would only be in his way.
+pub(crate) const LEAST_US: u64 = 200_000;
 /// Who has asked nothing for so long has stopped, in microseconds.
 const GAP_US: u64 = 200_000;
 /// Names that one may ask for of each.
