@@ -22,9 +22,9 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::debug;
 use vocab::{Fault, Pid, Result, Sig};
 use wire::entry::COMMON;
@@ -32,6 +32,8 @@ use wire::entry::COMMON;
 /// Who has looked at so many in the order of their numbers goes through all; and it is worth while if there are so many.
 const FEW: usize = 64;
 const MANY: usize = 192;
+/// What is learnt ahead is to count still when he comes to it, who may wait for a node meanwhile, in microseconds: where answers count less it would only be in his way.
+pub(crate) const LEAST_US: u64 = 200_000;
 /// Who has asked nothing for so long has stopped, in microseconds.
 const GAP_US: u64 = 200_000;
 /// Names that one may ask for of each.
@@ -104,7 +106,7 @@ impl Walker {
 
 /// Goes where it is told to until nobody tells it any more. The directories stay open for a while: to open and close them would be two of three requests.
 fn walk(line: &OwnedFd, at: &Path) {
-    let (mut packet, mut open) = ([0; 4096], HashMap::new());
+    let (mut packet, mut open, mut swept) = ([0; 4096], HashMap::new(), Instant::now());
     if let Err(fault) = own::raise_files() {
         debug!(%fault, "few directories stay open");
     }
@@ -120,14 +122,18 @@ fn walk(line: &OwnedFd, at: &Path) {
             let pid = i32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
             let directory = at.join(pid.to_string());
             // That of another one of this number is no use any more.
-            if open.get(&pid).is_none_or(|open: &File| ask_for_names(open.as_fd()).is_err()) {
+            let asks = |(open, used): &mut (File, Instant)| {
+                *used = Instant::now();
+                ask_for_names(open.as_fd()).is_err()
+            };
+            if open.get_mut(&pid).is_none_or(asks) {
                 open.remove(&pid);
                 // One that is gone is no loss.
                 let Ok(new) = File::open(&directory) else { continue };
                 if ask_for_names(new.as_fd()).is_err() {
                     continue;
                 }
-                open.insert(pid, new);
+                open.insert(pid, (new, Instant::now()));
                 for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
                     let _ = std::fs::symlink_metadata(directory.join(OsStr::from_bytes(name)));
                 }
@@ -135,6 +141,11 @@ fn walk(line: &OwnedFd, at: &Path) {
         }
         if sock::send(line.as_fd(), &packet[..1]).is_err() {
             return;
+        }
+        // Nobody comes to those that have ended any more, also if there is always one who looks.
+        if swept.elapsed() >= OPEN {
+            open.retain(|_, (_, used)| used.elapsed() < OPEN);
+            swept = Instant::now();
         }
     }
 }
@@ -183,7 +194,8 @@ pub(crate) struct Ahead {
     walker: Option<Walker>,
     reader: Mutex<Reader>,
     news: Condvar,
-    goes: AtomicBool,
+    /// Of whom it goes ahead now; 0: of nobody.
+    whom: AtomicI32,
     /// Something was not known, or old, of those to which it went.
     renewed: AtomicBool,
 }
@@ -202,9 +214,9 @@ impl Ahead {
         self.walker.as_ref().is_some_and(|walker| walker.child.pid == who)
     }
 
-    /// Does it go ahead of somebody now?
-    pub(crate) fn goes(&self) -> bool {
-        self.goes.load(Ordering::Relaxed)
+    /// Of whom does it go ahead now?
+    pub(crate) fn whom(&self) -> Option<Pid> {
+        Some(Pid(self.whom.load(Ordering::Relaxed))).filter(|whom| *whom != Pid::NONE)
     }
 
     /// What `who` asks for had to be found out.
@@ -221,7 +233,7 @@ impl Ahead {
         }
         let (mut reader, now) = (self.reader(), monotonic_us());
         // One at a time.
-        let another = self.goes() && reader.who != who && now < reader.at_us + GAP_US;
+        let another = self.whom().is_some() && reader.who != who && now < reader.at_us + GAP_US;
         if !another && reader.sees(who, pid, name, now) {
             self.news.notify_one();
         }
@@ -252,9 +264,9 @@ impl Ahead {
             while let Some(walker) = &self.walker {
                 // Anywhere will do.
                 let who = self.wait(Pid::NONE, None).who;
-                self.goes.store(true, Ordering::Relaxed);
+                self.whom.store(who.0, Ordering::Relaxed);
                 let gone = self.follow(walker, who, &ghosts, &store);
-                self.goes.store(false, Ordering::Relaxed);
+                self.whom.store(Pid::NONE.0, Ordering::Relaxed);
                 if gone > 0 {
                     debug!(pid = %who, gone, "went ahead of one who goes through processes");
                 }

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// All of them.
 pub(crate) const THREADS: usize = 16;
 /// Those of them that do not wait.
-const AT_WORK: usize = 2;
+const AT_WORK: isize = 2;
 /// Those that may wait long, and for one user.
 const SLOW: usize = 12;
 const SLOW_OF_ONE: usize = 4;
@@ -21,7 +21,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Crew {
-    at_work: Mutex<usize>,
+    /// Below 0: one that waits has begun to wait for something else meanwhile.
+    at_work: Mutex<isize>,
     room: Condvar,
     /// How many wait long, by who has them wait.
     slow: Mutex<HashMap<u32, usize>>,
@@ -74,9 +75,9 @@ impl Crew {
     /// The thread waits until what is returned is dropped.
     pub(crate) fn waits(&self) -> Waits<'_> {
         let mut at_work = locked(&self.at_work);
-        *at_work = at_work.saturating_sub(1);
+        *at_work -= 1;
         // To wake one costs as much as a request, and is for when there is nobody else.
-        if *at_work == 0 {
+        if *at_work <= 0 {
             self.room.notify_one();
         }
         Waits(self)
@@ -128,7 +129,10 @@ mod tests {
         assert!(more.recv_timeout(Duration::from_millis(50)).is_err());
         let waits: Vec<_> = (0..AT_WORK).map(|_| crew.waits()).collect();
         more.recv_timeout(Duration::from_secs(20)).expect("there was room");
+        // One of them waits for something else meanwhile, and so does the other one.
+        drop([crew.waits(), crew.waits(), crew.waits()]);
         drop(waits);
+        assert_eq!(*locked(&crew.at_work), AT_WORK + 1);
         drop(more);
         let slow: Vec<_> = (0..SLOW_OF_ONE).map_while(|_| crew.slow(7)).collect();
         assert_eq!(slow.len(), SLOW_OF_ONE);

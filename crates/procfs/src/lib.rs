@@ -91,8 +91,7 @@ pub fn run(config: &Config) -> Result<()> {
     binds::sweep(&at);
     let at = mount::directory(&at)?;
     let binder = Arc::new(Binder::start(&at)?);
-    // Of what counts no time nothing can be learnt ahead.
-    let walker = (config.fresh_us != 0).then(|| Walker::start(&at)).transpose()?;
+    let walker = (config.fresh_us >= ahead::LEAST_US).then(|| Walker::start(&at)).transpose()?;
     let hidden = binds::hidden_from_all_but();
     if let Some(gid) = hidden {
         info!(gid, "processes are hidden from others in /proc, and so are bodies");

@@ -175,7 +175,7 @@ impl Machines {
             let table = state.tables.get(key);
             let whole = table.at_us != 0 && (table.at_us + self.fresh_us > begun || table.at_us >= pass.since_us);
             if self.fresh_us == 0 || whole {
-                drop(state);
+                drop((state, waits));
                 return self.alone(&machine, node, pid, (key, SILENT_US), (pass, old));
             }
             let open = table.asked_us.filter(|at| at + LOST_US > now);

@@ -12,6 +12,9 @@ const LONGEST_US: u64 = 4_000_000;
 const MOST: usize = 256;
 /// Who has looked at fewer processes may be about to look at no other one. How far he is, is found out each time that he has looked at so many more.
 const FEW: usize = 16;
+/// Who takes longer for each, in microseconds, does not do so because he asks, but for what he does besides or because he has waited for a node, or has been through
+/// without asking much: what he was shown would count for seconds after he is through.
+const EACH_US: u64 = 200;
 
 /// What is known of one who looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,27 +34,44 @@ struct Begun {
     /// Who was looked at last, and how many there were before.
     pid: Pid,
     seen: usize,
-    /// When he had looked at [`FEW`], and how many are before that one.
-    few: (u64, usize),
+    /// When he had looked at [`FEW`], at which one he was, and how many are before that one.
+    few: (u64, Pid, usize),
     /// When he will be through.
     end_us: u64,
 }
 
 impl Begun {
     fn now(at_us: u64, pid: Pid) -> Begun {
-        Begun { at_us, last_us: at_us, pid, seen: 0, few: (0, 0), end_us: 0 }
+        Begun { at_us, last_us: at_us, pid, seen: 0, few: (0, Pid(i32::MAX), 0), end_us: 0 }
     }
 
     /// So many are before the one at which he is, of so many.
     fn is_at(&mut self, (place, all): (usize, usize), now_us: u64) {
         if self.seen == FEW {
-            self.few = (now_us, place);
+            self.few = (now_us, self.pid, place);
             return;
         }
-        let (since, from) = self.few;
+        let (since, _, from) = self.few;
         if place > from {
-            self.end_us = now_us + (now_us - since) * all.saturating_sub(place) as u64 / (place - from) as u64;
+            let left = all.saturating_sub(place) as u64;
+            let expected = (now_us - since) * left / (place - from) as u64;
+            self.end_us = now_us + expected.min(EACH_US * left);
         }
+    }
+
+    /// He goes through them once more: he is where he was at the beginning. Of those of which all is fresh he asks nothing, so that may be soon.
+    fn is_over(&self, pid: Pid) -> bool {
+        pid < self.pid && pid <= self.few.1
+    }
+
+    fn pass(&self, now_us: u64) -> Pass {
+        let left_us = self.end_us.saturating_sub(now_us).min(LONGEST_US);
+        Pass { since_us: self.at_us, left_us, seen: self.seen }
+    }
+
+    /// Has he gone on until now?
+    fn goes_on(&self, now_us: u64) -> bool {
+        now_us < self.last_us + GAP_US && now_us < self.at_us + LONGEST_US
     }
 }
 
@@ -70,7 +90,7 @@ impl Passes {
             begun.retain(|_, one| one.last_us + GAP_US > now_us);
         }
         let one = begun.entry(who).or_insert(Begun::now(now_us, pid));
-        if one.last_us + GAP_US <= now_us || one.at_us + LONGEST_US <= now_us {
+        if !one.goes_on(now_us) || one.is_over(pid) {
             *one = Begun::now(now_us, pid);
         }
         one.last_us = now_us;
@@ -80,8 +100,14 @@ impl Passes {
                 one.is_at(place(), now_us);
             }
         }
-        let left_us = one.end_us.saturating_sub(now_us).min(LONGEST_US);
-        Pass { since_us: one.at_us, left_us, seen: one.seen }
+        one.pass(now_us)
+    }
+
+    /// Of somebody ahead of whom another one looks.
+    pub(crate) fn of(&self, who: Pid, now_us: u64) -> Pass {
+        let begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = begun.get(&who).filter(|one| one.goes_on(now_us));
+        one.map_or(Pass { since_us: now_us, left_us: 0, seen: 0 }, |one| one.pass(now_us))
     }
 }
 
@@ -101,16 +127,44 @@ mod tests {
     }
 
     #[test]
+    fn who_begins_once_more_without_a_pause_begins_anew() {
+        let passes = Passes::default();
+        let looks = |n: u64| {
+            let place = (n % 100) as usize;
+            passes.looks(Pid(7), Pid(1 + place as i32), || (place, 100), 1_000 * n)
+        };
+        for n in 0..1000 {
+            let pass = looks(n);
+            assert!(pass.since_us == 1_000 * (n - n % 100) && pass.left_us <= 100_000, "{n}: {pass:?}");
+            assert_eq!(passes.of(Pid(7), 1_000 * n), pass);
+        }
+        assert_eq!(passes.of(Pid(7), 2_000_000), Pass { since_us: 2_000_000, left_us: 0, seen: 0 });
+        // One who looks back now and then goes on.
+        let back = |n: i32| {
+            passes.looks(
+                Pid(8),
+                Pid(100 + n - 7 * i32::from(n > 40 && n % 2 == 0)),
+                || (n as usize, 1000),
+                1_000 * n as u64,
+            )
+        };
+        assert!((0..900).all(|n| back(n).since_us == 0));
+    }
+
+    #[test]
     fn it_is_through_when_it_has_looked_at_all_as_fast_as_before() {
         let passes = Passes::default();
         let looks = |who, n: i32, all, now| passes.looks(Pid(who), Pid(1 + n), || (n as usize, all), now).left_us;
-        // Three files of each of a thousand, a millisecond after the one before.
-        let left: Vec<u64> = (0..3000u64).map(|n| looks(7, n as i32 / 3, 1000, 1000 * n)).collect();
+        // Three files of each of ten thousand, 50 us after the one before.
+        let left: Vec<u64> = (0..30_000u64).map(|n| looks(7, n as i32 / 3, 10_000, 50 * n)).collect();
         assert!(left[..3 * FEW].iter().all(|left| *left == 0));
-        for n in [6 * FEW, 400, 1500, 2700] {
-            let expected = 1000 * (3000 - n as u64);
+        for n in [6 * FEW, 4000, 15_000, 27_000] {
+            let expected = 50 * (30_000 - n as u64);
             assert!(left[n].abs_diff(expected) < expected / 20 + 3000, "{n}: {} of {expected}", left[n]);
         }
+        // One who has waited at the beginning, or takes his time, is not expected to do so for each of the rest.
+        let slow = |n: u64| looks(10, n as i32, 300, 10_000 * n);
+        assert!((0..300).map(slow).all(|left| left <= 300 * EACH_US));
         // Never for ever; and not known of one who goes backwards.
         assert_eq!((0..200).map(|n| looks(8, n, 1_000_000, 10_000 * n as u64)).max(), Some(LONGEST_US));
         assert_eq!((0..200).map(|n| looks(9, 200 - n, 1000, 1000 * n as u64)).max(), Some(0));

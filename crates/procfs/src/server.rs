@@ -69,7 +69,7 @@ impl Server {
         while let Ok(asked) = self.tree.next_request(&mut room) {
             let unique = asked.unique;
             self.crew.takes(thread);
-            if !self.ahead.goes() || self.ahead.is(asked.pid) {
+            if self.ahead.whom().is_none() || self.ahead.is(asked.pid) {
                 self.guide.sees(asked.pid);
             }
             if let Err(errno) = self.answer(asked) {
@@ -138,6 +138,10 @@ impl Server {
             }
             What::Names { handle, from, room, whole } => {
                 let ahead = self.ahead.is(asked.pid);
+                if ahead {
+                    // It is to let go of one that has ended.
+                    self.inode(&asked)?;
+                }
                 let names = if ahead { Arc::new(self.ahead.names()) } else { self.open.names(*handle) };
                 let known = |one: &Named| if ahead { self.look_up(&asked, &one.name).ok().flatten() } else { None };
                 self.tree.names(unique, &names, (*from, *room, *whole), known);
@@ -257,8 +261,12 @@ impl Server {
     }
 
     fn looker(&self, asked: &Asked, ghost: &Ghost) -> Looker {
-        let place = || self.ghosts.place(ghost.pid);
-        let pass = self.passes.looks(asked.pid, ghost.pid, place, monotonic_us());
+        let now = monotonic_us();
+        let pass = match self.ahead.is(asked.pid) {
+            // It looks for him, and goes ahead of one after the other without a pause.
+            true => self.passes.of(self.ahead.whom().unwrap_or(Pid::NONE), now),
+            false => self.passes.looks(asked.pid, ghost.pid, || self.ghosts.place(ghost.pid), now),
+        };
         Looker { uid: asked.uid, pass }
     }
 
