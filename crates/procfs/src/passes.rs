@@ -137,7 +137,14 @@ mod tests {
         }
         assert_eq!(passes.of(Pid(7), 2_000_000), Pass { since_us: 2_000_000, left_us: 0 });
         // One who looks back now and then goes on.
-        let back = |n: i32| passes.looks(Pid(8), Pid(100 + n - 7 * i32::from(n > 40 && n % 2 == 0)), || (n as usize, 1000), 1_000 * n as u64);
+        let back = |n: i32| {
+            passes.looks(
+                Pid(8),
+                Pid(100 + n - 7 * i32::from(n > 40 && n % 2 == 0)),
+                || (n as usize, 1000),
+                1_000 * n as u64,
+            )
+        };
         assert!((0..900).all(|n| back(n).since_us == 0));
     }
 
