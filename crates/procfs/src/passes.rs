@@ -14,7 +14,7 @@ const MOST: usize = 256;
 const FEW: usize = 16;
 /// Who takes longer for each, in microseconds, does not do so because he asks, but for what he does besides or because he has waited for a node, or has been through
 /// without asking much: what he was shown would count for seconds after he is through.
-const EACH_US: u64 = 200;
+const EACH_US: u64 = 300;
 
 /// What is known of one who looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
