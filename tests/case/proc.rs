@@ -159,7 +159,8 @@ fn proc_of_many(place: &Place) -> Res<End> {
     let bound = |count| format!("test $(grep -c ' /proc/[0-9]* ' /proc/self/mountinfo) = {count}");
     s.until(&bound(302))?;
     let states = "ps -eo stat=,args= | grep 'sleep 1234$' | sort | uniq -c | awk '{print $1, substr($2, 1, 1)}'";
-    s.prints(states, "300 S")?;
+    // Some have yet to execute.
+    s.until(&format!("test \"$({states})\" = '300 S'"))?;
     s.ok("test $(ls /proc/$(pgrep -x shoal:ahead)/fd | wc -l) -gt 100")?;
     s.ok("sleep 1.1")?;
     for round in 0..4 {
@@ -341,7 +342,8 @@ fn proc_that_hides(place: &Place) -> Res<End> {
 fn proc_of_a_silent_node(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "proc_of_a_silent_node", 2)?;
     let going = s.start("shoal run -n 0-1 sleep 1073");
-    s.until("test $(pgrep -c -x sleep) = 2")?;
+    // Who executes has a name before it has arguments.
+    s.until("test $(ps -e -o args | grep -c '^sleep 1073') = 2")?;
     let agent = s.agent("n1")?;
     s.signal(agent, Signal::STOP)?;
     let silent = "for p in $(pgrep -x sleep); do grep BProcNode /proc/$p/status; done | sort";
@@ -365,7 +367,8 @@ fn proc_when_its_server_is_killed(place: &Place) -> Res<End> {
     for _ in 0..3 {
         s.ok("pkill -KILL -x shoal:procfs")?;
         s.until(&format!("ps -o comm= -p {p} | grep -qx looked-at && {FAULTLESS}"))?;
-        s.prints(&format!("grep -c ' /proc/{p} ' /proc/self/mountinfo"), "1")?;
+        // What was bound by the one before has gone by then, or is about to go.
+        s.until(&format!("test $(grep -c ' /proc/{p} ' /proc/self/mountinfo) = 1"))?;
     }
     // Started later.
     let later = s.start("shoal run -n 0 sleep 1074");
