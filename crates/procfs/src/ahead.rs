@@ -5,28 +5,18 @@
 //! What he does without a request is not seen. So some processes are left out: by what he asks of those it is known where he is. And when he has caught up, which shows in
 //! his asking for more, it goes ahead of him again.
 //!
-//! It is a process, not a thread, for the reason that those who bind are ([`crate::binder`]): it waits for who serves.
+//! Here is who tells that process ([`crate::walker`]) where to go.
 
-use crate::binder::{forked, said_within};
 use crate::ghosts::Ghosts;
 use crate::names::{is_directory, is_link, of_many, Place};
+use crate::walker::Walker;
 use kern::clock::monotonic_us;
-use kern::fuse::tree::{ask_for_names, Named};
-use kern::ns::{self, Child};
-use kern::poll::{poll_for, Ready};
-use kern::sock::{self, Kind};
-use kern::{own, pidfd, sys, wait};
-use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+use kern::fuse::tree::Named;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tracing::debug;
-use vocab::{Fault, Pid, Result, Sig};
+use vocab::{Fault, Pid, Result};
 use wire::entry::COMMON;
 
 /// Who has looked at so many in the order of their numbers goes through all; and it is worth while if there are so many.
@@ -46,109 +36,6 @@ const LEFT_OUT: usize = 32;
 const SPARSE: usize = 4;
 /// So many are gone through before it is asked where he is.
 const BATCH: usize = 16;
-/// How long directories stay open for the next one who looks.
-const OPEN: Duration = Duration::from_secs(30);
-/// No node is waited for as long.
-const PATIENCE: Duration = Duration::from_secs(4);
-
-/// The process that goes ahead.
-#[derive(Debug)]
-pub(crate) struct Walker {
-    line: OwnedFd,
-    child: Child,
-    /// The number of what it was told last, which it says when it is through.
-    last: AtomicU8,
-}
-
-impl Walker {
-    /// Starts it, for the tree that will be mounted at `at`, from a process that has one thread, and no tree.
-    ///
-    /// # Errors
-    /// As [`ns::fork`].
-    pub(crate) fn start(at: &Path) -> Result<Walker> {
-        let (line, its) = sock::socketpair(Kind::SeqPacket)?;
-        match forked("shoal:ahead")? {
-            None => {
-                drop(line);
-                walk(&its, at);
-                ns::exit(0);
-            }
-            Some(child) => Ok(Walker { line, child, last: AtomicU8::new(0) }),
-        }
-    }
-
-    /// Goes through these, of which the missing names are asked for too; false: it does not get on.
-    fn goes_through(&self, pids: &[Pid], missing: &[Vec<u8>]) -> bool {
-        let turn = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let numbers = pids.iter().flat_map(|pid| pid.0.to_ne_bytes());
-        let names = missing.iter().flat_map(|name| name.iter().copied().chain([0]));
-        let packet: Vec<u8> = [turn, pids.len() as u8].into_iter().chain(numbers).chain(names).collect();
-        if sock::send(self.line.as_fd(), &packet).is_err() {
-            return false;
-        }
-        loop {
-            match said_within(self.line.as_fd(), &mut [0], PATIENCE) {
-                Ok([said]) if *said == turn => return true,
-                // Of one before, for which nobody has waited any longer.
-                Ok(_) => {}
-                Err(_) => return false,
-            }
-        }
-    }
-
-    /// Ends it, while somebody serves the tree still.
-    fn end(&self) {
-        // Ended already is as good.
-        let _ = pidfd::kill(self.child.pidfd.as_fd(), Sig::KILL);
-        let _ = wait::ended(self.child.pid);
-    }
-}
-
-/// Goes where it is told to until nobody tells it any more. The directories stay open for a while: to open and close them would be two of three requests.
-fn walk(line: &OwnedFd, at: &Path) {
-    let (mut packet, mut open, mut swept) = ([0; 4096], HashMap::new(), Instant::now());
-    if let Err(fault) = own::raise_files() {
-        debug!(%fault, "few directories stay open");
-    }
-    loop {
-        let came = poll_for(&[(line.as_fd(), Ready::READ)], (!open.is_empty()).then_some(OPEN));
-        if came.is_ok_and(|came| !came[0].readable && !came[0].over) {
-            open.clear();
-            continue;
-        }
-        let Ok(length @ 2..) = sys::read(line.as_fd(), &mut packet) else { return };
-        let (numbers, names) = packet[2..length].split_at((4 * usize::from(packet[1])).min(length - 2));
-        for number in numbers.chunks_exact(4) {
-            let pid = i32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
-            let directory = at.join(pid.to_string());
-            // That of another one of this number is no use any more.
-            let asks = |(open, used): &mut (File, Instant)| {
-                *used = Instant::now();
-                ask_for_names(open.as_fd()).is_err()
-            };
-            if open.get_mut(&pid).is_none_or(asks) {
-                open.remove(&pid);
-                // One that is gone is no loss.
-                let Ok(new) = File::open(&directory) else { continue };
-                if ask_for_names(new.as_fd()).is_err() {
-                    continue;
-                }
-                open.insert(pid, (new, Instant::now()));
-                for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-                    let _ = std::fs::symlink_metadata(directory.join(OsStr::from_bytes(name)));
-                }
-            }
-        }
-        if sock::send(line.as_fd(), &packet[..1]).is_err() {
-            return;
-        }
-        // Nobody comes to those that have ended any more, also if there is always one who looks.
-        if swept.elapsed() >= OPEN {
-            open.retain(|_, (_, used)| used.elapsed() < OPEN);
-            swept = Instant::now();
-        }
-    }
-}
 
 /// One who looks.
 #[derive(Debug, Default)]
@@ -211,7 +98,7 @@ impl Ahead {
 
     /// Is it this one that asks?
     pub(crate) fn is(&self, who: Pid) -> bool {
-        self.walker.as_ref().is_some_and(|walker| walker.child.pid == who)
+        self.walker.as_ref().is_some_and(|walker| walker.pid() == who)
     }
 
     /// Of whom does it go ahead now?
@@ -265,10 +152,10 @@ impl Ahead {
                 // Anywhere will do.
                 let who = self.wait(Pid::NONE, None).who;
                 self.whom.store(who.0, Ordering::Relaxed);
-                let gone = self.follow(walker, who, &ghosts, &store);
+                let walked = self.follow(walker, who, &ghosts, &store);
                 self.whom.store(Pid::NONE.0, Ordering::Relaxed);
-                if gone > 0 {
-                    debug!(pid = %who, gone, "went ahead of one who goes through processes");
+                if walked > 0 {
+                    debug!(pid = %who, walked, "went ahead of one who goes through processes");
                 }
                 // He may still be at the last ones.
                 self.reader().seen = 0;
@@ -299,14 +186,14 @@ impl Ahead {
     fn follow(&self, walker: &Walker, who: Pid, ghosts: &Ghosts, store: &impl Fn(Pid, &[Named])) -> usize {
         let pids = ghosts.pids();
         let before = |pid: Pid| pids.partition_point(|one| *one <= pid);
-        let (mut next, mut gone, mut wanted) = (0, 0, Pid::NONE);
+        let (mut next, mut walked, mut wanted) = (0, 0, Pid::NONE);
         loop {
             let reader = self.wait(wanted, Some(Duration::from_micros(GAP_US)));
             let come = before(reader.at);
             // Of most processes he may ask nothing, since all is fresh.
-            let some = come - before(reader.from).min(come) > SPARSE * reader.seen;
-            if pids.len() < MANY || reader.who != who || reader.at < wanted || gone == 0 && some {
-                return gone;
+            let sparse = come - before(reader.from).min(come) > SPARSE * reader.seen;
+            if pids.len() < MANY || reader.who != who || reader.at < wanted || walked == 0 && sparse {
+                return walked;
             }
             let missing: Vec<_> =
                 reader.names.iter().filter(|name| Place::Process.mode(name).is_none()).cloned().collect();
@@ -318,11 +205,11 @@ impl Ahead {
             let batch: Vec<Pid> = (next..end).filter(|n| n % LEFT_OUT != 0).map(|n| pids[n]).collect();
             self.renewed.store(false, Ordering::Relaxed);
             if next >= end || !walker.goes_through(&batch, &missing) {
-                return gone;
+                return walked;
             }
             let names = self.names();
             batch.iter().for_each(|pid| store(*pid, &names));
-            gone += batch.len();
+            walked += batch.len();
             next = end;
             wanted = match self.renewed.load(Ordering::Relaxed) {
                 // All was fresh: until he asks for what is not.

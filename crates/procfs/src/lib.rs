@@ -35,9 +35,10 @@ mod tables;
 mod texts;
 pub mod told;
 pub mod view;
+mod walker;
 mod whole;
 
-use ahead::{Ahead, Walker};
+use ahead::Ahead;
 use binder::{Binder, Where};
 use crew::{Crew, THREADS};
 use doors::Doors;
@@ -53,6 +54,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 use view::Views;
 use vocab::{Fault, Result, Sig};
+use walker::Walker;
 
 /// The calling thread runs before ordinary ones, as daemons do (docs/decisions/daemons-run-first.md): on a busy machine who goes through all processes would
 /// wait for his turn after each file.

@@ -347,8 +347,8 @@ impl Machines {
                 None => {}
             }
             if std::mem::take(&mut many) {
-                self.rounds.begin(COMMONLY, self.ghosts.nodes_after(pid));
-                self.rounds.is_held();
+                self.ask_others(pid, COMMONLY);
+                self.rounds.stalls();
                 self.ask_ahead();
             }
             let now = now_us();

@@ -23,7 +23,7 @@ struct Round {
     ahead: usize,
     come: usize,
     /// He is waiting for one that says nothing.
-    held: bool,
+    stalled: bool,
 }
 
 /// One to be asked.
@@ -43,13 +43,13 @@ impl Rounds {
     /// One begins to go through these, in this order.
     pub(crate) fn begin(&self, key: Key, rest: Vec<NodeId>) {
         let mut round = self.round();
-        *round = Round { number: round.number + 1, key, rest: rest.into(), ahead: 0, come: 0, held: false };
+        *round = Round { number: round.number + 1, key, rest: rest.into(), ahead: 0, come: 0, stalled: false };
     }
 
     /// Who is to be asked now, if anybody is. One that need not be asked counts as one to which he has come.
     pub(crate) fn next(&self) -> Option<Next> {
         let mut round = self.round();
-        if !round.held && round.ahead >= AHEAD.min(1 + round.come) {
+        if !round.stalled && round.ahead >= AHEAD.min(1 + round.come) {
             return None;
         }
         let node = round.rest.pop_front()?;
@@ -58,8 +58,8 @@ impl Rounds {
     }
 
     /// He waits for one that says nothing: all others are to be asked meanwhile, so that he need wait for none of those that say nothing either.
-    pub(crate) fn is_held(&self) {
-        self.round().held = true;
+    pub(crate) fn stalls(&self) {
+        self.round().stalled = true;
     }
 
     /// He has come to one that was asked in this round.
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(rounds.next().map(|next| (next.node, next.round)), Some((NodeId(5), 2)));
         assert_eq!(rounds.next(), None);
         rounds.begin("", (0..20).map(NodeId).collect());
-        rounds.is_held();
+        rounds.stalls();
         assert_eq!(std::iter::from_fn(|| rounds.next()).count(), 20);
     }
 }
