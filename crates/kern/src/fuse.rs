@@ -10,6 +10,7 @@ use std::path::Path;
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+pub mod ahead;
 mod core_file;
 pub mod tree;
 

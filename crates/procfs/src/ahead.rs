@@ -1,6 +1,6 @@
 //! Who goes through many processes waits for one answer after the other, nine for each process, while other processors have nothing to do. So a process goes ahead of him.
-//! Of each process that he will come to it has the kernel learn all the names that he asks for, in one request, and then what is in those files, in none; he finds that
-//! there, and asks nothing himself.
+//! Of each process that he will come to it has the kernel learn all the names that he asks for, in one request, and who answers that has it know what is in those files
+//! ([`crate::server`]); he finds that there, and asks nothing himself.
 //!
 //! What he does without a request is not seen. So some processes are left out: by what he asks of those it is known where he is. And when he has caught up, which shows in
 //! his asking for more, it goes ahead of him again.
@@ -83,6 +83,10 @@ pub(crate) struct Ahead {
     news: Condvar,
     /// Of whom it goes ahead now; 0: of nobody.
     whom: AtomicI32,
+    /// Those to which it goes now.
+    batch: Mutex<Vec<Pid>>,
+    /// The process in whose directory it is.
+    at: Mutex<Option<Pid>>,
     /// Something was not known, or old, of those to which it went.
     renewed: AtomicBool,
 }
@@ -104,6 +108,22 @@ impl Ahead {
     /// Of whom does it go ahead now?
     pub(crate) fn whom(&self) -> Option<Pid> {
         Some(Pid(self.whom.load(Ordering::Relaxed))).filter(|whom| *whom != Pid::NONE)
+    }
+
+    /// The directories of those to which it goes now.
+    pub(crate) fn directories(&self) -> Vec<Named> {
+        let batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+        batch.iter().map(|pid| Named { name: pid.to_string().into_bytes(), mode: 0o040_000 }).collect()
+    }
+
+    /// It is about to be told of the names in the directory of this process.
+    pub(crate) fn is_in(&self, pid: Pid) {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = Some(pid);
+    }
+
+    /// If it is this one that asks: the process of whose names the kernel knows since, since nobody else makes of an answer what it says.
+    pub(crate) fn has_been(&self, who: Pid) -> Option<Pid> {
+        self.is(who).then(|| self.at.lock().unwrap_or_else(PoisonError::into_inner).take()).flatten()
     }
 
     /// What `who` asks for had to be found out.
@@ -137,14 +157,14 @@ impl Ahead {
         reader.names.iter().filter_map(one).collect()
     }
 
-    /// Sees to it in a thread of its own, for ever. `store`: of this process the kernel has just been told what these files are, and is to have what is in them.
+    /// Sees to it in a thread of its own, for ever. `node_of`: the node of this process's directory; 0: the kernel knows none.
     ///
     /// # Errors
     /// `Sys` when there is none to be had.
     pub(crate) fn start(
         self: Arc<Self>,
         ghosts: Arc<Ghosts>,
-        store: impl Fn(Pid, &[Named]) + Send + 'static,
+        node_of: impl Fn(Pid) -> u64 + Send + 'static,
     ) -> Result<()> {
         let thread = std::thread::Builder::new().name("ahead".into());
         let started = thread.spawn(move || {
@@ -152,7 +172,7 @@ impl Ahead {
                 // Anywhere will do.
                 let who = self.wait(Pid::NONE, None).who;
                 self.whom.store(who.0, Ordering::Relaxed);
-                let walked = self.follow(walker, who, &ghosts, &store);
+                let walked = self.follow(walker, who, &ghosts, &node_of);
                 self.whom.store(Pid::NONE.0, Ordering::Relaxed);
                 if walked > 0 {
                     debug!(pid = %who, walked, "went ahead of one who goes through processes");
@@ -183,7 +203,7 @@ impl Ahead {
     }
 
     /// Goes ahead of him for as long as he goes on: so many processes.
-    fn follow(&self, walker: &Walker, who: Pid, ghosts: &Ghosts, store: &impl Fn(Pid, &[Named])) -> usize {
+    fn follow(&self, walker: &Walker, who: Pid, ghosts: &Ghosts, node_of: &impl Fn(Pid) -> u64) -> usize {
         let pids = ghosts.pids();
         let before = |pid: Pid| pids.partition_point(|one| *one <= pid);
         let (mut next, mut walked, mut wanted) = (0, 0, Pid::NONE);
@@ -202,13 +222,13 @@ impl Ahead {
                 next = come + LEAP;
             }
             let end = pids.len().min(next + BATCH);
-            let batch: Vec<Pid> = (next..end).filter(|n| n % LEFT_OUT != 0).map(|n| pids[n]).collect();
+            let batch = (next..end).filter(|n| n % LEFT_OUT != 0).map(|n| (pids[n], node_of(pids[n])));
+            let batch: Vec<(Pid, u64)> = batch.collect();
             self.renewed.store(false, Ordering::Relaxed);
+            *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = batch.iter().map(|(pid, _)| *pid).collect();
             if next >= end || !walker.goes_through(&batch, &missing) {
                 return walked;
             }
-            let names = self.names();
-            batch.iter().for_each(|pid| store(*pid, &names));
             walked += batch.len();
             next = end;
             wanted = match self.renewed.load(Ordering::Relaxed) {

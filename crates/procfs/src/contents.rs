@@ -195,7 +195,10 @@ fn without_body(ghost: &Ghost, name: &[u8], silent: bool) -> Result<Contents> {
 fn of_all(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Option<Result<Contents>> {
     let key = of_many(path).filter(|key| machines.is_of_many(key, ghost.pid))?;
     let Known { body, silent, until_us } = machines.look(ghost.node(), ghost.pid, key, looker.pass);
-    let Some(body) = body else { return silent.then_some(Err(EHOSTDOWN)) };
+    let Some(body) = body else {
+        let nothing = || if is_harmless(path) { own(ghost, path) } else { Err(EHOSTDOWN) };
+        return silent.then(nothing);
+    };
     ghost.is_of(body.uid, body.gid);
     let content = match body.content(path)? {
         Content::Failed(E2BIG) => return None,

@@ -166,8 +166,12 @@ impl Inodes {
     /// A ghost's directory and what is commonly read in it, as far as the kernel knows them.
     pub(crate) fn common(&self, pid: Pid) -> Vec<Arc<Inode>> {
         let files = self.files(pid, COMMON.iter().map(|name| name.as_bytes()));
-        let directory = self.known().named(ROOT, pid.to_string().as_bytes());
-        files.into_iter().chain(directory).collect()
+        files.into_iter().chain(self.directory(pid)).collect()
+    }
+
+    /// A ghost's directory, if the kernel knows it.
+    pub(crate) fn directory(&self, pid: Pid) -> Option<Arc<Inode>> {
+        self.known().named(ROOT, pid.to_string().as_bytes())
     }
 
     /// Those of these names in a ghost's directory, as far as the kernel knows them.

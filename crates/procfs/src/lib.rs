@@ -113,8 +113,8 @@ pub fn run(config: &Config) -> Result<()> {
     let end = connection.follow(&server, doors.clone())?;
     server.guide.clone().start()?;
     let ahead = server.ahead.clone();
-    let stores = server.clone();
-    ahead.clone().start(ghosts.clone(), move |pid, names| stores.store(pid, names))?;
+    let known = server.clone();
+    ahead.clone().start(ghosts.clone(), move |pid| known.node_of(pid))?;
     pulse::start(server)?;
     Views::new(&run_dir, binder.clone(), doors.clone(), ghosts)?.start()?;
     let _ended = end.recv();

@@ -41,6 +41,8 @@ const ALONE_US: u64 = 4_000_000;
 const MANY: usize = 2;
 /// How long that is shown which stays as it is until another program is executed, of which is told unless it has the same name.
 const LASTS_US: u64 = 10_000_000;
+/// What counts for so long still is not asked for and told anew; below [`LASTS_US`].
+pub(crate) const RENEWED_US: u64 = 5_000_000;
 /// What is shown to one who goes through all counts for others for a moment, if it is old already.
 const MOMENT_US: u64 = 100_000;
 
@@ -137,7 +139,9 @@ impl Machines {
         }
         keys.retain(|one| {
             let table = state.tables.get(one);
-            *one == key || table.asked_us.is_none() && table.at_us + self.fresh_us(one) <= now
+            // What lasts long is renewed along, or it would have to be asked for by itself, of all, when it runs out.
+            let due_us = if self.lasts(one) { self.fresh_us(one) - RENEWED_US } else { self.fresh_us(one) };
+            *one == key || table.asked_us.is_none() && table.at_us + due_us <= now
         });
         for one in &keys {
             state.tables.get(one).asked_us = Some(now);
@@ -212,10 +216,16 @@ impl Machines {
 
     /// How long what is in this table is shown, in microseconds.
     fn fresh_us(&self, key: Key) -> u64 {
-        match key {
-            "environ" | "auxv" if self.fresh_us != 0 => self.fresh_us.max(LASTS_US),
-            _ => self.fresh_us,
+        if self.lasts(key) {
+            self.fresh_us.max(LASTS_US)
+        } else {
+            self.fresh_us
         }
+    }
+
+    /// Is it nearly always the same?
+    fn lasts(&self, key: Key) -> bool {
+        matches!(key, "environ" | "auxv") && self.fresh_us != 0
     }
 
     /// Until when what is shown now counts: a second from when who looks is through, or nothing would be fresh any more for who goes through all once more where that

@@ -87,6 +87,7 @@ const OF_MANY: &[&str] = &[
     "schedstat",
     "sessionid",
     "stack",
+    "statm",
     "syscall",
     "task",
     "wchan",
@@ -106,6 +107,7 @@ const HARMLESS: &[&str] = &[
     "sched",
     "schedstat",
     "sessionid",
+    "statm",
     "task",
 ];
 /// Not of a thread.

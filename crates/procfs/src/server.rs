@@ -7,7 +7,7 @@ use crate::directories::Directories;
 use crate::ghosts::{Ghost, Ghosts};
 use crate::guide::Guide;
 use crate::inodes::{Inode, Inodes, Told};
-use crate::machines::Machines;
+use crate::machines::{Machines, RENEWED_US};
 use crate::names::{is_directory, is_guarded, is_link, Place};
 use crate::natives::Natives;
 use crate::passes::Passes;
@@ -72,8 +72,12 @@ impl Server {
             if self.ahead.whom().is_none() || self.ahead.is(asked.pid) {
                 self.guide.sees(asked.pid);
             }
+            let been = self.ahead.has_been(asked.pid);
             if let Err(errno) = self.answer(asked) {
                 self.tree.fail(unique, errno);
+            }
+            if let Some(pid) = been {
+                self.store(pid);
             }
             self.crew.is_done(thread);
             self.crew.go_on();
@@ -138,12 +142,17 @@ impl Server {
             }
             What::Names { handle, from, room, whole } => {
                 let ahead = self.ahead.is(asked.pid);
-                if ahead {
-                    // It is to let go of one that has ended.
-                    self.inode(&asked)?;
-                }
-                let names = if ahead { Arc::new(self.ahead.names()) } else { self.open.names(*handle) };
+                // It is to let go of one that has ended.
+                let process = (ahead && asked.node != ROOT).then(|| self.inode(&asked)).transpose()?;
+                let names = match &process {
+                    Some(_) => Arc::new(self.ahead.names()),
+                    None if ahead => Arc::new(self.ahead.directories()),
+                    None => self.open.names(*handle),
+                };
                 let known = |one: &Named| if ahead { self.look_up(&asked, &one.name).ok().flatten() } else { None };
+                if let Some(process) = process {
+                    self.ahead.is_in(process.ghost.pid);
+                }
                 self.tree.names(unique, &names, (*from, *room, *whole), known);
             }
             What::Read { from, most } => {
@@ -156,8 +165,11 @@ impl Server {
         Ok(())
     }
 
-    /// What the kernel has just been told of these files of a process it is to have read too, so that nobody need ask for it. Not for a thread that serves.
-    pub(crate) fn store(&self, pid: Pid, names: &[Named]) {
+    /// What the kernel has just been told of these files of a process it is to have read too, so that nobody need ask for it.
+    fn store(&self, pid: Pid) {
+        let names = self.ahead.names();
+        // The kernel waits for who reads a file, whom another thread is to answer.
+        let _waits = self.crew.waits();
         for inode in self.inodes.files(pid, names.iter().map(|one| &one.name[..])) {
             // Nothing else is told of it meanwhile, or what the kernel has of two texts would be mixed.
             let Ok(_alone) = inode.changes.try_write() else { continue };
@@ -167,6 +179,11 @@ impl Server {
                 self.tree.store(inode.number, &text);
             }
         }
+    }
+
+    /// The node of this process's directory; 0: the kernel knows none.
+    pub(crate) fn node_of(&self, pid: Pid) -> u64 {
+        self.inodes.directory(pid).map_or(0, |directory| directory.number)
     }
 
     /// `None`: there is no such name, and never will be.
@@ -319,7 +336,9 @@ impl Server {
     /// What is in a file. `as_told`: as the kernel was told last, which is what it reads.
     fn text(&self, inode: &Inode, asked: &Asked, as_told: bool) -> Result<Told> {
         let before = inode.told().clone();
-        let counts = |told: &&Told| told.text.is_some() && (as_told || told.until_us > monotonic_us());
+        // Who is followed would have to ask himself for what runs out behind who goes ahead.
+        let enough_us = if self.ahead.is(asked.pid) { RENEWED_US } else { 0 };
+        let counts = |told: &&Told| told.text.is_some() && (as_told || told.until_us > monotonic_us() + enough_us);
         if let Some(told) = before.as_ref().filter(counts) {
             return Ok(told.clone());
         }

@@ -3,21 +3,19 @@
 //! It is a process, not a thread, for the reason that those who bind are ([`crate::binder`]): it waits for who serves.
 
 use crate::binder::{forked, said_within};
-use kern::fuse::tree::ask_for_names;
+use kern::fuse::ahead;
 use kern::ns::{self, Child};
 use kern::poll::{poll_for, Ready};
 use kern::sock::{self, Kind};
 use kern::{own, pidfd, sys, wait};
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use tracing::debug;
-use vocab::{Pid, Result, Sig};
+use vocab::{Fault, Pid, Result, Sig};
 
 /// How long directories stay open for the next one who looks.
 const OPEN: Duration = Duration::from_secs(30);
@@ -54,12 +52,12 @@ impl Walker {
         self.child.pid
     }
 
-    /// Goes through these, of which the missing names are asked for too; false: it does not get on.
-    pub(crate) fn goes_through(&self, pids: &[Pid], missing: &[Vec<u8>]) -> bool {
+    /// Goes through the directories of these, each with its node, 0 if the kernel knows none; the missing names are asked for too. False: it does not get on.
+    pub(crate) fn goes_through(&self, directories: &[(Pid, u64)], missing: &[Vec<u8>]) -> bool {
         let turn = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let numbers = pids.iter().flat_map(|pid| pid.0.to_ne_bytes());
+        let numbers = directories.iter().flat_map(|(pid, node)| [pid.0 as u64, *node]).flat_map(u64::to_ne_bytes);
         let names = missing.iter().flat_map(|name| name.iter().copied().chain([0]));
-        let packet: Vec<u8> = [turn, pids.len() as u8].into_iter().chain(numbers).chain(names).collect();
+        let packet: Vec<u8> = [turn, directories.len() as u8].into_iter().chain(numbers).chain(names).collect();
         if sock::send(self.line.as_fd(), &packet).is_err() {
             return false;
         }
@@ -81,48 +79,88 @@ impl Walker {
     }
 }
 
-/// Goes where it is told to until nobody tells it any more. The directories stay open for a while: to open and close them would be two of three requests.
+/// Goes where it is told to until nobody tells it any more.
 fn walk(line: &OwnedFd, at: &Path) {
-    let (mut packet, mut open, mut swept) = ([0; 4096], HashMap::new(), Instant::now());
     if let Err(fault) = own::raise_files() {
         debug!(%fault, "few directories stay open");
     }
+    let (mut packet, mut directories) = ([0; 4096], Directories::new(at));
     loop {
-        let came = poll_for(&[(line.as_fd(), Ready::READ)], (!open.is_empty()).then_some(OPEN));
+        let came = poll_for(&[(line.as_fd(), Ready::READ)], (!directories.open.is_empty()).then_some(OPEN));
         if came.is_ok_and(|came| !came[0].readable && !came[0].over) {
-            open.clear();
+            directories.open.clear();
             continue;
         }
         let Ok(length @ 2..) = sys::read(line.as_fd(), &mut packet) else { return };
-        let (numbers, names) = packet[2..length].split_at((4 * usize::from(packet[1])).min(length - 2));
-        for number in numbers.chunks_exact(4) {
-            let pid = i32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
-            let directory = at.join(pid.to_string());
-            // That of another one of this number is no use any more.
-            let asks = |(open, used): &mut (File, Instant)| {
-                *used = Instant::now();
-                ask_for_names(open.as_fd()).is_err()
-            };
-            if open.get_mut(&pid).is_none_or(asks) {
-                open.remove(&pid);
-                // One that is gone is no loss.
-                let Ok(new) = File::open(&directory) else { continue };
-                if ask_for_names(new.as_fd()).is_err() {
-                    continue;
-                }
-                open.insert(pid, (new, Instant::now()));
-                for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-                    let _ = std::fs::symlink_metadata(directory.join(OsStr::from_bytes(name)));
-                }
-            }
+        let (numbers, names) = packet[2..length].split_at((16 * usize::from(packet[1])).min(length - 2));
+        let names: Vec<&[u8]> = names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).collect();
+        for pair in numbers.chunks_exact(16) {
+            let [pid, node] = [0, 8].map(|at| pair[at..at + 8].try_into().map_or(0, u64::from_ne_bytes));
+            // One that is gone is no loss.
+            let _ = directories.visit(Pid(pid as i32), node, &names);
         }
+        directories.are_read();
         if sock::send(line.as_fd(), &packet[..1]).is_err() {
             return;
         }
-        // Nobody comes to those that have ended any more, also if there is always one who looks.
-        if swept.elapsed() >= OPEN {
-            open.retain(|_, (_, used)| used.elapsed() < OPEN);
-            swept = Instant::now();
+        directories.sweep();
+    }
+}
+
+/// Those in which it has been. They stay open for a while: to open one would be one of two requests.
+struct Directories<'a> {
+    at: &'a Path,
+    /// The root of the tree, once there was need of it.
+    root: Option<File>,
+    /// Each with its node, and when it was there last.
+    open: HashMap<Pid, (File, u64, Instant)>,
+    swept: Instant,
+}
+
+impl Directories<'_> {
+    fn new(at: &Path) -> Directories<'_> {
+        Directories { at, root: None, open: HashMap::new(), swept: Instant::now() }
+    }
+
+    /// Has the kernel ask for what is known of the names in the directory of this process, which is this node; the first time for those too that are not there.
+    fn visit(&mut self, pid: Pid, node: u64, missing: &[&[u8]]) -> Result<()> {
+        if let Some((open, _, used)) = self.open.get_mut(&pid).filter(|(_, of, _)| *of == node || node == 0) {
+            *used = Instant::now();
+            if ahead::names(open.as_fd()).is_ok() {
+                return Ok(());
+            }
+        }
+        // That of another one of this number is no use any more.
+        self.open.remove(&pid);
+        let new = self.opened(pid, node)?;
+        ahead::names(new.as_fd()).map_err(|errno| Fault::sys(errno, "ask for the names of a process"))?;
+        missing.iter().try_for_each(|name| ahead::name(new.as_fd(), name))?;
+        self.open.insert(pid, (new, node, Instant::now()));
+        Ok(())
+    }
+
+    fn opened(&mut self, pid: Pid, node: u64) -> Result<File> {
+        let opened = |path: &Path| File::open(path).map_err(|e| Fault::io(&e, "open a directory of the tree"));
+        if node == 0 {
+            return opened(&self.at.join(pid.to_string()));
+        }
+        let root = match self.root.take() {
+            Some(root) => root,
+            None => opened(self.at)?,
+        };
+        ahead::open_node(self.root.insert(root).as_fd(), node)
+    }
+
+    /// That a directory was read has changed its attributes (linux: `fuse_invalidate_atime`): the kernel asks for those of all to which it went, in one request.
+    fn are_read(&self) {
+        let _ = self.root.as_ref().map(|root| ahead::names(root.as_fd()));
+    }
+
+    /// Nobody comes to those that have ended any more, also if there is always one who looks.
+    fn sweep(&mut self) {
+        if self.swept.elapsed() >= OPEN {
+            self.open.retain(|_, (_, _, used)| used.elapsed() < OPEN);
+            self.swept = Instant::now();
         }
     }
 }

@@ -42,8 +42,8 @@ pub enum Wanted {
     },
 }
 
-/// The files that ps, top and their like read of every process.
-pub const COMMON: [&str; 5] = ["stat", "status", "statm", "comm", "cmdline"];
+/// The files that ps and its like read of every process.
+pub const COMMON: [&str; 4] = ["stat", "status", "comm", "cmdline"];
 
 /// What is longer is not told of many at once (`Failed(E2BIG)`): nobody can make others wait for what is theirs.
 pub const SHORT: usize = 4096;

@@ -16,7 +16,7 @@ use wire::frame;
 const MOST: u64 = 6 * 1024 * 1024;
 /// So many bytes are worth a packet.
 const WORTH: usize = 16 * 1024;
-/// Those of the common ones that never wait for the process's user.
+/// Those that never wait for the process's user.
 const AT_HAND: [&str; 3] = ["status", "statm", "comm"];
 
 /// Whose its files are that are not for everybody: those of a process that has rights which its user has not are root's.
@@ -72,6 +72,7 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
         }
         let directory = || self.path.join(pid.to_string());
         for path in &of.paths {
+            let waits = waits || AT_HAND.iter().any(|file| file.as_bytes() == path);
             entries.push(match (waits, of.whole) {
                 (false, _) => Entry { path: path.clone(), mode: 0, content: Content::Failed(EAGAIN) },
                 (true, true) => entry(&directory(), path),

@@ -9,7 +9,7 @@ use super::{
     INTERRUPT, LOOKUP, OPENDIR, SETATTR, WRITE,
 };
 use crate::sys;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -20,6 +20,8 @@ const STATFS: u32 = 17;
 const READDIR: u32 = 28;
 const RELEASEDIR: u32 = 29;
 const READDIRPLUS: u32 = 44;
+/// Nodes that the kernel knows may be opened by their numbers ([`super::ahead::open_node`]).
+const EXPORT_SUPPORT: u32 = 1 << 4;
 const AUTO_INVAL_DATA: u32 = 1 << 12;
 const DO_READDIRPLUS: u32 = 1 << 13;
 const READDIRPLUS_AUTO: u32 = 1 << 14;
@@ -195,7 +197,7 @@ impl Tree {
             major: 7,
             minor: minor.min(31),
             max_readahead: MOST,
-            flags: AUTO_INVAL_DATA | DO_READDIRPLUS | READDIRPLUS_AUTO | PARALLEL_DIROPS | MAX_PAGES,
+            flags: EXPORT_SUPPORT | AUTO_INVAL_DATA | DO_READDIRPLUS | READDIRPLUS_AUTO | PARALLEL_DIROPS | MAX_PAGES,
             max_background: 64,
             congestion_threshold: 48,
             max_write: MOST,
@@ -298,19 +300,6 @@ impl Tree {
     pub fn fail(&self, unique: u64, errno: i32) {
         reply(self.fd.as_fd(), unique, -errno, &[]);
     }
-}
-
-/// Has the kernel ask whoever serves a tree for what is in this open directory of it, once, with what is known of the names there.
-///
-/// # Errors
-/// An errno of getdents64(2).
-pub fn ask_for_names(directory: BorrowedFd<'_>) -> std::result::Result<(), i32> {
-    let mut names = [0u8; 4096];
-    // SAFETY: no memory is involved.
-    sys::check(unsafe { libc::lseek(directory.as_raw_fd(), 0, libc::SEEK_SET) })?;
-    // SAFETY: the kernel writes at most as many bytes as there are.
-    let read = unsafe { libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), names.as_mut_ptr(), names.len()) };
-    sys::check(read).map(drop)
 }
 
 fn entry(shown: &Shown) -> EntryOut {
