@@ -12,6 +12,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("proc_of_many", proc_of_many),
     ("proc_of_threads_and_descriptors", proc_of_threads_and_descriptors),
     ("proc_is_guarded", proc_is_guarded),
+    ("proc_oom_score_adj", proc_oom_score_adj),
     ("proc_is_guarded_from_its_user", proc_is_guarded_from_its_user),
     ("proc_of_another_program", proc_of_another_program),
     ("proc_of_one_that_has_ended", proc_of_one_that_has_ended),
@@ -233,6 +234,31 @@ fn proc_is_guarded(place: &Place) -> Res<End> {
     s.prints(&format!("sed 's/.*) . //' /proc/{p}/stat | cut -d ' ' -f 23-27,32,42-48"), "1 1 0 0 0 0 0 0 0 0 0 0 0")?;
     s.ok(&format!("! {ANN} cat /proc/{p}/stack 2>/dev/null && cat /proc/{p}/stack >/dev/null"))?;
     s.ok("pkill -x sleep")?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+/// oom_score_adj is written where the body is, by who may.
+fn proc_oom_score_adj(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_oom_score_adj", 2)?;
+    let going = s.start(&format!("{ANN} shoal run -n 1 sleep 1081"));
+    s.until("pgrep -f -x 'sleep 1081' && grep BProcNode /proc/$(pgrep -f -x 'sleep 1081')/status")?;
+    let p = s.ok("pgrep -f -x 'sleep 1081'")?;
+    let there = format!("echo $(shoal run -n 1 cat /proc/{p}/oom_score_adj) $(cat /proc/{p}/oom_score_adj)");
+    s.ok(&format!("choom -p {p} -n 300 && {ANN} choom -p {p} -n 400"))?;
+    s.prints(&there, "400 400")?;
+    s.ok(&format!("{ANN} sh -c 'echo 350 >/proc/{p}/task/{p}/oom_score_adj'"))?;
+    s.prints(&there, "350 350")?;
+    // Below what it began with, by somebody else, and what is no number of those.
+    for bad in [
+        format!("{ANN} choom -p {p} -n -200"),
+        format!("{BOB} choom -p {p} -n 500"),
+        format!("echo 1001 >/proc/{p}/oom_score_adj"),
+    ] {
+        holds(&format!("refused: {bad}"), s.sh(&format!("{bad} 2>/dev/null"))?.code() != Some(0))?;
+    }
+    s.prints(&there, "350 350")?;
+    s.ok("pkill -f -x 'sleep 1081'")?;
     going.end()?;
     Ok(End::Passed)
 }

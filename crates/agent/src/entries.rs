@@ -3,6 +3,7 @@
 //! What many read of all is one looker's work, and what somebody reads of one is another's: that may take its time.
 
 use crate::agent::{Agent, Token};
+use crate::looking::written::{self, Writer};
 use crate::looking::{at_hand, Looker, Of, Question, Said};
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
@@ -101,13 +102,21 @@ impl Agent {
             return self.tell_of_machine(id, processors);
         }
         let refused = match wanted {
-            Wanted::Body { pid } | Wanted::Entry { pid, .. } if !self.bodies.has(pid) => Some(0),
+            Wanted::Body { pid } | Wanted::Entry { pid, .. } | Wanted::Write { pid, .. } if !self.bodies.has(pid) => {
+                Some(0)
+            }
             _ => None,
         };
-        if let Wanted::Entry { pid, path } = &wanted {
-            if let Some(found) = refused.is_none().then(|| at_hand::look(&self.proc, *pid, path)).flatten() {
-                return self.tell_entry(id, &found);
+        let found = match &wanted {
+            Wanted::Entry { pid, path } if refused.is_none() => at_hand::look(&self.proc, *pid, path),
+            Wanted::Write { pid, path, text, uid, capabilities } if refused.is_none() => {
+                let who = Writer { uid: *uid, capabilities: *capabilities };
+                written::write(&self.proc, *pid, path, text, who)
             }
+            _ => None,
+        };
+        if let Some(found) = found {
+            return self.tell_entry(id, &found);
         }
         let which = usize::from(matches!(wanted, Wanted::Entry { .. }));
         let full = self.entries.desks[which].waiting.len() >= MOST;
@@ -148,8 +157,8 @@ impl Agent {
                 (pids, Of { common: *common, whole: false, paths })
             }
             Wanted::Body { pid } => (vec![*pid], Of { common: true, ..Of::default() }),
-            // Answered at once.
-            Wanted::Machine { .. } => (Vec::new(), Of::default()),
+            // Answered at once; of one that is gone nothing is found.
+            Wanted::Machine { .. } | Wanted::Write { .. } => (Vec::new(), Of::default()),
             Wanted::Entry { pid, path } => (vec![*pid], Of { common: false, whole: true, paths: vec![path.clone()] }),
         };
         let one = match &pids[..] {

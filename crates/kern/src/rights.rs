@@ -2,7 +2,7 @@
 //! whether that one may go it, links that are exchanged meanwhile included.
 
 use crate::sys::check;
-use vocab::{Fault, Result};
+use vocab::{Fault, Pid, Result};
 
 /// Whose rights: ids for files, supplementary groups, and capabilities (bit n for capability n).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -17,6 +17,18 @@ pub struct Rights {
 const HEAD: [u32; 2] = [0x2008_0522, 0];
 /// Two of struct __user_cap_data_struct: effective, permitted, inheritable, for capabilities 0-31 and from 32 on.
 type Sets = [[u32; 3]; 2];
+
+/// The capabilities that a process has now (bit n for capability n), in its user namespace.
+///
+/// # Errors
+/// As capget(2): ESRCH when it is gone.
+pub fn effective(pid: Pid) -> std::result::Result<u64, i32> {
+    let mut sets = Sets::default();
+    let head = [HEAD[0], pid.0 as u32];
+    // SAFETY: both structs are live, and have the layout of version 3.
+    check(unsafe { libc::syscall(libc::SYS_capget, head.as_ptr(), sets.as_mut_ptr()) })?;
+    Ok(u64::from(sets[1][0]) << 32 | u64::from(sets[0][0]))
+}
 
 impl Rights {
     /// Does `act` with these rights, and those of the caller that they do not have are away meanwhile. A caller that is not root does it with its own, which are
@@ -122,6 +134,15 @@ fn set_effective(own: &Sets, which: impl Fn(u32, u32) -> u32) -> std::result::Re
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn capabilities_are_those_of_the_process() {
+        let me = Pid(std::process::id() as i32);
+        let status = std::fs::read_to_string("/proc/self/status").expect("mine");
+        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).expect("it is there");
+        assert_eq!(effective(me), Ok(u64::from_str_radix(line, 16).expect("a number")));
+        assert_eq!(effective(Pid(0x3f_fff0)), Err(libc::ESRCH));
+    }
 
     /// Root's, as far as this test is root.
     #[test]

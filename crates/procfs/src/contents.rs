@@ -8,13 +8,15 @@ use crate::passes::Pass;
 use crate::tables::COMMONLY;
 use crate::texts;
 use kern::clock::monotonic_us;
-use kern::fuse::tree::Named;
+use kern::fuse::tree::{Asked, Named};
 use kern::proc::PROC;
+use kern::rights::effective;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use vocab::errno::{E2BIG, EAGAIN, EHOSTDOWN, EIO, ENOENT, ESRCH};
+use vocab::Pid;
 use wire::entry::{Content, Wanted, COMMON};
 
 /// What was found.
@@ -60,7 +62,7 @@ fn here(machines: &Machines, ghost: &Ghost, looker: Looker) -> Result<Here> {
     }
     let known = machines.look(ghost.node(), ghost.pid, COMMONLY, looker.pass);
     match known.body.as_ref().and_then(|body| body.content(b"stat")) {
-        Some(Content::Text(stat)) => Here::of_body(stat).ok_or(EIO),
+        Some(Content::Text(stat)) => Here::of_stat(stat).ok_or(EIO),
         _ => Err(ESRCH),
     }
 }
@@ -231,6 +233,20 @@ fn entry(machines: &Machines, ghost: &Ghost, path: &[u8], looker: Looker) -> Res
         (what, _) => what,
     };
     Ok(Contents { what, mode: entry.mode, uid, gid, until_us })
+}
+
+/// Has its node write this into a file of its body.
+///
+/// # Errors
+/// As the node's write(2); EHOSTDOWN when it does not answer, ESRCH when the body is gone.
+pub(crate) fn write(machines: &Machines, ghost: &Ghost, path: &[u8], text: &[u8], who: &Asked) -> Result<()> {
+    // What others have may count in a user namespace of their own only; of one in another PID namespace it is not known.
+    let capabilities = if who.uid == 0 && who.pid != Pid::NONE { effective(who.pid)? } else { 0 };
+    let wanted = Wanted::Write { pid: ghost.pid, path: path.to_vec(), text: text.to_vec(), uid: who.uid, capabilities };
+    let found = machines.one(ghost.node(), ghost.pid, wanted, Some(who.uid))?;
+    let content = found.entries.into_iter().next().map(|entry| entry.content);
+    machines.stirs(ghost.node(), ghost.pid);
+    made(content.ok_or(EIO)?).map(drop)
 }
 
 fn made(content: Content) -> Result<What> {

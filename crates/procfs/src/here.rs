@@ -52,15 +52,14 @@ impl Ghost {
         if let Some(old) = old.filter(|old| now < old.at_us + KEPT_US) {
             return Ok(old);
         }
-        let ppid = proc()?.parent(self.pid)?;
-        let (pgid, sid) = group_and_session(self.pid).ok_or(ESRCH)?;
-        let kept = old.filter(|old| old.tail.terminal == 0 || now < old.tail_us + TERMINAL_US);
-        // Of a process that executes a program stat may not be readable for as long as its user likes, but this one is held by the daemon, or gone.
-        let (tail, tail_us) = match kept {
-            Some(old) => (old.tail, old.tail_us),
-            None => (self.tail()?, now),
+        let here = match old.filter(|old| old.tail.terminal == 0 || now < old.tail_us + TERMINAL_US) {
+            Some(Here { tail, tail_us, .. }) => {
+                let ppid = proc()?.parent(self.pid)?;
+                let (pgid, sid) = group_and_session(self.pid).ok_or(ESRCH)?;
+                Here { ppid, pgid, sid, tail, at_us: now, tail_us }
+            }
+            None => Here { at_us: now, tail_us: now, ..self.stat()? },
         };
-        let here = Here { ppid, pgid, sid, tail, at_us: now, tail_us };
         *self.here.lock().unwrap_or_else(PoisonError::into_inner) = Some(here);
         match self.is_dead() {
             true => Err(ESRCH),
@@ -120,18 +119,20 @@ impl Ghost {
         }
     }
 
-    fn tail(&self) -> std::result::Result<Tail, i32> {
+    /// All of it at once, which takes longer. Of a process that executes a program it may not be readable for as long as its user likes, but this one is held by the
+    /// daemon, or gone.
+    fn stat(&self) -> std::result::Result<Here, i32> {
         if self.is_dead() {
             return Err(ESRCH);
         }
         let mut text = [0; SHORT];
-        Tail::of(proc()?.read_record(self.pid, "stat", &mut text)?).ok_or(EIO)
+        Here::of_stat(proc()?.read_record(self.pid, "stat", &mut text)?).ok_or(EIO)
     }
 }
 
 impl Here {
-    /// As the stat of a body says.
-    pub(crate) fn of_body(stat: &[u8]) -> Option<Here> {
+    /// As the stat of a ghost says, or of a body.
+    pub(crate) fn of_stat(stat: &[u8]) -> Option<Here> {
         let close = stat.iter().rposition(|byte| *byte == b')')?;
         let rest = std::str::from_utf8(stat.get(close + 2..)?).ok()?;
         let mut kin = rest.split_ascii_whitespace().skip(1).map(|field| field.parse().map(Pid));
@@ -190,7 +191,7 @@ mod tests {
     fn the_end_of_a_stat_is_read() {
         let stat = b"12 (a) b) S 2 12 13 34816 77 4194304 1 0 0 0 7 8 0 0 20 -5 6 0 55 1000 12\n";
         assert_eq!(Tail::of(stat), Some(Tail { terminal: 34816, foreground: 77, start: 55 }));
-        let body = Here::of_body(stat).expect("whole");
+        let body = Here::of_stat(stat).expect("whole");
         assert_eq!((body.ppid, body.pgid, body.sid, body.tail.start), (Pid(2), Pid(12), Pid(13), 55));
         assert_eq!(Tail::of(b"12 (a) S 2"), None);
     }

@@ -50,7 +50,7 @@ const NAMES: &[(&str, u32)] = &[
     ("numa_maps", FILE | 0o400),
     ("oom_adj", FILE | 0o444),
     ("oom_score", FILE | 0o444),
-    ("oom_score_adj", FILE | 0o444),
+    ("oom_score_adj", FILE | 0o644),
     ("personality", FILE | 0o400),
     ("root", LINK | 0o777),
     ("sched", FILE | 0o444),

@@ -89,14 +89,19 @@ impl Server {
     pub(crate) fn outdate(&self, pid: Pid, other: bool) {
         let all = if other { self.inodes.of(pid) } else { self.inodes.common(pid) };
         for inode in all {
-            if let Some(told) = inode.told().as_mut() {
-                told.until_us = 0;
-            }
             if !inode.is_current() {
                 self.tree.remove(inode.parent, &inode.name());
             }
-            self.tree.outdate(inode.number);
+            self.forget(&inode);
         }
+    }
+
+    /// What was told of it counts no longer.
+    fn forget(&self, inode: &Inode) {
+        if let Some(told) = inode.told().as_mut() {
+            told.until_us = 0;
+        }
+        self.tree.outdate(inode.number);
     }
 
     /// What is kept of what nobody needs any more is forgotten.
@@ -430,13 +435,24 @@ impl Server {
         }
     }
 
-    /// A ghost that dumps core says what is to be in it (core(5)).
     fn write(&self, inode: &Inode, asked: &Asked, data: &[u8]) -> Result<()> {
-        if inode.path != b"coredump_filter" || asked.pid != inode.ghost.pid {
-            return Err(EACCES);
+        match &inode.path[..] {
+            // A ghost that dumps core says what is to be in it (core(5)).
+            b"coredump_filter" if asked.pid == inode.ghost.pid => {
+                let to = format!("{PROC}/{}/coredump_filter", inode.ghost.pid);
+                std::fs::write(to, data).map_err(|e| e.raw_os_error().unwrap_or(EACCES))?;
+            }
+            path if is_written(path) => {
+                contents::write(&self.machines, &inode.ghost, path, data, asked)?;
+                self.tree.written(asked.unique, data.len() as u32);
+                // The kernel waits for who reads or writes one of them, whom another thread is to answer.
+                let _waits = self.crew.waits();
+                let all = self.inodes.of(inode.ghost.pid);
+                all.iter().filter(|one| is_written(&one.path)).for_each(|one| self.forget(one));
+                return Ok(());
+            }
+            _ => return Err(EACCES),
         }
-        let to = format!("{PROC}/{}/coredump_filter", inode.ghost.pid);
-        std::fs::write(to, data).map_err(|e| e.raw_os_error().unwrap_or(EACCES))?;
         self.tree.written(asked.unique, data.len() as u32);
         Ok(())
     }
@@ -469,6 +485,11 @@ impl Server {
 /// Of where a process is in the kernel its owner is told nothing either.
 fn is_for_root(inode: &Inode) -> bool {
     inode.path.split(|byte| *byte == b'/').next_back() == Some(b"stack")
+}
+
+/// Is it for the node to write?
+fn is_written(path: &[u8]) -> bool {
+    path.rsplit(|byte| *byte == b'/').next() == Some(b"oom_score_adj")
 }
 
 /// May who asks read what is only for the owner?

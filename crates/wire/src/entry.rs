@@ -40,6 +40,23 @@ pub enum Wanted {
         #[n(0)]
         processors: bool,
     },
+    /// This is to be written into a file of one, with the rights of whoever writes. The answer is that entry: an empty text, or how it failed.
+    #[n(4)]
+    Write {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        #[cbor(with = "minicbor::bytes")]
+        path: Vec<u8>,
+        #[n(2)]
+        #[cbor(with = "minicbor::bytes")]
+        text: Vec<u8>,
+        #[n(3)]
+        uid: u32,
+        /// Bit n for capability n.
+        #[n(4)]
+        capabilities: u64,
+    },
 }
 
 /// The files that ps and its like read of every process.

@@ -20,6 +20,12 @@ pub(crate) fn look(proc: &Proc, pid: Pid, path: &[u8]) -> Option<Found> {
     Some(Found { pid, uid, gid, entries: vec![entry] })
 }
 
+/// This of one of its files. `None`: it is gone.
+pub(super) fn answer(proc: &Proc, pid: Pid, path: &[u8], content: Content) -> Option<Found> {
+    let (uid, gid) = owner(proc, pid, &proc.status(pid).ok()?)?;
+    Some(Found { pid, uid, gid, entries: vec![Entry { path: path.to_vec(), mode: 0, content }] })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

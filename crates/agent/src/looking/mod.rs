@@ -10,6 +10,7 @@ mod entries;
 mod line;
 mod reader;
 mod server;
+pub(crate) mod written;
 
 pub(crate) use line::{Of, Question, Said};
 pub(crate) use reader::{Input, Waits};
