@@ -15,7 +15,7 @@ use wire::frame;
 /// The most that is read of a file, in bytes, where one alone is wanted: below what a frame may have.
 const MOST: u64 = 6 * 1024 * 1024;
 /// So many bytes are worth a packet.
-const WORTH: usize = 16 * 1024;
+const WORTH: usize = 64 * 1024;
 /// Those that never wait for the process's user.
 const AT_HAND: [&str; 3] = ["status", "statm", "comm"];
 
