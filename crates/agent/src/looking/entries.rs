@@ -17,7 +17,7 @@ const MOST: u64 = 6 * 1024 * 1024;
 /// So many bytes are worth a packet.
 const WORTH: usize = 64 * 1024;
 /// Those that never wait for the process's user.
-const AT_HAND: [&str; 3] = ["status", "statm", "comm"];
+const AT_HAND: [&str; 3] = ["status", "comm", "statm"];
 
 /// Whose its files are that are not for everybody: those of a process that has rights which its user has not are root's.
 pub(super) fn owner(proc: &Proc, pid: Pid, status: &Status) -> Option<(u32, u32)> {
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn of_who_is_passed_over_only_that_is_read_which_waits_for_nobody() {
         let me = Proc::open("/proc").expect("procfs").status(Pid(std::process::id() as i32)).expect("I live");
-        let of = Of { common: true, whole: false, paths: vec![b"environ".to_vec(), b"exe".to_vec()] };
+        let of = Of { common: true, whole: false, paths: ["environ", "exe", "statm"].map(Into::into).into() };
         for passed_over in [&[][..], &[me.creds.uid.real]] {
             let all = found(&of, passed_over);
             let [one] = &all[..] else { panic!("{all:?}") };
@@ -290,7 +290,7 @@ mod tests {
             let there: Vec<_> = there.iter().map(|one| String::from_utf8_lossy(&one.path)).collect();
             match passed_over {
                 [] => {
-                    assert_eq!(there.len(), COMMON.len() + 2);
+                    assert_eq!(there.len(), COMMON.len() + 3);
                     let comm = std::fs::read("/proc/self/comm").expect("mine");
                     assert!(one
                         .entries
