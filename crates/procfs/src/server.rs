@@ -341,12 +341,13 @@ impl Server {
     /// What is in a file. `as_told`: as the kernel was told last, which is what it reads.
     fn text(&self, inode: &Inode, asked: &Asked, as_told: bool) -> Result<Told> {
         let before = inode.told().clone();
+        let counts = |told: &Told, us| told.text.is_some() && (as_told || told.until_us > monotonic_us() + us);
         // Who is followed would have to ask himself for what runs out behind who goes ahead.
         let enough_us = if self.ahead.is(asked.pid) { RENEWED_US } else { 0 };
-        let counts = |told: &&Told| told.text.is_some() && (as_told || told.until_us > monotonic_us() + enough_us);
-        if let Some(told) = before.as_ref().filter(counts) {
+        if let Some(told) = before.as_ref().filter(|told| counts(told, enough_us)) {
             return Ok(told.clone());
         }
+        let is_fresh = before.as_ref().is_some_and(|told| counts(told, 0));
         // Nor is it told anew while what was told is stored ([`Server::store`]), for which this may have to be read.
         let _changes = (!as_told).then(|| self.changes(inode));
         let found = match self.contents(asked, &inode.ghost, &inode.path) {
@@ -357,7 +358,9 @@ impl Server {
                 return self.current(inode).and_then(|()| old.ok_or(errno));
             }
         };
-        self.ahead.renews(asked.pid);
+        if !is_fresh {
+            self.ahead.renews(asked.pid);
+        }
         self.current(inode)?;
         let Contents { what: Found::Text(text), uid, gid, until_us, .. } = found else { return Err(ENOENT) };
         let mut told = inode.told();
