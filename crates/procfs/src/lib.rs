@@ -30,6 +30,7 @@ mod questions;
 mod readings;
 mod rounds;
 mod server;
+mod shown;
 mod sums;
 mod tables;
 mod texts;

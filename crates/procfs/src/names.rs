@@ -3,6 +3,9 @@
 /// The directory of what is of all machines.
 pub(crate) const ALL_MACHINES: &str = "whole";
 
+/// For how long that is so which is so as long as there is what it is of, in microseconds.
+pub(crate) const FOREVER_US: u64 = 1_000_000_000_000;
+
 /// A directory of the tree, as far as what may be in it goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {

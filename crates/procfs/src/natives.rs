@@ -3,6 +3,7 @@
 //!
 //! A node's view shows processes that have no directory in its /proc, onto which one of ours could be bound; so the whole of /proc is ours there.
 
+use crate::names::FOREVER_US;
 use kern::fuse::tree::{Named, Shown};
 use kern::proc::PROC;
 use std::collections::BTreeMap;
@@ -19,7 +20,6 @@ const LINK: u32 = 0o120_777;
 const DIRECTORY: u32 = 0o040_555;
 /// For how long the name of a process is a link, in microseconds: it may be that of one that stands here no more. That of anything else always is.
 const PROCESS_US: u64 = 1_000_000;
-const FOREVER_US: u64 = 1_000_000_000_000;
 
 /// See the module.
 #[derive(Debug)]

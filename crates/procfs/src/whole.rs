@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::inodes::Told;
 use crate::machines::Machines;
-use crate::names::ALL_MACHINES;
+use crate::names::{ALL_MACHINES, FOREVER_US};
 use crate::sums;
 use kern::clock::monotonic_us;
 use kern::fuse::tree::{Asked, Named, Shown, Tree, What, ROOT};
@@ -16,7 +16,6 @@ use vocab::errno::{EACCES, ENOENT};
 const FIRST: u64 = 1 << 52;
 const FILE: u32 = 0o100_444;
 const DIRECTORY: u32 = 0o040_555;
-const FOREVER_US: u64 = 1_000_000_000_000;
 
 /// One of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
