@@ -17,6 +17,7 @@
 //! cubic 3.8; handshake 550 us control, 320 us channel (`--example rate`). ring builds into the static binary.
 
 use crate::buffer::Buffer;
+use crate::cipher::{resolver, TAG};
 use crate::framed::{self, Framed, Io, ARRIVED_MOST, TURN};
 use minicbor::{Decode, Encode};
 use snow::{Builder, HandshakeState, TransportState};
@@ -31,8 +32,6 @@ const CHANNEL: &str = "Noise_NNpsk0_25519_AESGCM_BLAKE2s";
 
 /// Bytes of the length before each record.
 const HEAD: usize = 2;
-/// Bytes that sealing adds.
-const TAG: usize = 16;
 /// The most payload in a record: Noise allows messages of 65535 bytes.
 const PAYLOAD: usize = 65535 - TAG;
 /// The most bytes of a handshake message; ours have at most 112.
@@ -404,7 +403,7 @@ impl Framed for Secure {
 
 fn handshake(pattern: &str, key: &[u8; 32], dialler: bool) -> std::result::Result<HandshakeState, snow::Error> {
     let secret;
-    let mut builder = Builder::new(pattern.parse()?).prologue(b"shoal")?;
+    let mut builder = Builder::with_resolver(pattern.parse()?, resolver()).prologue(b"shoal")?;
     if pattern == CONTROL {
         secret = own_key()?;
         builder = builder.psk(3, key)?.local_private_key(&secret)?;
