@@ -69,9 +69,10 @@ impl Cipher for AesGcm {
     /// 0 bytes, which no peer can open, where it cannot be done: `snow` has checked all that could keep it from that.
     fn encrypt(&self, number: u64, with: &[u8], plain: &[u8], out: &mut [u8]) -> usize {
         let whole = plain.len() + TAG;
-        let sealed = self.key().ok().zip(out.get_mut(..whole)).and_then(|(key, out)| {
-            key.seal_in_place_scatter(nonce(number), Aad::from(with), &mut [], plain, out).ok()
-        });
+        let sealed =
+            self.key().ok().zip(out.get_mut(..whole)).and_then(|(key, out)| {
+                key.seal_in_place_scatter(nonce(number), Aad::from(with), &mut [], plain, out).ok()
+            });
         sealed.map_or(0, |()| whole)
     }
 

@@ -11,10 +11,9 @@
 //! sends an empty record at once: when it arrives, the other side too has proof that its peer holds the key, and
 //! [`Secure::established`] says so on both.
 //!
-//! AESGCM by measurement (AMD EPYC family 26, records of 65519 bytes, snow 0.10): AESGCM 7.1 GB/s with ring and 1.1
-//! without, ChaChaPoly 2.4 GB/s with ring and 1.1 without; 64-byte records 0.09, 0.29, 0.24 and 1.5 us; both halves of a
-//! handshake's arithmetic 200 us in all cases. Over loopback TCP, 64 KB writes, one core for each end: 3.2 GB/s, with
-//! cubic 3.8; handshake 550 us control, 320 us channel (`--example rate`). ring builds into the static binary.
+//! AESGCM by measurement (records of 65519 bytes; module `cipher` says who computes it): docs/decisions/freeze.md. ChaChaPoly has a third of its rate (AMD EPYC family 26: 2.4 of
+//! 7.1 GB/s with ring). Both halves of a handshake's arithmetic take 200 us; a handshake over loopback TCP 550 us for control, 320 us for a channel
+//! (`--example rate`).
 
 mod stream;
 

@@ -217,7 +217,8 @@ fn a_reader_of_much_is_not_woken_for_little() {
 fn what_is_forged_ends_a_stream() {
     let (one, other) = tcp();
     let (between, far) = tcp();
-    let mut near = [Secure::channel_dialler(one, &KEY).expect("an end"), Secure::channel_taker(far, &KEY).expect("an end")];
+    let mut near =
+        [Secure::channel_dialler(one, &KEY).expect("an end"), Secure::channel_taker(far, &KEY).expect("an end")];
     // All that goes passes by here; one bit of the last record does not as it was.
     let pass = |from: &OwnedFd, to: &OwnedFd, change: bool| {
         let mut bytes = vec![0; 1 << 20];

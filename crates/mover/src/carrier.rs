@@ -19,8 +19,8 @@ use wire::look::Progress;
 /// The other node has this long to be connected, in microseconds.
 const PATIENCE_US: u64 = 5_000_000;
 
-/// A node that is so near has a fast network between, in microseconds: what is sent there need not be measured out (bbr), which takes both ends as long
-/// as all the rest of sending.
+/// Between nodes that are so near (microseconds there and back) is a fast network, for which nothing need be measured out: bbr, where it is the machine's
+/// congestion control, takes both ends twice the time.
 const NEAR_US: u32 = 2_000;
 
 /// In which the other mover answers unless something is amiss, in microseconds.
@@ -221,9 +221,9 @@ impl Carrier {
         let address: SocketAddr =
             address.parse().map_err(|_| Fault::wire(format!("{address:?} is no address of a node")))?;
         let fd = sock::tcp_connect(address, monotonic_us() + PATIENCE_US)?;
-        if sock::tcp_round_trip_us(fd.as_fd())? < NEAR_US {
-            // It is faster with it, and nothing else.
-            let _as_fast_as_it_is = sock::tcp_cubic(fd.as_fd());
+        if sock::tcp_round_trip_us(fd.as_fd()).is_ok_and(|round_trip| round_trip < NEAR_US) {
+            // Where the kernel has none, what it has will do.
+            let _slower = sock::tcp_cubic(fd.as_fd());
         }
         Carrier::establish(Secure::channel_dialler(fd, &secret(key)?)?, word.bell()?)
     }
@@ -376,9 +376,10 @@ impl Carrier {
         }
     }
 
-    /// Until the next piece begins to come.
+    /// Until the next piece begins to come. A word of the agent counts for more than one that has come already.
     fn next_piece(&mut self) -> Result<()> {
         super::tire();
+        self.goes_on()?;
         let mut head = [0; carry::HEAD];
         let (first, rest) = head.split_at_mut(carry::FIRST);
         self.all(first)?;
@@ -477,5 +478,127 @@ impl Read for Carrier {
         let got = self.some(&mut into[..count], to_come).map_err(broken)?;
         self.left -= got;
         Ok(got)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kern::sock::{socketpair, Kind as Pair};
+
+    const KEY: [u8; 32] = [7; 32];
+
+    fn word() -> (Word, OwnedFd) {
+        let (agent, line) = socketpair(Pair::Stream).expect("pair");
+        (Word::new(line).expect("a line"), agent)
+    }
+
+    /// Bytes that do not repeat.
+    fn image(length: usize) -> Vec<u8> {
+        (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect()
+    }
+
+    /// What a carrier is made of, which may go to another thread.
+    type Parts = (Secure, OwnedFd);
+
+    /// Of the old node and of the new one; and their agents' ends.
+    fn connected() -> (Parts, Parts, [OwnedFd; 2]) {
+        let listener = sock::tcp_listen_anywhere().expect("listen");
+        let address = format!("127.0.0.1:{}", sock::local_address(listener.as_fd()).expect("bound").port());
+        let (mut old, one) = word();
+        let (mut new, other) = word();
+        let parts = |carrier: Carrier| (carrier.link, carrier.bell);
+        std::thread::scope(|scope| {
+            let taking = scope.spawn(|| parts(Carrier::take(&listener, &KEY, &mut new).expect("taken")));
+            let dialled = parts(Carrier::dial(&address, &KEY, &mut old).expect("dialled"));
+            (dialled, taking.join().expect("taken"), [one, other])
+        })
+    }
+
+    fn carrier((link, bell): Parts) -> Carrier {
+        Carrier::over(link, bell)
+    }
+
+    /// Records of all sizes, as an image has them, read in pieces that have nothing to do with how they were sent; and words before, between and behind.
+    #[test]
+    fn an_image_comes_as_it_was_sent_among_words() {
+        let (old, new, _agents) = connected();
+        assert_eq!(sock::tcp_congestion(old.0.fd()).expect("known"), "cubic", "loopback is near");
+        let mut new = carrier(new);
+        let sent = image(5_000_000);
+        std::thread::scope(|scope| {
+            let sent = &sent;
+            scope.spawn(move || {
+                let mut old = carrier(old);
+                assert_eq!(old.hear().expect("a word"), b"ready");
+                let mut from = 0;
+                for length in [24, 2_097_160, 1, 16, 300_000, 4096].into_iter().cycle() {
+                    let to = sent.len().min(from + length);
+                    (&mut old).write_all(&sent[from..to]).expect("sent");
+                    from = to;
+                    if from == sent.len() {
+                        break;
+                    }
+                    old.tell(&[]).expect("sent");
+                }
+                old.tell(b"over").expect("sent");
+                assert_eq!(old.hear().expect("a word"), b"", "nothing but that it is said");
+                old.tell(b"go").expect("sent");
+            });
+            new.tell(b"ready").expect("sent");
+            let mut got = vec![0; sent.len()];
+            let (mut from, mut sizes) = (0, [24, 2_097_160, 17, 500_000, 1].into_iter().cycle());
+            while from < got.len() {
+                let to = got.len().min(from + sizes.next().unwrap_or(1));
+                new.read_exact(&mut got[from..to]).expect("it comes");
+                from = to;
+            }
+            assert!(got == *sent);
+            assert_eq!(new.hear().expect("a word"), b"over");
+            new.tell(&[]).expect("sent");
+            assert!(new.soon(), "a single word wakes who has waited for much");
+        });
+    }
+
+    #[test]
+    fn a_word_of_the_agent_is_heard_before_what_has_come_already() {
+        let (old, new, [_one, agent]) = connected();
+        let (mut old, mut new) = (carrier(old), carrier(new));
+        for _ in 0..3 {
+            old.tell(b"all of it is there").expect("sent");
+        }
+        wait(&[(new.fd(), Ready::READ)], Some(monotonic_us() + PATIENCE_US)).expect("it comes");
+        assert_eq!(new.hear().expect("nobody has called it off"), b"all of it is there");
+        kern::sys::write(agent.as_fd(), b"x").expect("said");
+        assert!(new.hear().expect_err("called off").to_string().contains("called off"));
+        assert!(new.read(&mut [0; 8]).expect_err("called off").to_string().contains("called off"));
+    }
+
+    #[test]
+    fn what_is_no_piece_of_an_image_is_refused() {
+        let (old, new, _agents) = connected();
+        let (mut old, mut new) = (carrier(old), carrier(new));
+        old.link().send_parts(&[&[0, 0, 0, 9, 0x82, 1, 2, 3, 4, 5, 6, 7, 8]]).expect("room");
+        old.link().flush().expect("sent");
+        let told = new.read(&mut [0; 100]).expect_err("no piece").to_string();
+        assert!(told.contains("no piece of an image"), "{told}");
+    }
+
+    #[test]
+    fn a_word_of_the_agent_ends_the_wait_for_much() {
+        let (old, new, [_one, agent]) = connected();
+        std::thread::scope(|scope| {
+            let mut new = carrier(new);
+            scope.spawn(move || {
+                let mut old = carrier(old);
+                (&mut old).write_all(&[7; 100_000]).expect("sent");
+                kern::sys::write(agent.as_fd(), b"x").expect("said");
+                // It stays until the other end has given up.
+                let _gone = old.hear();
+            });
+            let told = new.read_exact(&mut vec![0; 2_000_000]).expect_err("called off").to_string();
+            assert!(told.contains("called off"), "{told}");
+            drop(new);
+        });
     }
 }

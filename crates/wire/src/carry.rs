@@ -102,7 +102,8 @@ mod tests {
         }
         assert!(rest_of_head(&[0, 0, 0, 9, 0x82, 0x40]).is_err());
         assert!(rest_of_head(&[0, 0, 0, 9, 0x81, 0x5b]).is_err());
-        for bad in [&[0, 0, 0, 9, 0x81, 0x46][..], &[0xff, 0, 0, 0, 0x81, 0x5a, 0xfe, 0xff, 0xff, 0xfa], &[1], &[0; 5]] {
+        for bad in [&[0, 0, 0, 9, 0x81, 0x46][..], &[0xff, 0, 0, 0, 0x81, 0x5a, 0xfe, 0xff, 0xff, 0xfa], &[1], &[0; 5]]
+        {
             assert!(super::length(bad).is_err(), "{bad:?}");
         }
     }

@@ -170,6 +170,24 @@ pub fn tcp_cubic(fd: BorrowedFd<'_>) -> Result<()> {
     checked(ret.into(), || "take cubic".into()).map(drop)
 }
 
+/// The congestion control of a TCP socket, by name.
+///
+/// # Errors
+/// `Sys` as getsockopt(2).
+pub fn tcp_congestion(fd: BorrowedFd<'_>) -> Result<String> {
+    /// TCP_CA_NAME_MAX of linux/tcp.h.
+    const MOST: usize = 16;
+    let mut name = [0u8; MOST];
+    let mut length = MOST as libc::socklen_t;
+    // SAFETY: the option's value is a live array and `length` is its size, of which the kernel writes no more.
+    let ret = unsafe {
+        let value = name.as_mut_ptr().cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, value, &mut length)
+    };
+    checked(ret.into(), || "read what congestion control a connection has".into())?;
+    Ok(name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect())
+}
+
 /// The local address of a TCP socket.
 ///
 /// # Errors
@@ -253,6 +271,7 @@ mod tests {
             USER_TIMEOUT_MS as i32
         );
         tcp_cubic(taken.as_fd()).expect("cubic is always built in here");
+        assert_eq!(tcp_congestion(taken.as_fd()).expect("known"), "cubic");
         assert!((1..5_000_000).contains(&tcp_round_trip_us(dialled.as_fd()).expect("known")));
         assert_eq!(crate::sys::read(dialled.as_fd(), &mut [0; 4]), Err(libc::EAGAIN), "it is nonblocking");
     }
