@@ -39,8 +39,8 @@ impl CryptoResolver for Resolver {
     }
 }
 
-/// The key is wiped when it is dropped or another one set (aws-lc: `aead_aes_gcm_cleanup`). Nonces are counted, and never used twice, by `snow`, which sets a key
-/// before it uses one.
+/// The key is wiped when it is dropped or another one set (aws-lc: `OPENSSL_free`). Nonces are counted, and never used twice, by `snow`, which sets a key before it
+/// uses one.
 struct AesGcm(Option<LessSafeKey>);
 
 impl AesGcm {

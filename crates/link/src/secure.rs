@@ -11,9 +11,9 @@
 //! sends an empty record at once: when it arrives, the other side too has proof that its peer holds the key, and
 //! [`Secure::established`] says so on both.
 //!
-//! AESGCM by measurement (records of 65519 bytes; module `cipher` says who computes it): docs/decisions/freeze.md. ChaChaPoly has a third of its rate (AMD EPYC family 26: 2.4 of
-//! 7.1 GB/s with ring). Both halves of a handshake's arithmetic take 200 us; a handshake over loopback TCP 550 us for control, 320 us for a channel
-//! (`--example rate`).
+//! AESGCM by measurement: ChaChaPoly has a third of its rate (2.4 of 7.1 GB/s for records of 65519 bytes, by ring on an AMD EPYC of family 26). Who computes it:
+//! `cipher`, and docs/decisions/freeze.md. Both halves of a handshake's arithmetic take 200 us; a handshake over loopback TCP 550 us for control, 320 us
+//! for a channel (`--example rate`).
 
 mod stream;
 
@@ -26,7 +26,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use tracing::debug;
 use vocab::{Fault, Result};
-use wire::frame;
 
 const CONTROL: &str = "Noise_XXpsk3_25519_AESGCM_BLAKE2s";
 const CHANNEL: &str = "Noise_NNpsk0_25519_AESGCM_BLAKE2s";
@@ -55,8 +54,8 @@ enum State {
     Failed(Fault),
 }
 
-/// One end of a connection. All calls return at once; nothing is read or written but by [`Secure::receive`] and
-/// [`Secure::flush`].
+/// One end of a connection. All calls return at once; nothing is read or written but by [`Secure::receive`],
+/// [`Secure::pull`] and [`Secure::flush`].
 ///
 /// The deadline for the handshake is the caller's: drop a connection that is not [`Secure::established`] some seconds
 /// after it was made. After an error of `receive` or `flush` the connection is dead and repeats the error; whole
@@ -164,22 +163,6 @@ impl Secure {
     #[expect(clippy::should_implement_trait, reason = "an iterator has one type, a connection's messages have several")]
     pub fn next<T: for<'b> Decode<'b, ()>>(&mut self) -> Result<Option<T>> {
         framed::next(&mut self.arrived)
-    }
-
-    /// The next whole message, if one has come, with what it borrows where that is; it stays the next one until it is
-    /// [`Secure::dropped`].
-    ///
-    /// # Errors
-    /// As [`Secure::next`].
-    pub fn look<'a, T: Decode<'a, ()>>(&'a self) -> Result<Option<T>> {
-        Ok(framed::look(&self.arrived)?.map(|(message, _)| message))
-    }
-
-    /// The message that [`Secure::look`] shows has been read.
-    pub fn dropped(&mut self) {
-        if let Ok(Some((_, used))) = frame::split(self.arrived.filled()) {
-            self.arrived.consume(used);
-        }
     }
 
     /// Large amounts are to come: what memory is needed for them is kept.

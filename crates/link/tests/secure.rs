@@ -8,7 +8,7 @@ use kern::sys::{read, set_nonblocking};
 use link::{Secure, QUEUE_MOST};
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Kind, Result};
-use wire::carry::{self, Lent, MOST};
+use wire::carry::{self, Piece, MOST};
 use wire::stream::{Chunk, Stream};
 
 const KEY: [u8; 32] = [7; 32];
@@ -108,8 +108,19 @@ fn messages_go_both_ways_in_order_also_those_sent_before_the_handshake() {
     }
 }
 
+/// The next that comes to the taker.
+fn message<T: for<'b> minicbor::Decode<'b, ()>>(ends: &mut [Secure; 2]) -> T {
+    let mut came = None;
+    run(ends, |ends| {
+        came = came.take().or_else(|| ends[1].next::<T>().expect("a message"));
+        came.is_some()
+    })
+    .expect("it comes");
+    came.expect("it has come")
+}
+
 #[test]
-fn parts_are_one_message_and_are_read_where_they_came_to() {
+fn parts_are_one_message() {
     for kind in [CONTROL, CHANNEL] {
         let mut ends = both(kind, tcp());
         ends.iter_mut().for_each(Secure::keep_much);
@@ -123,17 +134,10 @@ fn parts_are_one_message_and_are_read_where_they_came_to() {
             ends[0].send_parts(&[&carry::head(bytes.len()), bytes]).expect("room");
         }
         for (number, bytes) in pieces.iter().enumerate() {
-            run(&mut ends, |ends| ends[1].look::<Chunk>().expect("a message").is_some()).expect("it comes");
-            assert_eq!(ends[1].next::<Chunk>().expect("a message"), Some(credit(number as u32)));
-            run(&mut ends, |ends| ends[1].look::<Lent<'_>>().expect("a piece").is_some()).expect("it comes");
-            for _ in 0..2 {
-                let piece = ends[1].look::<Lent<'_>>().expect("a piece").expect("it is there still");
-                assert_eq!(piece.bytes, bytes);
-            }
-            ends[1].dropped();
+            assert_eq!(message::<Chunk>(&mut ends), credit(number as u32));
+            assert!(message::<Piece>(&mut ends).bytes == *bytes);
         }
-        assert!(ends[1].look::<Lent<'_>>().expect("nothing").is_none());
-        ends[1].dropped();
+        assert_eq!(ends[1].next::<Piece>().expect("nothing"), None);
     }
 }
 
@@ -144,8 +148,7 @@ fn a_stream_is_what_was_sent_however_it_is_read() {
         let mut ends = established(kind, tcp());
         let all: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         ends[0].send(&credit(1)).expect("room");
-        run(&mut ends, |ends| ends[1].look::<Chunk>().expect("a message").is_some()).expect("it comes");
-        assert_eq!(ends[1].next::<Chunk>().expect("a message"), Some(credit(1)));
+        assert_eq!(message::<Chunk>(&mut ends), credit(1));
         let mut from = 0;
         for length in [1, 17, 65_519, 65_520, 200_000, 131_038].into_iter().cycle() {
             let to = all.len().min(from + length);
@@ -172,12 +175,8 @@ fn a_stream_is_what_was_sent_however_it_is_read() {
         }
         assert!(got == all);
         // Some of what comes behind may have been read from the socket already.
-        run(&mut ends, |ends| {
-            ends[1].receive().expect("good records");
-            ends[1].look::<Chunk>().expect("a message").is_some()
-        })
-        .expect("it comes");
-        assert_eq!(ends[1].next::<Chunk>().expect("a message"), Some(credit(2)));
+        ends[1].receive().expect("good records");
+        assert_eq!(message::<Chunk>(&mut ends), credit(2));
     }
 }
 
@@ -211,6 +210,25 @@ fn a_reader_of_much_is_not_woken_for_little() {
     drop(gone);
     assert!(readable(&waits, 5000), "its end");
     assert_eq!(waits.pull(&mut [0; 8]).expect_err("gone").kind, Kind::Gone);
+}
+
+#[test]
+fn what_came_before_the_end_of_a_stream_is_there() {
+    let mut ends = established(CHANNEL, tcp());
+    ends[0].send_parts(&[&[7; 1000], &[8; 70_000]]).expect("room");
+    ends[0].flush().expect("sent");
+    let [gone, mut reads] = ends;
+    drop(gone);
+    let (mut all, mut done) = (vec![0; 100_000], 0);
+    let fault = loop {
+        kern::poll::poll(&[(reads.fd(), kern::poll::Ready::READ)], 5000).expect("poll");
+        match reads.pull(&mut all[done..]) {
+            Ok(count) => done += count,
+            Err(fault) => break fault,
+        }
+    };
+    assert_eq!((fault.kind, done), (Kind::Gone, 71_000));
+    assert!(all[..1000] == [7; 1000] && all[1000..71_000] == [8; 70_000]);
 }
 
 #[test]

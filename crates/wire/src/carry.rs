@@ -15,14 +15,6 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
-/// The same, read where it came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
-pub struct Lent<'b> {
-    #[n(0)]
-    #[cbor(with = "minicbor::bytes")]
-    pub bytes: &'b [u8],
-}
-
 /// What stands before the bytes of a piece of `length` bytes, at most [`MOST`], in its frame.
 pub fn head(length: usize) -> Vec<u8> {
     // An array of one byte string (RFC 8949, 3), whose length takes four bytes.
@@ -84,7 +76,6 @@ mod tests {
             let frame = [head(length), bytes.clone()].concat();
             let (body, used) = frame::split(&frame).expect("a good length").expect("whole");
             assert_eq!(used, frame.len());
-            assert_eq!(frame::decode::<Lent<'_>>(body).expect("a piece").bytes, bytes);
             assert_eq!(frame::decode::<Piece>(body).expect("a piece").bytes, bytes);
         }
     }

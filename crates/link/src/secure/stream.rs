@@ -17,7 +17,7 @@ impl Secure {
     /// As [`Secure::receive`].
     pub fn pull(&mut self, into: &mut [u8]) -> Result<usize> {
         let mut done = 0;
-        self.or_die(|link| {
+        let pulled = self.or_die(|link| {
             while done < into.len() {
                 let rest = &mut into[done..];
                 let opened = link.arrived.filled();
@@ -35,8 +35,13 @@ impl Secure {
                 }
             }
             Ok(())
-        })?;
-        Ok(done)
+        });
+        match pulled {
+            // The next call tells why there is no more.
+            Err(_) if done > 0 => Ok(done),
+            Err(fault) => Err(fault),
+            Ok(()) => Ok(done),
+        }
     }
 
     /// The caller will wait until the descriptor can be read, with so many bytes of the stream to come for certain: it is not woken for the first of them.
