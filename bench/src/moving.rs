@@ -47,6 +47,16 @@ pub(crate) fn between() -> Result<bool> {
     travel::measure(&fixed.path(), &dynamic.path(), &file)
 }
 
+/// Of these the ones that are held against plain TCP.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn plain() -> Result<bool> {
+    let fixed = Program::compile("moved", "-static")?;
+    head();
+    travel::measure_all_of_it(&fixed.path())
+}
+
 fn words(program: &Path, rest: &[&str]) -> Vec<String> {
     std::iter::once(program.display().to_string()).chain(rest.iter().map(ToString::to_string)).collect()
 }

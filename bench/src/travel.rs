@@ -51,6 +51,17 @@ pub(crate) fn measure(fixed: &Path, dynamic: &Path, data: &Path) -> Result<bool>
     Ok(met)
 }
 
+/// The moves alone that are held against plain TCP; false when the bar was missed.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn measure_all_of_it(fixed: &Path) -> Result<bool> {
+    let mut place = Place::open(2)?;
+    let met = against_plain(&mut place, &fixed.display().to_string());
+    place.close()?;
+    Ok(met)
+}
+
 /// What a program has seen of its move, in milliseconds.
 struct Gap {
     /// From its last look at the clock on the old node to its first on the new one.

@@ -9,8 +9,8 @@ mod unix;
 pub use pass::{receive_with, send_with, Received, MOST_DESCRIPTORS};
 pub use peer::{peer_credentials, peer_groups, peer_identity, peer_pidfd, Peer, PeerCreds};
 pub use tcp::{
-    local_address, peer_address, tcp_begin, tcp_connect, tcp_cubic, tcp_finish, tcp_listen, tcp_listen_anywhere,
-    tcp_tune, KEEPALIVE_S, USER_TIMEOUT_MS,
+    local_address, peer_address, tcp_begin, tcp_congestion, tcp_connect, tcp_cubic, tcp_finish, tcp_listen,
+    tcp_listen_anywhere, tcp_round_trip_us, tcp_tune, wake_at, KEEPALIVE_S, USER_TIMEOUT_MS,
 };
 pub use unix::{socketpair, unix_connect, unix_listen, Kind};
 

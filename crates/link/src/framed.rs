@@ -37,12 +37,6 @@ pub(crate) fn next<T: for<'b> Decode<'b, ()>>(arrived: &mut Buffer) -> Result<Op
     message.map(Some)
 }
 
-/// The first whole message, where it is, and the bytes that it takes.
-pub(crate) fn look<'a, T: Decode<'a, ()>>(arrived: &'a Buffer) -> Result<Option<(T, usize)>> {
-    let Some((body, used)) = frame::split(arrived.filled())? else { return Ok(None) };
-    frame::decode(body).map(|message| Some((message, used)))
-}
-
 /// Appends `message` to what is to be sent.
 pub(crate) fn push<T: Encode<()>>(message: &T, leaving: &mut Buffer) -> Result<()> {
     if leaving.len() > QUEUE_MOST {

@@ -16,6 +16,7 @@
 
 pub mod beat;
 mod buffer;
+mod cipher;
 pub mod crowd;
 mod framed;
 pub mod guests;

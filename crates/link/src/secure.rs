@@ -11,12 +11,14 @@
 //! sends an empty record at once: when it arrives, the other side too has proof that its peer holds the key, and
 //! [`Secure::established`] says so on both.
 //!
-//! AESGCM by measurement (AMD EPYC family 26, records of 65519 bytes, snow 0.10): AESGCM 7.1 GB/s with ring and 1.1
-//! without, ChaChaPoly 2.4 GB/s with ring and 1.1 without; 64-byte records 0.09, 0.29, 0.24 and 1.5 us; both halves of a
-//! handshake's arithmetic 200 us in all cases. Over loopback TCP, 64 KB writes, one core for each end: 3.2 GB/s, with
-//! cubic 3.8; handshake 550 us control, 320 us channel (`--example rate`). ring builds into the static binary.
+//! AESGCM by measurement: ChaChaPoly has a third of its rate (2.4 of 7.1 GB/s for records of 65519 bytes, by ring on an AMD EPYC of family 26). Who computes it:
+//! `cipher`, and docs/decisions/freeze.md. Both halves of a handshake's arithmetic take 200 us; a handshake over loopback TCP 550 us for control, 320 us
+//! for a channel (`--example rate`).
+
+mod stream;
 
 use crate::buffer::Buffer;
+use crate::cipher::{resolver, TAG};
 use crate::framed::{self, Framed, Io, ARRIVED_MOST, TURN};
 use minicbor::{Decode, Encode};
 use snow::{Builder, HandshakeState, TransportState};
@@ -24,15 +26,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use tracing::debug;
 use vocab::{Fault, Result};
-use wire::frame;
 
 const CONTROL: &str = "Noise_XXpsk3_25519_AESGCM_BLAKE2s";
 const CHANNEL: &str = "Noise_NNpsk0_25519_AESGCM_BLAKE2s";
 
 /// Bytes of the length before each record.
 const HEAD: usize = 2;
-/// Bytes that sealing adds.
-const TAG: usize = 16;
 /// The most payload in a record: Noise allows messages of 65535 bytes.
 const PAYLOAD: usize = 65535 - TAG;
 /// The most bytes of a handshake message; ours have at most 112.
@@ -42,6 +41,8 @@ const AHEAD: usize = 4 * (HEAD + PAYLOAD + TAG);
 /// A connection reads this much at once at first, and doubles it while reads come back full.
 const READ_LEAST: usize = 4 * 1024;
 const READ_MOST: usize = 256 * 1024;
+
+const FORGED: &str = "a record of the peer is forged or damaged";
 
 enum State {
     Shaking(Box<HandshakeState>),
@@ -53,8 +54,8 @@ enum State {
     Failed(Fault),
 }
 
-/// One end of a connection. All calls return at once; nothing is read or written but by [`Secure::receive`] and
-/// [`Secure::flush`].
+/// One end of a connection. All calls return at once; nothing is read or written but by [`Secure::receive`],
+/// [`Secure::pull`] and [`Secure::flush`].
 ///
 /// The deadline for the handshake is the caller's: drop a connection that is not [`Secure::established`] some seconds
 /// after it was made. After an error of `receive` or `flush` the connection is dead and repeats the error; whole
@@ -72,6 +73,8 @@ pub struct Secure {
     /// Sealed bytes, to be written.
     sealed: Buffer,
     read_size: usize,
+    /// Bytes at which the descriptor can be read.
+    least: usize,
 }
 
 impl Secure {
@@ -110,6 +113,7 @@ impl Secure {
             leaving: Buffer::default(),
             sealed: Buffer::default(),
             read_size: READ_LEAST,
+            least: 1,
         };
         new.shake()?;
         Ok(new)
@@ -159,22 +163,6 @@ impl Secure {
     #[expect(clippy::should_implement_trait, reason = "an iterator has one type, a connection's messages have several")]
     pub fn next<T: for<'b> Decode<'b, ()>>(&mut self) -> Result<Option<T>> {
         framed::next(&mut self.arrived)
-    }
-
-    /// The next whole message, if one has come, with what it borrows where that is; it stays the next one until it is
-    /// [`Secure::dropped`].
-    ///
-    /// # Errors
-    /// As [`Secure::next`].
-    pub fn look<'a, T: Decode<'a, ()>>(&'a self) -> Result<Option<T>> {
-        Ok(framed::look(&self.arrived)?.map(|(message, _)| message))
-    }
-
-    /// The message that [`Secure::look`] shows has been read.
-    pub fn dropped(&mut self) {
-        if let Ok(Some((_, used))) = frame::split(self.arrived.filled()) {
-            self.arrived.consume(used);
-        }
     }
 
     /// Large amounts are to come: what memory is needed for them is kept.
@@ -236,7 +224,7 @@ impl Secure {
     }
 
     /// After an error the connection is dead, and says so for ever.
-    fn or_die<T>(&mut self, step: fn(&mut Secure) -> Result<T>) -> Result<T> {
+    fn or_die<T>(&mut self, step: impl FnOnce(&mut Secure) -> Result<T>) -> Result<T> {
         if let State::Failed(fault) = &self.state {
             return Err(fault.clone());
         }
@@ -248,6 +236,8 @@ impl Secure {
 
     fn try_receive(&mut self) -> Result<bool> {
         let mut taken = 0;
+        // Who reads the stream may have left some.
+        self.records()?;
         while taken < TURN && self.arrived.len() <= ARRIVED_MOST {
             let fd = self.fd.as_fd();
             let got = match framed::sort(self.raw.fill(self.read_size, |room| kern::sys::read(fd, room)), "receive") {
@@ -282,20 +272,21 @@ impl Secure {
 
     /// Opens every whole record that has come.
     fn records(&mut self) -> Result<()> {
-        loop {
-            let Some(head) = self.raw.filled().first_chunk::<HEAD>() else { return Ok(()) };
-            let length = usize::from(u16::from_be_bytes(*head));
-            if matches!(self.state, State::Shaking(_)) && length > SHAKE {
-                return Err(Fault::wire(format!(
-                    "handshake: the peer sends a record of {length} bytes: it is no shoal"
-                )));
-            }
-            if self.raw.len() < HEAD + length {
-                return Ok(());
-            }
+        while let Some(length) = self.whole_record()? {
             self.record(length)?;
             self.raw.consume(HEAD + length);
         }
+        Ok(())
+    }
+
+    /// The length of the next record, if all of it has come.
+    fn whole_record(&self) -> Result<Option<usize>> {
+        let Some(head) = self.raw.filled().first_chunk::<HEAD>() else { return Ok(None) };
+        let length = usize::from(u16::from_be_bytes(*head));
+        if matches!(self.state, State::Shaking(_)) && length > SHAKE {
+            return Err(Fault::wire(format!("handshake: the peer sends a record of {length} bytes: it is no shoal")));
+        }
+        Ok((self.raw.len() >= HEAD + length).then_some(length))
     }
 
     fn record(&mut self, length: usize) -> Result<()> {
@@ -311,7 +302,7 @@ impl Secure {
             State::Open { noise, proven } => {
                 let opened = self.arrived.fill(length, |room| noise.read_message(record, room));
                 opened.map_err(|_| match *proven {
-                    true => Fault::wire("a record of the peer is forged or damaged"),
+                    true => Fault::wire(FORGED),
                     false => Fault::refused("handshake: the peer has another key"),
                 })?;
                 if !std::mem::replace(proven, true) {
@@ -404,7 +395,7 @@ impl Framed for Secure {
 
 fn handshake(pattern: &str, key: &[u8; 32], dialler: bool) -> std::result::Result<HandshakeState, snow::Error> {
     let secret;
-    let mut builder = Builder::new(pattern.parse()?).prologue(b"shoal")?;
+    let mut builder = Builder::with_resolver(pattern.parse()?, resolver()).prologue(b"shoal")?;
     if pattern == CONTROL {
         secret = own_key()?;
         builder = builder.psk(3, key)?.local_private_key(&secret)?;

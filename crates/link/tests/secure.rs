@@ -8,7 +8,7 @@ use kern::sys::{read, set_nonblocking};
 use link::{Secure, QUEUE_MOST};
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Kind, Result};
-use wire::carry::{self, Lent, MOST};
+use wire::carry::{self, Piece, MOST};
 use wire::stream::{Chunk, Stream};
 
 const KEY: [u8; 32] = [7; 32];
@@ -108,8 +108,19 @@ fn messages_go_both_ways_in_order_also_those_sent_before_the_handshake() {
     }
 }
 
+/// The next that comes to the taker.
+fn message<T: for<'b> minicbor::Decode<'b, ()>>(ends: &mut [Secure; 2]) -> T {
+    let mut came = None;
+    run(ends, |ends| {
+        came = came.take().or_else(|| ends[1].next::<T>().expect("a message"));
+        came.is_some()
+    })
+    .expect("it comes");
+    came.expect("it has come")
+}
+
 #[test]
-fn parts_are_one_message_and_are_read_where_they_came_to() {
+fn parts_are_one_message() {
     for kind in [CONTROL, CHANNEL] {
         let mut ends = both(kind, tcp());
         ends.iter_mut().for_each(Secure::keep_much);
@@ -123,18 +134,137 @@ fn parts_are_one_message_and_are_read_where_they_came_to() {
             ends[0].send_parts(&[&carry::head(bytes.len()), bytes]).expect("room");
         }
         for (number, bytes) in pieces.iter().enumerate() {
-            run(&mut ends, |ends| ends[1].look::<Chunk>().expect("a message").is_some()).expect("it comes");
-            assert_eq!(ends[1].next::<Chunk>().expect("a message"), Some(credit(number as u32)));
-            run(&mut ends, |ends| ends[1].look::<Lent<'_>>().expect("a piece").is_some()).expect("it comes");
-            for _ in 0..2 {
-                let piece = ends[1].look::<Lent<'_>>().expect("a piece").expect("it is there still");
-                assert_eq!(piece.bytes, bytes);
-            }
-            ends[1].dropped();
+            assert_eq!(message::<Chunk>(&mut ends), credit(number as u32));
+            assert!(message::<Piece>(&mut ends).bytes == *bytes);
         }
-        assert!(ends[1].look::<Lent<'_>>().expect("nothing").is_none());
-        ends[1].dropped();
+        assert_eq!(ends[1].next::<Piece>().expect("nothing"), None);
     }
+}
+
+/// Records of all sizes, read in pieces that have nothing to do with them, with messages before and behind.
+#[test]
+fn a_stream_is_what_was_sent_however_it_is_read() {
+    for kind in [CONTROL, CHANNEL] {
+        let mut ends = established(kind, tcp());
+        let all: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        ends[0].send(&credit(1)).expect("room");
+        assert_eq!(message::<Chunk>(&mut ends), credit(1));
+        let mut from = 0;
+        for length in [1, 17, 65_519, 65_520, 200_000, 131_038].into_iter().cycle() {
+            let to = all.len().min(from + length);
+            ends[0].send_parts(&[&all[from..to]]).expect("room");
+            from = to;
+            if from == all.len() {
+                break;
+            }
+        }
+        ends[0].send(&credit(2)).expect("room");
+        let (mut got, mut room) = (Vec::new(), vec![0; 400_000]);
+        for wanted in [1, 65_519, 70_000, 400_000, 5, 65_518].into_iter().cycle() {
+            let wanted = wanted.min(all.len() - got.len());
+            let mut done = 0;
+            run(&mut ends, |ends| {
+                done += ends[1].pull(&mut room[done..wanted]).expect("good records");
+                done == wanted
+            })
+            .expect("it comes");
+            got.extend_from_slice(&room[..wanted]);
+            if got.len() == all.len() {
+                break;
+            }
+        }
+        assert!(got == all);
+        // Some of what comes behind may have been read from the socket already.
+        ends[1].receive().expect("good records");
+        assert_eq!(message::<Chunk>(&mut ends), credit(2));
+    }
+}
+
+/// Who has said how much is to come is woken when enough of it is there, and by the end of the connection.
+#[test]
+fn a_reader_of_much_is_not_woken_for_little() {
+    let mut ends = established(CHANNEL, tcp());
+    let readable = |end: &Secure, within: i32| {
+        kern::poll::poll(&[(end.fd(), kern::poll::Ready::READ)], within).expect("poll")[0].readable
+    };
+    ends[1].awaits(1 << 20).expect("a number");
+    ends[0].send_parts(&[&[7; 1000]]).expect("room");
+    ends[0].flush().expect("sent");
+    assert!(!readable(&ends[1], 20));
+    ends[1].awaits(1000).expect("a number");
+    assert!(readable(&ends[1], 5000), "it is little that it waits for");
+    ends[1].awaits(1 << 20).expect("a number");
+    ends[0].send_parts(&[&[7; 256 * 1024]]).expect("room");
+    ends[0].flush().expect("sent");
+    assert!(readable(&ends[1], 5000));
+    let mut all = vec![0; 1000 + 256 * 1024];
+    let mut done = 0;
+    run(&mut ends, |ends| {
+        done += ends[1].pull(&mut all[done..]).expect("good records");
+        done == all.len()
+    })
+    .expect("it comes");
+    let [gone, mut waits] = ends;
+    waits.awaits(1 << 20).expect("a number");
+    assert!(!readable(&waits, 0));
+    drop(gone);
+    assert!(readable(&waits, 5000), "its end");
+    assert_eq!(waits.pull(&mut [0; 8]).expect_err("gone").kind, Kind::Gone);
+}
+
+#[test]
+fn what_came_before_the_end_of_a_stream_is_there() {
+    let mut ends = established(CHANNEL, tcp());
+    ends[0].send_parts(&[&[7; 1000], &[8; 70_000]]).expect("room");
+    ends[0].flush().expect("sent");
+    let [gone, mut reads] = ends;
+    drop(gone);
+    let (mut all, mut done) = (vec![0; 100_000], 0);
+    let fault = loop {
+        kern::poll::poll(&[(reads.fd(), kern::poll::Ready::READ)], 5000).expect("poll");
+        match reads.pull(&mut all[done..]) {
+            Ok(count) => done += count,
+            Err(fault) => break fault,
+        }
+    };
+    assert_eq!((fault.kind, done), (Kind::Gone, 71_000));
+    assert!(all[..1000] == [7; 1000] && all[1000..71_000] == [8; 70_000]);
+}
+
+#[test]
+fn what_is_forged_ends_a_stream() {
+    let (one, other) = tcp();
+    let (between, far) = tcp();
+    let mut near =
+        [Secure::channel_dialler(one, &KEY).expect("an end"), Secure::channel_taker(far, &KEY).expect("an end")];
+    // All that goes passes by here; one bit of the last record does not as it was.
+    let pass = |from: &OwnedFd, to: &OwnedFd, change: bool| {
+        let mut bytes = vec![0; 1 << 20];
+        if let Ok(count) = read(from.as_fd(), &mut bytes) {
+            if change {
+                bytes[count / 2] ^= 1;
+            }
+            assert_eq!(kern::sock::send(to.as_fd(), &bytes[..count]), Ok(count));
+        }
+    };
+    let deadline = monotonic_us() + 5_000_000;
+    while !near.iter().all(Secure::established) {
+        assert!(monotonic_us() < deadline);
+        near.iter_mut().for_each(|end| end.flush().expect("sent"));
+        pass(&other, &between, false);
+        pass(&between, &other, false);
+        near.iter_mut().for_each(|end| assert!(end.receive().is_ok()));
+    }
+    near[0].send_parts(&[&[7; 5000]]).expect("room");
+    near[0].flush().expect("sent");
+    kern::poll::poll(&[(other.as_fd(), kern::poll::Ready::READ)], 5000).expect("poll");
+    pass(&other, &between, true);
+    kern::poll::poll(&[(near[1].fd(), kern::poll::Ready::READ)], 5000).expect("poll");
+    let mut room = [7; 8000];
+    let fault = near[1].pull(&mut room).expect_err("forged");
+    assert_eq!(fault.kind, Kind::Wire);
+    assert!(room[..5000].iter().all(|byte| *byte == 0), "nothing of it is there");
+    assert_eq!(near[1].pull(&mut room).expect_err("dead").kind, Kind::Wire);
 }
 
 #[test]

@@ -13,11 +13,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 use vocab::{Fault, Result};
-use wire::carry::{self, Lent, Piece, MOST};
+use wire::carry::{self, Piece, MOST};
 use wire::look::Progress;
 
 /// The other node has this long to be connected, in microseconds.
 const PATIENCE_US: u64 = 5_000_000;
+
+/// Between nodes that are so near (microseconds there and back) is a fast network, for which nothing need be measured out: bbr, where that is the machine's
+/// congestion control, takes both ends twice the time of cubic.
+const NEAR_US: u32 = 2_000;
 
 /// In which the other mover answers unless something is amiss, in microseconds.
 const SOON_US: u64 = 2_000;
@@ -206,8 +210,8 @@ pub(super) struct Carrier {
     link: Secure,
     bell: OwnedFd,
     meter: Option<Meter>,
-    /// Of the piece that has come, so many bytes have been read.
-    read: usize,
+    /// Bytes of the piece that is coming which have not been read.
+    left: usize,
 }
 
 impl Carrier {
@@ -217,6 +221,11 @@ impl Carrier {
         let address: SocketAddr =
             address.parse().map_err(|_| Fault::wire(format!("{address:?} is no address of a node")))?;
         let fd = sock::tcp_connect(address, monotonic_us() + PATIENCE_US)?;
+        let near = sock::tcp_round_trip_us(fd.as_fd()).is_ok_and(|round_trip| round_trip < NEAR_US);
+        if near && sock::tcp_congestion(fd.as_fd()).is_ok_and(|name| name.starts_with("bbr")) {
+            // Where the kernel has no other, what it has will do.
+            let _slower = sock::tcp_cubic(fd.as_fd());
+        }
         Carrier::establish(Secure::channel_dialler(fd, &secret(key)?)?, word.bell()?)
     }
 
@@ -275,7 +284,7 @@ impl Carrier {
 
     fn over(mut link: Secure, bell: OwnedFd) -> Carrier {
         link.keep_much();
-        Carrier { link, bell, meter: None, read: 0 }
+        Carrier { link, bell, meter: None, left: 0 }
     }
 
     /// The connection alone: from now on nobody calls anything off.
@@ -313,11 +322,12 @@ impl Carrier {
 
     /// What the other mover tells.
     pub(super) fn hear(&mut self) -> Result<Vec<u8>> {
-        self.receive()?;
-        let all = self.link.look::<Lent<'_>>()?.map(|piece| piece.bytes[self.read..].to_vec());
-        self.read = 0;
-        self.link.dropped();
-        Ok(all.unwrap_or_default())
+        if self.left == 0 {
+            self.next_piece()?;
+        }
+        let mut all = vec![0; std::mem::take(&mut self.left)];
+        self.all(&mut all)?;
+        Ok(all)
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -367,15 +377,40 @@ impl Carrier {
         }
     }
 
-    /// Until a whole piece has come.
-    fn receive(&mut self) -> Result<()> {
+    /// Until the next piece begins to come. A word of the agent counts for more than one that has come already.
+    fn next_piece(&mut self) -> Result<()> {
         super::tire();
+        self.goes_on()?;
+        let mut head = [0; carry::HEAD];
+        let (first, rest) = head.split_at_mut(carry::FIRST);
+        self.all(first)?;
+        let more = carry::rest_of_head(first.first_chunk().unwrap_or(&[0; carry::FIRST]))?;
+        self.all(&mut rest[..more])?;
+        self.left = carry::length(&head[..carry::FIRST + more])?;
+        Ok(())
+    }
+
+    fn all(&mut self, into: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < into.len() {
+            let to_come = into.len() - done;
+            done += self.some(&mut into[done..], to_come)?;
+        }
+        Ok(())
+    }
+
+    /// At least one byte of the frames; `to_come`: that many come for certain.
+    fn some(&mut self, into: &mut [u8], to_come: usize) -> Result<usize> {
         loop {
-            if self.link.look::<Lent<'_>>()?.is_some() {
-                return Ok(());
+            match self.link.pull(into)? {
+                0 => {}
+                count => return Ok(count),
             }
-            wait_for(self.link.fd(), Ready::READ, &self.bell, None)?;
-            self.link.receive()?;
+            self.link.awaits(to_come)?;
+            let waited = wait_for(self.link.fd(), Ready::READ, &self.bell, None);
+            // Whoever waits next may wait for one byte.
+            self.link.awaits(0)?;
+            waited?;
         }
     }
 }
@@ -430,25 +465,142 @@ impl Write for &mut Carrier {
     }
 }
 
+/// Who reads wants all of what it asks for: an image is not read any further than it goes.
 impl Read for Carrier {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let broken = |fault| Error::new(ErrorKind::BrokenPipe, fault);
-        loop {
-            if self.read == 0 {
-                self.receive().map_err(broken)?;
-            }
-            let piece = self.link.look::<Lent<'_>>().map_err(broken)?;
-            let rest = piece.map_or(&[][..], |piece| &piece.bytes[self.read..]);
-            let (left, count) = (rest.len(), rest.len().min(into.len()));
-            into[..count].copy_from_slice(&rest[..count]);
-            self.read += count;
-            if count == left {
-                self.read = 0;
-                self.link.dropped();
-            }
-            if count > 0 || into.is_empty() {
-                return Ok(count);
-            }
+        if into.is_empty() {
+            return Ok(0);
         }
+        while self.left == 0 {
+            self.next_piece().map_err(broken)?;
+        }
+        let (to_come, count) = (into.len(), into.len().min(self.left));
+        let got = self.some(&mut into[..count], to_come).map_err(broken)?;
+        self.left -= got;
+        Ok(got)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kern::sock::{socketpair, Kind as Pair};
+
+    const KEY: [u8; 32] = [7; 32];
+
+    fn word() -> (Word, OwnedFd) {
+        let (agent, line) = socketpair(Pair::Stream).expect("pair");
+        (Word::new(line).expect("a line"), agent)
+    }
+
+    /// Bytes that do not repeat.
+    fn image(length: usize) -> Vec<u8> {
+        (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect()
+    }
+
+    /// What a carrier is made of, which may go to another thread.
+    type Parts = (Secure, OwnedFd);
+
+    /// Of the old node and of the new one; and their agents' ends.
+    fn connected() -> (Parts, Parts, [OwnedFd; 2]) {
+        let listener = sock::tcp_listen_anywhere().expect("listen");
+        let address = format!("127.0.0.1:{}", sock::local_address(listener.as_fd()).expect("bound").port());
+        let (mut old, one) = word();
+        let (mut new, other) = word();
+        let parts = |carrier: Carrier| (carrier.link, carrier.bell);
+        std::thread::scope(|scope| {
+            let taking = scope.spawn(|| parts(Carrier::take(&listener, &KEY, &mut new).expect("taken")));
+            let dialled = parts(Carrier::dial(&address, &KEY, &mut old).expect("dialled"));
+            (dialled, taking.join().expect("taken"), [one, other])
+        })
+    }
+
+    fn carrier((link, bell): Parts) -> Carrier {
+        Carrier::over(link, bell)
+    }
+
+    /// Records of all sizes, as an image has them, read in pieces that have nothing to do with how they were sent; and words before, between and behind.
+    #[test]
+    fn an_image_comes_as_it_was_sent_among_words() {
+        let (old, new, _agents) = connected();
+        // Loopback is near. Where the machine has another than bbr it says nothing.
+        assert!(!sock::tcp_congestion(old.0.fd()).expect("known").starts_with("bbr"));
+        let mut new = carrier(new);
+        let sent = image(5_000_000);
+        std::thread::scope(|scope| {
+            let sent = &sent;
+            scope.spawn(move || {
+                let mut old = carrier(old);
+                assert_eq!(old.hear().expect("a word"), b"ready");
+                let mut from = 0;
+                for length in [24, 2_097_160, 1, 16, 300_000, 4096].into_iter().cycle() {
+                    let to = sent.len().min(from + length);
+                    (&mut old).write_all(&sent[from..to]).expect("sent");
+                    from = to;
+                    if from == sent.len() {
+                        break;
+                    }
+                    old.tell(&[]).expect("sent");
+                }
+                old.tell(b"over").expect("sent");
+                assert_eq!(old.hear().expect("a word"), b"", "nothing but that it is said");
+                old.tell(b"go").expect("sent");
+            });
+            new.tell(b"ready").expect("sent");
+            let mut got = vec![0; sent.len()];
+            let (mut from, mut sizes) = (0, [24, 2_097_160, 17, 500_000, 1].into_iter().cycle());
+            while from < got.len() {
+                let to = got.len().min(from + sizes.next().unwrap_or(1));
+                new.read_exact(&mut got[from..to]).expect("it comes");
+                from = to;
+            }
+            assert!(got == *sent);
+            assert_eq!(new.hear().expect("a word"), b"over");
+            new.tell(&[]).expect("sent");
+            assert!(new.soon(), "a single word wakes who has waited for much");
+        });
+    }
+
+    #[test]
+    fn a_word_of_the_agent_is_heard_before_what_has_come_already() {
+        let (old, new, [_one, agent]) = connected();
+        let (mut old, mut new) = (carrier(old), carrier(new));
+        for _ in 0..3 {
+            old.tell(b"all of it is there").expect("sent");
+        }
+        wait(&[(new.fd(), Ready::READ)], Some(monotonic_us() + PATIENCE_US)).expect("it comes");
+        assert_eq!(new.hear().expect("nobody has called it off"), b"all of it is there");
+        kern::sys::write(agent.as_fd(), b"x").expect("said");
+        assert!(new.hear().expect_err("called off").to_string().contains("called off"));
+        assert!(new.read(&mut [0; 8]).expect_err("called off").to_string().contains("called off"));
+    }
+
+    #[test]
+    fn what_is_no_piece_of_an_image_is_refused() {
+        let (old, new, _agents) = connected();
+        let (mut old, mut new) = (carrier(old), carrier(new));
+        old.link().send_parts(&[&[0, 0, 0, 9, 0x82, 1, 2, 3, 4, 5, 6, 7, 8]]).expect("room");
+        old.link().flush().expect("sent");
+        let told = new.read(&mut [0; 100]).expect_err("no piece").to_string();
+        assert!(told.contains("no piece of an image"), "{told}");
+    }
+
+    #[test]
+    fn a_word_of_the_agent_ends_the_wait_for_much() {
+        let (old, new, [_one, agent]) = connected();
+        std::thread::scope(|scope| {
+            let mut new = carrier(new);
+            scope.spawn(move || {
+                let mut old = carrier(old);
+                (&mut old).write_all(&[7; 100_000]).expect("sent");
+                kern::sys::write(agent.as_fd(), b"x").expect("said");
+                // It stays until the other end has given up.
+                let _gone = old.hear();
+            });
+            let told = new.read_exact(&mut vec![0; 2_000_000]).expect_err("called off").to_string();
+            assert!(told.contains("called off"), "{told}");
+            drop(new);
+        });
     }
 }

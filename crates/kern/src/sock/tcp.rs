@@ -131,6 +131,30 @@ pub fn tcp_tune(fd: BorrowedFd<'_>, user_timeout_ms: u32) -> Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, number(user_timeout_ms))
 }
 
+/// From now on the socket can be read, as poll(2) sees it, when so many bytes are there; or its end, an error, or all for which there is room.
+///
+/// # Errors
+/// `Sys` as setsockopt(2).
+pub fn wake_at(fd: BorrowedFd<'_>, bytes: usize) -> Result<()> {
+    set_number(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, i32::try_from(bytes).unwrap_or(i32::MAX))
+}
+
+/// How long something takes to the other end and back, as the kernel has measured it so far; in microseconds.
+///
+/// # Errors
+/// `Sys` as getsockopt(2).
+pub fn tcp_round_trip_us(fd: BorrowedFd<'_>) -> Result<u32> {
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the option's value is a live tcp_info, of which the kernel writes at most `length` bytes.
+    let ret = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &mut length)
+    };
+    checked(ret.into(), || "read what is known of a connection".into())?;
+    // SAFETY: numbers alone, which all of its bytes are: zeroes where the kernel wrote nothing.
+    Ok(unsafe { info.assume_init() }.tcpi_rtt)
+}
+
 /// Takes `cubic` instead of the machine's congestion control, for bulk over fast networks (bbr's pacing costs a quarter
 /// of the rate on loopback).
 ///
@@ -144,6 +168,24 @@ pub fn tcp_cubic(fd: BorrowedFd<'_>) -> Result<()> {
         libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, value, length)
     };
     checked(ret.into(), || "take cubic".into()).map(drop)
+}
+
+/// The congestion control of a TCP socket, by name.
+///
+/// # Errors
+/// `Sys` as getsockopt(2).
+pub fn tcp_congestion(fd: BorrowedFd<'_>) -> Result<String> {
+    /// TCP_CA_NAME_MAX of linux/tcp.h.
+    const MOST: usize = 16;
+    let mut name = [0u8; MOST];
+    let mut length = MOST as libc::socklen_t;
+    // SAFETY: the option's value is a live array and `length` is its size, of which the kernel writes no more.
+    let ret = unsafe {
+        let value = name.as_mut_ptr().cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, value, &mut length)
+    };
+    checked(ret.into(), || "read what congestion control a connection has".into())?;
+    Ok(name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect())
 }
 
 /// The local address of a TCP socket.
@@ -229,7 +271,26 @@ mod tests {
             USER_TIMEOUT_MS as i32
         );
         tcp_cubic(taken.as_fd()).expect("cubic is always built in here");
+        assert_eq!(tcp_congestion(taken.as_fd()).expect("known"), "cubic");
+        assert!((1..5_000_000).contains(&tcp_round_trip_us(dialled.as_fd()).expect("known")));
         assert_eq!(crate::sys::read(dialled.as_fd(), &mut [0; 4]), Err(libc::EAGAIN), "it is nonblocking");
+    }
+
+    #[test]
+    fn a_socket_can_be_read_when_enough_is_there_or_it_is_over() {
+        let (listening, address) = listener("127.0.0.1:0");
+        let dialled = tcp_connect(address, deadline()).expect("connect");
+        assert!(poll_until(listening.as_fd(), libc::POLLIN, deadline()).expect("poll"));
+        let taken = accept(listening.as_fd()).expect("accept").expect("one waits");
+        let readable = |within| poll_until(taken.as_fd(), libc::POLLIN, monotonic_us() + within).expect("poll");
+        wake_at(taken.as_fd(), 1000).expect("a number");
+        assert_eq!(crate::sock::send(dialled.as_fd(), &[1; 999]), Ok(999));
+        assert!(!readable(20_000));
+        assert_eq!(crate::sock::send(dialled.as_fd(), &[1]), Ok(1));
+        assert!(readable(5_000_000));
+        assert_eq!(crate::sys::read(taken.as_fd(), &mut [0; 2000]), Ok(1000));
+        drop(dialled);
+        assert!(readable(5_000_000), "its end");
     }
 
     #[test]
