@@ -187,7 +187,6 @@ fn move_home_refused(place: &Place) -> Res<End> {
             false => Err(format!("{script}: {told:?} does not say {why:?}")),
         }
     };
-    refused("shoal run -n 0 sleep 50 & p=$!; sleep 0.3; kill -STOP $p", "it is stopped")?;
     refused("shoal run -n 0 sleep 50 & p=$!; how=--lazy", "--lazy")?;
     refused(
         "shoal run -n 0 sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)",
@@ -246,7 +245,7 @@ fn each_point(place: &Place, victim: Victim) -> Res<End> {
             Some(_) if at(point) < at(IT_IS_KEPT) => Fate::LivesOrLost,
             _ => Fate::Lives,
         };
-        let how = How { point, program: PROGRAM, before: None, how: "", to: "front", fate };
+        let how = How { point, program: PROGRAM, before: None, stopped: false, how: "", to: "front", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
@@ -295,7 +294,7 @@ fn each_point_away(place: &Place, victim: Victim) -> Res<End> {
             _ if early => Fate::Lives,
             _ => Fate::LivesOrLost,
         };
-        let how = How { point, program: PROGRAM, before: Some("front"), how: "", to: "1", fate };
+        let how = How { point, program: PROGRAM, before: Some("front"), stopped: false, how: "", to: "1", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
@@ -416,7 +415,6 @@ fn move_away_refused(place: &Place) -> Res<End> {
             false => Err(format!("{script}: {told:?} does not say {why:?}")),
         }
     };
-    refused("sleep 50 & p=$!; kill -STOP $p", "it is stopped")?;
     refused("sleep 50 & p=$!; how=--lazy", "--lazy")?;
     refused("sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)", "it has children on the front end")?;
     refused("setpriv --no-new-privs sleep 50 & p=$!", "no_new_privs")?;
@@ -425,7 +423,7 @@ fn move_away_refused(place: &Place) -> Res<End> {
     holds("it says why", told.err.contains("shoal's own"))?;
     // Whoever asks hears all that is in the way.
     s.prints(
-        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; kill -STOP $p; sleep 0.2; shoal move --explain $p 0 2>&1 | grep -c stopped; kill -9 $p
+        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; sh -c 'sleep 50; true' & q=$!; sleep 0.2; shoal move --explain $q 0 2>&1 | grep -c children; kill -9 $p $(pgrep -P $q) $q
          shoal run -n 0 sleep 50 & p=$!; sleep 0.4; shoal move --explain $p front >/dev/null && echo could; kill -9 $p",
         "could\n1\ncould",
     )?;

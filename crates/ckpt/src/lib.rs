@@ -46,6 +46,7 @@ mod rebuild;
 mod registers;
 pub mod remain;
 pub mod restore;
+pub mod roused;
 pub mod rounds;
 mod runs;
 mod sigstate;

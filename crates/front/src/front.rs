@@ -288,7 +288,7 @@ impl Front {
             until = until.min(connection.deadline_us().unwrap_or(until));
         }
         until = until.min(self.ghosts.late_at().map_or(until, |due| due.max(now + LATE_US)));
-        if self.reports.waking() {
+        if self.reports.waking() || self.aways.any_roused() {
             until = until.min(now + LATE_US);
         }
         until.saturating_sub(now)
@@ -305,6 +305,7 @@ impl Front {
         self.local.listen_again(&self.poller, now);
         self.look_after_ghosts(now);
         self.homes_go_on();
+        self.roused_go_on(now);
         self.branches_late(now);
         self.look_after_nodes(now);
         self.settle_in_time(now);

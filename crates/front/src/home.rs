@@ -11,6 +11,8 @@
 //! | Becoming: the mover makes it what the image says | it runs: over |
 //! | Settling, Closing | killed: as closed |
 //! | Settling, Closing, Becoming | the mover fails: the process is killed |
+//!
+//! A ghost that is stopped, as its process is, does all of this while its mover traces it: stopped for everybody else, it becomes one that is.
 
 use crate::connection::{Connection, Token};
 use crate::front::Front;
@@ -79,7 +81,6 @@ impl Front {
             () if !self.runs.is_by_itself(pid) => {
                 "it is none that `shoal run` has started from here for one node, so that its stand-in could become it"
             }
-            () if self.space.get(pid).is_some_and(|view| view.stopped.is_some()) => "it is stopped",
             () => return None,
         };
         Some(why.into())
@@ -213,6 +214,7 @@ impl Front {
             return self.away_fails(pid, fault);
         }
         self.close(token);
+        self.rouser_gone(token);
         if self.homes.all.get(&pid).is_some_and(|one| one.mover == token) {
             self.home_fails(pid, fault);
         }
@@ -276,6 +278,9 @@ impl Front {
             Some(one) if one.step == Step::Taking => {
                 info!(%pid, "home: Taking -> Settling");
                 one.step = Step::Settling;
+                if self.space.is_to_stop(pid) {
+                    self.order_home(pid, &Order::Rouse);
+                }
             }
             // It has been, by the word of its mover to this daemon, which follows another one.
             Some(_) => self.is_home(pid),
@@ -314,14 +319,19 @@ impl Front {
     /// A ghost that becomes its process tells something.
     pub(crate) fn on_homing(&mut self, happened: Happened) {
         match happened {
-            Happened::Signal { pid, info } => self.events.push_back(Event::Signalled { pid, info }),
+            Happened::Signal { .. } => self.on_ghost_of_space(happened),
             // It had a signal to hand over first.
             Happened::Done { pid, outcome } if outcome.command == Tell::Home => self.ghosts.command(pid, Tell::Home),
             Happened::Done { .. } | Happened::Held { .. } => self.on_ghost_of_space(happened),
-            Happened::Caught { pid, .. } => {
+            Happened::Caught { pid, signals } => {
+                if signals.has(Sig::STOP) {
+                    self.order_home(pid, &Order::Rouse);
+                }
                 self.ghosts.interrupt(pid);
             }
-            Happened::StoppedItself { .. } | Happened::Gone { .. } => {}
+            // While it was not held: on its way to its mover, say.
+            Happened::StoppedItself { pid } => self.order_home(pid, &Order::Rouse),
+            Happened::Gone { .. } => {}
             Happened::Dying { pid } => self.has_closed(pid),
         }
     }

@@ -249,6 +249,11 @@ impl Ghosts {
         self.ghosts.get(&pid).is_none_or(|ghost| ghost.state == State::Coming)
     }
 
+    /// Does it wait for a command, and nothing for it?
+    pub fn holds_idle(&self, pid: Pid) -> bool {
+        self.ghosts.get(&pid).is_some_and(|ghost| ghost.state == State::Held)
+    }
+
     /// Has it been given such a command, and not said yet that it is done?
     pub fn works_on(&self, pid: Pid, is: impl FnOnce(&Command) -> bool) -> bool {
         self.ghosts.get(&pid).and_then(|ghost| ghost.working.as_ref()).is_some_and(|(_, command, _)| is(command))

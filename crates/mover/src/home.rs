@@ -8,9 +8,10 @@ use super::carrier::{wait, Carrier, Word};
 use super::look::here;
 use super::orders::{Home, In, Order, Remain, Said};
 use super::remains::{in_the_way, Ready as Programs};
+use super::rouser::Rouser;
 use super::take::listen;
 use ckpt::clocks::{Asked, Wanted};
-use ckpt::freeze::freeze;
+use ckpt::freeze::Frozen;
 use ckpt::remain::replace;
 use ckpt::restore::Coming;
 use ckpt::vessel::{Begun, Vessel};
@@ -44,10 +45,12 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     carrier.goes_on()?;
     // From now on the old node may end its own. If it does not hear this it goes on, and the daemon says so.
     let _lost = carrier.tell(&[]);
-    let mut waiting = Waiting { word, carrier: Some(carrier), found, patience_us: *patience_us, bound: false };
+    let (carrier, rouser) = (Some(carrier), Rouser::default());
+    let mut waiting = Waiting { word, carrier, found, pid: *pid, patience_us: *patience_us, bound: false, rouser };
     let Some(order) = waiting.may_become()? else { return Ok(()) };
     reach("in told to go");
-    let said = match become_it(&order, &image) {
+    let ghost = std::mem::take(&mut waiting.rouser).freeze(*pid);
+    let said = match ghost.and_then(|ghost| become_it(ghost, &order, &image)) {
         Ok(()) => Said::IsHome,
         Err(fault) => {
             kill(*pid);
@@ -82,9 +85,12 @@ struct Waiting<'a> {
     /// As long as the other mover may have something to say.
     carrier: Option<Carrier>,
     found: Found<'a>,
+    pid: Pid,
     patience_us: u64,
     /// The old node cannot have it any more.
     bound: bool,
+    /// Of what stands for it.
+    rouser: Rouser,
 }
 
 impl Waiting<'_> {
@@ -94,8 +100,13 @@ impl Waiting<'_> {
     /// `Gone` when no daemon follows the one that has gone.
     fn may_become(&mut self) -> Result<Option<Remain>> {
         loop {
+            self.rouser.attend()?;
             match self.word.heard() {
                 Ok(Some(Order::Become(order))) => return Ok(Some(order)),
+                Ok(Some(Order::Rouse)) => {
+                    self.rouser.rouse(self.pid);
+                    continue;
+                }
                 // What came with it no line tells of.
                 Ok(Some(Order::Go)) => {
                     self.is_bound()?;
@@ -114,7 +125,7 @@ impl Waiting<'_> {
                 Some(Err(_)) => self.carrier = None,
                 _ => {}
             }
-            let lines = [Some(self.word.fd()), self.carrier.as_ref().map(Carrier::fd)];
+            let lines = [Some(self.word.fd()), self.carrier.as_ref().map(Carrier::fd), self.rouser.fd()];
             let lines: Vec<_> = lines.into_iter().flatten().map(|fd| (fd, Ready::READ)).collect();
             wait(&lines, None)?;
         }
@@ -133,6 +144,7 @@ impl Waiting<'_> {
     fn successor(&mut self) -> Result<()> {
         let until = monotonic_us() + self.patience_us;
         loop {
+            self.rouser.attend()?;
             if let Some(line) = sock::accept(self.found.listener.as_fd())? {
                 self.word.follows(line)?;
                 let said = if self.bound { Said::Runs } else { Said::Rebuilt };
@@ -143,6 +155,7 @@ impl Waiting<'_> {
             }
             let mut lines = vec![(self.found.listener.as_fd(), Ready::READ)];
             lines.extend(self.carrier.as_ref().map(|carrier| (carrier.fd(), Ready::READ)));
+            lines.extend(self.rouser.fd().map(|fd| (fd, Ready::READ)));
             wait(&lines, Some(until))?;
             match self.carrier.as_mut().map(Carrier::heard) {
                 Some(Ok(Some(_go))) => self.is_bound()?,
@@ -205,11 +218,10 @@ impl Read for Keeper {
 }
 
 /// The process that was a ghost, and has the standard streams of its program, becomes the one of the image.
-fn become_it(order: &Remain, image: &Image) -> Result<()> {
+fn become_it(ghost: Frozen, order: &Remain, image: &Image) -> Result<()> {
     let pid = order.pid;
     super::hurry(image.bytes.len() > super::ROOM);
     let programs = Programs::new(order)?;
-    let ghost = freeze(pid)?;
     let handle = pidfd::open(pid).map_err(|errno| Fault::sys(errno, format!("open process {pid}")))?;
     let stream = |number| {
         let taken = pidfd::getfd(handle.as_fd(), number);

@@ -11,6 +11,7 @@ mod look;
 mod orders;
 mod out;
 mod remains;
+mod rouser;
 mod slate;
 mod take;
 

@@ -5,6 +5,7 @@ use super::lazy;
 use super::look::{look_again as look, may_go_on};
 use super::orders::{Order, Out, Remain, Said};
 use super::remains::Ready;
+use super::rouser::run_though_stopped;
 use super::slate::Note;
 use ckpt::asking::rehearse;
 use ckpt::behind::behind;
@@ -97,7 +98,11 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Res
     if locks {
         let_run(carrier);
     }
-    word.say(&Said::Left { come, stopped })
+    word.say(&Said::Left { come, stopped })?;
+    if order.home && stopped {
+        run_though_stopped(order.pid, word)?;
+    }
+    Ok(())
 }
 
 /// What is to take its place here, if anything.

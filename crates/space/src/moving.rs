@@ -130,6 +130,11 @@ impl Space {
         let (children, mut stands) = (std::mem::take(&mut entry.children), std::mem::take(&mut entry.stands));
         let subreaper = entry.subreaper;
         stands.remove(&NodeId::FRONT);
+        if matches!(entry.body, Body::Stopped(_)) {
+            // Nobody there is told any more whether it runs.
+            let goes = |node: &NodeId| Effect::ContinueStandIn { node: *node, pid, turn: entry.heard.get(node).copied() };
+            self.out.extend(stands.iter().map(goes));
+        }
         for id in steps.into_iter().chain(given) {
             self.steps.finish(id, &mut self.ready);
         }

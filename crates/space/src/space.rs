@@ -121,6 +121,7 @@ impl Space {
             Event::Signalled { pid, info } => self.signalled(pid, info),
             Event::Pending { pid, set } => self.pending(pid, set),
             Event::NotStopped { pid } => self.not_stopped(pid),
+            Event::Sleeps { pid } => self.sleeps(pid),
             Event::Dying { pid } => self.dying(pid),
             Event::Gone { pid } => self.gone(pid),
             Event::NativeEnded { pid, exit } => self.native_ended(pid, exit),

@@ -89,6 +89,20 @@ impl Space {
         self.stop_ghost(pid);
     }
 
+    /// It stays so until its body goes on, or SIGCONT comes to it.
+    pub(crate) fn sleeps(&mut self, pid: Pid) {
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.asleep = true;
+            self.drop_stops(pid);
+        }
+    }
+
+    /// Is its body stopped, or its ghost, or is either to be?
+    pub fn is_to_stop(&self, pid: Pid) -> bool {
+        let stops = |entry: &Entry| matches!(entry.body, Body::Stopped(_)) || entry.stop_pending || entry.ghost_stops();
+        self.table.get(pid).is_some_and(stops)
+    }
+
     /// The SIGSTOP that waits for the ghost takes it; after what it has still to do, if there is such.
     fn pending_stop_holds(&mut self, pid: Pid, sig: Sig) {
         self.drop_stops(pid);
