@@ -188,10 +188,7 @@ fn move_home_refused(place: &Place) -> Res<End> {
         }
     };
     refused("shoal run -n 0 sleep 50 & p=$!; how=--lazy", "--lazy")?;
-    refused(
-        "shoal run -n 0 sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)",
-        "none that `shoal run` has started",
-    )?;
+    refused("shoal run -n 0,1 sleep 50 & p=$!; sleep 0.3; q=$(pgrep -P $p | head -n 1)", "none that `shoal run` has started")?;
     refused("setpriv --no-new-privs shoal run -n 0 sleep 50 & p=$!", "no_new_privs")?;
     // What it has open is not there: it stays, and runs on.
     s.prints(
@@ -416,14 +413,14 @@ fn move_away_refused(place: &Place) -> Res<End> {
         }
     };
     refused("sleep 50 & p=$!; how=--lazy", "--lazy")?;
-    refused("sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)", "it has children on the front end")?;
+    refused("perl -e 'fork or exit; sleep 50' & p=$!", "yet to wait for its child")?;
     refused("setpriv --no-new-privs sleep 50 & p=$!", "no_new_privs")?;
     refused("mkfifo /tmp/fifo; sleep 60 <>/tmp/fifo & q=$!; perl -e 'open F, qq(+</dev/ptmx); sleep 50' & p=$!; rm /tmp/fifo", "ptmx")?;
     let told = s.sh("shoal move $(pgrep -x shoal:holder) 0")?;
     holds("it says why", told.err.contains("shoal's own"))?;
     // Whoever asks hears all that is in the way.
     s.prints(
-        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; sh -c 'sleep 50; true' & q=$!; sleep 0.2; shoal move --explain $q 0 2>&1 | grep -c children; kill -9 $p $(pgrep -P $q) $q
+        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; perl -e 'fork or exit; sleep 50' & q=$!; sleep 0.2; shoal move --explain $q 0 2>&1 | grep -c 'yet to wait'; kill -9 $p $q
          shoal run -n 0 sleep 50 & p=$!; sleep 0.4; shoal move --explain $p front >/dev/null && echo could; kill -9 $p",
         "could\n1\ncould",
     )?;

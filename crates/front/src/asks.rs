@@ -242,19 +242,6 @@ impl Front {
         }
         sent
     }
-
-    /// It is a ghost from now on.
-    pub(crate) fn forget_native(&mut self, pid: Pid) {
-        if let Some(token) = self.natives.remove(&pid) {
-            self.take(token);
-        }
-    }
-
-    pub(crate) fn native_ended(&mut self, token: Token, pid: Pid) {
-        self.take(token);
-        self.natives.remove(&pid);
-        self.events.push_back(Event::NativeEnded { pid, exit: None });
-    }
 }
 
 fn policy_target(target: &Target) -> policy::Target {

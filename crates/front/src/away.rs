@@ -131,27 +131,27 @@ impl Front {
             (Ok(its), Ok(ours)) if its == ours => return no("it is one of shoal's own"),
             _ => {}
         }
-        let here = self.children_here(pid).into_iter().filter(|child| !self.ghosts.has(*child));
-        let here: Vec<String> = here.map(|child| child.to_string()).collect();
-        match here.is_empty() {
-            true => Ok(()),
-            false => {
-                no(&format!("it has children on the front end, to which it would be no parent: {}", here.join(" ")))
-            }
+        let ended = |child: &Pid| self.proc.status(*child).is_ok_and(|status| status.ended());
+        match self.children_here(pid).into_iter().find(ended) {
+            None => Ok(()),
+            Some(child) => no(&format!("it has yet to wait for its child {child}, which has ended")),
         }
     }
 
+    /// Those that are no ghosts.
     fn children_here(&self, pid: Pid) -> Vec<Pid> {
         let threads = self.proc.tasks(pid).unwrap_or_default();
-        threads.into_iter().flat_map(|tid| self.proc.children(tid).unwrap_or_default()).collect()
+        let all = threads.into_iter().flat_map(|tid| self.proc.children(tid).unwrap_or_default());
+        all.filter(|child| !self.ghosts.has(*child)).collect()
     }
 
-    /// It and its kin are known to the space from now on, as they are.
+    /// It, its kin and its children are known to the space from now on, as they are.
     pub(crate) fn know_native(&mut self, pid: Pid) {
         let Ok(person) = persons::read(&self.proc, pid) else { return };
         let mut known = persons::kin(&self.proc, &person, |pid| !self.ghosts.has(pid));
         let line = self.ancestors(person.ppid);
         known.push(person);
+        known.extend(self.children_here(pid).into_iter().filter_map(|child| persons::read(&self.proc, child).ok()));
         self.events.extend([Event::Ancestors { line }, Event::Natives { persons: known }]);
         self.settle();
     }
@@ -268,6 +268,7 @@ impl Front {
             self.ghosts.command(pid, Tell::Name(Name::new(&person.name)));
             self.reports.begins_with(pid, 2);
         }
+        self.hand_over_children(pid);
         match self.remain(pid) {
             Ok(remain) => self.order_away(pid, &Order::Remain(remain)),
             Err(fault) => warn!(%pid, %fault, "no ghost can take its place"),

@@ -19,7 +19,7 @@ use crate::front::Front;
 use crate::move_states::Change;
 use crate::movers::Mover;
 use crate::runs::Asker;
-use ghost::{Command as Tell, Happened};
+use ghost::{Command as Tell, Happened, KeptSlot};
 use kern::faultpoint::reach;
 use kern::proc::descriptor;
 use kern::sock::{self, Kind};
@@ -35,7 +35,7 @@ use std::process::{Command, Stdio};
 use tracing::{info, warn};
 use vocab::{Exit, Fault, NodeId, Pid, Result, Sig};
 use wire::ask::Answer;
-use wire::node::ToNode;
+use wire::node::{ToNode, ALONGSIDE};
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +53,8 @@ struct Coming {
     step: Step,
     /// Who relays its standard streams, and what that was told of its coming.
     relay: Option<(Asker, Answer)>,
+    /// Its place among the ghosts, which it leaves when it is made.
+    slot: Option<KeptSlot>,
 }
 
 /// In the run directory: where movers wait for a successor of this daemon.
@@ -78,8 +80,12 @@ impl Front {
     pub(crate) fn not_to_come_home(&self, pid: Pid, lazy: bool) -> Option<String> {
         let why = match () {
             () if lazy => "its memory comes with it: --lazy is between nodes only",
-            () if !self.runs.is_by_itself(pid) => {
-                "it is none that `shoal run` has started from here for one node, so that its stand-in could become it"
+            () if self.runs.is_by_itself(pid) => return None,
+            () if self.runs.relays(pid) => {
+                "it is none that `shoal run` has started from here for one node, and without a terminal of its own"
+            }
+            () if self.relayed_with(pid).is_some_and(|program| !self.runs.is_by_itself(program)) => {
+                "it has the streams of one that `shoal run` has not started from here for one node, or with a terminal of its own"
             }
             () => return None,
         };
@@ -89,15 +95,21 @@ impl Front {
     /// Starts to take one; the old node is to send it as soon as the mover listens.
     pub(crate) fn begin_home(&mut self, pid: Pid, key: Vec<u8>) -> Result<Option<u64>> {
         reach("destination is told");
-        let (relay, branch) = self.runs.home(pid)?;
+        let light = !self.runs.is_by_itself(pid);
+        let program = self.relayed_with(pid).filter(|_| light);
+        let (relay, branch) = match light {
+            false => self.runs.home(pid).map(|(relay, branch)| (Some(relay), Some(branch)))?,
+            true => (None, program.map(|_| ALONGSIDE)),
+        };
         let socket = mount::directory(&self.config.run_dir.join(HOMES))?.join(pid.to_string());
         let socket = socket.to_string_lossy().into_owned();
         let patience_us = self.config.lost_after.as_micros() as u64;
-        let mover = self.start_mover(pid, &Order::Home(Home { process: In { pid, key }, socket, patience_us }))?;
-        self.answer(relay.0, relay.1.clone(), false);
-        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: Some(relay) });
-        info!(%pid, "home: Taking");
-        Ok(Some(branch))
+        let order = Home { process: In { pid, key }, socket, patience_us, light, relay: program };
+        let mover = self.start_mover(pid, &Order::Home(order))?;
+        relay.iter().for_each(|(asker, told)| self.answer(*asker, told.clone(), false));
+        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay, slot: None });
+        info!(%pid, light, "home: Taking");
+        Ok(branch)
     }
 
     pub(crate) fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<Token> {
@@ -135,7 +147,7 @@ impl Front {
             };
             if let Some(mover) = self.add(Connection::Mover(Box::new(Mover::new(line, pid, None)))) {
                 info!(%pid, "home: its mover waits");
-                self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None });
+                self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None, slot: None });
             }
         }
     }
@@ -225,6 +237,7 @@ impl Front {
         self.order_home(pid, &Order::Off);
         if let Some(one) = self.homes.all.remove(&pid) {
             self.close(one.mover);
+            one.slot.into_iter().for_each(|slot| self.ghosts.give_back_kept(slot));
         }
     }
 
@@ -339,15 +352,18 @@ impl Front {
     /// It holds no more: it waits for its mover, or is dead.
     fn has_closed(&mut self, pid: Pid) {
         let mut gone = Vec::new();
+        let slot = self.ghosts.keep_slot(pid);
         self.ghosts.release(pid, &mut gone);
         self.reports.forget(pid);
         self.deliveries.forget(pid);
         self.runs.ended(pid);
         let Some(one) = self.homes.all.get_mut(&pid) else { return };
         info!(%pid, "home: {:?} -> Becoming", one.step);
-        one.step = Step::Becoming;
+        (one.step, one.slot) = (Step::Becoming, slot);
+        let stopped = self.space.get(pid).and_then(|view| view.stopped);
         self.events.push_back(Event::Moved { pid, to: NodeId::FRONT });
         self.settle();
+        self.watch_as_a_child(pid, stopped);
         self.is_home(pid);
         let order =
             self.programs().map(|programs| Order::Become(Remain { pid, hold: "/".into(), programs, ghost: None }));

@@ -76,7 +76,7 @@ impl Front {
         }
         self.may_move_more(caller)?;
         let key = link::random()?;
-        let streams = self.relayed_with(pid);
+        let streams = self.relayed_with(pid).filter(|program| !to.is_front() || *program == pid);
         let new = Move { state: State::Preparing, key, streams, ..wanted(Move::decided(from, to, false)) };
         if from.is_front() {
             self.begin_away(pid, to)?;
@@ -161,11 +161,15 @@ impl Front {
                 false => self.tell_to_leave(pid),
             },
             Next::CallOff => {
+                one.why.get_or_insert(why);
                 let from = one.from;
                 self.send(from, &ToNode::Stay { pid });
             }
             Next::Again => self.let_run(node, pid),
-            Next::Stays => self.move_fails(pid, why),
+            Next::Stays => {
+                let why = one.why.take().unwrap_or(why);
+                self.move_fails(pid, why);
+            }
             Next::Moved => {
                 if change == Change::OldLost {
                     let to = one.to;

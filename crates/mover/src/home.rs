@@ -9,10 +9,11 @@ use super::look::here;
 use super::orders::{Home, In, Order, Remain, Said};
 use super::remains::{in_the_way, Ready as Programs};
 use super::rouser::Rouser;
+use super::streams::Streams;
 use super::take::listen;
 use ckpt::clocks::{Asked, Wanted};
 use ckpt::freeze::Frozen;
-use ckpt::remain::replace;
+use ckpt::remain::{replace, replace_one_of_many};
 use ckpt::restore::Coming;
 use ckpt::vessel::{Begun, Vessel};
 use kern::clock::monotonic_us;
@@ -26,10 +27,11 @@ use vocab::{Fault, Pid, Result, Sig};
 
 /// Takes the image, says so, and makes the process when it is told to.
 pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
-    let Home { process: In { pid, key }, socket, patience_us } = order;
+    let Home { process: In { pid, key }, socket, patience_us, light, relay } = order;
     if let Some(why) = in_the_way(*pid)? {
         return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
     }
+    let streams = relay.map(Streams::of_relay).transpose()?;
     let listener = listen(word)?;
     let mut carrier = Carrier::take(&listener, key, word)?;
     drop(listener);
@@ -39,6 +41,10 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let asked = Asked::now()?;
     carrier.tell(&has)?;
     let (image, mut carrier) = keep(*pid, carrier, asked)?;
+    if image.takes_input && streams.as_ref().is_some_and(Streams::has_input) {
+        // What has been read for its program on the node is that one's, and cannot be told from what it would read.
+        return Err(Fault::refused("it has the standard input of its program, of which some may have been read ahead for that"));
+    }
     let found = Found::new(Path::new(socket))?;
     reach("in rebuilt");
     word.say(&Said::Rebuilt)?;
@@ -50,7 +56,7 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let Some(order) = waiting.may_become()? else { return Ok(()) };
     reach("in told to go");
     let ghost = std::mem::take(&mut waiting.rouser).freeze(*pid);
-    let said = match ghost.and_then(|ghost| become_it(ghost, &order, &image)) {
+    let said = match ghost.and_then(|ghost| become_it((ghost, *light), &order, streams, &image)) {
         Ok(()) => Said::IsHome,
         Err(fault) => {
             kill(*pid);
@@ -193,14 +199,17 @@ fn keep(pid: Pid, carrier: Carrier, asked: Asked) -> Result<(Image, Carrier)> {
     if coming.pid() != pid {
         return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
     }
+    let takes_input = coming.takes_over(0);
     let Keeper { carrier, kept } = coming.only_looked_at()?;
-    Ok((Image { bytes: kept, clocks }, carrier))
+    Ok((Image { bytes: kept, clocks, takes_input }, carrier))
 }
 
 /// What there is of the process.
 struct Image {
     bytes: Vec<u8>,
     clocks: Option<Wanted>,
+    /// Its standard input leads out of it.
+    takes_input: bool,
 }
 
 /// Keeps what is read.
@@ -217,8 +226,13 @@ impl Read for Keeper {
     }
 }
 
-/// The process that was a ghost, and has the standard streams of its program, becomes the one of the image.
-fn become_it(ghost: Frozen, order: &Remain, image: &Image) -> Result<()> {
+/// The process that was a ghost, and has the standard streams of its program unless it is a light one, becomes the one of the image.
+fn become_it(
+    (ghost, light): (Frozen, bool),
+    order: &Remain,
+    streams: Option<Streams>,
+    image: &Image,
+) -> Result<()> {
     let pid = order.pid;
     super::hurry(image.bytes.len() > super::ROOM);
     let programs = Programs::new(order)?;
@@ -227,8 +241,13 @@ fn become_it(ghost: Frozen, order: &Remain, image: &Image) -> Result<()> {
         let taken = pidfd::getfd(handle.as_fd(), number);
         taken.map_err(|errno| Fault::sys(errno, format!("take descriptor {number} of process {pid}")))
     };
-    let streams: [OwnedFd; 3] = [stream(0)?, stream(1)?, stream(2)?];
+    let own: [OwnedFd; 3] = [stream(0)?, stream(1)?, stream(2)?];
+    let streams = match streams {
+        Some(relayed) => relayed.or(own),
+        None => own,
+    };
     let [input, output, errors] = streams.each_ref().map(AsFd::as_fd);
+    let replace = if light { replace_one_of_many } else { replace };
     replace(ghost, &programs.program(&["shoal", "vessel"], [input, output, errors]))?;
     reach("in has a vessel");
     let mut vessel = Vessel::take(pid)?;

@@ -13,6 +13,7 @@ mod out;
 mod remains;
 mod rouser;
 mod slate;
+mod streams;
 mod take;
 
 pub use orders::{Held, Home, In, Order, Out, Remain, Said, Sides};

@@ -138,6 +138,12 @@ pub struct Home {
     /// How long one is waited for, in microseconds.
     #[n(2)]
     pub patience_us: u64,
+    /// What stands for it shares its memory with others of its program, and relays nothing.
+    #[n(3)]
+    pub light: bool,
+    /// The `shoal run` of whose program it has the standard streams.
+    #[n(4)]
+    pub relay: Option<Pid>,
 }
 
 /// To the agent.

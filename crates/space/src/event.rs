@@ -76,6 +76,8 @@ pub enum Event {
 
     /// A native process that space let the daemon watch has ended.
     NativeEnded { pid: Pid, exit: Option<Exit> },
+    /// A native process whose parent is on a node has been stopped by this signal, or (`None`) goes on.
+    NativeStopped { pid: Pid, sig: Option<Sig> },
 
     /// A stand-in on `node` was signalled there; what happens must happen to the real one.
     StandInSignalled { node: NodeId, target: Pid, info: SigInfo, turn: Option<u64> },
