@@ -25,6 +25,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_and_away_with_children", move_home_and_away_with_children),
     ("move_home_and_away_job", move_home_and_away_job),
     ("move_away_native", move_away_native),
+    ("move_away_threads", move_away_threads),
     ("move_away_refused", move_away_refused),
     ("move_away_front_killed", |place| each_point_away(place, Victim::FrontDaemon)),
     ("move_away_destination_daemon_killed", |place| each_point_away(place, Victim::Daemon(DESTINATION))),
@@ -399,6 +400,30 @@ fn move_away_native(place: &Place) -> Res<End> {
             perl -e 'sleep 1 while 1' & p=$!; sleep 0.2; {ann} shoal move $p 1 2>&1 | grep -o 'another user.s'; kill $p; wait $p; echo $?"
         ),
         "n1\n61001\nCapPrm:\t0000000000000000\n4\nanother user's\n143",
+    )?;
+    Ok(End::Passed)
+}
+
+/// The numbers of its threads are nobody else's as long as it lives, and theirs when it comes back.
+fn move_away_threads(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_away_threads", 2)?;
+    s.prints(
+        "cd $(mktemp -d); cat >threads.py <<'P'
+import threading, signal, os, time
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for _ in range(40)]
+for thread in threads: thread.start()
+signal.signal(signal.SIGTERM, lambda *_: end.set())
+open('up', 'w')
+while not end.is_set(): time.sleep(0.02)
+for thread in threads: thread.join()
+P
+        python3 -S threads.py & p=$!; until test -e up; do sleep 0.01; done
+        numbers=$(ls /proc/$p/task | sort -n | tail -n +2); held() { n=0; for number in $numbers; do kill -0 $number 2>/dev/null && n=$((n+1)); done; echo $n; }
+        all() { for i in $(seq 300); do test $(held) = 40 && break; sleep 0.01; done; held; }
+        for to in 0 1; do shoal move $p $to; all; done
+        shoal move $p front; test \"$(ls /proc/$p/task | sort -n | tail -n +2)\" = \"$numbers\" && echo same; shoal move $p 0; all; kill $p; wait $p; echo $?; held",
+        "40\n40\nsame\n40\n0\n0",
     )?;
     Ok(End::Passed)
 }

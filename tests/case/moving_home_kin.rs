@@ -1,9 +1,12 @@
 //! A child of a program comes to the front end while its parent stays elsewhere, and whatever else the two do: they are parent and child all the time.
 
-use super::scene::Sandbox;
+use super::moving_faults::{stage, Victim, SOURCE};
+use super::scene::{holds, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
-use crate::lab::Res;
+use crate::lab::{Doing, Res};
+use std::fs;
+use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_home_child", move_home_child),
@@ -13,6 +16,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_child_refused", move_home_child_refused),
     ("move_away_with_children", move_away_with_children),
     ("move_home_child_front_restarts", move_home_child_front_restarts),
+    ("move_home_child_front_killed", |place| each_point(place, Victim::FrontDaemon, &POINTS)),
+    ("move_home_child_source_link_cut", |place| each_point(place, Victim::Link(SOURCE), &POINTS[1..4])),
 ];
 
 /// `begin HOW`: the family, of which $p is the parent and $c the child; `tell SIGNAL WHAT`: the parent is sent it, and that is written then; `end`: what was written, and that nothing is left.
@@ -149,5 +154,46 @@ fn move_home_child_front_restarts(place: &Place) -> Res<End> {
         ),
         "9\nchild on front with its parent\nstopped 19 for n0\ncontinued for n0\nchild ends on front\nexited 5 for n0",
     )?;
+    Ok(End::Passed)
+}
+
+/// Of the way of one that comes home.
+const POINTS: [&str; 10] = [
+    "destination is told",
+    "in rebuilt",
+    "destination has it",
+    "out told to end",
+    "front knows that it runs",
+    "front knows that it has left",
+    "destination is to go",
+    "in told to go",
+    "in has a vessel",
+    "in made it",
+];
+
+/// It is once, wherever that is, and its parent's.
+fn each_point(place: &Place, victim: Victim, points: &[&str]) -> Res<End> {
+    let (s, faults) = stage(place, "move_home_child_faults", victim)?;
+    let family = family();
+    for point in points {
+        let pids = place.fresh("pids").to_string_lossy().into_owned();
+        let going = s.start(&format!("{family} begin shoal run -n 0; echo $c >{pids}.new; mv {pids}.new {pids}; end"));
+        wait_for("there is a child", || fs::exists(&pids).unwrap_or(false))?;
+        let child = fs::read_to_string(&pids).doing("read its number")?.trim().to_string();
+        faults.watch(point)?;
+        let moving = s.start(&format!("shoal move {child} front"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        victim.kill(&s)?;
+        drop(held);
+        victim.heal(&s)?;
+        moving.end()?;
+        s.until("test $(shoal nodes | grep -cw up) = 2")?;
+        s.ok(&format!("kill -USR1 {child}; sleep 0.1; kill -TERM {child}"))?;
+        let told = going.end()?.out;
+        let fits = |place: &str| {
+            told.trim() == format!("9\nchild on {place} with its parent\nchild ends on {place}\nexited 5 for n0")
+        };
+        holds(&format!("{victim:?} at {point:?}: {told:?} is what it writes"), fits("front") || fits("n0"))?;
+    }
     Ok(End::Passed)
 }

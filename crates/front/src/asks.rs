@@ -112,6 +112,7 @@ impl Front {
             Ask::Move { pid, to, progress, lazy } => self.on_move(asker, caller, (pid, to), progress, lazy),
             Ask::Explain { pid, to } => self.on_explain(asker, caller, pid, to),
             Ask::Delivered { pid, copy } => self.on_delivered(asker, pid, copy),
+            Ask::Passed { branch } => self.on_passed(asker, branch),
             Ask::Where { pid } => {
                 let pid = if pid == Pid::NONE { caller.pid } else { pid };
                 let known = self.space.get(pid).map(|view| (view.node, view.birth));

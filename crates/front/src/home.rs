@@ -35,7 +35,7 @@ use std::process::{Command, Stdio};
 use tracing::{info, warn};
 use vocab::{Exit, Fault, NodeId, Pid, Result, Sig};
 use wire::ask::Answer;
-use wire::node::{ToNode, ALONGSIDE};
+use wire::node::ToNode;
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +53,8 @@ struct Coming {
     step: Step,
     /// Who relays its standard streams, and what that was told of its coming.
     relay: Option<(Asker, Answer)>,
+    /// Who relays what it has written before has yet to say that it is out ([`wire::ask::Ask::Passed`]), for this branch.
+    awaited: Option<(Asker, u64)>,
     /// Its place among the ghosts, which it leaves when it is made.
     slot: Option<KeptSlot>,
 }
@@ -97,17 +99,21 @@ impl Front {
         reach("destination is told");
         let light = !self.runs.is_by_itself(pid);
         let program = self.relayed_with(pid).filter(|_| light);
-        let (relay, branch) = match light {
-            false => self.runs.home(pid).map(|(relay, branch)| (Some(relay), Some(branch)))?,
-            true => (None, program.map(|_| ALONGSIDE)),
+        let told = match (light, program) {
+            (false, _) => Some(self.runs.home(pid)?),
+            (true, Some(program)) => Some(self.runs.alongside(program, pid)?),
+            (true, None) => None,
         };
+        let (relay, branch) = told.unzip();
         let socket = mount::directory(&self.config.run_dir.join(HOMES))?.join(pid.to_string());
         let socket = socket.to_string_lossy().into_owned();
         let patience_us = self.config.lost_after.as_micros() as u64;
         let order = Home { process: In { pid, key }, socket, patience_us, light, relay: program };
         let mover = self.start_mover(pid, &Order::Home(order))?;
         relay.iter().for_each(|(asker, told)| self.answer(*asker, told.clone(), false));
-        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay, slot: None });
+        let awaited = relay.as_ref().filter(|_| light).map(|(asker, _)| *asker).zip(branch);
+        let relay = relay.filter(|_| !light);
+        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay, awaited, slot: None });
         info!(%pid, light, "home: Taking");
         Ok(branch)
     }
@@ -147,7 +153,7 @@ impl Front {
             };
             if let Some(mover) = self.add(Connection::Mover(Box::new(Mover::new(line, pid, None)))) {
                 info!(%pid, "home: its mover waits");
-                self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None, slot: None });
+                self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None, awaited: None, slot: None });
             }
         }
     }
@@ -307,7 +313,12 @@ impl Front {
 
     /// Those whose ghosts have done all that they were told become processes.
     pub(crate) fn homes_go_on(&mut self) {
-        let settled = |pid: &Pid| self.space.is_settled(*pid);
+        for one in self.homes.all.values_mut() {
+            // Of a relay that is gone nothing comes any more.
+            one.awaited.take_if(|(asker, _)| matches!(asker, Asker::Local(token) if !self.connections.contains_key(token)));
+        }
+        let awaited = |pid: &Pid| self.homes.all.get(pid).is_some_and(|one| one.awaited.is_some());
+        let settled = |pid: &Pid| self.space.is_settled(*pid) && !awaited(pid);
         let due = self.homes.all.iter().filter(|(pid, one)| one.step == Step::Settling && settled(pid));
         for pid in due.map(|(pid, _)| *pid).collect::<Vec<_>>() {
             let Some(one) = self.homes.all.get_mut(&pid) else { continue };
@@ -326,6 +337,21 @@ impl Front {
             self.ghosts.command(pid, Tell::Home);
             // One that a SIGKILL waits for dies of it now.
             self.ghosts.interrupt(pid);
+        }
+    }
+
+    /// [`wire::ask::Ask::Passed`].
+    pub(crate) fn on_passed(&mut self, asker: Asker, branch: u64) {
+        for one in self.homes.all.values_mut() {
+            one.awaited.take_if(|awaited| *awaited == (asker, branch));
+        }
+        self.homes_go_on();
+    }
+
+    /// It has kept none of the streams of its program.
+    pub(crate) fn has_no_streams(&mut self, pid: Pid) {
+        if let Some(one) = self.homes.all.get_mut(&pid) {
+            one.awaited = None;
         }
     }
 
@@ -357,6 +383,9 @@ impl Front {
         self.reports.forget(pid);
         self.deliveries.forget(pid);
         self.runs.ended(pid);
+        if let Some(program) = self.moves.get(&pid).and_then(|one| one.streams).filter(|program| *program != pid) {
+            self.runs.moved(program, pid, NodeId::FRONT);
+        }
         let Some(one) = self.homes.all.get_mut(&pid) else { return };
         info!(%pid, "home: {:?} -> Becoming", one.step);
         (one.step, one.slot) = (Step::Becoming, slot);

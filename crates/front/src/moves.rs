@@ -76,7 +76,7 @@ impl Front {
         }
         self.may_move_more(caller)?;
         let key = link::random()?;
-        let streams = self.relayed_with(pid).filter(|program| !to.is_front() || *program == pid);
+        let streams = self.relayed_with(pid);
         let new = Move { state: State::Preparing, key, streams, ..wanted(Move::decided(from, to, false)) };
         if from.is_front() {
             self.begin_away(pid, to)?;
@@ -203,6 +203,7 @@ impl Front {
         if let Some((asker, answer)) = one.streams.take().and_then(|program| self.runs.stays(program, pid)) {
             self.answer(asker, answer, false);
         }
+        self.has_no_streams(pid);
     }
 
     /// The old node says how far it is.

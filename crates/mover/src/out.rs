@@ -217,7 +217,11 @@ fn remains(held: Held, order: &Remain) -> Result<(Vec<SigInfo>, bool)> {
         Some(socket) => {
             let streams = streams(order.pid)?;
             let streams = streams.each_ref().map(AsFd::as_fd);
-            held.remain(&ready.program(&["shoal", "ghost", "--socket", socket], streams), &come)?
+            let threads: Vec<String> = held.threads().map(|tid| tid.to_string()).collect();
+            let threads = threads.join(",");
+            let all = ["shoal", "ghost", "--socket", socket, "--threads", &threads];
+            let arguments = if threads.is_empty() { &all[..4] } else { &all[..] };
+            held.remain(&ready.program(arguments, streams), &come)?
         }
     };
     let mut follows = to_follow(&come);

@@ -8,7 +8,7 @@ pub use crate::lease::Lease;
 pub use crate::load::Load;
 use crate::look::{Look, Progress};
 use crate::run::Caller;
-pub use crate::to_node::{ToNode, ALONGSIDE};
+pub use crate::to_node::ToNode;
 use crate::way::Way;
 use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId, Pid, SigInfo};

@@ -10,9 +10,6 @@ use crate::run::Program;
 use minicbor::{Decode, Encode};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
 
-/// Instead of the number of a branch ([`ToNode::Depart`]): it goes to where its streams are relayed to, as a descendant of the program that they are of, and has them there without a relay.
-pub const ALONGSIDE: u64 = u64::MAX;
-
 /// From the front end to a node's agent.
 #[derive(Clone, PartialEq, Debug, Encode, Decode)]
 pub enum ToNode {
@@ -207,7 +204,7 @@ pub enum ToNode {
         #[n(2)]
         #[cbor(with = "minicbor::bytes")]
         key: Vec<u8>,
-        /// Its standard streams are relayed, and this is the branch over which they go on ([`crate::stream::Chunk::Left`]); [`ALONGSIDE`].
+        /// Its standard streams are relayed, and this is the branch over which they go on ([`crate::stream::Chunk::Left`]).
         #[n(3)]
         streams: Option<u64>,
         /// [`ToFront::Moving`](crate::node::ToFront::Moving) is wanted.

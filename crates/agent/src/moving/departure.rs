@@ -22,7 +22,7 @@ use mover::{Order, Out, Sides};
 use tracing::info;
 use vocab::{Fault, Pid, Sig, SigInfo};
 use wire::event::Person;
-use wire::node::{ToFront, ALONGSIDE};
+use wire::node::ToFront;
 
 pub(super) struct Departure {
     pub(super) mover: u32,
@@ -110,11 +110,10 @@ impl Agent {
                 order.remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 order.filters = self.filters();
                 let (its, pipes) = self.relayed(pid);
-                let alongside = order.branch == Some(ALONGSIDE);
-                streams = its.zip(order.branch.filter(|_| !alongside));
+                streams = its.zip(order.branch);
                 order.terminal = self.terminal_of(streams.map(|(id, _)| id));
                 // Without a branch they are as any other's pipes: their program has ended, say.
-                order.streams = if streams.is_some() || alongside { pipes } else { Vec::new() };
+                order.streams = if streams.is_some() { pipes } else { Vec::new() };
                 if self.moving.movers.values().any(|mover| mover.whom == pid) {
                     self.moving.later.insert(pid, order);
                     return;
