@@ -263,7 +263,15 @@ pub(super) fn stage(place: &Place, name: &str, victim: Victim) -> Res<(Sandbox, 
 fn each_point(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_faults", victim)?;
     for point in POINTS {
-        let how = How { point, program: PROGRAM, before: None, stopped: false, how: "", to: "1", fate: victim.fate(point, SOURCE) };
+        let how = How {
+            point,
+            program: PROGRAM,
+            before: None,
+            stopped: false,
+            how: "",
+            to: "1",
+            fate: victim.fate(point, SOURCE),
+        };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)

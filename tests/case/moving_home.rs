@@ -189,7 +189,10 @@ fn move_home_refused(place: &Place) -> Res<End> {
         }
     };
     refused("shoal run -n 0 sleep 50 & p=$!; how=--lazy", "--lazy")?;
-    refused("shoal run -n 0,1 sleep 50 & p=$!; sleep 0.3; q=$(pgrep -P $p | head -n 1)", "none that `shoal run` has started")?;
+    refused(
+        "shoal run -n 0,1 sleep 50 & p=$!; sleep 0.3; q=$(pgrep -P $p | head -n 1)",
+        "none that `shoal run` has started",
+    )?;
     refused("setpriv --no-new-privs shoal run -n 0 sleep 50 & p=$!", "no_new_privs")?;
     // What it has open is not there: it stays, and runs on.
     s.prints(

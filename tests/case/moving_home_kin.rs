@@ -172,7 +172,7 @@ const POINTS: [&str; 10] = [
 ];
 
 /// It is once, wherever that is, and its parent's.
-fn each_point(place: &Place, victim: Victim, points: &[&str]) -> Res<End> {
+fn each_point(place: &Place, victim: Victim, points: &[&'static str]) -> Res<End> {
     let (s, faults) = stage(place, "move_home_child_faults", victim)?;
     let family = family();
     for point in points {

@@ -141,7 +141,11 @@ impl<R: Read> Coming<R> {
 
     /// Does it take over a standard stream?
     pub fn takes_over(&self, stream: u8) -> bool {
-        self.plan.files.files.iter().any(|file| matches!(file.kind, files::Kind::Standard { stream: its } if its == stream))
+        self.plan
+            .files
+            .files
+            .iter()
+            .any(|file| matches!(file.kind, files::Kind::Standard { stream: its } if its == stream))
     }
 
     /// What was typed at its terminal, and is to follow what that has taken already.

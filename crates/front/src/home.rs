@@ -153,7 +153,9 @@ impl Front {
             };
             if let Some(mover) = self.add(Connection::Mover(Box::new(Mover::new(line, pid, None)))) {
                 info!(%pid, "home: its mover waits");
-                self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None, awaited: None, slot: None });
+                self.homes
+                    .all
+                    .insert(pid, Coming { mover, step: Step::Taking, relay: None, awaited: None, slot: None });
             }
         }
     }
@@ -315,7 +317,8 @@ impl Front {
     pub(crate) fn homes_go_on(&mut self) {
         for one in self.homes.all.values_mut() {
             // Of a relay that is gone nothing comes any more.
-            one.awaited.take_if(|(asker, _)| matches!(asker, Asker::Local(token) if !self.connections.contains_key(token)));
+            one.awaited
+                .take_if(|(asker, _)| matches!(asker, Asker::Local(token) if !self.connections.contains_key(token)));
         }
         let awaited = |pid: &Pid| self.homes.all.get(pid).is_some_and(|one| one.awaited.is_some());
         let settled = |pid: &Pid| self.space.is_settled(*pid) && !awaited(pid);

@@ -43,7 +43,9 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let (image, mut carrier) = keep(*pid, carrier, asked)?;
     if image.takes_input && streams.as_ref().is_some_and(Streams::has_input) {
         // What has been read for its program on the node is that one's, and cannot be told from what it would read.
-        return Err(Fault::refused("it has the standard input of its program, of which some may have been read ahead for that"));
+        return Err(Fault::refused(
+            "it has the standard input of its program, of which some may have been read ahead for that",
+        ));
     }
     let found = Found::new(Path::new(socket))?;
     reach("in rebuilt");
@@ -227,12 +229,7 @@ impl Read for Keeper {
 }
 
 /// The process that was a ghost, and has the standard streams of its program unless it is a light one, becomes the one of the image.
-fn become_it(
-    (ghost, light): (Frozen, bool),
-    order: &Remain,
-    streams: Option<Streams>,
-    image: &Image,
-) -> Result<()> {
+fn become_it((ghost, light): (Frozen, bool), order: &Remain, streams: Option<Streams>, image: &Image) -> Result<()> {
     let pid = order.pid;
     super::hurry(image.bytes.len() > super::ROOM);
     let programs = Programs::new(order)?;

@@ -29,6 +29,9 @@ const MOST_STEPS: u32 = 10_000;
 /// SIGTRAP must not be blocked: the kernel would unblock it for a trap, and set its action to the default (linux: `force_sig_info_to_task`).
 const ALL_BUT_TRAP: u64 = !(1 << (libc::SIGTRAP - 1));
 
+/// How a thread goes on.
+type Resume = fn(vocab::Pid) -> std::result::Result<(), i32>;
+
 impl<'a> Loan<'a> {
     /// `areas`: the mappings of the process, of which the vdso has the `syscall` instruction that is used.
     ///
@@ -265,12 +268,7 @@ impl<'a> Loan<'a> {
         self.saved.rsp
     }
 
-    fn executes(
-        self,
-        (at, resume): (u64, fn(vocab::Pid) -> std::result::Result<(), i32>),
-        number: i64,
-        args: [u64; 6],
-    ) -> Result<()> {
+    fn executes(self, (at, resume): (u64, Resume), number: i64, args: [u64; 6]) -> Result<()> {
         let tid = self.thread.tid();
         let done = |errno| failed(tid, errno, "the execution of another program");
         let [rdi, rsi, rdx, r10, r8, r9] = args;

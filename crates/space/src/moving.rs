@@ -143,7 +143,8 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid) else { return };
         if let (Body::Stopped(_), false) = (&entry.body, watched) {
             // Nobody there is told any more whether it runs.
-            let goes = |node: &NodeId| Effect::ContinueStandIn { node: *node, pid, turn: entry.heard.get(node).copied() };
+            let goes =
+                |node: &NodeId| Effect::ContinueStandIn { node: *node, pid, turn: entry.heard.get(node).copied() };
             self.out.extend(stands.iter().map(goes));
         }
         let halted = if let Body::Stopped(sig) = entry.body { Some(sig).filter(|_| watched) } else { None };
