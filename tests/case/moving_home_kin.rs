@@ -39,7 +39,7 @@ fn move_home_child(place: &Place) -> Res<End> {
     s.prints(
         &format!(
             "{family} begin shoal run -n 0; shoal move $c front; shoal where $c; test $(ps -o ppid= -p $c) = $p || echo other; test $(readlink /proc/$c/fd/1) = $PWD/got || echo no file
-            tell USR1; tell INT; awk '/^State/ {{print $2}}' /proc/$c/status; shoal move $p 1; tell HUP; tell USR1; tell TERM '' 2; end"
+            tell USR1; tell INT; until grep -q '^State.*T' /proc/$c/status; do sleep 0.01; done; echo T; shoal move $p 1; tell HUP; tell USR1; tell TERM '' 2; end"
         ),
         "front\nT\n9\nchild on front with its parent\nstopped 19 for n0\ncontinued for n1\nchild on front with its parent\nchild ends on front\nexited 5 for n1",
     )?;
@@ -87,7 +87,7 @@ fn move_home_child_of_a_user(place: &Place) -> Res<End> {
     let bob = "setpriv --reuid 61002 --regid 61002 --clear-groups";
     s.prints(
         &format!(
-            "{family} begin {ann} shoal run -n 0; {bob} shoal move $c front 2>&1 | grep -o 'another user.s'; {ann} shoal move $c front
+            "{family} begin {ann} shoal run -n 0; {bob} shoal move $c front 2>&1 | grep -o 'another user.s'; {ann} shoal move $c front; until grep -q ^CapPrm /proc/$c/status; do sleep 0.01; done
             grep -E '^(Uid|Groups|CapPrm)' /proc/$c/status; {bob} kill -USR1 $c 2>/dev/null || echo no; tell USR1; tell TERM '' 2; end"
         ),
         "another user's\nUid:\t61001\t61001\t61001\t61001\nGroups:\t61001 61005 \nCapPrm:\t0000000000000000\nno\n9\nchild on front with its parent\nchild ends on front\nexited 5 for n0",

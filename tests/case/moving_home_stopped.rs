@@ -18,8 +18,9 @@ pub(super) fn waits() -> String {
     format!(
         "cd $(mktemp -d); cat >waits.py <<'P'\n{program}P
         seen() {{ for i in $(seq 300); do grep -q \"$1\" log && return; sleep 0.01; done; echo \"no $1\"; }}
-        is() {{ for i in $(seq 300); do test \"$(awk '/^State/ {{print $2}}' /proc/$p/status)\" = $1 && return; sleep 0.01; done; echo \"not $1\"; }}
+        is() {{ for i in $(seq 1000); do test \"$(awk '/^State/ {{print $2}}' /proc/$p/status)\" = $1 && return; sleep 0.01; done; echo \"not $1\"; }}
         begin() {{ rm -f log log.pid up cont*; python3 -S waits.py log \"$@\" & w=$!; until test -s log.pid && test -e up; do sleep 0.01; done; p=$(cat log.pid); }}
+        told() {{ for i in $(seq 1000); do test $(cat log | wc -l) -ge $1 && return; sleep 0.01; done; echo \"told less than $1\"; }}
         end() {{ wait $w; paste -sd ' ' log; }}\n"
     )
 }
@@ -35,8 +36,8 @@ fn move_home_stopped(place: &Place) -> Res<End> {
         &format!(
             "{waits} begin shoal run -n 0 perl -e '{COUNTS}'
             kill -STOP $p; seen stopped; shoal move $p front; shoal where $p; is T; kill -USR1 $p; kill -CONT $p; until test -e cont1; do sleep 0.01; done; is S
-            kill -STOP $p; is T; shoal move $p 1; shoal where $p; is T; kill -USR1 $p; kill -CONT $p; until test -e cont2; do sleep 0.01; done; is S
-            kill -STOP $p; is T; for to in front 0 front; do shoal move $p $to; is T; done; kill -CONT $p; until test -e cont3; do sleep 0.01; done
+            kill -STOP $p; told 3; shoal move $p 1; shoal where $p; is T; kill -USR1 $p; kill -CONT $p; until test -e cont2; do sleep 0.01; done; is S
+            kill -STOP $p; told 5; for to in front 0 front; do shoal move $p $to; is T; done; kill -CONT $p; until test -e cont3; do sleep 0.01; done
             kill -TERM $p; end"
         ),
         "front\nusr1 on front\nn1\nusr1 on n1\nstopped 19 continued stopped 19 continued stopped 19 continued exited 13",
@@ -79,7 +80,7 @@ fn continued_on_its_way(place: &Place) -> Res<End> {
             "{waits} for i in 00 01 02 03; do
                 begin shoal run -n 0 perl -e '{COUNTS}'
                 kill -STOP $p; seen stopped; shoal move $p front & m=$!; sleep 0.$i; kill -CONT $p; wait $m; is S
-                kill -STOP $p; is T; shoal move $p 1 & m=$!; sleep 0.$i; kill -CONT $p; wait $m; until test -e cont2; do sleep 0.01; done
+                kill -STOP $p; told 3; shoal move $p 1 & m=$!; sleep 0.$i; kill -CONT $p; wait $m; until test -e cont2; do sleep 0.01; done
                 kill -TERM $p; end
             done"
         ),
@@ -90,8 +91,8 @@ fn continued_on_its_way(place: &Place) -> Res<End> {
         &format!(
             "{waits} for i in 00 01 02 03; do
                 begin shoal run -n 0 perl -e '{COUNTS}'
-                shoal move $p front & m=$!; sleep 0.$i; kill -STOP $p; wait $m; is T; kill -CONT $p; until test -e cont1; do sleep 0.01; done
-                shoal move $p 1 & m=$!; sleep 0.$i; kill -STOP $p; wait $m; is T; kill -CONT $p; until test -e cont2; do sleep 0.01; done
+                shoal move $p front & m=$!; sleep 0.$i; kill -STOP $p; wait $m; is T; told 1; kill -CONT $p; until test -e cont1; do sleep 0.01; done
+                shoal move $p 1 & m=$!; sleep 0.$i; kill -STOP $p; wait $m; is T; told 3; kill -CONT $p; until test -e cont2; do sleep 0.01; done
                 kill -TERM $p; end
             done"
         ),
