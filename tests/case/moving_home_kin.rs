@@ -25,7 +25,7 @@ fn family() -> String {
     let program = include_str!("family.py");
     format!(
         "cd $(mktemp -d); chmod 777 .; cat >family.py <<'P'\n{program}P
-        begin() {{ rm -f child up got; \"$@\" python3 -S family.py </dev/null >got & p=$!; until test -s child -a -e up; do sleep 0.01; done; c=$(cat child); }}
+        begin() {{ rm -f child up got; \"$@\" python3 -S family.py </dev/null >got & p=$!; until test -s child -a -e up; do sleep 0.01; done; c=$(cat child); until shoal where $c >where 2>&1; do sleep 0.01; done; }}
         lines() {{ cat got | wc -l; }}
         tell() {{ n=$(($(lines) + ${{3:-1}})); kill -$1 ${{2:-$p}}; for i in $(seq 500); do test $(lines) -ge $n && return; sleep 0.01; done; echo \"nothing comes of $1\"; }}
         end() {{ wait $p; echo $?; cat got; for i in $(seq 300); do ps -eo pid | grep -qw $c || return 0; sleep 0.01; done; echo \"$c is left\"; }}\n"
