@@ -20,6 +20,8 @@ mod moving;
 mod moving_faults;
 mod moving_forecast;
 mod moving_home;
+mod moving_home_kin;
+mod moving_home_stopped;
 mod moving_hostile;
 mod moving_kin_faults;
 mod moving_lazy;
@@ -83,6 +85,8 @@ const OTHERS: &[&[Scene]] = &[
     slow::SCENES,
     moving_kin_faults::SCENES,
     moving_home::SCENES,
+    moving_home_stopped::SCENES,
+    moving_home_kin::SCENES,
     moving_forecast::SCENES,
     moving_signals::SCENES,
     clocks::SCENES,

@@ -263,7 +263,15 @@ pub(super) fn stage(place: &Place, name: &str, victim: Victim) -> Res<(Sandbox, 
 fn each_point(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_faults", victim)?;
     for point in POINTS {
-        let how = How { point, program: PROGRAM, before: None, how: "", to: "1", fate: victim.fate(point, SOURCE) };
+        let how = How {
+            point,
+            program: PROGRAM,
+            before: None,
+            stopped: false,
+            how: "",
+            to: "1",
+            fate: victim.fate(point, SOURCE),
+        };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
@@ -273,7 +281,7 @@ fn each_point(place: &Place, victim: Victim) -> Res<End> {
 fn each_point_lazily(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_lazy_faults", victim)?;
     for (point, fate) in victim.lazy_fates() {
-        let how = How { point, program: LARGE, before: None, how: "--lazy", to: "1", fate };
+        let how = How { point, program: LARGE, before: None, stopped: false, how: "--lazy", to: "1", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
@@ -285,16 +293,23 @@ pub(super) struct How {
     pub(super) program: &'static str,
     /// Where it comes to before, if anywhere.
     pub(super) before: Option<&'static str>,
+    /// It is stopped when it is moved.
+    pub(super) stopped: bool,
     pub(super) how: &'static str,
     pub(super) to: &'static str,
     pub(super) fate: Fate,
 }
 
 pub(super) fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Victim, what: How) -> Res {
-    let How { point, program, before, how, to, fate } = what;
+    let How { point, program, before, stopped, how, to, fate } = what;
     s.until("test $(shoal nodes | grep -cw up) = 2")?;
     let counting = Counting::start(s, place, program)?;
     before.map_or(Ok(String::new()), |to| s.ok(&format!("shoal move {} {to}", counting.pid)))?;
+    let state = |is: &str| format!("test $(awk '/^State/ {{print $2}}' /proc/{}/status) {is} T", counting.pid);
+    if stopped {
+        s.ok(&format!("kill -STOP {}", counting.pid))?;
+        s.until(&state("="))?;
+    }
     faults.watch(point)?;
     let moving = s.start(&format!("shoal move {how} {} {to}", counting.pid));
     let held = faults.reached(Duration::from_secs(15))?;
@@ -312,6 +327,11 @@ pub(super) fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Vict
     let lives = counting.going.is_going();
     holds("it lives", lives || fate != Fate::Lives)?;
     holds("it is lost", !lives || fate != Fate::Lost)?;
+    if lives && stopped {
+        s.until(&state("="))?;
+        s.ok(&format!("kill -CONT {}", counting.pid))?;
+        s.until(&state("!="))?;
+    }
     if lives {
         counting.lives(s)?;
         if program == AT_TERMINAL {

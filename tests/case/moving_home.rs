@@ -25,6 +25,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_and_away_with_children", move_home_and_away_with_children),
     ("move_home_and_away_job", move_home_and_away_job),
     ("move_away_native", move_away_native),
+    ("move_away_threads", move_away_threads),
     ("move_away_refused", move_away_refused),
     ("move_away_front_killed", |place| each_point_away(place, Victim::FrontDaemon)),
     ("move_away_destination_daemon_killed", |place| each_point_away(place, Victim::Daemon(DESTINATION))),
@@ -187,10 +188,9 @@ fn move_home_refused(place: &Place) -> Res<End> {
             false => Err(format!("{script}: {told:?} does not say {why:?}")),
         }
     };
-    refused("shoal run -n 0 sleep 50 & p=$!; sleep 0.3; kill -STOP $p", "it is stopped")?;
     refused("shoal run -n 0 sleep 50 & p=$!; how=--lazy", "--lazy")?;
     refused(
-        "shoal run -n 0 sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)",
+        "shoal run -n 0,1 sleep 50 & p=$!; sleep 0.3; q=$(pgrep -P $p | head -n 1)",
         "none that `shoal run` has started",
     )?;
     refused("setpriv --no-new-privs shoal run -n 0 sleep 50 & p=$!", "no_new_privs")?;
@@ -246,7 +246,7 @@ fn each_point(place: &Place, victim: Victim) -> Res<End> {
             Some(_) if at(point) < at(IT_IS_KEPT) => Fate::LivesOrLost,
             _ => Fate::Lives,
         };
-        let how = How { point, program: PROGRAM, before: None, how: "", to: "front", fate };
+        let how = How { point, program: PROGRAM, before: None, stopped: false, how: "", to: "front", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
@@ -295,7 +295,7 @@ fn each_point_away(place: &Place, victim: Victim) -> Res<End> {
             _ if early => Fate::Lives,
             _ => Fate::LivesOrLost,
         };
-        let how = How { point, program: PROGRAM, before: Some("front"), how: "", to: "1", fate };
+        let how = How { point, program: PROGRAM, before: Some("front"), stopped: false, how: "", to: "1", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)
@@ -407,6 +407,30 @@ fn move_away_native(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+/// The numbers of its threads are nobody else's as long as it lives, and theirs when it comes back.
+fn move_away_threads(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_away_threads", 2)?;
+    s.prints(
+        "cd $(mktemp -d); cat >threads.py <<'P'
+import threading, signal, os, time
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for _ in range(40)]
+for thread in threads: thread.start()
+signal.signal(signal.SIGTERM, lambda *_: end.set())
+open('up', 'w')
+while not end.is_set(): time.sleep(0.02)
+for thread in threads: thread.join()
+P
+        python3 -S threads.py & p=$!; until test -e up; do sleep 0.01; done
+        numbers=$(ls /proc/$p/task | sort -n | tail -n +2); held() { n=0; for number in $numbers; do kill -0 $number 2>/dev/null && n=$((n+1)); done; echo $n; }
+        all() { for i in $(seq 300); do test $(held) = 40 && break; sleep 0.01; done; held; }
+        for to in 0 1; do shoal move $p $to; all; done
+        shoal move $p front; test \"$(ls /proc/$p/task | sort -n | tail -n +2)\" = \"$numbers\" && echo same; shoal move $p 0; all; kill $p; wait $p; echo $?; held",
+        "40\n40\nsame\n40\n0\n0",
+    )?;
+    Ok(End::Passed)
+}
+
 fn move_away_refused(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_away_refused", 1)?;
     let refused = |script: &str, why: &str| -> Res {
@@ -416,16 +440,15 @@ fn move_away_refused(place: &Place) -> Res<End> {
             false => Err(format!("{script}: {told:?} does not say {why:?}")),
         }
     };
-    refused("sleep 50 & p=$!; kill -STOP $p", "it is stopped")?;
     refused("sleep 50 & p=$!; how=--lazy", "--lazy")?;
-    refused("sh -c 'sleep 50; true' & p=$!; sleep 0.3; q=$(pgrep -P $p)", "it has children on the front end")?;
+    refused("perl -e 'fork or exit; sleep 50' & p=$!", "yet to wait for its child")?;
     refused("setpriv --no-new-privs sleep 50 & p=$!", "no_new_privs")?;
     refused("mkfifo /tmp/fifo; sleep 60 <>/tmp/fifo & q=$!; perl -e 'open F, qq(+</dev/ptmx); sleep 50' & p=$!; rm /tmp/fifo", "ptmx")?;
     let told = s.sh("shoal move $(pgrep -x shoal:holder) 0")?;
     holds("it says why", told.err.contains("shoal's own"))?;
     // Whoever asks hears all that is in the way.
     s.prints(
-        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; kill -STOP $p; sleep 0.2; shoal move --explain $p 0 2>&1 | grep -c stopped; kill -9 $p
+        "sleep 50 & p=$!; shoal move --explain $p 0 >/dev/null && echo could; perl -e 'fork or exit; sleep 50' & q=$!; sleep 0.2; shoal move --explain $q 0 2>&1 | grep -c 'yet to wait'; kill -9 $p $q
          shoal run -n 0 sleep 50 & p=$!; sleep 0.4; shoal move --explain $p front >/dev/null && echo could; kill -9 $p",
         "could\n1\ncould",
     )?;

@@ -98,7 +98,15 @@ fn move_terminal_chaos(place: &Place) -> Res<End> {
 fn each_point(place: &Place, victim: Victim) -> Res<End> {
     let (s, faults) = stage(place, "move_terminal_faults", victim)?;
     for point in POINTS.into_iter().skip_while(|point| *point != HELD).chain(ITS_OWN) {
-        let how = How { point, program: AT_TERMINAL, before: None, how: "", to: "1", fate: victim.fate(point, SOURCE) };
+        let how = How {
+            point,
+            program: AT_TERMINAL,
+            before: None,
+            stopped: false,
+            how: "",
+            to: "1",
+            fate: victim.fate(point, SOURCE),
+        };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
     Ok(End::Passed)

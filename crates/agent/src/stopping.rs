@@ -193,6 +193,8 @@ impl Agent {
             b'T' => State::Stopped(None),
             // Its mover has it, and lets it execute some calls: whether it is stopped below that cannot be seen.
             _ if pending.traced && self.moving.departs_now(pid) => return false,
+            // It ends, and goes on elsewhere as it was.
+            _ if self.moving.has_bound(pid) => return false,
             _ => State::Runs,
         };
         self.state_is(pid, state, last)

@@ -196,6 +196,11 @@ impl Held {
         self.frozen.pid
     }
 
+    /// Its threads but for the first.
+    pub fn threads(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.frozen.threads.iter().skip(1).map(Stopped::tid)
+    }
+
     /// Only now, so that nobody has to wait for it: does nobody else have what was only this process's when it was surveyed, and has it these `children`, in order,
     /// and no others? `trusted` processes take nothing from others.
     ///

@@ -37,14 +37,7 @@ pub fn freeze(pid: Pid) -> Result<Frozen> {
         seen.extend(&new);
         stop(&new, &mut frozen)?;
     }
-    frozen.threads.sort_by_key(|thread| (thread.tid() != pid, thread.tid()));
-    match frozen.threads.first() {
-        Some(leader) if leader.tid() == pid => {
-            frozen.gather();
-            Ok(frozen)
-        }
-        _ => Err(Fault::new(vocab::Kind::Unsupported, format!("process {pid} lives on without its first thread"))),
-    }
+    frozen.in_order()
 }
 
 /// Asks all before it waits for the first. A thread that has ended meanwhile is none.
@@ -60,6 +53,11 @@ fn stop(tids: &[i32], frozen: &mut Frozen) -> Result<()> {
             Err(fault) => unless_gone(fault)?,
         }
     }
+    wait(running, frozen)
+}
+
+/// For those that were asked.
+fn wait(running: Vec<Running>, frozen: &mut Frozen) -> Result<()> {
     for thread in running {
         match thread.stopped() {
             Ok(stopped) => frozen.threads.push(stopped),
@@ -81,6 +79,28 @@ fn unless_gone(fault: Fault) -> Result<()> {
 }
 
 impl Frozen {
+    /// Of these threads, which are traced: all that the process has.
+    pub(crate) fn of(pid: Pid, threads: impl Iterator<Item = Running>) -> Result<Frozen> {
+        let together = Together::here();
+        let mut frozen = Frozen { pid, threads: Vec::new(), processors: Vec::new(), together, lent: Cell::default() };
+        let running: Vec<Running> = threads.collect();
+        running.iter().try_for_each(|thread| thread.interrupt().or_else(unless_gone))?;
+        wait(running, &mut frozen)?;
+        frozen.in_order()
+    }
+
+    fn in_order(mut self) -> Result<Frozen> {
+        let pid = self.pid;
+        self.threads.sort_by_key(|thread| (thread.tid() != pid, thread.tid()));
+        match self.threads.first() {
+            Some(leader) if leader.tid() == pid => {
+                self.gather();
+                Ok(self)
+            }
+            _ => Err(Fault::new(vocab::Kind::Unsupported, format!("process {pid} lives on without its first thread"))),
+        }
+    }
+
     pub fn leader(&self) -> &Stopped {
         &self.threads[0]
     }

@@ -47,6 +47,7 @@ mod registers;
 pub mod remain;
 pub mod restore;
 pub mod rounds;
+pub mod roused;
 mod runs;
 mod sigstate;
 pub mod survey;

@@ -37,11 +37,30 @@ pub struct Remains<'a> {
 ///
 /// # Errors
 /// As [`remain`].
-pub fn replace(mut frozen: Frozen, with: &Remains<'_>) -> Result<()> {
+pub fn replace(frozen: Frozen, with: &Remains<'_>) -> Result<()> {
+    replaced(frozen, with, Memory::Own)
+}
+
+/// The same for one that shares its memory, its working directory and its umask with others, who go on. It has one thread.
+///
+/// # Errors
+/// As [`remain`].
+pub fn replace_one_of_many(frozen: Frozen, with: &Remains<'_>) -> Result<()> {
+    replaced(frozen, with, Memory::Shared)
+}
+
+/// Whose it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Own,
+    Shared,
+}
+
+fn replaced(mut frozen: Frozen, with: &Remains<'_>, memory: Memory) -> Result<()> {
     let pid = frozen.pid;
     let met = frozen.take_stop();
     let threads = frozen.scattered();
-    remain(threads, with, &[], &RunningTimers::default()).and_then(|stops| stop_again(pid, met || stops))
+    remain_of((threads, memory), with, &[], &RunningTimers::default()).and_then(|stops| stop_again(pid, met || stops))
 }
 
 /// A SIGSTOP that was taken from a process comes to what is in its place.
@@ -51,6 +70,9 @@ pub(crate) fn stop_again(pid: Pid, stops: bool) -> Result<()> {
         false => Ok(()),
     }
 }
+
+/// So far below the end of a stack that nothing uses that (its red zone has 128 bytes), and still within it.
+const BELOW: u64 = 512;
 
 /// Its descriptors come with numbers from here on first.
 const BASE: i32 = 8;
@@ -71,7 +93,16 @@ const LIMITS: [u32; 6] = [
 /// # Errors
 /// `Gone` when it was killed; else what kept it from it: then it is killed, since nothing of what it was is left.
 pub(crate) fn remain(
-    mut threads: Vec<Stopped>,
+    threads: Vec<Stopped>,
+    with: &Remains<'_>,
+    taken: &[Sig],
+    running: &RunningTimers,
+) -> Result<bool> {
+    remain_of((threads, Memory::Own), with, taken, running)
+}
+
+fn remain_of(
+    (mut threads, memory): (Vec<Stopped>, Memory),
     with: &Remains<'_>,
     taken: &[Sig],
     running: &RunningTimers,
@@ -81,7 +112,8 @@ pub(crate) fn remain(
     }
     let leader = threads.remove(0);
     let pid = leader.tid();
-    let done = execute(&leader, threads, with, taken, running).and_then(|()| {
+    let nothing = become_nothing(&leader, threads, with.nothing, memory);
+    let done = nothing.and_then(|()| execute(&leader, with, taken, running)).and_then(|()| {
         leader.set_sigmask(!0)?;
         let stops = leader.take_stop() && !leader.is_to_continue()?;
         leader.release(None).map(|()| stops)
@@ -92,15 +124,8 @@ pub(crate) fn remain(
     })
 }
 
-fn execute(
-    leader: &Stopped,
-    others: Vec<Stopped>,
-    with: &Remains<'_>,
-    taken: &[Sig],
-    running: &RunningTimers,
-) -> Result<()> {
+fn execute(leader: &Stopped, with: &Remains<'_>, taken: &[Sig], running: &RunningTimers) -> Result<()> {
     let pid = leader.tid();
-    become_nothing(leader, others, with.nothing)?;
     let remote = RemoteMemory::open(pid)?;
     let mut loan = Loan::take(leader, &remote, &areas(pid, false)?)?;
     let arena = loan.map_arena(None)?;
@@ -133,7 +158,7 @@ fn execute(
 }
 
 /// Whatever becomes of the scripts in it, when this returns the process has one thread, new memory, and has not run since.
-fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_>) -> Result<()> {
+fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_>, memory: Memory) -> Result<()> {
     let pid = leader.tid();
     let remote = RemoteMemory::open(pid)?;
     let mut loan = Loan::take(leader, &remote, &areas(pid, false)?)?;
@@ -144,11 +169,23 @@ fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_
     let come = bring(&mut loan, arena, pid, &[Wanted::Ours(nothing)], BASE)?;
     let [program] = come[..] else { return Err(Fault::bug("other descriptors than were brought")) };
     // One argument, which is empty as its path is, and no environment.
-    let at = arena.put(&remote, [0u64; 3].as_bytes())?;
-    let (own_path, none) = (at + 16, at + 8);
-    let arguments = arena.put(&remote, own_path.as_bytes())?;
     let flags = libc::AT_EMPTY_PATH as u64;
-    loan.execute(arena, libc::SYS_execveat, [program as u64, own_path, arguments, none, flags, 0])?;
+    let args = |at: u64| [program as u64, at + 16, at, at + 8, flags, 0];
+    match memory {
+        Memory::Own => {
+            let at = arena.put(&remote, [0u64; 3].as_bytes())?;
+            remote.write(at, (at + 16).as_bytes())?;
+            loan.execute(arena, libc::SYS_execveat, args(at))?;
+        }
+        Memory::Shared => {
+            let at = (loan.stack() - BELOW) & !15;
+            remote.write(at, [at + 16, 0, 0].as_bytes())?;
+            // Who shares those with others gains no capabilities by a file (linux: `check_unsafe_exec`).
+            loan.must("have a working directory of its own", libc::SYS_unshare, &[libc::CLONE_FS as u64])?;
+            loan.unmap_arena(arena)?;
+            loan.execute_without_arena(libc::SYS_execveat, args(at))?;
+        }
+    }
     let wanted = rustix::fs::fstat(nothing).map_err(|e| Fault::sys(e.raw_os_error(), "look at a program"))?;
     match identity(&format!("{PROC}/{pid}/exe")) == Some((wanted.st_dev, wanted.st_ino)) {
         true => leader.leaves_exec(),

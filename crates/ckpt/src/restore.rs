@@ -19,7 +19,7 @@ use crate::vessel::{Begun, Vessel, FEW};
 use crate::{
     children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, sigstate, threads, timers, vdso, waits,
 };
-use image::files::Files;
+use image::files::{self, Files};
 use image::memory::Memory;
 use image::process::{Header, Process};
 use image::thread::Thread;
@@ -137,6 +137,15 @@ impl<R: Read> Coming<R> {
             return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
         }
         pages::pass_over(&mut self.reader, self.first).map(|()| self.reader.into_source())
+    }
+
+    /// Does it take over a standard stream?
+    pub fn takes_over(&self, stream: u8) -> bool {
+        self.plan
+            .files
+            .files
+            .iter()
+            .any(|file| matches!(file.kind, files::Kind::Standard { stream: its } if its == stream))
     }
 
     /// What was typed at its terminal, and is to follow what that has taken already.

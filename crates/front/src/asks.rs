@@ -112,6 +112,7 @@ impl Front {
             Ask::Move { pid, to, progress, lazy } => self.on_move(asker, caller, (pid, to), progress, lazy),
             Ask::Explain { pid, to } => self.on_explain(asker, caller, pid, to),
             Ask::Delivered { pid, copy } => self.on_delivered(asker, pid, copy),
+            Ask::Passed { branch } => self.on_passed(asker, branch),
             Ask::Where { pid } => {
                 let pid = if pid == Pid::NONE { caller.pid } else { pid };
                 let known = self.space.get(pid).map(|view| (view.node, view.birth));
@@ -241,19 +242,6 @@ impl Front {
             _ => drop(self.dirty.insert(token)),
         }
         sent
-    }
-
-    /// It is a ghost from now on.
-    pub(crate) fn forget_native(&mut self, pid: Pid) {
-        if let Some(token) = self.natives.remove(&pid) {
-            self.take(token);
-        }
-    }
-
-    pub(crate) fn native_ended(&mut self, token: Token, pid: Pid) {
-        self.take(token);
-        self.natives.remove(&pid);
-        self.events.push_back(Event::NativeEnded { pid, exit: None });
     }
 }
 

@@ -24,7 +24,7 @@ use space::Event;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::{info, warn};
-use vocab::{Exit, Fault, NodeId, Pid, Result};
+use vocab::{Exit, Fault, NodeId, Pid, Result, Sig};
 use wire::ask::{self, Answer};
 use wire::node::{ChannelTo, ToNode};
 use wire::run::{Caller, Program};
@@ -51,13 +51,37 @@ pub(crate) struct Aways {
     all: HashMap<Pid, Leaving>,
     /// What ghosts have told of themselves before they are known to be ones.
     early: HashMap<Pid, Vec<Happened>>,
+    /// Ghosts that are stopped, and run by the leave of their movers.
+    roused: HashMap<Pid, Sleeper>,
 }
+
+/// See [`Aways::roused`].
+#[derive(Debug)]
+struct Sleeper {
+    mover: Token,
+    /// Since when it holds (monotonic).
+    holds_us: Option<u64>,
+    /// SIGCONT has come to it.
+    continued: bool,
+}
+
+/// A process that was stopped where it was is said to be stopped where it is within this many microseconds, or runs.
+const STOPS_US: u64 = 1_000_000;
 
 impl Aways {
     /// Is it too early for what this ghost tells? Then it is kept.
     pub(crate) fn keeps(&mut self, happened: &Happened) -> bool {
+        if let Happened::Signal { pid, info } = happened {
+            let sleeper = self.roused.get_mut(pid).filter(|_| info.sig == Sig::CONT);
+            sleeper.into_iter().for_each(|one| one.continued = true);
+        }
         let early = self.early.get_mut(&happened.pid());
         early.map(|kept| kept.push(happened.clone())).is_some()
+    }
+
+    /// Is any ghost to be looked after?
+    pub(crate) fn any_roused(&self) -> bool {
+        !self.roused.is_empty()
     }
 
     /// How the new node reaches who will relay the streams of this one.
@@ -107,30 +131,27 @@ impl Front {
             (Ok(its), Ok(ours)) if its == ours => return no("it is one of shoal's own"),
             _ => {}
         }
-        if kern::pending::read(pid).is_some_and(|now| now.state == b'T') {
-            return no("it is stopped");
-        }
-        let here = self.children_here(pid).into_iter().filter(|child| !self.ghosts.has(*child));
-        let here: Vec<String> = here.map(|child| child.to_string()).collect();
-        match here.is_empty() {
-            true => Ok(()),
-            false => {
-                no(&format!("it has children on the front end, to which it would be no parent: {}", here.join(" ")))
-            }
+        let ended = |child: &Pid| self.proc.status(*child).is_ok_and(|status| status.ended());
+        match self.children_here(pid).into_iter().find(ended) {
+            None => Ok(()),
+            Some(child) => no(&format!("it has yet to wait for its child {child}, which has ended")),
         }
     }
 
+    /// Those that are no ghosts.
     fn children_here(&self, pid: Pid) -> Vec<Pid> {
         let threads = self.proc.tasks(pid).unwrap_or_default();
-        threads.into_iter().flat_map(|tid| self.proc.children(tid).unwrap_or_default()).collect()
+        let all = threads.into_iter().flat_map(|tid| self.proc.children(tid).unwrap_or_default());
+        all.filter(|child| !self.ghosts.has(*child)).collect()
     }
 
-    /// It and its kin are known to the space from now on, as they are.
+    /// It, its kin and its children are known to the space from now on, as they are.
     pub(crate) fn know_native(&mut self, pid: Pid) {
         let Ok(person) = persons::read(&self.proc, pid) else { return };
         let mut known = persons::kin(&self.proc, &person, |pid| !self.ghosts.has(pid));
         let line = self.ancestors(person.ppid);
         known.push(person);
+        known.extend(self.children_here(pid).into_iter().filter_map(|child| persons::read(&self.proc, child).ok()));
         self.events.extend([Event::Ancestors { line }, Event::Natives { persons: known }]);
         self.settle();
     }
@@ -214,10 +235,17 @@ impl Front {
             Said::Bound => self.is_bound(pid),
             // It has a way of its own to tell whoever relays.
             Said::Left { .. } if !self.is_moving(pid) => self.end_away(pid),
-            Said::Left { come, .. } => {
+            Said::Left { come, stopped } => {
                 reach("source has ended it");
+                if stopped {
+                    self.is_roused(pid);
+                }
                 self.end_away(pid);
                 self.left(NodeId::FRONT, pid, come, false);
+                if stopped {
+                    self.events.push_back(Event::Sleeps { pid });
+                    self.settle();
+                }
             }
             Said::Failed(fault) => self.away_fails(pid, fault),
             Said::Moving(progress) => self.move_goes_on(NodeId::FRONT, pid, progress),
@@ -230,7 +258,7 @@ impl Front {
         info!(%pid, "away: Carrying -> Bound");
         one.bound = true;
         reach("source has bound it");
-        self.ghosts.expect(pid);
+        self.ghosts.expect_in_place(pid);
         // The new node may have been heard first.
         if self.space.get(pid).is_some_and(|view| view.node.is_front()) {
             self.aways.early.insert(pid, Vec::new());
@@ -240,6 +268,7 @@ impl Front {
             self.ghosts.command(pid, Tell::Name(Name::new(&person.name)));
             self.reports.begins_with(pid, 2);
         }
+        self.hand_over_children(pid);
         match self.remain(pid) {
             Ok(remain) => self.order_away(pid, &Order::Remain(remain)),
             Err(fault) => warn!(%pid, %fault, "no ghost can take its place"),
@@ -269,6 +298,48 @@ impl Front {
             self.close(token);
         }
         self.forget_away(pid);
+    }
+
+    /// Its ghost is stopped: its mover has it run until it holds.
+    fn is_roused(&mut self, pid: Pid) {
+        if let Some(mover) = self.aways.all.get_mut(&pid).and_then(|one| one.mover.take()) {
+            self.aways.roused.insert(pid, Sleeper { mover, holds_us: None, continued: false });
+        }
+    }
+
+    /// Ghosts that hold are stopped in earnest now, or run if their processes do.
+    pub(crate) fn roused_go_on(&mut self, now: u64) {
+        let mut done = Vec::new();
+        for (pid, one) in &mut self.aways.roused {
+            if self.ghosts.has(*pid) && !self.ghosts.holds_idle(*pid) {
+                continue;
+            }
+            let since = *one.holds_us.get_or_insert(now);
+            let view = self.space.get(*pid);
+            let stopped = view.as_ref().is_some_and(|view| view.stopped.is_some());
+            let over = one.continued || !self.ghosts.has(*pid) || view.is_none_or(|view| view.ended.is_some());
+            match stopped || over {
+                true => done.push((*pid, false)),
+                false if now >= since + STOPS_US => done.push((*pid, true)),
+                false => {}
+            }
+        }
+        for (pid, runs) in done {
+            info!(%pid, runs, "away: its ghost holds");
+            if let Some(one) = self.aways.roused.remove(&pid) {
+                self.close(one.mover);
+            }
+            if runs {
+                self.events.push_back(Event::NotStopped { pid });
+                self.settle();
+                self.wake_ghost(pid);
+            }
+        }
+    }
+
+    /// The mover of such a ghost is gone.
+    pub(crate) fn rouser_gone(&mut self, mover: Token) {
+        self.aways.roused.retain(|_, one| one.mover != mover);
     }
 
     /// It is known that what stands here for it is its ghost.

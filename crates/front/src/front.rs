@@ -16,6 +16,7 @@ use crate::listings::Listings;
 use crate::looks::Looks;
 use crate::messages::{Batch, Tardy};
 use crate::moves::Moves;
+use crate::natives::Natives;
 use crate::parents::Parents;
 use crate::passes::Passes;
 use crate::places::Nodes;
@@ -89,6 +90,7 @@ pub(crate) struct Front {
     pub(crate) flushed_us: u64,
     pub(crate) next_token: Token,
     pub(crate) natives: HashMap<Pid, Token>,
+    pub(crate) stopped_natives: Natives,
     /// `None`: nobody here tells who is a subreaper.
     pub(crate) subreapers: Option<Subreapers>,
     /// The connection to the process that keeps the device if this one ends; `None` where none could be started.
@@ -165,6 +167,7 @@ impl Front {
             flushed_us: 0,
             next_token: FIRST_CONNECTION,
             natives: HashMap::new(),
+            stopped_natives: Natives::default(),
             subreapers: Subreapers::open()
                 .inspect_err(|fault| info!(%fault, "subreapers of the front end are not known"))
                 .ok(),
@@ -288,7 +291,7 @@ impl Front {
             until = until.min(connection.deadline_us().unwrap_or(until));
         }
         until = until.min(self.ghosts.late_at().map_or(until, |due| due.max(now + LATE_US)));
-        if self.reports.waking() {
+        if self.reports.waking() || self.aways.any_roused() {
             until = until.min(now + LATE_US);
         }
         until.saturating_sub(now)
@@ -305,6 +308,7 @@ impl Front {
         self.local.listen_again(&self.poller, now);
         self.look_after_ghosts(now);
         self.homes_go_on();
+        self.roused_go_on(now);
         self.branches_late(now);
         self.look_after_nodes(now);
         self.settle_in_time(now);

@@ -118,6 +118,9 @@ impl Front {
                 Some(of) => self.intermediate_held(pid, of),
             },
             Happened::Signal { pid, info } => {
+                if info.sig == Sig::CHLD && info.code > 0 {
+                    self.look_at_children(pid, Some(&info));
+                }
                 let ours = info.sig == Sig::CONT && info.pid.0 == std::process::id() as i32;
                 if !ours && !self.reports.intermediates.contains_key(&pid) {
                     self.events.push_back(Event::Signalled { pid, info });
@@ -217,6 +220,9 @@ impl Front {
         };
         if let Err(errno) = result {
             debug!(%pid, command = ?outcome.command, errno, "a stand-in could not");
+        }
+        if let Command::Children(_) = outcome.command {
+            return self.look_at_children(pid, None);
         }
         if let Some(of) = self.reports.intermediates.get(&pid).copied() {
             return self.intermediate_done(pid, of, result);

@@ -11,13 +11,15 @@
 //! | Becoming: the mover makes it what the image says | it runs: over |
 //! | Settling, Closing | killed: as closed |
 //! | Settling, Closing, Becoming | the mover fails: the process is killed |
+//!
+//! A ghost that is stopped, as its process is, does all of this while its mover traces it: stopped for everybody else, it becomes one that is.
 
 use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::move_states::Change;
 use crate::movers::Mover;
 use crate::runs::Asker;
-use ghost::{Command as Tell, Happened};
+use ghost::{Command as Tell, Happened, KeptSlot};
 use kern::faultpoint::reach;
 use kern::proc::descriptor;
 use kern::sock::{self, Kind};
@@ -51,6 +53,10 @@ struct Coming {
     step: Step,
     /// Who relays its standard streams, and what that was told of its coming.
     relay: Option<(Asker, Answer)>,
+    /// Who relays what it has written before has yet to say that it is out ([`wire::ask::Ask::Passed`]), for this branch.
+    awaited: Option<(Asker, u64)>,
+    /// Its place among the ghosts, which it leaves when it is made.
+    slot: Option<KeptSlot>,
 }
 
 /// In the run directory: where movers wait for a successor of this daemon.
@@ -76,10 +82,13 @@ impl Front {
     pub(crate) fn not_to_come_home(&self, pid: Pid, lazy: bool) -> Option<String> {
         let why = match () {
             () if lazy => "its memory comes with it: --lazy is between nodes only",
-            () if !self.runs.is_by_itself(pid) => {
-                "it is none that `shoal run` has started from here for one node, so that its stand-in could become it"
+            () if self.runs.is_by_itself(pid) => return None,
+            () if self.runs.relays(pid) => {
+                "it is none that `shoal run` has started from here for one node, and without a terminal of its own"
             }
-            () if self.space.get(pid).is_some_and(|view| view.stopped.is_some()) => "it is stopped",
+            () if self.relayed_with(pid).is_some_and(|program| !self.runs.is_by_itself(program)) => {
+                "it has the streams of one that `shoal run` has not started from here for one node, or with a terminal of its own"
+            }
             () => return None,
         };
         Some(why.into())
@@ -88,15 +97,25 @@ impl Front {
     /// Starts to take one; the old node is to send it as soon as the mover listens.
     pub(crate) fn begin_home(&mut self, pid: Pid, key: Vec<u8>) -> Result<Option<u64>> {
         reach("destination is told");
-        let (relay, branch) = self.runs.home(pid)?;
+        let light = !self.runs.is_by_itself(pid);
+        let program = self.relayed_with(pid).filter(|_| light);
+        let told = match (light, program) {
+            (false, _) => Some(self.runs.home(pid)?),
+            (true, Some(program)) => Some(self.runs.alongside(program, pid)?),
+            (true, None) => None,
+        };
+        let (relay, branch) = told.unzip();
         let socket = mount::directory(&self.config.run_dir.join(HOMES))?.join(pid.to_string());
         let socket = socket.to_string_lossy().into_owned();
         let patience_us = self.config.lost_after.as_micros() as u64;
-        let mover = self.start_mover(pid, &Order::Home(Home { process: In { pid, key }, socket, patience_us }))?;
-        self.answer(relay.0, relay.1.clone(), false);
-        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: Some(relay) });
-        info!(%pid, "home: Taking");
-        Ok(Some(branch))
+        let order = Home { process: In { pid, key }, socket, patience_us, light, relay: program };
+        let mover = self.start_mover(pid, &Order::Home(order))?;
+        relay.iter().for_each(|(asker, told)| self.answer(*asker, told.clone(), false));
+        let awaited = relay.as_ref().filter(|_| light).map(|(asker, _)| *asker).zip(branch);
+        let relay = relay.filter(|_| !light);
+        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay, awaited, slot: None });
+        info!(%pid, light, "home: Taking");
+        Ok(branch)
     }
 
     pub(crate) fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<Token> {
@@ -134,7 +153,9 @@ impl Front {
             };
             if let Some(mover) = self.add(Connection::Mover(Box::new(Mover::new(line, pid, None)))) {
                 info!(%pid, "home: its mover waits");
-                self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None });
+                self.homes
+                    .all
+                    .insert(pid, Coming { mover, step: Step::Taking, relay: None, awaited: None, slot: None });
             }
         }
     }
@@ -213,6 +234,7 @@ impl Front {
             return self.away_fails(pid, fault);
         }
         self.close(token);
+        self.rouser_gone(token);
         if self.homes.all.get(&pid).is_some_and(|one| one.mover == token) {
             self.home_fails(pid, fault);
         }
@@ -223,6 +245,7 @@ impl Front {
         self.order_home(pid, &Order::Off);
         if let Some(one) = self.homes.all.remove(&pid) {
             self.close(one.mover);
+            one.slot.into_iter().for_each(|slot| self.ghosts.give_back_kept(slot));
         }
     }
 
@@ -276,6 +299,9 @@ impl Front {
             Some(one) if one.step == Step::Taking => {
                 info!(%pid, "home: Taking -> Settling");
                 one.step = Step::Settling;
+                if self.space.is_to_stop(pid) {
+                    self.order_home(pid, &Order::Rouse);
+                }
             }
             // It has been, by the word of its mover to this daemon, which follows another one.
             Some(_) => self.is_home(pid),
@@ -289,7 +315,13 @@ impl Front {
 
     /// Those whose ghosts have done all that they were told become processes.
     pub(crate) fn homes_go_on(&mut self) {
-        let settled = |pid: &Pid| self.space.is_settled(*pid);
+        for one in self.homes.all.values_mut() {
+            // Of a relay that is gone nothing comes any more.
+            one.awaited
+                .take_if(|(asker, _)| matches!(asker, Asker::Local(token) if !self.connections.contains_key(token)));
+        }
+        let awaited = |pid: &Pid| self.homes.all.get(pid).is_some_and(|one| one.awaited.is_some());
+        let settled = |pid: &Pid| self.space.is_settled(*pid) && !awaited(pid);
         let due = self.homes.all.iter().filter(|(pid, one)| one.step == Step::Settling && settled(pid));
         for pid in due.map(|(pid, _)| *pid).collect::<Vec<_>>() {
             let Some(one) = self.homes.all.get_mut(&pid) else { continue };
@@ -311,17 +343,37 @@ impl Front {
         }
     }
 
+    /// [`wire::ask::Ask::Passed`].
+    pub(crate) fn on_passed(&mut self, asker: Asker, branch: u64) {
+        for one in self.homes.all.values_mut() {
+            one.awaited.take_if(|awaited| *awaited == (asker, branch));
+        }
+        self.homes_go_on();
+    }
+
+    /// It has kept none of the streams of its program.
+    pub(crate) fn has_no_streams(&mut self, pid: Pid) {
+        if let Some(one) = self.homes.all.get_mut(&pid) {
+            one.awaited = None;
+        }
+    }
+
     /// A ghost that becomes its process tells something.
     pub(crate) fn on_homing(&mut self, happened: Happened) {
         match happened {
-            Happened::Signal { pid, info } => self.events.push_back(Event::Signalled { pid, info }),
+            Happened::Signal { .. } => self.on_ghost_of_space(happened),
             // It had a signal to hand over first.
             Happened::Done { pid, outcome } if outcome.command == Tell::Home => self.ghosts.command(pid, Tell::Home),
             Happened::Done { .. } | Happened::Held { .. } => self.on_ghost_of_space(happened),
-            Happened::Caught { pid, .. } => {
+            Happened::Caught { pid, signals } => {
+                if signals.has(Sig::STOP) {
+                    self.order_home(pid, &Order::Rouse);
+                }
                 self.ghosts.interrupt(pid);
             }
-            Happened::StoppedItself { .. } | Happened::Gone { .. } => {}
+            // While it was not held: on its way to its mover, say.
+            Happened::StoppedItself { pid } => self.order_home(pid, &Order::Rouse),
+            Happened::Gone { .. } => {}
             Happened::Dying { pid } => self.has_closed(pid),
         }
     }
@@ -329,15 +381,21 @@ impl Front {
     /// It holds no more: it waits for its mover, or is dead.
     fn has_closed(&mut self, pid: Pid) {
         let mut gone = Vec::new();
+        let slot = self.ghosts.keep_slot(pid);
         self.ghosts.release(pid, &mut gone);
         self.reports.forget(pid);
         self.deliveries.forget(pid);
         self.runs.ended(pid);
+        if let Some(program) = self.moves.get(&pid).and_then(|one| one.streams).filter(|program| *program != pid) {
+            self.runs.moved(program, pid, NodeId::FRONT);
+        }
         let Some(one) = self.homes.all.get_mut(&pid) else { return };
         info!(%pid, "home: {:?} -> Becoming", one.step);
-        one.step = Step::Becoming;
+        (one.step, one.slot) = (Step::Becoming, slot);
+        let stopped = self.space.get(pid).and_then(|view| view.stopped);
         self.events.push_back(Event::Moved { pid, to: NodeId::FRONT });
         self.settle();
+        self.watch_as_a_child(pid, stopped);
         self.is_home(pid);
         let order =
             self.programs().map(|programs| Order::Become(Remain { pid, hold: "/".into(), programs, ghost: None }));

@@ -32,6 +32,7 @@ mod move_one;
 mod move_states;
 mod movers;
 mod moves;
+mod natives;
 mod numbers;
 mod parents;
 mod passes;

@@ -3,7 +3,7 @@
 use crate::move_states::State;
 use crate::runs::Asker;
 use space::Person;
-use vocab::{NodeId, Pid};
+use vocab::{Fault, NodeId, Pid};
 
 /// One process on its way.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct Move {
     pub(crate) lost: bool,
     /// The new node was lost while the old one was to end it.
     pub(crate) nowhere: bool,
+    /// Why the new node could not, when the old one may let it leave already.
+    pub(crate) why: Option<Fault>,
     /// It stands on the old node.
     pub(crate) stays: bool,
     /// The old node would stop it, and its streams are not connected yet: until when that is waited for (monotonic, microseconds).
@@ -51,6 +53,7 @@ impl Move {
             lazy: false,
             lost: false,
             nowhere: false,
+            why: None,
             stays: false,
             branch_until_us: None,
         }

@@ -161,11 +161,15 @@ impl Front {
                 false => self.tell_to_leave(pid),
             },
             Next::CallOff => {
+                one.why.get_or_insert(why);
                 let from = one.from;
                 self.send(from, &ToNode::Stay { pid });
             }
             Next::Again => self.let_run(node, pid),
-            Next::Stays => self.move_fails(pid, why),
+            Next::Stays => {
+                let why = one.why.take().unwrap_or(why);
+                self.move_fails(pid, why);
+            }
             Next::Moved => {
                 if change == Change::OldLost {
                     let to = one.to;
@@ -199,6 +203,7 @@ impl Front {
         if let Some((asker, answer)) = one.streams.take().and_then(|program| self.runs.stays(program, pid)) {
             self.answer(asker, answer, false);
         }
+        self.has_no_streams(pid);
     }
 
     /// The old node says how far it is.

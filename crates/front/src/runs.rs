@@ -248,6 +248,21 @@ impl Runs {
         }
     }
 
+    /// The process `pid`, which has the streams of `program`, is to come here: as [`Runs::home`].
+    ///
+    /// # Errors
+    /// As [`Runs::home`].
+    pub(crate) fn alongside(&mut self, program: Pid, pid: Pid) -> Result<((Asker, Answer), u64)> {
+        self.branch += 1;
+        let branch = self.branch;
+        let nobody = || Fault::refused("nobody here knows the `shoal run` that relays its streams");
+        let (asker, number, copy) = self.copy_of(program).ok_or_else(nobody)?;
+        match copy.moving.insert(pid, Branch { number: branch, token: [0; 16], had: true }) {
+            None => Ok(((asker, Answer::Alongside { copy: number, branch }), branch)),
+            Some(_) => Err(Fault::refused("it is being moved already")),
+        }
+    }
+
     /// Has whoever called `shoal run` the channel for the process `pid` that is to move with the streams of `program`, which has not ended?
     pub(crate) fn is_connected(&self, program: Pid, pid: Pid) -> bool {
         self.branch_of(program, pid).is_some_and(|(_, branch)| branch.had)

@@ -17,4 +17,4 @@ mod signals;
 mod table;
 
 pub use command::{Command, Name};
-pub use table::{Ghosts, Happened, Outcome};
+pub use table::{Ghosts, Happened, KeptSlot, Outcome};

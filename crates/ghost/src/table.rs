@@ -86,6 +86,13 @@ pub(crate) struct Ghost {
 /// A request that the kernel sends again (FUSE_UNIQUE_RESEND, linux/fuse.h).
 const RESENT: u64 = 1 << 63;
 
+/// The place of one that is a stand-in no more and is there still ([`Ghosts::keep_slot`]).
+#[derive(Debug)]
+pub struct KeptSlot {
+    family: u64,
+    slot: u32,
+}
+
 /// The stand-ins on this machine and the FUSE mount that holds them.
 pub struct Ghosts {
     pub(crate) device: Device,
@@ -249,6 +256,11 @@ impl Ghosts {
         self.ghosts.get(&pid).is_none_or(|ghost| ghost.state == State::Coming)
     }
 
+    /// Does it wait for a command, and nothing for it?
+    pub fn holds_idle(&self, pid: Pid) -> bool {
+        self.ghosts.get(&pid).is_some_and(|ghost| ghost.state == State::Held)
+    }
+
     /// Has it been given such a command, and not said yet that it is done?
     pub fn works_on(&self, pid: Pid, is: impl FnOnce(&Command) -> bool) -> bool {
         self.ghosts.get(&pid).and_then(|ghost| ghost.working.as_ref()).is_some_and(|(_, command, _)| is(command))
@@ -394,6 +406,16 @@ impl Ghosts {
             self.maker_gone(pid, happened);
             happened.push(Happened::Gone { pid });
         }
+    }
+
+    /// Its slot is in use after it is a stand-in no more, until [`Ghosts::give_back_kept`].
+    pub fn keep_slot(&mut self, pid: Pid) -> Option<KeptSlot> {
+        let ghost = self.ghosts.get_mut(&pid)?;
+        ghost.slot.take().map(|slot| KeptSlot { family: ghost.family, slot })
+    }
+
+    pub fn give_back_kept(&mut self, kept: KeptSlot) {
+        self.give_back(kept.family, Some(kept.slot));
     }
 
     fn give_back(&mut self, family: u64, slot: Option<u32>) {

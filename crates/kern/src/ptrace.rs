@@ -192,6 +192,23 @@ pub fn wait(tid: Pid) -> Errno<Halt> {
     }
 }
 
+/// The next traced thread or child that has stopped or ended, if one has; does not block.
+///
+/// # Errors
+/// ECHILD when there is none that could.
+pub fn wait_any() -> Errno<Option<(Pid, Halt)>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: as in `wait`.
+        match sys::check(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::WNOHANG) }.into()) {
+            Err(libc::EINTR) => continue,
+            Err(errno) => return Err(errno),
+            Ok(0) => return Ok(None),
+            Ok(tid) => return Ok(Some((Pid(tid as i32), Halt::from_status(status).ok_or(libc::EIO)?))),
+        }
+    }
+}
+
 pub fn regs(tid: Pid) -> Errno<Regs> {
     let mut regs = Regs::default();
     request(libc::PTRACE_GETREGS, tid, 0, &raw mut regs as u64)?;

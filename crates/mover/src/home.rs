@@ -8,10 +8,12 @@ use super::carrier::{wait, Carrier, Word};
 use super::look::here;
 use super::orders::{Home, In, Order, Remain, Said};
 use super::remains::{in_the_way, Ready as Programs};
+use super::rouser::Rouser;
+use super::streams::Streams;
 use super::take::listen;
 use ckpt::clocks::{Asked, Wanted};
-use ckpt::freeze::freeze;
-use ckpt::remain::replace;
+use ckpt::freeze::Frozen;
+use ckpt::remain::{replace, replace_one_of_many};
 use ckpt::restore::Coming;
 use ckpt::vessel::{Begun, Vessel};
 use kern::clock::monotonic_us;
@@ -25,10 +27,11 @@ use vocab::{Fault, Pid, Result, Sig};
 
 /// Takes the image, says so, and makes the process when it is told to.
 pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
-    let Home { process: In { pid, key }, socket, patience_us } = order;
+    let Home { process: In { pid, key }, socket, patience_us, light, relay } = order;
     if let Some(why) = in_the_way(*pid)? {
         return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
     }
+    let streams = relay.map(Streams::of_relay).transpose()?;
     let listener = listen(word)?;
     let mut carrier = Carrier::take(&listener, key, word)?;
     drop(listener);
@@ -38,16 +41,24 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let asked = Asked::now()?;
     carrier.tell(&has)?;
     let (image, mut carrier) = keep(*pid, carrier, asked)?;
+    if image.takes_input && streams.as_ref().is_some_and(Streams::has_input) {
+        // What has been read for its program on the node is that one's, and cannot be told from what it would read.
+        return Err(Fault::refused(
+            "it has the standard input of its program, of which some may have been read ahead for that",
+        ));
+    }
     let found = Found::new(Path::new(socket))?;
     reach("in rebuilt");
     word.say(&Said::Rebuilt)?;
     carrier.goes_on()?;
     // From now on the old node may end its own. If it does not hear this it goes on, and the daemon says so.
     let _lost = carrier.tell(&[]);
-    let mut waiting = Waiting { word, carrier: Some(carrier), found, patience_us: *patience_us, bound: false };
+    let (carrier, rouser) = (Some(carrier), Rouser::default());
+    let mut waiting = Waiting { word, carrier, found, pid: *pid, patience_us: *patience_us, bound: false, rouser };
     let Some(order) = waiting.may_become()? else { return Ok(()) };
     reach("in told to go");
-    let said = match become_it(&order, &image) {
+    let ghost = std::mem::take(&mut waiting.rouser).freeze(*pid);
+    let said = match ghost.and_then(|ghost| become_it((ghost, *light), &order, streams, &image)) {
         Ok(()) => Said::IsHome,
         Err(fault) => {
             kill(*pid);
@@ -82,9 +93,12 @@ struct Waiting<'a> {
     /// As long as the other mover may have something to say.
     carrier: Option<Carrier>,
     found: Found<'a>,
+    pid: Pid,
     patience_us: u64,
     /// The old node cannot have it any more.
     bound: bool,
+    /// Of what stands for it.
+    rouser: Rouser,
 }
 
 impl Waiting<'_> {
@@ -94,8 +108,13 @@ impl Waiting<'_> {
     /// `Gone` when no daemon follows the one that has gone.
     fn may_become(&mut self) -> Result<Option<Remain>> {
         loop {
+            self.rouser.attend()?;
             match self.word.heard() {
                 Ok(Some(Order::Become(order))) => return Ok(Some(order)),
+                Ok(Some(Order::Rouse)) => {
+                    self.rouser.rouse(self.pid);
+                    continue;
+                }
                 // What came with it no line tells of.
                 Ok(Some(Order::Go)) => {
                     self.is_bound()?;
@@ -114,7 +133,7 @@ impl Waiting<'_> {
                 Some(Err(_)) => self.carrier = None,
                 _ => {}
             }
-            let lines = [Some(self.word.fd()), self.carrier.as_ref().map(Carrier::fd)];
+            let lines = [Some(self.word.fd()), self.carrier.as_ref().map(Carrier::fd), self.rouser.fd()];
             let lines: Vec<_> = lines.into_iter().flatten().map(|fd| (fd, Ready::READ)).collect();
             wait(&lines, None)?;
         }
@@ -133,6 +152,7 @@ impl Waiting<'_> {
     fn successor(&mut self) -> Result<()> {
         let until = monotonic_us() + self.patience_us;
         loop {
+            self.rouser.attend()?;
             if let Some(line) = sock::accept(self.found.listener.as_fd())? {
                 self.word.follows(line)?;
                 let said = if self.bound { Said::Runs } else { Said::Rebuilt };
@@ -143,6 +163,7 @@ impl Waiting<'_> {
             }
             let mut lines = vec![(self.found.listener.as_fd(), Ready::READ)];
             lines.extend(self.carrier.as_ref().map(|carrier| (carrier.fd(), Ready::READ)));
+            lines.extend(self.rouser.fd().map(|fd| (fd, Ready::READ)));
             wait(&lines, Some(until))?;
             match self.carrier.as_mut().map(Carrier::heard) {
                 Some(Ok(Some(_go))) => self.is_bound()?,
@@ -180,14 +201,17 @@ fn keep(pid: Pid, carrier: Carrier, asked: Asked) -> Result<(Image, Carrier)> {
     if coming.pid() != pid {
         return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
     }
+    let takes_input = coming.takes_over(0);
     let Keeper { carrier, kept } = coming.only_looked_at()?;
-    Ok((Image { bytes: kept, clocks }, carrier))
+    Ok((Image { bytes: kept, clocks, takes_input }, carrier))
 }
 
 /// What there is of the process.
 struct Image {
     bytes: Vec<u8>,
     clocks: Option<Wanted>,
+    /// Its standard input leads out of it.
+    takes_input: bool,
 }
 
 /// Keeps what is read.
@@ -204,19 +228,23 @@ impl Read for Keeper {
     }
 }
 
-/// The process that was a ghost, and has the standard streams of its program, becomes the one of the image.
-fn become_it(order: &Remain, image: &Image) -> Result<()> {
+/// The process that was a ghost, and has the standard streams of its program unless it is a light one, becomes the one of the image.
+fn become_it((ghost, light): (Frozen, bool), order: &Remain, streams: Option<Streams>, image: &Image) -> Result<()> {
     let pid = order.pid;
     super::hurry(image.bytes.len() > super::ROOM);
     let programs = Programs::new(order)?;
-    let ghost = freeze(pid)?;
     let handle = pidfd::open(pid).map_err(|errno| Fault::sys(errno, format!("open process {pid}")))?;
     let stream = |number| {
         let taken = pidfd::getfd(handle.as_fd(), number);
         taken.map_err(|errno| Fault::sys(errno, format!("take descriptor {number} of process {pid}")))
     };
-    let streams: [OwnedFd; 3] = [stream(0)?, stream(1)?, stream(2)?];
+    let own: [OwnedFd; 3] = [stream(0)?, stream(1)?, stream(2)?];
+    let streams = match streams {
+        Some(relayed) => relayed.or(own),
+        None => own,
+    };
     let [input, output, errors] = streams.each_ref().map(AsFd::as_fd);
+    let replace = if light { replace_one_of_many } else { replace };
     replace(ghost, &programs.program(&["shoal", "vessel"], [input, output, errors]))?;
     reach("in has a vessel");
     let mut vessel = Vessel::take(pid)?;

@@ -11,7 +11,9 @@ mod look;
 mod orders;
 mod out;
 mod remains;
+mod rouser;
 mod slate;
+mod streams;
 mod take;
 
 pub use orders::{Held, Home, In, Order, Out, Remain, Said, Sides};

@@ -38,6 +38,9 @@ pub enum Order {
     /// First: take an image, of a process that comes to the front end.
     #[n(10)]
     Home(#[n(0)] Home),
+    /// To Home: what stands for the process is stopped, or may be, and is to do all the same what it is told before it becomes it.
+    #[n(12)]
+    Rouse,
     /// To Home: what has stood for the process waits for its tracer, and is to become it.
     #[n(11)]
     Become(#[n(0)] Remain),
@@ -135,6 +138,12 @@ pub struct Home {
     /// How long one is waited for, in microseconds.
     #[n(2)]
     pub patience_us: u64,
+    /// What stands for it shares its memory with others of its program, and relays nothing.
+    #[n(3)]
+    pub light: bool,
+    /// The `shoal run` of whose program it has the standard streams.
+    #[n(4)]
+    pub relay: Option<Pid>,
 }
 
 /// To the agent.
@@ -149,7 +158,8 @@ pub enum Said {
     /// In: the process is what the image says, and stands still. Home: all of it is there, and can be made.
     #[n(2)]
     Rebuilt,
-    /// Out: it has ended, or a stand-in has taken its place, and these signals had come since it was written. The stand-in is stopped as it was.
+    /// Out: it has ended, or a stand-in has taken its place, and these signals had come since it was written. The stand-in is stopped as it was; one that relays is
+    /// [roused](Order::Rouse) until the mover ends.
     #[n(3)]
     Left {
         #[n(0)]

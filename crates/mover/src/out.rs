@@ -5,6 +5,7 @@ use super::lazy;
 use super::look::{look_again as look, may_go_on};
 use super::orders::{Order, Out, Remain, Said};
 use super::remains::Ready;
+use super::rouser::run_though_stopped;
 use super::slate::Note;
 use ckpt::asking::rehearse;
 use ckpt::behind::behind;
@@ -97,7 +98,11 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Res
     if locks {
         let_run(carrier);
     }
-    word.say(&Said::Left { come, stopped })
+    word.say(&Said::Left { come, stopped })?;
+    if order.home && stopped {
+        run_though_stopped(order.pid, word)?;
+    }
+    Ok(())
 }
 
 /// What is to take its place here, if anything.
@@ -212,7 +217,11 @@ fn remains(held: Held, order: &Remain) -> Result<(Vec<SigInfo>, bool)> {
         Some(socket) => {
             let streams = streams(order.pid)?;
             let streams = streams.each_ref().map(AsFd::as_fd);
-            held.remain(&ready.program(&["shoal", "ghost", "--socket", socket], streams), &come)?
+            let threads: Vec<String> = held.threads().map(|tid| tid.to_string()).collect();
+            let threads = threads.join(",");
+            let all = ["shoal", "ghost", "--socket", socket, "--threads", &threads];
+            let arguments = if threads.is_empty() { &all[..4] } else { &all[..] };
+            held.remain(&ready.program(arguments, streams), &come)?
         }
     };
     let mut follows = to_follow(&come);

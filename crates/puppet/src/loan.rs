@@ -29,6 +29,9 @@ const MOST_STEPS: u32 = 10_000;
 /// SIGTRAP must not be blocked: the kernel would unblock it for a trap, and set its action to the default (linux: `force_sig_info_to_task`).
 const ALL_BUT_TRAP: u64 = !(1 << (libc::SIGTRAP - 1));
 
+/// How a thread goes on.
+type Resume = fn(vocab::Pid) -> std::result::Result<(), i32>;
+
 impl<'a> Loan<'a> {
     /// `areas`: the mappings of the process, of which the vdso has the `syscall` instruction that is used.
     ///
@@ -248,15 +251,33 @@ impl<'a> Loan<'a> {
     /// # Errors
     /// The errno of the call; `Gone` when the thread was killed.
     pub fn execute(self, arena: Arena, number: i64, args: [u64; 6]) -> Result<()> {
+        self.executes((arena.one_call(), |tid| ptrace::go_on(tid, None)), number, args)
+    }
+
+    /// The same, with no arena: that is others' memory too, and nothing of ours may stay in it.
+    ///
+    /// # Errors
+    /// As [`Loan::execute`].
+    pub fn execute_without_arena(self, number: i64, args: [u64; 6]) -> Result<()> {
+        let gate = self.gate;
+        self.executes((gate, ptrace::step), number, args)
+    }
+
+    /// The lower end of what its stack is used for: some hundred bytes below it are its own.
+    pub fn stack(&self) -> u64 {
+        self.saved.rsp
+    }
+
+    fn executes(self, (at, resume): (u64, Resume), number: i64, args: [u64; 6]) -> Result<()> {
         let tid = self.thread.tid();
         let done = |errno| failed(tid, errno, "the execution of another program");
         let [rdi, rsi, rdx, r10, r8, r9] = args;
         let rax = number as u64;
-        let regs = Regs { rax, rdi, rsi, rdx, r10, r8, r9, rip: arena.one_call(), orig_rax: u64::MAX, ..self.saved };
+        let regs = Regs { rax, rdi, rsi, rdx, r10, r8, r9, rip: at, orig_rax: u64::MAX, ..self.saved };
         self.thread.set_regs(&regs)?;
         ptrace::stop_after_exec(tid).map_err(done)?;
         loop {
-            ptrace::go_on(tid, None).map_err(done)?;
+            resume(tid).map_err(done)?;
             match ptrace::wait(tid).map_err(done)? {
                 ptrace::EXECUTED => return Ok(()),
                 Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => {

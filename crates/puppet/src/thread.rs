@@ -49,6 +49,15 @@ impl Running {
         Ok(Running { tid, here: PhantomData })
     }
 
+    /// One that is traced already, since it was made by one that is (`follow`).
+    pub fn known(tid: Pid) -> Running {
+        Running { tid, here: PhantomData }
+    }
+
+    pub fn tid(&self) -> Pid {
+        self.tid
+    }
+
     /// Asks it to stop; [`Running::stopped`] waits for that. Asking all threads before waiting for the first saves time.
     pub fn interrupt(&self) -> Result<()> {
         ptrace::interrupt(self.tid).map_err(|errno| failed(self.tid, errno, "interrupt"))
@@ -83,7 +92,7 @@ impl Stopped {
 
     /// A thread that a traced one has made (`follow`): it stops before its first instruction.
     pub fn newborn(tid: Pid) -> Result<Stopped> {
-        Running { tid, here: PhantomData }.stopped()
+        Running::known(tid).stopped()
     }
 
     pub fn tid(&self) -> Pid {

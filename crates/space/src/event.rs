@@ -66,6 +66,8 @@ pub enum Event {
     Pending { pid: Pid, set: SigSet },
     /// The ghost's hold was interrupted as told, and it runs on: SIGCONT of [`Effect::Wake`](crate::Effect::Wake) had taken back the SIGSTOP.
     NotStopped { pid: Pid },
+    /// The ghost is stopped without a command: it has taken the place of a process that was.
+    Sleeps { pid: Pid },
     /// The ghost is in the exit gate. Answered by [`Effect::Release`](crate::Effect::Release), at once where space has let it end.
     /// Commands that it had not reported will not be carried out.
     Dying { pid: Pid },
@@ -74,6 +76,8 @@ pub enum Event {
 
     /// A native process that space let the daemon watch has ended.
     NativeEnded { pid: Pid, exit: Option<Exit> },
+    /// A native process whose parent is on a node has been stopped by this signal, or (`None`) goes on.
+    NativeStopped { pid: Pid, sig: Option<Sig> },
 
     /// A stand-in on `node` was signalled there; what happens must happen to the real one.
     StandInSignalled { node: NodeId, target: Pid, info: SigInfo, turn: Option<u64> },

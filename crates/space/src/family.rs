@@ -337,6 +337,14 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.body == Body::Native) else { return };
         let exit = exit.unwrap_or(Exit::Code(0));
         entry.body = Body::Ended(exit);
+        let ppid = entry.person.ppid;
+        if self.table.get(ppid).is_some_and(Entry::waits_by_ghost) {
+            // It is left as a ghost that has ended is.
+            if let Some(entry) = self.table.get_mut(pid) {
+                entry.ghost = Ghost::Gone;
+            }
+        }
+        let Some(entry) = self.table.get_mut(pid) else { return };
         for node in std::mem::take(&mut entry.stands) {
             self.out.push(Effect::EndStandIn { node, pid, exit, usage: Usage::default() });
         }

@@ -47,6 +47,11 @@ impl Space {
                     let turn = entry.heard.get(&to).copied();
                     then.push(Effect::StopStandIn { node: to, pid: *child, sig, turn });
                 }
+                Body::Native => {
+                    let turn = entry.heard.get(&to).copied();
+                    let stops = entry.halted.map(|sig| Effect::StopStandIn { node: to, pid: *child, sig, turn });
+                    then.extend(stops);
+                }
                 _ => {}
             }
             entry.stands.insert(to);
@@ -63,7 +68,7 @@ impl Space {
     }
 
     pub(crate) fn leaves(&mut self, pid: Pid) {
-        let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
+        let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body() || e.body == Body::Native) else { return };
         entry.leaving = true;
         let place = entry.place;
         self.log(pid, place, "leaves", 0);
@@ -74,6 +79,9 @@ impl Space {
         let place = entry.place;
         self.log(pid, place, "stays", 0);
         self.settle_down(pid);
+        // A native one has waited for those that ended meanwhile, or will.
+        let children = self.table.get(pid).map(|entry| entry.children.clone()).unwrap_or_default();
+        children.into_iter().for_each(|child| self.bury(child));
     }
 
     /// What has become of it since it left is told there: it may have ended already.
@@ -104,7 +112,8 @@ impl Space {
         }
         if let Some(entry) = self.table.get_mut(pid).filter(|e| e.body == Body::Native) {
             // What takes its place is its ghost.
-            (entry.body, entry.ghost, entry.asked, entry.streams) = (Body::Running, Ghost::Coming, true, Some(pid));
+            let body = entry.halted.take().map_or(Body::Running, Body::Stopped);
+            (entry.body, entry.ghost, entry.asked, entry.streams) = (body, Ghost::Coming, true, Some(pid));
         }
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
         entry.came_from = Some(std::mem::replace(&mut entry.place, to));
@@ -130,12 +139,21 @@ impl Space {
         let (children, mut stands) = (std::mem::take(&mut entry.children), std::mem::take(&mut entry.stands));
         let subreaper = entry.subreaper;
         stands.remove(&NodeId::FRONT);
+        let watched = self.table.get(person.ppid).is_some_and(Entry::waits_by_ghost);
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        if let (Body::Stopped(_), false) = (&entry.body, watched) {
+            // Nobody there is told any more whether it runs.
+            let goes =
+                |node: &NodeId| Effect::ContinueStandIn { node: *node, pid, turn: entry.heard.get(node).copied() };
+            self.out.extend(stands.iter().map(goes));
+        }
+        let halted = if let Body::Stopped(sig) = entry.body { Some(sig).filter(|_| watched) } else { None };
         for id in steps.into_iter().chain(given) {
             self.steps.finish(id, &mut self.ready);
         }
         self.table.remove(pid);
         let native = Entry::new(person, NodeId::FRONT, Body::Native, Ghost::Absent);
-        self.table.insert(Entry { children, stands, subreaper, ..native });
+        self.table.insert(Entry { children, stands, subreaper, halted, ..native });
         self.log(pid, NodeId::FRONT, "came home", 0);
         self.out.push(Effect::WatchNative { pid });
         for info in early {

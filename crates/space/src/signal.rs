@@ -111,13 +111,17 @@ impl Space {
 
     /// A stand-in on a node was signalled, and the node's kernel let it: the real one is.
     pub(crate) fn stand_in_signalled(&mut self, node: NodeId, target: Pid, info: SigInfo, turn: Option<u64>) {
+        let ppid = self.table.get(target).map_or(Pid::NONE, |entry| entry.person.ppid);
+        let watched = self.table.get(ppid).is_some_and(Entry::waits_by_ghost);
         let Some(entry) = self.table.get_mut(target) else { return };
         if of_child(&info) {
             return;
         }
         if let Some(turn) = turn {
             entry.heard.insert(node, turn);
-            if matches!(entry.body, Body::Native | Body::Many(_)) {
+            // That one stops by it is told then.
+            let will_stop = watched && entry.body == Body::Native && info.sig == Sig::STOP;
+            if matches!(entry.body, Body::Native | Body::Many(_)) && !will_stop {
                 // Nobody tells of its stops.
                 self.out.push(Effect::ContinueStandIn { node, pid: target, turn: Some(turn) });
             }

@@ -75,6 +75,13 @@ impl Space {
         self.table.iter().map(|(_, entry)| view(entry))
     }
 
+    /// Children of `pid` that are native.
+    pub fn native_children(&self, pid: Pid) -> Vec<Pid> {
+        let children = self.table.get(pid).map(|entry| &entry.children);
+        let native = |child: &&Pid| self.table.get(**child).is_some_and(|entry| entry.body == Body::Native);
+        children.into_iter().flatten().filter(native).copied().collect()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.table.len()
@@ -121,9 +128,11 @@ impl Space {
             Event::Signalled { pid, info } => self.signalled(pid, info),
             Event::Pending { pid, set } => self.pending(pid, set),
             Event::NotStopped { pid } => self.not_stopped(pid),
+            Event::Sleeps { pid } => self.sleeps(pid),
             Event::Dying { pid } => self.dying(pid),
             Event::Gone { pid } => self.gone(pid),
             Event::NativeEnded { pid, exit } => self.native_ended(pid, exit),
+            Event::NativeStopped { pid, sig } => self.native_stopped(pid, sig),
             Event::StandInSignalled { node, target, info, turn } => self.stand_in_signalled(node, target, info, turn),
             Event::StandInGone { node, pid } => self.stand_in_gone(node, pid),
             Event::StandInFollowed { node, pid } => self.stand_in_followed(node, pid),

@@ -66,8 +66,8 @@ impl Space {
     pub(crate) fn stand_in_stops(&mut self, node: NodeId, pid: Pid) {
         let Some(entry) = self.table.get(pid) else { return };
         let turn = entry.heard.get(&node).copied();
-        self.out.push(match entry.body {
-            Body::Stopped(sig) => Effect::StopStandIn { node, pid, sig, turn },
+        self.out.push(match (&entry.body, entry.halted) {
+            (&Body::Stopped(sig), _) | (Body::Native, Some(sig)) => Effect::StopStandIn { node, pid, sig, turn },
             _ => Effect::ContinueStandIn { node, pid, turn },
         });
     }
@@ -87,6 +87,28 @@ impl Space {
             entry.asleep = false;
         }
         self.stop_ghost(pid);
+    }
+
+    /// Its parent, which is on a node, hears that from what stands for it there.
+    pub(crate) fn native_stopped(&mut self, pid: Pid, sig: Option<Sig>) {
+        if let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.body == Body::Native) {
+            entry.halted = sig;
+            self.stand_ins_stop(pid);
+        }
+    }
+
+    /// It stays so until its body goes on, or SIGCONT comes to it.
+    pub(crate) fn sleeps(&mut self, pid: Pid) {
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.asleep = true;
+            self.drop_stops(pid);
+        }
+    }
+
+    /// Is its body stopped, or its ghost, or is either to be?
+    pub fn is_to_stop(&self, pid: Pid) -> bool {
+        let stops = |entry: &Entry| matches!(entry.body, Body::Stopped(_)) || entry.stop_pending || entry.ghost_stops();
+        self.table.get(pid).is_some_and(stops)
     }
 
     /// The SIGSTOP that waits for the ghost takes it; after what it has still to do, if there is such.

@@ -90,6 +90,8 @@ pub(crate) struct Entry {
     pub(crate) awaited: u64,
     /// By node: the newest turn that came with a signal of its stand-in there.
     pub(crate) heard: BTreeMap<NodeId, u64>,
+    /// A native one, with its parent on a node, is stopped by this.
+    pub(crate) halted: Option<Sig>,
     /// Stop commands given and not reported.
     pub(crate) stops: u32,
     /// Of stop commands given before those: it was woken from them, and has not reported them.
@@ -143,6 +145,7 @@ impl Entry {
             turns: 0,
             awaited: 0,
             heard: BTreeMap::new(),
+            halted: None,
             stops: 0,
             woken: 0,
             left: false,
@@ -168,6 +171,15 @@ impl Entry {
 
     pub(crate) fn ended(&self) -> bool {
         matches!(self.body, Body::Ended(_))
+    }
+
+    /// Is it on a node, or about to be, so that its ghost waits for its children here when it has waited there?
+    pub(crate) fn waits_by_ghost(&self) -> bool {
+        match self.body {
+            Body::Native => self.leaving,
+            Body::Many(_) | Body::Ended(_) => false,
+            _ => true,
+        }
     }
 
     /// Is there a body on a node that can get signals?

@@ -83,7 +83,7 @@ impl Space {
             return;
         }
         // A parent waits for it, or leaves it to who takes it; natives see to that themselves.
-        let by_us = |p: &Entry| !matches!(p.body, Body::Native | Body::Many(_));
+        let by_us = |p: &Entry| p.leaving || !matches!(p.body, Body::Native | Body::Many(_));
         let zombie = entry.ghost == Ghost::Gone && self.table.get(entry.person.ppid).is_some_and(by_us);
         if matches!(entry.ghost, Ghost::Gone | Ghost::Absent) && !zombie {
             self.forget(pid);

@@ -56,6 +56,13 @@ pub enum Ask {
         #[n(1)]
         copy: u32,
     },
+    /// All is written that had come when a process said [`crate::stream::Chunk::Left`] for this branch, which comes to where the caller is
+    /// ([`Answer::Alongside`]). Not answered.
+    #[n(12)]
+    Passed {
+        #[n(0)]
+        branch: u64,
+    },
     /// The caller is in the place of a process that has moved to a node, and is to be its stand-in; answered as `Run`.
     #[n(7)]
     Stand,
@@ -195,6 +202,15 @@ pub enum Answer {
     /// channel comes.
     #[n(16)]
     Home {
+        #[n(0)]
+        copy: u32,
+        #[n(1)]
+        branch: u64,
+    },
+    /// To `Run`: a descendant of copy `copy` comes to where this is, and the program does not. It says [`crate::stream::Chunk::Left`] for this branch, for which no
+    /// channel comes; answered by [`Ask::Passed`].
+    #[n(20)]
+    Alongside {
         #[n(0)]
         copy: u32,
         #[n(1)]

@@ -114,6 +114,11 @@ impl Moving {
         self.departures.contains_key(&pid)
     }
 
+    /// Can it not run here any more, since it is about to run elsewhere?
+    pub(crate) fn has_bound(&self, pid: Pid) -> bool {
+        self.departures.get(&pid).is_some_and(|one| one.state == Departing::Bound)
+    }
+
     /// Does it leave for good, with nothing in its place?
     pub(crate) fn is_bound(&self, pid: Pid) -> bool {
         self.departures.get(&pid).is_some_and(|one| one.state == Departing::Bound && one.stands.is_none())

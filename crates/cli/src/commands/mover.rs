@@ -4,7 +4,7 @@ use clap::Args;
 use client::run::Hold;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use vocab::Result;
+use vocab::{Pid, Result};
 
 /// Send a process to another node, or take one
 #[derive(Args, Debug)]
@@ -37,11 +37,15 @@ pub(crate) struct Ghost {
     /// The daemon's socket
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
+    /// Numbers of threads that are kept free for it
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    threads: Vec<i32>,
 }
 
 impl Ghost {
     pub(crate) fn run(self, hold: Hold) -> Result<ExitCode> {
-        let fault = client::run::stand(&self.socket, hold);
+        let numbers: Vec<Pid> = self.threads.into_iter().map(Pid).collect();
+        let fault = client::run::stand(&self.socket, &numbers, hold);
         // It ends as what has been lost.
         let _lasting = kern::signal::suffer(vocab::Sig::KILL);
         Err(fault)

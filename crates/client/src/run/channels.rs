@@ -422,6 +422,10 @@ impl Gathered for Channels {
         }
     }
 
+    fn passed(&self, copy: usize, branch: u64) {
+        self.has_passed(copy, branch);
+    }
+
     fn unread(&self, stream: Stream) {
         let mut state = self.lock();
         state.unread[index(stream)] = true;

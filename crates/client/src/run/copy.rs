@@ -19,6 +19,8 @@ pub(crate) struct Copy {
     pub(super) serial: Serial,
     /// Branches that are to come, by their moves: who has left for them has said so.
     pub(super) awaited: BTreeMap<u64, Serial>,
+    /// Branches of descendants that come to where this is; how many of our streams have yet to pass what they have written before.
+    pub(super) alongside: BTreeMap<u64, u8>,
     /// The program's end is known, with all that was written before it; or nothing more can come.
     pub(crate) over: bool,
     /// The first of the two.
@@ -45,6 +47,7 @@ impl Copy {
             branches: Vec::new(),
             serial: 1,
             awaited: BTreeMap::new(),
+            alongside: BTreeMap::new(),
             over: false,
             whole: false,
             broken: None,

@@ -12,6 +12,7 @@
 use super::branch::Which;
 use super::channels::{Channels, State};
 use super::copy::Copy;
+use super::queue::{Gathered, Item};
 use kern::poll::{poll, Ready, EINTR};
 use kern::sock::send_with;
 use kern::{own, signal, sys};
@@ -22,7 +23,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Result, Sig, SigSet};
-use wire::stream::RETURNED;
+use wire::stream::{Stream, RETURNED};
 
 /// Of a copy that is to come here, or has.
 #[derive(Debug)]
@@ -35,6 +36,11 @@ pub(super) struct Home {
     /// All that it has written has come.
     left: bool,
 }
+
+/// Output and errors.
+const BOTH: u8 = 2;
+/// The daemon knows. Whoever says `Left` for it after that has been passed already.
+const TOLD: u8 = u8::MAX;
 
 /// What may be put where it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +91,46 @@ impl Channels {
         }
         self.home_if_cut(&mut state, number);
         Ok(())
+    }
+
+    /// A descendant of copy `number` comes here, which says `Left` for this branch.
+    pub(super) fn comes_alongside(&self, number: usize, branch: u64) {
+        let mut state = self.lock();
+        let Some(copy) = state.copies.get_mut(number) else { return };
+        copy.alongside.insert(branch, BOTH);
+        if copy.awaited.remove(&branch).is_some() {
+            self.pass(number, branch);
+        }
+    }
+
+    /// One of our streams has passed what a process had written before it came here.
+    pub(super) fn has_passed(&self, copy: usize, branch: u64) {
+        let mut state = self.lock();
+        let left = state.copies.get_mut(copy).and_then(|copy| copy.alongside.get_mut(&branch));
+        left.filter(|left| (1..=BOTH).contains(*left)).into_iter().for_each(|left| *left -= 1);
+        drop(state);
+        self.hub.wake();
+    }
+
+    /// What is queued comes before anything that it writes here.
+    pub(super) fn pass(&self, copy: usize, branch: u64) {
+        for stream in [Stream::Out, Stream::Err] {
+            self.queue(stream).push(Item::Passed { copy, branch });
+        }
+    }
+
+    /// Those of which the daemon has yet to be told.
+    pub(super) fn take_passed(&self) -> Vec<u64> {
+        let mut state = self.lock();
+        let mut all = Vec::new();
+        for copy in &mut state.copies {
+            let done = copy.alongside.iter_mut().filter(|(_, left)| **left == 0);
+            all.extend(done.map(|(branch, left)| {
+                *left = TOLD;
+                *branch
+            }));
+        }
+        all
     }
 
     /// Nobody is left who could say that all has come.

@@ -68,6 +68,7 @@ impl Hub {
             self.channels.wait(&mut ready)?;
             self.hear_daemon();
             self.ask_delivered();
+            self.tell_passed();
             self.ask_successor();
             self.tell_window();
             let unfinished = self.channels.close_finished();
@@ -138,6 +139,15 @@ impl Hub {
         }
     }
 
+    /// Descendants that come here may write from now on.
+    fn tell_passed(&mut self) {
+        let Some(asking) = &mut self.asking else { return };
+        let mut passed = self.channels.take_passed().into_iter();
+        if let Err(fault) = passed.try_for_each(|branch| asking.ask(&Ask::Passed { branch })) {
+            self.lose_daemon(&fault);
+        }
+    }
+
     fn lose_daemon(&mut self, fault: &Fault) {
         // The streams do not need it; only those that have not been connected will never be.
         tracing::debug!(%fault, "the daemon has gone");
@@ -179,6 +189,10 @@ impl Hub {
                 Ok(())
             }
             (Answer::Home { copy, branch }, _) => self.channels.comes_home(copy as usize, branch),
+            (Answer::Alongside { copy, branch }, _) => {
+                self.channels.comes_alongside(copy as usize, branch);
+                Ok(())
+            }
             (Answer::Delivered { copy }, _) => {
                 self.channels.delivered(copy as usize);
                 Ok(())

@@ -16,6 +16,8 @@ impl Channels {
         let Some(copy) = state.copies.get_mut(number) else { return };
         let Some(at) = copy.branches.iter().position(|branch| branch.serial == serial) else { return };
         let branch = copy.branches.remove(at);
+        // One of those may have been to say it.
+        copy.alongside.keys().for_each(|id| self.pass(number, *id));
         self.queues.iter().for_each(|queue| queue.push(Item::Flush { of: its }));
         let goes_on = copy.branches.iter().any(|other| other.program);
         if branch.program && !copy.over && !goes_on {

@@ -166,12 +166,19 @@ fn granted(run: &Run, asking: Asking, socket: &Path, hold: String, copies: Vec<C
     })
 }
 
-/// The calling process is in the place of one that has moved to a node, with its standard streams, and becomes its stand-in. All signals are blocked.
+/// The calling process is in the place of one that has moved to a node, with its standard streams, and becomes its stand-in. All signals are blocked. Nobody else
+/// gets the `numbers` of its threads as long as this process is there.
 /// Returns only when that cannot be.
 ///
 /// # Errors
 /// As [`run`].
-pub fn stand(socket: &Path, hold: Hold) -> Fault {
+pub fn stand(socket: &Path, numbers: &[Pid], hold: Hold) -> Fault {
+    for number in numbers {
+        // That somebody has had one since the threads ended is no reason to end.
+        if let Err(errno) = kern::idle::idle(*number) {
+            tracing::debug!(%number, errno, "the number of a thread is not kept free");
+        }
+    }
     let begun = connect_in_time(socket).and_then(|mut asking| {
         asking.block_signals()?;
         asking.ask(&Ask::Stand)?;

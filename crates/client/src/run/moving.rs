@@ -53,6 +53,7 @@ impl Channels {
         let Some(copy) = state.copies.get_mut(number) else { return };
         copy.branches.retain(|branch| branch.turn && !branch.early || branch.id != id);
         self.stays_away(copy, id);
+        copy.alongside.remove(&id);
         // What was the last of a stream is known to be that only now.
         self.spent(&mut state, (number, 0));
         state.feed(number);
@@ -67,6 +68,9 @@ impl Channels {
         let number = from.0;
         let alone = state.alone;
         let Some(copy) = state.copies.get_mut(number) else { return };
+        if copy.alongside.contains_key(&id) {
+            return self.pass(number, id);
+        }
         if let Some(branch) = copy.branches.iter_mut().find(|branch| branch.id == id && branch.early) {
             branch.early = false;
             return self.spent(state, from);

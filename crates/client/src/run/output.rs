@@ -86,6 +86,7 @@ impl<'c, G: Gathered> Writer<'c, G> {
                 }
             }
             Item::Mark => self.from.marked(),
+            Item::Passed { copy, branch } => self.from.passed(copy, branch),
         }
     }
 

@@ -17,6 +17,9 @@ pub(crate) trait Gathered: Sync {
     /// All before a mark has been written.
     fn marked(&self);
 
+    /// All before the word of a process that comes to where this is has been written to one stream.
+    fn passed(&self, copy: usize, branch: u64);
+
     /// Nobody reads our own stream: let the programs know.
     fn unread(&self, stream: Stream);
 }
@@ -36,6 +39,8 @@ pub(crate) enum Item {
     Moved { from: Which, to: Which, node: NodeId },
     /// Say when everything before this has been written.
     Mark,
+    /// The same, for a process of this copy that comes to where this is.
+    Passed { copy: usize, branch: u64 },
 }
 
 /// What is to be written to one stream.

@@ -261,6 +261,7 @@ pub(crate) fn asks() -> Variants<Ask> {
         Move => (pid(), node(), any::<[bool; 2]>())
             .prop_map(|(pid, to, [progress, lazy])| Ask::Move { pid, to, progress, lazy }),
         Delivered => (pid(), any::<u32>()).prop_map(|(pid, copy)| Ask::Delivered { pid, copy }),
+        Passed => any::<u64>().prop_map(|branch| Ask::Passed { branch }),
         Explain => (pid(), node()).prop_map(|(pid, to)| Ask::Explain { pid, to }),
         Stand => Just(Ask::Stand),
         Feed => Just(Ask::Feed),
@@ -307,6 +308,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Moving => progress().prop_map(Answer::Moving),
         NodeLost => node().prop_map(Answer::NodeLost),
         Home => (any::<u32>(), any::<u64>()).prop_map(|(copy, branch)| Answer::Home { copy, branch }),
+        Alongside => (any::<u32>(), any::<u64>()).prop_map(|(copy, branch)| Answer::Alongside { copy, branch }),
         Ghosts => (vec((pid(), node()), 0..3), vec(pid(), 0..3), vec(pid(), 0..3))
             .prop_map(|(stand, gone, others)| Answer::Ghosts { stand, gone, others }),
         Entries => (any::<u64>(), bytes(), any::<bool>(), any::<i32>(), node())

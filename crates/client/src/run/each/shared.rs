@@ -86,6 +86,9 @@ impl Gathered for Shared {
         self.bell.wake();
     }
 
+    /// What comes here is of a relay with one copy.
+    fn passed(&self, _copy: usize, _branch: u64) {}
+
     fn unread(&self, stream: Stream) {
         self.unread[index(stream)].store(true, Ordering::SeqCst);
         self.bell.wake();

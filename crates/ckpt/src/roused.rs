@@ -1,0 +1,101 @@
+//! A process that a signal has stopped, or is about to, and that has something to do all the same: traced, it runs, and is stopped for everybody else.
+//!
+//! Its parent is not told that it goes on, since it does not: the kernel has it down as stopped (linux: SIGNAL_STOP_STOPPED), whatever its threads do by the leave of a
+//! tracer (ptrace(2), "Group-stop"). Whatever stops it meanwhile is told to its parent as ever, and SIGCONT continues it as ever.
+
+use crate::freeze::Frozen;
+use kern::proc::PROC;
+use kern::ptrace::{self, Halt};
+use puppet::Running;
+use std::collections::BTreeMap;
+use std::path::Path;
+use vocab::{Pid, Result};
+
+/// See the module. Dropped, it is stopped if it is.
+pub struct Roused {
+    pid: Pid,
+    threads: BTreeMap<Pid, Running>,
+}
+
+/// From now on all threads of the process run, and those that they make. [`Roused::attend`] is to be called whenever SIGCHLD comes.
+///
+/// # Errors
+/// EPERM for who may not trace it or when it is traced already; `Gone`.
+pub fn rouse(pid: Pid) -> Result<Roused> {
+    let mut roused = Roused { pid, threads: BTreeMap::new() };
+    loop {
+        let all = crate::proc::numbers_in(pid, "task")?;
+        let new: Vec<Pid> = all.into_iter().map(Pid).filter(|tid| !roused.threads.contains_key(tid)).collect();
+        if new.is_empty() {
+            return Ok(roused);
+        }
+        for tid in new {
+            match Running::seize(tid, true, false) {
+                Ok(thread) => drop(roused.threads.insert(tid, thread)),
+                // One that was made by one that is traced is traced; of one that has ended there is no trace.
+                Err(_) if tid != pid && (traced(tid) || !roused.has(tid)) => {
+                    roused.threads.insert(tid, Running::known(tid));
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+}
+
+/// By this process.
+fn traced(tid: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("{PROC}/{tid}/status")).unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")?.trim().parse().ok());
+    tracer == Some(std::process::id())
+}
+
+impl Roused {
+    fn has(&self, tid: Pid) -> bool {
+        Path::new(&format!("{PROC}/{}/task/{tid}", self.pid)).exists()
+    }
+
+    /// Lets those go on that have stopped since the last call.
+    pub fn attend(&mut self) {
+        while let Ok(Some((tid, halt))) = ptrace::wait_any() {
+            let sig = match halt {
+                Halt::Signal(sig) => Some(sig),
+                Halt::Group(_) | Halt::Trap | Halt::Event(_) => None,
+                // Its parent is to be told by the kernel, and not after us.
+                Halt::Exiting => {
+                    self.threads.remove(&tid);
+                    let _ends_anyway = ptrace::detach(tid, None);
+                    continue;
+                }
+                Halt::Ended(_) => {
+                    self.threads.remove(&tid);
+                    continue;
+                }
+            };
+            // What it has forked in a way that is traced is its own.
+            let done = match self.threads.contains_key(&tid) || self.has(tid) {
+                true => ptrace::go_on(tid, sig),
+                false => ptrace::detach(tid, sig),
+            };
+            if done.is_ok() && self.has(tid) {
+                self.threads.entry(tid).or_insert_with(|| Running::known(tid));
+            }
+        }
+    }
+
+    /// All of them stand still.
+    ///
+    /// # Errors
+    /// As [`crate::freeze::freeze`].
+    pub fn freeze(mut self) -> Result<Frozen> {
+        self.attend();
+        Frozen::of(self.pid, std::mem::take(&mut self.threads).into_values())
+    }
+
+    /// Nobody traces it any more: it is stopped, if it is.
+    ///
+    /// # Errors
+    /// As [`Roused::freeze`].
+    pub fn let_go(self) -> Result<()> {
+        self.freeze()?.thaw(false)
+    }
+}

@@ -1,0 +1,78 @@
+//! Processes of the front end whose parent is on a node: its ghost is their parent here, and hands over what the kernel tells it of them.
+//!
+//! Of an end the daemon learns by a handle on the process, and looks at what is left of it: its parent's ghost waits for it only when the parent has waited on its node.
+
+use crate::connection::Token;
+use crate::front::Front;
+use ghost::Command as Tell;
+use space::Event;
+use std::collections::HashMap;
+use vocab::{Exit, Pid, Sig, SigInfo};
+
+/// Those of them that are stopped, and by what.
+#[derive(Debug, Default)]
+pub(crate) struct Natives {
+    stopped: HashMap<Pid, Sig>,
+}
+
+/// linux: CLD_STOPPED.
+const STOPPED: i32 = 5;
+
+impl Front {
+    /// If the parent of this native process is a ghost, that is to hand over what it hears of it. `stopped`: its parent knows that it is, by that.
+    pub(crate) fn watch_as_a_child(&mut self, pid: Pid, stopped: Option<Sig>) {
+        let parent = self.space.get(pid).map(|view| view.person.ppid).filter(|parent| self.ghosts.has(*parent));
+        if let Some(parent) = parent {
+            self.ghosts.command(parent, Tell::Children(true));
+            self.stopped_natives.stopped.extend(stopped.map(|sig| (pid, sig)));
+        }
+    }
+
+    /// What takes the place of a native process is to hand over what it hears of its native children, if it has any.
+    pub(crate) fn hand_over_children(&mut self, pid: Pid) {
+        if !self.space.native_children(pid).is_empty() {
+            self.ghosts.command(pid, Tell::Children(true));
+        }
+    }
+
+    /// The kernel has told a ghost of a child: of those that are native the state is looked at, since one word may stand for several.
+    pub(crate) fn look_at_children(&mut self, parent: Pid, told: Option<&SigInfo>) {
+        for pid in self.space.native_children(parent) {
+            let Some(now) = kern::pending::read(pid) else { continue };
+            let known = self.stopped_natives.stopped.get(&pid).copied();
+            // Its mover lets what becomes it run though it is stopped.
+            let stopped = now.state == b'T' || now.traced && known.is_some();
+            let told = told.filter(|info| info.pid == pid);
+            // It may have stopped and gone on since: what stands for it on a node has stopped then.
+            if stopped == known.is_some() && (stopped || told.is_none()) {
+                continue;
+            }
+            let by = told.filter(|info| info.code == STOPPED);
+            // The number of the signal is in the lower half of what follows the user (linux: `struct siginfo`, `_sigchld`).
+            let sig = by.and_then(|info| Sig::new(info.value as u8)).unwrap_or(Sig::STOP);
+            match stopped {
+                true => drop(self.stopped_natives.stopped.insert(pid, sig)),
+                false => drop(self.stopped_natives.stopped.remove(&pid)),
+            }
+            self.events.push_back(Event::NativeStopped { pid, sig: stopped.then_some(sig) });
+        }
+    }
+
+    pub(crate) fn native_ended(&mut self, token: Token, pid: Pid) {
+        self.take(token);
+        self.natives.remove(&pid);
+        self.stopped_natives.stopped.remove(&pid);
+        // Somebody may have waited for it already.
+        let left = self.proc.stat_of_ended(pid).ok().flatten();
+        let exit = left.and_then(|stat| Exit::from_status(stat.exit_status));
+        self.events.push_back(Event::NativeEnded { pid, exit });
+    }
+
+    /// It is a ghost from now on.
+    pub(crate) fn forget_native(&mut self, pid: Pid) {
+        self.stopped_natives.stopped.remove(&pid);
+        if let Some(token) = self.natives.remove(&pid) {
+            self.take(token);
+        }
+    }
+}

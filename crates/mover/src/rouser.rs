@@ -1,0 +1,74 @@
+//! A stand-in that is stopped, as its process is, and has something to do: it runs while its mover traces it.
+
+use super::carrier::{wait, Word};
+use ckpt::freeze::{freeze, Frozen};
+use ckpt::roused::{rouse, Roused};
+use kern::clock::monotonic_us;
+use kern::init::SignalFd;
+use kern::poll::Ready;
+use std::os::fd::{AsFd, BorrowedFd};
+use tracing::debug;
+use vocab::{Pid, Result, Sig};
+
+/// Traced, or not yet.
+#[derive(Default)]
+pub(super) struct Rouser(Option<(SignalFd, Roused)>);
+
+impl Rouser {
+    /// From now on it runs.
+    pub(super) fn rouse(&mut self, pid: Pid) {
+        if self.0.is_some() {
+            return;
+        }
+        // None of its stops is to be missed.
+        let told = SignalFd::new(&[Sig::CHLD]);
+        match told.and_then(|told| Ok((told, rouse(pid)?))) {
+            Ok(both) => self.0 = Some(both),
+            // It does all that when it is continued.
+            Err(fault) => debug!(%pid, %fault, "a stopped stand-in stays stopped"),
+        }
+    }
+
+    /// Readable when there is something to attend to.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(|(told, _)| told.as_fd())
+    }
+
+    pub(super) fn attend(&mut self) -> Result<()> {
+        let Some((told, roused)) = &mut self.0 else { return Ok(()) };
+        while told.take()?.is_some() {}
+        roused.attend();
+        Ok(())
+    }
+
+    /// It stands still.
+    ///
+    /// # Errors
+    /// As [`freeze`].
+    pub(super) fn freeze(self, pid: Pid) -> Result<Frozen> {
+        self.0.map_or_else(|| freeze(pid), |(_, roused)| roused.freeze())
+    }
+}
+
+/// After the daemon has gone the stand-in has this long to find a successor, in microseconds, and to hold.
+const SUCCESSOR_US: u64 = 10_000_000;
+
+/// What has taken the place of a stopped process, and relays, runs until the daemon ends this mover: then it holds. Stopped for good before that, it could be told nothing.
+pub(super) fn run_though_stopped(pid: Pid, word: &mut Word) -> Result<()> {
+    let mut rouser = Rouser::default();
+    rouser.rouse(pid);
+    let mut until = None;
+    while rouser.fd().is_some() {
+        rouser.attend()?;
+        if until.is_none() && word.heard().is_err() {
+            until = Some(monotonic_us() + SUCCESSOR_US);
+        }
+        let line = until.is_none().then(|| word.fd());
+        let lines: Vec<_> = rouser.fd().into_iter().chain(line).map(|fd| (fd, Ready::READ)).collect();
+        if wait(&lines, until).is_err() {
+            break;
+        }
+    }
+    // It is let go with the end of its tracer.
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! The standard streams of a `shoal run` that goes on, for a descendant of its program that comes to where it is.
+
+use kern::pidfd;
+use kern::proc::PROC;
+use rustix::fs::{fstat, FileType};
+use std::os::fd::{AsFd, OwnedFd};
+use vocab::{Fault, Pid, Result};
+
+/// As the threads have them that relay: the first one, which holds, has a table of its own without them.
+pub(super) struct Streams([Option<OwnedFd>; 3]);
+
+impl Streams {
+    /// # Errors
+    /// `Gone`; before Linux 6.9 `Sys`.
+    pub(super) fn of_relay(pid: Pid) -> Result<Streams> {
+        let path = format!("{PROC}/{pid}/task");
+        let threads = std::fs::read_dir(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+        let mut threads = threads.flatten().filter_map(|one| one.file_name().to_str()?.parse().ok().map(Pid));
+        let relay = threads.find(|tid| *tid != pid);
+        let relay = relay.ok_or_else(|| Fault::gone(format!("process {pid} relays no streams")))?;
+        let handle = pidfd::open_thread(relay);
+        let handle = handle.map_err(|errno| Fault::sys(errno, format!("take the streams of the `shoal run` {pid}")))?;
+        // One that it has closed has ended.
+        Ok(Streams([0, 1, 2].map(|number| pidfd::getfd(handle.as_fd(), number).ok())))
+    }
+
+    /// Each of them, or what there is instead.
+    pub(super) fn or(self, others: [OwnedFd; 3]) -> [OwnedFd; 3] {
+        let [input, output, errors] = self.0;
+        let [no_input, no_output, no_errors] = others;
+        [input.unwrap_or(no_input), output.unwrap_or(no_output), errors.unwrap_or(no_errors)]
+    }
+
+    /// Is what is read of its input gone for others? So some may have been read ahead.
+    pub(super) fn has_input(&self) -> bool {
+        let Some(input) = &self.0[0] else { return false };
+        let kind = fstat(input).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        !matches!(kind, Ok(FileType::CharacterDevice)) || rustix::termios::isatty(input)
+    }
+}

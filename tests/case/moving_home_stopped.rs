@@ -1,0 +1,125 @@
+//! Stopped processes come to the front end and leave it, and are stopped all the time: for their parent, too.
+
+use super::moving_faults::{at_point, stage, Fate, How, Victim, PROGRAM};
+use super::scene::Sandbox;
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::Res;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("move_home_stopped", move_home_stopped),
+    ("move_home_stopped_continued_on_its_way", continued_on_its_way),
+    ("move_home_stopped_front_killed", front_killed),
+];
+
+/// `begin PROGRAM`: starts it on node 0, as a child of what writes down what wait tells of it; `seen WHAT`: that has been told; `is STATE`; `end`.
+pub(super) fn waits() -> String {
+    let program = include_str!("waits.py");
+    format!(
+        "cd $(mktemp -d); cat >waits.py <<'P'\n{program}P
+        seen() {{ for i in $(seq 300); do grep -q \"$1\" log && return; sleep 0.01; done; echo \"no $1\"; }}
+        is() {{ for i in $(seq 1000); do test \"$(awk '/^State/ {{print $2}}' /proc/$p/status)\" = $1 && return; sleep 0.01; done; echo \"not $1\"; }}
+        begin() {{ rm -f log log.pid up cont*; python3 -S waits.py log \"$@\" & w=$!; until test -s log.pid && test -e up; do sleep 0.01; done; p=$(cat log.pid); }}
+        told() {{ for i in $(seq 1000); do test $(cat log | wc -l) -ge $1 && return; sleep 0.01; done; echo \"told less than $1\"; }}
+        end() {{ wait $w; paste -sd ' ' log; }}\n"
+    )
+}
+
+/// A program that says where it is on SIGUSR1, counts its SIGCONTs, and ends with their number on SIGTERM.
+const COUNTS: &str = r#"$|=1; $SIG{USR1}=sub{print "usr1 on ", `hostname`}; $SIG{CONT}=sub{$n++; open U, ">cont$n"}; $SIG{TERM}=sub{exit 10+$n}; open U, ">up"; select(undef, undef, undef, 1) while 1"#;
+
+fn move_home_stopped(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_stopped", 2)?;
+    let waits = waits();
+    // Stopped it goes anywhere, and its parent hears of each stop once. What it is sent there it has when it goes on.
+    s.prints(
+        &format!(
+            "{waits} begin shoal run -n 0 perl -e '{COUNTS}'
+            kill -STOP $p; seen stopped; shoal move $p front; shoal where $p; is T; kill -USR1 $p; kill -CONT $p; until test -e cont1; do sleep 0.01; done; is S
+            kill -STOP $p; told 3; shoal move $p 1; shoal where $p; is T; kill -USR1 $p; kill -CONT $p; until test -e cont2; do sleep 0.01; done; is S
+            kill -STOP $p; told 5; for to in front 0 front; do shoal move $p $to; is T; done; kill -CONT $p; until test -e cont3; do sleep 0.01; done
+            kill -TERM $p; end"
+        ),
+        "front\nusr1 on front\nn1\nusr1 on n1\nstopped 19 continued stopped 19 continued stopped 19 continued exited 13",
+    )?;
+    // So does any other process of the front end.
+    s.prints(
+        &format!(
+            "{waits} begin perl -e '{COUNTS}'
+            kill -STOP $p; seen stopped; shoal move $p 1; shoal where $p; is T; shoal move $p front; is T; kill -CONT $p; until test -e cont1; do sleep 0.01; done
+            kill -TERM $p; end"
+        ),
+        "n1\nstopped 19 continued exited 11",
+    )?;
+    // What it has written before comes, though it is stopped where it is to become it.
+    s.prints(
+        &format!(
+            "{waits} begin shoal run -n 0 perl -e 'open U, \">up\"; $|=1; print \"$_\\n\" for 1..9000; kill STOP => $$; print \"after\\n\"; select undef, undef, undef, .2; exit 7' > >(sleep 0.3; cat >got; touch all)
+            seen stopped; shoal move $p front; is T; kill -CONT $p; end; until test -e all; do sleep 0.01; done; tail -n 1 got; wc -l <got"
+        ),
+        "stopped 19 continued exited 7\nafter\n9001",
+    )?;
+    // Killed it ends wherever it is.
+    s.prints(
+        &format!(
+            "{waits} for way in front 'front 1' 'front 1 front'; do
+                begin shoal run -n 0 perl -e '{COUNTS}'; kill -STOP $p; seen stopped
+                for to in $way; do shoal move $p $to; done; kill -KILL $p; end
+            done"
+        ),
+        &["stopped 19 killed 9"; 3].join("\n"),
+    )?;
+    Ok(End::Passed)
+}
+
+fn continued_on_its_way(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_stopped_continued_on_its_way", 2)?;
+    let waits = waits();
+    s.prints(
+        &format!(
+            "{waits} for i in 00 01 02 03; do
+                begin shoal run -n 0 perl -e '{COUNTS}'
+                kill -STOP $p; seen stopped; shoal move $p front & m=$!; sleep 0.$i; kill -CONT $p; wait $m; is S
+                kill -STOP $p; told 3; shoal move $p 1 & m=$!; sleep 0.$i; kill -CONT $p; wait $m; until test -e cont2; do sleep 0.01; done
+                kill -TERM $p; end
+            done"
+        ),
+        &["stopped 19 continued stopped 19 continued exited 12"; 4].join("\n"),
+    )?;
+    // And stopped.
+    s.prints(
+        &format!(
+            "{waits} for i in 00 01 02 03; do
+                begin shoal run -n 0 perl -e '{COUNTS}'
+                shoal move $p front & m=$!; sleep 0.$i; kill -STOP $p; wait $m; is T; told 1; kill -CONT $p; until test -e cont1; do sleep 0.01; done
+                shoal move $p 1 & m=$!; sleep 0.$i; kill -STOP $p; wait $m; is T; told 3; kill -CONT $p; until test -e cont2; do sleep 0.01; done
+                kill -TERM $p; end
+            done"
+        ),
+        &["stopped 19 continued stopped 19 continued exited 12"; 4].join("\n"),
+    )?;
+    Ok(End::Passed)
+}
+
+/// From when the new place has all of it.
+const POINTS: [&str; 8] = [
+    "destination has it",
+    "out told to end",
+    "front knows that it runs",
+    "front knows that it has left",
+    "destination is to go",
+    "in told to go",
+    "in has a vessel",
+    "in made it",
+];
+
+fn front_killed(place: &Place) -> Res<End> {
+    let victim = Victim::FrontDaemon;
+    let (s, faults) = stage(place, "move_home_stopped_faults", victim)?;
+    for point in POINTS {
+        let fate = Fate::Lives;
+        let how = How { point, program: PROGRAM, before: None, stopped: true, how: "", to: "front", fate };
+        at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+    }
+    Ok(End::Passed)
+}
