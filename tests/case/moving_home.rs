@@ -53,12 +53,12 @@ fn move_home(place: &Place) -> Res<End> {
     )?;
     // What it is sent while it comes it has, once and in order.
     s.prints(
-        "shoal run -n 0 python3 -S -c '
+        "cd $(mktemp -d); shoal run -n 0 python3 -S -c '
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, range(34, 65)); print(\"up\", flush=True)
 for n in range(100): assert signal.sigwaitinfo([34, 35]).si_signo == 34
-print(\"all\")' & p=$!
-         sleep 0.5; (for i in $(seq 100); do kill -34 $p; sleep 0.005; done) & shoal move $p front; wait $!; wait $p; echo $?",
+print(\"all\")' >out & p=$!; until grep -q up out; do sleep 0.02; done
+         (for i in $(seq 100); do kill -34 $p; sleep 0.005; done) & shoal move $p front; wait $!; wait $p; echo $? >>out; cat out",
         "up\nall\n0",
     )?;
     Ok(End::Passed)
