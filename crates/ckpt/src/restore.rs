@@ -1,5 +1,4 @@
-//! An image into a process: a child that does nothing gets the memory, the descriptors and the threads of the image, and runs on where
-//! the image has it.
+//! An image into a process: a child that does nothing gets the memory, the descriptors and the threads of the image, and runs on where the image has it.
 
 use crate::ahead::Ahead;
 use crate::claims::{self, Owner};
@@ -19,7 +18,7 @@ use crate::vessel::{Begun, Vessel, FEW};
 use crate::{
     children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, sigstate, threads, timers, vdso, waits,
 };
-use image::files::{self, Files};
+use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
 use image::thread::Thread;
@@ -139,13 +138,8 @@ impl<R: Read> Coming<R> {
         pages::pass_over(&mut self.reader, self.first).map(|()| self.reader.into_source())
     }
 
-    /// Does it take over a standard stream?
-    pub fn takes_over(&self, stream: u8) -> bool {
-        self.plan
-            .files
-            .files
-            .iter()
-            .any(|file| matches!(file.kind, files::Kind::Standard { stream: its } if its == stream))
+    pub fn files(&self) -> &Files {
+        &self.plan.files
     }
 
     /// What was typed at its terminal, and is to follow what that has taken already.
@@ -235,9 +229,7 @@ impl Rebuilt {
         let stops = stops_by(self.stopped, &leader)?;
         leader.release(stops).map(|()| stops)
     }
-}
 
-impl Rebuilt {
     fn take_locks(&self) -> Result<()> {
         let Some(leader) = self.threads.first() else { return Ok(()) };
         let remote = RemoteMemory::open(self.pid)?;
@@ -277,8 +269,7 @@ impl Plan {
 
     /// Signals that wait for the process, or for its leader.
     fn queued(&self) -> Vec<Sig> {
-        let of_leader = self.threads.iter().take(1).flat_map(|leader| &leader.queue);
-        let infos = self.process.queue.iter().chain(of_leader);
+        let infos = self.process.queue.iter().chain(self.threads.iter().take(1).flat_map(|leader| &leader.queue));
         infos.filter_map(|info| Sig::new(*info.0.first()?)).collect()
     }
 }

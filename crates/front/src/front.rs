@@ -107,6 +107,10 @@ pub(crate) struct Front {
     look_at_us: u64,
 }
 
+fn subreapers() -> Option<Subreapers> {
+    Subreapers::open().inspect_err(|fault| info!(%fault, "subreapers of the front end are not known")).ok()
+}
+
 impl Front {
     pub(crate) fn new(mut config: FrontConfig) -> Result<Front> {
         config.check()?;
@@ -168,9 +172,7 @@ impl Front {
             next_token: FIRST_CONNECTION,
             natives: HashMap::new(),
             stopped_natives: Natives::default(),
-            subreapers: Subreapers::open()
-                .inspect_err(|fault| info!(%fault, "subreapers of the front end are not known"))
-                .ok(),
+            subreapers: subreapers(),
             holder,
             settle_at_us: None,
             early: Vec::new(),

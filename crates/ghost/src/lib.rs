@@ -14,7 +14,9 @@ mod life;
 mod looks;
 mod recover;
 mod signals;
+mod slots;
 mod table;
 
 pub use command::{Command, Name};
-pub use table::{Ghosts, Happened, KeptSlot, Outcome};
+pub use slots::KeptSlot;
+pub use table::{Ghosts, Happened, Outcome};

@@ -86,13 +86,6 @@ pub(crate) struct Ghost {
 /// A request that the kernel sends again (FUSE_UNIQUE_RESEND, linux/fuse.h).
 const RESENT: u64 = 1 << 63;
 
-/// The place of one that is a stand-in no more and is there still ([`Ghosts::keep_slot`]).
-#[derive(Debug)]
-pub struct KeptSlot {
-    family: u64,
-    slot: u32,
-}
-
 /// The stand-ins on this machine and the FUSE mount that holds them.
 pub struct Ghosts {
     pub(crate) device: Device,
@@ -405,22 +398,6 @@ impl Ghosts {
             }
             self.maker_gone(pid, happened);
             happened.push(Happened::Gone { pid });
-        }
-    }
-
-    /// Its slot is in use after it is a stand-in no more, until [`Ghosts::give_back_kept`].
-    pub fn keep_slot(&mut self, pid: Pid) -> Option<KeptSlot> {
-        let ghost = self.ghosts.get_mut(&pid)?;
-        ghost.slot.take().map(|slot| KeptSlot { family: ghost.family, slot })
-    }
-
-    pub fn give_back_kept(&mut self, kept: KeptSlot) {
-        self.give_back(kept.family, Some(kept.slot));
-    }
-
-    fn give_back(&mut self, family: u64, slot: Option<u32>) {
-        if let (Some(family), Some(slot)) = (self.families.get_mut(&family), slot) {
-            family.give_back(slot);
         }
     }
 

@@ -23,6 +23,13 @@ pub struct Files {
     pub terminal: Option<Terminal>,
 }
 
+impl Files {
+    /// Is this one of the standard streams among them, which led out of the process?
+    pub fn takes_over(&self, number: u8) -> bool {
+        self.files.iter().any(|file| matches!(file.kind, Kind::Standard { stream } if stream == number))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
 #[cbor(map)]
 pub struct Descriptor {

@@ -18,6 +18,24 @@ pub fn checked(ret: i64, doing: impl FnOnce() -> String) -> Result<i64> {
     check(ret).map_err(|errno| Fault::sys(errno, doing()))
 }
 
+/// Fills `into` with bytes that nobody can guess, of the kernel: no descriptor is needed for it, and no file.
+///
+/// # Errors
+/// `Sys` as getrandom(2).
+pub fn random(into: &mut [u8]) -> Result<()> {
+    let mut done = 0;
+    while done < into.len() {
+        let rest = &mut into[done..];
+        // SAFETY: the kernel writes at most as many bytes as there are.
+        match check(unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) } as i64) {
+            Ok(count) => done += count as usize,
+            Err(libc::EINTR) => {}
+            Err(errno) => return Err(Fault::sys(errno, "get random bytes")),
+        }
+    }
+    Ok(())
+}
+
 /// A path or other string for the kernel.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
 //! AES-256-GCM for the records of Noise, by AWS-LC, from one buffer into another: what comes with `snow` copies each record first, and works on
-//! the copy.
+//! the copy. And random bytes by the kernel: what comes with `snow` reads a file where the program is linked statically, and keeps that open.
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_256_GCM, NONCE_LEN};
 use snow::params::{CipherChoice, DHChoice, HashChoice};
@@ -20,7 +20,7 @@ struct Resolver(DefaultResolver);
 
 impl CryptoResolver for Resolver {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        self.0.resolve_rng()
+        Some(Box::new(Kernel))
     }
 
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
@@ -36,6 +36,14 @@ impl CryptoResolver for Resolver {
             CipherChoice::AESGCM => Some(Box::new(AesGcm(None))),
             other => self.0.resolve_cipher(other),
         }
+    }
+}
+
+struct Kernel;
+
+impl Random for Kernel {
+    fn try_fill_bytes(&mut self, into: &mut [u8]) -> Result<(), Error> {
+        kern::sys::random(into).map_err(|_| Error::Rng)
     }
 }
 

@@ -97,8 +97,7 @@ impl fmt::Debug for ClusterKey {
 /// `Sys` as getrandom(2).
 pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    let failed = |e: getrandom::Error| Fault::sys(e.raw_os_error().unwrap_or(0), "get random bytes");
-    getrandom::fill(&mut bytes).map_err(failed)?;
+    kern::sys::random(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -201,7 +201,7 @@ fn keep(pid: Pid, carrier: Carrier, asked: Asked) -> Result<(Image, Carrier)> {
     if coming.pid() != pid {
         return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
     }
-    let takes_input = coming.takes_over(0);
+    let takes_input = coming.files().takes_over(0);
     let Keeper { carrier, kept } = coming.only_looked_at()?;
     Ok((Image { bytes: kept, clocks, takes_input }, carrier))
 }

@@ -1,7 +1,7 @@
 //! The standard streams of a `shoal run` that goes on, for a descendant of its program that comes to where it is.
 
 use kern::pidfd;
-use kern::proc::PROC;
+use kern::proc::{thread_of, PROC};
 use rustix::fs::{fstat, FileType};
 use std::os::fd::{AsFd, OwnedFd};
 use vocab::{Fault, Pid, Result};
@@ -10,6 +10,9 @@ use vocab::{Fault, Pid, Result};
 pub(super) struct Streams([Option<OwnedFd>; 3]);
 
 impl Streams {
+    /// Of the process of this number. That it is the `shoal run` still is known later: that says, before anything becomes of what is taken here, that it has passed on all
+    /// that came before ([`wire::ask::Ask::Passed`]), and so has lived all the time.
+    ///
     /// # Errors
     /// `Gone`; before Linux 6.9 `Sys`.
     pub(super) fn of_relay(pid: Pid) -> Result<Streams> {
@@ -20,6 +23,9 @@ impl Streams {
         let relay = relay.ok_or_else(|| Fault::gone(format!("process {pid} relays no streams")))?;
         let handle = pidfd::open_thread(relay);
         let handle = handle.map_err(|errno| Fault::sys(errno, format!("take the streams of the `shoal run` {pid}")))?;
+        if !thread_of(pid, relay) {
+            return Err(Fault::gone(format!("the thread of process {pid} that relays its streams")));
+        }
         // One that it has closed has ended.
         Ok(Streams([0, 1, 2].map(|number| pidfd::getfd(handle.as_fd(), number).ok())))
     }
