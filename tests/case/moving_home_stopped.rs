@@ -79,7 +79,7 @@ fn continued_on_its_way(place: &Place) -> Res<End> {
         &format!(
             "{waits} for i in 00 01 02 03; do
                 begin shoal run -n 0 perl -e '{COUNTS}'
-                kill -STOP $p; seen stopped; shoal move $p front & m=$!; sleep 0.$i; kill -CONT $p; wait $m; is S
+                kill -STOP $p; seen stopped; shoal move $p front & m=$!; sleep 0.$i; kill -CONT $p; wait $m; is S; told 2
                 kill -STOP $p; told 3; shoal move $p 1 & m=$!; sleep 0.$i; kill -CONT $p; wait $m; until test -e cont2; do sleep 0.01; done
                 kill -TERM $p; end
             done"

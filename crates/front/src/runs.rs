@@ -238,27 +238,24 @@ impl Runs {
     /// # Errors
     /// `Refused` when its relay is not known, or it is being moved already.
     pub(crate) fn home(&mut self, pid: Pid) -> Result<((Asker, Answer), u64)> {
-        self.branch += 1;
-        let branch = self.branch;
-        let nobody = || Fault::refused("nobody here knows the `shoal run` that relays its streams");
-        let (asker, number, copy) = self.copy_of(pid).ok_or_else(nobody)?;
-        match copy.moving.insert(pid, Branch { number: branch, token: [0; 16], had: true }) {
-            None => Ok(((asker, Answer::Home { copy: number, branch }), branch)),
-            Some(_) => Err(Fault::refused("it is being moved already")),
-        }
+        self.comes(pid, pid, |copy, branch| Answer::Home { copy, branch })
     }
 
-    /// The process `pid`, which has the streams of `program`, is to come here: as [`Runs::home`].
+    /// The process `pid`, which has the streams of `program`, is to come here.
     ///
     /// # Errors
     /// As [`Runs::home`].
     pub(crate) fn alongside(&mut self, program: Pid, pid: Pid) -> Result<((Asker, Answer), u64)> {
+        self.comes(program, pid, |copy, branch| Answer::Alongside { copy, branch })
+    }
+
+    fn comes(&mut self, program: Pid, pid: Pid, told: fn(u32, u64) -> Answer) -> Result<((Asker, Answer), u64)> {
         self.branch += 1;
         let branch = self.branch;
         let nobody = || Fault::refused("nobody here knows the `shoal run` that relays its streams");
         let (asker, number, copy) = self.copy_of(program).ok_or_else(nobody)?;
         match copy.moving.insert(pid, Branch { number: branch, token: [0; 16], had: true }) {
-            None => Ok(((asker, Answer::Alongside { copy: number, branch }), branch)),
+            None => Ok(((asker, told(number, branch)), branch)),
             Some(_) => Err(Fault::refused("it is being moved already")),
         }
     }
