@@ -43,6 +43,7 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["proc", nodes, each] => proc::measure(number(nodes)?, number(each)?),
         ["move"] => moving::measure(),
         ["move", "between"] => moving::between(),
+        ["move", "checkpoints"] => moving::checkpoints(),
         ["move", "plain"] => moving::plain(),
         ["inside", "run", count] => inside::run_many_times(number(count)?),
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
