@@ -2,7 +2,7 @@
 
 use crate::freeze::Frozen;
 use crate::survey::Survey;
-use crate::{children, identity, proc, sigstate, threads, timers, waits};
+use crate::{children, identity, leaving, proc, sigstate, threads, timers, waits};
 use image::process::Process;
 use image::thread::{Thread, Wait};
 use kern::areas::{areas, Area};
@@ -14,6 +14,7 @@ use vocab::{Pid, Result};
 pub fn rehearse(pid: Pid) {
     // What is wrong is told when it stands still.
     let _process = identity::read(pid);
+    leaving::rehearse();
     for tid in proc::numbers_in(pid, "task").unwrap_or_default() {
         let _name = threads::name(pid, Pid(tid));
         let _creds = identity::creds(pid, Pid(tid));
@@ -56,23 +57,6 @@ pub(crate) fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: 
     timers::fill_timers(&outcome, &posix, &mut process.timers)?;
     children::fill(&outcome, &asked, process)?;
     identity::fill(&outcome, &identity, process)
-}
-
-/// Threads that are in the kernel's code of user space come out of it: on another kernel it is another one, or has other clocks. `true`: there was one, which may have looked at
-/// a clock on its way.
-pub(crate) fn leave_vdso(frozen: &Frozen, memory: &RemoteMemory, areas: &[Area]) -> Result<bool> {
-    let Some(vdso) = areas.iter().find(|area| area.path == b"[vdso]") else { return Ok(false) };
-    let code = vdso.start..vdso.end;
-    let mut ran = false;
-    for thread in &frozen.threads {
-        if code.contains(&thread.regs()?.rip) {
-            let mut loan = Loan::take(thread, memory, areas)?;
-            loan.step_out(&code)?;
-            loan.give_back()?;
-            ran = true;
-        }
-    }
-    Ok(ran)
 }
 
 /// What each thread waits for; before anything is done in them.

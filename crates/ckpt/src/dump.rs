@@ -1,6 +1,6 @@
 //! A process into an image.
 
-use crate::asking::{areas_now, ask, leave_vdso, map_arena, read_threads, waits};
+use crate::asking::{areas_now, ask, map_arena, read_threads, waits};
 use crate::behind::{self, Behind, Keeper};
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
@@ -15,7 +15,7 @@ use crate::remain::{remain, Remains};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
-use crate::{children, identity, keys, kinds, memory, pages, sigstate, timers, waits};
+use crate::{children, identity, keys, kinds, leaving, memory, pages, sigstate, timers, waits};
 use image::memory::{Kept, Memory};
 use image::thread::Thread;
 use image::Writer;
@@ -369,7 +369,7 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
     children::note(&seen.children, &mut process);
     process.timers = timers::timers(pid)?;
-    let ran = !seen.same_kernel && leave_vdso(frozen, &memory, &areas)?;
+    let ran = !seen.same_kernel && leaving::leave_vdso(frozen, &memory, &areas)?;
     let tick = if ran { seen.clock.coarse() } else { tick };
     let waits = waits(frozen, seen, &memory)?;
     mark("dump: waits read");

@@ -30,6 +30,7 @@ mod header;
 mod identity;
 mod keys;
 pub mod kinds;
+mod leaving;
 mod memory;
 mod objects;
 pub mod obstacle;

@@ -156,6 +156,35 @@ impl<'a> Loan<'a> {
         self.until_trap(|tid| ptrace::go_on(tid, None))
     }
 
+    /// The thread goes on by itself until the function that it is in has returned: `slot` is where on its stack the address is to which it does, `trap` that of an `int3`.
+    /// What it has been lent for must come after this, as after [`Loan::step_out`], which takes it a stop for each instruction, and so for ever where a
+    /// function begins again because a tick of the clock has come meanwhile.
+    ///
+    /// # Errors
+    /// `Bug` when it came to another trap, or with another stack; `Gone` when the thread was killed.
+    pub fn step_back(&mut self, slot: u64, trap: u64) -> Result<()> {
+        let mut to = [0; 8];
+        self.memory.read(slot, &mut to)?;
+        self.memory.write(slot, &trap.to_le_bytes())?;
+        self.until_trap(|tid| ptrace::go_on(tid, None))?;
+        self.memory.write(slot, &to)?;
+        let regs = self.thread.regs()?;
+        if (regs.rip, regs.rsp) != (trap + 1, slot + 8) {
+            let what = format!(
+                "a thread that was to return from {slot:#x} is at {:#x}, its stack at {:#x}",
+                regs.rip, regs.rsp
+            );
+            return Err(Fault::bug(what));
+        }
+        self.saved = Regs { rip: u64::from_le_bytes(to), ..regs };
+        self.thread.set_regs(&self.saved)
+    }
+
+    /// As the thread is when it is given back.
+    pub fn regs(&self) -> &Regs {
+        &self.saved
+    }
+
     /// The thread goes on by itself, instruction by instruction, until it is out of `code`, or has not come out in [`MOST_STEPS`]. What it has been lent for must come
     /// after this: from now on its registers are those that it has then.
     ///
