@@ -22,6 +22,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("all_descendants_show", all_descendants_show),
     ("ps_of_a_silent_node", ps_of_a_silent_node),
     ("kill_group_of_natives", kill_group_of_natives),
+    ("move_takes_names_of_nodes", move_takes_names_of_nodes),
 ];
 
 /// PID, status, directory and arguments.
@@ -343,5 +344,18 @@ signal.pthread_sigmask(signal.SIG_UNBLOCK, [sig])
 print(other.wait() == -sig)
 "#;
     s.prints(&format!("python3 - <<'EOF'{count}EOF"), "0\nTrue\nTrue")?;
+    Ok(End::Passed)
+}
+
+/// A node is called as it is printed, or by its number; what is neither is refused before anything moves.
+fn move_takes_names_of_nodes(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_takes_names_of_nodes", 2)?;
+    let script = r#"shoal run -n n0 sleep 1001 & p=$!
+        is() { shoal ps | awk -v p=$p '$1 == p { printf "%s ", $2 }'; }
+        until is | grep -q n0; do sleep 0.1; done
+        shoal move $p n1; is; shoal move $p 0; is
+        for words in "$p n1x" "n1 $p" "x 1" "$p -1"; do shoal move $words 2>/dev/null && echo moved; done; is
+        shoal move --from n0 --all n1; is; kill $p"#;
+    s.prints(script, "n1 n0 n0 n1")?;
     Ok(End::Passed)
 }

@@ -17,7 +17,7 @@ pub(crate) fn move_to(node: NodeId) -> Result<()> {
     // Of this thread, as another may be asking as well.
     // SAFETY: it takes nothing.
     let place = i64::from(unsafe { libc::gettid() });
-    helper::start(&["move", "--tell", &told, &pid.to_string(), &node.0.to_string()], place)?;
+    helper::start(&["move", "--tell", &told, &pid.to_string(), &node.to_string()], place)?;
     until_it_has_ended(place)?;
     if let Some(fault) = told::take(&told)? {
         return Err(fault);

@@ -1,8 +1,9 @@
-//! Sets of nodes as users write them: `0`, `0-3,7`.
+//! Nodes as users write them: `0`, `n0`, `front`, and sets of them: `0-3,7`.
 
 use crate::{Fault, NodeId, Result};
 use std::collections::HashSet;
 use std::fmt;
+use std::str::FromStr;
 
 /// A list of node numbers in the order in which they were named, each once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,13 +34,26 @@ impl NodeSet {
     }
 }
 
+impl FromStr for NodeId {
+    type Err = Fault;
+
+    /// One node, or the front end, as they are printed; the `n` may be missing.
+    fn from_str(text: &str) -> Result<NodeId> {
+        if text == NodeId::FRONT.to_string() {
+            return Ok(NodeId::FRONT);
+        }
+        node(text).map(NodeId).ok_or_else(|| Fault::refused(format!("{text:?} is no node")))
+    }
+}
+
 fn number(text: &str, whole: &str) -> Result<i32> {
     let text = text.trim();
+    node(text).ok_or_else(|| bad(whole, &format!("{text:?} is no node number")))
+}
+
+fn node(text: &str) -> Option<i32> {
     let digits = text.strip_prefix('n').unwrap_or(text);
-    match digits.parse::<i32>() {
-        Ok(n) if (0..=MOST).contains(&n) && !digits.starts_with('+') => Ok(n),
-        _ => Err(bad(whole, &format!("{text:?} is no node number"))),
-    }
+    digits.parse().ok().filter(|n| (0..=MOST).contains(n) && !digits.starts_with('+'))
 }
 
 fn bad(whole: &str, why: &str) -> Fault {
@@ -69,6 +83,17 @@ mod tests {
     fn what_is_no_list_is_refused_with_the_reason() {
         for bad in ["", "x", "3-1", "-1", "1,,2", "0-99999999999", "+1"] {
             assert!(NodeSet::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_read_as_it_is_printed() {
+        for node in [NodeId(0), NodeId(12), NodeId::FRONT] {
+            assert_eq!(node.to_string().parse(), Ok(node));
+        }
+        assert_eq!("12".parse(), Ok(NodeId(12)));
+        for bad in ["", "n", "-1", "nn1", "+1", "0-3", "fronts", "99999999999"] {
+            assert!(bad.parse::<NodeId>().is_err(), "{bad:?}");
         }
     }
 }

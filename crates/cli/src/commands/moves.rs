@@ -16,12 +16,12 @@ use wire::ask::{Answer, Ask};
 /// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
 #[derive(Args, Debug)]
 pub(crate) struct Move {
-    /// Processes of the space, then the number of the node, or `front`; with --from the node alone, or nothing: the one with the fewest processes
-    #[arg(num_args = 0.., value_name = "PID... NODE", value_parser = number)]
-    numbers: Vec<i32>,
+    /// Processes of the space, then the node, or `front`; with --from the node alone, or nothing: the one with the fewest processes
+    #[arg(num_args = 0.., value_name = "PID... NODE")]
+    words: Vec<String>,
     /// Empty this node
     #[arg(long, value_name = "NODE", requires = "all")]
-    from: Option<i32>,
+    from: Option<NodeId>,
     /// All processes of the node that can be moved; those that cannot are named, with the reason
     #[arg(long, requires = "from")]
     all: bool,
@@ -49,13 +49,14 @@ impl Move {
             (_, true) => |daemon, pid, to| go(daemon, pid, to, true),
             _ => |daemon, pid, to| go(daemon, pid, to, false),
         };
-        let all_moved = match (self.from, &self.numbers[..]) {
-            (Some(from), []) => empty(&mut daemon, NodeId(from), None, one)?,
-            (Some(from), [to]) => empty(&mut daemon, NodeId(from), Some(NodeId(*to)), one)?,
+        let all_moved = match (self.from, &self.words[..]) {
+            (Some(from), []) => empty(&mut daemon, from, None, one)?,
+            (Some(from), [to]) => empty(&mut daemon, from, Some(to.parse()?), one)?,
             (None, [pids @ .., to]) if !pids.is_empty() => {
+                let (pids, to) = (pids.iter().map(pid).collect::<Result<Vec<Pid>>>()?, to.parse()?);
                 let mut all = true;
                 for pid in pids {
-                    all &= one(&mut daemon, Pid(*pid), NodeId(*to))?;
+                    all &= one(&mut daemon, pid, to)?;
                 }
                 all
             }
@@ -68,9 +69,9 @@ impl Move {
 impl Move {
     /// Moves one that has asked for it, and waits.
     fn for_itself(&self, tell: &Path) -> Result<ExitCode> {
-        let [pid, to] = self.numbers[..] else { return Err(Fault::refused("wanted: PID NODE")) };
-        let moved =
-            self.daemon.connect().and_then(|mut daemon| move_to(&mut daemon, Pid(pid), NodeId(to), self.lazy, None));
+        let [one, to] = &self.words[..] else { return Err(Fault::refused("wanted: PID NODE")) };
+        let (pid, to) = (pid(one)?, to.parse()?);
+        let moved = self.daemon.connect().and_then(|mut daemon| move_to(&mut daemon, pid, to, self.lazy, None));
         match moved {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(fault) => client::moves::tell(tell, &fault).map(|()| ExitCode::FAILURE),
@@ -78,12 +79,8 @@ impl Move {
     }
 }
 
-/// A process or a node; `front` is the front end.
-fn number(text: &str) -> std::result::Result<i32, std::num::ParseIntError> {
-    match text {
-        "front" => Ok(NodeId::FRONT.0),
-        other => other.parse(),
-    }
+fn pid(word: &String) -> Result<Pid> {
+    word.parse().map(Pid).map_err(|_| Fault::refused(format!("{word:?} is no PID")))
 }
 
 /// Moves one; `false`, and why is said, when it stays.

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use vocab::{Exit, Fault, Pid, Result};
+use vocab::{Exit, Fault, NodeId, Pid, Result};
 
 /// Make the process of a checkpoint again, with its PID, and let it run on
 #[derive(Args, Debug)]
@@ -33,8 +33,8 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "FD", conflicts_with = "node")]
     ready_fd: Option<i32>,
     /// As a process of the space, on this node: with its PID, and the streams of this command
-    #[arg(short = 'n', long = "node", value_name = "NODE", value_parser = clap::value_parser!(i32).range(0..))]
-    node: Option<i32>,
+    #[arg(short = 'n', long = "node", value_name = "NODE")]
+    node: Option<NodeId>,
     /// This very process is to be it: what is read is the image, and then what it reads
     #[arg(long, hide = true)]
     within: bool,
@@ -87,7 +87,12 @@ impl Restore {
 }
 
 impl Restore {
-    fn elsewhere(&self, node: i32) -> Result<ExitCode> {
+    fn elsewhere(&self, node: NodeId) -> Result<ExitCode> {
+        if node.is_front() {
+            return Err(Fault::refused(
+                "restore on the front end as a process of a node: without -n it is one of this machine",
+            ));
+        }
         if self.file.as_os_str() == "-" {
             return Err(Fault::refused("an image that is to be restored on a node must be in a file"));
         }

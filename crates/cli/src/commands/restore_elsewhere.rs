@@ -14,10 +14,10 @@ use std::io::{copy, pipe, BufReader, PipeWriter, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode, Stdio};
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, NodeId, Pid, Result};
 
 /// Begins the process of the image in a file on a node; with `detach` it has read all that it ever will when this returns.
-pub(super) fn on_a_node(node: i32, mut file: File, words: &[String], detach: bool) -> Result<Pid> {
+pub(super) fn on_a_node(node: NodeId, mut file: File, words: &[String], detach: bool) -> Result<Pid> {
     let failed = |e: std::io::Error| Fault::io(&e, "read the image");
     let begins = file.stream_position().map_err(failed)?;
     let Numbers { pid, others } = numbers_of(&file)?;

@@ -211,7 +211,7 @@ impl State {
                 Err(why) => self.notice = why,
             },
             Wanted::Goal(_) if text.is_empty() => {}
-            Wanted::Goal(who) => match (goal(text), self.why_not(who)) {
+            Wanted::Goal(who) => match (text.parse().ok(), self.why_not(who)) {
                 (Some(to), None) => return Some(Act::Move(who, to)),
                 (Some(_), Some(why)) => self.notice = why,
                 (None, _) => self.notice = format!("{text:?} is no node: 2, n2 or front"),
@@ -284,14 +284,6 @@ fn nodes(text: &str) -> Result<Option<NodeSet>, String> {
     match text {
         "" => Ok(None),
         text => NodeSet::parse(text).map(Some).map_err(|why| why.to_string()),
-    }
-}
-
-/// A node to move to.
-fn goal(text: &str) -> Option<NodeId> {
-    match text {
-        "front" => Some(NodeId::FRONT),
-        text => text.strip_prefix('n').unwrap_or(text).parse().ok().filter(|n| *n >= 0).map(NodeId),
     }
 }
 
