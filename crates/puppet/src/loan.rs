@@ -166,8 +166,9 @@ impl<'a> Loan<'a> {
         let mut to = [0; 8];
         self.memory.read(slot, &mut to)?;
         self.memory.write(slot, &trap.to_le_bytes())?;
-        self.until_trap(|tid| ptrace::go_on(tid, None))?;
+        let went = self.until_trap(|tid| ptrace::go_on(tid, None));
         self.memory.write(slot, &to)?;
+        went?;
         let regs = self.thread.regs()?;
         if (regs.rip, regs.rsp) != (trap + 1, slot + 8) {
             let what = format!(
