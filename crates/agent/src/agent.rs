@@ -32,7 +32,7 @@ use kern::proc::Proc;
 use link::beat::NodeLife;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
-use vocab::{NodeId, Pid, Sig};
+use vocab::{NodeId, Pid};
 
 /// Who a ready descriptor belongs to, as the number that epoll keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,8 +174,6 @@ pub(crate) struct Agent {
 
     /// By target.
     pub(crate) sending: HashMap<Pid, Sending>,
-    /// By sender and receiver: what stops or continues, which the sender's stand-in has in its hands, and nobody waits for any more; and the turn of that.
-    pub(crate) in_hand: HashMap<(Pid, Pid), (Sig, Option<u64>)>,
     pub(crate) elders: Elders,
 
     pub(crate) gates: Gates,

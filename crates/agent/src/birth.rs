@@ -193,7 +193,6 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         adopting: Default::default(),
         moving: Default::default(),
         sending: Default::default(),
-        in_hand: Default::default(),
         elders: Default::default(),
         waiting: Default::default(),
         usages: Usages::with(writer),

@@ -130,7 +130,7 @@ impl Agent {
 
     fn has_been_given(&mut self, target: Pid, sig: Sig, turn: Option<u64>) {
         if turn.is_some() {
-            self.in_hand.retain(|(_, whom), _| *whom != target);
+            self.elders.in_hand.retain(|(_, whom), _| *whom != target);
         }
         self.given(target, sig, turn);
         self.elders.given(target, sig, monotonic_us());
@@ -229,7 +229,7 @@ impl Agent {
     pub(crate) fn sent(&mut self, sender: Pid, target: Pid) {
         if self.sending.get(&target).is_some_and(|sending| sending.awaits == Awaits::Sender(sender)) {
             self.send_later(target);
-        } else if let Some((sig, turn)) = self.in_hand.remove(&(sender, target)) {
+        } else if let Some((sig, turn)) = self.elders.in_hand.remove(&(sender, target)) {
             self.has_been_given(target, sig, turn);
         }
     }
@@ -240,7 +240,8 @@ impl Agent {
         for target in self.sending.iter().filter_map(its).collect::<Vec<_>>() {
             self.send_without(target);
         }
-        for ((_, target), (sig, turn)) in self.in_hand.extract_if(|(by, _), _| *by == sender).collect::<Vec<_>>() {
+        for ((_, target), (sig, turn)) in self.elders.in_hand.extract_if(|(by, _), _| *by == sender).collect::<Vec<_>>()
+        {
             self.has_been_given(target, sig, turn);
         }
     }
@@ -305,7 +306,7 @@ impl Agent {
     fn leave_in_hand(&mut self, sender: Pid, target: Pid) {
         let Some(Sending { info, turn, later, .. }) = self.sending.remove(&target) else { return };
         match turn {
-            Some(_) => drop(self.in_hand.insert((sender, target), (info.sig, turn))),
+            Some(_) => drop(self.elders.in_hand.insert((sender, target), (info.sig, turn))),
             None => self.has_been_given(target, info.sig, turn),
         }
         self.go_on_with(target, later);
