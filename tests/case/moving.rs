@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_streams_follow", move_streams_follow),
+    ("move_streams_by_other_numbers", move_streams_by_other_numbers),
     ("move_signals_and_waits", move_signals_and_waits),
     ("move_python", move_python),
     ("move_of_a_user", move_of_a_user),
@@ -50,6 +51,25 @@ fn move_streams_follow(place: &Place) -> Res<End> {
 
 /// A script and children of its, with the same standard streams, each on its way by itself: every line is read once, by whoever reads next, and all that is
 /// written arrives.
+/// What a program has made of its streams they are wherever it is: one of them twice, exchanged, or under another number only.
+fn move_streams_by_other_numbers(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_streams_by_other_numbers", 2)?;
+    for changed in ["1>&2", "2>&1", "3>&1 1>&2 2>&3 3>&-", "5>&2 2>/dev/null 1>&-", "5>&1 1>&2"] {
+        s.ok(&format!(
+            "cd $(mktemp -d); cat >script <<'END'
+exec {changed}
+while read to <&4; do
+    $move $$ $to; echo out $to; echo err $to >&2; ! test -e /proc/$$/fd/5 || echo five $to >&5
+done 4<ways
+END
+            echo 1 0 front 1 front | tr ' ' '\\n' >ways
+            move=true bash script </dev/null >out 2>err; move='shoal move' shoal run -n 0 bash script </dev/null >got 2>bad
+            cat out err | grep -q . && cmp out got && cmp err bad"
+        ))?;
+    }
+    Ok(End::Passed)
+}
+
 fn move_shares_streams(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_shares_streams", 4)?;
     s.ok("cd $(mktemp -d)

@@ -95,7 +95,7 @@ impl Agent {
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
             ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
             ToNode::Depart { pid, address, key, streams: branch, progress, lazy } => {
-                let (streams, address) = (Vec::new(), self.uplink.reached(address));
+                let (streams, address) = (None, self.uplink.reached(address));
                 self.depart(Out {
                     pid,
                     address,

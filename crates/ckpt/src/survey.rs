@@ -4,6 +4,7 @@ use crate::asleep::Clocks;
 use crate::clocks::{Clock, Question};
 use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Known};
 use crate::kinds::terminal::Tty;
+use crate::kinds::Leads;
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
@@ -22,8 +23,8 @@ pub struct Survey {
     pub(crate) clock: Clock,
     pub(crate) known: Known,
     pub(crate) children: Vec<Pid>,
-    /// As [`Given::streams`] and [`Given::terminal`].
-    pub(crate) leads: (bool, Option<Tty>),
+    /// As in [`Given`].
+    pub(crate) leads: Leads,
     /// Threads may stay in the kernel's code (vdso(7)), half-way through a look at its clocks.
     pub(crate) same_kernel: bool,
     pub obstacles: Vec<Obstacle>,
@@ -57,6 +58,9 @@ pub struct Given {
     pub children: bool,
     /// What takes its place relays its standard streams, whatever they are.
     pub streams: bool,
+    /// The pipes by which its standard streams are relayed now, in their order, by the numbers of their files: each of them is that stream there too, whatever number
+    /// it has in the process.
+    pub relayed: Option<[u64; 3]>,
     /// It goes along: nobody reads or writes at its other side from when the process stands still until it goes on, or is another's.
     pub terminal: Option<Tty>,
 }
@@ -92,7 +96,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         look_at_file(pid, area, &mut nameless, &mut obstacles)?;
     }
     timers::survey(pid, &mut obstacles)?;
-    let leads = (given.streams, given.terminal);
+    let leads = Leads { streams: given.streams, relayed: given.relayed, terminal: given.terminal };
     let (known, in_the_way) = kinds::survey(pid, leads)?;
     obstacles.extend(in_the_way);
     let mut elsewhere = Elsewhere::of(Default::default(), nameless.keys().copied().collect());

@@ -2,7 +2,6 @@
 
 use crate::connection::{Connection, Token};
 use crate::front::Front;
-use kern::proc::PROC;
 use mover::{Order, Out, Said};
 use std::collections::HashMap;
 use vocab::{Fault, NodeId, Pid, Result};
@@ -45,11 +44,8 @@ impl Front {
 
     /// How it would leave.
     pub(crate) fn out(&self, pid: Pid, address: String, key: Vec<u8>, progress: bool) -> Result<Out> {
-        let pipe = |number: i32| {
-            let link = std::fs::read_link(format!("{PROC}/{pid}/fd/{number}")).ok()?;
-            link.to_str()?.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
-        };
-        let (streams, remains) = ((0..3).filter_map(pipe).collect(), Some(self.remain(pid)?));
+        // What takes its place relays them, whatever they are.
+        let (streams, remains) = (None, Some(self.remain(pid)?));
         let (filters, lazy, branch, home, terminal) = (0, false, None, true, None);
         Ok(Out { pid, address, key, filters, streams, remains, progress, lazy, branch, home, terminal })
     }

@@ -95,7 +95,7 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     let pid = order.pid;
     let agent = Pid(std::os::unix::process::parent_id() as i32);
     let terminal = order.terminal.map(|sides| Tty::of(agent, sides.master, sides.slave)).transpose()?;
-    let given = Given { filters: order.filters, children: true, streams: order.home, terminal };
+    let given = Given { filters: order.filters, children: true, streams: order.home, relayed: order.streams, terminal };
     let mut seen = survey_again(pid, given, followed)?;
     if let Some(order) = &order.remains {
         Ready::new(order)?;
@@ -114,9 +114,9 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
         let path = path.to_string_lossy();
         if path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") {
             seen.obstacles.push(format!("descriptor {number} is a terminal of its node ({path})"));
-        } else if order.streams.iter().any(|inode| path == format!("pipe:[{inode}]")) {
+        } else if order.streams.iter().flatten().any(|inode| path == format!("pipe:[{inode}]")) {
             // What others have of it they keep.
-        } else if (path.starts_with("pipe:") || path.starts_with("socket:")) && order.streams.is_empty() {
+        } else if (path.starts_with("pipe:") || path.starts_with("socket:")) && order.streams.is_none() {
             seen.obstacles.push(format!("descriptor {number} ({path}) leads to other processes of its node"));
         } else if path.starts_with("pipe:") {
             seen.obstacles.extend(

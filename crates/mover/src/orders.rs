@@ -60,9 +60,9 @@ pub struct Out {
     /// How many seccomp filters it has from us.
     #[n(3)]
     pub filters: u64,
-    /// Pipes that are relayed standard streams, by the numbers of their files: they go along, others may have them too.
+    /// Pipes that are relayed standard streams, in their order, by the numbers of their files: they go along, others may have them too.
     #[n(4)]
-    pub streams: Vec<u64>,
+    pub streams: Option<[u64; 3]>,
     /// A stand-in is to take its place.
     #[n(5)]
     pub remains: Option<Remain>,

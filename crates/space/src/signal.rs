@@ -80,14 +80,15 @@ impl Space {
     /// Sends it to the node where the body is; while it leaves that one it waits, and is for the whole process then.
     pub(crate) fn send_to_body(&mut self, pid: Pid, info: SigInfo, thread: Option<Pid>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
-        if entry.leaving {
-            return entry.early.push(info);
-        }
+        // Also of one that waits: what the old node has yet to tell of its stops is out of date by that.
         let turn = (info.sig.stops() || info.sig == Sig::CONT).then(|| {
             entry.turns += 1;
             entry.awaited = entry.turns;
             entry.turns
         });
+        if entry.leaving {
+            return entry.early.push(info);
+        }
         self.out.push(Effect::Signal { node: entry.place, target: pid, info, thread, turn });
     }
 

@@ -439,6 +439,34 @@ fn a_parent_that_moves_has_its_children_where_it_goes_and_stands_where_it_was() 
     assert_eq!(ends(&effects, 200), [N0]);
 }
 
+/// It has stopped on the node that it leaves, where that is told after the SIGCONT that waits for it: its ghost, which runs by that, does not stop again.
+#[test]
+fn what_is_told_of_a_stop_while_it_leaves_is_out_of_date_by_what_waits() {
+    let mut space = running(&[0]);
+    let signalled =
+        |sig| Event::Signalled { pid: Pid(200), info: SigInfo { code: 0, ..SigInfo::kill(sig, Pid(100), 0) } };
+    let sent = |effects: &[Effect], whom: NodeId| {
+        effects.iter().any(|one| matches!(one, Effect::Signal { node, info, turn: Some(_), .. } if *node == whom && info.sig == Sig::CONT))
+    };
+    step(&mut space, signalled(Sig::TSTP));
+    step(&mut space, Event::Arrive { pid: Pid(200), to: N1 });
+    step(&mut space, Event::Leaves { pid: Pid(200) });
+    assert_eq!(step(&mut space, signalled(Sig::CONT)), []);
+    let stopped = BodyEvent::Stopped { pid: Pid(200), sig: Sig::TSTP, turn: Some(1) };
+    assert_eq!(body(&mut space, N0, stopped.clone()), []);
+    let effects = step(&mut space, Event::Moved { pid: Pid(200), to: N1 });
+    assert!(sent(&effects, N1), "{effects:?}");
+    // Or it stays, and has it there.
+    let mut space = running(&[0]);
+    step(&mut space, signalled(Sig::TSTP));
+    step(&mut space, Event::Arrive { pid: Pid(200), to: N1 });
+    step(&mut space, Event::Leaves { pid: Pid(200) });
+    step(&mut space, signalled(Sig::CONT));
+    assert_eq!(body(&mut space, N0, stopped), []);
+    let effects = step(&mut space, Event::Stays { pid: Pid(200) });
+    assert!(sent(&effects, N0), "{effects:?}");
+}
+
 /// 200 runs on node 1 before node 0 has said that it stands there: what has become of it meanwhile is told then.
 #[test]
 fn who_stands_where_it_was_is_told_what_it_has_missed() {

@@ -113,7 +113,7 @@ impl Agent {
                 streams = its.zip(order.branch);
                 order.terminal = self.terminal_of(streams.map(|(id, _)| id));
                 // Without a branch they are as any other's pipes: their program has ended, say.
-                order.streams = if streams.is_some() { pipes } else { Vec::new() };
+                order.streams = streams.and(pipes);
                 if self.moving.movers.values().any(|mover| mover.whom == pid) {
                     self.moving.later.insert(pid, order);
                     return;
@@ -143,14 +143,14 @@ impl Agent {
     }
 
     /// The relayed streams that it has as its standard ones, and the pipes that these are, by the numbers of their files.
-    pub(super) fn relayed(&self, pid: Pid) -> (Option<StreamsId>, Vec<u64>) {
+    pub(super) fn relayed(&self, pid: Pid) -> (Option<StreamsId>, Option<[u64; 3]>) {
         let pipe = |number: i32| {
             let link = std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
             link.to_str()?.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
         };
         let own = self.starts.programs.get(&pid).copied();
         let id = own.or_else(|| (0..3).filter_map(pipe).find_map(|inode| self.streams.of_pipe(inode)));
-        (id, id.map(|id| self.streams.pipes(id)).unwrap_or_default())
+        (id, id.and_then(|id| self.streams.pipes(id)))
     }
 
     /// The terminal that goes along, if these streams are one.

@@ -43,7 +43,7 @@ impl Agent {
                 let remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 let filters = self.filters();
                 let (address, key, progress, lazy) = (String::new(), Vec::new(), false, false);
-                let (its, pipes) = if streams { self.relayed(pid) } else { (None, Vec::new()) };
+                let (its, pipes) = if streams { self.relayed(pid) } else { (None, None) };
                 let (branch, home, terminal) = (None, false, self.terminal_of(its));
                 let order =
                     Out { pid, address, key, filters, streams: pipes, remains, progress, lazy, branch, home, terminal };

@@ -44,20 +44,20 @@ impl OurEnds {
         }
     }
 
-    /// The numbers of the pipes' files; none of a terminal.
+    /// The numbers of the pipes' files, in the order of the streams; none of a terminal.
     ///
     /// # Errors
     /// As fstat(2).
-    pub(super) fn pipes(&self) -> Result<Vec<u64>> {
+    pub(super) fn pipes(&self) -> Result<Option<[u64; 3]>> {
         let number = |fd: &OwnedFd| {
             let stat = rustix::fs::fstat(fd).map_err(|e| Fault::sys(e.raw_os_error(), "look at a pipe"))?;
             Ok(stat.st_ino)
         };
         match &self.kind {
             Ends::Pipes { input, outputs: [output, errors] } => {
-                [input, output, errors].into_iter().map(number).collect()
+                Ok(Some([number(input)?, number(output)?, number(errors)?]))
             }
-            Ends::Terminal(_) => Ok(Vec::new()),
+            Ends::Terminal(_) => Ok(None),
         }
     }
 }

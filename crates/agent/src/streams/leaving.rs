@@ -17,8 +17,8 @@ pub(super) struct Leaving {
 struct Known {
     /// So many are about to leave.
     leaving: HashMap<u64, u32>,
-    /// Inodes of pipes.
-    pipes: HashMap<u64, u64>,
+    /// Inodes of the pipes of those that are pipes.
+    pipes: HashMap<u64, [u64; 3]>,
     terminals: HashMap<u64, Arc<Terminal>>,
 }
 
@@ -43,16 +43,16 @@ impl Leaving {
         }
     }
 
-    pub(super) fn has_pipes(&self, number: u64, inodes: Vec<u64>) {
-        self.lock().pipes.extend(inodes.into_iter().map(|inode| (inode, number)));
+    pub(super) fn has_pipes(&self, number: u64, inodes: [u64; 3]) {
+        self.lock().pipes.insert(number, inodes);
     }
 
     pub(super) fn of_pipe(&self, inode: u64) -> Option<u64> {
-        self.lock().pipes.get(&inode).copied()
+        self.lock().pipes.iter().find(|(_, inodes)| inodes.contains(&inode)).map(|(number, _)| *number)
     }
 
-    pub(super) fn pipes(&self, number: u64) -> Vec<u64> {
-        self.lock().pipes.iter().filter(|(_, of)| **of == number).map(|(inode, _)| *inode).collect()
+    pub(super) fn pipes(&self, number: u64) -> Option<[u64; 3]> {
+        self.lock().pipes.get(&number).copied()
     }
 
     pub(super) fn has_terminal(&self, number: u64, terminal: Arc<Terminal>) {
@@ -72,7 +72,7 @@ impl Leaving {
         let mut known = self.lock();
         known.terminals.remove(&number);
         known.leaving.remove(&number);
-        known.pipes.retain(|_, of| *of != number);
+        known.pipes.remove(&number);
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

@@ -106,7 +106,7 @@ impl Streams {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (ends, ours) = ends::make(StreamsId(id), &open.stdio)?;
         let line = Line::begin(open.to, open.key)?;
-        self.leaving.has_pipes(id, ours.pipes()?);
+        ours.pipes()?.into_iter().for_each(|pipes| self.leaving.has_pipes(id, pipes));
         ours.terminal().into_iter().for_each(|terminal| self.leaving.has_terminal(id, terminal));
         self.tell(Job::Open { id, line, ends: ours });
         Ok(ends)
@@ -173,8 +173,8 @@ impl Streams {
         self.leaving.of_pipe(inode).map(StreamsId)
     }
 
-    /// The numbers of the files that are these.
-    pub fn pipes(&self, id: StreamsId) -> Vec<u64> {
+    /// The numbers of the files that are these, in their order; `None` of a terminal.
+    pub fn pipes(&self, id: StreamsId) -> Option<[u64; 3]> {
         self.leaving.pipes(id.0)
     }
 

@@ -117,20 +117,27 @@ pub(crate) struct All {
     /// Pairs of unix sockets of which both ends are.
     pub(crate) sockets: Vec<unix::Pair>,
     known: Known,
-    /// All standard streams lead out.
-    streams: bool,
-    /// It goes along.
-    terminal: Option<Tty>,
+    leads: Leads,
 }
 
-fn look(pid: Pid, known: &Known, (streams, terminal): (bool, Option<Tty>)) -> Result<All> {
+/// Where its standard streams lead, as in [`crate::survey::Given`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Leads {
+    /// All of them lead out.
+    pub(crate) streams: bool,
+    pub(crate) relayed: Option<[u64; 3]>,
+    /// It goes along.
+    pub(crate) terminal: Option<Tty>,
+}
+
+fn look(pid: Pid, known: &Known, leads: Leads) -> Result<All> {
     let seen = look_at_all(pid)?;
     let links = &pipe::links(&seen) | &unix::links(&seen);
     let mut elsewhere = Elsewhere::of(links, Default::default());
     elsewhere.look_unless(pid, known)?;
     let pipes = pipe::within(&elsewhere);
     let sockets = unix::within(pid, &elsewhere)?;
-    Ok(All { seen, pipes, sockets, known: elsewhere.links, streams, terminal })
+    Ok(All { seen, pipes, sockets, known: elsewhere.links, leads })
 }
 
 fn look_at_all(pid: Pid) -> Result<Vec<Seen>> {
@@ -168,7 +175,7 @@ fn copy(seen: &Seen) -> Result<OwnedFd> {
 }
 
 /// Which of the descriptors others have too, and what is in the way.
-pub(crate) fn survey(pid: Pid, leads: (bool, Option<Tty>)) -> Result<(Known, Vec<Obstacle>)> {
+pub(crate) fn survey(pid: Pid, leads: Leads) -> Result<(Known, Vec<Obstacle>)> {
     let all = look(pid, &Known::default(), leads)?;
     let obstacle = |seen: &Seen| {
         match judge(seen, &all) {
@@ -179,7 +186,7 @@ pub(crate) fn survey(pid: Pid, leads: (bool, Option<Tty>)) -> Result<(Known, Vec
         }
     };
     let mut obstacles = all.seen.iter().filter_map(|seen| obstacle(seen).transpose()).collect::<Result<Vec<_>>>()?;
-    if let Some(tty) = all.terminal {
+    if let Some(tty) = all.leads.terminal {
         obstacles.extend(terminal::survey(pid, tty)?);
     }
     Ok((all.known, obstacles))
@@ -199,7 +206,7 @@ pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
 
 /// As [`dump`], of a process that runs, if it has nothing open but names, standard streams and pipes that it only reads (a standard input that has ended): all else
 /// is asked of one that stands still.
-pub(crate) fn foresee(pid: Pid, known: &Known, leads: (bool, Option<Tty>)) -> Result<Option<Files>> {
+pub(crate) fn foresee(pid: Pid, known: &Known, leads: Leads) -> Result<Option<Files>> {
     let all = look(pid, known, leads)?;
     for seen in &all.seen {
         let plain = Kind::Named { path: seen.link.clone().into() };
@@ -223,15 +230,15 @@ pub(crate) struct Dumped {
     pub(crate) taken: Option<Taken>,
 }
 
-/// `known`: what others had when they were surveyed. `leads`: as in [`crate::survey::Given`].
-pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, leads: (bool, Option<Tty>)) -> Result<Dumped> {
+/// `known`: what others had when they were surveyed.
+pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, leads: Leads) -> Result<Dumped> {
     let all = look(pid, known, leads)?;
     let mut files = Files::default();
     let mut firsts: Vec<&Seen> = Vec::new();
     for seen in &all.seen {
         let close_on_exec = seen.flags()? & libc::O_CLOEXEC as u32 != 0;
         let same = |first: &&Seen| {
-            let alike = first.link == seen.link && !(all.streams && first.number == 0);
+            let alike = first.link == seen.link && !(all.leads.streams && first.number == 0);
             alike && others::compare_files((pid, first.number), (pid, seen.number)) == Ok(Ordering::Equal)
         };
         let file = match firsts.iter().position(same) {
@@ -246,7 +253,7 @@ pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, leads: (bool, Opt
     }
     files.pipes = pipe::dump(&all)?;
     files.sockets = unix::dump(pid, &all)?;
-    let (terminal, taken) = all.terminal.map(|tty| terminal::dump(pid, tty)).transpose()?.unzip();
+    let (terminal, taken) = all.leads.terminal.map(|tty| terminal::dump(pid, tty)).transpose()?.unzip();
     files.terminal = terminal;
     let believed = all.known.into_iter().filter(|(link, who)| who.is_none() && known.contains_key(link));
     Ok(Dumped { files, believed: believed.map(|(link, _)| link).collect(), taken })

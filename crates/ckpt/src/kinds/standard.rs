@@ -8,15 +8,22 @@ use vocab::Result;
 
 /// Descriptors 0, 1 and 2, and duplicates of them.
 pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
-    if !leads_out(seen) && !all.streams {
+    if !leads_out(seen) && !all.leads.streams {
         return Ok(Verdict::Other);
     }
     let is_same = |other: &&Seen| {
         let same = || others::compare_files((seen.pid, other.number), (seen.pid, seen.number));
         other.number == seen.number || (other.link == seen.link && same() == Ok(Ordering::Equal))
     };
+    if let Some(stream) = relayed_as(seen, all)? {
+        let mut others = all.seen.iter().filter(|other| other.link == seen.link);
+        // Of one that it has opened again (/dev/stderr) the flags are others.
+        if others.all(|other| is_same(&other)) {
+            return Ok(Verdict::Carried(Kind::Standard { stream }));
+        }
+    }
     // What is read and written alike (a terminal) is relayed each way by itself.
-    let numbers = if all.streams && seen.number != 0 { [1, 2, 0] } else { [0, 1, 2] };
+    let numbers = if all.leads.streams && seen.number != 0 { [1, 2, 0] } else { [0, 1, 2] };
     let streams = numbers.into_iter().filter_map(|number| all.seen.iter().find(|other| other.number == number));
     let stream = streams.into_iter().find(is_same);
     Ok(match stream {
@@ -27,6 +34,14 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
             false => "leads to other processes",
         })),
     })
+}
+
+/// The stream that this pipe is, and is used as. By 1>&2 it has the number of another one too, or only that.
+fn relayed_as(seen: &Seen, all: &All) -> Result<Option<u8>> {
+    let is_pipe = |inode: &u64| seen.link == format!("pipe:[{inode}]").as_bytes();
+    let Some(stream) = all.leads.relayed.and_then(|pipes| pipes.iter().position(is_pipe)) else { return Ok(None) };
+    let used = if stream == 0 { libc::O_RDONLY } else { libc::O_WRONLY };
+    Ok((seen.flags()? & libc::O_ACCMODE as u32 == used as u32).then_some(stream as u8))
 }
 
 fn leads_out(seen: &Seen) -> bool {

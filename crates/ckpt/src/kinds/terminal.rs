@@ -100,7 +100,7 @@ impl Place {
 }
 
 pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
-    let Some(tty) = all.terminal else { return Ok(Verdict::Other) };
+    let Some(tty) = all.leads.terminal else { return Ok(Verdict::Other) };
     if seen.link == b"/dev/tty" && Place::of(seen.pid)?.terminal == tty.number() {
         return Ok(Verdict::Carried(Kind::Terminal { controlling: true }));
     }
