@@ -40,6 +40,23 @@ impl Agent {
 
     pub(crate) fn open_streams(&self, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
         self.gates.room()?;
+        let (to, key) = self.dials(channel)?;
+        self.streams.open(Open { to, key, stdio: program.stdio.clone(), waits: channel.waits })
+    }
+
+    /// The channel of one that has come, or is to, was lost with a daemon of the front end.
+    pub(crate) fn redial(&mut self, pid: Pid, channel: &ChannelTo) {
+        let arrives = self.moving.streams_of(pid);
+        let Some(streams) = arrives.or_else(|| self.starts.programs.get(&pid).copied()) else { return };
+        let done = self.dials(channel).and_then(|(to, key)| self.streams.redial(streams, to, key));
+        match done {
+            Ok(()) => info!(%pid, "streams: dials again"),
+            // The front end says it again when the link is back.
+            Err(fault) => warn!(%pid, %fault, "streams"),
+        }
+    }
+
+    fn dials(&self, channel: &ChannelTo) -> Result<(To, [u8; 32])> {
         let peer = self.uplink.peer().ok_or_else(|| Fault::gone("open the channel: no link"))?;
         let address = match channel.address.as_str() {
             "" => peer,
@@ -48,7 +65,7 @@ impl Agent {
         let wrong = |_| Fault::wire("a channel's token or key has a wrong length");
         let token = channel.token.as_slice().try_into().map_err(wrong)?;
         let key = channel.key.as_slice().try_into().map_err(wrong)?;
-        self.streams.open(Open { to: To::Dial { address, token }, key, stdio: program.stdio.clone() })
+        Ok((To::Dial { address, token }, key))
     }
 
     /// Lets a process stand here.

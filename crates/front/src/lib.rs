@@ -12,6 +12,7 @@ mod comeback;
 pub mod config;
 mod connection;
 mod cursor;
+mod departed;
 mod delivered;
 mod distant;
 mod doubts;

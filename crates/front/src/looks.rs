@@ -50,8 +50,8 @@ impl Front {
             link.to_str()?.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
         };
         let (streams, remains) = ((0..3).filter_map(pipe).collect(), Some(self.remain(pid)?));
-        let (filters, lazy, branch, home, terminal) = (0, false, None, true, None);
-        Ok(Out { pid, address, key, filters, streams, remains, progress, lazy, branch, home, terminal })
+        let (filters, lazy, branch, home, terminal, heirs) = (0, false, None, true, None, None);
+        Ok(Out { pid, address, key, filters, streams, remains, progress, lazy, branch, home, terminal, heirs })
     }
 
     fn begin_look(&mut self, pid: Pid, looking: Looking, order: Result<Order>) {

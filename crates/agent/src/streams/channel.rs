@@ -37,6 +37,8 @@ pub(super) struct Channel {
     line: Line,
     /// When the handshake must be done, until it is.
     pub(super) deadline: Option<u64>,
+    /// Until then it may break, and is dialled again.
+    waits: bool,
     pub(super) held: Held,
     input: Input,
     outputs: [Output; 2],
@@ -83,6 +85,7 @@ impl Channel {
             number,
             line,
             deadline: Some(deadline()),
+            waits: false,
             held: Held::new(order),
             input,
             outputs,
@@ -105,6 +108,26 @@ impl Channel {
         }
     }
 
+    /// It may break until its handshake is done: then it waits for [`Channel::redialled`].
+    pub(super) fn waiting(self) -> Channel {
+        Channel { waits: true, ..self }
+    }
+
+    /// This is to be its line, unless it has one.
+    pub(super) fn redialled(mut self, line: Line) -> Channel {
+        if !matches!(self.line, Line::Open(_)) {
+            tracing::debug!(streams = self.number, "dials again");
+            self.deadline = Some(deadline());
+            self.is_on(line);
+        }
+        self
+    }
+
+    fn is_on(&mut self, line: Line) {
+        // The one before leaves the poller by itself.
+        (self.line, self.watches[Slot::Line as usize]) = (line, Watch::default());
+    }
+
     /// Does what can be done now that `slot` is ready.
     pub(super) fn ready(mut self, slot: Slot, hangup: bool) -> Result<Channel> {
         match slot {
@@ -121,7 +144,16 @@ impl Channel {
     }
 
     fn line_ready(mut self) -> Result<Channel> {
-        self.line = self.line.go_on()?;
+        let was = std::mem::replace(&mut self.line, Line::Broken);
+        match was.go_on() {
+            Ok(line) => self.line = line,
+            Err(fault) if self.waits => {
+                tracing::debug!(streams = self.number, %fault, "waits for another channel");
+                self.is_on(Line::Broken);
+                return Ok(self);
+            }
+            Err(fault) => return Err(fault),
+        }
         if let Line::Open(secure) = &mut self.line {
             let received = secure.receive();
             while let Some(chunk) = self.line.next()? {
@@ -382,7 +414,9 @@ impl Channel {
     fn watch(&mut self, poller: &Poller) -> Result<()> {
         let token = |slot: Slot| self.number << 2 | slot as u64;
         let [line, input, output, errors] = &mut self.watches;
-        line.set(poller, self.line.fd(), token(Slot::Line), Some(self.line.interest()))?;
+        if let Some(fd) = self.line.fd() {
+            line.set(poller, fd, token(Slot::Line), Some(self.line.interest()))?;
+        }
         let held = self.terminal.as_ref().is_some_and(|terminal| terminal.is_held());
         let writing = self.input.has_waiting() && !held;
         let reads = |output: &Output| output.may_read() && matches!(self.line, Line::Open(_));
@@ -448,14 +482,14 @@ impl Channel {
     fn queue(&mut self, chunk: &Chunk) -> Result<()> {
         match &mut self.line {
             Line::Open(secure) => secure.send(chunk),
-            Line::Dialling(_) => Ok(()),
+            Line::Dialling(_) | Line::Shaking(_) | Line::Broken => Ok(()),
         }
     }
 
     fn flush(&mut self) -> Result<()> {
         match &mut self.line {
             Line::Open(secure) => Secure::flush(secure),
-            Line::Dialling(_) => Ok(()),
+            Line::Dialling(_) | Line::Shaking(_) | Line::Broken => Ok(()),
         }
     }
 }

@@ -52,6 +52,8 @@ pub struct Open {
     /// The key of the channel's handshake.
     pub key: [u8; 32],
     pub stdio: Stdio,
+    /// If it breaks before its handshake is done, it is dialled again ([`Streams::redial`]).
+    pub waits: bool,
 }
 
 /// The thread's other end.
@@ -64,7 +66,8 @@ pub struct Streams {
 }
 
 enum Job {
-    Open { id: u64, line: Line, ends: OurEnds },
+    Open { id: u64, line: Line, ends: OurEnds, waits: bool },
+    Redial { id: u64, line: Line },
     Ended(u64),
     Left { id: u64, branch: u64 },
     Stays(u64),
@@ -108,8 +111,18 @@ impl Streams {
         let line = Line::begin(open.to, open.key)?;
         self.leaving.has_pipes(id, ours.pipes()?);
         ours.terminal().into_iter().for_each(|terminal| self.leaving.has_terminal(id, terminal));
-        self.tell(Job::Open { id, line, ends: ours });
+        self.tell(Job::Open { id, line, ends: ours, waits: open.waits });
         Ok(ends)
+    }
+
+    /// Dials anew for these streams, unless the handshake of their channel has been done.
+    ///
+    /// # Errors
+    /// As [`Streams::open`].
+    pub(crate) fn redial(&self, id: StreamsId, to: To, key: [u8; 32]) -> Result<()> {
+        let line = Line::begin(to, key)?;
+        self.tell(Job::Redial { id: id.0, line });
+        Ok(())
     }
 
     /// Descriptors 0, 1 and 2 of a program whose standard streams lead nowhere.
