@@ -325,7 +325,6 @@ pub(super) fn at_point(s: &Sandbox, place: &Place, faults: &Faults, victim: Vict
         wait_within(Duration::from_secs(10), "it is settled", &mut || settled())?;
     }
     let lives = counting.going.is_going();
-    if let Ok(mut f) = fs::OpenOptions::new().append(true).create(true).open("/tmp/front-table") { use std::io::Write; let _ = writeln!(f, "{victim:?} {to} {point}: {} whole={:?}", if lives {"lives"} else {"LOST"}, counting.counted(".out")); }
     holds("it lives", lives || fate != Fate::Lives)?;
     holds("it is lost", !lives || fate != Fate::Lost)?;
     if lives && stopped {

@@ -8,6 +8,7 @@ use crate::starts::{Making, Phase, Spawning, Start, Work};
 use crate::streams::{ChildEnds, Open, To};
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tracing::{debug, info, warn};
 use vocab::errno::{EIO, ENOENT, ESRCH};
@@ -41,6 +42,7 @@ impl Agent {
     pub(crate) fn open_streams(&self, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
         self.gates.room()?;
         let (to, key) = self.dials(channel)?;
+        let to = To::Dial { address: to.0, token: to.1 };
         self.streams.open(Open { to, key, stdio: program.stdio.clone(), waits: channel.waits })
     }
 
@@ -56,7 +58,7 @@ impl Agent {
         }
     }
 
-    fn dials(&self, channel: &ChannelTo) -> Result<(To, [u8; 32])> {
+    fn dials(&self, channel: &ChannelTo) -> Result<((SocketAddr, [u8; 16]), [u8; 32])> {
         let peer = self.uplink.peer().ok_or_else(|| Fault::gone("open the channel: no link"))?;
         let address = match channel.address.as_str() {
             "" => peer,
@@ -65,7 +67,7 @@ impl Agent {
         let wrong = |_| Fault::wire("a channel's token or key has a wrong length");
         let token = channel.token.as_slice().try_into().map_err(wrong)?;
         let key = channel.key.as_slice().try_into().map_err(wrong)?;
-        Ok((To::Dial { address, token }, key))
+        Ok(((address, token), key))
     }
 
     /// Lets a process stand here.

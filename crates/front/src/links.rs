@@ -243,6 +243,7 @@ impl Front {
             let natives = self.natives_among(&hello.stand_ins);
             let lines: Vec<_> = natives.iter().map(|person| self.ancestors(person.pid)).collect();
             let here: Vec<Pid> = hello.bodies.iter().map(|person| person.pid).collect();
+            self.redial_again(number);
             self.departed_to(number, &here, &hello.ways);
             self.moves_back(number, &hello.ways);
             self.landed_in_doubt(number, &hello.ways);
@@ -263,7 +264,6 @@ impl Front {
             self.look_who_is_claimed();
             self.end_stand_ins_of_nobody(number, hello.stand_ins);
             self.doubts_of(number, &here, hello.ways);
-            self.redial_again(number);
         } else {
             self.events.push_back(Event::NodeUp { node: number });
         }

@@ -39,6 +39,8 @@ pub(super) struct Channel {
     pub(super) deadline: Option<u64>,
     /// Until then it may break, and is dialled again.
     waits: bool,
+    /// The token of the newest, if it was dialled again.
+    again: Option<[u8; 16]>,
     pub(super) held: Held,
     input: Input,
     outputs: [Output; 2],
@@ -86,6 +88,7 @@ impl Channel {
             line,
             deadline: Some(deadline()),
             waits: false,
+            again: None,
             held: Held::new(order),
             input,
             outputs,
@@ -113,14 +116,23 @@ impl Channel {
         Channel { waits: true, ..self }
     }
 
-    /// This is to be its line, unless it has one.
-    pub(super) fn redialled(mut self, line: Line) -> Channel {
-        if !matches!(self.line, Line::Open(_)) {
+    /// This is to be its line, unless it has one, or is about to by the same token: that works once.
+    pub(super) fn redialled(mut self, token: [u8; 16], line: Line) -> Channel {
+        let is_about_to = self.again == Some(token) && !matches!(self.line, Line::Broken);
+        if !matches!(self.line, Line::Open(_)) && !is_about_to {
             tracing::debug!(streams = self.number, "dials again");
-            self.deadline = Some(deadline());
+            (self.deadline, self.again) = (Some(deadline()), Some(token));
             self.is_on(line);
         }
         self
+    }
+
+    /// Nobody is to have these streams: it waits for nothing any more.
+    pub(super) fn in_vain(self) -> Result<Channel> {
+        match self.waits && matches!(self.line, Line::Broken) {
+            true => Err(Fault::gone("dial again: the process does not come")),
+            false => Ok(Channel { waits: false, ..self }),
+        }
     }
 
     fn is_on(&mut self, line: Line) {
@@ -243,7 +255,7 @@ impl Channel {
 
     /// Nobody has the program's input open for reading any more, unless it is about to have it elsewhere.
     fn input_broken(&mut self) -> Result<()> {
-        if self.leaving.has(self.number) || matches!(self.line, Line::Dialling(_)) {
+        if self.leaving.has(self.number) || !matches!(self.line, Line::Open(_)) {
             self.broken = true;
             return Ok(());
         }

@@ -67,7 +67,8 @@ pub struct Streams {
 
 enum Job {
     Open { id: u64, line: Line, ends: OurEnds, waits: bool },
-    Redial { id: u64, line: Line },
+    Redial { id: u64, token: [u8; 16], line: Line },
+    InVain(u64),
     Ended(u64),
     Left { id: u64, branch: u64 },
     Stays(u64),
@@ -119,9 +120,9 @@ impl Streams {
     ///
     /// # Errors
     /// As [`Streams::open`].
-    pub(crate) fn redial(&self, id: StreamsId, to: To, key: [u8; 32]) -> Result<()> {
-        let line = Line::begin(to, key)?;
-        self.tell(Job::Redial { id: id.0, line });
+    pub(crate) fn redial(&self, id: StreamsId, (address, token): (SocketAddr, [u8; 16]), key: [u8; 32]) -> Result<()> {
+        let line = Line::begin(To::Dial { address, token }, key)?;
+        self.tell(Job::Redial { id: id.0, token, line });
         Ok(())
     }
 
@@ -178,6 +179,7 @@ impl Streams {
 
     /// The process for which these were made does not come: they are open only as long as what was to become it has them.
     pub(crate) fn in_vain(&self, id: StreamsId) {
+        self.tell(Job::InVain(id.0));
         self.leaving.terminal(id.0).into_iter().for_each(|terminal| terminal.ended());
     }
 

@@ -119,7 +119,8 @@ impl Relay {
                     let channel = Channel::new(id, line, ends, self.order.clone(), self.leaving.clone());
                     self.keep(id, Ok(if waits { channel.waiting() } else { channel }));
                 }
-                Ok(Job::Redial { id, line }) => self.with(id, |channel| Ok(channel.redialled(line))),
+                Ok(Job::Redial { id, token, line }) => self.with(id, |channel| Ok(channel.redialled(token, line))),
+                Ok(Job::InVain(id)) => self.with(id, Channel::in_vain),
                 Ok(Job::Ended(id)) => self.with(id, |mut channel| {
                     channel.ended();
                     Ok(channel)

@@ -79,9 +79,13 @@ impl Asking {
         Ok(())
     }
 
-    /// The first answer, waited for as long as it takes: the user's Ctrl-C ends a long wait.
+    /// The next answer, waited for as long as it takes: the user's Ctrl-C ends a long wait.
     pub(crate) fn answer(&mut self) -> Result<Answered> {
         loop {
+            // It may have come together with the one before.
+            if let Some(answered) = self.next()? {
+                return Ok(answered);
+            }
             self.wait(Ready::READ)?;
             // The end may come together with the last answers.
             let received = self.receive();
