@@ -41,8 +41,8 @@ impl Agent {
 
     pub(crate) fn open_streams(&self, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
         self.gates.room()?;
-        let (to, key) = self.dials(channel)?;
-        let to = To::Dial { address: to.0, token: to.1 };
+        let (address, token, key) = self.dials(channel)?;
+        let to = To::Dial { address, token };
         self.streams.open(Open { to, key, stdio: program.stdio.clone(), waits: channel.waits })
     }
 
@@ -50,7 +50,8 @@ impl Agent {
     pub(crate) fn redial(&mut self, pid: Pid, channel: &ChannelTo) {
         let arrives = self.moving.streams_of(pid);
         let Some(streams) = arrives.or_else(|| self.starts.programs.get(&pid).copied()) else { return };
-        let done = self.dials(channel).and_then(|(to, key)| self.streams.redial(streams, to, key));
+        let done =
+            self.dials(channel).and_then(|(address, token, key)| self.streams.redial(streams, (address, token), key));
         match done {
             Ok(()) => info!(%pid, "streams: dials again"),
             // The front end says it again when the link is back.
@@ -58,7 +59,7 @@ impl Agent {
         }
     }
 
-    fn dials(&self, channel: &ChannelTo) -> Result<((SocketAddr, [u8; 16]), [u8; 32])> {
+    fn dials(&self, channel: &ChannelTo) -> Result<(SocketAddr, [u8; 16], [u8; 32])> {
         let peer = self.uplink.peer().ok_or_else(|| Fault::gone("open the channel: no link"))?;
         let address = match channel.address.as_str() {
             "" => peer,
@@ -67,7 +68,7 @@ impl Agent {
         let wrong = |_| Fault::wire("a channel's token or key has a wrong length");
         let token = channel.token.as_slice().try_into().map_err(wrong)?;
         let key = channel.key.as_slice().try_into().map_err(wrong)?;
-        Ok(((address, token), key))
+        Ok((address, token, key))
     }
 
     /// Lets a process stand here.

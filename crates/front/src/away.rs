@@ -58,7 +58,19 @@ impl Leaving {
     pub(crate) fn new(to: Option<NodeId>) -> Result<Leaving> {
         let (token, key) = (link::random()?, link::random()?);
         let (mover, bound, stood, left) = (None, false, false, false);
-        Ok(Leaving { to, token, key, channel: None, mover, bound, stood, left, again: false, asks: None, sleeps: false })
+        Ok(Leaving {
+            to,
+            token,
+            key,
+            channel: None,
+            mover,
+            bound,
+            stood,
+            left,
+            again: false,
+            asks: None,
+            sleeps: false,
+        })
     }
 }
 

@@ -62,7 +62,9 @@ impl Front {
         let programs = crate::home::mount_point(&self.config.run_dir).join("shoal");
         let ours = file(&programs.to_string_lossy());
         let told = || std::fs::read(format!("{PROC}/{pid}/cmdline")).unwrap_or_default();
-        ours.is_some() && ours == file(&format!("{PROC}/{pid}/exe")) && told().split(|b| *b == 0).nth(1) == Some(b"ghost")
+        ours.is_some()
+            && ours == file(&format!("{PROC}/{pid}/exe"))
+            && told().split(|b| *b == 0).nth(1) == Some(b"ghost")
     }
 
     /// Is it one of those?

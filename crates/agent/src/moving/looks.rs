@@ -45,8 +45,20 @@ impl Agent {
                 let (address, key, progress, lazy) = (String::new(), Vec::new(), false, false);
                 let (its, pipes) = if streams { self.relayed(pid) } else { (None, Vec::new()) };
                 let (branch, home, terminal, heirs) = (None, false, self.terminal_of(its), None);
-                let order =
-                    Out { pid, address, key, filters, streams: pipes, remains, progress, lazy, branch, home, terminal, heirs };
+                let order = Out {
+                    pid,
+                    address,
+                    key,
+                    filters,
+                    streams: pipes,
+                    remains,
+                    progress,
+                    lazy,
+                    branch,
+                    home,
+                    terminal,
+                    heirs,
+                };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),

@@ -170,7 +170,14 @@ fn caller() -> BoxedStrategy<Caller> {
 
 fn channel() -> BoxedStrategy<ChannelTo> {
     (".{0,20}", bytes(), bytes(), any::<bool>(), any::<bool>())
-        .prop_map(|(address, token, key, program, terminal)| ChannelTo { address, token, key, program, terminal, waits: !terminal })
+        .prop_map(|(address, token, key, program, terminal)| ChannelTo {
+            address,
+            token,
+            key,
+            program,
+            terminal,
+            waits: !terminal,
+        })
         .boxed()
 }
 
