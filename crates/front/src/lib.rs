@@ -35,6 +35,7 @@ mod movers;
 mod moves;
 mod natives;
 mod numbers;
+mod outliving;
 mod parents;
 mod passes;
 mod persons;

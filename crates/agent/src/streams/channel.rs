@@ -33,14 +33,14 @@ struct Mark {
 
 /// See the module. Every failure of a call means that the channel is over: drop it, and the program gets EOF and EPIPE.
 pub(super) struct Channel {
-    number: u64,
-    line: Line,
+    pub(super) number: u64,
+    pub(super) line: Line,
     /// When the handshake must be done, until it is.
     pub(super) deadline: Option<u64>,
     /// Until then it may break, and is dialled again.
-    waits: bool,
+    pub(super) waits: bool,
     /// The token of the newest, if it was dialled again.
-    again: Option<[u8; 16]>,
+    pub(super) again: Option<[u8; 16]>,
     pub(super) held: Held,
     input: Input,
     outputs: [Output; 2],
@@ -67,7 +67,7 @@ pub(super) struct Channel {
     /// How often it has said whether it does.
     quiets: u64,
     file: Option<looking::Input>,
-    watches: [Watch; 4],
+    pub(super) watches: [Watch; 4],
 }
 
 impl Channel {
@@ -109,35 +109,6 @@ impl Channel {
             file: ends.file,
             watches: Default::default(),
         }
-    }
-
-    /// It may break until its handshake is done: then it waits for [`Channel::redialled`].
-    pub(super) fn waiting(self) -> Channel {
-        Channel { waits: true, ..self }
-    }
-
-    /// This is to be its line, unless it has one, or is about to by the same token: that works once.
-    pub(super) fn redialled(mut self, token: [u8; 16], line: Line) -> Channel {
-        let is_about_to = self.again == Some(token) && !matches!(self.line, Line::Broken);
-        if !matches!(self.line, Line::Open(_)) && !is_about_to {
-            tracing::debug!(streams = self.number, "dials again");
-            (self.deadline, self.again) = (Some(deadline()), Some(token));
-            self.is_on(line);
-        }
-        self
-    }
-
-    /// Nobody is to have these streams: it waits for nothing any more.
-    pub(super) fn in_vain(self) -> Result<Channel> {
-        match self.waits && matches!(self.line, Line::Broken) {
-            true => Err(Fault::gone("dial again: the process does not come")),
-            false => Ok(Channel { waits: false, ..self }),
-        }
-    }
-
-    fn is_on(&mut self, line: Line) {
-        // The one before leaves the poller by itself.
-        (self.line, self.watches[Slot::Line as usize]) = (line, Watch::default());
     }
 
     /// Does what can be done now that `slot` is ready.

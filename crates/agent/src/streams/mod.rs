@@ -1,6 +1,7 @@
 //! The node's side of standard streams: pipes or a terminal for each program that `shoal run` starts, relayed over its
 //! channel by one thread of the agent. Nothing here makes the agent's main loop wait.
 
+mod again;
 mod channel;
 mod dial;
 mod ends;
