@@ -208,8 +208,9 @@ impl Counting {
             ),
         });
         let lines = || fs::read_to_string(&file).map_or(0, |text| text.lines().count());
-        wait_for("the program counts", || lines() > 3)?;
-        let pid = fs::read_to_string(format!("{file}.pid")).doing("read its number")?.trim().to_string();
+        let number = || fs::read_to_string(format!("{file}.pid")).unwrap_or_default().trim().to_string();
+        wait_for("the program counts", || lines() > 3 && !number().is_empty())?;
+        let pid = number();
         let command = format!("perl -e {program} {file}");
         Ok(Counting { file, pid, command, going })
     }

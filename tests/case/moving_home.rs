@@ -253,7 +253,7 @@ fn each_point(place: &Place, victim: Victim) -> Res<End> {
 }
 
 /// Every point, in the order in which a move from the front end reaches them.
-const POINTS_AWAY: [&str; 26] = [
+const POINTS_AWAY: [&str; 27] = [
     "front begins",
     "destination is told",
     "destination has a vessel",
@@ -280,6 +280,7 @@ const POINTS_AWAY: [&str; 26] = [
     "source has ended it",
     "front knows that it has left",
     "front knows that it runs",
+    "front has its ghost relay",
 ];
 
 /// From here on what was here may be bound.
@@ -291,7 +292,7 @@ fn each_point_away(place: &Place, victim: Victim) -> Res<End> {
     for point in POINTS_AWAY {
         let early = at(point) < at(ALL_IS_THERE) && point != "out sent";
         let fate = match victim {
-            Victim::Link(_) => Fate::Lives,
+            Victim::Link(_) | Victim::FrontDaemon => Fate::Lives,
             _ if early => Fate::Lives,
             _ => Fate::LivesOrLost,
         };

@@ -108,6 +108,7 @@ impl Agent {
                     branch,
                     home: false,
                     terminal: None,
+                    heirs: None,
                 });
             }
             ToNode::Leave { pid, children } => self.leave(pid, children),
@@ -120,6 +121,7 @@ impl Agent {
             ToNode::Look { id, pid, streams } => self.look_at(id, pid, streams),
             ToNode::Suits { id, pid, needs } => self.suits(id, pid, needs),
             ToNode::Barrier { id, pid } => self.barrier(id, pid),
+            ToNode::Redial { pid, channel } => self.redial(pid, &channel),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::starts::{Making, Phase, Spawning, Start, Work};
 use crate::streams::{ChildEnds, Open, To};
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tracing::{debug, info, warn};
 use vocab::errno::{EIO, ENOENT, ESRCH};
@@ -40,6 +41,25 @@ impl Agent {
 
     pub(crate) fn open_streams(&self, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
         self.gates.room()?;
+        let (address, token, key) = self.dials(channel)?;
+        let to = To::Dial { address, token };
+        self.streams.open(Open { to, key, stdio: program.stdio.clone(), waits: channel.waits })
+    }
+
+    /// The channel of one that has come, or is to, was lost with a daemon of the front end.
+    pub(crate) fn redial(&mut self, pid: Pid, channel: &ChannelTo) {
+        let arrives = self.moving.streams_of(pid);
+        let Some(streams) = arrives.or_else(|| self.starts.programs.get(&pid).copied()) else { return };
+        let done =
+            self.dials(channel).and_then(|(address, token, key)| self.streams.redial(streams, (address, token), key));
+        match done {
+            Ok(()) => info!(%pid, "streams: dials again"),
+            // The front end says it again when the link is back.
+            Err(fault) => warn!(%pid, %fault, "streams"),
+        }
+    }
+
+    fn dials(&self, channel: &ChannelTo) -> Result<(SocketAddr, [u8; 16], [u8; 32])> {
         let peer = self.uplink.peer().ok_or_else(|| Fault::gone("open the channel: no link"))?;
         let address = match channel.address.as_str() {
             "" => peer,
@@ -48,7 +68,7 @@ impl Agent {
         let wrong = |_| Fault::wire("a channel's token or key has a wrong length");
         let token = channel.token.as_slice().try_into().map_err(wrong)?;
         let key = channel.key.as_slice().try_into().map_err(wrong)?;
-        self.streams.open(Open { to: To::Dial { address, token }, key, stdio: program.stdio.clone() })
+        Ok((address, token, key))
     }
 
     /// Lets a process stand here.

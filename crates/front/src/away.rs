@@ -19,9 +19,9 @@ use kern::faultpoint::reach;
 use kern::proc::PROC;
 use kern::sock;
 use link::beat::{channel_patience_ms, Agreed};
-use mover::{Order, Remain, Said};
+use mover::{Order, Out, Remain, Said};
 use space::Event;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::{info, warn};
 use vocab::{Exit, Fault, NodeId, Pid, Result, Sig};
@@ -31,26 +31,59 @@ use wire::run::{Caller, Program};
 
 /// One that leaves, until its ghost relays.
 #[derive(Debug)]
-struct Leaving {
-    to: NodeId,
+pub(crate) struct Leaving {
+    /// `None`: a daemon before this one knew ([`crate::departed`]).
+    pub(crate) to: Option<NodeId>,
     token: [u8; 16],
     key: [u8; 32],
     /// The new node has dialled.
     channel: Option<OwnedFd>,
-    mover: Option<Token>,
-    bound: bool,
+    pub(crate) mover: Option<Token>,
+    pub(crate) bound: bool,
     /// Its ghost relays.
-    stood: bool,
+    pub(crate) stood: bool,
     /// Its mover has said that it has left.
     left: bool,
+    /// A daemon before this one has begun it.
+    pub(crate) again: bool,
+    /// So its ghost waits until it is known where it is.
+    pub(crate) asks: Option<Asker>,
+    /// So does that it is stopped.
+    pub(crate) sleeps: bool,
+}
+
+impl Leaving {
+    /// # Errors
+    /// `Sys` when the kernel gives no random bytes.
+    pub(crate) fn new(to: Option<NodeId>) -> Result<Leaving> {
+        let (token, key) = (link::random()?, link::random()?);
+        let (mover, bound, stood, left) = (None, false, false, false);
+        Ok(Leaving {
+            to,
+            token,
+            key,
+            channel: None,
+            mover,
+            bound,
+            stood,
+            left,
+            again: false,
+            asks: None,
+            sleeps: false,
+        })
+    }
 }
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Aways {
-    all: HashMap<Pid, Leaving>,
+    pub(crate) all: HashMap<Pid, Leaving>,
     /// What ghosts have told of themselves before they are known to be ones.
     early: HashMap<Pid, Vec<Happened>>,
+    /// Channels that nodes are to dial anew, until they do.
+    pub(crate) redials: HashMap<Pid, (NodeId, ChannelTo)>,
+    /// Those that a daemon before this one was to have leave, and that have not.
+    pub(crate) stayed: HashSet<Pid>,
     /// Ghosts that are stopped, and run by the leave of their movers.
     roused: HashMap<Pid, Sleeper>,
 }
@@ -64,6 +97,9 @@ struct Sleeper {
     /// SIGCONT has come to it.
     continued: bool,
 }
+
+/// In the run directory: where movers wait for a successor of this daemon.
+pub(crate) const AWAYS: &str = "aways";
 
 /// A process that was stopped where it was is said to be stopped where it is within this many microseconds, or runs.
 const STOPS_US: u64 = 1_000_000;
@@ -88,7 +124,7 @@ impl Aways {
     pub(crate) fn channel(&self, pid: Pid) -> Option<ChannelTo> {
         let one = self.all.get(&pid)?;
         let (token, key) = (one.token.to_vec(), one.key.to_vec());
-        Some(ChannelTo { address: String::new(), token, key, program: true, terminal: false })
+        Some(ChannelTo { address: String::new(), token, key, program: true, terminal: false, waits: true })
     }
 
     /// Has it left, and is what takes its place yet to stand up?
@@ -98,7 +134,7 @@ impl Aways {
 
     /// Keeps a channel that was dialled with this token, if it is for one of these; else gives it back.
     pub(crate) fn keep(&mut self, token: &[u8; 16], fd: OwnedFd) -> Option<OwnedFd> {
-        match self.all.values_mut().find(|one| one.token == *token && one.channel.is_none()) {
+        match self.all.values_mut().find(|one| one.token == *token && one.channel.is_none() && !one.stood) {
             Some(one) => {
                 one.channel = Some(fd);
                 None
@@ -158,17 +194,7 @@ impl Front {
 
     /// Of one that is to leave.
     pub(crate) fn begin_away(&mut self, pid: Pid, to: NodeId) -> Result<()> {
-        let one = Leaving {
-            to,
-            token: link::random()?,
-            key: link::random()?,
-            channel: None,
-            mover: None,
-            bound: false,
-            stood: false,
-            left: false,
-        };
-        self.aways.all.insert(pid, one);
+        self.aways.all.insert(pid, Leaving::new(Some(to))?);
         self.know_native(pid);
         Ok(())
     }
@@ -194,6 +220,7 @@ impl Front {
     fn depart(&mut self, pid: Pid, address: &str, key: &[u8], progress: bool) {
         reach("source is told");
         let order = self.out(pid, address.to_owned(), key.to_vec(), progress);
+        let order = order.and_then(|order| Ok(Out { heirs: Some(self.heirs(AWAYS, pid)?), ..order }));
         match order.and_then(|order| self.start_mover(pid, &Order::Out(order))) {
             Ok(mover) => {
                 if let Some(one) = self.aways.all.get_mut(&pid) {
@@ -233,6 +260,7 @@ impl Front {
                 self.move_changes(NodeId::FRONT, pid, Change::Ready, Fault::bug("ready"));
             }
             Said::Bound => self.is_bound(pid),
+            Said::Left { come, stopped } if self.is_away_again(pid) => self.departed(pid, come, stopped),
             // It has a way of its own to tell whoever relays.
             Said::Left { .. } if !self.is_moving(pid) => self.end_away(pid),
             Said::Left { come, stopped } => {
@@ -253,7 +281,7 @@ impl Front {
         }
     }
 
-    fn is_bound(&mut self, pid: Pid) {
+    pub(crate) fn is_bound(&mut self, pid: Pid) {
         let Some(one) = self.aways.all.get_mut(&pid) else { return };
         info!(%pid, "away: Carrying -> Bound");
         one.bound = true;
@@ -280,6 +308,9 @@ impl Front {
         let Some(one) = self.aways.all.get(&pid) else { return };
         let bound = one.bound;
         self.end_away(pid);
+        if self.is_away_again(pid) {
+            return self.departed_or_not(pid);
+        }
         match bound {
             // It ends with its mover.
             true => self.left(NodeId::FRONT, pid, Vec::new(), false),
@@ -290,7 +321,7 @@ impl Front {
         }
     }
 
-    fn end_away(&mut self, pid: Pid) {
+    pub(crate) fn end_away(&mut self, pid: Pid) {
         if let Some(one) = self.aways.all.get_mut(&pid) {
             one.left = one.bound;
         }
@@ -301,7 +332,7 @@ impl Front {
     }
 
     /// Its ghost is stopped: its mover has it run until it holds.
-    fn is_roused(&mut self, pid: Pid) {
+    pub(crate) fn is_roused(&mut self, pid: Pid) {
         if let Some(mover) = self.aways.all.get_mut(&pid).and_then(|one| one.mover.take()) {
             self.aways.roused.insert(pid, Sleeper { mover, holds_us: None, continued: false });
         }
@@ -366,10 +397,26 @@ impl Front {
     pub(crate) fn on_stand(&mut self, asker: Asker, caller: &Caller) -> Result<()> {
         let pid = caller.pid;
         let unknown = || Fault::refused(format!("{pid} has not moved to a node"));
-        let Asker::Local(client) = asker else { return Err(unknown()) };
+        if self.is_away_again(pid) {
+            self.has_departed(pid);
+        }
         let one = self.aways.all.get_mut(&pid).filter(|one| one.bound && !one.stood).ok_or_else(unknown)?;
+        if one.to.is_none() && self.settle_at_us.is_some() {
+            one.asks = Some(asker);
+            return Ok(());
+        }
+        self.stand_here(asker, pid)
+    }
+
+    /// As [`Front::on_stand`], when it is known where it is.
+    pub(crate) fn stand_here(&mut self, asker: Asker, pid: Pid) -> Result<()> {
+        let unknown = || Fault::refused(format!("{pid} is not known to be on any node"));
+        let Asker::Local(client) = asker else { return Err(unknown()) };
+        let one = self.aways.all.get_mut(&pid).ok_or_else(unknown)?;
+        let to = one.to.ok_or_else(unknown)?;
+        reach("front has its ghost relay");
         one.stood = true;
-        let (to, token, key, channel) = (one.to, one.token, one.key, one.channel.take());
+        let (token, key, channel, again) = (one.token, one.key, one.channel.take(), one.again);
         self.forget_away(pid);
         // Only that it has pipes is asked for of one that runs already.
         let run = Run { asker, program: Program::default(), address: String::new(), copies: Vec::new(), alive: 0 };
@@ -387,6 +434,9 @@ impl Front {
         if let Some(exit) = ended {
             self.runs.ended(pid);
             self.answer(asker, Answer::Ended { copy: 0, exit }, true);
+        }
+        if again {
+            self.redial(pid, to, (token, key));
         }
         Ok(())
     }

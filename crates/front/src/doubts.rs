@@ -57,7 +57,9 @@ impl Front {
     fn place(&self, pid: Pid) -> Place {
         match self.space.get(pid) {
             Some(view) if view.ended.is_some() => Place::Nowhere,
-            Some(view) if view.node.is_front() && self.settle_at_us.is_some() => Place::Unknown,
+            Some(view) if view.node.is_front() && self.settle_at_us.is_some() && !self.aways.stayed.contains(&pid) => {
+                Place::Unknown
+            }
             Some(view) => Place::On(view.node),
             None => Place::Nowhere,
         }
@@ -79,10 +81,7 @@ impl Front {
                     self.moves.insert(pid, Move::decided(node, to, true));
                 }
                 Way::Departs(pid) => self.send(node, &ToNode::Stay { pid }),
-                Way::Leaves(pid) => {
-                    self.doubts.leaving.insert(pid, node);
-                    self.events.push_back(Event::Leaves { pid });
-                }
+                Way::Leaves(pid) => self.leaves_in_doubt(node, pid),
                 Way::Left { pid, signals, stands } => self.left_in_doubt(node, pid, signals, stands),
                 Way::Arrived(pid) => self.arrived_in_doubt(node, pid),
                 Way::Runs(pid) => self.ran_in_doubt(node, pid),
@@ -100,6 +99,18 @@ impl Front {
                 self.abandon_arrived(*pid);
             }
         }
+    }
+
+    /// It is about to leave this node, or has.
+    pub(crate) fn leaves_in_doubt(&mut self, node: NodeId, pid: Pid) {
+        self.doubts.leaving.insert(pid, node);
+        self.events.push_back(Event::Leaves { pid });
+    }
+
+    /// It is known where it is: the signals that have come where it was.
+    pub(crate) fn left_no_doubt(&mut self, pid: Pid) -> Vec<SigInfo> {
+        self.doubts.leaving.remove(&pid);
+        self.doubts.left.remove(&pid).map_or(Vec::new(), |left| left.signals)
     }
 
     /// Before it is heard who is on a node: who runs there because the old node has let them, which that had yet to tell.

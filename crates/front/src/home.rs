@@ -17,21 +17,16 @@
 use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::move_states::Change;
-use crate::movers::Mover;
 use crate::runs::Asker;
 use ghost::{Command as Tell, Happened, KeptSlot};
 use kern::faultpoint::reach;
-use kern::proc::descriptor;
-use kern::sock::{self, Kind};
-use kern::{mount, pidfd, sys};
-use link::Plain;
+use kern::{mount, pidfd};
 use mover::{Home, In, Order, Remain, Said};
 use space::{BodyEvent, Event};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use tracing::{info, warn};
 use vocab::{Exit, Fault, NodeId, Pid, Result, Sig};
 use wire::ask::Answer;
@@ -61,8 +56,6 @@ struct Coming {
 
 /// In the run directory: where movers wait for a successor of this daemon.
 const HOMES: &str = "homes";
-/// A mover has this long to take a connection, in microseconds.
-const LINE_US: u64 = 1_000_000;
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -105,10 +98,7 @@ impl Front {
             (true, None) => None,
         };
         let (relay, branch) = told.unzip();
-        let socket = mount::directory(&self.config.run_dir.join(HOMES))?.join(pid.to_string());
-        let socket = socket.to_string_lossy().into_owned();
-        let patience_us = self.config.lost_after.as_micros() as u64;
-        let order = Home { process: In { pid, key }, socket, patience_us, light, relay: program };
+        let order = Home { process: In { pid, key }, heirs: self.heirs(HOMES, pid)?, light, relay: program };
         let mover = self.start_mover(pid, &Order::Home(order))?;
         relay.iter().for_each(|(asker, told)| self.answer(*asker, told.clone(), false));
         let awaited = relay.as_ref().filter(|_| light).map(|(asker, _)| *asker).zip(branch);
@@ -118,45 +108,11 @@ impl Front {
         Ok(branch)
     }
 
-    pub(crate) fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<Token> {
-        let (ours, its) = sock::socketpair(Kind::Stream)?;
-        sys::set_nonblocking(ours.as_fd(), true)?;
-        let mut command = Command::new("/proc/self/exe");
-        let child = command
-            .arg("mover")
-            .args(descriptor().iter().flat_map(|fd| ["--proc-fd", fd]))
-            .stdin(Stdio::from(its))
-            .stdout(Stdio::null())
-            .spawn();
-        let child = child.map_err(|e| Fault::io(&e, "start a mover"))?;
-        drop(command);
-        let mut line = Plain::new(ours);
-        line.send(order)?;
-        line.flush()?;
-        let added = self.add(Connection::Mover(Box::new(Mover::new(line, whom, Some(child)))));
-        added.ok_or_else(|| Fault::gone("the mover is not waited for"))
-    }
-
     /// Movers of a daemon before this one, which have all of their processes. They say how far they are before anybody else is heard.
     pub(crate) fn recover_homes(&mut self) {
-        let waiting = std::fs::read_dir(self.config.run_dir.join(HOMES)).into_iter().flatten().flatten();
-        for socket in waiting.map(|entry| entry.path()) {
-            let pid = socket.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()).map(Pid);
-            let Some(pid) = pid else { continue };
-            let line = match sock::unix_connect(&socket, LINE_US) {
-                Ok(line) => Plain::new(line),
-                Err(fault) => {
-                    info!(%pid, %fault, "home: its mover is gone");
-                    let _ = std::fs::remove_file(&socket);
-                    continue;
-                }
-            };
-            if let Some(mover) = self.add(Connection::Mover(Box::new(Mover::new(line, pid, None)))) {
-                info!(%pid, "home: its mover waits");
-                self.homes
-                    .all
-                    .insert(pid, Coming { mover, step: Step::Taking, relay: None, awaited: None, slot: None });
-            }
+        for (pid, mover) in self.movers_left(HOMES) {
+            info!(%pid, "home: its mover waits");
+            self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None, awaited: None, slot: None });
         }
     }
 

@@ -102,6 +102,7 @@ impl Front {
     fn hand_channel(&mut self, name: &[u8; 16], fd: OwnedFd, from: SocketAddr) -> Result<()> {
         match self.runs.dialled(name) {
             Some(Dialled { asker: Asker::Local(client), answer }) => {
+                self.redialled(name);
                 let life_us = Agreed::within(self.config.lost_after).life_us;
                 sock::tcp_tune(fd.as_fd(), channel_patience_ms(life_us))?;
                 if let Some(Connection::Client { link, .. }) = self.connections.get_mut(&client) {
@@ -242,6 +243,8 @@ impl Front {
             let natives = self.natives_among(&hello.stand_ins);
             let lines: Vec<_> = natives.iter().map(|person| self.ancestors(person.pid)).collect();
             let here: Vec<Pid> = hello.bodies.iter().map(|person| person.pid).collect();
+            self.redial_again(number);
+            self.departed_to(number, &here, &hello.ways);
             self.moves_back(number, &hello.ways);
             self.landed_in_doubt(number, &hello.ways);
             let mut bodies: Vec<_> = hello.bodies.into_iter().map(from_wire).collect();

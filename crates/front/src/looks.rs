@@ -46,8 +46,8 @@ impl Front {
     pub(crate) fn out(&self, pid: Pid, address: String, key: Vec<u8>, progress: bool) -> Result<Out> {
         // What takes its place relays them, whatever they are.
         let (streams, remains) = (None, Some(self.remain(pid)?));
-        let (filters, lazy, branch, home, terminal) = (0, false, None, true, None);
-        Ok(Out { pid, address, key, filters, streams, remains, progress, lazy, branch, home, terminal })
+        let (filters, lazy, branch, home, terminal, heirs) = (0, false, None, true, None, None);
+        Ok(Out { pid, address, key, filters, streams, remains, progress, lazy, branch, home, terminal, heirs })
     }
 
     fn begin_look(&mut self, pid: Pid, looking: Looking, order: Result<Order>) {

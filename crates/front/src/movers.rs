@@ -1,4 +1,4 @@
-//! A mover of the front end: a process of its own, as on nodes.
+//! A mover of the front end: a process of its own, as on nodes, which outlives the daemon where the process that it moves would not.
 
 use link::Plain;
 use std::process::Child;

@@ -280,6 +280,7 @@ impl Front {
             self.events.push_back(Event::Body { node: to, event });
         }
         self.settle();
+        self.lies_on(pid, to);
         if state == State::Going {
             self.stays_if_said(pid);
             self.stands_elsewhere(pid, to);

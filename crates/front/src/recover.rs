@@ -42,6 +42,7 @@ impl Front {
         self.settle_at_us = Some(monotonic_us() + Agreed::within(self.config.lost_after).lost_us);
         info!(ghosts = all.len(), stopped = stopped.len(), "takes over");
         self.settle();
+        self.recover_aways()?;
         self.look_who_is_claimed();
         Ok(())
     }
@@ -64,6 +65,7 @@ impl Front {
                 self.leases.take_back(node);
             }
         }
+        self.departed_settle();
         self.doubts_over();
         self.stands_settle();
         self.events.push_back(Event::Settled);

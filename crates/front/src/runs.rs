@@ -146,7 +146,7 @@ impl Runs {
         self.programs.insert(pid, (caller, copy));
         let (token, key) = (one.token.to_vec(), one.key.to_vec());
         let (address, terminal) = (run.address.clone(), run.has_terminal());
-        Some((run.program.clone(), ChannelTo { address, token, key, program: true, terminal }))
+        Some((run.program.clone(), ChannelTo { address, token, key, program: true, terminal, waits: false }))
     }
 
     /// The program's PID has ended, or could not be started: who is to be told, and for which copy.
@@ -213,7 +213,8 @@ impl Runs {
         let its = program == pid;
         let further = Further { node, key: key.to_vec(), branch, program: its, from };
         let terminal = its && terminal;
-        let to = ChannelTo { address, token: token.to_vec(), key: key.to_vec(), program: its, terminal };
+        let (token_to, key_to) = (token.to_vec(), key.to_vec());
+        let to = ChannelTo { address, token: token_to, key: key_to, program: its, terminal, waits: false };
         let relay = match asker {
             Asker::Remote { node, id } => {
                 Some((node, ToNode::Branch { id, token: token.to_vec(), copy: number, further }))

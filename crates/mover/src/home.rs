@@ -5,6 +5,7 @@
 //! looked at), and until the old node has bound the process nothing here has changed.
 
 use super::carrier::{wait, Carrier, Word};
+use super::found::Found;
 use super::look::here;
 use super::orders::{Home, In, Order, Remain, Said};
 use super::remains::{in_the_way, Ready as Programs};
@@ -16,18 +17,16 @@ use ckpt::freeze::Frozen;
 use ckpt::remain::{replace, replace_one_of_many};
 use ckpt::restore::Coming;
 use ckpt::vessel::{Begun, Vessel};
-use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
+use kern::pidfd;
 use kern::poll::Ready;
-use kern::{pidfd, sock};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use vocab::{Fault, Pid, Result, Sig};
 
 /// Takes the image, says so, and makes the process when it is told to.
 pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
-    let Home { process: In { pid, key }, socket, patience_us, light, relay } = order;
+    let Home { process: In { pid, key }, heirs, light, relay } = order;
     if let Some(why) = in_the_way(*pid)? {
         return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
     }
@@ -47,14 +46,14 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
             "it has the standard input of its program, of which some may have been read ahead for that",
         ));
     }
-    let found = Found::new(Path::new(socket))?;
+    let found = Found::new(heirs)?;
     reach("in rebuilt");
     word.say(&Said::Rebuilt)?;
     carrier.goes_on()?;
     // From now on the old node may end its own. If it does not hear this it goes on, and the daemon says so.
     let _lost = carrier.tell(&[]);
     let (carrier, rouser) = (Some(carrier), Rouser::default());
-    let mut waiting = Waiting { word, carrier, found, pid: *pid, patience_us: *patience_us, bound: false, rouser };
+    let mut waiting = Waiting { word, carrier, found, pid: *pid, bound: false, rouser };
     let Some(order) = waiting.may_become()? else { return Ok(()) };
     reach("in told to go");
     let ghost = std::mem::take(&mut waiting.rouser).freeze(*pid);
@@ -65,26 +64,7 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
             Said::Failed(fault)
         }
     };
-    waiting.say_at_last(&said)
-}
-
-/// Where a successor of the daemon finds this mover. Dropped, it is not there any more.
-struct Found<'a> {
-    path: &'a Path,
-    listener: OwnedFd,
-}
-
-impl Found<'_> {
-    fn new(path: &Path) -> Result<Found<'_>> {
-        Ok(Found { path, listener: sock::unix_listen(path, 0o600)? })
-    }
-}
-
-impl Drop for Found<'_> {
-    fn drop(&mut self) {
-        // It is of no use to anybody.
-        let _ = std::fs::remove_file(self.path);
-    }
+    waiting.found.say_at_last(waiting.word, &said)
 }
 
 /// All of it is here, and the other mover knows.
@@ -92,9 +72,8 @@ struct Waiting<'a> {
     word: &'a mut Word,
     /// As long as the other mover may have something to say.
     carrier: Option<Carrier>,
-    found: Found<'a>,
+    found: Found,
     pid: Pid,
-    patience_us: u64,
     /// The old node cannot have it any more.
     bound: bool,
     /// Of what stands for it.
@@ -150,10 +129,10 @@ impl Waiting<'_> {
 
     /// Waits for another daemon, and tells it how far this is.
     fn successor(&mut self) -> Result<()> {
-        let until = monotonic_us() + self.patience_us;
+        let until = self.found.until();
         loop {
             self.rouser.attend()?;
-            if let Some(line) = sock::accept(self.found.listener.as_fd())? {
+            if let Some(line) = self.found.accept()? {
                 self.word.follows(line)?;
                 let said = if self.bound { Said::Runs } else { Said::Rebuilt };
                 return match self.word.say(&said) {
@@ -161,7 +140,7 @@ impl Waiting<'_> {
                     Err(_) => self.successor(),
                 };
             }
-            let mut lines = vec![(self.found.listener.as_fd(), Ready::READ)];
+            let mut lines = vec![(self.found.fd(), Ready::READ)];
             lines.extend(self.carrier.as_ref().map(|carrier| (carrier.fd(), Ready::READ)));
             lines.extend(self.rouser.fd().map(|fd| (fd, Ready::READ)));
             wait(&lines, Some(until))?;
@@ -171,15 +150,6 @@ impl Waiting<'_> {
                 _ => {}
             }
         }
-    }
-
-    /// Says what has come of it, to a successor if need be.
-    fn say_at_last(&mut self, said: &Said) -> Result<()> {
-        while self.word.say(said).is_err() || self.word.heard().is_err() {
-            self.successor()?;
-        }
-        // Heard by one that ends before it has read this is heard by nobody.
-        Ok(())
     }
 }
 

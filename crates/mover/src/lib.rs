@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod carrier;
+mod found;
 mod home;
 mod lazy;
 mod look;
@@ -16,7 +17,7 @@ mod slate;
 mod streams;
 mod take;
 
-pub use orders::{Held, Home, In, Order, Out, Remain, Said, Sides};
+pub use orders::{Heirs, Held, Home, In, Order, Out, Remain, Said, Sides};
 pub use slate::Note;
 
 use carrier::Word;

@@ -82,6 +82,20 @@ pub struct Out {
     /// It goes along.
     #[n(10)]
     pub terminal: Option<Sides>,
+    /// Who follows the daemon is told as well.
+    #[n(11)]
+    pub heirs: Option<Heirs>,
+}
+
+/// Successors of the daemon, to a mover of the front end.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Heirs {
+    /// Where one finds the mover from when the process may not be here any more: a socket.
+    #[n(0)]
+    pub socket: String,
+    /// How long one is waited for, in microseconds.
+    #[n(1)]
+    pub patience_us: u64,
 }
 
 /// The two sides of a terminal, by the agent's descriptors.
@@ -132,12 +146,8 @@ pub struct In {
 pub struct Home {
     #[n(0)]
     pub process: In,
-    /// Where a successor of the daemon finds the mover, once the old node may have ended the process: a socket.
     #[n(1)]
-    pub socket: String,
-    /// How long one is waited for, in microseconds.
-    #[n(2)]
-    pub patience_us: u64,
+    pub heirs: Heirs,
     /// What stands for it shares its memory with others of its program, and relays nothing.
     #[n(3)]
     pub light: bool,

@@ -1,6 +1,7 @@
 //! A process of this node leaves it.
 
 use super::carrier::{called_off, Carrier, Word};
+use super::found::Found;
 use super::lazy;
 use super::look::{look_again as look, may_go_on};
 use super::orders::{Order, Out, Remain, Said};
@@ -38,6 +39,8 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     reach("out looked");
     let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
     reach("out connected");
+    // Not being found before it is bound is as good as not being there: it hears that the daemon has gone, and gives up.
+    let found = order.heirs.as_ref().map(Found::new).transpose()?;
     let (mut held, children, _early) = match carry(order, seen, &mut carrier, word) {
         Ok(carried) => carried,
         // Said before the other node finds the connection broken, and knows no better reason.
@@ -49,7 +52,7 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     let ours = [std::process::id(), std::os::unix::process::parent_id()].map(|pid| Pid(pid as i32));
     let there = held.is_alone(&children, &ours).and_then(|()| carrier.hear()).and_then(|_all| held.bind());
     match there {
-        Ok(()) => leave(order, held, word, &mut carrier),
+        Ok(()) => leave(order, held, word, &mut carrier, found),
         Err(fault) => {
             held.go_on()?;
             Err(reason(fault))
@@ -66,7 +69,7 @@ fn has_ended(pid: Pid) -> bool {
 /// It cannot run here any more: the other node may let it run, and it is ended here.
 ///
 /// Should this mover end, the agent knows that the process is not here: it is told before the other mover, or finds it noted.
-fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Result<()> {
+fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier, found: Option<Found>) -> Result<()> {
     reach("out bound");
     let locks = held.has_locks();
     let noted = !order.home && Note::Bound.write();
@@ -98,9 +101,11 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier) -> Res
     if locks {
         let_run(carrier);
     }
-    word.say(&Said::Left { come, stopped })?;
-    if order.home && stopped {
-        run_though_stopped(order.pid, word)?;
+    let said = Said::Left { come, stopped };
+    let Some(found) = found else { return word.say(&said) };
+    found.say_at_last(word, &said)?;
+    if stopped {
+        run_though_stopped(order.pid, word, &found)?;
     }
     Ok(())
 }

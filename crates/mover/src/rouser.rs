@@ -1,9 +1,10 @@
 //! A stand-in that is stopped, as its process is, and has something to do: it runs while its mover traces it.
 
 use super::carrier::{wait, Word};
+use super::found::Found;
+use super::orders::Said;
 use ckpt::freeze::{freeze, Frozen};
 use ckpt::roused::{rouse, Roused};
-use kern::clock::monotonic_us;
 use kern::init::SignalFd;
 use kern::poll::Ready;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,22 +51,24 @@ impl Rouser {
     }
 }
 
-/// After the daemon has gone the stand-in has this long to find a successor, in microseconds, and to hold.
-const SUCCESSOR_US: u64 = 10_000_000;
-
 /// What has taken the place of a stopped process, and relays, runs until the daemon ends this mover: then it holds. Stopped for good before that, it could be told nothing.
-pub(super) fn run_though_stopped(pid: Pid, word: &mut Word) -> Result<()> {
+/// A successor of the daemon is told that it does.
+pub(super) fn run_though_stopped(pid: Pid, word: &mut Word, found: &Found) -> Result<()> {
     let mut rouser = Rouser::default();
     rouser.rouse(pid);
     let mut until = None;
     while rouser.fd().is_some() {
         rouser.attend()?;
         if until.is_none() && word.heard().is_err() {
-            until = Some(monotonic_us() + SUCCESSOR_US);
+            until = Some(found.until());
+        }
+        if let Some(line) = found.accept()? {
+            word.follows(line)?;
+            until = word.say(&Said::Left { come: Vec::new(), stopped: true }).is_err().then(|| found.until());
         }
         let line = until.is_none().then(|| word.fd());
-        let lines: Vec<_> = rouser.fd().into_iter().chain(line).map(|fd| (fd, Ready::READ)).collect();
-        if wait(&lines, until).is_err() {
+        let all = rouser.fd().into_iter().chain(line).chain([found.fd()]);
+        if wait(&all.map(|fd| (fd, Ready::READ)).collect::<Vec<_>>(), until).is_err() {
             break;
         }
     }

@@ -23,4 +23,9 @@ pub struct ChannelTo {
     #[n(4)]
     #[cbor(default)]
     pub terminal: bool,
+    /// Who relays is yet to take it from the front end's daemon: if it breaks before its handshake is done, the streams wait to be
+    /// [redialled](crate::node::ToNode::Redial).
+    #[n(5)]
+    #[cbor(default, skip_if = "crate::way::is_not")]
+    pub waits: bool,
 }

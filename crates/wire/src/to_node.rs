@@ -307,4 +307,13 @@ pub enum ToNode {
         #[n(1)]
         wanted: Wanted,
     },
+    /// The channel of this process, or of what is to become it, was lost with the daemon that had it ([`ChannelTo::waits`]): this is to be dialled instead, unless its
+    /// handshake has been done.
+    #[n(33)]
+    Redial {
+        #[n(0)]
+        pid: Pid,
+        #[n(1)]
+        channel: ChannelTo,
+    },
 }

@@ -43,6 +43,10 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
+    pub(super) fn streams(&self) -> StreamsId {
+        self.streams
+    }
+
     /// Is its process made of what stood here for it?
     pub(super) fn stood(&self) -> bool {
         self.made.as_ref().is_some_and(|made| made.in_place)

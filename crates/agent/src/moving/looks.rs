@@ -44,9 +44,21 @@ impl Agent {
                 let filters = self.filters();
                 let (address, key, progress, lazy) = (String::new(), Vec::new(), false, false);
                 let (its, pipes) = if streams { self.relayed(pid) } else { (None, None) };
-                let (branch, home, terminal) = (None, false, self.terminal_of(its));
-                let order =
-                    Out { pid, address, key, filters, streams: pipes, remains, progress, lazy, branch, home, terminal };
+                let (branch, home, terminal, heirs) = (None, false, self.terminal_of(its), None);
+                let order = Out {
+                    pid,
+                    address,
+                    key,
+                    filters,
+                    streams: pipes,
+                    remains,
+                    progress,
+                    lazy,
+                    branch,
+                    home,
+                    terminal,
+                    heirs,
+                };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),

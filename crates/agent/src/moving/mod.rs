@@ -8,6 +8,7 @@ mod looks;
 
 use crate::agent::{Agent, Token};
 use crate::stands::{Stand, Why};
+use crate::streams::StreamsId;
 use arrival::{Arrival, Arriving};
 use departure::{Departing, Departure};
 use ghost::{Command as Tell, Name};
@@ -87,6 +88,11 @@ impl Moving {
     /// Does a process under this number arrive, which is no body yet?
     pub(crate) fn arrives(&self, pid: Pid) -> bool {
         self.arrivals.contains_key(&pid)
+    }
+
+    /// The streams of one that arrives.
+    pub(crate) fn streams_of(&self, pid: Pid) -> Option<StreamsId> {
+        self.arrivals.get(&pid).map(arrival::Arrival::streams)
     }
 
     /// Is its process there, and to become what it shall be?

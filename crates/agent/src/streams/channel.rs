@@ -33,10 +33,14 @@ struct Mark {
 
 /// See the module. Every failure of a call means that the channel is over: drop it, and the program gets EOF and EPIPE.
 pub(super) struct Channel {
-    number: u64,
-    line: Line,
+    pub(super) number: u64,
+    pub(super) line: Line,
     /// When the handshake must be done, until it is.
     pub(super) deadline: Option<u64>,
+    /// Until then it may break, and is dialled again.
+    pub(super) waits: bool,
+    /// The token of the newest, if it was dialled again.
+    pub(super) again: Option<[u8; 16]>,
     pub(super) held: Held,
     input: Input,
     outputs: [Output; 2],
@@ -63,7 +67,7 @@ pub(super) struct Channel {
     /// How often it has said whether it does.
     quiets: u64,
     file: Option<looking::Input>,
-    watches: [Watch; 4],
+    pub(super) watches: [Watch; 4],
 }
 
 impl Channel {
@@ -83,6 +87,8 @@ impl Channel {
             number,
             line,
             deadline: Some(deadline()),
+            waits: false,
+            again: None,
             held: Held::new(order),
             input,
             outputs,
@@ -121,7 +127,16 @@ impl Channel {
     }
 
     fn line_ready(mut self) -> Result<Channel> {
-        self.line = self.line.go_on()?;
+        let was = std::mem::replace(&mut self.line, Line::Broken);
+        match was.go_on() {
+            Ok(line) => self.line = line,
+            Err(fault) if self.waits => {
+                tracing::debug!(streams = self.number, %fault, "waits for another channel");
+                self.is_on(Line::Broken);
+                return Ok(self);
+            }
+            Err(fault) => return Err(fault),
+        }
         if let Line::Open(secure) = &mut self.line {
             let received = secure.receive();
             while let Some(chunk) = self.line.next()? {
@@ -211,7 +226,7 @@ impl Channel {
 
     /// Nobody has the program's input open for reading any more, unless it is about to have it elsewhere.
     fn input_broken(&mut self) -> Result<()> {
-        if self.leaving.has(self.number) || matches!(self.line, Line::Dialling(_)) {
+        if self.leaving.has(self.number) || !matches!(self.line, Line::Open(_)) {
             self.broken = true;
             return Ok(());
         }
@@ -382,7 +397,9 @@ impl Channel {
     fn watch(&mut self, poller: &Poller) -> Result<()> {
         let token = |slot: Slot| self.number << 2 | slot as u64;
         let [line, input, output, errors] = &mut self.watches;
-        line.set(poller, self.line.fd(), token(Slot::Line), Some(self.line.interest()))?;
+        if let Some(fd) = self.line.fd() {
+            line.set(poller, fd, token(Slot::Line), Some(self.line.interest()))?;
+        }
         let held = self.terminal.as_ref().is_some_and(|terminal| terminal.is_held());
         let writing = self.input.has_waiting() && !held;
         let reads = |output: &Output| output.may_read() && matches!(self.line, Line::Open(_));
@@ -448,14 +465,14 @@ impl Channel {
     fn queue(&mut self, chunk: &Chunk) -> Result<()> {
         match &mut self.line {
             Line::Open(secure) => secure.send(chunk),
-            Line::Dialling(_) => Ok(()),
+            Line::Dialling(_) | Line::Shaking(_) | Line::Broken => Ok(()),
         }
     }
 
     fn flush(&mut self) -> Result<()> {
         match &mut self.line {
             Line::Open(secure) => Secure::flush(secure),
-            Line::Dialling(_) => Ok(()),
+            Line::Dialling(_) | Line::Shaking(_) | Line::Broken => Ok(()),
         }
     }
 }

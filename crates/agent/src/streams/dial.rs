@@ -26,7 +26,11 @@ pub(super) struct Dial {
 pub(super) enum Line {
     /// TCP connects.
     Dialling(Dial),
+    /// The handshake, in which nothing else is sent.
+    Shaking(Box<Secure>),
     Open(Box<Secure>),
+    /// It was neither, and is dialled again.
+    Broken,
 }
 
 /// The moment at which a channel that begins now must be established, in the clock of [`monotonic_us`].
@@ -39,7 +43,7 @@ impl Line {
         match to {
             To::Connected(socket) => {
                 kern::sys::set_nonblocking(socket.as_fd(), true)?;
-                Ok(Line::Open(Box::new(Secure::channel_dialler(socket, &key)?)))
+                Line::shake(Secure::channel_dialler(socket, &key)?)
             }
             To::Dial { address, token } => {
                 let mut preamble = [CHANNEL; 17];
@@ -50,17 +54,19 @@ impl Line {
         }
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Line::Dialling(dial) => dial.socket.as_fd(),
-            Line::Open(secure) => secure.fd(),
+            Line::Dialling(dial) => Some(dial.socket.as_fd()),
+            Line::Shaking(secure) | Line::Open(secure) => Some(secure.fd()),
+            Line::Broken => None,
         }
     }
 
     pub(super) fn interest(&self) -> Interest {
         match self {
             Line::Dialling(_) => Interest::WRITE,
-            Line::Open(secure) => Interest::reading_and(secure.wants_write()),
+            Line::Broken => Interest::empty(),
+            Line::Shaking(secure) | Line::Open(secure) => Interest::reading_and(secure.wants_write()),
         }
     }
 
@@ -68,7 +74,7 @@ impl Line {
     pub(super) fn next(&mut self) -> Result<Option<Chunk>> {
         match self {
             Line::Open(secure) => secure.next(),
-            Line::Dialling(_) => Ok(None),
+            Line::Dialling(_) | Line::Shaking(_) | Line::Broken => Ok(None),
         }
     }
 
@@ -78,7 +84,17 @@ impl Line {
 
     /// Goes on when the descriptor is ready.
     pub(super) fn go_on(self) -> Result<Line> {
-        let Line::Dialling(dial) = self else { return Ok(self) };
+        let dial = match self {
+            Line::Dialling(dial) => dial,
+            Line::Shaking(mut secure) => {
+                let received = secure.receive();
+                if !secure.established() {
+                    received?;
+                }
+                return Line::shake(*secure);
+            }
+            other => return Ok(other),
+        };
         if !tcp_finish(dial.socket.as_fd())? {
             return Ok(Line::Dialling(dial));
         }
@@ -88,6 +104,14 @@ impl Line {
             Ok(_) => return Err(Fault::gone("send a channel's preamble")),
             Err(errno) => return Err(Fault::sys(errno, "send a channel's preamble")),
         }
-        Ok(Line::Open(Box::new(Secure::channel_dialler(dial.socket, &dial.key)?)))
+        Line::shake(Secure::channel_dialler(dial.socket, &dial.key)?)
+    }
+
+    fn shake(mut secure: Secure) -> Result<Line> {
+        secure.flush()?;
+        Ok(match secure.established() {
+            true => Line::Open(Box::new(secure)),
+            false => Line::Shaking(Box::new(secure)),
+        })
     }
 }

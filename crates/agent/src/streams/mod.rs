@@ -1,6 +1,7 @@
 //! The node's side of standard streams: pipes or a terminal for each program that `shoal run` starts, relayed over its
 //! channel by one thread of the agent. Nothing here makes the agent's main loop wait.
 
+mod again;
 mod channel;
 mod dial;
 mod ends;
@@ -52,6 +53,8 @@ pub struct Open {
     /// The key of the channel's handshake.
     pub key: [u8; 32],
     pub stdio: Stdio,
+    /// If it breaks before its handshake is done, it is dialled again ([`Streams::redial`]).
+    pub waits: bool,
 }
 
 /// The thread's other end.
@@ -64,7 +67,9 @@ pub struct Streams {
 }
 
 enum Job {
-    Open { id: u64, line: Line, ends: OurEnds },
+    Open { id: u64, line: Line, ends: OurEnds, waits: bool },
+    Redial { id: u64, token: [u8; 16], line: Line },
+    InVain(u64),
     Ended(u64),
     Left { id: u64, branch: u64 },
     Stays(u64),
@@ -108,8 +113,18 @@ impl Streams {
         let line = Line::begin(open.to, open.key)?;
         ours.pipes()?.into_iter().for_each(|pipes| self.leaving.has_pipes(id, pipes));
         ours.terminal().into_iter().for_each(|terminal| self.leaving.has_terminal(id, terminal));
-        self.tell(Job::Open { id, line, ends: ours });
+        self.tell(Job::Open { id, line, ends: ours, waits: open.waits });
         Ok(ends)
+    }
+
+    /// Dials anew for these streams, unless the handshake of their channel has been done.
+    ///
+    /// # Errors
+    /// As [`Streams::open`].
+    pub(crate) fn redial(&self, id: StreamsId, (address, token): (SocketAddr, [u8; 16]), key: [u8; 32]) -> Result<()> {
+        let line = Line::begin(To::Dial { address, token }, key)?;
+        self.tell(Job::Redial { id: id.0, token, line });
+        Ok(())
     }
 
     /// Descriptors 0, 1 and 2 of a program whose standard streams lead nowhere.
@@ -165,6 +180,7 @@ impl Streams {
 
     /// The process for which these were made does not come: they are open only as long as what was to become it has them.
     pub(crate) fn in_vain(&self, id: StreamsId) {
+        self.tell(Job::InVain(id.0));
         self.leaving.terminal(id.0).into_iter().for_each(|terminal| terminal.ended());
     }
 

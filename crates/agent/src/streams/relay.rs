@@ -115,10 +115,12 @@ impl Relay {
     fn work(&mut self) -> bool {
         loop {
             match self.jobs.try_recv() {
-                Ok(Job::Open { id, line, ends }) => {
+                Ok(Job::Open { id, line, ends, waits }) => {
                     let channel = Channel::new(id, line, ends, self.order.clone(), self.leaving.clone());
-                    self.keep(id, Ok(channel));
+                    self.keep(id, Ok(if waits { channel.waiting() } else { channel }));
                 }
+                Ok(Job::Redial { id, token, line }) => self.with(id, |channel| Ok(channel.redialled(token, line))),
+                Ok(Job::InVain(id)) => self.with(id, Channel::in_vain),
                 Ok(Job::Ended(id)) => self.with(id, |mut channel| {
                     channel.ended();
                     Ok(channel)

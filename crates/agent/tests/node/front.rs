@@ -227,6 +227,7 @@ impl Front {
             key: vec![2; 32],
             program: true,
             terminal: false,
+            waits: false,
         };
         self.send(&ToNode::Start { person, program, kin, channel });
     }

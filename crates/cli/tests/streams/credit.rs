@@ -104,8 +104,12 @@ fn ends_in_one_piece() {
 /// Streams of a program that is not there, and the relay's side of their channel.
 fn node_alone(streams: &Arc<Streams>) -> (agent::streams::ChildEnds, Secure) {
     let (relay, node) = socket_pair();
-    let open =
-        agent::streams::Open { to: agent::streams::To::Connected(node), key: [7; 32], stdio: wire::run::Stdio::Pipes };
+    let open = agent::streams::Open {
+        to: agent::streams::To::Connected(node),
+        key: [7; 32],
+        stdio: wire::run::Stdio::Pipes,
+        waits: false,
+    };
     let ends = streams.open(open).expect("streams");
     let mut relay = Secure::channel_taker(relay, &[7; 32]).expect("a channel");
     assert!(drive(&mut relay, |relay| relay.established()));
@@ -166,7 +170,7 @@ fn unreachable_relay() {
     drop(listener);
     let to = agent::streams::To::Dial { address, token: [0; 16] };
     let stdio = wire::run::Stdio::Pipes;
-    let open = agent::streams::Open { to, key: [7; 32], stdio };
+    let open = agent::streams::Open { to, key: [7; 32], stdio, waits: false };
     let ends = streams.open(open).expect("streams");
     assert_eq!(std::fs::File::from(ends.stdin).read(&mut [0]).expect("its input"), 0);
 }

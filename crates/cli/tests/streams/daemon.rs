@@ -114,7 +114,7 @@ impl Client {
     pub(crate) fn open(&self, copy: usize) -> ChildEnds {
         let address = sock::local_address(self.ports.as_fd()).expect("address");
         let to = To::Dial { address, token: [copy as u8; 16] };
-        let open = Open { to, key: self.keys[copy], stdio: self.program.stdio.clone() };
+        let open = Open { to, key: self.keys[copy], stdio: self.program.stdio.clone(), waits: false };
         self.streams.open(open).expect("streams")
     }
 
@@ -162,7 +162,7 @@ impl Client {
     pub(crate) fn open_on(&self, streams: &Streams, token: u8) -> ChildEnds {
         let address = sock::local_address(self.ports.as_fd()).expect("address");
         let to = To::Dial { address, token: [token; 16] };
-        let open = Open { to, key: [token; 32], stdio: self.program.stdio.clone() };
+        let open = Open { to, key: [token; 32], stdio: self.program.stdio.clone(), waits: false };
         streams.open(open).expect("streams")
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Asking {
     arrived: Vec<u8>,
     /// Came with answers that have not been taken yet, in order.
     descriptors: VecDeque<OwnedFd>,
+    /// Taken, and to be heard by somebody else.
+    ahead: VecDeque<Answered>,
     /// Once all signals are blocked: which were before.
     mask: Option<SigSet>,
 }
@@ -49,7 +51,7 @@ impl Asking {
             let what = format!("obey the daemon at {}: user {listens} runs it, not root", path.display());
             return Err(Fault::refused(what));
         }
-        Ok(Asking { socket, arrived: Vec::new(), descriptors: VecDeque::new(), mask: None })
+        Ok(Asking { socket, arrived: Vec::new(), descriptors: VecDeque::new(), ahead: VecDeque::new(), mask: None })
     }
 
     /// Blocks all signals; who waits for the daemon longer than [`PATIENCE_MS`] is hit by them all the same. Returns which were blocked before.
@@ -77,9 +79,13 @@ impl Asking {
         Ok(())
     }
 
-    /// The first answer, waited for as long as it takes: the user's Ctrl-C ends a long wait.
+    /// The next answer, waited for as long as it takes: the user's Ctrl-C ends a long wait.
     pub(crate) fn answer(&mut self) -> Result<Answered> {
         loop {
+            // It may have come together with the one before.
+            if let Some(answered) = self.next()? {
+                return Ok(answered);
+            }
             self.wait(Ready::READ)?;
             // The end may come together with the last answers.
             let received = self.receive();
@@ -108,6 +114,18 @@ impl Asking {
 
     /// The next whole answer that has come.
     pub(crate) fn next(&mut self) -> Result<Option<Answered>> {
+        match self.ahead.pop_front() {
+            None => self.come(),
+            answered => Ok(answered),
+        }
+    }
+
+    /// An answer that was taken is to be heard by whoever listens from now on, after those that were given back before.
+    pub(crate) fn give_back(&mut self, answered: Answered) {
+        self.ahead.push_back(answered);
+    }
+
+    fn come(&mut self) -> Result<Option<Answered>> {
         let Some((body, used)) = frame::split(&self.arrived)? else { return Ok(None) };
         let answer = frame::decode::<Answer>(body);
         self.arrived.drain(..used);

@@ -142,6 +142,12 @@ fn keep(numbers: &[Pid]) -> Result<()> {
 
 /// The daemon wants this process as stand-in: it relays, and gets the file to hold on.
 fn granted(run: &Run, asking: Asking, socket: &Path, hold: String, copies: Vec<Copy>) -> Result<OwnedFd> {
+    relayed(run, asking, socket, copies)?;
+    open(&hold)
+}
+
+/// All but that it holds.
+fn relayed(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>) -> Result<()> {
     // Of several it is the parent, which is shoal still.
     if copies.len() == 1 && !run.argv.is_empty() {
         let name = run.argv.first().and_then(|file| Path::new(file).file_name());
@@ -156,7 +162,11 @@ fn granted(run: &Run, asking: Asking, socket: &Path, hold: String, copies: Vec<C
     own::unshare_descriptors([channels.hub.as_fd(), from_relay.as_fd()], run.terminal)?;
     // The main thread has no descriptor of these channels to close, and keeps its end of that socket.
     std::mem::forget((channels, from_relay));
-    let file = OpenOptions::new().read(true).write(true).open(&hold);
+    Ok(())
+}
+
+fn open(hold: &str) -> Result<OwnedFd> {
+    let file = OpenOptions::new().read(true).write(true).open(hold);
     file.map(OwnedFd::from).map_err(|e| match e.kind() {
         // It lets only those in whom it expects.
         ErrorKind::PermissionDenied => {
@@ -179,16 +189,11 @@ pub fn stand(socket: &Path, numbers: &[Pid], hold: Hold) -> Fault {
             tracing::debug!(%number, errno, "the number of a thread is not kept free");
         }
     }
-    let begun = connect_in_time(socket).and_then(|mut asking| {
-        asking.block_signals()?;
-        asking.ask(&Ask::Stand)?;
-        let (place, copies) = match asking.answer()? {
-            (Answer::Granted { hold, copies }, _) => (hold, copies),
-            (Answer::Failed(fault), _) => return Err(fault),
-            (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
-        };
+    let until = monotonic_us() + SUCCESSOR_US;
+    let begun = connected(socket, until).and_then(|(asking, place, copies)| {
         let run = Run { target: Target::Any, terminal: false, prefix: false, argv: Vec::new(), numbers: Vec::new() };
-        granted(&run, asking, socket, place, copies)
+        relayed(&run, asking, socket, copies)?;
+        open_in_time(&place, until)
     });
     match begun {
         Ok(file) => hold(file, &RELAY),
@@ -196,14 +201,53 @@ pub fn stand(socket: &Path, numbers: &[Pid], hold: Hold) -> Fault {
     }
 }
 
+/// Who has the place of a process has its channel before it holds, from one daemon or from another one that follows it: then it needs none.
+fn connected(socket: &Path, until_us: u64) -> Result<(Asking, String, Vec<Copy>)> {
+    loop {
+        let mut asking = connect_in_time(socket, until_us)?;
+        asking.block_signals()?;
+        match stands(&mut asking) {
+            Ok((place, copies)) => return Ok((asking, place, copies)),
+            Err(fault) if fault.kind == Kind::Gone && monotonic_us() < until_us => pause(),
+            Err(fault) => return Err(fault),
+        }
+    }
+}
+
+/// # Errors
+/// `Gone` when the daemon has ended, which may not have said anything.
+fn stands(asking: &mut Asking) -> Result<(String, Vec<Copy>)> {
+    asking.ask(&Ask::Stand)?;
+    let granted = match asking.answer()? {
+        (Answer::Granted { hold, copies }, _) => (hold, copies),
+        (Answer::Failed(fault), _) => return Err(Fault::refused(fault.to_string())),
+        (other, _) => return Err(Fault::wire(format!("the daemon answered {other:?}"))),
+    };
+    // The process may have ended before it was connected.
+    let channel = asking.answer()?;
+    asking.give_back(channel);
+    Ok(granted)
+}
+
+fn pause() {
+    let _nothing = kern::poll::poll(&[], 20);
+}
+
+/// Who follows the daemon that has granted it may have to hear first who is to hold.
+fn open_in_time(hold: &str, until_us: u64) -> Result<OwnedFd> {
+    loop {
+        match open(hold) {
+            Err(fault) if fault.kind == Kind::Gone && monotonic_us() < until_us => pause(),
+            file => return file,
+        }
+    }
+}
+
 /// A daemon that is started anew is waited for.
-fn connect_in_time(socket: &Path) -> Result<Asking> {
-    let until = monotonic_us() + SUCCESSOR_US;
+fn connect_in_time(socket: &Path, until_us: u64) -> Result<Asking> {
     loop {
         match Asking::connect(socket) {
-            Err(fault) if fault.kind == Kind::Gone && monotonic_us() < until => {
-                let _nothing = kern::poll::poll(&[], 20);
-            }
+            Err(fault) if fault.kind == Kind::Gone && monotonic_us() < until_us => pause(),
             asking => return asking,
         }
     }

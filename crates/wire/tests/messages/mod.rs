@@ -170,7 +170,14 @@ fn caller() -> BoxedStrategy<Caller> {
 
 fn channel() -> BoxedStrategy<ChannelTo> {
     (".{0,20}", bytes(), bytes(), any::<bool>(), any::<bool>())
-        .prop_map(|(address, token, key, program, terminal)| ChannelTo { address, token, key, program, terminal })
+        .prop_map(|(address, token, key, program, terminal)| ChannelTo {
+            address,
+            token,
+            key,
+            program,
+            terminal,
+            waits: !terminal,
+        })
         .boxed()
 }
 
@@ -455,6 +462,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Go => person().prop_map(|person| T::Go { person }),
         Abandon => pid().prop_map(|pid| T::Abandon { pid }),
         Forget => pid().prop_map(|pid| T::Forget { pid }),
+        Redial => (pid(), channel()).prop_map(|(pid, channel)| T::Redial { pid, channel }),
         RestLost => pid().prop_map(|pid| T::RestLost { pid }),
         Branch => (any::<u64>(), bytes(), any::<u32>(), further()).prop_map(|(id, token, copy, further)| T::Branch { id, token, copy, further }),
         Barrier => (any::<u64>(), pid()).prop_map(|(id, pid)| T::Barrier { id, pid }),

@@ -1,0 +1,73 @@
+//! Movers of the front end are started, and those that have outlived a daemon are found.
+
+use crate::connection::{Connection, Token};
+use crate::front::Front;
+use crate::movers::Mover;
+use kern::proc::descriptor;
+use kern::sock::{self, Kind};
+use kern::{mount, sys};
+use link::Plain;
+use mover::{Heirs, Order};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use tracing::info;
+use vocab::{Fault, Pid, Result};
+
+/// A mover has this long to take a connection, in microseconds.
+const LINE_US: u64 = 1_000_000;
+
+impl Front {
+    /// Starts one that does what this says.
+    ///
+    /// # Errors
+    /// `Sys`; `Gone` when it could not be listened to.
+    pub(crate) fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<Token> {
+        let (ours, its) = sock::socketpair(Kind::Stream)?;
+        sys::set_nonblocking(ours.as_fd(), true)?;
+        let mut command = Command::new("/proc/self/exe");
+        let child = command
+            .arg("mover")
+            .args(descriptor().iter().flat_map(|fd| ["--proc-fd", fd]))
+            .stdin(Stdio::from(its))
+            .stdout(Stdio::null())
+            .spawn();
+        let child = child.map_err(|e| Fault::io(&e, "start a mover"))?;
+        drop(command);
+        let mut line = Plain::new(ours);
+        line.send(order)?;
+        line.flush()?;
+        let added = self.add(Connection::Mover(Box::new(Mover::new(line, whom, Some(child)))));
+        added.ok_or_else(|| Fault::gone("the mover is not waited for"))
+    }
+
+    /// In this directory of the run directory successors of this daemon find the mover of `pid`.
+    ///
+    /// # Errors
+    /// As [`mount::directory`].
+    pub(crate) fn heirs(&self, within: &str, pid: Pid) -> Result<Heirs> {
+        let socket = mount::directory(&self.config.run_dir.join(within))?.join(pid.to_string());
+        let patience_us = self.config.lost_after.as_micros() as u64;
+        Ok(Heirs { socket: socket.to_string_lossy().into_owned(), patience_us })
+    }
+
+    /// Movers of a daemon before this one that wait for a successor in this directory, and whom they move.
+    pub(crate) fn movers_left(&mut self, within: &str) -> Vec<(Pid, Token)> {
+        let mut left = Vec::new();
+        let waiting = std::fs::read_dir(self.config.run_dir.join(within)).into_iter().flatten().flatten();
+        for socket in waiting.map(|entry| entry.path()) {
+            let pid = socket.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()).map(Pid);
+            let Some(pid) = pid else { continue };
+            match sock::unix_connect(&socket, LINE_US) {
+                Ok(line) => {
+                    let mover = Mover::new(Plain::new(line), pid, None);
+                    left.extend(self.add(Connection::Mover(Box::new(mover))).map(|token| (pid, token)));
+                }
+                Err(fault) => {
+                    info!(%pid, %fault, "its mover is gone");
+                    let _ = std::fs::remove_file(&socket);
+                }
+            }
+        }
+        left
+    }
+}
