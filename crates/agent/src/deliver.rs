@@ -230,7 +230,7 @@ impl Agent {
         if self.sending.get(&target).is_some_and(|sending| sending.awaits == Awaits::Sender(sender)) {
             self.send_later(target);
         } else if let Some((sig, turn)) = self.elders.in_hand.remove(&(sender, target)) {
-            self.has_been_given(target, sig, turn);
+            self.has_been_given(target, sig, Some(turn));
         }
     }
 
@@ -242,7 +242,7 @@ impl Agent {
         }
         for ((_, target), (sig, turn)) in self.elders.in_hand.extract_if(|(by, _), _| *by == sender).collect::<Vec<_>>()
         {
-            self.has_been_given(target, sig, turn);
+            self.has_been_given(target, sig, Some(turn));
         }
     }
 
@@ -306,8 +306,8 @@ impl Agent {
     fn leave_in_hand(&mut self, sender: Pid, target: Pid) {
         let Some(Sending { info, turn, later, .. }) = self.sending.remove(&target) else { return };
         match turn {
-            Some(_) => drop(self.elders.in_hand.insert((sender, target), (info.sig, turn))),
-            None => self.has_been_given(target, info.sig, turn),
+            Some(turn) => drop(self.elders.in_hand.insert((sender, target), (info.sig, turn))),
+            None => self.has_been_given(target, info.sig, None),
         }
         self.go_on_with(target, later);
     }

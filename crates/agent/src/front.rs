@@ -95,21 +95,8 @@ impl Agent {
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
             ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
             ToNode::Depart { pid, address, key, streams: branch, progress, lazy } => {
-                let (streams, address) = (None, self.uplink.reached(address));
-                self.depart(Out {
-                    pid,
-                    address,
-                    key,
-                    filters: 0,
-                    streams,
-                    remains: None,
-                    progress,
-                    lazy,
-                    branch,
-                    home: false,
-                    terminal: None,
-                    heirs: None,
-                });
+                let address = self.uplink.reached(address);
+                self.depart(Out { pid, address, key, progress, lazy, branch, ..Out::default() });
             }
             ToNode::Leave { pid, children } => self.leave(pid, children),
             ToNode::Stay { pid } => self.stay(pid),

@@ -44,10 +44,9 @@ impl Front {
 
     /// How it would leave.
     pub(crate) fn out(&self, pid: Pid, address: String, key: Vec<u8>, progress: bool) -> Result<Out> {
-        // What takes its place relays them, whatever they are.
-        let (streams, remains) = (None, Some(self.remain(pid)?));
-        let (filters, lazy, branch, home, terminal, heirs) = (0, false, None, true, None, None);
-        Ok(Out { pid, address, key, filters, streams, remains, progress, lazy, branch, home, terminal, heirs })
+        let remains = Some(self.remain(pid)?);
+        // What takes its place relays its streams, whatever they are.
+        Ok(Out { pid, address, key, remains, progress, home: true, ..Out::default() })
     }
 
     fn begin_look(&mut self, pid: Pid, looking: Looking, order: Result<Order>) {

@@ -47,7 +47,7 @@ pub enum Order {
 }
 
 /// Stop this process, and send its image.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
 pub struct Out {
     #[n(0)]
     pub pid: Pid,

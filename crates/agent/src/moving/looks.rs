@@ -42,23 +42,9 @@ impl Agent {
             Some(Life::Live) => {
                 let remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 let filters = self.filters();
-                let (address, key, progress, lazy) = (String::new(), Vec::new(), false, false);
                 let (its, pipes) = if streams { self.relayed(pid) } else { (None, None) };
-                let (branch, home, terminal, heirs) = (None, false, self.terminal_of(its), None);
-                let order = Out {
-                    pid,
-                    address,
-                    key,
-                    filters,
-                    streams: pipes,
-                    remains,
-                    progress,
-                    lazy,
-                    branch,
-                    home,
-                    terminal,
-                    heirs,
-                };
+                let terminal = self.terminal_of(its);
+                let order = Out { pid, filters, streams: pipes, remains, terminal, ..Out::default() };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),

@@ -130,7 +130,7 @@ fn unsafe_code_is_where_it_may_be_and_says_why_it_is_sound() {
             let lines = file.unsafe_lines();
             let bad = lines.into_iter().filter(|line| !may || !file.says_safety(*line));
             complaints.extend(bad.map(|line| {
-                let why = if may { "unsafe without a SAFETY line" } else { "unsafe outside kern" };
+                let why = if may { "unsafe without a SAFETY line" } else { "unsafe outside kern and capi" };
                 format!("{}:{}: {why}", file.path.display(), line + 1)
             }));
         }
