@@ -128,9 +128,10 @@ impl Frozen {
         self.threads.iter().zip(self.processors.iter().map(Option::as_deref))
     }
 
-    /// The signal that had stopped the process before.
+    /// The signal that had stopped the process before, or that one of its threads has taken while they were asked to stand still: the others stop by it with
+    /// the next thing that they do.
     pub fn stopped_by(&self) -> Option<Sig> {
-        self.leader().group()
+        self.threads.iter().find_map(Stopped::group)
     }
 
     /// Has a SIGSTOP come since the last call that was taken from one of them?

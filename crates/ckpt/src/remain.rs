@@ -58,9 +58,8 @@ enum Memory {
 
 fn replaced(mut frozen: Frozen, with: &Remains<'_>, memory: Memory) -> Result<()> {
     let pid = frozen.pid;
-    let met = frozen.take_stop();
     let threads = frozen.scattered();
-    remain_of((threads, memory), with, &[], &RunningTimers::default()).and_then(|stops| stop_again(pid, met || stops))
+    remain_of((threads, memory), with, &[], &RunningTimers::default()).and_then(|stops| stop_again(pid, stops))
 }
 
 /// A SIGSTOP that was taken from a process comes to what is in its place.
@@ -112,10 +111,12 @@ fn remain_of(
     }
     let leader = threads.remove(0);
     let pid = leader.tid();
+    // Of each, so no `any`.
+    let met = threads.iter().filter(|thread| thread.take_stop()).count() != 0;
     let nothing = become_nothing(&leader, threads, with.nothing, memory);
-    let done = nothing.and_then(|()| execute(&leader, with, taken, running)).and_then(|()| {
+    let done = nothing.and_then(|stop| execute(&leader, with, taken, running).map(|()| stop)).and_then(|stop| {
         leader.set_sigmask(!0)?;
-        let stops = leader.take_stop() && !leader.is_to_continue()?;
+        let stops = (leader.take_stop() || met || stop) && !leader.is_to_continue()?;
         leader.release(None).map(|()| stops)
     });
     done.map_err(|fault| {
@@ -157,13 +158,14 @@ fn execute(leader: &Stopped, with: &Remains<'_>, taken: &[Sig], running: &Runnin
     loan.execute(arena, libc::SYS_execveat, [program as u64, own_path, arguments, nothing, flags, 0])
 }
 
-/// Whatever becomes of the scripts in it, when this returns the process has one thread, new memory, and has not run since.
-fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_>, memory: Memory) -> Result<()> {
+/// Whatever becomes of the scripts in it, when this returns the process has one thread, new memory, and has not run since. `true`: one of the others has met
+/// a SIGSTOP.
+fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_>, memory: Memory) -> Result<bool> {
     let pid = leader.tid();
     let remote = RemoteMemory::open(pid)?;
     let mut loan = Loan::take(leader, &remote, &areas(pid, false)?)?;
     others.iter().try_for_each(|thread| thread.exit(loan.gate()))?;
-    others.into_iter().for_each(Stopped::ends);
+    let met = others.into_iter().map(Stopped::ends).filter(|met| *met).count() != 0;
     let arena = loan.map_arena(None)?;
     let_go(&mut loan, arena, &[])?;
     let come = bring(&mut loan, arena, pid, &[Wanted::Ours(nothing)], BASE)?;
@@ -188,7 +190,7 @@ fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_
     }
     let wanted = rustix::fs::fstat(nothing).map_err(|e| Fault::sys(e.raw_os_error(), "look at a program"))?;
     match identity(&format!("{PROC}/{pid}/exe")) == Some((wanted.st_dev, wanted.st_ino)) {
-        true => leader.leaves_exec(),
+        true => leader.leaves_exec().map(|()| met),
         false => Err(Fault::refused("it has executed another program than it was told to")),
     }
 }
@@ -217,4 +219,77 @@ fn let_go(loan: &mut Loan<'_>, arena: Arena, taken: &[Sig]) -> Result<()> {
         script.attempt(libc::SYS_prlimit64, &[0, (*limit).into(), both, 0]);
     }
     loan.run(arena, script).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::freeze::freeze;
+    use rustix::process::{waitid, WaitId, WaitIdOptions};
+    use std::fs::File;
+    use std::io::Read;
+    use std::process::{Child, Command, Stdio};
+    use std::time::Duration;
+
+    const THREADS: &str = "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, args=(60,)).start()\nprint(1, flush=True)";
+
+    /// It stands still, with four threads.
+    fn begin() -> (Child, Frozen) {
+        let python = Command::new("python3").args(["-S", "-c", THREADS]).stdout(Stdio::piped()).spawn();
+        let mut child = python.expect("python3");
+        child.stdout.take().expect("piped").read_exact(&mut [0]).expect("it has its threads");
+        let frozen = freeze(Pid(child.id() as i32)).expect("mine");
+        assert_eq!(frozen.threads.len(), 4);
+        (child, frozen)
+    }
+
+    /// What its parent is told of it, within 10 s: has it stopped?
+    fn stops(mut child: Child) -> bool {
+        let pid = rustix::process::Pid::from_child(&child);
+        let (ends, late) = std::sync::mpsc::channel::<()>();
+        let killer = std::thread::spawn(move || {
+            if late.recv_timeout(Duration::from_secs(10)).is_err() {
+                let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        });
+        let told = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        let stopped = told.expect("a child").expect("not NOHANG").stopped();
+        let _has_given_up = ends.send(());
+        killer.join().expect("it only waits");
+        child.kill().expect("a child");
+        child.wait().expect("killed");
+        stopped
+    }
+
+    fn replaced_by_sleep(frozen: Frozen) {
+        let (sleep, nothing) = (File::open("/bin/sleep").expect("there"), File::open("/bin/true").expect("there"));
+        let with = Remains {
+            nothing: nothing.as_fd(),
+            program: sleep.as_fd(),
+            arguments: &["sleep", "60"],
+            place: nothing.as_fd(),
+            streams: None,
+        };
+        replace(frozen, &with).expect("root may");
+    }
+
+    /// The first of its threads that runs takes it, and that is one which is about to end.
+    #[test]
+    fn a_stop_that_comes_while_it_stands_still_stops_what_takes_its_place() {
+        let (child, frozen) = begin();
+        kern::signal::send(frozen.pid, Sig::STOP).expect("a child");
+        replaced_by_sleep(frozen);
+        assert!(stops(child));
+    }
+
+    #[test]
+    fn what_continues_it_after_that_takes_the_stop_away() {
+        let (child, frozen) = begin();
+        let pid = frozen.pid;
+        kern::signal::send(pid, Sig::STOP).expect("a child");
+        kern::signal::send(pid, Sig::CONT).expect("a child");
+        replaced_by_sleep(frozen);
+        kern::signal::send(pid, Sig::KILL).expect("a child");
+        assert!(!stops(child));
+    }
 }

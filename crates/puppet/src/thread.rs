@@ -162,13 +162,22 @@ impl Stopped {
     }
 
     /// Waits until it has ended, as it was told to: its number is free when this returns. (One that is not traced any more frees it some time after its process
-    /// has gone on with another program. linux: `release_task`)
-    pub fn ends(self) {
+    /// has gone on with another program. linux: `release_task`) `true`: a SIGSTOP was taken from it, of which nobody else knows. While the others stand
+    /// still, one for the process comes to those that run to their ends.
+    #[must_use = "a SIGSTOP that was taken is lost"]
+    pub fn ends(self) -> bool {
         let tid = self.tid;
-        std::mem::forget(self);
-        while matches!(ptrace::wait(tid), Ok(halt) if !matches!(halt, Halt::Ended(_))) {
+        loop {
+            match ptrace::wait(tid) {
+                Ok(Halt::Ended(_)) | Err(_) => break,
+                Ok(Halt::Signal(sig)) => self.meets(sig),
+                Ok(_) => {}
+            }
             let _ending = ptrace::go_on(tid, None);
         }
+        let met = self.take_stop();
+        std::mem::forget(self);
+        met
     }
 
     /// Waits until it has ended: its process was killed. A process's leader must be the last of its threads. (Given up meanwhile it might stop once more,
