@@ -328,7 +328,9 @@ impl Held {
         let come = come.iter().filter(of_leader).filter_map(|one| number(&one.info));
         let taken: Vec<Sig> = self.queued.of_leader().chain(come).collect();
         let met = self.frozen.take_stop();
-        remain(self.frozen.scattered(), with, &taken, &self.running).map(|again| met || again)
+        // By one that waited when it was written, and that it has not taken.
+        let stopped = self.stopped && self.frozen.stopped_by().is_none();
+        remain(self.frozen.scattered(), with, &taken, &self.running, stopped).map(|again| met || again)
     }
 
     /// It goes on as if nothing had been.

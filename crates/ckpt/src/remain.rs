@@ -59,7 +59,8 @@ enum Memory {
 fn replaced(mut frozen: Frozen, with: &Remains<'_>, memory: Memory) -> Result<()> {
     let pid = frozen.pid;
     let threads = frozen.scattered();
-    remain_of((threads, memory), with, &[], &RunningTimers::default()).and_then(|stops| stop_again(pid, stops))
+    let nothing = (&[][..], &RunningTimers::default(), false);
+    remain_of((threads, memory), with, nothing).and_then(|stops| stop_again(pid, stops))
 }
 
 /// A SIGSTOP that was taken from a process comes to what is in its place.
@@ -87,7 +88,8 @@ const LIMITS: [u32; 6] = [
 ];
 
 /// A process whose threads all stand still, the leader first, executes another program, and runs in that when this returns, with all
-/// signals blocked. Of signals that wait for it one of each of `taken` is dropped, and what the timers that were `running` have sent. `true`: a SIGSTOP came meanwhile, and has not stopped it.
+/// signals blocked. Of signals that wait for it one of each of `taken` is dropped, and what the timers that were `running` have sent. `stopped`: it was to be, and its
+/// parent has not been told: it stops before it runs. `true`: a SIGSTOP came meanwhile, and has not stopped it.
 ///
 /// # Errors
 /// `Gone` when it was killed; else what kept it from it: then it is killed, since nothing of what it was is left.
@@ -96,15 +98,15 @@ pub(crate) fn remain(
     with: &Remains<'_>,
     taken: &[Sig],
     running: &RunningTimers,
+    stopped: bool,
 ) -> Result<bool> {
-    remain_of((threads, Memory::Own), with, taken, running)
+    remain_of((threads, Memory::Own), with, (taken, running, stopped))
 }
 
 fn remain_of(
     (mut threads, memory): (Vec<Stopped>, Memory),
     with: &Remains<'_>,
-    taken: &[Sig],
-    running: &RunningTimers,
+    (taken, running, stopped): (&[Sig], &RunningTimers, bool),
 ) -> Result<bool> {
     if threads.is_empty() {
         return Err(Fault::bug("a process without threads"));
@@ -116,7 +118,9 @@ fn remain_of(
     let nothing = become_nothing(&leader, threads, with.nothing, memory);
     let done = nothing.and_then(|stop| execute(&leader, with, taken, running).map(|()| stop)).and_then(|stop| {
         leader.set_sigmask(!0)?;
-        let stops = (leader.take_stop() || met || stop) && !leader.is_to_continue()?;
+        let goes_on = leader.is_to_continue()?;
+        let stops = (leader.take_stop() || met || stop) && !goes_on;
+        stop_again(pid, stopped && !goes_on)?;
         leader.release(None).map(|()| stops)
     });
     done.map_err(|fault| {

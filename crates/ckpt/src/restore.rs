@@ -210,7 +210,7 @@ impl Rebuilt {
     /// # Errors
     /// As [`remain`].
     pub fn remain(mut self, with: &Remains<'_>) -> Result<()> {
-        let stops = remain(std::mem::take(&mut self.threads), with, &self.queued, &self.running)?;
+        let stops = remain(std::mem::take(&mut self.threads), with, &self.queued, &self.running, false)?;
         stop_again(self.pid, stops)
     }
 

@@ -336,7 +336,7 @@ impl Vessel {
     /// As [`remain`].
     pub fn remain(self, with: &Remains<'_>) -> Result<()> {
         let pid = self.pid();
-        remain(self.launched(), with, &[], &RunningTimers::default()).and_then(|stops| stop_again(pid, stops))
+        remain(self.launched(), with, &[], &RunningTimers::default(), false).and_then(|stops| stop_again(pid, stops))
     }
 
     /// It is another process now.
