@@ -13,6 +13,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_progress", move_progress),
     ("move_called_off_busy", move_called_off_busy),
     ("move_called_off_still", move_called_off_still),
+    ("move_stopped_back_to_its_parent", move_stopped_back_to_its_parent),
 ];
 
 /// Nothing moves, how it would go is said, and just that is in the way which a move names.
@@ -134,5 +135,38 @@ fn move_called_off_still(place: &Place) -> Res<End> {
     }
     s.prints(&format!("shoal move {pid} 1; shoal where {pid}; kill {pid}"), "n1")?;
     same("its end", going.end()?.out.trim(), "143")?;
+    Ok(End::Passed)
+}
+
+/// A stopped child comes to where its parent is, by whichever way: that is told of each stop once, and of each going on, also when that comes on the way.
+fn move_stopped_back_to_its_parent(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_stopped_back_to_its_parent", 2)?;
+    let family = include_str!("family.py");
+    let begin = format!(
+        "cd $(mktemp -d); cat >family.py <<'P'\n{family}P
+        told() {{ for i in $(seq 1000); do test $(wc -l <got) -ge $1 && return; sleep 0.01; done; echo \"told less than $1\"; }}
+        shoal run -n 0 python3 -S family.py </dev/null >got & p=$!; until test -s child -a -e up; do sleep 0.01; done; c=$(cat child)
+        until shoal where $c >/run/where 2>&1; do sleep 0.01; done; n=0\n"
+    );
+    s.prints(
+        &format!(
+            "{begin} for way in 'c 1 c 0' 'p 1 c 1' 'c 0 p 0' 'p 1 p 0' 'c 1 c 0 c 1 c 0'; do
+                kill -STOP $c; told $((n += 1)); set -- $way
+                while test $# -gt 0; do test $1 = c && q=$c || q=$p; shoal move $q $2; shift 2; done
+                kill -CONT $c; told $((n += 1))
+            done
+            kill -TERM $c; wait $p; sed 's/ for.*//' got | paste -sd ' '; grep -c ' for n1' got"
+        ),
+        &format!("{}child ends on n0 exited 5\n2", "stopped 19 continued ".repeat(5)),
+    )?;
+    s.prints(
+        &format!(
+            "{begin} for by in 'kill' 'shoal run -n 0 kill' 'shoal run -n 1 kill'; do for i in 00 01 02 03; do
+                shoal move $c 1; kill -STOP $c; told $((n += 1)); shoal move $c 0 & m=$!; sleep 0.$i; $by -CONT $c; wait $m; told $((n += 1))
+            done; done
+            kill -TERM $c; wait $p; sed 's/ for.*//' got | paste -sd ' '"
+        ),
+        &format!("{}child ends on n0 exited 5", "stopped 19 continued ".repeat(12)),
+    )?;
     Ok(End::Passed)
 }

@@ -128,6 +128,12 @@ impl Agent {
         self.uplink.up() && !self.bodies.has(pid) && self.stands.get(pid).is_some_and(|stand| !stand.ending)
     }
 
+    /// Is it about to go on elsewhere? Then the front end keeps what it is sent: here that could come when it has been looked at for the last time, or has ended.
+    /// Not what it sends itself, which it does once more there if it is made to stand still meanwhile.
+    fn is_leaving(&self, pid: Pid, caller: Pid) -> bool {
+        self.uplink.up() && pid != caller && self.moving.leaves(pid)
+    }
+
     fn changes(&mut self, notice: Notice, whom: &[Pid], what: What) {
         self.showing.order.set_shown(false);
         let caller = Waited::now(notice.tid);
@@ -160,7 +166,11 @@ impl Agent {
 
     fn kill(&mut self, notice: Notice, caller: Pid, pid: i32, sig: i32) {
         let target = match pid {
-            pid if pid > 0 && self.is_here(pid) && (sig == 0 || !self.only_stands(Pid(pid))) => {
+            pid if pid > 0
+                && self.is_here(pid)
+                && (sig == 0 || !self.only_stands(Pid(pid)))
+                && !self.is_leaving(Pid(pid), caller) =>
+            {
                 return proceed(&notice);
             }
             _ if self.numbers_apart(caller, notice.tid) => return proceed(&notice),

@@ -205,6 +205,16 @@ impl Agent {
         self.turn_stance(pid, if ret == -EAGAIN { Input::NotDone(sig) } else { Input::Over });
     }
 
+    /// Is it stopped, and its parent knows? A stop that it has not begun is taken back.
+    pub(crate) fn sleeps(&mut self, pid: Pid) -> bool {
+        if self.stands.get(pid).is_some_and(|stand| stand.stance == Stance::Stops) {
+            self.take_back_stop(pid);
+        }
+        let stand = self.stands.get(pid).filter(|stand| stand.held == Held::Free);
+        let sleeps = |stand: &Stand| matches!(stand.stance, Stance::Asleep | Stance::Stops);
+        stand.is_some_and(sleeps) || stand.is_some() && kern::pending::read(pid).is_some_and(|now| now.state == b'T')
+    }
+
     /// It must obey whatever it was told before. (Its parent may be told that it goes on.)
     pub(crate) fn rouse(&mut self, pid: Pid) {
         if self.stands.get(pid).is_some_and(|stand| stand.stance == Stance::Stops) {

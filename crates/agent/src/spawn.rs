@@ -249,8 +249,7 @@ impl Agent {
                             Spawning { start, parent, prepared, apart, image: None, started: false, in_place };
                         self.starts.spawning.insert(pid, spawning);
                         match arrives && in_place {
-                            // If it is stopped, so is what arrives, and will be again.
-                            true => self.rouse(by),
+                            true => self.rouse_to_become(by),
                             false => self.rouse_to_obey(by),
                         }
                         self.ghosts.command(by, command);

@@ -226,8 +226,16 @@ impl Rebuilt {
         let leader = threads.next();
         threads.try_for_each(|thread| thread.release(None))?;
         let Some(leader) = leader else { return Ok(None) };
-        let stops = stops_by(self.stopped, &leader)?;
-        leader.release(stops).map(|()| stops)
+        if leader.group().is_none() {
+            let stops = stops_by(self.stopped, &leader)?;
+            return leader.release(stops).map(|()| stops);
+        }
+        // What was stopped before it was made stops by itself; what has come since may have come after a SIGCONT.
+        leader.is_at_rest()?;
+        let again = leader.take_stop() && !leader.is_to_continue()?;
+        stop_again(self.pid, again)?;
+        let stops = stops_by(self.stopped, &leader)?.or(again.then_some(Sig::STOP));
+        leader.release(None).map(|()| stops)
     }
 
     fn take_locks(&self) -> Result<()> {
@@ -363,6 +371,9 @@ fn build(
     rebuild::drop_old(&mut loan, arena, &plan.early, vessel.placed(), &came)?;
     *ahead = missing.map(|missing| Ahead::new(missing, &plan.lazy));
     mark("restore: pages filled");
+    if plan.process.stopped == 0 && vessel.is_asleep()? {
+        wake(&mut loan, arena, pid)?;
+    }
     let continued = take_up(&mut loan, arena, plan, brought, vessel.before())?;
     if continued {
         *stopped = None;
@@ -436,6 +447,14 @@ fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brough
     rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped, vessel.there())?;
     mark("restore: mapped");
     Ok(brought)
+}
+
+/// Its parent is told that it goes on. The SIGCONT that does it is none for the process, which has had its own where it was.
+fn wake(loan: &mut Loan<'_>, arena: Arena, pid: Pid) -> Result<()> {
+    kern::signal::send(pid, Sig::CONT).map_err(|errno| Fault::sys(errno, format!("continue process {pid}")))?;
+    let mut script = arena.script();
+    sigstate::drop_waiting(&mut script, std::iter::once(Sig::CONT));
+    loan.run(arena, script).map(drop)
 }
 
 /// What all threads share and what must be there before they are. `true`: a SIGCONT had come.

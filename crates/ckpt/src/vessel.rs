@@ -43,6 +43,7 @@ pub struct Vessel {
     clock: Option<Clock>,
     /// Where memory is to come after the process.
     open: Option<Open>,
+    asleep: bool,
 }
 
 /// An image of which everything was read that came while its process ran.
@@ -121,7 +122,18 @@ impl Vessel {
         let emptied = rebuild::empty(&leader.0[0], &remote)?;
         let threads = leader.saved();
         let (there, placed, vdso) = (Vec::new(), Vec::new(), None);
-        Ok(Vessel { threads, remote, emptied, there, placed, vdso, wanted: None, clock: None, open: None })
+        Ok(Vessel {
+            threads,
+            remote,
+            emptied,
+            there,
+            placed,
+            vdso,
+            wanted: None,
+            clock: None,
+            open: None,
+            asleep: false,
+        })
     }
 
     pub fn pid(&self) -> Pid {
@@ -134,6 +146,19 @@ impl Vessel {
 
     pub(crate) fn remote(&self) -> &RemoteMemory {
         &self.remote
+    }
+
+    /// It was stopped, as the process of the image was to its parent's knowledge. If that is not any more, its parent is told that it goes on.
+    pub fn was_asleep(&mut self) {
+        self.asleep = true;
+    }
+
+    /// Has its parent been told that it is stopped, and not that it goes on, and no SIGCONT waits that would tell?
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub(crate) fn is_asleep(&self) -> Result<bool> {
+        Ok(self.asleep && self.leader().group().is_some() && !self.leader().is_to_continue()?)
     }
 
     /// Its clocks are to be these ([`Begun::clocks`]).

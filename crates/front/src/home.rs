@@ -98,7 +98,8 @@ impl Front {
             (true, None) => None,
         };
         let (relay, branch) = told.unzip();
-        let order = Home { process: In { pid, key }, heirs: self.heirs(HOMES, pid)?, light, relay: program };
+        let process = In { pid, key, asleep: false };
+        let order = Home { process, heirs: self.heirs(HOMES, pid)?, light, relay: program };
         let mover = self.start_mover(pid, &Order::Home(order))?;
         relay.iter().for_each(|(asker, told)| self.answer(*asker, told.clone(), false));
         let awaited = relay.as_ref().filter(|_| light).map(|(asker, _)| *asker).zip(branch);

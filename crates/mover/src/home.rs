@@ -26,7 +26,7 @@ use vocab::{Fault, Pid, Result, Sig};
 
 /// Takes the image, says so, and makes the process when it is told to.
 pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
-    let Home { process: In { pid, key }, heirs, light, relay } = order;
+    let Home { process: In { pid, key, .. }, heirs, light, relay } = order;
     if let Some(why) = in_the_way(*pid)? {
         return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
     }

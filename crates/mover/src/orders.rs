@@ -139,6 +139,10 @@ pub struct In {
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
     pub key: Vec<u8>,
+    /// What stands for it is stopped, and is yet to become a vessel: it runs by the mover's leave until [`Order::Go`], or [`Order::Remain`].
+    #[n(2)]
+    #[cbor(default)]
+    pub asleep: bool,
 }
 
 /// Take an image, and keep it until what stands for this process can become it.

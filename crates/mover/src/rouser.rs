@@ -2,14 +2,14 @@
 
 use super::carrier::{wait, Word};
 use super::found::Found;
-use super::orders::Said;
+use super::orders::{Order, Remain, Said};
 use ckpt::freeze::{freeze, Frozen};
 use ckpt::roused::{rouse, Roused};
 use kern::init::SignalFd;
 use kern::poll::Ready;
 use std::os::fd::{AsFd, BorrowedFd};
 use tracing::debug;
-use vocab::{Pid, Result, Sig};
+use vocab::{Fault, Pid, Result, Sig};
 
 /// Traced, or not yet.
 #[derive(Default)]
@@ -48,6 +48,30 @@ impl Rouser {
     /// As [`freeze`].
     pub(super) fn freeze(self, pid: Pid) -> Result<Frozen> {
         self.0.map_or_else(|| freeze(pid), |(_, roused)| roused.freeze())
+    }
+}
+
+/// What stands for a stopped process runs until it has become a vessel. It is stopped again when this returns, or is to be what is returned.
+///
+/// # Errors
+/// EPERM for who may not trace it; `Gone` when it, or the agent, is gone.
+pub(super) fn run_until_told(pid: Pid, word: &mut Word) -> Result<Option<Remain>> {
+    let told = SignalFd::new(&[Sig::CHLD])?;
+    let mut rouser = Rouser(Some((told, rouse(pid)?)));
+    loop {
+        rouser.attend()?;
+        let remain = match word.heard()? {
+            Some(Order::Go) => None,
+            Some(Order::Remain(order)) => Some(order),
+            Some(other) => return Err(Fault::wire(format!("the agent says {other:?}"))),
+            None => {
+                let lines = [Some(word.fd()), rouser.fd()].into_iter().flatten().map(|fd| (fd, Ready::READ));
+                wait(&lines.collect::<Vec<_>>(), None)?;
+                continue;
+            }
+        };
+        rouser.freeze(pid)?.thaw(false)?;
+        return Ok(remain);
     }
 }
 

@@ -5,6 +5,7 @@ use super::lazy::{hold, Pending};
 use super::look::here;
 use super::orders::{In, Order, Remain, Said};
 use super::remains::Ready;
+use super::rouser::run_until_told;
 use super::slate::Note;
 use ckpt::clocks::Asked;
 use ckpt::restore::{Broken, Coming, Rebuilt};
@@ -18,6 +19,11 @@ use vocab::{Fault, Pid, Result};
 /// Takes the image and makes the process what it says; lets it run when the other mover or the agent says so. Otherwise it is killed, or a
 /// stand-in takes its place.
 pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
+    if order.asleep {
+        if let Some(order) = run_until_told(order.pid, word)? {
+            return give_back(&order);
+        }
+    }
     match take(order, word) {
         Ok(taken) => run(order.pid, taken, word),
         Err(failed) => given_up(*failed, word),
@@ -124,6 +130,9 @@ fn take(order: &In, word: &mut Word) -> std::result::Result<Taken, Box<Failed>> 
         Ok(coming) => coming,
         Err(fault) => return Err(Failed::with(Left::Vessel(vessel))(fault)),
     };
+    if order.asleep {
+        vessel.was_asleep();
+    }
     let held = vessel.bell().is_some();
     let (mut rebuilt, mut carrier) = coming.rebuild(vessel).map_err(|broken| {
         let fault = broken.fault.clone();

@@ -195,7 +195,20 @@ impl Stopped {
     /// # Errors
     /// `Gone` when it was killed.
     pub fn leaves_exec(&self) -> Result<()> {
-        let gone_on = |errno| failed(self.tid, errno, "the beginning of another program");
+        self.until_interrupted("the beginning of another program")
+    }
+
+    /// It stands still where the kernel looks whether its process is stopped, and whether its parent is to be told that it goes on, before it takes a signal. One
+    /// that is let go from the stop in front of a signal, and takes a SIGCONT next, tells its parent with the next signal after that (linux: `get_signal`, `relock`).
+    ///
+    /// # Errors
+    /// `Gone` when it was killed.
+    pub fn is_at_rest(&self) -> Result<()> {
+        self.until_interrupted("another stop")
+    }
+
+    fn until_interrupted(&self, what: &str) -> Result<()> {
+        let gone_on = |errno| failed(self.tid, errno, what);
         ptrace::interrupt(self.tid).map_err(gone_on)?;
         loop {
             ptrace::go_on(self.tid, None).map_err(gone_on)?;

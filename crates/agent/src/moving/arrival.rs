@@ -18,7 +18,7 @@ use crate::streams::StreamsId;
 use ghost::Command;
 use kern::faultpoint::reach;
 use mover::{In, Order};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use vocab::{Exit, Fault, Pid, Sig};
 use wire::event::{BodyEvent, Person, Usage};
 use wire::node::{ChannelTo, Kin, ToFront};
@@ -34,6 +34,8 @@ pub(super) struct Arrival {
     /// Those that it has not waited for.
     children: Vec<Pid>,
     streams: StreamsId,
+    /// By the leave of this mover what stands for it, and is stopped, runs until it is its vessel.
+    pub(super) rouser: Option<u32>,
     /// The end of its streams is its own.
     program: bool,
     /// From the time when its process is there.
@@ -140,6 +142,7 @@ impl Agent {
             state,
             children,
             streams: ends.id,
+            rouser: None,
             made: None,
             ended: None,
         };
@@ -188,9 +191,49 @@ impl Agent {
             return;
         }
         let key = arrival.key.clone();
-        match self.start_mover(pid, &Order::In(In { pid, key })) {
+        let mover = match arrival.rouser {
+            Some(mover) => {
+                self.order_mover(mover, &Order::Go);
+                Ok(mover)
+            }
+            None => self.start_mover(pid, &Order::In(In { pid, key, asleep: false })),
+        };
+        match mover {
             Ok(mover) => self.arrival_is(pid, Arriving::Taking { mover }),
             Err(fault) => self.arrival_fails(pid, fault),
+        }
+    }
+
+    /// What stands for it is to become its vessel, also if it is stopped, and its parent is not to be told that it goes on. It is stopped again, with that, when it is not to
+    /// become it after all.
+    pub(crate) fn rouse_to_become(&mut self, pid: Pid) {
+        if !self.sleeps(pid) {
+            return self.rouse(pid);
+        }
+        let Some(arrival) = self.moving.arrivals.get(&pid) else { return };
+        let key = arrival.key.clone();
+        match self.start_mover(pid, &Order::In(In { pid, key, asleep: true })) {
+            Ok(mover) => {
+                if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
+                    arrival.rouser = Some(mover);
+                }
+            }
+            Err(fault) => {
+                debug!(%pid, %fault, "a stopped stand-in goes on, and stops again");
+                self.rouse(pid);
+            }
+        }
+    }
+
+    /// This mover is gone. Had it what stands for it run, that goes on without it.
+    pub(super) fn rouser_gone(&mut self, pid: Pid, mover: u32) {
+        let starting = |one: &&mut Arrival| one.state == Arriving::Starting && one.rouser == Some(mover);
+        if let Some(arrival) = self.moving.arrivals.get_mut(&pid).filter(starting) {
+            arrival.rouser = None;
+            match arrival.made {
+                Some(_) => self.arrival_goes_on(pid),
+                None => self.rouse(pid),
+            }
         }
     }
 
@@ -276,7 +319,7 @@ impl Agent {
         warn!(%pid, "what was to arrive was killed");
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
         self.streams.in_vain(arrival.streams);
-        arrival.state.mover().into_iter().for_each(|mover| {
+        arrival.state.mover().or(arrival.rouser).into_iter().for_each(|mover| {
             self.end_mover(mover);
             self.has_come(mover);
         });
@@ -300,12 +343,14 @@ impl Agent {
     fn end_arrival(&mut self, pid: Pid) -> bool {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
         self.streams.in_vain(arrival.streams);
+        let mover = arrival.state.mover().or(arrival.rouser);
         match arrival.made {
             Some(made) => {
-                self.unmake(made, arrival.state.mover(), arrival.ended);
+                self.unmake(made, mover, arrival.ended);
                 self.next_start();
             }
             None => {
+                mover.into_iter().for_each(|mover| self.end_mover(mover));
                 let stopped = self.stands.get(pid).and_then(|stand| stand.body_stopped);
                 self.mirror(pid, stopped);
             }

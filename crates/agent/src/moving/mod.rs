@@ -125,6 +125,12 @@ impl Moving {
         self.departures.get(&pid).is_some_and(|one| one.state == Departing::Bound)
     }
 
+    /// Does the front end know that it may go on elsewhere at any moment, or does so and something is left of it here?
+    pub(crate) fn leaves(&self, pid: Pid) -> bool {
+        let leaving = self.departures.get(&pid).is_some_and(|one| one.state != Departing::Carrying);
+        leaving || self.remains(pid) || self.gone.contains_key(&pid)
+    }
+
     /// Does it leave for good, with nothing in its place?
     pub(crate) fn is_bound(&self, pid: Pid) -> bool {
         self.departures.get(&pid).is_some_and(|one| one.state == Departing::Bound && one.stands.is_none())
@@ -324,6 +330,7 @@ impl Agent {
             self.end_mover(number);
             return self.depart(order);
         }
+        self.rouser_gone(whom, number);
         let arrives = self.moving.arrivals.get(&whom).is_some_and(|arrival| {
             matches!(arrival.state, Arriving::Taking { mover } | Arriving::Rebuilt { mover } if mover == number)
         });
