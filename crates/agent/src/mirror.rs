@@ -193,6 +193,16 @@ impl Agent {
         }
     }
 
+    /// It has stopped. If it is to become a process that arrives, it does that all the same, and its parent is not to be told that it goes on; once it is told to
+    /// become it that is seen to.
+    pub(crate) fn has_stopped(&mut self, pid: Pid) {
+        match self.moving.arrives(pid) {
+            true if self.starts.in_place(pid) && !self.moving.is_roused(pid) => self.rouse_to_become(pid),
+            true => {}
+            false => self.rouse_if_busy(pid),
+        }
+    }
+
     /// It is to do something for a start.
     pub(crate) fn rouse_to_obey(&mut self, pid: Pid) {
         if self.stands.get(pid).is_some_and(|stand| !stand.runs() || stand.held == Held::Caught) {

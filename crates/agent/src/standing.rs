@@ -82,7 +82,7 @@ impl Agent {
             }
             Happened::StoppedItself { pid } => {
                 self.stops_itself(pid, true);
-                self.rouse_if_busy(pid);
+                self.has_stopped(pid);
             }
             Happened::Dying { pid } => self.dying(pid),
             Happened::Done { pid, outcome } => self.done(pid, &outcome),

@@ -90,6 +90,11 @@ impl Moving {
         self.arrivals.contains_key(&pid)
     }
 
+    /// Does what stands for one that arrives run by the leave of a mover?
+    pub(crate) fn is_roused(&self, pid: Pid) -> bool {
+        self.arrivals.get(&pid).is_some_and(|arrival| arrival.rouser.is_some())
+    }
+
     /// The streams of one that arrives.
     pub(crate) fn streams_of(&self, pid: Pid) -> Option<StreamsId> {
         self.arrivals.get(&pid).map(arrival::Arrival::streams)
