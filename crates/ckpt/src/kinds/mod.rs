@@ -77,6 +77,11 @@ impl Seen {
         }
     }
 
+    /// Does it lead where it led when it was seen?
+    fn is_still(&self) -> bool {
+        proc::link(self.pid, &format!("fd/{}", self.number)).is_ok_and(|link| link == self.link)
+    }
+
     /// F_GETFL.
     fn flags(&self) -> Result<u32> {
         self.number_of("flags", 8).map(|flags| flags as u32)
@@ -179,7 +184,8 @@ pub(crate) fn survey(pid: Pid, leads: Leads) -> Result<(Known, Vec<Obstacle>)> {
     let all = look(pid, &Known::default(), leads)?;
     let obstacle = |seen: &Seen| {
         match judge(seen, &all) {
-            Ok(Verdict::Refused(obstacle)) => Ok(Some(obstacle)),
+            // One that leads elsewhere by now was looked at as two: what it is counts when the process stands still.
+            Ok(Verdict::Refused(obstacle)) => Ok(seen.is_still().then_some(obstacle)),
             // It was closed meanwhile.
             Err(fault) if matches!(fault.errno, libc::ENOENT | libc::EBADF) => Ok(None),
             judged => judged.map(|_| None),
@@ -430,5 +436,34 @@ pub(crate) fn take_locks(script: &mut Script, files: &Files) {
 fn close_range(script: &mut Script, first: i32, last: i32) {
     if first <= last {
         script.call("close descriptors", libc::SYS_close_range, &[first as u64, last as u64, 0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    /// A program that closes a file and opens another one again and again.
+    const CHANGES: &str = "$|=1; print 1; while (1) { open U, '>', \"$ARGV[0]/a\"; open U, '>', \"$ARGV[0]/b\" }";
+
+    #[test]
+    fn a_descriptor_that_is_another_file_while_it_is_looked_at_is_in_nobodys_way() {
+        let dir = std::env::temp_dir().join(format!("shoal-changes-{}", std::process::id()));
+        std::fs::create_dir(&dir).expect("a directory");
+        let mut perl = Command::new("perl");
+        perl.args(["-e", CHANGES]).arg(&dir).stdin(Stdio::null()).stderr(Stdio::null()).stdout(Stdio::piped());
+        let mut child = perl.spawn().expect("perl");
+        child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("it runs");
+        let pid = Pid(child.id() as i32);
+        let leads = Leads { streams: true, ..Leads::default() };
+        let found: Result<Vec<_>> = (0..200).map(|_| survey(pid, leads).map(|(_, found)| found)).collect();
+        child.kill().expect("a child");
+        child.wait().expect("killed");
+        std::fs::remove_dir_all(&dir).expect("a directory");
+        // What cargo gives its programs is another matter.
+        let found = found.expect("it lives").concat().into_iter().filter(|why| why.contains("shoal-changes"));
+        assert_eq!(found.collect::<Vec<_>>(), Vec::<Obstacle>::new());
     }
 }
