@@ -137,6 +137,8 @@ impl Front {
                 self.lost_on_the_way(number, *pid);
             }
         }
+        let ended = |event: &BodyEvent| if let BodyEvent::Exited { pid, .. } = event { Some(*pid) } else { None };
+        self.departed_to(number, &events.iter().filter_map(ended).collect::<Vec<_>>(), &[]);
         self.settle();
         let before = self.space.newest();
         let started = |event: &BodyEvent| if let BodyEvent::Started { pid } = event { Some(*pid) } else { None };
