@@ -312,8 +312,9 @@ fn move_away_ends_front_killed(place: &Place) -> Res<End> {
     for point in ["out ended", "source has ended it", "front knows that it runs", "front has its ghost relay"] {
         s.until("test $(shoal nodes | grep -cw up) = 2")?;
         let file = place.fresh("ends").to_string_lossy().into_owned();
+        // Its pipe takes all of that.
         let program = format!(
-            "select undef, undef, undef, .01 until -e q({file}.go); print qq($_\\n) for 1..20000; warn qq(end\\n); exit 7"
+            "select undef, undef, undef, .01 until -e q({file}.go); print qq($_\\n) for 1..9000; warn qq(end\\n); open F, q(>{file}.end); exit 7"
         );
         let going = s.start(&format!(
             "perl -e '{program}' >{file}.out 2>{file}.err </dev/null & echo $! >{file}.pid; wait $!; echo $?"
@@ -326,11 +327,12 @@ fn move_away_ends_front_killed(place: &Place) -> Res<End> {
         Victim::FrontDaemon.kill(&s)?;
         drop(held);
         fs::write(format!("{file}.go"), "").doing("let it end")?;
-        wait_for("it ends", || s.count(&format!("perl -e {program}")) == 0)?;
+        let ended = || fs::exists(format!("{file}.end")).unwrap_or(false);
+        wait_for("it ends", || ended() && s.count(&format!("perl -e {program}")) == 0)?;
         Victim::FrontDaemon.heal(&s)?;
         same(point, going.end()?.out.trim(), "7")?;
         moving.end()?;
-        s.ok(&format!("seq 20000 | cmp - {file}.out && grep -qx end {file}.err"))?;
+        s.ok(&format!("seq 9000 | cmp - {file}.out && grep -qx end {file}.err"))?;
     }
     Ok(End::Passed)
 }
