@@ -23,7 +23,6 @@ use tracing::{info, warn};
 use vocab::{Fault, NodeId, Pid, Result, SigInfo};
 use wire::ask::Answer;
 use wire::node::{ChannelTo, ToNode};
-use wire::way::Way;
 
 impl Front {
     /// Finds those of a daemon before this one. Before any node or client is heard.
@@ -118,9 +117,8 @@ impl Front {
     }
 
     /// A node says of these that they run there, or have ended there: they have left here.
-    pub(crate) fn departed_to(&mut self, node: NodeId, here: &[Pid], ways: &[Way]) {
-        let run = ways.iter().filter_map(|way| if let Way::Runs(pid) = way { Some(*pid) } else { None });
-        for pid in here.iter().copied().chain(run).collect::<Vec<_>>() {
+    pub(crate) fn departed_to(&mut self, node: NodeId, here: &[Pid]) {
+        for pid in here.iter().copied() {
             if self.aways.all.get(&pid).is_none_or(|one| !one.again || one.to.is_some() || one.stood) {
                 continue;
             }
