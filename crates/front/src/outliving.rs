@@ -34,7 +34,9 @@ impl Front {
         let child = child.map_err(|e| Fault::io(&e, "start a mover"))?;
         drop(command);
         let found = match order {
-            Order::Home(Home { heirs, .. }) | Order::Out(Out { heirs: Some(heirs), .. }) => Some(heirs.socket.clone().into()),
+            Order::Home(Home { heirs, .. }) | Order::Out(Out { heirs: Some(heirs), .. }) => {
+                Some(heirs.socket.clone().into())
+            }
             _ => None,
         };
         let mut line = Plain::new(ours);
