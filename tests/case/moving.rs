@@ -49,8 +49,6 @@ fn move_streams_follow(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// A script and children of its, with the same standard streams, each on its way by itself: every line is read once, by whoever reads next, and all that is
-/// written arrives.
 /// What a program has made of its streams they are wherever it is: one of them twice, exchanged, or under another number only.
 fn move_streams_by_other_numbers(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_streams_by_other_numbers", 2)?;
@@ -70,6 +68,8 @@ END
     Ok(End::Passed)
 }
 
+/// A script and children of its, with the same standard streams, each on its way by itself: every line is read once, by whoever reads next, and all that is
+/// written arrives.
 fn move_shares_streams(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_shares_streams", 4)?;
     s.ok("cd $(mktemp -d)

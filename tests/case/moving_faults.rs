@@ -16,6 +16,7 @@ use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_front_killed_at_each_point", |place| each_point(place, Victim::FrontDaemon)),
+    ("move_ends_front_killed", move_ends_front_killed),
     ("move_source_daemon_killed_at_each_point", |place| each_point(place, Victim::Daemon(SOURCE))),
     ("move_destination_daemon_killed_at_each_point", |place| each_point(place, Victim::Daemon(DESTINATION))),
     ("move_source_node_killed_at_each_point", |place| each_point(place, Victim::Machine(SOURCE))),
@@ -275,6 +276,35 @@ fn each_point(place: &Place, victim: Victim) -> Res<End> {
         };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
+    Ok(End::Passed)
+}
+
+/// It ends on the new node before a daemon follows, to which the old node then says first that it is about to leave there.
+fn move_ends_front_killed(place: &Place) -> Res<End> {
+    let (s, faults) = stage(place, "move_ends", Victim::FrontDaemon)?;
+    let file = place.fresh("ends").to_string_lossy().into_owned();
+    let program = format!(
+        "select undef, undef, undef, .01 until -e q({file}.go); print qq(end\\n); open F, q(>{file}.end); exit 7"
+    );
+    let going = s.start(&format!(
+        "shoal run -n 0 -- perl -e '{program}' >{file}.out </dev/null & echo $! >{file}.pid; wait $!; echo $?"
+    ));
+    wait_for("it is there", || s.count(&format!("perl -e {program}")) == 1)?;
+    faults.watch("out told to end")?;
+    let moving = s.start(&format!("shoal move $(cat {file}.pid) 1"));
+    let held = faults.reached(Duration::from_secs(15))?;
+    s.ok(&format!("shoal fault {DESTINATION} link-down"))?;
+    Victim::FrontDaemon.kill(&s)?;
+    fs::write(format!("{file}.go"), "").doing("let it end")?;
+    wait_for("it ends", || fs::exists(format!("{file}.end")).unwrap_or(false))?;
+    Victim::FrontDaemon.heal(&s)?;
+    s.until("test $(shoal nodes | grep -cw up) = 1")?;
+    s.ok(&format!("shoal fault {DESTINATION} link-up"))?;
+    s.until("test $(shoal nodes | grep -cw up) = 2")?;
+    drop(held);
+    same("its status", going.end()?.out.trim(), "7")?;
+    moving.end()?;
+    s.ok(&format!("grep -qx end {file}.out"))?;
     Ok(End::Passed)
 }
 

@@ -2,11 +2,13 @@
 
 use super::moving::computes;
 use super::moving_faults::{at_point, stage, Fate, How, Victim, DESTINATION, PROGRAM, SOURCE};
-use super::scene::{holds, Sandbox};
+use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::proto::Step;
-use crate::lab::Res;
+use crate::lab::{Doing, Res};
+use std::fs;
+use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_home", move_home),
@@ -16,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_with_children", move_home_with_children),
     ("move_home_job", move_home_job),
     ("move_home_refused", move_home_refused),
+    ("move_home_no_room", move_home_no_room),
     ("move_home_front_killed", |place| each_point(place, Victim::FrontDaemon)),
     ("move_home_source_daemon_killed", |place| each_point(place, Victim::Daemon(SOURCE))),
     ("move_home_source_node_killed", |place| each_point(place, Victim::Machine(SOURCE))),
@@ -27,6 +30,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_away_native", move_away_native),
     ("move_away_threads", move_away_threads),
     ("move_away_refused", move_away_refused),
+    ("move_away_ends_front_killed", move_away_ends_front_killed),
     ("move_away_front_killed", |place| each_point_away(place, Victim::FrontDaemon)),
     ("move_away_destination_daemon_killed", |place| each_point_away(place, Victim::Daemon(DESTINATION))),
     ("move_away_destination_node_killed", |place| each_point_away(place, Victim::Machine(DESTINATION))),
@@ -299,6 +303,50 @@ fn each_point_away(place: &Place, victim: Victim) -> Res<End> {
         let how = How { point, program: PROGRAM, before: Some("front"), stopped: false, how: "", to: "1", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
     }
+    Ok(End::Passed)
+}
+
+/// It ends where it has gone before a daemon follows, which is then told how, and what it has written.
+fn move_away_ends_front_killed(place: &Place) -> Res<End> {
+    let (s, faults) = stage(place, "move_away_ends", Victim::FrontDaemon)?;
+    for point in ["out ended", "source has ended it", "front knows that it runs", "front has its ghost relay"] {
+        s.until("test $(shoal nodes | grep -cw up) = 2")?;
+        let file = place.fresh("ends").to_string_lossy().into_owned();
+        // Its pipe takes all of that.
+        let program = format!(
+            "select undef, undef, undef, .01 until -e q({file}.go); print qq($_\\n) for 1..9000; warn qq(end\\n); open F, q(>{file}.end); exit 7"
+        );
+        let going = s.start(&format!(
+            "perl -e '{program}' >{file}.out 2>{file}.err </dev/null & echo $! >{file}.pid; wait $!; echo $?"
+        ));
+        let number = || fs::read_to_string(format!("{file}.pid")).unwrap_or_default().trim().to_string();
+        wait_for("it is there", || !number().is_empty())?;
+        faults.watch(point)?;
+        let moving = s.start(&format!("shoal move {} 1", number()));
+        let held = faults.reached(Duration::from_secs(15))?;
+        Victim::FrontDaemon.kill(&s)?;
+        drop(held);
+        fs::write(format!("{file}.go"), "").doing("let it end")?;
+        let ended = || fs::exists(format!("{file}.end")).unwrap_or(false);
+        wait_for("it ends", || ended() && s.count(&format!("perl -e {program}")) == 0)?;
+        Victim::FrontDaemon.heal(&s)?;
+        same(point, going.end()?.out.trim(), "7")?;
+        moving.end()?;
+        s.ok(&format!("seq 9000 | cmp - {file}.out && grep -qx end {file}.err"))?;
+    }
+    Ok(End::Passed)
+}
+
+/// Where the front end has no room for what it needs for that, it stays where it is; nothing is left of moves.
+fn move_home_no_room(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_no_room", 1)?;
+    s.prints(
+        "shoal run -n 0 sleep 1001 & p=$!; until shoal ps | grep -qw $p; do sleep 0.02; done
+        at=/run/shoal/programs; mkdir $at; mount -t tmpfs -o mode=700,size=1M none $at
+        shoal move $p front 2>&1 | grep -o 'No space left'; ls -A $at; shoal where $p; umount $at
+        for to in front 0; do shoal move $p $to; shoal where $p; ls -A /run/shoal/homes; done; ls -A /run/shoal/aways; kill $p",
+        "No space left\nn0\nfront\nn0",
+    )?;
     Ok(End::Passed)
 }
 

@@ -49,7 +49,9 @@ impl Agent {
     /// The channel of one that has come, or is to, was lost with a daemon of the front end.
     pub(crate) fn redial(&mut self, pid: Pid, channel: &ChannelTo) {
         let arrives = self.moving.streams_of(pid);
-        let Some(streams) = arrives.or_else(|| self.starts.programs.get(&pid).copied()) else { return };
+        let starts = &self.starts;
+        let known = || starts.programs.get(&pid).or_else(|| starts.ended.get(&pid)).copied();
+        let Some(streams) = arrives.or_else(known) else { return };
         let done =
             self.dials(channel).and_then(|(address, token, key)| self.streams.redial(streams, (address, token), key));
         match done {
@@ -467,6 +469,11 @@ impl Agent {
     pub(crate) fn program_ended(&mut self, pid: Pid) {
         if let Some(id) = self.starts.programs.remove(&pid) {
             self.streams.ended(id);
+            let streams = &self.streams;
+            self.starts.ended.retain(|_, id| streams.is_waiting(*id));
+            if streams.is_waiting(id) {
+                self.starts.ended.insert(pid, id);
+            }
         }
         self.starts.along.remove(&pid);
     }

@@ -141,6 +141,8 @@ pub(crate) struct Starts {
     /// The last number of [`Spawning::image`]: a parent reads its files in the order of their numbers.
     pub(crate) images: u64,
     pub(crate) programs: HashMap<Pid, StreamsId>,
+    /// Those of programs that have ended before their streams had a channel.
+    pub(crate) ended: HashMap<Pid, StreamsId>,
     /// Numbers of threads that these are still to make, and that are kept free for them on the front end.
     pub(crate) along: HashMap<Pid, HashSet<Pid>>,
 }

@@ -8,7 +8,7 @@
 //! | its mover waits | nothing yet | it may leave yet, or has: its mover says which |
 //! | its mover has given up | it has arrived | it stays: `Abandon` |
 //! | it has left | it has arrived | it is there: `Go` |
-//! | it has left, or that is yet to be heard | it runs there | it is there |
+//! | it has left, or that is yet to be heard | it runs there, or has ended there | it is there |
 //! | its ghost asks for its channel | nothing yet | it waits |
 //! | its ghost asks for its channel | it is there | `Redial` |
 //! | it has left | nothing, and its time is over | it has ended |
@@ -23,7 +23,6 @@ use tracing::{info, warn};
 use vocab::{Fault, NodeId, Pid, Result, SigInfo};
 use wire::ask::Answer;
 use wire::node::{ChannelTo, ToNode};
-use wire::way::Way;
 
 impl Front {
     /// Finds those of a daemon before this one. Before any node or client is heard.
@@ -117,10 +116,9 @@ impl Front {
         self.stays_in_doubt(NodeId::FRONT, pid);
     }
 
-    /// A node is back: those that run there have left here.
-    pub(crate) fn departed_to(&mut self, node: NodeId, here: &[Pid], ways: &[Way]) {
-        let run = ways.iter().filter_map(|way| if let Way::Runs(pid) = way { Some(*pid) } else { None });
-        for pid in here.iter().copied().chain(run).collect::<Vec<_>>() {
+    /// A node says of these that they run there, or have ended there: they have left here.
+    pub(crate) fn departed_to(&mut self, node: NodeId, here: &[Pid]) {
+        for pid in here.iter().copied() {
             if self.aways.all.get(&pid).is_none_or(|one| !one.again || one.to.is_some() || one.stood) {
                 continue;
             }

@@ -113,11 +113,22 @@ impl Front {
         self.doubts.left.remove(&pid).map_or(Vec::new(), |left| left.signals)
     }
 
-    /// Before it is heard who is on a node: who runs there because the old node has let them, which that had yet to tell.
-    pub(crate) fn landed_in_doubt(&mut self, node: NodeId, ways: &[Way]) {
-        for way in ways {
-            let Way::Runs(pid) = *way else { continue };
-            let Some(from) = self.doubts.leaving.remove(&pid) else { continue };
+    /// Before it is heard who is on a node: who runs there because the old node has let them, which that had yet to tell. Those of them that have ended are not among
+    /// the bodies, which would be their end: that comes with the news.
+    pub(crate) fn landed_in_doubt(&mut self, node: NodeId, ways: &[Way], bodies: &[Pid]) {
+        let run = ways.iter().filter_map(|way| if let Way::Runs(pid) = way { Some(*pid) } else { None });
+        self.landed(node, run.filter(|pid| bodies.contains(pid)));
+    }
+
+    /// Before it is heard that these have ended on a node: so they had landed there.
+    pub(crate) fn ended_in_doubt(&mut self, node: NodeId, ended: &[Pid]) {
+        self.landed(node, ended.iter().copied());
+    }
+
+    fn landed(&mut self, node: NodeId, all: impl Iterator<Item = Pid>) {
+        for pid in all {
+            let Some(from) = self.doubts.leaving.get(&pid).copied().filter(|from| *from != node) else { continue };
+            self.doubts.leaving.remove(&pid);
             info!(%pid, %from, to = %node, "move: it runs where a daemon before this one has had it go");
             self.moves.insert(pid, Move::decided(from, node, true));
             // To a node that is not there it would be lost.

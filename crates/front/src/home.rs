@@ -21,7 +21,7 @@ use crate::runs::Asker;
 use ghost::{Command as Tell, Happened, KeptSlot};
 use kern::faultpoint::reach;
 use kern::{mount, pidfd};
-use mover::{Home, In, Order, Remain, Said};
+use mover::{Home, In, Order, Said};
 use space::{BodyEvent, Event};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -99,7 +99,8 @@ impl Front {
         };
         let (relay, branch) = told.unzip();
         let process = In { pid, key, asleep: false };
-        let order = Home { process, heirs: self.heirs(HOMES, pid)?, light, relay: program };
+        let (heirs, programs) = (self.heirs(HOMES, pid)?, self.programs()?);
+        let order = Home { process, heirs, light, relay: program, programs };
         let mover = self.start_mover(pid, &Order::Home(order))?;
         relay.iter().for_each(|(asker, told)| self.answer(*asker, told.clone(), false));
         let awaited = relay.as_ref().filter(|_| light).map(|(asker, _)| *asker).zip(branch);
@@ -354,12 +355,7 @@ impl Front {
         self.settle();
         self.watch_as_a_child(pid, stopped);
         self.is_home(pid);
-        let order =
-            self.programs().map(|programs| Order::Become(Remain { pid, hold: "/".into(), programs, ghost: None }));
-        match order {
-            Ok(order) => self.order_home(pid, &order),
-            Err(fault) => self.home_fails(pid, fault),
-        }
+        self.order_home(pid, &Order::Become);
     }
 
     /// A directory that only root may enter, for a program with capabilities: these count where it is not mounted nosuid, as /run is.

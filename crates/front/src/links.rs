@@ -244,9 +244,9 @@ impl Front {
             let lines: Vec<_> = natives.iter().map(|person| self.ancestors(person.pid)).collect();
             let here: Vec<Pid> = hello.bodies.iter().map(|person| person.pid).collect();
             self.redial_again(number);
-            self.departed_to(number, &here, &hello.ways);
+            self.departed_to(number, &here);
             self.moves_back(number, &hello.ways);
-            self.landed_in_doubt(number, &hello.ways);
+            self.landed_in_doubt(number, &hello.ways, &here);
             let mut bodies: Vec<_> = hello.bodies.into_iter().map(from_wire).collect();
             // It is there, and has yet to hear that it is to run.
             let waits = hello.ways.iter().filter(|way| matches!(way, Way::Arrived(_)));

@@ -137,6 +137,10 @@ impl Front {
                 self.lost_on_the_way(number, *pid);
             }
         }
+        let ended = |event: &BodyEvent| if let BodyEvent::Exited { pid, .. } = event { Some(*pid) } else { None };
+        let ended: Vec<Pid> = events.iter().filter_map(ended).collect();
+        self.departed_to(number, &ended);
+        self.ended_in_doubt(number, &ended);
         self.settle();
         let before = self.space.newest();
         let started = |event: &BodyEvent| if let BodyEvent::Started { pid } = event { Some(*pid) } else { None };

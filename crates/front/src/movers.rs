@@ -1,20 +1,23 @@
 //! A mover of the front end: a process of its own, as on nodes, which outlives the daemon where the process that it moves would not.
 
 use link::Plain;
+use std::path::PathBuf;
 use std::process::Child;
 use vocab::Pid;
 
-/// A child of this daemon, and the line to it. Dropped, it is ended.
+/// A child of this daemon, and the line to it. Dropped, it is ended, and a successor does not find it.
 pub(crate) struct Mover {
     pub(crate) line: Plain,
     pub(crate) whom: Pid,
     /// `None`: a daemon before this one has started it.
     child: Option<Child>,
+    /// Where a successor of this daemon would find it.
+    found: Option<PathBuf>,
 }
 
 impl Mover {
-    pub(crate) fn new(line: Plain, whom: Pid, child: Option<Child>) -> Mover {
-        Mover { line, whom, child }
+    pub(crate) fn new(line: Plain, whom: Pid, child: Option<Child>, found: Option<PathBuf>) -> Mover {
+        Mover { line, whom, child, found }
     }
 }
 
@@ -24,6 +27,8 @@ impl Drop for Mover {
         if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.wait();
+            // It may have had no time for that.
+            self.found.iter().for_each(|at| drop(std::fs::remove_file(at)));
         }
     }
 }

@@ -7,7 +7,7 @@ use kern::proc::descriptor;
 use kern::sock::{self, Kind};
 use kern::{mount, sys};
 use link::Plain;
-use mover::{Heirs, Order};
+use mover::{Heirs, Home, Order, Out};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use tracing::info;
@@ -33,10 +33,16 @@ impl Front {
             .spawn();
         let child = child.map_err(|e| Fault::io(&e, "start a mover"))?;
         drop(command);
+        let found = match order {
+            Order::Home(Home { heirs, .. }) | Order::Out(Out { heirs: Some(heirs), .. }) => {
+                Some(heirs.socket.clone().into())
+            }
+            _ => None,
+        };
         let mut line = Plain::new(ours);
         line.send(order)?;
         line.flush()?;
-        let added = self.add(Connection::Mover(Box::new(Mover::new(line, whom, Some(child)))));
+        let added = self.add(Connection::Mover(Box::new(Mover::new(line, whom, Some(child), found))));
         added.ok_or_else(|| Fault::gone("the mover is not waited for"))
     }
 
@@ -59,7 +65,7 @@ impl Front {
             let Some(pid) = pid else { continue };
             match sock::unix_connect(&socket, LINE_US) {
                 Ok(line) => {
-                    let mover = Mover::new(Plain::new(line), pid, None);
+                    let mover = Mover::new(Plain::new(line), pid, None, None);
                     left.extend(self.add(Connection::Mover(Box::new(mover))).map(|token| (pid, token)));
                 }
                 Err(fault) => {

@@ -7,7 +7,7 @@
 use super::carrier::{wait, Carrier, Word};
 use super::found::Found;
 use super::look::here;
-use super::orders::{Home, In, Order, Remain, Said};
+use super::orders::{Home, In, Order, Said};
 use super::remains::{in_the_way, Ready as Programs};
 use super::rouser::Rouser;
 use super::streams::Streams;
@@ -26,11 +26,13 @@ use vocab::{Fault, Pid, Result, Sig};
 
 /// Takes the image, says so, and makes the process when it is told to.
 pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
-    let Home { process: In { pid, key, .. }, heirs, light, relay } = order;
+    let Home { process: In { pid, key, .. }, heirs, light, relay, programs } = order;
     if let Some(why) = in_the_way(*pid)? {
         return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
     }
     let streams = relay.map(Streams::of_relay).transpose()?;
+    // Where there is no room for them it stays where it is.
+    let programs = Programs::within(programs, "/")?;
     let listener = listen(word)?;
     let mut carrier = Carrier::take(&listener, key, word)?;
     drop(listener);
@@ -54,10 +56,12 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let _lost = carrier.tell(&[]);
     let (carrier, rouser) = (Some(carrier), Rouser::default());
     let mut waiting = Waiting { word, carrier, found, pid: *pid, bound: false, rouser };
-    let Some(order) = waiting.may_become()? else { return Ok(()) };
+    if !waiting.may_become()? {
+        return Ok(());
+    }
     reach("in told to go");
     let ghost = std::mem::take(&mut waiting.rouser).freeze(*pid);
-    let said = match ghost.and_then(|ghost| become_it((ghost, *light), &order, streams, &image)) {
+    let said = match ghost.and_then(|ghost| become_it((ghost, *light), &programs, streams, &image)) {
         Ok(()) => Said::IsHome,
         Err(fault) => {
             kill(*pid);
@@ -81,15 +85,15 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Waits until the process may be made; `None`: nobody wants it.
+    /// Waits until the process may be made; `false`: nobody wants it.
     ///
     /// # Errors
     /// `Gone` when no daemon follows the one that has gone.
-    fn may_become(&mut self) -> Result<Option<Remain>> {
+    fn may_become(&mut self) -> Result<bool> {
         loop {
             self.rouser.attend()?;
             match self.word.heard() {
-                Ok(Some(Order::Become(order))) => return Ok(Some(order)),
+                Ok(Some(Order::Become)) => return Ok(true),
                 Ok(Some(Order::Rouse)) => {
                     self.rouser.rouse(self.pid);
                     continue;
@@ -99,7 +103,7 @@ impl Waiting<'_> {
                     self.is_bound()?;
                     continue;
                 }
-                Ok(Some(Order::Off)) => return Ok(None),
+                Ok(Some(Order::Off)) => return Ok(false),
                 Ok(Some(other)) => return Err(Fault::wire(format!("the daemon says {other:?}"))),
                 Ok(None) => {}
                 Err(_) => {
@@ -199,10 +203,14 @@ impl Read for Keeper {
 }
 
 /// The process that was a ghost, and has the standard streams of its program unless it is a light one, becomes the one of the image.
-fn become_it((ghost, light): (Frozen, bool), order: &Remain, streams: Option<Streams>, image: &Image) -> Result<()> {
-    let pid = order.pid;
+fn become_it(
+    (ghost, light): (Frozen, bool),
+    programs: &Programs,
+    streams: Option<Streams>,
+    image: &Image,
+) -> Result<()> {
+    let pid = ghost.pid;
     super::hurry(image.bytes.len() > super::ROOM);
-    let programs = Programs::new(order)?;
     let handle = pidfd::open(pid).map_err(|errno| Fault::sys(errno, format!("open process {pid}")))?;
     let stream = |number| {
         let taken = pidfd::getfd(handle.as_fd(), number);

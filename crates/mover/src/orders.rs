@@ -43,7 +43,7 @@ pub enum Order {
     Rouse,
     /// To Home: what has stood for the process waits for its tracer, and is to become it.
     #[n(11)]
-    Become(#[n(0)] Remain),
+    Become,
 }
 
 /// Stop this process, and send its image.
@@ -158,6 +158,9 @@ pub struct Home {
     /// The `shoal run` of whose program it has the standard streams.
     #[n(4)]
     pub relay: Option<Pid>,
+    /// As [`Remain::programs`].
+    #[n(5)]
+    pub programs: String,
 }
 
 /// To the agent.

@@ -11,7 +11,7 @@ use std::fs::{self, File, Permissions};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use vocab::{Fault, Pid, Result};
 
 /// What a stand-in is executed with.
@@ -24,19 +24,24 @@ pub(super) struct Ready {
 impl Ready {
     /// Makes the program where it is not there yet.
     pub(super) fn new(order: &Remain) -> Result<Ready> {
-        let at = Path::new(&order.programs).join("shoal");
+        Ready::within(&order.programs, &order.hold)
+    }
+
+    /// The same, with `programs` and `hold` as in [`Remain`].
+    pub(super) fn within(programs: &str, hold: &str) -> Result<Ready> {
+        let at = Path::new(programs).join("shoal");
         if !at.exists() {
-            make(&at)?;
+            make(&at, write_own)?;
         }
-        let nothing = Path::new(&order.programs).join("nothing");
+        let nothing = Path::new(programs).join("nothing");
         if !nothing.exists() {
-            make_nothing(&nothing)?;
+            make(&nothing, write_nothing)?;
         }
         let path = |path: &Path, flags: OFlags| {
             let found = open(path, flags | OFlags::CLOEXEC, Mode::empty());
             found.map_err(|e| Fault::sys(e.raw_os_error(), format!("open {}", path.display())))
         };
-        let place = path(Path::new(&order.hold), OFlags::PATH)?;
+        let place = path(Path::new(hold), OFlags::PATH)?;
         Ok(Ready { nothing: path(&nothing, OFlags::PATH)?, program: path(&at, OFlags::PATH)?, place })
     }
 
@@ -51,9 +56,13 @@ impl Ready {
     }
 }
 
-/// Where another mover may make the same at the same time.
-fn own_name(at: &Path) -> PathBuf {
-    at.with_extension(std::process::id().to_string())
+/// It is there when it is whole: another mover may make the same at the same time.
+fn make(at: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let new = at.with_extension(std::process::id().to_string());
+    let doing = |e: std::io::Error| Fault::io(&e, format!("make {}", new.display()));
+    let made = write(&new).and_then(|()| fs::rename(&new, at).map_err(doing));
+    // What there was no room for has some.
+    made.inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
 /// Executable for all, readable for root: who executes it is not dumpable (linux: `would_dump`), so that no ordinary user comes to its memory.
@@ -74,24 +83,21 @@ fn nothing() -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).chain([0x0f, 0x0b]).collect()
 }
 
-fn make_nothing(at: &Path) -> Result<()> {
-    let new = own_name(at);
-    let made = fs::write(&new, nothing()).and_then(|()| fs::set_permissions(&new, Permissions::from_mode(UNREADABLE)));
-    made.and_then(|()| fs::rename(&new, at)).map_err(|e| Fault::io(&e, format!("make {}", new.display())))
+fn write_nothing(new: &Path) -> Result<()> {
+    let made = fs::write(new, nothing()).and_then(|()| fs::set_permissions(new, Permissions::from_mode(UNREADABLE)));
+    made.map_err(|e| Fault::io(&e, format!("make {}", new.display())))
 }
 
-fn make(at: &Path) -> Result<()> {
+fn write_own(new: &Path) -> Result<()> {
     let own = "/proc/self/exe";
-    let new = own_name(at);
     let doing = |e: std::io::Error| Fault::io(&e, format!("make {}", new.display()));
     let length = loaded(own)?;
     let from = File::open(own).map_err(|e| Fault::io(&e, format!("open {own}")))?;
-    let mut to = File::create(&new).map_err(doing)?;
+    let mut to = File::create(new).map_err(doing)?;
     std::io::copy(&mut from.take(length), &mut to).map_err(doing)?;
     drop(to);
-    fs::set_permissions(&new, Permissions::from_mode(UNREADABLE)).map_err(doing)?;
-    permit_all_capabilities(&new)?;
-    fs::rename(&new, at).map_err(doing)
+    fs::set_permissions(new, Permissions::from_mode(UNREADABLE)).map_err(doing)?;
+    permit_all_capabilities(new)
 }
 
 /// Where in a program file that ends which is ever in memory: names and lines for debuggers follow it (elf(5)).
@@ -138,12 +144,23 @@ mod tests {
     #[test]
     fn the_program_that_does_nothing_is_one() {
         let at = std::env::temp_dir().join(format!("nothing.{}", std::process::id()));
-        make_nothing(&at).expect("room");
+        make(&at, write_nothing).expect("room");
         let ended = std::process::Command::new(&at).status().expect("it is executed");
         // SIGILL.
         assert_eq!(ended.signal(), vocab::Sig::new(4).map(|ill| ill.number().into()));
         assert_eq!(fs::metadata(&at).expect("there").permissions().mode() & 0o777, UNREADABLE);
         fs::remove_file(&at).expect("there");
+    }
+
+    #[test]
+    fn nothing_is_left_of_one_that_could_not_be_made() {
+        let within = std::env::temp_dir().join(format!("programs.{}", std::process::id()));
+        // A file cannot take the place of a directory.
+        let at = within.join("nothing");
+        fs::create_dir_all(&at).expect("room");
+        make(&at, write_nothing).expect_err("a directory is there");
+        assert_eq!(fs::read_dir(&within).expect("there").count(), 1);
+        fs::remove_dir_all(&within).expect("there");
     }
 
     #[test]

@@ -12,6 +12,13 @@ impl Channel {
         self
     }
 
+    /// It has broken before, and waits as long as the front end's daemon may: how long that is the node knows, which ends all when that is over.
+    pub(super) fn breaks(&mut self, fault: &Fault) {
+        tracing::debug!(streams = self.number, %fault, "waits for another channel");
+        self.deadline = None;
+        self.is_on(Line::Broken);
+    }
+
     /// This is to be its line, unless it has one, or is about to by the same token: that works once.
     pub(super) fn redialled(mut self, token: [u8; 16], line: Line) -> Channel {
         let is_about_to = self.again == Some(token) && !matches!(self.line, Line::Broken);
@@ -25,6 +32,7 @@ impl Channel {
 
     /// Nobody is to have these streams: it waits for nothing any more.
     pub(super) fn in_vain(mut self) -> Result<Channel> {
+        self.leaving.waits_no_more(self.number);
         match std::mem::take(&mut self.waits) && matches!(self.line, Line::Broken) {
             true => Err(Fault::gone("dial again: the process does not come")),
             false => Ok(self),

@@ -59,7 +59,7 @@ pub(super) struct Channel {
     told_broken: bool,
     /// Input goes back, until the relay sends it anew.
     goes_back: bool,
-    leaving: Arc<Leaving>,
+    pub(super) leaving: Arc<Leaving>,
     /// Input that has come, in bytes.
     received: u64,
     /// The relay wants to hear once when its input is wanted.
@@ -131,8 +131,7 @@ impl Channel {
         match was.go_on() {
             Ok(line) => self.line = line,
             Err(fault) if self.waits => {
-                tracing::debug!(streams = self.number, %fault, "waits for another channel");
-                self.is_on(Line::Broken);
+                self.breaks(&fault);
                 return Ok(self);
             }
             Err(fault) => return Err(fault),
@@ -146,6 +145,7 @@ impl Channel {
         }
         if self.line.is_established() && self.deadline.take().is_some() {
             tracing::debug!(streams = self.number, "dialling -> open");
+            self.leaving.waits_no_more(self.number);
             // The terminal itself may have ended meanwhile.
             if self.outputs[0].is_terminal() {
                 self.tell(&Chunk::End { stream: Stream::Err })?;

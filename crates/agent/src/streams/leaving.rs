@@ -4,7 +4,7 @@
 //! before it takes the word that the process has moved, so whoever sees an end looks here first.
 
 use super::terminal::Terminal;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// By the numbers of the streams.
@@ -20,6 +20,8 @@ struct Known {
     /// Inodes of the pipes of those that are pipes.
     pipes: HashMap<u64, [u64; 3]>,
     terminals: HashMap<u64, Arc<Terminal>>,
+    /// Their channels may be dialled again.
+    waiting: HashSet<u64>,
 }
 
 impl Leaving {
@@ -55,6 +57,19 @@ impl Leaving {
         self.lock().pipes.get(&number).copied()
     }
 
+    pub(super) fn waits(&self, number: u64) {
+        self.lock().waiting.insert(number);
+    }
+
+    /// There is a channel, or there is to be none.
+    pub(super) fn waits_no_more(&self, number: u64) {
+        self.lock().waiting.remove(&number);
+    }
+
+    pub(super) fn is_waiting(&self, number: u64) -> bool {
+        self.lock().waiting.contains(&number)
+    }
+
     pub(super) fn has_terminal(&self, number: u64, terminal: Arc<Terminal>) {
         self.lock().terminals.insert(number, terminal);
     }
@@ -73,6 +88,7 @@ impl Leaving {
         known.terminals.remove(&number);
         known.leaving.remove(&number);
         known.pipes.remove(&number);
+        known.waiting.remove(&number);
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

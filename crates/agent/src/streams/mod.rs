@@ -113,6 +113,9 @@ impl Streams {
         let line = Line::begin(open.to, open.key)?;
         ours.pipes()?.into_iter().for_each(|pipes| self.leaving.has_pipes(id, pipes));
         ours.terminal().into_iter().for_each(|terminal| self.leaving.has_terminal(id, terminal));
+        if open.waits {
+            self.leaving.waits(id);
+        }
         self.tell(Job::Open { id, line, ends: ours, waits: open.waits });
         Ok(ends)
     }
@@ -125,6 +128,11 @@ impl Streams {
         let line = Line::begin(To::Dial { address, token }, key)?;
         self.tell(Job::Redial { id: id.0, token, line });
         Ok(())
+    }
+
+    /// May they be dialled again, since their channel has not been there yet?
+    pub(crate) fn is_waiting(&self, id: StreamsId) -> bool {
+        self.leaving.is_waiting(id.0)
     }
 
     /// Descriptors 0, 1 and 2 of a program whose standard streams lead nowhere.

@@ -4,6 +4,8 @@ use super::*;
 use kern::poll::{poll, Ready};
 use kern::sys;
 use link::Secure;
+use std::io::Read;
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use wire::stream::{Chunk, Stream, CREDIT};
@@ -21,14 +23,19 @@ impl Far {
         far.set_nonblocking(true).expect("fcntl");
         let key = [7; 32];
         let ends = streams.open(Open { to: To::Connected(near.into()), key, stdio: Stdio::Pipes, waits: false });
-        let mut far = Far(Secure::channel_taker(far.into(), &key).expect("a channel"));
+        let far = Far::taken(Secure::channel_taker(far.into(), &key).expect("a channel"));
+        (ends.expect("descriptors"), far)
+    }
+
+    fn taken(channel: Secure) -> Far {
+        let mut far = Far(channel);
         while !far.0.established() {
             far.0.receive().and_then(|_| far.0.flush()).expect("connected");
             if !far.0.established() {
                 assert!(poll(&[(far.0.fd(), Ready::READ)], 20_000).expect("poll")[0].readable);
             }
         }
-        (ends.expect("descriptors"), far)
+        far
     }
 
     fn send(&mut self, chunk: &Chunk) {
@@ -217,4 +224,67 @@ fn who_stays_goes_on_with_what_it_has() {
         rest,
         [Chunk::Back { input: 2 }, Chunk::Broken { stream: Stream::In }, Chunk::End { stream: Stream::Out }]
     );
+}
+
+/// A program whose channel breaks before its handshake is done, and is dialled again.
+fn waiting(streams: &Streams) -> ChildEnds {
+    let (near, far) = UnixStream::pair().expect("socketpair");
+    let open = Open { to: To::Connected(near.into()), key: [7; 32], stdio: Stdio::Pipes, waits: true };
+    let ends = streams.open(open).expect("descriptors");
+    drop(far);
+    ends
+}
+
+/// Who is dialled with this token.
+fn dialled(listener: &TcpListener, token: [u8; 16]) -> Far {
+    let (mut socket, _) = listener.accept().expect("it is dialled");
+    let mut preamble = [0; 17];
+    socket.read_exact(&mut preamble).expect("a preamble");
+    assert_eq!((preamble[0], &preamble[1..]), (b'S', &token[..]));
+    socket.set_nonblocking(true).expect("fcntl");
+    Far::taken(Secure::channel_taker(socket.into(), &[8; 32]).expect("a channel"))
+}
+
+#[test]
+fn what_a_program_wrote_goes_over_the_channel_that_is_dialled_again_also_when_it_has_ended() {
+    let streams = Streams::start().expect("a thread");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it listens");
+    for has_ended in [false, true] {
+        let ends = waiting(&streams);
+        let id = ends.id;
+        write_all(&ends.stdout, b"output");
+        let ends = if has_ended {
+            streams.ended(id);
+            None
+        } else {
+            Some(ends)
+        };
+        assert!(streams.is_waiting(id));
+        // Who was told of the first is gone, too.
+        streams.redial(id, (address, [1; 16]), [8; 32]).expect("it dials");
+        drop(listener.accept().expect("it is dialled"));
+        streams.redial(id, (address, [2; 16]), [8; 32]).expect("it dials");
+        let mut far = dialled(&listener, [2; 16]);
+        assert_eq!(far.next(), Chunk::Data { stream: Stream::Out, bytes: b"output".to_vec() });
+        assert!(!streams.is_waiting(id));
+        // It has one: this is told twice.
+        streams.redial(id, (address, [2; 16]), [8; 32]).expect("it dials");
+        drop(listener.accept().expect("it is dialled"));
+        if let Some(ends) = ends {
+            write_all(&ends.stdout, b"more");
+            assert_eq!(far.next(), Chunk::Data { stream: Stream::Out, bytes: b"more".to_vec() });
+            streams.ended(id);
+        }
+        while far.next() != Chunk::Ended {}
+    }
+}
+
+#[test]
+fn what_does_not_come_waits_for_no_channel() {
+    let streams = Streams::start().expect("a thread");
+    let ends = waiting(&streams);
+    streams.in_vain(ends.id);
+    assert_eq!(sys::read(ends.stdin.as_fd(), &mut [0; 2]), Ok(0));
+    assert!(!streams.is_waiting(ends.id));
 }

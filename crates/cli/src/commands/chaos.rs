@@ -1,6 +1,7 @@
 //! `shoal chaos`: processes are moved at random, for tests. `shoal sandbox --chaos` starts it on the front end.
 //!
-//! Every move is asked for as `shoal move` asks, so what may not be moved is refused, and nobody moves what is not theirs.
+//! Every move is asked for as `shoal move` asks, so what may not be moved is refused, and nobody moves what is not theirs. The front end is picked as any node is; what
+//! may not come there goes to another one.
 
 use super::Daemon;
 use crate::config;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::mpsc::{channel, Sender};
 use std::time::{Duration, Instant};
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Fault, Kind, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 
 /// Moves under way at once. What takes long must not keep the others where they are.
@@ -34,51 +35,82 @@ impl Chaos {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let (tell, told) = channel();
         let mut under_way = BTreeSet::new();
+        // The front end does not count them among those of the space.
+        let mut home = BTreeSet::new();
         let mut next = Instant::now();
         loop {
             // A tick comes when nothing else has until then.
-            if let Ok(pid) = told.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            if let Ok((pid, is_home)) = told.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 under_way.remove(&pid);
+                let _known = if is_home { home.insert(pid) } else { home.remove(&pid) };
                 continue;
             }
             next = (next + self.every).max(Instant::now());
-            match self.pick() {
-                Ok(Some((pid, to))) if under_way.len() < MOST && under_way.insert(pid) => self.send(pid, to, &tell)?,
+            match self.pick(&home) {
+                Ok(Some(pick)) if under_way.len() < MOST && under_way.insert(pick.pid) => self.send(pick, &tell)?,
                 Ok(_) => {}
                 Err(fault) => println!("nothing is picked: {}", plain(&fault.to_string())),
             }
         }
     }
 
-    /// A process on some node, and another node that is up.
-    fn pick(&self) -> Result<Option<(Pid, NodeId)>> {
+    /// A process of the space, and where it goes.
+    fn pick(&self, home: &BTreeSet<Pid>) -> Result<Option<Pick>> {
         let mut daemon = self.daemon.connect()?;
         let Answer::Nodes(nodes) = daemon.ask(&Ask::Nodes)? else { return Err(Fault::wire("no answer to Nodes")) };
         let Answer::Ps { rows, .. } = daemon.ask(&Ask::Ps)? else { return Err(Fault::wire("no answer to Ps")) };
         let up: Vec<NodeId> = nodes.iter().filter(|row| row.state == "up").map(|row| row.node).collect();
-        let living: Vec<_> = rows.iter().filter(|row| row.state != 'Z' && !row.node.is_front()).collect();
-        if living.is_empty() || up.len() < 2 {
+        let living = rows.iter().filter(|row| row.state != 'Z' && !row.node.is_front()).map(|row| (row.pid, row.node));
+        let living: Vec<_> = living.chain(home.iter().map(|pid| (*pid, NodeId::FRONT))).collect();
+        if living.is_empty() {
             return Ok(None);
         }
-        let one = living[below(living.len())?];
-        let others: Vec<NodeId> = up.into_iter().filter(|node| *node != one.node).collect();
-        Ok(Some((one.pid, others[below(others.len())?])))
+        let (pid, from) = living[below(living.len())?];
+        let nodes: Vec<NodeId> = up.into_iter().filter(|node| *node != from).collect();
+        if nodes.is_empty() {
+            return Ok(None);
+        }
+        let node = nodes[below(nodes.len())?];
+        // Nothing comes there lazily.
+        let home = !from.is_front() && !self.lazy && below(nodes.len() + 1)? == 0;
+        Ok(Some(Pick { pid, from, node, home }))
     }
 
-    fn send(&self, pid: Pid, to: NodeId, tell: &Sender<Pid>) -> Result<()> {
-        let (mut daemon, tell, lazy) = (self.daemon.connect()?, tell.clone(), self.lazy);
+    /// Who waits is told whether it is on the front end.
+    fn send(&self, pick: Pick, tell: &Sender<(Pid, bool)>) -> Result<()> {
+        let (daemon, tell, lazy) = (self.daemon.clone(), tell.clone(), self.lazy);
         let moving = move || {
+            let Pick { pid, from, node, home } = pick;
+            let asked = |to| daemon.connect()?.ask(&Ask::Move { pid, to, progress: false, lazy }).map(drop);
             let began = Instant::now();
-            match daemon.ask(&Ask::Move { pid, to, progress: false, lazy }) {
-                Ok(_) => println!("{pid} has moved to {to} in {} us", began.elapsed().as_micros()),
+            let (to, moved) = match home.then(|| asked(NodeId::FRONT)) {
+                Some(Err(fault)) if matches!(fault.kind, Kind::Refused | Kind::Unsupported) => (node, asked(node)),
+                Some(moved) => (NodeId::FRONT, moved),
+                None => (node, asked(node)),
+            };
+            match &moved {
+                Ok(()) => println!("{pid} has moved to {to} in {} us", began.elapsed().as_micros()),
                 Err(fault) => println!("{pid} does not move to {to}: {}", plain(&fault.to_string())),
             }
+            let is_home = match &moved {
+                Ok(()) => to.is_front(),
+                Err(fault) => from.is_front() && fault.kind != Kind::Gone,
+            };
             // Nobody hears it when all ends.
-            let _ = tell.send(pid);
+            let _ = tell.send((pid, is_home));
         };
         let thread = std::thread::Builder::new().name("move".into()).spawn(moving);
         thread.map(drop).map_err(|e| Fault::io(&e, "start a thread for a move"))
     }
+}
+
+/// Which process moves.
+struct Pick {
+    pid: Pid,
+    from: NodeId,
+    node: NodeId,
+    /// To the front end instead, if it may.
+    home: bool,
 }
 
 /// A number below `most`, which is not 0.

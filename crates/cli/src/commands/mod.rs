@@ -127,7 +127,7 @@ fn hold(file: OwnedFd, relay: &'static Relay) -> ! {
 }
 
 /// Which daemon to ask; the one of this machine.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Daemon {
     /// The local daemon's socket, if it is another than SHOAL_SOCKET in the environment says
     #[arg(long, value_name = "PATH", default_value_os_t = client::socket_path())]

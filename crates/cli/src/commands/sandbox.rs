@@ -21,7 +21,7 @@ pub(crate) struct Sandbox {
     /// A node that was silent for so long is lost [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = config::seconds)]
     lost_after: Option<Duration>,
-    /// Move a process that is picked at random to another node, again and again, so often, as 50ms; what comes of it is in chaos.log beside the daemons' logs
+    /// Move a process that is picked at random to another node or the front end, again and again, so often, as 50ms; what comes of it is in chaos.log beside the daemons' logs
     #[arg(long, value_name = "TIME", value_parser = config::span)]
     chaos: Option<Duration>,
     /// Keep the daemons' logs (front.log, n0.log, …) in this directory, which is made if need be
