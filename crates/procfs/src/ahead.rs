@@ -7,9 +7,10 @@
 //!
 //! Here is who tells that process ([`crate::walker`]) where to go.
 
-use crate::ghosts::Ghosts;
+use crate::ghosts::{Ghost, Ghosts};
+use crate::learning::{self, Learning, Next};
 use crate::names::{is_directory, is_link, of_many, Place};
-use crate::walker::Walker;
+use crate::walker::{Errand, Walker};
 use kern::clock::monotonic_us;
 use kern::fuse::tree::Named;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -51,6 +52,8 @@ struct Reader {
     names: Vec<Vec<u8>>,
     /// Who follows him is to know when he is there.
     wanted: Option<Pid>,
+    /// There are names to be learnt, of which he knows nothing.
+    stirred: bool,
 }
 
 impl Reader {
@@ -58,7 +61,7 @@ impl Reader {
     fn sees(&mut self, who: Pid, pid: Pid, name: &[u8], now_us: u64) -> bool {
         let goes_on = now_us < self.at_us + GAP_US;
         if self.who != who || !goes_on || pid < self.at {
-            *self = Reader { who, at: pid, from: pid, wanted: self.wanted, ..Reader::default() };
+            *self = Reader { who, at: pid, from: pid, wanted: self.wanted, stirred: self.stirred, ..Reader::default() };
         }
         self.at_us = now_us;
         if std::mem::replace(&mut self.at, pid) != pid {
@@ -89,6 +92,9 @@ pub(crate) struct Ahead {
     at: Mutex<Option<Pid>>,
     /// Something was not known, or old, of those to which it went.
     renewed: AtomicBool,
+    learning: Learning,
+    /// It is there for the names alone.
+    learns: AtomicBool,
 }
 
 impl Ahead {
@@ -142,12 +148,29 @@ impl Ahead {
         // One at a time.
         let another = self.whom().is_some() && reader.who != who && now < reader.at_us + GAP_US;
         if !another && reader.sees(who, pid, name, now) {
+            self.walker.iter().for_each(|walker| walker.may_wait(false));
             self.news.notify_one();
         }
     }
 
-    /// What is to be known of each process by those who look now.
+    /// These are bound now, and these are gone.
+    pub(crate) fn change(&self, new: impl Iterator<Item = Arc<Ghost>>, gone: &[Pid]) {
+        if self.walker.is_some() && self.learning.change(new, gone, monotonic_us()) {
+            self.reader().stirred = true;
+            self.news.notify_one();
+        }
+    }
+
+    /// It is to know of names, not of what they lead to.
+    pub(crate) fn learns(&self) -> bool {
+        self.learns.load(Ordering::Relaxed)
+    }
+
+    /// What is to be known of each process by those who look now, or later.
     pub(crate) fn names(&self) -> Vec<Named> {
+        if self.learns() {
+            return learning::names();
+        }
         let reader = self.reader();
         let one = |name: &Vec<u8>| {
             let mode = Place::Process.mode(name)?;
@@ -169,8 +192,8 @@ impl Ahead {
         let thread = std::thread::Builder::new().name("ahead".into());
         let started = thread.spawn(move || {
             while let Some(walker) = &self.walker {
-                // Anywhere will do.
-                let who = self.wait(Pid::NONE, None).who;
+                let who = self.learn(walker, &node_of);
+                walker.may_wait(false);
                 self.whom.store(who.0, Ordering::Relaxed);
                 let walked = self.follow(walker, who, &ghosts, &node_of);
                 self.whom.store(Pid::NONE.0, Ordering::Relaxed);
@@ -189,17 +212,63 @@ impl Ahead {
     }
 
     /// Waits until the one who looks is at `pid`, or for so long.
-    fn wait(&self, pid: Pid, time: Option<Duration>) -> MutexGuard<'_, Reader> {
+    fn wait(&self, pid: Pid) -> MutexGuard<'_, Reader> {
         let mut reader = self.reader();
-        if time.is_some() && reader.at >= pid {
+        if reader.at >= pid {
             return reader;
         }
         reader.wanted = Some(pid);
         let waits = |reader: &mut Reader| reader.wanted.is_some();
-        match time {
-            None => self.news.wait_while(reader, waits).unwrap_or_else(PoisonError::into_inner),
-            Some(time) => self.news.wait_timeout_while(reader, time, waits).unwrap_or_else(PoisonError::into_inner).0,
+        let time = Duration::from_micros(GAP_US);
+        self.news.wait_timeout_while(reader, time, waits).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Has names learnt until somebody goes through processes: who.
+    fn learn(&self, walker: &Walker, node_of: &impl Fn(Pid) -> u64) -> Pid {
+        // Anywhere will do.
+        self.reader().wanted = Some(Pid::NONE);
+        loop {
+            let time = match self.learning.next(monotonic_us()) {
+                Next::These { gone, new } => {
+                    self.learn_these(walker, &gone, new.into_iter().map(|pid| (pid, node_of(pid))));
+                    Some(Duration::ZERO)
+                }
+                Next::Later(time) => Some(time),
+                Next::Nothing => None,
+            };
+            let reader = self.reader();
+            let waits = |reader: &mut Reader| reader.wanted.is_some() && !reader.stirred;
+            let mut reader = match time {
+                None => self.news.wait_while(reader, waits).unwrap_or_else(PoisonError::into_inner),
+                Some(time) => {
+                    self.news.wait_timeout_while(reader, time, waits).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            reader.stirred = false;
+            if reader.wanted.is_none() {
+                return reader.who;
+            }
         }
+    }
+
+    fn learn_these(&self, walker: &Walker, gone: &[Pid], new: impl Iterator<Item = (Pid, u64)>) {
+        walker.may_wait(true);
+        let gone: Vec<(Pid, u64)> = gone.iter().map(|pid| (*pid, 0)).collect();
+        // What is not known to the kernel nobody has bound.
+        let new: Vec<(Pid, u64)> = new.filter(|(_, node)| *node != 0).collect();
+        self.learns.store(true, Ordering::Relaxed);
+        self.goes_to(&new);
+        let errands = [(Errand::Leaves, gone, Vec::new()), (Errand::Learns, new, learning::missing())];
+        for (errand, which, missing) in errands.iter().filter(|(_, which, _)| !which.is_empty()) {
+            if !walker.goes_through(*errand, which, missing) {
+                debug!(?errand, "those who are to learn names do not get on");
+            }
+        }
+        self.learns.store(false, Ordering::Relaxed);
+    }
+
+    fn goes_to(&self, which: &[(Pid, u64)]) {
+        *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = which.iter().map(|(pid, _)| *pid).collect();
     }
 
     /// Goes ahead of him for as long as he goes on: so many processes.
@@ -208,7 +277,7 @@ impl Ahead {
         let before = |pid: Pid| pids.partition_point(|one| *one <= pid);
         let (mut next, mut walked, mut wanted) = (0, 0, Pid::NONE);
         loop {
-            let reader = self.wait(wanted, Some(Duration::from_micros(GAP_US)));
+            let reader = self.wait(wanted);
             let come = before(reader.at);
             // Of most processes he may ask nothing, since all is fresh.
             let sparse = come - before(reader.from).min(come) > SPARSE * reader.seen;
@@ -225,8 +294,8 @@ impl Ahead {
             let batch = (next..end).filter(|n| n % LEFT_OUT != 0).map(|n| (pids[n], node_of(pids[n])));
             let batch: Vec<(Pid, u64)> = batch.collect();
             self.renewed.store(false, Ordering::Relaxed);
-            *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = batch.iter().map(|(pid, _)| *pid).collect();
-            if next >= end || !walker.goes_through(&batch, &missing) {
+            self.goes_to(&batch);
+            if next >= end || !walker.goes_through(Errand::Reads, &batch, &missing) {
                 return walked;
             }
             walked += batch.len();

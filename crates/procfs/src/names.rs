@@ -67,6 +67,9 @@ const NAMES: &[(&str, u32)] = &[
     // Natively everybody may read it, and who may not trace the process reads 0.
     ("wchan", FILE | 0o400),
 ];
+/// Those of them that ps reads of each process, and what it looks for and does not find.
+pub(crate) const ALL_READ: &[&str] = &["stat", "status", "cmdline", "environ"];
+pub(crate) const NOT_THERE: &[&str] = &["ctty"];
 /// Those of them that are asked for of all bodies of a node at once, if somebody reads them of several: all that is short and no work for the kernel.
 const OF_MANY: &[&str] = &[
     "autogroup",
