@@ -344,7 +344,8 @@ impl Proc {
         self.read_path(&path_of(pid, file)?, buffer)
     }
 
-    /// A file that is one record, stat, statm or status: one read has all of it that fits (linux: `single_open`, `seq_read_iter`).
+    /// A file that is one record, stat, statm or status, or out of a memory, cmdline or environ: one read has all of it that fits (linux: `single_open`,
+    /// `seq_read_iter`; `get_mm_cmdline`, `environ_read`).
     ///
     /// # Errors
     /// As [`Proc::read_into`].
@@ -352,6 +353,26 @@ impl Proc {
         let fd = open_at(self.dir.as_raw_fd(), &path_of(pid, file)?)?;
         let used = read_on(fd.as_fd(), buffer)?;
         Ok(&buffer[..used])
+    }
+
+    /// The same with whose the file is, as [`Proc::owner`] has it, before it is read: the path is looked up once for both.
+    ///
+    /// # Errors
+    /// As [`Proc::read_into`].
+    pub fn read_owned<'b>(
+        &self,
+        pid: Pid,
+        file: &str,
+        buffer: &'b mut [u8],
+    ) -> std::result::Result<((u32, u32), &'b [u8]), i32> {
+        let fd = open_at(self.dir.as_raw_fd(), &path_of(pid, file)?)?;
+        let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: room for one stat that the kernel writes to.
+        sys::check(unsafe { libc::fstat(fd.as_raw_fd(), found.as_mut_ptr()) }.into())?;
+        // SAFETY: zeros are a valid stat, and the call has filled it.
+        let found = unsafe { found.assume_init() };
+        let used = read_on(fd.as_fd(), buffer)?;
+        Ok(((found.st_uid, found.st_gid), &buffer[..used]))
     }
 
     /// The processes, in the order of their numbers.

@@ -9,11 +9,11 @@
 
 use crate::ghosts::{Ghost, Ghosts};
 use crate::learning::{self, Learning, Next};
-use crate::names::{is_directory, is_link, of_many, Place};
+use crate::names::{is_directory, is_link, lasts, of_many, Place};
 use crate::walker::{Errand, Walker};
 use kern::clock::monotonic_us;
 use kern::fuse::tree::Named;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tracing::debug;
@@ -29,7 +29,10 @@ pub(crate) const LEAST_US: u64 = 200_000;
 const GAP_US: u64 = 200_000;
 /// Names that one may ask for of each.
 const NAMES: usize = 12;
-/// It begins so many processes ahead of him, is never more ahead than that, and leaves one of so many out.
+/// What lasts is not asked for again for a while, and is to be renewed before all of it runs out: for so long after somebody has asked for it, in microseconds.
+const LASTING_US: u64 = 30_000_000;
+/// It begins so many processes ahead of him, is never more ahead than that, and leaves one of so many out: other ones each time, or what lasts of those would run out at once
+/// for who looks.
 const LEAP: usize = 32;
 const LEAD: usize = 256;
 const LEFT_OUT: usize = 32;
@@ -50,6 +53,8 @@ struct Reader {
     from: Pid,
     /// What of each.
     names: Vec<Vec<u8>>,
+    /// What lasts that was asked for, by whomever, and when.
+    lasting: Vec<(Vec<u8>, u64)>,
     /// Who follows him is to know when he is there.
     wanted: Option<Pid>,
     /// There are names to be learnt, of which he knows nothing.
@@ -57,11 +62,19 @@ struct Reader {
 }
 
 impl Reader {
+    /// What is to be known of each.
+    fn wants(&self, now_us: u64) -> impl Iterator<Item = &Vec<u8>> {
+        let asked = move |(name, asked_us): &&(Vec<u8>, u64)| now_us < asked_us + LASTING_US && !self.names.contains(name);
+        self.names.iter().chain(self.lasting.iter().filter(asked).map(|(name, _)| name))
+    }
+
     /// `who` asks for this name in the directory of process `pid`. True: who follows is to know.
     fn sees(&mut self, who: Pid, pid: Pid, name: &[u8], now_us: u64) -> bool {
         let goes_on = now_us < self.at_us + GAP_US;
         if self.who != who || !goes_on || pid < self.at {
-            *self = Reader { who, at: pid, from: pid, wanted: self.wanted, stirred: self.stirred, ..Reader::default() };
+            let lasting = std::mem::take(&mut self.lasting);
+            let (wanted, stirred) = (self.wanted, self.stirred);
+            *self = Reader { who, at: pid, from: pid, wanted, stirred, lasting, ..Reader::default() };
         }
         self.at_us = now_us;
         if std::mem::replace(&mut self.at, pid) != pid {
@@ -69,6 +82,12 @@ impl Reader {
         }
         if self.names.len() < NAMES && !self.names.iter().any(|known| known == name) {
             self.names.push(name.into());
+        }
+        if lasts(name) {
+            match self.lasting.iter_mut().find(|(known, _)| known == name) {
+                Some((_, asked_us)) => *asked_us = now_us,
+                None => self.lasting.push((name.into(), now_us)),
+            }
         }
         let come = self.seen >= FEW && self.wanted.is_some_and(|wanted| wanted <= pid);
         if come {
@@ -93,6 +112,8 @@ pub(crate) struct Ahead {
     /// Something was not known, or old, of those to which it went.
     renewed: AtomicBool,
     learning: Learning,
+    /// How often it has gone ahead of somebody.
+    followed: AtomicUsize,
     /// It is there for the names alone.
     learns: AtomicBool,
 }
@@ -177,7 +198,7 @@ impl Ahead {
             let short = COMMON.iter().any(|common| common.as_bytes() == &name[..]) || of_many(name).is_some();
             (short && !is_directory(mode) && !is_link(mode)).then(|| Named { name: name.clone(), mode })
         };
-        reader.names.iter().filter_map(one).collect()
+        reader.wants(monotonic_us()).filter_map(one).collect()
     }
 
     /// Sees to it in a thread of its own, for ever. `node_of`: the node of this process's directory; 0: the kernel knows none.
@@ -200,8 +221,9 @@ impl Ahead {
                 if walked > 0 {
                     debug!(pid = %who, walked, "went ahead of one who goes through processes");
                 }
-                // He may still be at the last ones.
-                self.reader().seen = 0;
+                // He may still be at the last ones, or be about to come to what is not fresh any more.
+                let mut reader = self.reader();
+                (reader.seen, reader.from) = (0, reader.at);
             }
         });
         started.map(drop).map_err(|e| Fault::io(&e, "start a thread"))
@@ -276,6 +298,7 @@ impl Ahead {
         let pids = ghosts.pids();
         let before = |pid: Pid| pids.partition_point(|one| *one <= pid);
         let (mut next, mut walked, mut wanted) = (0, 0, Pid::NONE);
+        let turn = self.followed.fetch_add(1, Ordering::Relaxed);
         loop {
             let reader = self.wait(wanted);
             let come = before(reader.at);
@@ -291,7 +314,7 @@ impl Ahead {
                 next = come + LEAP;
             }
             let end = pids.len().min(next + BATCH);
-            let batch = (next..end).filter(|n| n % LEFT_OUT != 0).map(|n| (pids[n], node_of(pids[n])));
+            let batch = (next..end).filter(|n| n % LEFT_OUT != turn % LEFT_OUT).map(|n| (pids[n], node_of(pids[n])));
             let batch: Vec<(Pid, u64)> = batch.collect();
             self.renewed.store(false, Ordering::Relaxed);
             self.goes_to(&batch);
@@ -347,5 +370,11 @@ mod tests {
         }
         let names: Vec<_> = ahead.names().into_iter().map(|one| String::from_utf8(one.name).expect("a name")).collect();
         assert_eq!(names, ["stat", "environ"]);
+        // What lasts, also if who goes through them does not ask for it, since it is known to him still.
+        let mut reader = Reader::default();
+        reader.sees(Pid(1), Pid(2), b"environ", 1);
+        reader.sees(Pid(3), Pid(2), b"stat", 2);
+        let wants = |now_us| reader.wants(now_us).map(Vec::as_slice).collect::<Vec<_>>();
+        assert_eq!((wants(3), wants(1 + LASTING_US)), (vec![&b"stat"[..], b"environ"], vec![&b"stat"[..]]));
     }
 }
