@@ -126,9 +126,7 @@ fn lists(program: &Path, nodes: usize, each: usize) -> Result<bool> {
         "until [ $(grep -c shoal-proc /proc/self/mountinfo) -ge {total} ]; do sleep 0.2; done; echo 0"
     ))?;
     // And the kernel has learnt what is in their directories, which stay open.
-    place.number(&format!(
-        "until [ $(ls ${{ahead}}fd | wc -l) -ge {total} ]; do sleep 0.2; done; echo 0"
-    ))?;
+    place.number(&format!("until [ $(ls ${{ahead}}fd | wc -l) -ge {total} ]; do sleep 0.2; done; echo 0"))?;
     let line = |name: &str, all: Vec<f64>, most: f64| {
         let local = (all.len() == native.len()).then(|| Local::pairs(&all, &native));
         let figure = Spread::of(all);

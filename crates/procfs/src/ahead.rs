@@ -64,7 +64,8 @@ struct Reader {
 impl Reader {
     /// What is to be known of each.
     fn wants(&self, now_us: u64) -> impl Iterator<Item = &Vec<u8>> {
-        let asked = move |(name, asked_us): &&(Vec<u8>, u64)| now_us < asked_us + LASTING_US && !self.names.contains(name);
+        let asked =
+            move |(name, asked_us): &&(Vec<u8>, u64)| now_us < asked_us + LASTING_US && !self.names.contains(name);
         self.names.iter().chain(self.lasting.iter().filter(asked).map(|(name, _)| name))
     }
 

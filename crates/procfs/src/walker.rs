@@ -86,7 +86,8 @@ impl Walker {
         let turn = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let numbers = directories.iter().flat_map(|(pid, node)| [pid.0 as u64, *node]).flat_map(u64::to_ne_bytes);
         let names = missing.iter().flat_map(|name| name.iter().copied().chain([0]));
-        let packet: Vec<u8> = [turn, errand as u8, directories.len() as u8].into_iter().chain(numbers).chain(names).collect();
+        let packet: Vec<u8> =
+            [turn, errand as u8, directories.len() as u8].into_iter().chain(numbers).chain(names).collect();
         if sock::send(self.line.as_fd(), &packet).is_err() {
             return false;
         }
