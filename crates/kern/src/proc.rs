@@ -2,6 +2,7 @@
 
 pub mod kept;
 mod links;
+mod owner;
 mod root;
 mod text;
 
@@ -317,25 +318,6 @@ impl Proc {
         text::limits(self.read_into(pid, "limits", &mut buffer)?).ok_or(libc::EIO)
     }
 
-    /// Whose a file of a process directory is. Of those that are not for everybody it is root's if the process is not dumpable (linux: `task_dump_owner`); the directory itself is always the process's.
-    /// Never waits.
-    ///
-    /// # Errors
-    /// As [`Proc::stat`].
-    pub fn owner(&self, pid: Pid, file: &str) -> std::result::Result<(u32, u32), i32> {
-        let path = path_of(pid, file)?;
-        let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EINVAL)?;
-        let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: a live C string, and room for one stat that the kernel writes to.
-        let ret = unsafe {
-            libc::fstatat(self.dir.as_raw_fd(), path.as_ptr(), found.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW)
-        };
-        sys::check(ret.into())?;
-        // SAFETY: zeros are a valid stat, and the call has filled it.
-        let found = unsafe { found.assume_init() };
-        Ok((found.st_uid, found.st_gid))
-    }
-
     /// Any file of a process directory, from its beginning, as far as it fits.
     ///
     /// # Errors
@@ -353,26 +335,6 @@ impl Proc {
         let fd = open_at(self.dir.as_raw_fd(), &path_of(pid, file)?)?;
         let used = read_on(fd.as_fd(), buffer)?;
         Ok(&buffer[..used])
-    }
-
-    /// The same with whose the file is, as [`Proc::owner`] has it, before it is read: the path is looked up once for both.
-    ///
-    /// # Errors
-    /// As [`Proc::read_into`].
-    pub fn read_owned<'b>(
-        &self,
-        pid: Pid,
-        file: &str,
-        buffer: &'b mut [u8],
-    ) -> std::result::Result<((u32, u32), &'b [u8]), i32> {
-        let fd = open_at(self.dir.as_raw_fd(), &path_of(pid, file)?)?;
-        let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: room for one stat that the kernel writes to.
-        sys::check(unsafe { libc::fstat(fd.as_raw_fd(), found.as_mut_ptr()) }.into())?;
-        // SAFETY: zeros are a valid stat, and the call has filled it.
-        let found = unsafe { found.assume_init() };
-        let used = read_on(fd.as_fd(), buffer)?;
-        Ok(((found.st_uid, found.st_gid), &buffer[..used]))
     }
 
     /// The processes, in the order of their numbers.
