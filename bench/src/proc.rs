@@ -117,12 +117,16 @@ fn lists(program: &Path, nodes: usize, each: usize) -> Result<bool> {
     beside.close()?;
 
     let mut place = Place::open(nodes)?;
+    // Found before there are ghosts, at which nobody is to have looked.
+    place.say("for p in /proc/[0-9]*/comm; do read c <$p && [ $c = shoal:ahead ] && ahead=${p%comm}; done")?;
     place.say(&format!("shoal run -a {program} many {} >/dev/null 2>&1 & ", each - 1))?;
     place.number(&count)?;
     // Bound are those that have been told of, a moment after they stand.
     place.number(&format!(
         "until [ $(grep -c shoal-proc /proc/self/mountinfo) -ge {total} ]; do sleep 0.2; done; echo 0"
     ))?;
+    // And the kernel has learnt what is in their directories, which stay open.
+    place.number(&format!("until [ $(ls ${{ahead}}fd | wc -l) -ge {total} ]; do sleep 0.2; done; echo 0"))?;
     let line = |name: &str, all: Vec<f64>, most: f64| {
         let local = (all.len() == native.len()).then(|| Local::pairs(&all, &native));
         let figure = Spread::of(all);

@@ -3,6 +3,7 @@
 use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
+use crate::lab::session::Plan;
 use crate::lab::Res;
 use rustix::process::Signal;
 
@@ -10,6 +11,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("proc_for_tools", proc_for_tools),
     ("proc_is_the_bodys", proc_is_the_bodys),
     ("proc_of_many", proc_of_many),
+    ("proc_is_known_before_anybody_looks", proc_is_known_before_anybody_looks),
     ("proc_of_threads_and_descriptors", proc_of_threads_and_descriptors),
     ("proc_is_guarded", proc_is_guarded),
     ("proc_oom_score_adj", proc_oom_score_adj),
@@ -187,6 +189,49 @@ fn proc_of_many(place: &Place) -> Res<End> {
     s.ok("pkill -x sleep")?;
     going.end()?;
     Ok(End::Passed)
+}
+
+/// Of ghosts that stand for a while the kernel knows the names before anybody looks, without a word to their nodes; and whoever looks first need not ask for them.
+fn proc_is_known_before_anybody_looks(place: &Place) -> Res<End> {
+    let log = Some("info,procfs=debug");
+    let s = Sandbox::with(place, "proc_is_known_before", 2, Plan { log, ..Plan::default() })?;
+    let many = "for n in $(seq 150); do sleep 1235 & done; wait";
+    let going = s.start(&format!("shoal run -n 0-1 sh -c '{many}'"));
+    let bound = |count| format!("test $(grep -c ' /proc/[0-9]* ' /proc/self/mountinfo) = {count}");
+    s.until(&bound(302))?;
+    wait_for("the names are learnt", || s.logs().contains("ghosts=302"))?;
+    let asked = |s: &Sandbox| s.logs().lines().rev().find_map(Asked::of).unwrap_or_default();
+    wait_for("what was asked for that", || asked(&s).opened >= 302)?;
+    let before = asked(&s);
+    same("what was read of nodes before anybody looked", before.reads, 0)?;
+    s.prints("ps -eo args= | grep -cx 'sleep 1235'", "300")?;
+    wait_for("what was asked for by who looked", || asked(&s).attributes > before.attributes)?;
+    let after = asked(&s);
+    same("directories that had to be opened", after.opened, before.opened)?;
+    // Of what is guarded the name is asked for again by those ahead of whom nobody goes; without having learnt it would be nearly a thousand.
+    holds("few names had to be looked up", after.names - before.names < 200)?;
+    s.ok("pkill -x sleep")?;
+    going.end()?;
+    s.until("test $(ls /proc/$(pgrep -x shoal:ahead)/fd | wc -l) -lt 50")?;
+    Ok(End::Passed)
+}
+
+/// What has been asked of who shows /proc, as it has logged last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    names: u64,
+    attributes: u64,
+    opened: u64,
+    reads: u64,
+}
+
+impl Asked {
+    fn of(line: &str) -> Option<Asked> {
+        let count = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.parse().ok());
+        line.contains("was asked").then_some(())?;
+        let (names, attributes) = (count("names=")?, count("attributes=")?);
+        Some(Asked { names, attributes, opened: count("opened=")?, reads: count("reads=")? })
+    }
 }
 
 fn proc_of_threads_and_descriptors(place: &Place) -> Res<End> {

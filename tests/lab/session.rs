@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) chaos: Option<&'static str>,
     /// What the clocks of its nodes show (`shoal sandbox --clocks`); by default what is the product's default.
     pub(crate) clocks: Option<&'static str>,
+    /// What its daemons log (SHOAL_LOG); by default what is the product's default.
+    pub(crate) log: Option<&'static str>,
     /// After which silence a node is lost; by default the product's.
     pub(crate) lost_after: Option<Duration>,
     /// The socket at which the daemons' fault points are told.
@@ -189,6 +191,9 @@ fn command(place: &Place, plan: &Plan, socket: &Path, log: &Path) -> Res<Command
             }
             if let Some(time) = plan.lost_after {
                 command.args(["--lost-after", &time.as_secs_f64().to_string()]);
+            }
+            if let Some(log) = plan.log {
+                command.env("SHOAL_LOG", log);
             }
             if let Some(socket) = &plan.faults {
                 command.env("SHOAL_FAULTS", socket);

@@ -42,6 +42,8 @@ const SLOTS: u32 = 65_536;
 
 /// The first stand-in must be there after this time.
 const PATIENCE_US: u64 = 5_000_000;
+/// What it keeps of the memory that it needs for an answer, in bytes.
+const KEPT: usize = 1 << 20;
 
 /// What the outer process gives the agent: a pipe to it, and who looks at processes for the main loop, the streams, and others' /proc.
 pub(crate) struct Given {
@@ -67,6 +69,7 @@ pub(crate) fn agent(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, 
 fn prepare() -> Result<Proc> {
     ns::die_with_parent()?;
     ns::set_name("shoal:agent")?;
+    kern::own::keep_freed(KEPT);
     // What protects the daemon from the OOM killer must not protect the programs, which are born here.
     if let Err(fault) = kern::own::oom_score_zero() {
         warn!(%fault, "programs begin with the oom_score_adj of the daemon");

@@ -128,6 +128,19 @@ pub fn be_at_hand(room: usize) {
     };
 }
 
+/// For work that needs some memory for a moment, again and again: of what is freed up to so many `bytes`, below 32 MiB, are kept for the next time, from which all
+/// threads take. Otherwise the C library gives them back at once, and they are faulted in anew; and to a thread's own memory it adds a page at a time (glibc: `grow_heap`).
+pub fn keep_freed(bytes: usize) {
+    let kept = i32::try_from(bytes).unwrap_or(i32::MAX);
+    // SAFETY: numbers; nothing else of this process depends on how memory is given out.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, kept);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, kept);
+        libc::mallopt(libc::M_TOP_PAD, kept / 8);
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// The environment, entry for entry as this process was given it, those included that are no `NAME=value` and that the standard library leaves
 /// out (environ(7)). Nothing in this program changes it but the C library: in a process that has got rights by its file it takes LD_LIBRARY_PATH,
 /// TMPDIR and others out of the list (ld.so(8), secure-execution mode), which are for the programs that we start. What the list was made of is there yet.

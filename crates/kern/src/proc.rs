@@ -2,6 +2,7 @@
 
 pub mod kept;
 mod links;
+mod owner;
 mod root;
 mod text;
 
@@ -317,25 +318,6 @@ impl Proc {
         text::limits(self.read_into(pid, "limits", &mut buffer)?).ok_or(libc::EIO)
     }
 
-    /// Whose a file of a process directory is. Of those that are not for everybody it is root's if the process is not dumpable (linux: `task_dump_owner`); the directory itself is always the process's.
-    /// Never waits.
-    ///
-    /// # Errors
-    /// As [`Proc::stat`].
-    pub fn owner(&self, pid: Pid, file: &str) -> std::result::Result<(u32, u32), i32> {
-        let path = path_of(pid, file)?;
-        let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EINVAL)?;
-        let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: a live C string, and room for one stat that the kernel writes to.
-        let ret = unsafe {
-            libc::fstatat(self.dir.as_raw_fd(), path.as_ptr(), found.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW)
-        };
-        sys::check(ret.into())?;
-        // SAFETY: zeros are a valid stat, and the call has filled it.
-        let found = unsafe { found.assume_init() };
-        Ok((found.st_uid, found.st_gid))
-    }
-
     /// Any file of a process directory, from its beginning, as far as it fits.
     ///
     /// # Errors
@@ -344,7 +326,8 @@ impl Proc {
         self.read_path(&path_of(pid, file)?, buffer)
     }
 
-    /// A file that is one record, stat, statm or status: one read has all of it that fits (linux: `single_open`, `seq_read_iter`).
+    /// A file that is one record, stat, statm or status, or out of a memory, cmdline or environ: one read has all of it that fits (linux: `single_open`,
+    /// `seq_read_iter`; `get_mm_cmdline`, `environ_read`).
     ///
     /// # Errors
     /// As [`Proc::read_into`].

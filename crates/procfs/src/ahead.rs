@@ -7,12 +7,13 @@
 //!
 //! Here is who tells that process ([`crate::walker`]) where to go.
 
-use crate::ghosts::Ghosts;
-use crate::names::{is_directory, is_link, of_many, Place};
-use crate::walker::Walker;
+use crate::ghosts::{Ghost, Ghosts};
+use crate::learning::{self, Learning, Next};
+use crate::names::{is_directory, is_link, lasts, of_many, Place};
+use crate::walker::{Errand, Walker};
 use kern::clock::monotonic_us;
 use kern::fuse::tree::Named;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tracing::debug;
@@ -28,7 +29,10 @@ pub(crate) const LEAST_US: u64 = 200_000;
 const GAP_US: u64 = 200_000;
 /// Names that one may ask for of each.
 const NAMES: usize = 12;
-/// It begins so many processes ahead of him, is never more ahead than that, and leaves one of so many out.
+/// What lasts is not asked for again for a while, and is to be renewed before all of it runs out: for so long after somebody has asked for it, in microseconds.
+const LASTING_US: u64 = 30_000_000;
+/// It begins so many processes ahead of him, is never more ahead than that, and leaves one of so many out: other ones each time, or what lasts of those would run out at once
+/// for who looks.
 const LEAP: usize = 32;
 const LEAD: usize = 256;
 const LEFT_OUT: usize = 32;
@@ -49,16 +53,29 @@ struct Reader {
     from: Pid,
     /// What of each.
     names: Vec<Vec<u8>>,
+    /// What lasts that was asked for, by whomever, and when.
+    lasting: Vec<(Vec<u8>, u64)>,
     /// Who follows him is to know when he is there.
     wanted: Option<Pid>,
+    /// There are names to be learnt, of which he knows nothing.
+    stirred: bool,
 }
 
 impl Reader {
+    /// What is to be known of each.
+    fn wants(&self, now_us: u64) -> impl Iterator<Item = &Vec<u8>> {
+        let asked =
+            move |(name, asked_us): &&(Vec<u8>, u64)| now_us < asked_us + LASTING_US && !self.names.contains(name);
+        self.names.iter().chain(self.lasting.iter().filter(asked).map(|(name, _)| name))
+    }
+
     /// `who` asks for this name in the directory of process `pid`. True: who follows is to know.
     fn sees(&mut self, who: Pid, pid: Pid, name: &[u8], now_us: u64) -> bool {
         let goes_on = now_us < self.at_us + GAP_US;
         if self.who != who || !goes_on || pid < self.at {
-            *self = Reader { who, at: pid, from: pid, wanted: self.wanted, ..Reader::default() };
+            let lasting = std::mem::take(&mut self.lasting);
+            let (wanted, stirred) = (self.wanted, self.stirred);
+            *self = Reader { who, at: pid, from: pid, wanted, stirred, lasting, ..Reader::default() };
         }
         self.at_us = now_us;
         if std::mem::replace(&mut self.at, pid) != pid {
@@ -66,6 +83,12 @@ impl Reader {
         }
         if self.names.len() < NAMES && !self.names.iter().any(|known| known == name) {
             self.names.push(name.into());
+        }
+        if lasts(name) {
+            match self.lasting.iter_mut().find(|(known, _)| known == name) {
+                Some((_, asked_us)) => *asked_us = now_us,
+                None => self.lasting.push((name.into(), now_us)),
+            }
         }
         let come = self.seen >= FEW && self.wanted.is_some_and(|wanted| wanted <= pid);
         if come {
@@ -89,6 +112,11 @@ pub(crate) struct Ahead {
     at: Mutex<Option<Pid>>,
     /// Something was not known, or old, of those to which it went.
     renewed: AtomicBool,
+    learning: Learning,
+    /// How often it has gone ahead of somebody.
+    followed: AtomicUsize,
+    /// It is there for the names alone.
+    learns: AtomicBool,
 }
 
 impl Ahead {
@@ -142,19 +170,36 @@ impl Ahead {
         // One at a time.
         let another = self.whom().is_some() && reader.who != who && now < reader.at_us + GAP_US;
         if !another && reader.sees(who, pid, name, now) {
+            self.walker.iter().for_each(|walker| walker.may_wait(false));
             self.news.notify_one();
         }
     }
 
-    /// What is to be known of each process by those who look now.
+    /// These are bound now, and these are gone.
+    pub(crate) fn change(&self, new: impl Iterator<Item = Arc<Ghost>>, gone: &[Pid]) {
+        if self.walker.is_some() && self.learning.change(new, gone, monotonic_us()) {
+            self.reader().stirred = true;
+            self.news.notify_one();
+        }
+    }
+
+    /// It is to know of names, not of what they lead to.
+    pub(crate) fn learns(&self) -> bool {
+        self.learns.load(Ordering::Relaxed)
+    }
+
+    /// What is to be known of each process by those who look now, or later.
     pub(crate) fn names(&self) -> Vec<Named> {
+        if self.learns() {
+            return learning::names();
+        }
         let reader = self.reader();
         let one = |name: &Vec<u8>| {
             let mode = Place::Process.mode(name)?;
             let short = COMMON.iter().any(|common| common.as_bytes() == &name[..]) || of_many(name).is_some();
             (short && !is_directory(mode) && !is_link(mode)).then(|| Named { name: name.clone(), mode })
         };
-        reader.names.iter().filter_map(one).collect()
+        reader.wants(monotonic_us()).filter_map(one).collect()
     }
 
     /// Sees to it in a thread of its own, for ever. `node_of`: the node of this process's directory; 0: the kernel knows none.
@@ -169,16 +214,17 @@ impl Ahead {
         let thread = std::thread::Builder::new().name("ahead".into());
         let started = thread.spawn(move || {
             while let Some(walker) = &self.walker {
-                // Anywhere will do.
-                let who = self.wait(Pid::NONE, None).who;
+                let who = self.learn(walker, &node_of);
+                walker.may_wait(false);
                 self.whom.store(who.0, Ordering::Relaxed);
                 let walked = self.follow(walker, who, &ghosts, &node_of);
                 self.whom.store(Pid::NONE.0, Ordering::Relaxed);
                 if walked > 0 {
                     debug!(pid = %who, walked, "went ahead of one who goes through processes");
                 }
-                // He may still be at the last ones.
-                self.reader().seen = 0;
+                // He may still be at the last ones, or be about to come to what is not fresh any more.
+                let mut reader = self.reader();
+                (reader.seen, reader.from) = (0, reader.at);
             }
         });
         started.map(drop).map_err(|e| Fault::io(&e, "start a thread"))
@@ -189,17 +235,63 @@ impl Ahead {
     }
 
     /// Waits until the one who looks is at `pid`, or for so long.
-    fn wait(&self, pid: Pid, time: Option<Duration>) -> MutexGuard<'_, Reader> {
+    fn wait(&self, pid: Pid) -> MutexGuard<'_, Reader> {
         let mut reader = self.reader();
-        if time.is_some() && reader.at >= pid {
+        if reader.at >= pid {
             return reader;
         }
         reader.wanted = Some(pid);
         let waits = |reader: &mut Reader| reader.wanted.is_some();
-        match time {
-            None => self.news.wait_while(reader, waits).unwrap_or_else(PoisonError::into_inner),
-            Some(time) => self.news.wait_timeout_while(reader, time, waits).unwrap_or_else(PoisonError::into_inner).0,
+        let time = Duration::from_micros(GAP_US);
+        self.news.wait_timeout_while(reader, time, waits).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Has names learnt until somebody goes through processes: who.
+    fn learn(&self, walker: &Walker, node_of: &impl Fn(Pid) -> u64) -> Pid {
+        // Anywhere will do.
+        self.reader().wanted = Some(Pid::NONE);
+        loop {
+            let time = match self.learning.next(monotonic_us()) {
+                Next::These { gone, new } => {
+                    self.learn_these(walker, &gone, new.into_iter().map(|pid| (pid, node_of(pid))));
+                    Some(Duration::ZERO)
+                }
+                Next::Later(time) => Some(time),
+                Next::Nothing => None,
+            };
+            let reader = self.reader();
+            let waits = |reader: &mut Reader| reader.wanted.is_some() && !reader.stirred;
+            let mut reader = match time {
+                None => self.news.wait_while(reader, waits).unwrap_or_else(PoisonError::into_inner),
+                Some(time) => {
+                    self.news.wait_timeout_while(reader, time, waits).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            reader.stirred = false;
+            if reader.wanted.is_none() {
+                return reader.who;
+            }
         }
+    }
+
+    fn learn_these(&self, walker: &Walker, gone: &[Pid], new: impl Iterator<Item = (Pid, u64)>) {
+        walker.may_wait(true);
+        let gone: Vec<(Pid, u64)> = gone.iter().map(|pid| (*pid, 0)).collect();
+        // What is not known to the kernel nobody has bound.
+        let new: Vec<(Pid, u64)> = new.filter(|(_, node)| *node != 0).collect();
+        self.learns.store(true, Ordering::Relaxed);
+        self.goes_to(&new);
+        let errands = [(Errand::Leaves, gone, Vec::new()), (Errand::Learns, new, learning::missing())];
+        for (errand, which, missing) in errands.iter().filter(|(_, which, _)| !which.is_empty()) {
+            if !walker.goes_through(*errand, which, missing) {
+                debug!(?errand, "those who are to learn names do not get on");
+            }
+        }
+        self.learns.store(false, Ordering::Relaxed);
+    }
+
+    fn goes_to(&self, which: &[(Pid, u64)]) {
+        *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = which.iter().map(|(pid, _)| *pid).collect();
     }
 
     /// Goes ahead of him for as long as he goes on: so many processes.
@@ -207,8 +299,9 @@ impl Ahead {
         let pids = ghosts.pids();
         let before = |pid: Pid| pids.partition_point(|one| *one <= pid);
         let (mut next, mut walked, mut wanted) = (0, 0, Pid::NONE);
+        let turn = self.followed.fetch_add(1, Ordering::Relaxed);
         loop {
-            let reader = self.wait(wanted, Some(Duration::from_micros(GAP_US)));
+            let reader = self.wait(wanted);
             let come = before(reader.at);
             // Of most processes he may ask nothing, since all is fresh.
             let sparse = come - before(reader.from).min(come) > SPARSE * reader.seen;
@@ -222,11 +315,11 @@ impl Ahead {
                 next = come + LEAP;
             }
             let end = pids.len().min(next + BATCH);
-            let batch = (next..end).filter(|n| n % LEFT_OUT != 0).map(|n| (pids[n], node_of(pids[n])));
+            let batch = (next..end).filter(|n| n % LEFT_OUT != turn % LEFT_OUT).map(|n| (pids[n], node_of(pids[n])));
             let batch: Vec<(Pid, u64)> = batch.collect();
             self.renewed.store(false, Ordering::Relaxed);
-            *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = batch.iter().map(|(pid, _)| *pid).collect();
-            if next >= end || !walker.goes_through(&batch, &missing) {
+            self.goes_to(&batch);
+            if next >= end || !walker.goes_through(Errand::Reads, &batch, &missing) {
                 return walked;
             }
             walked += batch.len();
@@ -278,5 +371,11 @@ mod tests {
         }
         let names: Vec<_> = ahead.names().into_iter().map(|one| String::from_utf8(one.name).expect("a name")).collect();
         assert_eq!(names, ["stat", "environ"]);
+        // What lasts, also if who goes through them does not ask for it, since it is known to him still.
+        let mut reader = Reader::default();
+        reader.sees(Pid(1), Pid(2), b"environ", 1);
+        reader.sees(Pid(3), Pid(2), b"stat", 2);
+        let wants = |now_us| reader.wants(now_us).map(Vec::as_slice).collect::<Vec<_>>();
+        assert_eq!((wants(3), wants(1 + LASTING_US)), (vec![&b"stat"[..], b"environ"], vec![&b"stat"[..]]));
     }
 }

@@ -24,7 +24,7 @@ const TRY: u32 = 32;
 /// If he does not, they are as ever for at least so long; and for twice as long each time that he has not from the beginning: it may be that others want his processor.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(640));
 /// SCHED_IDLE (sched(7)).
-const IDLE: Scheduling = Scheduling { policy: 5, priority: 0, nice: 0 };
+pub(crate) const IDLE: Scheduling = Scheduling { policy: 5, priority: 0, nice: 0 };
 
 /// How they stand there: as idle work, or first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -120,6 +120,11 @@ impl Inodes {
         self.known().all.get(&number).map(|(inode, _)| inode.clone())
     }
 
+    /// Does the kernel know one of this name in directory `parent`?
+    pub(crate) fn knows(&self, parent: u64, name: &[u8]) -> bool {
+        self.known().named(parent, name).is_some()
+    }
+
     /// The one of this name in directory `parent`, looked up once more.
     pub(crate) fn look_up(
         &self,
@@ -188,14 +193,19 @@ impl Inodes {
         numbers.filter_map(|number| known.all.get(number).map(|(inode, _)| inode.clone())).collect()
     }
 
-    /// Texts that nobody is expected to read any more are forgotten.
-    pub(crate) fn purge(&self, now_us: u64) {
+    /// Texts that nobody is expected to read any more are forgotten. True: there are others.
+    pub(crate) fn purge(&self, now_us: u64) -> bool {
         let all: Vec<Arc<Inode>> = self.known().all.values().map(|(inode, _)| inode.clone()).collect();
+        let mut left = false;
         for inode in all {
-            if let Some(told) = inode.told().as_mut().filter(|told| told.until_us + KEPT_US < now_us) {
-                told.text = None;
+            let mut told = inode.told();
+            let Some(told) = told.as_mut().filter(|told| told.text.is_some()) else { continue };
+            match told.until_us + KEPT_US < now_us {
+                true => told.text = None,
+                false => left = true,
             }
         }
+        left
     }
 
     /// The kernel has forgotten so many look-ups of it.
@@ -281,9 +291,9 @@ mod tests {
         let ghost = ghosts.get(Pid(7)).expect("it stands");
         let inode = inodes.look_up(5, b"stat", &ghost, None, 0o100_444);
         *inode.told() = Some(Told::now(b"a".to_vec(), (1, 2), 1000, None));
-        inodes.purge(1000 + KEPT_US);
+        assert!(inodes.purge(1000 + KEPT_US));
         assert!(inode.told().as_ref().is_some_and(|told| told.text.is_some()));
-        inodes.purge(1001 + KEPT_US);
+        assert!(!inodes.purge(1001 + KEPT_US));
         let before = inode.told().clone().expect("it was told");
         assert!(before.text.is_none() && before.length == 1);
         let again = Told::now(b"a".to_vec(), (1, 2), 2000, Some(&before));

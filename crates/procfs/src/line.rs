@@ -95,6 +95,7 @@ fn follow(changes: &Receiver<Change>, server: &Server, doors: &Doors) {
             return warn!("/proc shows ghosts: {fault}");
         }
         stirred.into_iter().for_each(|(pid, other)| server.outdate(pid, other));
+        server.ahead.change(new.iter().filter_map(|pid| server.ghosts.get(*pid)), &gone);
         for pid in gone.into_iter().filter(|pid| server.ghosts.get(*pid).is_none()) {
             server.tree.remove(ROOT, pid.to_string().as_bytes());
         }

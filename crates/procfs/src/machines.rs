@@ -5,6 +5,7 @@
 use crate::asking::Line;
 use crate::crew::{Crew, Waits};
 use crate::ghosts::Ghosts;
+use crate::names::lasts;
 use crate::passes::Pass;
 use crate::questions::{decode, Machine, Open, Slot, State, What};
 use crate::readings::{Readings, WANTED_US};
@@ -225,7 +226,7 @@ impl Machines {
 
     /// Is it nearly always the same?
     fn lasts(&self, key: Key) -> bool {
-        matches!(key, "environ" | "auxv") && self.fresh_us != 0
+        lasts(key.as_bytes()) && self.fresh_us != 0
     }
 
     /// Until when what is shown now counts: a second from when who looks is through, or nothing would be fresh any more for who goes through all once more where that

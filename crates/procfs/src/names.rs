@@ -67,6 +67,11 @@ const NAMES: &[(&str, u32)] = &[
     // Natively everybody may read it, and who may not trace the process reads 0.
     ("wchan", FILE | 0o400),
 ];
+/// Those of them that ps reads of each process, and what it looks for and does not find.
+pub(crate) const ALL_READ: &[&str] = &["stat", "status", "cmdline", "environ"];
+pub(crate) const NOT_THERE: &[&str] = &["ctty"];
+/// Those of them that are nearly always the same.
+const LASTING: &[&str] = &["environ", "auxv"];
 /// Those of them that are asked for of all bodies of a node at once, if somebody reads them of several: all that is short and no work for the kernel.
 const OF_MANY: &[&str] = &[
     "autogroup",
@@ -151,6 +156,11 @@ impl Place {
 /// The name under which this path is asked for of many.
 pub(crate) fn of_many(path: &[u8]) -> Option<&'static str> {
     OF_MANY.iter().find(|name| name.as_bytes() == path).copied()
+}
+
+/// Is it nearly always the same?
+pub(crate) fn lasts(path: &[u8]) -> bool {
+    LASTING.iter().any(|name| name.as_bytes() == path)
 }
 
 /// Is it shown as the ghost's own, where there is no body?

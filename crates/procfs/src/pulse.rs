@@ -20,6 +20,7 @@ pub(crate) fn start(server: Arc<Server>) -> Result<()> {
         crate::run_first();
         for turn in 1u32.. {
             let _ = poll_for(&[], Some(EVERY));
+            server.counts.log();
             if turn % PURGE == 0 {
                 server.purge();
             }

@@ -2,6 +2,7 @@
 
 use crate::ahead::Ahead;
 use crate::contents::Looker;
+use crate::counts::Counts;
 use crate::crew::Crew;
 use crate::directories::Directories;
 use crate::ghosts::{Ghost, Ghosts};
@@ -37,6 +38,7 @@ pub(crate) struct Server {
     passes: Passes,
     open: Directories,
     pub(crate) ahead: Arc<Ahead>,
+    pub(crate) counts: Counts,
 }
 
 impl Server {
@@ -51,7 +53,21 @@ impl Server {
     ) -> Server {
         let (inodes, passes, open) = (Inodes::default(), Passes::default(), Directories::default());
         let (guide, whole, ahead) = (Arc::default(), Whole::default(), Arc::new(ahead));
-        Server { tree, ghosts, machines, crew, guide, hidden_from_all_but, natives, whole, inodes, passes, open, ahead }
+        Server {
+            tree,
+            ghosts,
+            machines,
+            crew,
+            guide,
+            hidden_from_all_but,
+            natives,
+            whole,
+            inodes,
+            passes,
+            open,
+            ahead,
+            counts: Counts::default(),
+        }
     }
 
     /// Serves until the tree is not mounted any more, as one thread of several.
@@ -66,6 +82,7 @@ impl Server {
             if self.ahead.whom().is_none() || self.ahead.is(asked.pid) {
                 self.guide.sees(asked.pid);
             }
+            self.counts.counts(&asked);
             let been = self.ahead.has_been(asked.pid);
             if let Err(errno) = self.answer(asked) {
                 self.tree.fail(unique, errno);
@@ -100,7 +117,7 @@ impl Server {
 
     /// What is kept of what nobody needs any more is forgotten.
     pub(crate) fn purge(&self) {
-        self.inodes.purge(monotonic_us());
+        self.counts.told(|| self.inodes.purge(monotonic_us()));
         self.machines.purge();
     }
 
@@ -148,9 +165,17 @@ impl Server {
                     None if ahead => Arc::new(self.ahead.directories()),
                     None => self.open.names(*handle),
                 };
-                let known = |one: &Named| if ahead { self.look_up(&asked, &one.name).ok().flatten() } else { None };
-                if let Some(process) = process {
-                    self.ahead.is_in(process.ghost.pid);
+                let learns = process.as_ref().filter(|_| self.ahead.learns());
+                let known = |one: &Named| match learns {
+                    Some(directory) => self.name(directory, one),
+                    None if ahead => self.look_up(&asked, &one.name).ok().flatten(),
+                    None => None,
+                };
+                match (&process, learns) {
+                    // What lasts of what is told of a ghost by itself is known then too.
+                    (Some(process), Some(_)) => drop(process.ghost.here()),
+                    (Some(process), None) => self.ahead.is_in(process.ghost.pid),
+                    (None, _) => {}
                 }
                 self.tree.names(unique, &names, (*from, *room, *whole), known);
             }

@@ -63,6 +63,16 @@ impl Server {
         Ok(Some(Shown { name_us, ..shown }))
     }
 
+    /// That there is such a file in the directory of a process. The rest is asked for by who wants to know it. `None`: the kernel knows it.
+    pub(crate) fn name(&self, directory: &Inode, one: &Named) -> Option<Shown> {
+        if self.inodes.knows(directory.number, &one.name) {
+            return None;
+        }
+        let inode = self.inodes.look_up(directory.number, &one.name, &directory.ghost, None, one.mode);
+        let name_us = if is_guarded(one.mode) { 0 } else { FOREVER_US };
+        Some(Shown { node: inode.number, mode: inode.mode, time_ns: inode.made_ns, name_us, ..Shown::default() })
+    }
+
     /// What has just been looked up.
     fn shown(&self, asked: &Asked, inode: &Inode) -> Result<Shown> {
         self.show(inode, asked).inspect_err(|_| self.inodes.forget(inode.number, 1))

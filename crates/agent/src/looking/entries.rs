@@ -19,13 +19,17 @@ const WORTH: usize = 64 * 1024;
 /// Those that never wait for the process's user.
 const AT_HAND: [&str; 3] = ["status", "comm", "statm"];
 
-/// Whose its files are that are not for everybody: those of a process that has rights which its user has not are root's.
+/// Whose its files are that are not for everybody.
 pub(super) fn owner(proc: &Proc, pid: Pid, status: &Status) -> Option<(u32, u32)> {
-    let (uid, gid) = proc.owner(pid, "stat").ok()?;
+    proc.owner(pid, "stat").ok().map(|of_stat| owner_by(status, of_stat))
+}
+
+/// The same, by the owner of stat: those of a process that has rights which its user has not are root's.
+fn owner_by(status: &Status, (uid, gid): (u32, u32)) -> (u32, u32) {
     let one = |ids: Ids| ids.real == ids.effective && ids.real == ids.saved;
     match one(status.creds.uid) && one(status.creds.gid) && (uid == 0 || status.permitted == 0) {
-        true => Some((uid, gid)),
-        false => Some((0, 0)),
+        true => (uid, gid),
+        false => (0, 0),
     }
 }
 
@@ -59,11 +63,17 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
     }
 
     fn found(&self, pid: Pid, of: &Of, (status, text): (&Status, &[u8]), waits: bool) -> Option<Found> {
-        let owner = owner(self.proc, pid, status)?;
+        let stat = (of.common && waits).then(|| self.stat(pid));
+        let owner = match &stat {
+            Some(stat) => owner_by(status, stat.as_ref().ok()?.0),
+            None => owner(self.proc, pid, status)?,
+        };
+        let mut stat = stat.and_then(Result::ok);
         let mut entries = Vec::with_capacity(COMMON.len() + of.paths.len());
         for file in COMMON.iter().filter(|_| of.common) {
             let content = match *file {
                 "status" if text.len() <= SHORT => Content::Text(text.to_vec()),
+                "stat" if stat.is_some() => stat.take().map_or(Content::Failed(EIO), |(_, content)| content),
                 "comm" => comm(&entries).unwrap_or_else(|| self.short(pid, file)),
                 _ if waits || AT_HAND.contains(file) => self.short(pid, file),
                 _ => Content::Failed(EAGAIN),
@@ -95,14 +105,17 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
     fn short(&self, pid: Pid, file: &str) -> Content {
         let mut buffer = [0; SHORT + 1];
         let read = match file {
-            "stat" | "statm" => self.proc.read_record(pid, file, &mut buffer),
+            "stat" | "statm" | "cmdline" | "environ" => self.proc.read_record(pid, file, &mut buffer),
             _ => self.proc.read_into(pid, file, &mut buffer),
         };
-        match read {
-            Ok(text) if text.len() <= SHORT => Content::Text(text.to_vec()),
-            Ok(_) => Content::Failed(E2BIG),
-            Err(errno) => Content::Failed(errno),
-        }
+        read.map_or_else(Content::Failed, text_or_too_long)
+    }
+
+    /// Whose it is, and what is in it.
+    fn stat(&self, pid: Pid) -> Result<((u32, u32), Content), i32> {
+        let mut buffer = [0; SHORT + 1];
+        let (owner, text) = self.proc.read_owned(pid, "stat", &mut buffer)?;
+        Ok((owner, text_or_too_long(text)))
     }
 
     fn one_of_many(&self, pid: Pid, path: &[u8]) -> Content {
@@ -123,12 +136,13 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
     fn add(&mut self, found: &Found) -> Option<()> {
         // What was found of one is below what a frame may have, and, if it is not one file alone, below what a packet may have: a question that is
         // asked again, since some of it was not answered, breaks no frame.
-        let mut one = Vec::new();
-        let _ = frame::encode(found, &mut one);
-        if self.piece.len() + one.len() > PIECE {
+        let before = self.piece.len();
+        let _ = frame::encode(found, &mut self.piece);
+        if before > 0 && self.piece.len() > PIECE {
+            let one = self.piece.split_off(before);
             self.flush()?;
+            self.piece = one;
         }
-        self.piece.extend(one);
         match self.piece.len() >= WORTH {
             true => self.flush(),
             false => Some(()),
@@ -145,8 +159,20 @@ impl<S: Fn(Said) -> Option<()>> Pieces<'_, S> {
     }
 
     fn flush(&mut self) -> Option<()> {
-        let all = std::mem::take(&mut self.piece);
+        let room = Vec::with_capacity(self.piece.capacity());
+        let all = std::mem::replace(&mut self.piece, room);
+        if all.len() <= PIECE {
+            return (self.say)(Said::Entries(all));
+        }
         all.chunks(PIECE).try_for_each(|piece| (self.say)(Said::Entries(piece.to_vec())))
+    }
+}
+
+fn text_or_too_long(text: &[u8]) -> Content {
+    if text.len() <= SHORT {
+        Content::Text(text.to_vec())
+    } else {
+        Content::Failed(E2BIG)
     }
 }
 

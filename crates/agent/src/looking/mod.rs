@@ -42,6 +42,8 @@ pub(crate) struct Looker {
     started: bool,
     number: u64,
     open: Option<Open>,
+    /// Room for what it says, while it is asked something.
+    packet: Vec<u8>,
     /// The last question was given up.
     gave_up: bool,
     /// Users: until when, and for how long.
@@ -94,7 +96,8 @@ impl Looker {
     fn new(line: OwnedFd, starter: Option<(OwnedFd, u8)>, patience_us: u64) -> Result<Looker> {
         sys::set_nonblocking(line.as_fd(), true)?;
         let passed_over = BTreeMap::new();
-        Ok(Looker { line, starter, patience_us, started: false, number: 0, open: None, gave_up: false, passed_over })
+        let (packet, open) = (Vec::new(), None);
+        Ok(Looker { line, starter, patience_us, started: false, number: 0, open, packet, gave_up: false, passed_over })
     }
 
     /// Readable when [`Looker::go_on`] has something to say.
@@ -160,7 +163,8 @@ impl Looker {
     /// What has been found since the last call, up to about `most` bytes. [`Said::End`] is the last of a question, also when it is given up.
     pub(crate) fn go_on(&mut self, most: usize) -> Vec<Said> {
         let (mut found, mut bytes) = (Vec::new(), 0);
-        let mut packet = vec![0; line::PACKET];
+        let mut packet = std::mem::take(&mut self.packet);
+        packet.resize(line::PACKET, 0);
         while bytes < most {
             let Ok(length @ 1..) = sys::read(self.line.as_fd(), &mut packet) else { break };
             bytes += length;
@@ -191,6 +195,9 @@ impl Looker {
         }
         if self.give_up(monotonic_us()) {
             found.push(Said::End);
+        }
+        if self.is_busy() {
+            self.packet = packet;
         }
         found
     }

@@ -13,6 +13,8 @@ use vocab::{Pid, Result, Sig};
 
 /// Those who ask.
 pub(super) const LINES: usize = 4;
+/// What one keeps of the memory that it needs for an answer, in bytes.
+const KEPT: usize = 1 << 20;
 /// Milliseconds that the processes have to end after the agent has.
 const END_MS: i32 = 1_000;
 
@@ -83,6 +85,7 @@ impl Server {
                 // It ends with the one that starts it, or when nobody can ask.
                 let _ = own::die_with_parent(Sig::KILL, me).and_then(|()| ns::set_name("shoal:looker"));
                 drop(self.begin);
+                own::keep_freed(KEPT);
                 serve(&self.lines[which], &proc);
                 ns::exit(0);
             }
