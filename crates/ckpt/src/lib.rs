@@ -44,6 +44,7 @@ mod prepared;
 mod proc;
 mod queued;
 mod rebuild;
+pub mod rebuilt;
 mod registers;
 pub mod remain;
 pub mod restore;

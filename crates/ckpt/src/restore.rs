@@ -9,8 +9,7 @@ use crate::objects::Made;
 use crate::opened::{Brought, Opened, Wants};
 use crate::places::Opener;
 use crate::prepared::Prepared;
-use crate::queued::stops_by;
-use crate::remain::{remain, stop_again, Remains};
+use crate::rebuilt::{Broken, Rebuilt};
 use crate::survey::MANY;
 use crate::timers::RunningTimers;
 use crate::together::Together;
@@ -25,7 +24,6 @@ use image::thread::Thread;
 use image::{Reader, Record};
 use kern::pagemap::Run;
 use kern::ptrace::{self, Regs};
-use kern::remote_memory::RemoteMemory;
 use kern::timeline::mark;
 use puppet::{Arena, Loan, Stopped};
 use std::io::Read;
@@ -53,39 +51,6 @@ pub struct Coming<R: Read> {
     /// At its terminal, which has no room for it.
     typed: Vec<u8>,
     prepared: Prepared,
-}
-
-/// A process that is as the image says, and stands still. Dropped, it is killed.
-pub struct Rebuilt {
-    pid: Pid,
-    /// The leader first; none when it runs.
-    threads: Vec<Stopped>,
-    stopped: Option<Sig>,
-    /// Signals of the image that wait for it, or for its leader.
-    queued: Vec<Sig>,
-    running: RunningTimers,
-    /// Its locks are taken when it goes, as the original has them until it has ended.
-    files: Files,
-    ahead: Option<Ahead>,
-    _prepared: Prepared,
-    /// Until it goes its maker stays where it is: whoever it wakes then runs elsewhere at once, and not here in its place (linux: `select_task_rq_rt`).
-    _together: Together,
-}
-
-/// What could not be made what the image says. Dropped, it is killed.
-pub struct Broken {
-    pub fault: Fault,
-    rebuilt: Rebuilt,
-}
-
-impl Broken {
-    /// Another program takes its place.
-    ///
-    /// # Errors
-    /// As [`remain`].
-    pub fn remain(self, with: &Remains<'_>) -> Result<()> {
-        self.rebuilt.remain(with)
-    }
 }
 
 impl<R: Read> Coming<R> {
@@ -195,67 +160,6 @@ impl<R: Read> Coming<R> {
         match done {
             Ok(()) => Ok((rebuilt, self.reader.into_source())),
             Err(fault) => Err(Box::new(Broken { fault: fault.doing(format!("restore process {pid}")), rebuilt })),
-        }
-    }
-}
-
-impl Rebuilt {
-    /// What of its memory is not there; from now on its pages are the caller's to bring.
-    pub fn ahead(&mut self) -> Option<Ahead> {
-        self.ahead.take()
-    }
-
-    /// It does not become what the image says after all: another program takes its place.
-    ///
-    /// # Errors
-    /// As [`remain`].
-    pub fn remain(mut self, with: &Remains<'_>) -> Result<()> {
-        let stops = remain(std::mem::take(&mut self.threads), with, &self.queued, &self.running, false)?;
-        stop_again(self.pid, stops)
-    }
-
-    /// It runs, or (what is returned) stops at once by this. What it was made with lasts as long as this does: to close that takes a while.
-    ///
-    /// # Errors
-    /// `Gone` when it was killed; EAGAIN when another process has a lock that it had: it cannot go on, and is killed.
-    pub fn go(&mut self) -> Result<Option<Sig>> {
-        if kinds::has_locks(&self.files) {
-            self.take_locks()?;
-        }
-        let mut threads = std::mem::take(&mut self.threads).into_iter();
-        let leader = threads.next();
-        threads.try_for_each(|thread| thread.release(None))?;
-        let Some(leader) = leader else { return Ok(None) };
-        if leader.group().is_none() {
-            let stops = stops_by(self.stopped, &leader)?;
-            return leader.release(stops).map(|()| stops);
-        }
-        // What was stopped before it was made stops by itself; what has come since may have come after a SIGCONT.
-        leader.is_at_rest()?;
-        let again = leader.take_stop() && !leader.is_to_continue()?;
-        stop_again(self.pid, again)?;
-        let stops = stops_by(self.stopped, &leader)?.or(again.then_some(Sig::STOP));
-        leader.release(None).map(|()| stops)
-    }
-
-    fn take_locks(&self) -> Result<()> {
-        let Some(leader) = self.threads.first() else { return Ok(()) };
-        let remote = RemoteMemory::open(self.pid)?;
-        let mut loan = Loan::take(leader, &remote, &kern::areas::areas(self.pid, false)?)?;
-        let arena = loan.map_arena(None)?;
-        let mut script = arena.script();
-        kinds::take_locks(&mut script, &self.files);
-        loan.run(arena, script)?;
-        loan.unmap_arena(arena)?;
-        loan.give_back()
-    }
-}
-
-impl Drop for Rebuilt {
-    fn drop(&mut self) {
-        if !self.threads.is_empty() {
-            let _gone_already = kern::signal::send(self.pid, Sig::KILL);
-            std::mem::take(&mut self.threads).into_iter().rev().for_each(Stopped::dies);
         }
     }
 }
