@@ -115,6 +115,11 @@ impl Aways {
         early.map(|kept| kept.push(happened.clone())).is_some()
     }
 
+    /// Is it what it was, and has its mover yet to look which signals have come? Those go after it, and ours would. When its ghost holds it is seen to that this runs.
+    pub(crate) fn is_yet_to_leave(&self, pid: Pid) -> bool {
+        self.all.get(&pid).is_some_and(|one| one.bound && !one.left)
+    }
+
     /// Is any ghost to be looked after?
     pub(crate) fn any_roused(&self) -> bool {
         !self.roused.is_empty()

@@ -188,6 +188,9 @@ impl Front {
     }
 
     fn send_cont(&self, pid: Pid) {
+        if self.aways.is_yet_to_leave(pid) {
+            return;
+        }
         // To the thread: a SIGCONT of somebody else that waits for the process is not taken for ours.
         if let Err(errno) = kern::signal::send_to_main_thread(pid, Sig::CONT) {
             debug!(%pid, errno, "wake");
