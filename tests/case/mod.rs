@@ -17,6 +17,7 @@ mod jobs;
 mod loss;
 mod mon;
 mod moving;
+mod moving_away;
 mod moving_faults;
 mod moving_forecast;
 mod moving_home;
@@ -31,6 +32,7 @@ mod moving_told;
 mod node_view;
 mod pool;
 mod proc;
+mod proc_guarded;
 mod real;
 mod residue;
 mod restart;
@@ -85,6 +87,7 @@ const OTHERS: &[&[Scene]] = &[
     slow::SCENES,
     moving_kin_faults::SCENES,
     moving_home::SCENES,
+    moving_away::SCENES,
     moving_home_stopped::SCENES,
     moving_home_kin::SCENES,
     moving_forecast::SCENES,
@@ -110,6 +113,7 @@ const OTHERS: &[&[Scene]] = &[
     uncarried::SCENES,
     pool::SCENES,
     proc::SCENES,
+    proc_guarded::SCENES,
     node_view::SCENES,
     shell::SCENES,
     residue::SCENES,

@@ -285,15 +285,4 @@ mod tests {
         replaced_by_sleep(frozen);
         assert!(stops(child));
     }
-
-    #[test]
-    fn what_continues_it_after_that_takes_the_stop_away() {
-        let (child, frozen) = begin();
-        let pid = frozen.pid;
-        kern::signal::send(pid, Sig::STOP).expect("a child");
-        kern::signal::send(pid, Sig::CONT).expect("a child");
-        replaced_by_sleep(frozen);
-        kern::signal::send(pid, Sig::KILL).expect("a child");
-        assert!(!stops(child));
-    }
 }

@@ -56,21 +56,20 @@ impl Rouser {
 /// # Errors
 /// EPERM for who may not trace it; `Gone` when it, or the agent, is gone.
 pub(super) fn run_until_told(pid: Pid, word: &mut Word) -> Result<Option<Remain>> {
-    let told = SignalFd::new(&[Sig::CHLD])?;
-    let mut rouser = Rouser(Some((told, rouse(pid)?)));
+    let (told, mut roused) = (SignalFd::new(&[Sig::CHLD])?, rouse(pid)?);
     loop {
-        rouser.attend()?;
+        while told.take()?.is_some() {}
+        roused.attend();
         let remain = match word.heard()? {
             Some(Order::Go) => None,
             Some(Order::Remain(order)) => Some(order),
             Some(other) => return Err(Fault::wire(format!("the agent says {other:?}"))),
             None => {
-                let lines = [Some(word.fd()), rouser.fd()].into_iter().flatten().map(|fd| (fd, Ready::READ));
-                wait(&lines.collect::<Vec<_>>(), None)?;
+                wait(&[(word.fd(), Ready::READ), (told.as_fd(), Ready::READ)], None)?;
                 continue;
             }
         };
-        rouser.freeze(pid)?.thaw(false)?;
+        roused.let_go()?;
         return Ok(remain);
     }
 }

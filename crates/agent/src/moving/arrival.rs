@@ -7,7 +7,7 @@
 //! | Rebuilt | Go, or its mover was told by the old node's to let it run: a body; Abandon: killed, over; the link is cut: it waits, for nobody else may know that it is here |
 //!
 //! Where others here need it (its parent, its children) it has stood here before, and its stand-in has become that process. Then it is not killed:
-//! the mover makes it a stand-in again.
+//! the mover makes it a stand-in again. If that stand-in is stopped, its mover begins with Starting, and has it run for that long.
 
 use super::kill;
 use crate::agent::Agent;
