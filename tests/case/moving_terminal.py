@@ -215,6 +215,8 @@ def repl():
     t.move(1)
     t.type("\x03")
     t.see("KeyboardInterrupt")
+    # Until it reads letter by letter again, the terminal takes ^D for the end of a line, and readline sees nothing of it.
+    t.see(">>> ")
     t.type("\x04")
     same("its end", t.end(), 0)
 

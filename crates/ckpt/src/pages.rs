@@ -269,6 +269,7 @@ fn put_by_two(
 struct Filler<'a> {
     pid: Pid,
     memory: &'a RemoteMemory,
+    /// In the order of their addresses.
     areas: &'a [Saved],
     /// Asked for when the first could be used.
     huge: Option<HugePages>,
@@ -294,7 +295,20 @@ impl Filler<'_> {
         Ok(())
     }
 
-    fn put_bytes(&mut self, start: u64, bytes: &[u8]) -> Result<()> {
+    /// Pages that came early may have come from one mapping that is several by now.
+    fn put_bytes(&mut self, mut start: u64, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let behind = self.areas.partition_point(|area| area.start <= start);
+            let area = self.areas[..behind].last().filter(|area| start < area.end);
+            let area = area.ok_or_else(|| Fault::wire(format!("pages at {start:#x} that no mapping has")))?;
+            let (here, further) = bytes.split_at(bytes.len().min((area.end - start) as usize));
+            self.put_into(area, start, here)?;
+            (start, bytes) = (start + here.len() as u64, further);
+        }
+        Ok(())
+    }
+
+    fn put_into(&mut self, area: &Saved, start: u64, bytes: &[u8]) -> Result<()> {
         // One that is written otherwise would wait for itself, or bring a huge page of zeroes along.
         if let Some((missing, _)) =
             self.missing.filter(|(_, runs)| runs.iter().any(|run| (run.start..run.end).contains(&start)))
@@ -304,9 +318,6 @@ impl Filler<'_> {
                 other => Err(Fault::bug(format!("a page at {start:#x} of what is not all there is {other:?}"))),
             };
         }
-        let area = &self.areas[..self.areas.partition_point(|area| area.start <= start)];
-        let area = area.last().filter(|area| start.checked_add(bytes.len() as u64).is_some_and(|end| end <= area.end));
-        let area = area.ok_or_else(|| Fault::wire(format!("pages at {start:#x} that no mapping has")))?;
         if keys::at_first(area) & libc::PROT_WRITE as u32 == 0 {
             return self.memory.write(start, bytes);
         }

@@ -3,6 +3,7 @@
 use crate::command::Command;
 use crate::life::State;
 use crate::table::{Ghost, Ghosts, Happened};
+use kern::standin::Hold;
 use std::collections::BTreeSet;
 use vocab::{Pid, Sig, SigInfo};
 
@@ -58,10 +59,12 @@ impl Ghosts {
     }
 
     /// It holds. If it stopped on the way to its first hold, somebody has continued it since, and the kernel may have discarded that SIGCONT
-    /// (linux: `sig_ignored`, kernel/signal.c): one that waits will be handed over.
-    pub(crate) fn runs_again(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
-        let stopped = self.ghosts.get_mut(&pid).is_some_and(|ghost| std::mem::take(&mut ghost.stopped_early));
-        if stopped && !self.pending.read(pid).is_some_and(|pending| pending.signals.has(Sig::CONT)) {
+    /// (linux: `sig_ignored`, kernel/signal.c): one that waits will be handed over, or is with this hold. Behind another signal there may be one yet.
+    pub(crate) fn runs_again(&mut self, pid: Pid, hold: &Hold, happened: &mut Vec<Happened>) {
+        let Some(ghost) = self.ghosts.get_mut(&pid).filter(|ghost| ghost.stopped_early) else { return };
+        let with = ghost.news(hold).map(|info| info.sig);
+        ghost.stopped_early = with.is_some_and(|sig| sig != Sig::CONT);
+        if with.is_none() && !self.pending.read(pid).is_some_and(|pending| pending.signals.has(Sig::CONT)) {
             happened.push(Happened::Signal { pid, info: SigInfo::kill(Sig::CONT, Pid::NONE, 0) });
         }
     }
@@ -94,7 +97,7 @@ impl Ghost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kern::standin::Hold;
+    use kern::standin::RawInfo;
     use std::process::{Child, Command as Program};
     use zerocopy::FromZeros;
 
@@ -147,24 +150,38 @@ mod tests {
         }
     }
 
+    /// Whether the kernel has discarded the SIGCONT, or it comes with the first hold, or behind another signal.
     #[test]
     fn one_that_is_continued_before_its_first_hold_is_told_as_continued_once() {
-        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
-        let (mut child, pid) = cloned(&mut ghosts);
-        stop(pid);
-        let mut happened = Vec::new();
-        ghosts.look_after(ghosts.late_at().expect("it has not held"), &mut happened);
-        kern::signal::send(pid, Sig::CONT).expect("my child");
-        happened.clear();
-        for unique in [2, 4] {
-            let hold = Hold { slot: 1, slots: 8, ..Hold::new_zeroed() };
-            ghosts.holds(unique, pid, 1, &hold, &mut happened);
+        let handed: [(&[Sig], &[Sig]); 4] = [
+            (&[], &[Sig::CONT]),
+            (&[Sig::CONT], &[Sig::CONT]),
+            (&[Sig::USR1], &[Sig::USR1, Sig::CONT]),
+            (&[Sig::USR1, Sig::CONT], &[Sig::USR1, Sig::CONT]),
+        ];
+        for (over, expected) in handed {
+            let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+            let (mut child, pid) = cloned(&mut ghosts);
+            stop(pid);
+            let mut happened = Vec::new();
+            ghosts.look_after(ghosts.late_at().expect("it has not held"), &mut happened);
+            kern::signal::send(pid, Sig::CONT).expect("my child");
+            happened.clear();
+            for at in 0..over.len() + 2 {
+                let mut hold = Hold { slot: 1, slots: 8, ..Hold::new_zeroed() };
+                if let Some(sig) = over.get(at) {
+                    (hold.signals, hold.seq) = (Hold::OPEN, at as u32 + 1);
+                    hold.info = RawInfo { signo: i32::from(sig.number()), pid: 1, ..RawInfo::new_zeroed() };
+                }
+                ghosts.holds(2 * at as u64 + 2, pid, 1, &hold, &mut happened);
+            }
+            let told = |one: &Happened| match one {
+                Happened::Signal { info, .. } => Some(info.sig),
+                _ => None,
+            };
+            assert_eq!(happened.iter().filter_map(told).collect::<Vec<_>>(), expected, "{over:?}");
+            child.kill().and_then(|()| child.wait()).expect("my child");
         }
-        assert!(
-            matches!(happened[..], [Happened::Signal { pid: of, info }] if of == pid && info.sig == Sig::CONT),
-            "{happened:?}"
-        );
-        child.kill().and_then(|()| child.wait()).expect("my child");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::command::ack;
 use crate::life::{Input, State};
-use crate::table::{Ghosts, Happened};
+use crate::table::{Ghost, Ghosts, Happened};
 use kern::standin::Hold;
 use tracing::trace;
 use vocab::{Pid, Sig, SigInfo, SigSet};
@@ -65,13 +65,11 @@ impl Ghosts {
         } else if ghost.owed {
             self.pressing.push(pid);
         }
-        if hold.signals != 0 && hold.seq != ghost.seq {
+        if let Some(info) = ghost.news(hold) {
+            happened.push(Happened::Signal { pid, info });
+        }
+        if hold.signals != 0 {
             ghost.seq = hold.seq;
-            // No handler is called for SIGKILL and SIGSTOP: one that says so lies.
-            let info = hold.info.info().map(|info| SigInfo { count: Some(hold.seq), ..info });
-            if let Some(info) = info.filter(|info| ![Sig::KILL, Sig::STOP].contains(&info.sig)) {
-                happened.push(Happened::Signal { pid, info });
-            }
         }
     }
 
@@ -152,3 +150,12 @@ const MOMENT_US: u64 = 1_000;
 const PATIENCE_US: u64 = 500_000;
 
 const EINTR: i32 = 4;
+
+impl Ghost {
+    /// The signal that it hands over with this hold, if it has not before. No handler is called for SIGKILL and SIGSTOP: one that says so lies.
+    pub(crate) fn news(&self, hold: &Hold) -> Option<SigInfo> {
+        let new = hold.signals != 0 && hold.seq != self.seq;
+        let info = hold.info.info().filter(|info| new && ![Sig::KILL, Sig::STOP].contains(&info.sig));
+        info.map(|info| SigInfo { count: Some(hold.seq), ..info })
+    }
+}

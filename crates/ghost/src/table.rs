@@ -345,7 +345,7 @@ impl Ghosts {
             _ => {}
         }
         self.note_done(pid, hold, happened);
-        self.runs_again(pid, happened);
+        self.runs_again(pid, hold, happened);
         self.hands_over(pid, hold, happened);
         self.give_next(pid);
     }

@@ -106,12 +106,26 @@ impl Area {
     }
 }
 
-/// The mappings of a process, in the order of their addresses; `flags` and `key` need the slower smaps, for which the kernel walks
-/// all pages.
+/// The mappings of a process, in the order of their addresses and apart from each other; `flags` and `key` need the slower smaps, for which the
+/// kernel walks all pages. Of a process that runs they may be from several moments (ODDITY maps-of-several-moments).
 pub fn areas(pid: Pid, with_flags: bool) -> Result<Vec<Area>> {
     let path = format!("{PROC}/{pid}/{}", if with_flags { "smaps" } else { "maps" });
     let text = crate::proc::whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
-    parse(&text).ok_or_else(|| Fault::bug(format!("a line of {path} is not as expected")))
+    let areas = parse(&text).ok_or_else(|| Fault::bug(format!("a line of {path} is not as expected")))?;
+    Ok(apart(areas))
+}
+
+/// ODDITY maps-of-several-moments: the kernel writes a few mappings at a time, and goes on behind the last one with what there is by then (linux:
+/// `m_next`, fs/proc/task_mmu.c). One that has become part of a larger one meanwhile is followed by that, from before it. (tests/prog/odd_maps_moments.c)
+fn apart(areas: Vec<Area>) -> Vec<Area> {
+    let mut end = 0;
+    let rest = areas.into_iter().filter_map(|area| {
+        let known = end.clamp(area.start, area.end) - area.start;
+        end = end.max(area.end);
+        let offset = if area.inode == 0 { area.offset } else { area.offset + known };
+        (known < area.end - area.start).then(|| Area { start: area.start + known, offset, ..area })
+    });
+    rest.collect()
 }
 
 fn parse(text: &[u8]) -> Option<Vec<Area>> {
@@ -209,6 +223,15 @@ mod tests {
         assert_eq!((areas[1].protection, areas[1].shared, areas[1].device), (3, true, (0, 0)));
         assert_eq!(areas[1].flags, AreaFlags::GROWSDOWN | AreaFlags::DONTFORK);
         assert_eq!(parse(b"55e0 r-xp"), None);
+    }
+
+    /// A file's four pages, of which the last three are told of as one with three more; and that part of these again.
+    #[test]
+    fn of_what_is_told_of_twice_there_is_one() {
+        let text = b"1000-5000 r--p 00010000 08:01 7 /a\n2000-8000 rw-p 00011000 08:01 7 /a\n3000-8000 r--p 00012000 08:01 7 /a\n\
+            8000-9000 rw-p 00000000 00:00 0 \n";
+        let told: Vec<_> = apart(parse(text).expect("well formed")).iter().map(|a| (a.start, a.end, a.offset)).collect();
+        assert_eq!(told, [(0x1000, 0x5000, 0x10000), (0x5000, 0x8000, 0x14000), (0x8000, 0x9000, 0)]);
     }
 
     #[test]
