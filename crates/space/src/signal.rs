@@ -79,6 +79,10 @@ impl Space {
 
     /// Sends it to the node where the body is; while it leaves that one it waits, and is for the whole process then.
     pub(crate) fn send_to_body(&mut self, pid: Pid, info: SigInfo, thread: Option<Pid>) {
+        if info.sig == Sig::CONT {
+            // As the kernel discards a SIGSTOP that waits (linux: `prepare_signal`): its parent, who knows it as it is to be, would be told of a stop and a going on.
+            self.drop_stops(pid);
+        }
         let Some(entry) = self.table.get_mut(pid) else { return };
         // Also of one that waits: what the old node has yet to tell of its stops is out of date by that.
         let turn = (info.sig.stops() || info.sig == Sig::CONT).then(|| {
