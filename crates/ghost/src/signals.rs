@@ -15,7 +15,9 @@ impl Ghosts {
         let runs_on = !ghost.killed
             && self.pending.read(pid).is_some_and(|now| {
                 !now.signals.has(Sig::KILL) && !now.signals.has(Sig::STOP) && !now.shared.has(Sig::CONT)
-            });
+            })
+            // The SIGSTOP of one that relays may have been taken by a thread that does.
+            && !kern::pending::stops(pid);
         self.answer_eintr(pid);
         runs_on
     }

@@ -97,6 +97,14 @@ fn set(hex: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
 }
 
+/// Is a process stopped by a signal, or about to be? One of its threads takes the signal for all (linux: `do_signal_stop`), so it waits no more, and one that is in a
+/// killable wait stops behind that only (ODDITY stop-taken-by-another; tests/prog/odd_stop_by_another.c).
+pub fn stops(pid: Pid) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("{PROC}/{pid}/task")) else { return false };
+    let states = threads.flatten().filter_map(|thread| std::fs::read(thread.path().join("status")).ok());
+    states.filter_map(|text| parse(&text)).any(|thread| thread.state == b'T')
+}
+
 /// The monotonic clock in microseconds (clock_gettime(2)).
 pub fn now_us() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -132,6 +140,20 @@ mod tests {
             parse(text.as_bytes()).expect("a status").signals.0
         };
         assert_eq!([of(0, stop, 0), of(7, stop, 0), of(7, stop, stop), of(7, stop | 1, 0)], [stop, 0, stop, 1]);
+    }
+
+    #[test]
+    fn one_that_is_stopped_is_not_one_that_sleeps() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep(1)");
+        let pid = Pid(child.id() as i32);
+        assert!(!stops(pid));
+        crate::signal::send(pid, Sig::STOP).expect("it is ours");
+        let ends = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while !stops(pid) {
+            assert!(std::time::Instant::now() < ends, "it stops");
+        }
+        child.kill().and_then(|()| child.wait()).expect("it is ours");
+        assert!(!stops(pid));
     }
 
     #[test]
