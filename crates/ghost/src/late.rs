@@ -63,8 +63,13 @@ impl Ghosts {
     pub(crate) fn runs_again(&mut self, pid: Pid, hold: &Hold, happened: &mut Vec<Happened>) {
         let Some(ghost) = self.ghosts.get_mut(&pid).filter(|ghost| ghost.stopped_early) else { return };
         let with = ghost.news(hold).map(|info| info.sig);
+        let waits = self.pending.read(pid);
+        if with.is_none() && waits.is_some_and(|now| now.traced) {
+            // It runs by the leave of its mover, and is stopped for everybody else.
+            return;
+        }
         ghost.stopped_early = with.is_some_and(|sig| sig != Sig::CONT);
-        if with.is_none() && !self.pending.read(pid).is_some_and(|pending| pending.signals.has(Sig::CONT)) {
+        if with.is_none() && !waits.is_some_and(|now| now.signals.has(Sig::CONT)) {
             happened.push(Happened::Signal { pid, info: SigInfo::kill(Sig::CONT, Pid::NONE, 0) });
         }
     }
@@ -182,6 +187,31 @@ mod tests {
             assert_eq!(happened.iter().filter_map(told).collect::<Vec<_>>(), expected, "{over:?}");
             child.kill().and_then(|()| child.wait()).expect("my child");
         }
+    }
+
+    /// As its mover has it run, it is traced.
+    #[test]
+    fn one_that_runs_by_the_leave_of_a_tracer_is_not_told_as_continued() {
+        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+        let (mut child, pid) = cloned(&mut ghosts);
+        stop(pid);
+        let mut happened = Vec::new();
+        ghosts.look_after(ghosts.late_at().expect("it has not held"), &mut happened);
+        happened.clear();
+        let hold = Hold { slot: 1, slots: 8, ..Hold::new_zeroed() };
+        std::thread::scope(|scope| {
+            let ((tell, told), (done, over)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+            scope.spawn(move || {
+                kern::ptrace::seize(pid, false, false).expect("my child");
+                tell.send(()).expect("it is waited for");
+                over.recv().expect_err("the other end goes");
+            });
+            told.recv().expect("it is traced");
+            ghosts.holds(2, pid, 1, &hold, &mut happened);
+            drop(done);
+        });
+        assert!(!happened.iter().any(|one| matches!(one, Happened::Signal { .. })), "{happened:?}");
+        child.kill().and_then(|()| child.wait()).expect("my child");
     }
 
     #[test]
