@@ -274,11 +274,10 @@ impl Front {
                     self.is_roused(pid);
                 }
                 self.end_away(pid);
-                self.left(NodeId::FRONT, pid, come, false);
                 if stopped {
                     self.events.push_back(Event::Sleeps { pid });
-                    self.settle();
                 }
+                self.left(NodeId::FRONT, pid, come, false);
             }
             Said::Failed(fault) => self.away_fails(pid, fault),
             Said::Moving(progress) => self.move_goes_on(NodeId::FRONT, pid, progress),

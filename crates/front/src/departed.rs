@@ -131,6 +131,8 @@ impl Front {
             self.events.push_back(Event::Moved { pid, to: node });
             self.hear_ghost(pid);
             self.signals_follow(NodeId::FRONT, pid, come);
+            self.events.push_back(Event::Left { pid });
+            self.settle();
             self.lies_on(pid, node);
         }
     }

@@ -120,7 +120,7 @@ impl Space {
         entry.runner = None;
         entry.stands.remove(&to);
         // What the old node was to tell of stops it tells no more, and the new one knows of none.
-        entry.awaited = 0;
+        (entry.awaited, entry.known) = (0, 0);
         self.log(pid, to, "moved", 0);
         self.settle_down(pid);
         if !self.nodes.contains(&to) {
@@ -169,8 +169,9 @@ impl Space {
     }
 
     pub(crate) fn left(&mut self, pid: Pid) {
-        if let Some(entry) = self.table.get_mut(pid) {
-            entry.came_from = None;
+        let from = self.table.get_mut(pid).and_then(|entry| entry.came_from.take());
+        if from == Some(NodeId::FRONT) {
+            self.has_its_place(pid);
         }
     }
 
@@ -189,9 +190,10 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::effect::Command;
     use crate::event::{BodyEvent, Event};
     use crate::person::Person;
-    use vocab::Creds;
+    use vocab::{Creds, Sig};
 
     const N0: NodeId = NodeId(0);
     const N1: NodeId = NodeId(1);
@@ -258,21 +260,60 @@ mod tests {
         let (_, _, settled) = step(body(N0, BodyEvent::Forked { parent: PID, child: CHILD }));
         assert!(!settled, "its ghost has yet to clone");
         step(Event::Leaves { pid: PID });
-        step(Event::Signalled { pid: PID, info: signal(vocab::Sig::TERM) });
+        step(Event::Signalled { pid: PID, info: signal(Sig::TERM) });
         let (told, node, _) = step(Event::Moved { pid: PID, to: NodeId::FRONT });
         assert_eq!(node, Some(NodeId::FRONT));
         assert!(told.contains(&Effect::WatchNative { pid: PID }));
-        assert!(told.contains(&Effect::SignalNative { target: PID, info: signal(vocab::Sig::TERM) }), "{told:?}");
+        assert!(told.contains(&Effect::SignalNative { target: PID, info: signal(Sig::TERM) }), "{told:?}");
         step(Event::Natives { persons: vec![person] });
         let (told, ..) = step(Event::Arrive { pid: PID, to: N0 });
         assert!(told.iter().any(|e| matches!(e, Effect::Arrive { node: N0, .. })), "{told:?}");
         let (_, node, _) = step(Event::Moved { pid: PID, to: N0 });
         assert_eq!(node, Some(N0));
         step(Event::Held { pid: PID });
-        let (told, ..) = step(Event::Signalled { pid: PID, info: signal(vocab::Sig::TERM) });
+        let (told, ..) = step(Event::Signalled { pid: PID, info: signal(Sig::TERM) });
         assert!(told.iter().any(|e| matches!(e, Effect::Signal { node: N0, target: PID, .. })), "{told:?}");
         let exited = BodyEvent::Exited { pid: PID, exit: Exit::Code(3), usage: Usage::default() };
         let (told, ..) = step(body(N0, exited));
-        assert!(told.contains(&Effect::Ghost { pid: PID, command: crate::effect::Command::Exit(3) }), "{told:?}");
+        assert!(told.contains(&Effect::Ghost { pid: PID, command: Command::Exit(3) }), "{told:?}");
+    }
+
+    /// A process that leaves the front end, stopped: SIGCONT comes to it on the way, or to its ghost, or does not. The parent of its ghost is not told anew that it is stopped.
+    #[test]
+    fn the_ghost_of_one_that_left_stopped_stops_only_by_what_comes_after_that() {
+        for (continued, asleep) in [(true, false), (false, true), (false, false)] {
+            let mut space = Space::new();
+            let mut effects = Vec::new();
+            let mut step = |event| {
+                space.step(event, &mut effects);
+                space.audit().expect("the invariants hold");
+                let stop = Command::Stop(Sig::STOP);
+                effects.drain(..).filter(|e| *e == Effect::Ghost { pid: PID, command: stop.clone() }).count()
+            };
+            let (creds, name) = (Creds::default(), b"prog".to_vec());
+            let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+            let body = |event| Event::Body { node: N0, event };
+            step(Event::NodeUp { node: N0 });
+            step(Event::Natives { persons: vec![person] });
+            step(Event::Arrive { pid: PID, to: N0 });
+            step(Event::Leaves { pid: PID });
+            let mut stops = step(Event::Moved { pid: PID, to: N0 });
+            stops += step(body(BodyEvent::Stopped { pid: PID, sig: Sig::STOP, turn: None }));
+            stops += step(Event::Held { pid: PID });
+            if continued {
+                let info = vocab::SigInfo::kill(Sig::CONT, Pid(100), 0);
+                stops += step(Event::StandInSignalled { node: NodeId::FRONT, target: PID, info, turn: None });
+            }
+            if asleep {
+                stops += step(Event::Sleeps { pid: PID });
+            }
+            assert_eq!(stops, 0, "it is not known yet what has come to it");
+            // Stopped, and not as its ghost was, it can only have been since.
+            assert_eq!(step(Event::Left { pid: PID }), usize::from(!continued && !asleep));
+            if continued {
+                assert_eq!(step(body(BodyEvent::Continued { pid: PID, turn: Some(1) })), 0);
+                assert_eq!(step(body(BodyEvent::Stopped { pid: PID, sig: Sig::STOP, turn: Some(1) })), 1);
+            }
+        }
     }
 }

@@ -58,7 +58,7 @@ impl Space {
     /// Signals to a body may have been lost with the link, and nobody answers them then. A SIGSTOP or SIGKILL still keeps its ghost.
     fn signals_lost(&mut self, node: NodeId, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.place == node && e.has_body()) else { return };
-        entry.awaited = 0;
+        (entry.awaited, entry.known) = (0, 0);
         let (stop, kill) = (entry.stop_pending, entry.killed);
         if stop {
             self.deliver(pid, our_signal(Sig::STOP));

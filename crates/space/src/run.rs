@@ -26,7 +26,7 @@ impl Space {
             entry.body = Body::Starting;
             entry.place = to;
             entry.runner = Some((at, None));
-            entry.awaited = 0;
+            (entry.awaited, entry.known) = (0, 0);
             // What was sent to where it was before may be lost with that node.
             let (kill, stop) = (entry.kill_pending || entry.killed, entry.stop_pending);
             again.extend(kill.then(our_kill));

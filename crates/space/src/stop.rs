@@ -17,6 +17,11 @@ impl Entry {
         turn.unwrap_or(0) >= self.awaited
     }
 
+    /// What was seen of it after this turn is how it is.
+    fn is_known_after(&mut self, turn: Option<u64>, body: Body) {
+        (self.body, self.known) = (body, turn.unwrap_or(0));
+    }
+
     /// Is its ghost stopped, or will be?
     pub(crate) fn ghost_stops(&self) -> bool {
         self.asleep || self.stops > 0 || self.queue.iter().any(|s| s.act.what() == Some(What::Stop))
@@ -26,7 +31,7 @@ impl Entry {
 impl Space {
     pub(crate) fn stopped(&mut self, pid: Pid, sig: Sig, turn: Option<u64>) {
         let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.holds_after(turn)) else { return };
-        entry.body = Body::Stopped(sig);
+        entry.is_known_after(turn, Body::Stopped(sig));
         let place = entry.place;
         let pending = std::mem::take(&mut entry.stop_pending);
         self.stand_ins_stop(pid);
@@ -39,7 +44,7 @@ impl Space {
 
     pub(crate) fn continued(&mut self, pid: Pid, turn: Option<u64>) {
         let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.holds_after(turn)) else { return };
-        entry.body = Body::Running;
+        entry.is_known_after(turn, Body::Running);
         let place = entry.place;
         if std::mem::take(&mut entry.stop_pending) {
             self.discard_stop(pid);
@@ -73,11 +78,18 @@ impl Space {
     }
 
     /// The body is stopped, and so shall the ghost be. (One that has reported a stop with EAGAIN had SIGCONT waiting: if that is a user's, it
-    /// will be handed over, and both go on.)
+    /// will be handed over, and both go on.) Where that has just taken the place of the process it is not known yet whether SIGCONT has come to it.
     pub(crate) fn stop_ghost(&mut self, pid: Pid) {
-        let Some(entry) = self.table.get(pid) else { return };
+        let Some(entry) = self.table.get(pid).filter(|entry| entry.came_from != Some(NodeId::FRONT)) else { return };
         if let (Body::Stopped(sig), false) = (&entry.body, entry.ghost_stops()) {
             self.push(pid, Act::Command(Command::Stop(*sig)), Mark::default());
+        }
+    }
+
+    /// All signals that have come to the process before its ghost took its place go to the body: that stops as it does, unless they are to change that.
+    pub(crate) fn has_its_place(&mut self, pid: Pid) {
+        if self.table.get(pid).is_some_and(|entry| entry.known >= entry.awaited) {
+            self.stop_ghost(pid);
         }
     }
 

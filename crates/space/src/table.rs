@@ -88,6 +88,8 @@ pub(crate) struct Entry {
     /// The turn that what the node tells of stops must have reached to count: what is older will be followed by what the body has made of the
     /// signals since. 0: any.
     pub(crate) awaited: u64,
+    /// The turn up to which what is known of its stops holds.
+    pub(crate) known: u64,
     /// By node: the newest turn that came with a signal of its stand-in there.
     pub(crate) heard: BTreeMap<NodeId, u64>,
     /// A native one, with its parent on a node, is stopped by this.
@@ -144,6 +146,7 @@ impl Entry {
             asleep: false,
             turns: 0,
             awaited: 0,
+            known: 0,
             heard: BTreeMap::new(),
             halted: None,
             stops: 0,
