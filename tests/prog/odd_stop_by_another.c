@@ -4,7 +4,7 @@
 
 static int first[2], tids[2];
 
-static void nothing(int sig) {}
+static void nothing(int sig) { (void)sig; }
 
 /* Looks for signals all the time. */
 static void *look_on(void *unused)
