@@ -43,20 +43,22 @@ pub(crate) fn areas_now(pid: Pid, seen: &Survey) -> Result<Vec<Area>> {
     areas(pid, true)
 }
 
-/// What the process alone can ask, by its leader.
-pub(crate) fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Process) -> Result<()> {
+/// What the process alone can ask, by its leader, and what that alone can.
+pub(crate) fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: &mut Process) -> Result<threads::Own> {
     let mut script = arena.script();
     let actions = sigstate::ask_actions(&mut script);
     let itimers = timers::ask_itimers(&mut script);
     let posix = timers::ask_timers(&mut script, &process.timers);
     let identity = identity::ask(&mut script);
     let asked = children::ask(&mut script, children, process);
+    let own = threads::ask(&mut script);
     let outcome = loan.run(arena, script)?;
     process.actions = sigstate::actions(&outcome, actions)?;
     process.itimers = timers::itimers(&outcome, itimers)?;
     timers::fill_timers(&outcome, &posix, &mut process.timers)?;
     children::fill(&outcome, &asked, process)?;
-    identity::fill(&outcome, &identity, process)
+    identity::fill(&outcome, &identity, process)?;
+    threads::told(loan, arena, &outcome, &own, None)
 }
 
 /// What each thread waits for; before anything is done in them.
@@ -67,18 +69,22 @@ pub(crate) fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Re
     frozen.threads.iter().map(left).collect()
 }
 
+/// `leader`: what that has told of itself.
 pub(crate) fn read_threads(
     frozen: &Frozen,
     waits: Vec<Option<Wait>>,
     memory: &RemoteMemory,
-    gate: u64,
-    arena: Arena,
+    (gate, arena): (u64, Arena),
+    leader: threads::Own,
 ) -> Result<Vec<Thread>> {
-    let mut secure_bits = None;
+    let secure_bits = Some(leader.secure_bits);
+    let mut leader = Some(leader);
     let read = |((thread, processors), waits)| {
-        let read = threads::read(frozen.pid, (thread, processors), memory, gate, arena, waits, secure_bits)?;
-        secure_bits.get_or_insert(read.creds.securebits);
-        Ok(read)
+        let own = match leader.take() {
+            Some(own) => own,
+            None => threads::ask_alone(thread, memory, (gate, arena), secure_bits)?,
+        };
+        threads::read(frozen.pid, (thread, processors), memory, waits, own)
     };
     frozen.each().zip(waits).map(read).collect()
 }

@@ -380,12 +380,13 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     let gate = loan.gate();
     mark("dump: arena");
     let waited = Waited::now(frozen, &process)?;
-    let asked = ask(&mut loan, arena, &seen.children, &mut process).and_then(|()| keys::ask(&mut loan, arena));
+    let asked =
+        ask(&mut loan, arena, &seen.children, &mut process).and_then(|own| Ok((own, keys::ask(&mut loan, arena)?)));
     let running = RunningTimers::of(&process);
     process.queue = running.without_theirs(&waited.process, sigstate::queue(pid, Queue::Process)?);
     mark("dump: leader asked");
     loan.give_back()?;
-    let threads = asked.and_then(|keys| Ok((keys, read_threads(frozen, waits, &memory, gate, arena)?)));
+    let threads = asked.and_then(|(own, keys)| Ok((keys, read_threads(frozen, waits, &memory, (gate, arena), own)?)));
     mark("dump: threads read");
     // That can wait until it runs on, which one that moves away never does.
     frozen.lent.set(Some((arena, gate)));

@@ -165,7 +165,8 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
     }
     let arena = loan.map_arena(None)?;
     loan.give_back()?;
-    let saved = threads::read(pid, (&leader, None), &memory, gate, arena, waits, None);
+    let own = threads::ask_alone(&leader, &memory, (gate, arena), None);
+    let saved = own.and_then(|own| threads::read(pid, (&leader, None), &memory, waits, own));
     let mut loan = Loan::take_at(&leader, &memory, gate)?;
     loan.unmap_arena(arena)?;
     loan.give_back()?;

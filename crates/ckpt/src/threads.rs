@@ -9,7 +9,7 @@ use kern::others;
 use kern::proc::{whole, PROC};
 use kern::ptrace::{self, Queue, Regs};
 use kern::remote_memory::RemoteMemory;
-use puppet::{Arena, Loan, Script, Stopped};
+use puppet::{Arena, Loan, Outcome, Script, Slot, Stopped};
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -23,16 +23,17 @@ struct StackT {
     size: u64,
 }
 
-/// Everything of a stopped thread, with the processors on which it may run if these are others now. `waits`: what is left of its wait (`waits::left`). `secure_bits`:
-/// of the first thread.
+/// Everything of a stopped thread, with the processors on which it may run if these are others now. `waits`: what is left of its wait (`waits::left`). `own`: what it has
+/// told of itself.
+///
+/// # Errors
+/// `Gone`.
 pub(crate) fn read(
     pid: Pid,
     (thread, processors): (&Stopped, Option<&[u8]>),
     memory: &RemoteMemory,
-    gate: u64,
-    arena: Arena,
     waits: Option<Wait>,
-    secure_bits: Option<u32>,
+    own: Own,
 ) -> Result<Thread> {
     let tid = thread.tid();
     let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("read the {what} of thread {tid}"));
@@ -47,13 +48,15 @@ pub(crate) fn read(
         robust: ptrace::robust_list(tid).map_err(failed("robust futexes"))?,
         rseq: Rseq { address: rseq.address, size: rseq.size, signature: rseq.signature, flags: rseq.flags },
         name: name(pid, tid)?.trim_ascii_end().into(),
-        creds: identity::creds(pid, tid)?,
-        scheduling: scheduling(tid, processors)?,
+        creds: Creds { securebits: own.secure_bits, ..identity::creds(pid, tid)? },
+        scheduling: Scheduling { slack: own.slack, ..scheduling(tid, processors)? },
+        altstack: own.altstack,
+        clear_tid: own.clear_tid,
+        death_signal: own.death_signal,
         waits,
         ..Thread::default()
     };
     saved.regs = registers::save(&leave_sequence(regs, &saved.rseq, memory)?);
-    ask(thread, memory, gate, arena, secure_bits, &mut saved)?;
     Ok(saved)
 }
 
@@ -71,17 +74,25 @@ fn scheduling(tid: Pid, processors: Option<&[u8]>) -> Result<Scheduling> {
     Ok(Scheduling { policy, priority, nice, processors: processors.into(), slack: 0 })
 }
 
-/// A script in the thread for what only it can ask.
-fn ask(
-    thread: &Stopped,
-    memory: &RemoteMemory,
-    gate: u64,
-    arena: Arena,
-    secure_bits: Option<u32>,
-    saved: &mut Thread,
-) -> Result<()> {
-    let mut loan = Loan::take_at(thread, memory, gate)?;
-    let mut script = arena.script();
+/// Questions to a thread that only itself can answer, in a script.
+pub(crate) struct Asked {
+    stack: u64,
+    clear: u64,
+    death: u64,
+    bits: Slot,
+    slack: Slot,
+}
+
+/// And the answers.
+pub(crate) struct Own {
+    altstack: AltStack,
+    clear_tid: u64,
+    death_signal: i32,
+    slack: u64,
+    pub(crate) secure_bits: u32,
+}
+
+pub(crate) fn ask(script: &mut Script) -> Asked {
     let stack = script.room(size_of::<StackT>());
     script.call("read the alternate stack", libc::SYS_sigaltstack, &[0, stack]);
     let clear = script.room(8);
@@ -90,18 +101,46 @@ fn ask(
     script.call("read its parent's signal", libc::SYS_prctl, &[libc::PR_GET_PDEATHSIG as u64, death]);
     let bits = script.call("read the secure bits", libc::SYS_prctl, &[libc::PR_GET_SECUREBITS as u64]);
     let slack = script.call("read the timer slack", libc::SYS_prctl, &[libc::PR_GET_TIMERSLACK as u64]);
-    let outcome = loan.run(arena, script)?;
-    let StackT { at, flags, size, .. } = outcome.value(stack)?;
-    saved.altstack = AltStack { at, flags, size };
-    saved.clear_tid = outcome.value(clear)?;
-    saved.death_signal = outcome.value(death)?;
-    saved.scheduling.slack = outcome.result(slack) as u64;
+    Asked { stack, clear, death, bits, slack }
+}
+
+/// What the script has brought in the lent thread. `secure_bits`: of another thread of its process.
+pub(crate) fn told(
+    loan: &mut Loan<'_>,
+    arena: Arena,
+    outcome: &Outcome,
+    asked: &Asked,
+    secure_bits: Option<u32>,
+) -> Result<Own> {
+    let StackT { at, flags, size, .. } = outcome.value(asked.stack)?;
     // Of what is asked these alone are rights, and the answer stands in memory that is its user's to write to.
-    saved.creds.securebits = match secure_bits {
-        Some(known) if outcome.result(bits) == i64::from(known) => known,
+    let secure_bits = match secure_bits {
+        Some(known) if outcome.result(asked.bits) == i64::from(known) => known,
         _ => loan.told(arena, libc::SYS_prctl, [libc::PR_GET_SECUREBITS as u64, 0, 0, 0, 0, 0])? as u32,
     };
-    loan.give_back()
+    Ok(Own {
+        altstack: AltStack { at, flags, size },
+        clear_tid: outcome.value(asked.clear)?,
+        death_signal: outcome.value(asked.death)?,
+        slack: outcome.result(asked.slack) as u64,
+        secure_bits,
+    })
+}
+
+/// A script in the thread.
+pub(crate) fn ask_alone(
+    thread: &Stopped,
+    memory: &RemoteMemory,
+    (gate, arena): (u64, Arena),
+    secure_bits: Option<u32>,
+) -> Result<Own> {
+    let mut loan = Loan::take_at(thread, memory, gate)?;
+    let mut script = arena.script();
+    let asked = ask(&mut script);
+    let outcome = loan.run(arena, script)?;
+    let own = told(&mut loan, arena, &outcome, &asked, secure_bits)?;
+    loan.give_back()?;
+    Ok(own)
 }
 
 /// In a restartable sequence the kernel would, before the thread runs on, send it to where the sequence is given up: so do we, since the

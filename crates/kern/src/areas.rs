@@ -230,7 +230,8 @@ mod tests {
     fn of_what_is_told_of_twice_there_is_one() {
         let text = b"1000-5000 r--p 00010000 08:01 7 /a\n2000-8000 rw-p 00011000 08:01 7 /a\n3000-8000 r--p 00012000 08:01 7 /a\n\
             8000-9000 rw-p 00000000 00:00 0 \n";
-        let told: Vec<_> = apart(parse(text).expect("well formed")).iter().map(|a| (a.start, a.end, a.offset)).collect();
+        let told: Vec<_> =
+            apart(parse(text).expect("well formed")).iter().map(|a| (a.start, a.end, a.offset)).collect();
         assert_eq!(told, [(0x1000, 0x5000, 0x10000), (0x5000, 0x8000, 0x14000), (0x8000, 0x9000, 0)]);
     }
 

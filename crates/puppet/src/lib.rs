@@ -13,5 +13,5 @@ pub mod thread;
 
 pub use arena::Arena;
 pub use loan::Loan;
-pub use script::{Script, Slot};
+pub use script::{Outcome, Script, Slot};
 pub use thread::{Running, Stopped};
