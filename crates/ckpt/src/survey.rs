@@ -13,7 +13,9 @@ use crate::{children, kinds, memory, pool, timers};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
 use kern::proc::PROC;
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
+use std::os::fd::AsRawFd;
 use vocab::{Fault, Pid, Result};
 
 /// What was seen while the process ran.
@@ -166,13 +168,17 @@ fn look_at_namespaces(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
     Ok(())
 }
 
-/// They are found again by their names.
+/// They are found again by their names. The one that is looked at is held meanwhile, since the process may go elsewhere.
 fn look_at_places(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
     for (link, what) in [("exe", "its program"), ("cwd", "its working directory"), ("root", "its root directory")] {
-        let path = proc::link(pid, link)?;
-        let named = identity(&String::from_utf8_lossy(&proc::seen_from_here(pid, &path)));
-        if named.is_none() || named != identity(&format!("{PROC}/{pid}/{link}")) {
-            obstacles.push(format!("{what} ({}) is not there any more, or is another", String::from_utf8_lossy(&path)));
+        let path = format!("{PROC}/{pid}/{link}");
+        let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("look where {path} leads"));
+        let place = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+        let held = format!("/proc/self/fd/{}", place.as_raw_fd());
+        let name = rustix::fs::readlink(&held, Vec::new()).map_err(failed)?.into_bytes();
+        let named = identity(&String::from_utf8_lossy(&proc::seen_from_here(pid, &name)));
+        if named.is_none() || named != identity(&held) {
+            obstacles.push(format!("{what} ({}) is not there any more, or is another", String::from_utf8_lossy(&name)));
         }
     }
     Ok(())
