@@ -61,6 +61,8 @@ pub(crate) enum Token {
     Stops,
     /// The line to a process that moves another.
     Mover(u32),
+    /// The line to the process that shows the whole space in /proc.
+    View,
 }
 
 const KIND: u32 = 32;
@@ -84,6 +86,7 @@ impl Token {
             Token::Mover(n) => (13, n),
             Token::Gate(n) => (14, n),
             Token::Entries(n) => (15, n),
+            Token::View => (16, 0),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -107,6 +110,7 @@ impl Token {
             13 => Token::Mover(rest),
             14 => Token::Gate(rest),
             15 => Token::Entries(rest),
+            16 => Token::View,
             _ => return None,
         })
     }
@@ -185,6 +189,8 @@ pub(crate) struct Agent {
     pub(crate) looker: Looker,
     pub(crate) entries: Entries,
     pub(crate) tables: Tables,
+    /// Who shows programs the whole space in /proc, where they are to see it.
+    pub(crate) view: Option<procfs::node_proc::Keeper>,
 }
 
 #[cfg(test)]
@@ -199,6 +205,7 @@ mod tests {
             Token::Looker,
             Token::Entries(1),
             Token::Stops,
+            Token::View,
             Token::Mover(3),
             Token::Client(7),
             Token::Greeting(u32::MAX),

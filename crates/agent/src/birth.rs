@@ -55,7 +55,7 @@ pub(crate) struct Given {
 pub(crate) fn agent(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given) -> i32 {
     // The outer process kills an agent whose end of the pipe is closed: this one is open until the log has been written.
     let _open = given.outer.try_clone();
-    let ran = prepare().and_then(|proc| born(config, cgroup, number, given, proc)).and_then(Agent::run);
+    let ran = prepare(config).and_then(|proc| born(config, cgroup, number, given, proc)).and_then(Agent::run);
     match ran {
         Ok(()) => 0,
         Err(fault) => {
@@ -66,7 +66,7 @@ pub(crate) fn agent(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, 
 }
 
 /// Namespaces and what belongs to them.
-fn prepare() -> Result<Proc> {
+fn prepare(config: &NodeConfig) -> Result<Proc> {
     ns::die_with_parent()?;
     ns::set_name("shoal:agent")?;
     kern::own::keep_freed(KEPT);
@@ -76,10 +76,13 @@ fn prepare() -> Result<Proc> {
     }
     mount::make_all_private()?;
     mount::mount("proc", Path::new("/proc"), mount::Flags::NOSUID | mount::Flags::NODEV | mount::Flags::NOEXEC, "")?;
+    if config.shows_space {
+        procfs::node_proc::prepare(&config.run_dir)?;
+    }
     // Once: else the processes made from here show group and session 0 (GHOSTS.md, "Family").
     ns::new_session()?;
     sched::set_not_dumpable()?;
-    let proc = Proc::open("/proc")?;
+    let proc = Proc::open(proc::root())?;
     proc::set_pid_max(&proc, PID_MAX)?;
     Ok(proc)
 }
@@ -204,6 +207,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         looker,
         entries: Entries::new(of_entries, of_entry),
         tables: Default::default(),
+        view: config.shows_space.then(|| procfs::node_proc::Keeper::new(&config.run_dir)),
         poller,
         children,
         records,

@@ -21,6 +21,8 @@ pub struct NodeConfig {
     pub cgroup: Option<PathBuf>,
     /// The longest time for which bodies outlive the link; the front end may ask for a shorter one (`Welcome`).
     pub lost_grace: Duration,
+    /// /proc of the programs here shows the whole space ([`procfs::node_proc`]).
+    pub shows_space: bool,
     /// Gets one byte and is closed when the front end has welcomed this node for the first time.
     pub ready_fd: Option<OwnedFd>,
 }
@@ -35,6 +37,7 @@ impl NodeConfig {
             run_dir: PathBuf::from("/run/shoal"),
             cgroup: None,
             lost_grace: Duration::from_secs(5),
+            shows_space: false,
             ready_fd: None,
         }
     }

@@ -5,6 +5,7 @@ use crate::bodies::Ids;
 use crate::checks::What;
 use crate::unsent::Unsent;
 use kern::clock::monotonic_us;
+use kern::proc::PROC;
 use kern::proc::{exists, group_and_session, Status};
 use kern::ran::Waited;
 use kern::seccomp::{Call, Held, Notice};
@@ -156,7 +157,7 @@ impl Agent {
         if let Some(apart) = self.bodies.apart(caller) {
             return apart;
         }
-        let namespace = |tid: Pid| kern::stat::known(Path::new(&format!("/proc/{tid}/ns/pid"))).map(|found| found.ino);
+        let namespace = |tid: Pid| kern::stat::known(Path::new(&format!("{PROC}/{tid}/ns/pid"))).map(|found| found.ino);
         let (own, ours) = (namespace(tid), namespace(Pid::INIT));
         if own.is_some() && ours.is_some() {
             self.bodies.set_apart(caller, own != ours);

@@ -46,6 +46,7 @@ pub mod streams;
 mod unsent;
 mod uplink;
 mod usage;
+mod viewing;
 mod volley;
 mod watch;
 

@@ -143,7 +143,11 @@ impl Outer {
         };
         drop((write, lookers));
         // Without it nobody's arguments are told, and input is not read before a program waits for it.
-        let looking = server.start(agent.pid).map_err(|fault| warn!(%fault, "nobody looks at processes")).ok();
+        let native = match self.config.shows_space {
+            true => procfs::node_proc::native(&self.config.run_dir),
+            false => PathBuf::from("/proc"),
+        };
+        let looking = server.start(agent.pid, &native).map_err(|fault| warn!(%fault, "nobody looks at processes")).ok();
         let end = self.watch(&agent, &read);
         end_agent(&agent)?;
         if let Some(looking) = looking {

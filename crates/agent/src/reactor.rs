@@ -53,6 +53,7 @@ impl Agent {
             Some(Token::Entries(which)) => self.entries_looked(which as usize),
             Some(Token::Stops) => self.serve_stops(),
             Some(Token::Mover(number)) => self.serve_mover(number),
+            Some(Token::View) => self.hear_view(),
             Some(Token::Local) => self.take_clients(),
             Some(Token::Channels) => self.take_greetings(),
             Some(Token::Client(number)) => self.serve_client(number),
@@ -81,6 +82,7 @@ impl Agent {
             self.looked();
         }
         self.entries_due(now);
+        self.keep_view(now)?;
         if self.volley.due_us().is_some_and(|due| due <= now) {
             self.end_volley();
         }
@@ -151,6 +153,7 @@ impl Agent {
             self.asks.due_us(),
             self.looker.due_us(),
             self.entries.due_us(),
+            self.view.as_ref().map(procfs::node_proc::Keeper::due_us),
             self.volley.due_us(),
             self.park_at(),
             self.send_at(),

@@ -5,6 +5,7 @@ use crate::bodies::{Changed, Ids, Life};
 use crate::checks::What;
 use crate::leases::Step;
 use kern::perf::{Record, What as Record_};
+use kern::proc::PROC;
 use kern::proc::{self, Name, Status};
 use std::collections::HashMap;
 use std::iter::successors;
@@ -213,7 +214,7 @@ impl Agent {
     /// Does what it runs change credentials? They change a moment after the name, so they are looked at again then.
     fn is_setuid(&self, pid: Pid) -> bool {
         const SET_IDS: u16 = 0o6000;
-        let exe = format!("/proc/{pid}/exe");
+        let exe = format!("{PROC}/{pid}/exe");
         kern::stat::known(std::path::Path::new(&exe)).is_some_and(|known| known.mode & SET_IDS != 0)
     }
 
@@ -255,7 +256,7 @@ impl Agent {
         if pid == Pid::INIT || pid == self.nursery || self.stands.has(pid) || self.starts.has(pid) {
             return;
         }
-        if self.moving.arrives(pid) || self.moving.is_mover(pid) {
+        if self.moving.arrives(pid) || self.moving.is_mover(pid) || self.is_view(pid) {
             return;
         }
         let Some(person) = self.person(pid) else { return };

@@ -39,7 +39,7 @@ fn offset(processor: usize) -> Option<i64> {
     let mut there = vec![0; before.len().max(processor / 64 * 8 + 8)];
     there[processor / 8] |= 1 << (processor % 8);
     set_processors(Pid::NONE, &there).ok()?;
-    let offset = last_ran("/proc/thread-self/sched").map(|ran| monotonic() - ran);
+    let offset = last_ran(&format!("{PROC}/thread-self/sched")).map(|ran| monotonic() - ran);
     // They were ours a moment ago.
     let _ = set_processors(Pid::NONE, &before);
     offset

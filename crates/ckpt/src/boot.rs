@@ -1,5 +1,6 @@
 //! Which run of which machine this is.
 
+use kern::proc::PROC;
 use std::sync::OnceLock;
 use vocab::{Fault, Result};
 
@@ -12,10 +13,10 @@ pub fn boot() -> Result<String> {
     if let Some(boot) = BOOT.get() {
         return Ok(boot.clone());
     }
-    let path = "/proc/sys/kernel/random/boot_id";
+    let path = format!("{PROC}/sys/kernel/random/boot_id");
     let boot = match std::env::var("SHOAL_BOOT") {
         Ok(boot) => boot,
-        Err(_) => std::fs::read_to_string(path).map_err(|e| Fault::io(&e, format!("read {path}")))?,
+        Err(_) => std::fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?,
     };
     Ok(BOOT.get_or_init(|| boot.trim().to_owned()).clone())
 }

@@ -7,6 +7,7 @@ use crate::elsewhere::{identity, is_deleted, Identity};
 use crate::pool;
 use image::objects::{Object, ObjectKind, Objects};
 use image::Writer;
+use kern::proc::PROC;
 use kern::rights::Rights;
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use std::ffi::OsStr;
@@ -258,7 +259,7 @@ impl Made {
     /// The object as one more open file. Its owner might set any mode, and so may open it however the mode is.
     pub(crate) fn open(&self, number: u32, flags: OFlags, rights: &Rights) -> Result<OwnedFd> {
         let (file, object) = self.get(number.into())?;
-        let open = || open(&format!("/proc/self/fd/{}", file.as_raw_fd()), flags);
+        let open = || open(&format!("{PROC}/self/fd/{}", file.as_raw_fd()), flags);
         match object.uid == rights.uid {
             true => open(),
             false => rights.lent(open)?,

@@ -3,6 +3,7 @@
 //! image can be believed, and root alone decides where a name leads, root opens it.
 
 use image::thread::{Creds, Thread};
+use kern::proc::PROC;
 use kern::rights::Rights;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -101,7 +102,7 @@ fn roots_own(path: &[u8]) -> Option<OwnedFd> {
 }
 
 fn opened(found: &OwnedFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(format!("/proc/self/fd/{}", found.as_raw_fd()), flags | OFlags::CLOEXEC, Mode::empty())
+    rustix::fs::open(format!("{PROC}/self/fd/{}", found.as_raw_fd()), flags | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// A file, directory or device without a state.
@@ -147,7 +148,7 @@ pub(crate) fn program(path: &[u8], opener: &Opener) -> Result<OwnedFd> {
 }
 
 fn may_execute(found: &OwnedFd, rights: &Rights) -> Result<rustix::io::Result<()>> {
-    let again = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let again = format!("{PROC}/self/fd/{}", found.as_raw_fd());
     let may = || rustix::fs::accessat(rustix::fs::CWD, again, Access::EXEC_OK, AtFlags::EACCESS);
     rights.lent(may)
 }

@@ -148,7 +148,7 @@ fn look_at_namespaces(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
     const KINDS: [&str; 6] = ["user", "pid", "net", "ipc", "uts", "cgroup"];
     for kind in KINDS {
         let name = format!("ns/{kind}");
-        let own = match std::fs::read_link(format!("/proc/self/{name}")) {
+        let own = match std::fs::read_link(format!("{PROC}/self/{name}")) {
             Ok(own) => own.into_os_string().into_encoded_bytes(),
             // This kernel has no such kind.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
@@ -174,7 +174,7 @@ fn look_at_places(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
         let path = format!("{PROC}/{pid}/{link}");
         let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("look where {path} leads"));
         let place = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-        let held = format!("/proc/self/fd/{}", place.as_raw_fd());
+        let held = format!("{PROC}/self/fd/{}", place.as_raw_fd());
         let name = rustix::fs::readlink(&held, Vec::new()).map_err(failed)?.into_bytes();
         let named = identity(&String::from_utf8_lossy(&proc::seen_from_here(pid, &name)));
         if named.is_none() || named != identity(&held) {

@@ -42,6 +42,7 @@ pub(crate) struct Node {
     pub(crate) front: Option<String>,
     pub(crate) number: Option<i32>,
     pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) proc: Option<bool>,
     /// Seconds.
     pub(crate) lost_grace: Option<f64>,
 }

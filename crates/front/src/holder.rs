@@ -12,7 +12,7 @@
 
 use kern::clock::monotonic_us;
 use kern::poll::{poll, Ready};
-use kern::proc::{descriptor, root, PROC};
+use kern::proc::{handed_over, root, PROC};
 use kern::sock::{accept, receive_with, send_with, socketpair, unix_connect, unix_listen, Kind as Pair};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -56,7 +56,7 @@ pub(crate) fn start(run_dir: &Path, device: BorrowedFd<'_>, lost_after: Duration
     let mut command = Command::new("/proc/self/exe");
     command.arg0("shoal");
     command.arg("holder").arg("--run-dir").arg(run_dir).args(["--patience-ms", &patience]);
-    command.args(descriptor().iter().flat_map(|fd| ["--proc-fd", fd]));
+    command.args(handed_over().iter().flat_map(|place| ["--proc", place]));
     command.current_dir("/").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     // It outlives this process; should it end before, its status is of no use.
     command.spawn().map_err(|e| Fault::io(&e, "start the holder"))?;

@@ -3,7 +3,7 @@
 use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::movers::Mover;
-use kern::proc::descriptor;
+use kern::proc::handed_over;
 use kern::sock::{self, Kind};
 use kern::{mount, sys};
 use link::Plain;
@@ -27,7 +27,7 @@ impl Front {
         let mut command = Command::new("/proc/self/exe");
         let child = command
             .arg("mover")
-            .args(descriptor().iter().flat_map(|fd| ["--proc-fd", fd]))
+            .args(handed_over().iter().flat_map(|place| ["--proc", place]))
             .stdin(Stdio::from(its))
             .stdout(Stdio::null())
             .spawn();

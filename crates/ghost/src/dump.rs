@@ -3,6 +3,7 @@
 use crate::command::Command;
 use crate::family::Family;
 use crate::table::Ghosts;
+use kern::proc::PROC;
 use tracing::warn;
 use vocab::Pid;
 
@@ -36,7 +37,7 @@ impl Ghosts {
 /// Is a core a file in the working directory of the process that dumps it (core(5))? A path would be written to in earnest, and a program or a
 /// socket would hear of a crash that was none of this machine's.
 fn pattern_is_a_name() -> bool {
-    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern");
+    let pattern = std::fs::read_to_string(format!("{PROC}/sys/kernel/core_pattern"));
     pattern.is_ok_and(|pattern| !pattern.starts_with(['|', '@']) && !pattern.contains('/'))
 }
 

@@ -114,6 +114,18 @@ pub fn abort(target: &Path) -> Result<()> {
     }
 }
 
+/// The type of what is mounted at `target` in this process's mount namespace, if something is; `target` as mountinfo has it (proc_pid_mountinfo(5)). Looks
+/// into none of it.
+pub fn kind_at(target: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("{PROC}/self/mountinfo")).ok()?;
+    let of_line = |line: &str| {
+        let (head, tail) = line.split_once(" - ")?;
+        (head.split(' ').nth(4)? == target).then(|| tail.split(' ').next().map(str::to_owned))?
+    };
+    // What is mounted last is on top.
+    text.lines().rev().find_map(of_line)
+}
+
 /// The connections (numbers in `/sys/fs/fuse/connections`) of the FUSE file systems that process `pid` sees mounted.
 /// Empty when it has ended, or is about to and has given its mounts up.
 pub fn fuse_connections(pid: Pid) -> Vec<u32> {

@@ -6,7 +6,7 @@ mod owner;
 mod root;
 mod text;
 
-pub use root::{descriptor, look_apart, root, take_over, PROC};
+pub use root::{handed_over, look_apart, look_at, root, take_over, PROC};
 
 use crate::own::Limit;
 use crate::sys;
@@ -358,13 +358,13 @@ impl Proc {
     /// # Errors
     /// As [`Proc::stat`]; ENOENT also from a kernel without CONFIG_PROC_CHILDREN.
     pub fn children(&self, tid: Pid) -> std::result::Result<Vec<Pid>, i32> {
-        let path = format!("/proc/self/fd/{}/{tid}/task/{tid}/children", self.dir.as_raw_fd());
+        let path = format!("{PROC}/self/fd/{}/{tid}/task/{tid}/children", self.dir.as_raw_fd());
         let text = std::fs::read_to_string(path).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
         Ok(text.split_whitespace().filter_map(|word| word.parse().ok().map(Pid)).collect())
     }
 
     fn numbers(&self, path: &str) -> std::result::Result<Vec<Pid>, i32> {
-        let full = format!("/proc/self/fd/{}/{path}", self.dir.as_raw_fd());
+        let full = format!("{PROC}/self/fd/{}/{path}", self.dir.as_raw_fd());
         let entries = std::fs::read_dir(full).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
         let number = |e: std::io::Result<std::fs::DirEntry>| e.ok()?.file_name().to_str()?.parse().ok().map(Pid);
         let mut numbers: Vec<Pid> = entries.filter_map(number).collect();

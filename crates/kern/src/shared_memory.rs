@@ -1,5 +1,6 @@
 //! Shared memory without a name as a file, so that several mappings can be of the same one.
 
+use crate::proc::PROC;
 use crate::sys;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -20,7 +21,7 @@ pub fn anonymous(length: u64, reserved: bool, page: u64) -> Result<OwnedFd> {
         return Err(Fault::io(&std::io::Error::last_os_error(), format!("make {length} bytes of shared memory")));
     }
     let end = at as usize + length.next_multiple_of(page.max(4096) as usize);
-    let path = format!("/proc/self/map_files/{:x}-{end:x}", at as usize);
+    let path = format!("{PROC}/self/map_files/{:x}-{end:x}", at as usize);
     let file = File::options().read(true).write(true).open(&path).map_err(|e| Fault::io(&e, format!("open {path}")));
     // SAFETY: the mapping that was just made, of which nobody else knows.
     sys::checked(unsafe { libc::munmap(at, end - at as usize) }.into(), || "unmap shared memory".into())?;

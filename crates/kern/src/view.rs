@@ -57,6 +57,18 @@ pub fn attach(copy: &OwnedFd, at: &Path) -> Result<()> {
     sys::checked(ret, || format!("mount a copy at {}", at.display())).map(drop)
 }
 
+/// Takes away what [`attach`] has mounted, wherever it is by now, and ends the FUSE connection that it is of: whoever waits for the server gets an error at once
+/// (umount2(2): MNT_DETACH, MNT_FORCE). Waits for no server.
+///
+/// # Errors
+/// `Sys` as umount2(2): EINVAL when somebody else has taken it away.
+pub fn take_away(attached: &OwnedFd) -> Result<()> {
+    let path = sys::cstring(format!("{}/self/fd/{}", crate::proc::PROC, attached.as_raw_fd()))?;
+    // SAFETY: a live C string.
+    let ret = unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH | libc::MNT_FORCE) };
+    sys::checked(ret.into(), || "take a mount away".into()).map(drop)
+}
+
 /// Which mount namespace a process is in: the number of the device and of the inode. Nobody else has them as long as somebody is in it. `None`: it has ended.
 pub fn of(pid: Pid) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

@@ -89,7 +89,7 @@ fn write_nothing(new: &Path) -> Result<()> {
 }
 
 fn write_own(new: &Path) -> Result<()> {
-    let own = "/proc/self/exe";
+    let own = &format!("{PROC}/self/exe");
     let doing = |e: std::io::Error| Fault::io(&e, format!("make {}", new.display()));
     let length = loaded(own)?;
     let from = File::open(own).map_err(|e| Fault::io(&e, format!("open {own}")))?;

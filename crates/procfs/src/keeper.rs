@@ -39,7 +39,7 @@ impl Wanted {
         command.arg0("shoal").arg("procfs").arg("--run-dir").arg(&self.run_dir);
         command.args(["--fresh-ms", &self.fresh_ms.to_string()]);
         command.args(self.private.then_some("--private"));
-        command.args(kern::proc::descriptor().iter().flat_map(|fd| ["--proc-fd", fd]));
+        command.args(kern::proc::handed_over().iter().flat_map(|place| ["--proc", place]));
         command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
         command
     }

@@ -24,6 +24,7 @@ mod line;
 mod machines;
 mod names;
 mod natives;
+pub mod node_proc;
 pub mod node_shell;
 mod node_view;
 mod passes;
@@ -122,7 +123,8 @@ pub fn run(config: &Config) -> Result<()> {
     let ahead = server.ahead.clone();
     let known = server.clone();
     ahead.clone().start(ghosts.clone(), move |pid| known.node_of(pid))?;
-    pulse::start(server)?;
+    let serves = server.machines.clone();
+    pulse::start(server, move || serves.serves())?;
     Views::new(&run_dir, binder.clone(), doors.clone(), ghosts)?.start()?;
     let _ended = end.recv();
     doors.end();

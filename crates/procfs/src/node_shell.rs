@@ -3,6 +3,7 @@
 //! Two mount namespaces: one for who serves, in which /proc is what it was, and one for the shell, in which the tree is /proc. So who serves never waits for
 //! itself. What serves ends with the program that the caller becomes.
 
+use crate::node_proc;
 use crate::node_view::NodeView;
 use kern::poll::{poll, Ready};
 use kern::sock::{self, Kind};
@@ -26,7 +27,10 @@ const MOST: usize = 4096;
 /// # Errors
 /// What the daemon has against it; what keeps it from being shown.
 pub fn begin(run_dir: &Path, socket: &Path) -> Result<()> {
-    let native = mount::directory(&run_dir.join("native"))?;
+    if is_shown_already() {
+        return Ok(());
+    }
+    let native = mount::directory(&node_proc::native(run_dir))?;
     let at = mount::directory(&run_dir.join("node-view"))?;
     view::begin()?;
     mount::bind(Path::new("/proc"), &native)?;
@@ -48,6 +52,11 @@ pub fn begin(run_dir: &Path, socket: &Path) -> Result<()> {
     is_served(&line)?;
     view::begin()?;
     mount::bind(&at, Path::new("/proc"))
+}
+
+/// To all programs here ([`node_proc`]).
+fn is_shown_already() -> bool {
+    mount::kind_at("/proc").is_some_and(|kind| kind.starts_with("fuse"))
 }
 
 /// Waits until the tree shows what there is.
@@ -82,8 +91,11 @@ fn serve(shown: &NodeView, line: &OwnedFd, shell: OwnedFd) -> Result<()> {
         ns::exit(0);
     });
     waits.map_err(|e| Fault::io(&e, "start a thread"))?;
-    shown.show(|| {
+    let ready = || {
         // Nobody waits for it, if the shell has ended.
         let _ = sock::send(line.as_fd(), DONE);
-    })
+        Ok(())
+    };
+    // Nobody looks after it: whoever has it serves himself.
+    shown.show(ready, || ())
 }

@@ -27,11 +27,12 @@ pub(crate) struct NodeView {
 }
 
 impl NodeView {
-    /// Serves until the daemon ends; `ready` is called when the tree shows what there is.
+    /// Serves until the daemon ends; `ready` is called when the tree shows what there is, and `serves` now and then after that, as long as nobody waits for too
+    /// long who looks.
     ///
     /// # Errors
     /// What the daemon has against it, and what kept it from beginning.
-    pub(crate) fn show(&self, ready: impl FnOnce()) -> Result<()> {
+    pub(crate) fn show(&self, ready: impl FnOnce() -> Result<()>, serves: impl Fn() + Send + 'static) -> Result<()> {
         let (line, mut connection) = line::connect(&self.socket)?;
         let crew = Arc::new(Crew::default());
         let ghosts = Arc::new(Ghosts::apart());
@@ -45,8 +46,8 @@ impl NodeView {
         crate::serve(&server)?;
         let end = connection.follow(&server, Arc::default())?;
         server.guide.clone().start()?;
-        pulse::start(server)?;
-        ready();
+        ready()?;
+        pulse::start(server, serves)?;
         let _ended = end.recv();
         Ok(())
     }

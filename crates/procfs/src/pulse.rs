@@ -1,4 +1,4 @@
-//! Tells the daemon that this process serves, as long as it does, and forgets now and then what is not needed.
+//! Tells whoever keeps this process that it serves, as long as it does, and forgets now and then what is not needed.
 
 use crate::server::Server;
 use kern::poll::poll_for;
@@ -14,7 +14,7 @@ const PURGE: u32 = 4;
 
 /// # Errors
 /// `Sys` when there is no thread to be had.
-pub(crate) fn start(server: Arc<Server>) -> Result<()> {
+pub(crate) fn start(server: Arc<Server>, serves: impl Fn() + Send + 'static) -> Result<()> {
     let thread = std::thread::Builder::new().name("pulse".into());
     let started = thread.spawn(move || {
         crate::run_first();
@@ -26,9 +26,7 @@ pub(crate) fn start(server: Arc<Server>) -> Result<()> {
             }
             match server.crew.is_stuck() {
                 true => warn!("somebody who looks into /proc waits for too long"),
-                // Nobody looks after a view by which whoever has it serves himself.
-                false if server.ghosts.are_apart() => {}
-                false => server.machines.serves(),
+                false => serves(),
             }
         }
     });

@@ -34,15 +34,15 @@ impl Server {
         Server { begin, lines }
     }
 
-    /// Starts it for an agent of this process, which must have one thread.
+    /// Starts it for an agent of this process, which must have one thread. `native`: where the agent's procfs is, as that sees it.
     ///
     /// # Errors
     /// As [`ns::fork`].
-    pub(crate) fn start(self, agent: Pid) -> Result<Running> {
+    pub(crate) fn start(self, agent: Pid, native: &Path) -> Result<Running> {
         let parent = Pid(std::process::id() as i32);
         match ns::fork(Namespaces::empty())? {
             Forked::Child => {
-                ns::exit(match self.run(agent, parent) {
+                ns::exit(match self.run(agent, native, parent) {
                     Ok(()) => 0,
                     Err(fault) => {
                         tracing::warn!(%fault, "nobody looks at processes");
@@ -55,11 +55,11 @@ impl Server {
     }
 
     /// Starts a process for each byte, in place of the one before, until nobody can ask any more.
-    fn run(self, agent: Pid, parent: Pid) -> Result<()> {
+    fn run(self, agent: Pid, native: &Path, parent: Pid) -> Result<()> {
         own::die_with_parent(Sig::KILL, parent)?;
         ns::set_name("shoal:lookers")?;
         // As seen from here: the numbers there are the space's.
-        let proc = PathBuf::from(format!("/proc/{agent}/root/proc"));
+        let proc = PathBuf::from(format!("/proc/{agent}/root{}", native.display()));
         let me = Pid(std::process::id() as i32);
         let mut now: [Option<Pid>; LINES] = [None; LINES];
         let mut which = [0];

@@ -17,6 +17,7 @@ use crate::starts::{Start, Work};
 use crate::streams::StreamsId;
 use ghost::Command;
 use kern::faultpoint::reach;
+use kern::proc::PROC;
 use mover::{In, Order};
 use tracing::{debug, info, warn};
 use vocab::{Exit, Fault, Pid, Sig};
@@ -84,7 +85,7 @@ impl Arriving {
 fn vessel(terminal: bool) -> Program {
     let text = |text: &str| text.as_bytes().to_vec();
     Program {
-        file: text("/proc/self/exe"),
+        file: format!("{PROC}/self/exe").into_bytes(),
         argv: vec![text("shoal").into(), text("vessel").into()],
         env: Vec::new(),
         cwd: text("/"),

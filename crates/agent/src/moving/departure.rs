@@ -18,6 +18,7 @@ use crate::checks::What;
 use crate::streams::StreamsId;
 use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
+use kern::proc::PROC;
 use mover::{Order, Out, Sides};
 use tracing::info;
 use vocab::{Fault, Pid, Sig, SigInfo};
@@ -145,7 +146,7 @@ impl Agent {
     /// The relayed streams that it has as its standard ones, and the pipes that these are, by the numbers of their files.
     pub(super) fn relayed(&self, pid: Pid) -> (Option<StreamsId>, Option<[u64; 3]>) {
         let pipe = |number: i32| {
-            let link = std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
+            let link = std::fs::read_link(format!("{PROC}/{pid}/fd/{number}")).ok()?;
             link.to_str()?.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
         };
         let own = self.starts.programs.get(&pid).copied();

@@ -14,6 +14,7 @@ use departure::{Departing, Departure};
 use ghost::{Command as Tell, Name};
 use kern::epoll::Interest;
 use kern::faultpoint::reach;
+use kern::proc::{handed_over, PROC};
 use kern::sock::{self, Kind};
 use kern::{pidfd, sys};
 use link::Plain;
@@ -237,10 +238,11 @@ impl Agent {
     fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<u32> {
         let (ours, its) = sock::socketpair(Kind::Stream)?;
         sys::set_nonblocking(ours.as_fd(), true)?;
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = Command::new(format!("{PROC}/self/exe"));
         let (slate, notes) = sys::pipe()?;
         sys::set_nonblocking(slate.as_fd(), true)?;
-        let child = command.arg("mover").stdin(Stdio::from(its)).stdout(Stdio::from(notes)).spawn();
+        command.arg("mover").args(handed_over().iter().flat_map(|place| ["--proc", place]));
+        let child = command.stdin(Stdio::from(its)).stdout(Stdio::from(notes)).spawn();
         let pid = child.map_err(|e| Fault::io(&e, "start a mover"))?.id();
         drop(command);
         let number = self.moving.numbers;

@@ -2,6 +2,7 @@
 
 use super::terminal::Terminal;
 use kern::poll::{poll, unread, Ready, EAGAIN, EINTR};
+use kern::proc::PROC;
 use kern::pty::Modes;
 use kern::sys;
 use rustix::fs::{open, Mode, OFlags};
@@ -156,7 +157,7 @@ fn write_end(pipe: &OwnedFd) -> Option<OwnedFd> {
 
 fn end(pipe: &OwnedFd, which: OFlags) -> Option<OwnedFd> {
     let flags = which | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    open(format!("/proc/self/fd/{}", pipe.as_raw_fd()), flags, Mode::empty()).ok()
+    open(format!("{PROC}/self/fd/{}", pipe.as_raw_fd()), flags, Mode::empty()).ok()
 }
 
 /// What is in a pipe into which nobody else writes. Never waits, whatever the descriptor's mode.

@@ -76,7 +76,7 @@ fn path(seen: &Seen, watch: &Watch) -> Option<Vec<u8>> {
     points.find_map(|point| {
         let on = rustix::fs::open(point, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let file = inotify::open_handle(on.as_fd(), watch.handle.0, &watch.handle.1).ok()?;
-        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let link = format!("{PROC}/self/fd/{}", file.as_raw_fd());
         let path = std::fs::read_link(&link).ok()?.into_os_string().into_vec();
         let named = std::fs::symlink_metadata(OsStr::from_bytes(&path)).ok()?;
         let watched = rustix::fs::fstat(&file).ok()?;

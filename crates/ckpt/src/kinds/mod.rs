@@ -69,7 +69,7 @@ impl Seen {
         }
         let copy = copy(self)?;
         let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("look at descriptor {}", self.number));
-        let link = rustix::fs::readlink(format!("/proc/self/fd/{}", copy.as_raw_fd()), Vec::new()).map_err(failed)?;
+        let link = rustix::fs::readlink(format!("{PROC}/self/fd/{}", copy.as_raw_fd()), Vec::new()).map_err(failed)?;
         let flags = rustix::fs::fcntl_getfl(&copy).map_err(failed)?.bits();
         match link.as_bytes() == self.link && flags == self.flags()? & !(libc::O_CLOEXEC as u32) {
             true => Ok(()),

@@ -3,6 +3,7 @@
 use super::{All, Seen, Verdict};
 use crate::elsewhere::Elsewhere;
 use image::files::{Kind, Pipe};
+use kern::proc::PROC;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::collections::BTreeSet;
@@ -89,7 +90,7 @@ pub(super) fn reopen(pipes: &[Pipe]) -> Result<Vec<(OwnedFd, OwnedFd)>> {
 pub(super) fn end(pipes: &[(OwnedFd, OwnedFd)], pipe: u32, flags: u32) -> Result<OwnedFd> {
     let (read, write) = pipes.get(pipe as usize).ok_or_else(|| Fault::wire("a pipe that the image does not have"))?;
     let from = if flags & libc::O_ACCMODE as u32 == libc::O_WRONLY as u32 { write } else { read };
-    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(from));
+    let path = format!("{PROC}/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(from));
     let mode = OFlags::from_bits_retain(flags & (libc::O_ACCMODE | libc::O_NONBLOCK | libc::O_DIRECT) as u32);
     rustix::fs::open(path, mode | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| Fault::sys(e.raw_os_error(), "open an end of a pipe"))

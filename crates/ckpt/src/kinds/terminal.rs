@@ -361,5 +361,5 @@ pub(crate) fn furnish(pid: Option<Pid>, was: Option<&Terminal>) -> Result<Option
 /// As one more open file.
 pub(super) fn reopen(slave: &OwnedFd, flags: u32) -> Result<OwnedFd> {
     use std::os::fd::AsRawFd;
-    open(&format!("/proc/self/fd/{}", slave.as_raw_fd()), OFlags::from_bits_retain(flags & super::named::KEPT))
+    open(&format!("{PROC}/self/fd/{}", slave.as_raw_fd()), OFlags::from_bits_retain(flags & super::named::KEPT))
 }

@@ -16,13 +16,13 @@ pub(crate) struct Holder {
     #[arg(long, value_name = "MILLISECONDS")]
     patience_ms: u64,
     /// The procfs of this machine alone
-    #[arg(long, value_name = "N")]
-    proc_fd: Option<i32>,
+    #[arg(long, value_name = "PLACE")]
+    proc: Option<String>,
 }
 
 impl Holder {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        self.proc_fd.map(kern::proc::take_over).transpose()?;
+        self.proc.as_deref().map(kern::proc::take_over).transpose()?;
         ::front::holder::hold(&self.run_dir, Duration::from_millis(self.patience_ms)).map(|()| ExitCode::SUCCESS)
     }
 }

@@ -65,6 +65,8 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Procfs(procfs::Procfs),
     #[command(hide = true)]
+    NodeProc(procfs::NodeProc),
+    #[command(hide = true)]
     Mover(mover::Mover),
     #[command(hide = true)]
     Vessel(mover::Vessel),
@@ -98,6 +100,7 @@ impl Command {
             Command::Mon(command) => command.run(),
             Command::Holder(command) => command.run(),
             Command::Procfs(command) => command.run(),
+            Command::NodeProc(command) => command.run(),
             Command::Mover(command) => command.run(),
             Command::Vessel(command) => command.run(),
             Command::Stand(command) => command.run(),

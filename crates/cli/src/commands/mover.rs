@@ -10,13 +10,13 @@ use vocab::{Pid, Result};
 #[derive(Args, Debug)]
 pub(crate) struct Mover {
     /// The procfs of this machine alone
-    #[arg(long, value_name = "N")]
-    proc_fd: Option<i32>,
+    #[arg(long, value_name = "PLACE")]
+    proc: Option<String>,
 }
 
 impl Mover {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        self.proc_fd.map(kern::proc::take_over).transpose()?;
+        self.proc.as_deref().map(kern::proc::take_over).transpose()?;
         mover::run().map(|()| ExitCode::SUCCESS)
     }
 }

@@ -33,6 +33,9 @@ pub(crate) struct Node {
     /// The longest time for which processes outlive the link to the front end [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = config::seconds)]
     lost_grace: Option<Duration>,
+    /// Show the programs here every process of the space in /proc
+    #[arg(long)]
+    proc: bool,
     /// Write one byte to this inherited descriptor when the front end has welcomed this node
     #[arg(long, value_name = "N")]
     ready_fd: Option<i32>,
@@ -59,6 +62,7 @@ impl Node {
             self.lost_grace.or(config::duration(file.node.lost_grace)
                 .map_err(|f| f.doing("lost_grace of [node] in the configuration file"))?),
         );
+        settings.shows_space = self.proc || file.node.proc.unwrap_or(false);
         settings.ready_fd = ready_fd;
         let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref(), true)?;
         agent::run(settings).map(|()| ExitCode::SUCCESS)
