@@ -1,5 +1,6 @@
 //! Huge pages for the memory of another process (MADV_COLLAPSE, Linux 6.1; proc_buddyinfo(5)).
 
+use crate::proc::PROC;
 use crate::sys;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -10,7 +11,7 @@ const ORDER: usize = 9;
 
 /// How many huge pages the kernel can give without having to make room for them; 0 if it does not tell.
 pub fn free_blocks() -> u64 {
-    count(&std::fs::read_to_string("/proc/buddyinfo").unwrap_or_default())
+    count(&std::fs::read_to_string(format!("{PROC}/buddyinfo")).unwrap_or_default())
 }
 
 /// `Node 0, zone   Normal   1346   1001 …`: how many blocks of 1, 2, 4 … pages are free.

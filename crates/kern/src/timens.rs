@@ -99,7 +99,7 @@ pub fn offsets(pid: Pid) -> Result<Times> {
 /// # Errors
 /// Without /proc.
 pub fn own_offsets() -> Result<Times> {
-    offsets_at("/proc/self")
+    offsets_at(&format!("{PROC}/self"))
 }
 
 fn offsets_at(process: &str) -> Result<Times> {
@@ -137,7 +137,7 @@ pub fn of_children(pid: Pid) -> Result<OwnedFd> {
 /// # Errors
 /// `Sys` where there are no such namespaces.
 pub fn own() -> Result<OwnedFd> {
-    open("/proc/self/ns/time")
+    open(&format!("{PROC}/self/ns/time"))
 }
 
 fn open(path: &str) -> Result<OwnedFd> {
@@ -151,8 +151,8 @@ fn open(path: &str) -> Result<OwnedFd> {
 pub fn enter_new(times: Times) -> Result<()> {
     // SAFETY: takes a number, and touches no memory.
     sys::checked(unsafe { libc::unshare(CLONE_NEWTIME) }.into(), || "make a time namespace".into())?;
-    set_at("/proc/self/timens_offsets", times)?;
-    let made = open("/proc/self/ns/time_for_children")?;
+    set_at(&format!("{PROC}/self/timens_offsets"), times)?;
+    let made = open(&format!("{PROC}/self/ns/time_for_children"))?;
     // SAFETY: a live descriptor and a number.
     let entered = unsafe { libc::setns(made.as_raw_fd(), CLONE_NEWTIME) };
     sys::checked(entered.into(), || "enter a time namespace".into()).map(drop)

@@ -36,7 +36,8 @@ pub(crate) struct Tail {
     pub(crate) start: u64,
 }
 
-fn proc() -> std::result::Result<&'static Proc, i32> {
+/// The native one.
+pub(crate) fn proc() -> std::result::Result<&'static Proc, i32> {
     static OPEN: OnceLock<Option<Proc>> = OnceLock::new();
     OPEN.get_or_init(|| Proc::open(root()).ok()).as_ref().ok_or(EIO)
 }
@@ -72,6 +73,11 @@ impl Ghost {
         let is_zombie =
             || !self.apart && proc().and_then(|proc| proc.status(self.pid)).is_ok_and(|status| status.ended());
         self.is_gone() && !is_zombie()
+    }
+
+    /// It has ended, and what is here of it, though nobody stands for it on this node but for kin, is yet to be waited for.
+    pub(crate) fn is_left_here(&self) -> bool {
+        self.apart && proc().and_then(|proc| proc.status(self.pid)).is_ok_and(|status| status.ended())
     }
 
     /// Whose process it is.

@@ -3,6 +3,7 @@
 //!
 //! A node's view shows processes that have no directory in its /proc, onto which one of ours could be bound; so the whole of /proc is ours there.
 
+use crate::here::proc;
 use crate::names::FOREVER_US;
 use kern::fuse::tree::{Named, Shown};
 use kern::proc::PROC;
@@ -12,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use vocab::Pid;
 
+/// Links that say who follows them (proc_pid_self(5)); other programs read them to know that, so they say the same here.
+const SELF: &[u8] = b"self";
+const THREAD_SELF: &[u8] = b"thread-self";
 /// Numbers of nodes of the tree from here on, below those of [`crate::whole`], are links: to a process's directory, by its number, and to what else there is, in the order in which it was
 /// looked up.
 const PROCESSES: u64 = 1 << 50;
@@ -57,12 +61,12 @@ impl Natives {
 
     /// The link with this number, if it is one.
     pub(crate) fn show(&self, node: u64) -> Option<Shown> {
-        let size = self.target(node)?.len() as u64;
+        let size = self.target(node, Pid::NONE)?.len() as u64;
         Some(Shown { node, mode: LINK, size, kept_us: FOREVER_US, ..Shown::default() })
     }
 
-    /// Where that leads.
-    pub(crate) fn target(&self, node: u64) -> Option<Vec<u8>> {
+    /// Where that leads for thread `asker`, which is none of 0.
+    pub(crate) fn target(&self, node: u64, asker: Pid) -> Option<Vec<u8>> {
         let name = match node {
             OTHERS.. => {
                 let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +75,13 @@ impl Natives {
             PROCESSES.. => (node - PROCESSES).to_string().into_bytes(),
             _ => return None,
         };
-        Some(self.at.join(std::ffi::OsStr::from_bytes(&name)).into_os_string().into_vec())
+        let own = || proc().and_then(|proc| proc.status(asker)).map(|status| status.tgid);
+        let native = || self.at.join(std::ffi::OsStr::from_bytes(&name)).into_os_string().into_vec();
+        match &name[..] {
+            SELF if asker != Pid::NONE => own().ok().map(|own| own.to_string().into_bytes()),
+            THREAD_SELF if asker != Pid::NONE => own().ok().map(|own| format!("{own}/task/{asker}").into_bytes()),
+            _ => Some(native()),
+        }
     }
 
     /// All names in the order in which the kernel has them: what is no number, then processes by theirs, and `shown` among them. What a link is is not told: some who
@@ -99,16 +109,22 @@ mod tests {
     #[test]
     fn names_lead_to_the_native_ones() {
         let natives = Natives::new(Path::new("/run/native"));
-        let me = std::process::id();
+        let me = Pid(std::process::id() as i32);
         let link = natives.look_up(me.to_string().as_bytes()).expect("I am there");
-        assert_eq!(natives.target(link.node), Some(format!("/run/native/{me}").into_bytes()));
+        assert_eq!(natives.target(link.node, me), Some(format!("/run/native/{me}").into_bytes()));
         assert_eq!((link.mode, link.name_us), (LINK, PROCESS_US));
         let [stat, again, meminfo] = ["stat", "stat", "meminfo"].map(|name| natives.look_up(name.as_bytes()));
         let [stat, again, meminfo] = [stat, again, meminfo].map(|shown| shown.expect("it is there").node);
         assert!(stat == again && stat != meminfo);
-        assert_eq!(natives.target(meminfo), Some(b"/run/native/meminfo".to_vec()));
+        assert_eq!(natives.target(meminfo, me), Some(b"/run/native/meminfo".to_vec()));
         assert_eq!(natives.look_up(b"no-such-name"), None);
-        assert_eq!((natives.show(7), natives.target(OTHERS + 77)), (None, None));
+        assert_eq!((natives.show(7), natives.target(OTHERS + 77, me)), (None, None));
+        let own = |name: &str| {
+            let link = natives.look_up(name.as_bytes()).expect("it is there");
+            natives.target(link.node, me).and_then(|to| String::from_utf8(to).ok())
+        };
+        assert_eq!(own("self"), Some(me.to_string()));
+        assert_eq!(own("thread-self"), Some(format!("{me}/task/{me}")));
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Server {
                 Some(link) => self.tree.attributes(unique, &link),
                 None => self.tree.attributes(unique, &self.show(&*self.inode(&asked)?, &asked)?),
             },
-            What::Link => match self.natives.as_ref().and_then(|natives| natives.target(asked.node)) {
+            What::Link => match self.natives.as_ref().and_then(|natives| natives.target(asked.node, asked.pid)) {
                 Some(to) => self.tree.data(unique, &to),
                 None => self.tree.data(unique, &self.link(&*self.inode(&asked)?, &asked)?),
             },

@@ -24,7 +24,7 @@ impl Server {
         if asked.node == ROOT {
             let pid = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()).map(Pid);
             let pid = pid.filter(|pid| name == pid.to_string().as_bytes());
-            let Some(ghost) = pid.and_then(|pid| self.ghosts.get(pid)) else {
+            let Some(ghost) = pid.and_then(|pid| self.ghosts.get(pid)).filter(|ghost| !ghost.is_left_here()) else {
                 let native = self.natives.as_ref().and_then(|natives| natives.look_up(name));
                 return native.map(Some).ok_or(ENOENT);
             };

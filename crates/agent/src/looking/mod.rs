@@ -88,7 +88,7 @@ impl Looker {
     pub(crate) fn within() -> Result<Looker> {
         let (line, its) = sock::socketpair(Kind::SeqPacket)?;
         let thread = std::thread::Builder::new().name("looker".into());
-        let started = thread.spawn(move || server::serve(&its, std::path::Path::new("/proc")));
+        let started = thread.spawn(move || server::serve(&its, std::path::Path::new(kern::proc::root())));
         started.map_err(|e| vocab::Fault::io(&e, "start a thread that looks"))?;
         Looker::new(line, None, PATIENCE_US[1])
     }

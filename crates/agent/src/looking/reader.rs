@@ -4,6 +4,7 @@
 //! a thread that sleeps in read(2) of our pipe or terminal wants input; so does one that has it in what it polls, which its memory tells, or
 //! for epoll(7) `/proc/PID/fdinfo`. All processes are looked at: who inherited the input need not descend from the program any more.
 
+use kern::proc::PROC;
 use kern::stat::{known, Known};
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -165,7 +166,7 @@ impl Input {
 }
 
 fn own(fd: &OwnedFd) -> Option<Known> {
-    known(Path::new(&format!("/proc/self/fd/{}", fd.as_raw_fd())))
+    known(Path::new(&format!("{PROC}/self/fd/{}", fd.as_raw_fd())))
 }
 
 #[cfg(test)]
