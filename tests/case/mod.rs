@@ -29,6 +29,7 @@ mod moving_lazy;
 mod moving_signals;
 mod moving_terminal;
 mod moving_told;
+mod node_proc;
 mod node_view;
 mod pool;
 mod proc;
@@ -114,6 +115,7 @@ const OTHERS: &[&[Scene]] = &[
     pool::SCENES,
     proc::SCENES,
     proc_guarded::SCENES,
+    node_proc::SCENES,
     node_view::SCENES,
     shell::SCENES,
     residue::SCENES,

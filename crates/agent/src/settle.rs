@@ -181,7 +181,7 @@ impl Agent {
         }
         match self.ending(pid) {
             // Waited for already by a parent that is here too, so nobody needs its status any more.
-            Ending::Gone if !self.waited_by_us(pid) => {
+            Ending::Gone if !self.waited_by_us(pid) && !self.has_stood_for_parent(pid) => {
                 self.ended(pid, Exit::Code(0), Usage::default());
                 self.reaped(pid);
             }
@@ -222,11 +222,15 @@ impl Agent {
         }
     }
 
-    /// The parent of a `shoal run`, a body of this node, has waited for it: the program on the other node is waited for.
+    /// The parent of a `shoal run`, a body of this node, has waited for it: the program on the other node is waited for. But what ended with a parent that has left
+    /// that one has yet to wait for, elsewhere: of all that it waited for here the front end was told before it left, or it would not have been let leave.
     fn runner_reaped(&mut self, pid: Pid) {
+        let has_left = self.stands.get(pid).is_some_and(|stand| self.moving.has_bound(stand.native_parent));
         self.drop_handle(pid);
         self.stand_in_reaped(pid, None);
-        self.events.push(BodyEvent::Reaped { pid });
+        if !has_left {
+            self.events.push(BodyEvent::Reaped { pid });
+        }
     }
 
     /// Will its end reach us by wait4, ours or a stand-in's? Then nothing else tells of it.
@@ -234,6 +238,11 @@ impl Agent {
         let parent = self.bodies.person(pid).map_or(Pid::NONE, |person| person.ppid);
         // One that is about to be a process waits itself.
         parent == Pid::INIT || self.stands.has(parent) && !self.moving.arrives(parent)
+    }
+
+    /// Is what stands for its parent, and is about to be that, a stand-in still? Then the wait for it was one that it had in its hands, and tells how it ended.
+    fn has_stood_for_parent(&self, pid: Pid) -> bool {
+        self.bodies.person(pid).is_some_and(|person| self.stands.has(person.ppid))
     }
 
     /// Are `pid` and its parent, a body that has not ended, of this group?
