@@ -44,9 +44,13 @@ fn node_proc_shows_the_space(place: &Place) -> Res<End> {
             &here("exec 7</dev/null; readlink /proc/self/fd/7 /proc/$$/fd/7; stat -f -c %T /proc/self/"),
             "/dev/null\n/dev/null\nproc",
         )?;
+        let owner = if who.is_empty() { "0" } else { "1234" };
+        s.prints(&here("stat -c %u /proc/$$ /proc/$$/ | xargs"), &format!("{owner} {owner}"))?;
         s.prints(&here("test -e /proc/nothing || test -e /proc/77777777 || echo none"), "none")?;
     }
     s.prints(&format!("shoal run -n 0 {user} sh -c 'cat /proc/{p}/environ 2>&1 | tail -c 18'"), "Permission denied")?;
+    // What stands for a program of another node is itself what it is here, also before that begins.
+    s.prints("shoal run -n 0 shoal run -n 1 shoal run -n 0 echo well", "well")?;
     // One view is enough.
     s.prints(&format!("shoal run -n 0 shoal shell ps -o args= -p {p}"), "sleep 1131")?;
     // And what has ended there is not there; here a child is until it has been waited for.

@@ -75,9 +75,11 @@ impl Ghost {
         self.is_gone() && !is_zombie()
     }
 
-    /// It has ended, and what is here of it, though nobody stands for it on this node but for kin, is yet to be waited for.
-    pub(crate) fn is_left_here(&self) -> bool {
-        self.apart && proc().and_then(|proc| proc.status(self.pid)).is_ok_and(|status| status.ended())
+    /// Though nobody stands for it on this node but for kin: is what does so to be shown to thread `asker`? It has ended and waits to be waited for, or asks itself.
+    pub(crate) fn is_for_itself(&self, asker: Pid) -> bool {
+        let native = |pid: Pid| proc().and_then(|proc| proc.status(pid));
+        let Some(here) = self.apart.then(|| native(self.pid).ok()).flatten() else { return false };
+        here.ended() || asker == self.pid || native(asker).is_ok_and(|asker| asker.tgid == self.pid)
     }
 
     /// Whose process it is.

@@ -9,6 +9,7 @@ use kern::fuse::tree::{Named, Shown};
 use kern::proc::PROC;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use vocab::Pid;
@@ -41,46 +42,48 @@ impl Natives {
 
     /// The link of this name, if there is something here of that.
     pub(crate) fn look_up(&self, name: &[u8]) -> Option<Shown> {
-        let there = PathBuf::from(PROC.to_string()).join(std::ffi::OsStr::from_bytes(name));
-        std::fs::symlink_metadata(there).ok()?;
         let number = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
-        let node = match number {
-            Some(pid) => PROCESSES + u64::from(pid),
-            None => {
-                let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-                let known = others.iter().position(|known| known == name);
-                let index = known.unwrap_or_else(|| {
-                    others.push(name.to_vec());
-                    others.len() - 1
-                });
-                OTHERS + index as u64
-            }
-        };
-        Some(Shown { name_us: if number.is_some() { PROCESS_US } else { FOREVER_US }, ..self.show(node)? })
+        if let Some(pid) = number {
+            return self.show(PROCESSES + u64::from(pid));
+        }
+        owner(name)?;
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = others.iter().position(|known| known == name);
+        let index = known.unwrap_or_else(|| {
+            others.push(name.to_vec());
+            others.len() - 1
+        });
+        drop(others);
+        self.show(OTHERS + index as u64)
     }
 
-    /// The link with this number, if it is one.
+    /// The link with this number, if it is one and leads to something. It belongs to whom that does.
     pub(crate) fn show(&self, node: u64) -> Option<Shown> {
+        let (uid, gid) = owner(&self.name(node)?)?;
         let size = self.target(node, Pid::NONE)?.len() as u64;
-        Some(Shown { node, mode: LINK, size, kept_us: FOREVER_US, ..Shown::default() })
+        let kept_us = if node < OTHERS { PROCESS_US } else { FOREVER_US };
+        Some(Shown { node, mode: LINK, size, uid, gid, name_us: kept_us, kept_us, ..Shown::default() })
+    }
+
+    fn name(&self, node: u64) -> Option<Vec<u8>> {
+        match node {
+            OTHERS.. => {
+                let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+                others.get((node - OTHERS) as usize).cloned()
+            }
+            PROCESSES.. => Some((node - PROCESSES).to_string().into_bytes()),
+            _ => None,
+        }
     }
 
     /// Where that leads for thread `asker`, which is none of 0.
     pub(crate) fn target(&self, node: u64, asker: Pid) -> Option<Vec<u8>> {
-        let name = match node {
-            OTHERS.. => {
-                let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-                others.get((node - OTHERS) as usize)?.clone()
-            }
-            PROCESSES.. => (node - PROCESSES).to_string().into_bytes(),
-            _ => return None,
-        };
+        let name = self.name(node)?;
         let own = || proc().and_then(|proc| proc.status(asker)).map(|status| status.tgid);
-        let native = || self.at.join(std::ffi::OsStr::from_bytes(&name)).into_os_string().into_vec();
         match &name[..] {
             SELF if asker != Pid::NONE => own().ok().map(|own| own.to_string().into_bytes()),
             THREAD_SELF if asker != Pid::NONE => own().ok().map(|own| format!("{own}/task/{asker}").into_bytes()),
-            _ => Some(native()),
+            _ => Some(self.at.join(std::ffi::OsStr::from_bytes(&name)).into_os_string().into_vec()),
         }
     }
 
@@ -100,6 +103,12 @@ impl Natives {
         names.extend(processes.into_iter().map(|(pid, mode)| Named { name: pid.to_string().into_bytes(), mode }));
         names
     }
+}
+
+/// Whose this is in the native procfs, if it is there.
+fn owner(name: &[u8]) -> Option<(u32, u32)> {
+    let there = PathBuf::from(PROC.to_string()).join(std::ffi::OsStr::from_bytes(name));
+    std::fs::symlink_metadata(there).map(|there| (there.uid(), there.gid())).ok()
 }
 
 #[cfg(test)]

@@ -24,13 +24,22 @@ impl Server {
         if asked.node == ROOT {
             let pid = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()).map(Pid);
             let pid = pid.filter(|pid| name == pid.to_string().as_bytes());
-            let Some(ghost) = pid.and_then(|pid| self.ghosts.get(pid)).filter(|ghost| !ghost.is_left_here()) else {
-                let native = self.natives.as_ref().and_then(|natives| natives.look_up(name));
-                return native.map(Some).ok_or(ENOENT);
+            let native = || self.natives.as_ref().and_then(|natives| natives.look_up(name));
+            let Some(ghost) = pid.and_then(|pid| self.ghosts.get(pid)) else {
+                return native().map(Some).ok_or(ENOENT);
             };
+            // To somebody else, or a moment later, it is another one.
+            let of_ghost = || native().map(|shown| Shown { name_us: 0, ..shown });
+            if ghost.is_for_itself(asked.pid) {
+                return of_ghost().map(Some).ok_or(ENOENT);
+            }
             let inode = self.inodes.look_up(ROOT, name, &ghost, Some(Place::Process), self.mode_of_process());
             // Whoever binds it wants to know no more, but whoever looks into it then does.
-            return Ok(Some(self.shown(asked, &inode)?));
+            return match self.shown(asked, &inode) {
+                // It has yet to begin there.
+                Err(ESRCH) if ghost.apart => of_ghost().map(Some).ok_or(ESRCH),
+                shown => shown.map(Some),
+            };
         }
         let directory = self.inode(asked)?;
         let (ghost, place) = (&directory.ghost, directory.place.ok_or(ENOENT)?);
