@@ -10,6 +10,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_opens_nothing_for_its_user", move_opens_nothing_for_its_user),
     ("move_out_of_a_namespace", move_out_of_a_namespace),
     ("move_brings_nobody_rights", move_brings_nobody_rights),
+    ("move_given_up_brings_nobody_rights", move_given_up_brings_nobody_rights),
     ("user_who_moves_without_end", user_who_moves_without_end),
     ("strangers_at_the_port_of_a_move", strangers_at_the_port_of_a_move),
 ];
@@ -118,6 +119,35 @@ fn move_brings_nobody_rights(place: &Place) -> Res<End> {
     ))?;
     s.ok(&format!("kill $(cat {number})"))?;
     same("what it has come to", wants.end()?.out.trim(), "told\n0")?;
+    Ok(End::Passed)
+}
+
+/// Traces this process, and stays.
+const SEIZE: &str = r#"
+import ctypes, sys, time
+libc = ctypes.CDLL(None); libc.ptrace.argtypes = [ctypes.c_long] * 4
+libc.ptrace(0x4206, int(sys.argv[1]), 0, 0)
+time.sleep(100)
+"#;
+
+/// What was to become it where it has stood, stands there again: what does that has more rights than its user, who may not come to it.
+/// (ckpt, `remain`: else it would be killed, and the process with it.)
+fn move_given_up_brings_nobody_rights(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_given_up_brings_nobody_rights", 2)?;
+    let sleeps = s.start(&format!("{ANN} shoal run -n 0 sleep 1141; echo $?"));
+    s.until("shoal ps | grep -q 'sleep 1141'")?;
+    let p = s.ok("shoal ps | awk '/sleep 1141/ {print $1}'")?.trim().to_string();
+    s.ok(&format!("{ANN} shoal move {p} 1 && {ANN} shoal move {p} 0"))?;
+    let traces = s.start(&format!("{ANN} shoal run -n 0 python3 -c '{SEIZE}' {p}"));
+    s.until(&format!("! shoal run -n 0 grep -q '^TracerPid:.0$' /proc/{p}/status"))?;
+    s.prints(
+        &format!("for i in 1 2 3 4 5; do {ANN} shoal move {p} 1 2>&1 | grep -o 'it is traced'; done | sort | uniq -c | xargs"),
+        "5 it is traced",
+    )?;
+    s.ok("kill $(shoal ps | awk '/python3/ {print $1}')")?;
+    traces.end()?;
+    s.prints(&format!("{ANN} shoal move {p} 1 && shoal where {p} && kill {p}"), "n1")?;
+    same("its end", sleeps.end()?.out.trim(), "143")?;
     Ok(End::Passed)
 }
 

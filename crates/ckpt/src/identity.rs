@@ -250,6 +250,15 @@ pub(crate) fn raise(script: &mut Script, pid: Pid) -> Result<()> {
     Ok(())
 }
 
+/// None of its capabilities take effect: it may read and do what its user may, until it executes another program. False: none does already, and nothing is to be done.
+pub(crate) fn lower(script: &mut Script, pid: Pid) -> Result<bool> {
+    let [inheritable, permitted, effective, ..] = creds(pid, pid)?.capabilities;
+    if effective != 0 {
+        set_capabilities(script, [0, permitted, inheritable]);
+    }
+    Ok(effective != 0)
+}
+
 /// Effective, permitted, inheritable.
 fn set_capabilities(script: &mut Script, sets: [u64; 3]) {
     let head = script.bytes([CAPABILITY_VERSION, 0].as_bytes());

@@ -6,8 +6,9 @@
 //! can come to, and everything else is done there.
 
 use crate::bring::{bring, Wanted};
-use crate::elsewhere::identity;
+use crate::elsewhere;
 use crate::freeze::Frozen;
+use crate::identity;
 use crate::queued::number;
 use crate::sigstate;
 use crate::timers::RunningTimers;
@@ -17,6 +18,7 @@ use kern::ptrace::{queued, Queue};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result, Sig};
 use zerocopy::IntoBytes;
 
@@ -174,6 +176,11 @@ fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_
     let_go(&mut loan, arena, &[])?;
     let come = bring(&mut loan, arena, pid, &[Wanted::Ours(nothing)], BASE)?;
     let [program] = come[..] else { return Err(Fault::bug("other descriptors than were brought")) };
+    // Who may read a program, by whatever right, has memory of his own in it that his user may come to (linux: `would_dump`).
+    let mut script = arena.script();
+    if identity::lower(&mut script, pid)? {
+        loan.run(arena, script)?;
+    }
     // One argument, which is empty as its path is, and no environment.
     let flags = libc::AT_EMPTY_PATH as u64;
     let args = |at: u64| [program as u64, at + 16, at, at + 8, flags, 0];
@@ -193,9 +200,19 @@ fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_
         }
     }
     let wanted = rustix::fs::fstat(nothing).map_err(|e| Fault::sys(e.raw_os_error(), "look at a program"))?;
-    match identity(&format!("{PROC}/{pid}/exe")) == Some((wanted.st_dev, wanted.st_ino)) {
-        true => leader.leaves_exec().map(|()| met),
+    match elsewhere::identity(&format!("{PROC}/{pid}/exe")) == Some((wanted.st_dev, wanted.st_ino)) {
+        true => leader.leaves_exec().and_then(|()| is_out_of_reach(pid)).map(|()| met),
         false => Err(Fault::refused("it has executed another program than it was told to")),
+    }
+}
+
+/// Can its user not come to its memory and descriptors? What is guarded of such a process belongs to root (linux: `task_dump_owner`).
+fn is_out_of_reach(pid: Pid) -> Result<()> {
+    let path = format!("{PROC}/{pid}/environ");
+    let guarded = std::fs::metadata(&path).map_err(|e| Fault::io(&e, format!("look at {path}")))?;
+    match guarded.uid() {
+        0 => Ok(()),
+        uid => Err(Fault::refused(format!("what it executes could be come to by user {uid}"))),
     }
 }
 
