@@ -56,9 +56,11 @@ fn stop(tids: &[i32], frozen: &mut Frozen) -> Result<()> {
     wait(running, frozen)
 }
 
-/// For those that were asked.
+/// For those that were asked; for the leader last, since of one that was killed the kernel does not tell before all others have been waited for, and these are ours
+/// to wait for (linux: `delay_group_leader`).
 fn wait(running: Vec<Running>, frozen: &mut Frozen) -> Result<()> {
-    for thread in running {
+    let (leader, others): (Vec<_>, Vec<_>) = running.into_iter().partition(|thread| thread.tid() == frozen.pid);
+    for thread in others.into_iter().chain(leader) {
         match thread.stopped() {
             Ok(stopped) => frozen.threads.push(stopped),
             Err(fault) => unless_gone(fault)?,

@@ -9,7 +9,7 @@
 //! | Settling: the ghost does what it was told before | it has: it is told to become the process: Closing |
 //! | Closing: it writes out what has come of its output, and closes the hold file | it has: Becoming, and it is a native process for everybody |
 //! | Becoming: the mover makes it what the image says | it runs: over |
-//! | Settling, Closing | killed: as closed |
+//! | Taking, Settling, Closing | killed: as closed, when it is there |
 //! | Settling, Closing, Becoming | the mover fails: the process is killed |
 //!
 //! A ghost that is stopped, as its process is, does all of this while its mover traces it: stopped for everybody else, it becomes one that is.
@@ -290,8 +290,8 @@ impl Front {
             if let Some((asker, certain)) = relay {
                 self.answer(asker, certain, false);
             }
-            if !self.ghosts.has(pid) {
-                // It was told so by a daemon before this one.
+            // It was told so by a daemon before this one; or it was stopped, and killed before it came here.
+            if !self.ghosts.has(pid) || self.ghosts.is_dying(pid) {
                 self.has_closed(pid);
                 continue;
             }

@@ -192,6 +192,11 @@ impl Ghosts {
         self.ghosts.contains_key(&pid)
     }
 
+    /// Has it told that it is dying, and waits to be let go ([`Ghosts::release`])? It does nothing more that it is told.
+    pub fn is_dying(&self, pid: Pid) -> bool {
+        self.ghosts.get(&pid).is_some_and(|ghost| ghost.state == State::Dying)
+    }
+
     /// Takes back the oldest command to `pid` for which `which` holds; false when it has been given, and is being done or will be.
     pub fn take_back(&mut self, pid: Pid, which: impl Fn(&Command) -> bool) -> bool {
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return false };
