@@ -9,6 +9,7 @@ use crate::lab::Res;
 pub(crate) const SCENES: &[Scene] = &[
     ("move_home_stopped", move_home_stopped),
     ("move_home_stopped_continued_on_its_way", continued_on_its_way),
+    ("move_home_stopped_killed_on_its_way", killed_on_its_way),
     ("move_home_stopped_front_killed", front_killed),
 ];
 
@@ -112,6 +113,22 @@ const POINTS: [&str; 8] = [
     "in has a vessel",
     "in made it",
 ];
+
+/// At whatever moment it is killed it ends so, and so does the command.
+fn killed_on_its_way(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_stopped_killed_on_its_way", 1)?;
+    let waits = waits();
+    s.prints(
+        &format!(
+            "{waits} for i in 012 016 020 024 028 032 036 040 044 048 052 056; do
+                begin shoal run -n 0 perl -e '{COUNTS}'
+                kill -STOP $p; seen stopped; shoal move $p front 2>/dev/null & m=$!; sleep 0.$i; kill -KILL $p; end; wait $m
+            done"
+        ),
+        &["stopped 19 killed 9"; 12].join("\n"),
+    )?;
+    Ok(End::Passed)
+}
 
 fn front_killed(place: &Place) -> Res<End> {
     let victim = Victim::FrontDaemon;
