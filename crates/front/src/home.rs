@@ -5,7 +5,7 @@
 //!
 //! | step | next |
 //! |---|---|
-//! | Taking: the image comes | the old node has ended its own, and the mover knows: Settling; anything fails: over, it stays |
+//! | Taking: the image comes | the old node has ended its own, and the mover knows: Settling; anything fails: over, it stays, or is lost if the old node has ended its own |
 //! | Settling: the ghost does what it was told before | it has: it is told to become the process: Closing |
 //! | Closing: it writes out what has come of its output, and closes the hold file | it has: Becoming, and it is a native process for everybody |
 //! | Becoming: the mover makes it what the image says | it runs: over |
@@ -212,21 +212,29 @@ impl Front {
         let Some(step) = self.homes.all.get(&pid).map(|one| one.step) else { return };
         warn!(%pid, ?step, %fault, "home: failed");
         match step {
+            Step::Taking if self.moves.get(&pid).is_some_and(|one| one.state.is_bound()) => {
+                self.forget_home(pid);
+                self.lost_home(pid, fault);
+            }
             Step::Taking => {
                 self.forget_home(pid);
                 // Where the old node alone decides, its mover finds the connection broken.
                 self.move_changes(NodeId::FRONT, pid, Change::NotArrived, fault);
             }
-            Step::Settling | Step::Closing => {
+            Step::Settling => {
                 self.forget_home(pid);
                 self.lost_home(pid, fault);
             }
+            Step::Closing => {
+                self.forget_home(pid);
+                self.lost_home(pid, fault);
+                // It waits for its mover, and hears nothing more that it is told.
+                kill(pid);
+            }
             Step::Becoming => {
                 self.forget_home(pid);
-                if let Ok(fd) = pidfd::open(pid) {
-                    // The mover has done so, unless it was killed itself.
-                    let _ = pidfd::kill(fd.as_fd(), Sig::KILL);
-                }
+                // The mover has done so, unless it was killed itself.
+                kill(pid);
                 self.move_ends(pid, Err(fault));
             }
         }
@@ -257,6 +265,8 @@ impl Front {
             Some(one) if one.step == Step::Taking => {
                 info!(%pid, "home: Taking -> Settling");
                 one.step = Step::Settling;
+                self.events.push_back(Event::Lands { pid });
+                self.settle();
                 if self.space.is_to_stop(pid) {
                     self.order_home(pid, &Order::Rouse);
                 }
@@ -366,6 +376,13 @@ impl Front {
             mount::mount("tmpfs", &at, mount::Flags::NODEV, "mode=0700")?;
         }
         Ok(at.to_string_lossy().into_owned())
+    }
+}
+
+fn kill(pid: Pid) {
+    if let Ok(fd) = pidfd::open(pid) {
+        // Gone meanwhile is what was wanted.
+        let _ = pidfd::kill(fd.as_fd(), Sig::KILL);
     }
 }
 

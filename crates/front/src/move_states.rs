@@ -33,6 +33,11 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// Has the old node ended its own, or is about to whatever happens?
+    pub(crate) fn is_bound(self) -> bool {
+        matches!(self, State::Going | State::Landed)
+    }
+
     /// Is it the front end's to give up?
     pub(crate) fn can_end(self) -> bool {
         matches!(self, State::Preparing | State::Carrying)

@@ -42,6 +42,8 @@ pub enum Event {
     Arrive { pid: Pid, to: NodeId },
     /// Its node has been told to end it, since another one has it: signals wait.
     Leaves { pid: Pid },
+    /// Nothing of it is on its node any more, and it is about to be a process of the front end ([`Event::Moved`]): what becomes of that node is nothing to it.
+    Lands { pid: Pid },
     /// It could not leave: it runs on where it was.
     Stays { pid: Pid },
     /// It is on `to` from now on, and nowhere else.

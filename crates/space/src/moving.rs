@@ -74,9 +74,16 @@ impl Space {
         self.log(pid, place, "leaves", 0);
     }
 
+    pub(crate) fn lands(&mut self, pid: Pid) {
+        if let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.has_body()) {
+            entry.lands = true;
+        }
+    }
+
     pub(crate) fn stays(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let place = entry.place;
+        entry.lands = false;
         self.log(pid, place, "stays", 0);
         self.settle_down(pid);
         // A native one has waited for those that ended meanwhile, or will.
@@ -261,6 +268,10 @@ mod tests {
         assert!(!settled, "its ghost has yet to clone");
         step(Event::Leaves { pid: PID });
         step(Event::Signalled { pid: PID, info: signal(Sig::TERM) });
+        step(Event::Lands { pid: PID });
+        let (told, ..) = step(Event::NodeLost { node: N0 });
+        assert!(!told.iter().any(|e| matches!(e, Effect::Ghost { command: Command::Die { .. }, .. })), "{told:?}");
+        step(Event::NodeUp { node: N0 });
         let (told, node, _) = step(Event::Moved { pid: PID, to: NodeId::FRONT });
         assert_eq!(node, Some(NodeId::FRONT));
         assert!(told.contains(&Effect::WatchNative { pid: PID }));

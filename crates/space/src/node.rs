@@ -19,7 +19,7 @@ impl Space {
             entry.stands.remove(&node);
             entry.drop_asks(node);
         }
-        for pid in self.table.which(|e| e.place == node && e.has_body()) {
+        for pid in self.table.which(|e| e.lives_on(node)) {
             self.exited(pid, Exit::NodeLost, Usage::default());
         }
     }

@@ -28,7 +28,7 @@ impl Space {
         self.natives(natives);
         self.log(Pid::NONE, node, "node back", 0);
         let there: BTreeSet<Pid> = bodies.iter().map(|p| p.pid).collect();
-        for pid in self.table.which(|e| e.place == node && e.has_body() && !there.contains(&e.person.pid)) {
+        for pid in self.table.which(|e| e.lives_on(node) && !there.contains(&e.person.pid)) {
             if self.table.get(pid).is_some_and(|e| e.body != Body::Starting) {
                 self.exited(pid, Exit::NodeLost, Usage::default());
             }

@@ -118,6 +118,7 @@ impl Space {
             Event::Natives { persons } => self.natives(persons),
             Event::Arrive { pid, to } => self.arrive(pid, to),
             Event::Leaves { pid } => self.leaves(pid),
+            Event::Lands { pid } => self.lands(pid),
             Event::Stays { pid } => self.stays(pid),
             Event::Moved { pid, to } => self.moved(pid, to),
             Event::Left { pid } => self.left(pid),

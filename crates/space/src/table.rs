@@ -74,6 +74,8 @@ pub(crate) struct Entry {
     pub(crate) early: Vec<SigInfo>,
     /// Its node ends it, since another one has it.
     pub(crate) leaving: bool,
+    /// That is done, and it comes to the front end.
+    pub(crate) lands: bool,
     /// From there it has moved, and what it did there may be told after that it runs where it is.
     pub(crate) came_from: Option<NodeId>,
     /// The ghost's hold is interrupted, with this pending.
@@ -139,6 +141,7 @@ impl Entry {
             runner: None,
             early: Vec::new(),
             leaving: false,
+            lands: false,
             came_from: None,
             kill_pending: false,
             stop_pending: false,
@@ -188,6 +191,11 @@ impl Entry {
     /// Is there a body on a node that can get signals?
     pub(crate) fn has_body(&self) -> bool {
         matches!(self.body, Body::Starting | Body::Running | Body::Stopped(_))
+    }
+
+    /// Is it on `node`, and ends with that?
+    pub(crate) fn lives_on(&self, node: NodeId) -> bool {
+        self.place == node && self.has_body() && !self.lands
     }
 
     /// Does what `node` tells count as done by it? Also before it moved from there, which may be told last.
