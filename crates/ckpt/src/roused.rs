@@ -82,6 +82,11 @@ impl Roused {
         }
     }
 
+    /// It has ended.
+    pub fn is_over(&self) -> bool {
+        self.threads.is_empty()
+    }
+
     /// All of them stand still.
     ///
     /// # Errors

@@ -372,9 +372,18 @@ impl Front {
         }
     }
 
-    /// The mover of such a ghost is gone.
+    /// The mover of such a ghost is gone. One that was killed before it held tells nothing itself.
     pub(crate) fn rouser_gone(&mut self, mover: Token) {
-        self.aways.roused.retain(|_, one| one.mover != mover);
+        let its: Vec<Pid> =
+            self.aways.roused.iter().filter(|(_, one)| one.mover == mover).map(|(pid, _)| *pid).collect();
+        for pid in its {
+            self.aways.roused.remove(&pid);
+            if self.proc.status(pid).map_or(true, |status| status.ended()) && self.ghosts.unexpect(pid) {
+                info!(%pid, "away: its ghost was killed before it held");
+                self.events.push_back(Event::Gone { pid });
+                self.settle();
+            }
+        }
     }
 
     /// It is known that what stands here for it is its ghost.

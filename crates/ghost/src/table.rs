@@ -175,11 +175,13 @@ impl Ghosts {
         }
     }
 
-    /// Forgets that `pid` was expected.
-    pub fn unexpect(&mut self, pid: Pid) {
-        if self.expected.remove(&pid) {
+    /// Forgets that `pid` was expected. False: it was not, or has come.
+    pub fn unexpect(&mut self, pid: Pid) -> bool {
+        let expected = self.expected.remove(&pid);
+        if expected {
             self.ghosts.remove(&pid);
         }
+        expected
     }
 
     /// It was expected, and is no more.

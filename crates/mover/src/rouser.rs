@@ -42,6 +42,11 @@ impl Rouser {
         Ok(())
     }
 
+    /// It was killed.
+    fn is_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|(_, roused)| roused.is_over())
+    }
+
     /// It stands still.
     ///
     /// # Errors
@@ -82,6 +87,9 @@ pub(super) fn run_though_stopped(pid: Pid, word: &mut Word, found: &Found) -> Re
     let mut until = None;
     while rouser.fd().is_some() {
         rouser.attend()?;
+        if rouser.is_over() {
+            break;
+        }
         if until.is_none() && word.heard().is_err() {
             until = Some(found.until());
         }
