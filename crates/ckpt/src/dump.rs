@@ -11,7 +11,7 @@ use crate::kinds::Dumped;
 use crate::objects::Found;
 use crate::precopy::{precopy, Looked, Precopy};
 use crate::queued::{number, since, Queued, Waited, REAL_TIME};
-use crate::remain::{remain, Remains};
+use crate::remain::{remain, Done, Remains};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
@@ -317,11 +317,11 @@ impl Held {
     }
 
     /// Another program takes its place: from now on the image is the process. `come` are the signals that have come since it was written and that
-    /// go after the image; later ones wait for the program. Its locks on files are free. `true`: after those a SIGSTOP has come, which does not wait.
+    /// go after the image; later ones wait for the program, but a SIGSTOP, which does not wait. Its locks on files are free.
     ///
     /// # Errors
     /// As [`remain`].
-    pub fn remain(mut self, with: &Remains<'_>, come: &[Waiting]) -> Result<bool> {
+    pub fn remain(mut self, with: &Remains<'_>, come: &[Waiting]) -> Result<Done> {
         let pid = self.pid();
         // Those that wait for other threads go with these.
         let of_leader = |one: &&Waiting| one.thread.is_none_or(|tid| tid == pid);
@@ -330,7 +330,8 @@ impl Held {
         let met = self.frozen.take_stop();
         // By one that waited when it was written, and that it has not taken.
         let stopped = self.stopped && self.frozen.stopped_by().is_none();
-        remain(self.frozen.scattered(), with, &taken, &self.running, stopped).map(|again| met || again)
+        remain(self.frozen.scattered(), with, &taken, &self.running, stopped)
+            .map(|done| Done { stops: met || done.stops, ..done })
     }
 
     /// It goes on as if nothing had been.

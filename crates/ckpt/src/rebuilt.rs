@@ -4,7 +4,7 @@ use crate::ahead::Ahead;
 use crate::kinds;
 use crate::prepared::Prepared;
 use crate::queued::stops_by;
-use crate::remain::{remain, stop_again, Remains};
+use crate::remain::{remain, stop_again, Done, Remains};
 use crate::timers::RunningTimers;
 use crate::together::Together;
 use image::files::Files;
@@ -57,7 +57,7 @@ impl Rebuilt {
     /// # Errors
     /// As [`remain`].
     pub fn remain(mut self, with: &Remains<'_>) -> Result<()> {
-        let stops = remain(std::mem::take(&mut self.threads), with, &self.queued, &self.running, false)?;
+        let Done { stops, .. } = remain(std::mem::take(&mut self.threads), with, &self.queued, &self.running, false)?;
         stop_again(self.pid, stops)
     }
 

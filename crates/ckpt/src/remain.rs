@@ -62,7 +62,16 @@ fn replaced(mut frozen: Frozen, with: &Remains<'_>, memory: Memory) -> Result<()
     let pid = frozen.pid;
     let threads = frozen.scattered();
     let nothing = (&[][..], &RunningTimers::default(), false);
-    remain_of((threads, memory), with, nothing).and_then(|stops| stop_again(pid, stops))
+    remain_of((threads, memory), with, nothing).and_then(|done| stop_again(pid, done.stops))
+}
+
+/// How it is that is in the place of a process now.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// A SIGSTOP came meanwhile, and has not stopped it.
+    pub stops: bool,
+    /// It is stopped, as the process was, or is about to be.
+    pub is_stopped: bool,
 }
 
 /// A SIGSTOP that was taken from a process comes to what is in its place.
@@ -91,7 +100,7 @@ const LIMITS: [u32; 6] = [
 
 /// A process whose threads all stand still, the leader first, executes another program, and runs in that when this returns, with all
 /// signals blocked. Of signals that wait for it one of each of `taken` is dropped, and what the timers that were `running` have sent. `stopped`: it was to be, and its
-/// parent has not been told: it stops before it runs. `true`: a SIGSTOP came meanwhile, and has not stopped it.
+/// parent has not been told: it stops before it runs.
 ///
 /// # Errors
 /// `Gone` when it was killed; else what kept it from it: then it is killed, since nothing of what it was is left.
@@ -101,7 +110,7 @@ pub(crate) fn remain(
     taken: &[Sig],
     running: &RunningTimers,
     stopped: bool,
-) -> Result<bool> {
+) -> Result<Done> {
     remain_of((threads, Memory::Own), with, (taken, running, stopped))
 }
 
@@ -109,7 +118,7 @@ fn remain_of(
     (mut threads, memory): (Vec<Stopped>, Memory),
     with: &Remains<'_>,
     (taken, running, stopped): (&[Sig], &RunningTimers, bool),
-) -> Result<bool> {
+) -> Result<Done> {
     if threads.is_empty() {
         return Err(Fault::bug("a process without threads"));
     }
@@ -120,10 +129,13 @@ fn remain_of(
     let nothing = become_nothing(&leader, threads, with.nothing, memory);
     let done = nothing.and_then(|stop| execute(&leader, with, taken, running).map(|()| stop)).and_then(|stop| {
         leader.set_sigmask(!0)?;
+        // A SIGCONT that a SIGSTOP has thrown out of the queue has let it go on all the same.
+        let group = leader.is_at_rest()?;
         let goes_on = leader.is_to_continue()?;
         let stops = (leader.take_stop() || met || stop) && !goes_on;
+        let is_stopped = (group.is_some() || stopped) && !goes_on;
         stop_again(pid, stopped && !goes_on)?;
-        leader.release(None).map(|()| stops)
+        leader.release(None).map(|()| Done { stops, is_stopped })
     });
     done.map_err(|fault| {
         let _gone_already = kern::signal::send(pid, Sig::KILL);

@@ -361,7 +361,8 @@ impl Vessel {
     /// As [`remain`].
     pub fn remain(self, with: &Remains<'_>) -> Result<()> {
         let pid = self.pid();
-        remain(self.launched(), with, &[], &RunningTimers::default(), false).and_then(|stops| stop_again(pid, stops))
+        remain(self.launched(), with, &[], &RunningTimers::default(), false)
+            .and_then(|done| stop_again(pid, done.stops))
     }
 
     /// It is another process now.

@@ -217,7 +217,7 @@ fn remains(held: Held, order: &Remain) -> Result<(Vec<SigInfo>, bool)> {
     let ready = Ready::new(order)?;
     let come = held.come_since()?;
     let stopped = held.was_stopped();
-    let stops = match &order.ghost {
+    let done = match &order.ghost {
         None => held.remain(&ready.remains(), &come)?,
         Some(socket) => {
             let streams = streams(order.pid)?;
@@ -230,11 +230,11 @@ fn remains(held: Held, order: &Remain) -> Result<(Vec<SigInfo>, bool)> {
         }
     };
     let mut follows = to_follow(&come);
-    if stops {
+    if done.stops {
         follows.push(SigInfo::kill(Sig::STOP, Pid::NONE, 0));
     }
-    // Which the kernel has let go on.
-    let stopped = stopped && !follows.iter().any(|info| info.sig == Sig::CONT);
+    // Else the kernel has let it go on.
+    let stopped = stopped && done.is_stopped && !follows.iter().any(|info| info.sig == Sig::CONT);
     Ok((follows, stopped))
 }
 

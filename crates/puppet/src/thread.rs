@@ -195,25 +195,27 @@ impl Stopped {
     /// # Errors
     /// `Gone` when it was killed.
     pub fn leaves_exec(&self) -> Result<()> {
-        self.until_interrupted("the beginning of another program")
+        self.until_interrupted("the beginning of another program").map(drop)
     }
 
     /// It stands still where the kernel looks whether its process is stopped, and whether its parent is to be told that it goes on, before it takes a signal. One
     /// that is let go from the stop in front of a signal, and takes a SIGCONT next, tells its parent with the next signal after that (linux: `get_signal`, `relock`).
+    /// Returns the signal by which its whole process is stopped now, if it is (linux: `do_jobctl_trap`).
     ///
     /// # Errors
     /// `Gone` when it was killed.
-    pub fn is_at_rest(&self) -> Result<()> {
+    pub fn is_at_rest(&self) -> Result<Option<Sig>> {
         self.until_interrupted("another stop")
     }
 
-    fn until_interrupted(&self, what: &str) -> Result<()> {
+    fn until_interrupted(&self, what: &str) -> Result<Option<Sig>> {
         let gone_on = |errno| failed(self.tid, errno, what);
         ptrace::interrupt(self.tid).map_err(gone_on)?;
         loop {
             ptrace::go_on(self.tid, None).map_err(gone_on)?;
             match ptrace::wait(self.tid).map_err(gone_on)? {
-                Halt::Trap | Halt::Group(_) => return Ok(()),
+                Halt::Trap => return Ok(None),
+                Halt::Group(sig) => return Ok(Some(sig)),
                 Halt::Exiting | Halt::Ended(_) => return Err(gone(self.tid)),
                 Halt::Signal(sig) => self.meets(sig),
                 Halt::Event(_) => {}
