@@ -295,7 +295,8 @@ impl Agent {
         }
         let fault = if let Turn::Failed(fault) = turn { fault } else { Fault::bug("it has not left") };
         self.uplink.send(&ToFront::NotLeft { pid, fault });
-        // While it was traced nothing could be seen of that.
+        // While it was traced nothing could be seen of that, and it may be on its way from there to its stop.
+        self.stopping.is_let_go(pid);
         self.checks.add(pid, What::State, None, monotonic_us());
     }
 }
