@@ -50,6 +50,8 @@ pub(crate) struct Moving {
     ending: HashMap<Pid, Pid>,
     /// Of them: memory that is to come yet.
     held: HashMap<u32, lazy::Rest>,
+    /// Streams of what was here whole and did not come to run: if it should turn out to have lived on here, they end.
+    over: HashMap<Pid, StreamsId>,
     /// Processes that were killed since some of their memory cannot come any more.
     lost: HashSet<Pid>,
     /// Those of them that only look.
@@ -79,10 +81,10 @@ struct Mover {
     line: Plain,
     /// What it notes and does not say at once.
     slate: OwnedFd,
-}
-
     /// It has ended, and been waited for.
     reaped: bool,
+}
+
 impl Mover {
     /// What it has noted: the first that was not read yet.
     fn note(&self) -> Option<Note> {
@@ -161,14 +163,14 @@ impl Moving {
         ending.chain(self.remains.iter().filter(move |(_, of)| **of == parent).map(|(pid, _)| *pid))
     }
 
-    /// Is this process one of ours that move others?
-    pub(crate) fn is_mover(&self, pid: Pid) -> bool {
     /// Is there a mover that may trace this process?
     pub(crate) fn has_a_mover(&self, pid: Pid) -> bool {
         let here = self.movers.values().any(|mover| mover.whom == pid && !mover.reaped);
         here || self.ending.values().any(|whom| *whom == pid)
     }
 
+    /// Is this process one of ours that move others?
+    pub(crate) fn is_mover(&self, pid: Pid) -> bool {
         self.movers.values().any(|mover| mover.pid == pid)
     }
 
