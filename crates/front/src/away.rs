@@ -362,7 +362,7 @@ impl Front {
         for (pid, runs) in done {
             info!(%pid, runs, "away: its ghost holds");
             if let Some(one) = self.aways.roused.remove(&pid) {
-                self.close(one.mover);
+                self.let_sleep(one.mover);
             }
             if runs {
                 self.events.push_back(Event::NotStopped { pid });
@@ -390,6 +390,17 @@ impl Front {
     pub(crate) fn forget_away(&mut self, pid: Pid) {
         let over = |one: &Leaving| one.mover.is_none() && (!one.bound || one.stood && one.left);
         if self.aways.all.get(&pid).is_some_and(over) {
+    /// Its ghost runs by the leave of this mover no more.
+    fn let_sleep(&mut self, mover: Token) {
+        match self.connections.get_mut(&mover) {
+            Some(Connection::Mover(one)) if one.is_inherited() => {
+                // One that is gone is told by its line.
+                let _ = one.line.send(&Order::Go).and_then(|()| one.line.flush());
+            }
+            _ => self.close(mover),
+        }
+    }
+
             self.aways.all.remove(&pid);
         }
     }
