@@ -228,6 +228,14 @@ fn move_of_a_user(place: &Place) -> Res<End> {
         ),
         "another user's\nn1\n61001\n61001 61005\nCapPrm:\t0000000000000000",
     )?;
+    // One that its user may execute and not read.
+    s.prints(
+        &format!(
+            "cd $(mktemp -d); chmod 755 .; cp $(which sleep) unread; chmod 711 unread; {ANN} shoal run -n 0 ./unread 1033 & p=$!
+            until shoal ps | grep -q 'unread 1033'; do sleep 0.01; done; {ANN} shoal move $p 1; shoal where $p; kill $p; wait $p; echo $?"
+        ),
+        "n1\n143",
+    )?;
     Ok(End::Passed)
 }
 

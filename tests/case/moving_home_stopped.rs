@@ -1,16 +1,19 @@
 //! Stopped processes come to the front end and leave it, and are stopped all the time: for their parent, too.
 
 use super::moving_faults::{at_point, stage, Fate, How, Victim, PROGRAM};
-use super::scene::Sandbox;
+use super::scene::{same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
-use crate::lab::Res;
+use crate::lab::{procs, Res};
+use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_home_stopped", move_home_stopped),
     ("move_home_stopped_continued_on_its_way", continued_on_its_way),
     ("move_home_stopped_killed_on_its_way", killed_on_its_way),
     ("move_home_stopped_front_killed", front_killed),
+    ("move_stopped_called_off", called_off),
+    ("move_new_mover_killed", destination_killed),
 ];
 
 /// `begin PROGRAM`: starts it on node 0, as a child of what writes down what wait tells of it; `seen WHAT`: that has been told; `is STATE`; `end`.
@@ -137,6 +140,54 @@ fn front_killed(place: &Place) -> Res<End> {
         let fate = Fate::Lives;
         let how = How { point, program: PROGRAM, before: None, stopped: true, how: "", to: "front", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+    }
+    Ok(End::Passed)
+}
+
+/// Ctrl-C of the move of a stopped program, when it stands still and its mover traces it, and when it has just been let go; and a checkpoint of one, which traces it as well.
+fn called_off(place: &Place) -> Res<End> {
+    let (s, faults) = stage(place, "move_stopped_called_off", Victim::FrontDaemon)?;
+    let (file, waits) = (place.fresh("called_off").to_string_lossy().into_owned(), waits());
+    let going = s.start(&format!(
+        "{waits} begin shoal run -n 0 perl -e '{COUNTS}'; kill -STOP $p; seen stopped; echo $p >{file}.new; mv {file}.new {file}; end"
+    ));
+    wait_for("it is stopped", || std::fs::exists(&file).unwrap_or(false))?;
+    for point in ["out held", "out sent", "in rebuilt"] {
+        faults.watch(point)?;
+        let moving = s.start(&format!("echo $$ >{file}.move; exec shoal move $(cat {file}) $(test $(shoal where $(cat {file})) = n1; echo $?)"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        s.ok(&format!("kill -INT $(cat {file}.move)"))?;
+        same("the move ends by it", moving.end()?.signal(), Some(2))?;
+        drop(held);
+        // Where it may be at the second point, as all of it is there, and the next move is away from there.
+        s.until(&format!("shoal where $(cat {file})"))?;
+    }
+    s.ok(&format!("shoal checkpoint $(cat {file}) -o {file}.image; sleep 0.1"))?;
+    s.prints(&format!("awk '/^State/ {{print $2}}' /proc/$(cat {file})/status"), "T")?;
+    s.ok(&format!("kill -CONT $(cat {file}); kill -TERM $(cat {file})"))?;
+    same("what its parent was told", going.end()?.out.trim(), "stopped 19 continued exited 11")?;
+    Ok(End::Passed)
+}
+
+/// The process is there, the old node knows it, and what has brought it is killed before it may run: it is lost, which `wait` tells at once.
+fn destination_killed(place: &Place) -> Res<End> {
+    let (s, faults) = stage(place, "move_new_mover_killed", Victim::FrontDaemon)?;
+    for point in ["out sent", "out bound"] {
+        let file = place.fresh("new_mover").to_string_lossy().into_owned();
+        let program = format!("$|=1; print qq(up\\n); open U, q(>{file}.up); sleep 99");
+        let going = s.start(&format!("shoal run -n 0 perl -e '{program}' </dev/null & echo $! >{file}; wait $!; echo $?"));
+        wait_for("it is there", || std::fs::exists(format!("{file}.up")).unwrap_or(false))?;
+        faults.watch(point)?;
+        let moving = s.start(&format!("shoal move $(cat {file}) 1"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        let movers = procs::below(s.machine("n1")?).into_iter().filter(|one| one.comm == "shoal:mover");
+        movers.map(|one| one.pid).try_for_each(|pid| s.kill(pid))?;
+        drop(held);
+        moving.end()?;
+        // One that was killed before the old node knew of it has stayed there.
+        s.ok(&format!("shoal where $(cat {file}) | grep -qx n0 && kill -KILL $(cat {file}) || true"))?;
+        wait_for("its end is told", || !going.is_going())?;
+        same("its end", going.end()?.out.trim(), "up\n137")?;
     }
     Ok(End::Passed)
 }

@@ -1,6 +1,7 @@
 //! The front end's daemon is killed and started again while programs run: nothing is lost, nothing comes twice.
 
 use super::hostile::compiled_of;
+use super::moving_faults::{stage, Victim};
 use super::scene::{holds, same, wait_for, wait_within, Going, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
@@ -197,15 +198,24 @@ fn restart_ten_times_under_load(place: &Place) -> Res<End> {
 }
 
 fn no_restart_ends_stopped_programs_too(place: &Place) -> Res<End> {
-    let s = Sandbox::new(place, "no_restart_ends_stopped_programs_too", 2)?;
+    let (s, faults) = stage(place, "no_restart_ends_stopped_programs_too", Victim::FrontDaemon)?;
     let stopped = s.start("shoal run -n 0 sleep 1035; echo $?");
     wait_for("the program is there", || s.count("sleep 1035") == 1)?;
+    // One that is on its way from the front end: what takes its place there is stopped before a daemon knows it.
+    let leaves = s.start("sleep 1031; echo $?");
+    s.until("pkill -STOP -fx 'sleep 1031'")?;
+    faults.watch("out ended")?;
+    let moving = s.start("shoal move $(pgrep -fx 'sleep 1031') 1");
+    let held = faults.reached(Duration::from_secs(15))?;
     s.ok("pkill -STOP -f '^(shoal run -n 0 )?sleep 103[15]$'")?;
     s.until("ps -eo stat,args | grep -q '^T.* sleep 1035$'")?;
     s.ok(KILL)?;
-    wait_within(Duration::from_secs(10), "the command ends", &mut || !stopped.is_going())?;
+    drop(held);
+    wait_within(Duration::from_secs(10), "the command ends", &mut || !stopped.is_going() && !leaves.is_going())?;
     same("as if killed", stopped.end()?.out.trim(), "137")?;
+    same("as if killed on its way", leaves.end()?.out.trim(), "137")?;
     s.ok(START)?;
+    moving.end()?;
     s.prints("shoal run -n 1 echo well", "well")?;
     Ok(End::Passed)
 }

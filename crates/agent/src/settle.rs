@@ -410,6 +410,9 @@ impl Agent {
     /// Init's own children: orphans, and stand-ins that have ended. And who is traced.
     pub(crate) fn reap(&mut self) {
         while let Ok(Some(waited)) = kern::wait::any() {
+            if matches!(waited.change, Change::Ended(_)) {
+                self.mover_reaped(waited.pid);
+            }
             if !self.traced_changed(waited.pid, waited.status) {
                 self.changed(Pid::INIT, waited.pid, waited.change, usage(waited.usage));
             }

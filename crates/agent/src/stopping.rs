@@ -26,6 +26,8 @@ struct Seen {
     turn: Option<u64>,
     /// That one stops, and has not yet been seen to.
     to_stop: bool,
+    /// It was traced while it was stopped, and stops again in a moment (linux: `__ptrace_unlink`).
+    let_go: bool,
     /// The newest signal that stops and that it was given: probably by that one.
     given: Option<Sig>,
     /// By what it is stopped, as a wait has said.
@@ -74,6 +76,7 @@ impl Stopping {
     fn given(&mut self, pid: Pid, sig: Sig, turn: Option<u64>) {
         let seen = self.table.entry(pid).or_default();
         (seen.turn, seen.to_stop) = (turn.or(seen.turn), sig.stops());
+        seen.let_go = false;
         seen.given = Some(sig).filter(|_| seen.to_stop).or(seen.given);
         if sig == Sig::CONT {
             // It ran, though perhaps no look has seen that: what stops it next is not known.
@@ -90,8 +93,20 @@ impl Stopping {
                 // One that arrived to stop, did, and was continued by a signal that came with it: it does not stop any more.
                 let as_it_arrived = seen.told.1 == NOT_TOLD && seen.given.is_none();
                 seen.to_stop &= !(as_it_arrived && seen.by.is_some());
-                seen.by = None;
+                (seen.by, seen.let_go) = (None, false);
             }
+        }
+    }
+
+    /// Is it stopped, as was told, and has nothing continued it since that is known?
+    fn is_stopped(&self, pid: Pid) -> bool {
+        self.table.get(&pid).is_some_and(|seen| seen.told.0 && seen.by.is_some())
+    }
+
+    /// Nobody traces it any more, or soon.
+    pub(crate) fn is_let_go(&mut self, pid: Pid) {
+        if let Some(seen) = self.table.get_mut(&pid) {
+            seen.let_go = seen.told.0 && seen.by.is_some();
         }
     }
 
@@ -106,7 +121,7 @@ impl Stopping {
     fn found(&mut self, pid: Pid, state: State, is_said: bool, last: bool) -> Option<BodyEvent> {
         let seen = self.table.entry(pid).or_default();
         match state {
-            State::Runs if seen.to_stop && !last => return None,
+            State::Runs if (seen.to_stop || seen.let_go) && !last => return None,
             State::Runs => (seen.by, seen.asked) = (None, false),
             State::Stopped(sig) => seen.by = sig.or(seen.by),
         }
@@ -114,7 +129,7 @@ impl Stopping {
         if stopped && seen.by.is_none() && is_said && !last {
             return None;
         }
-        seen.to_stop = false;
+        (seen.to_stop, seen.let_go) = (false, false);
         let (turn, now) = (seen.turn, (stopped, seen.turn));
         if std::mem::replace(&mut seen.told, now) == now {
             return None;
@@ -192,7 +207,12 @@ impl Agent {
         let state = match pending.state {
             b'T' => State::Stopped(None),
             // Its mover has it, and lets it execute some calls: whether it is stopped below that cannot be seen.
-            _ if pending.traced && self.moving.departs_now(pid) => return false,
+            _ if pending.traced && self.moving.has_a_mover(pid) => return false,
+            // So may anybody else, who makes a checkpoint of it, say. That it goes on the kernel tells.
+            _ if pending.traced && self.stops.is_some() && self.stopping.is_stopped(pid) => {
+                self.stopping.is_let_go(pid);
+                return false;
+            }
             // It ends, and goes on elsewhere as it was.
             _ if self.moving.has_bound(pid) => return false,
             _ => State::Runs,
@@ -321,6 +341,32 @@ mod tests {
         stopping.seen(P, stops::Seen::GoesOn);
         assert_eq!(stopping.found(P, State::Runs, true, false), None, "it has not stopped yet");
         stopping.seen(P, stops::Seen::Takes(Sig::STOP));
+        stopping.seen(P, stops::Seen::GoesOn);
+        assert_eq!(stopping.found(P, State::Runs, true, false), runs(None));
+    }
+
+    #[test]
+    fn what_was_traced_while_it_was_stopped_stops_again_and_nobody_is_told() {
+        let mut stopping = Stopping::default();
+        stopping.seen(P, stops::Seen::Takes(Sig::TSTP));
+        assert_eq!(stopping.found(P, State::Stopped(None), true, false), stopped(None));
+        assert!(stopping.is_stopped(P), "whatever it does while it is traced");
+        stopping.is_let_go(P);
+        assert_eq!(stopping.found(P, State::Runs, true, false), None, "it is about to stop");
+        assert_eq!(stopping.found(P, State::Stopped(None), true, false), None, "as it was");
+        // Continued meanwhile it does not stop.
+        stopping.seen(P, stops::Seen::GoesOn);
+        assert!(!stopping.is_stopped(P));
+        stopping.is_let_go(P);
+        assert_eq!(stopping.found(P, State::Runs, true, false), runs(None));
+    }
+
+    #[test]
+    fn what_is_continued_as_it_is_let_go_is_told_at_once() {
+        let mut stopping = Stopping::default();
+        stopping.seen(P, stops::Seen::Takes(Sig::TSTP));
+        assert_eq!(stopping.found(P, State::Stopped(None), true, false), stopped(None));
+        stopping.is_let_go(P);
         stopping.seen(P, stops::Seen::GoesOn);
         assert_eq!(stopping.found(P, State::Runs, true, false), runs(None));
     }

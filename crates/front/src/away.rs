@@ -96,12 +96,22 @@ struct Sleeper {
     holds_us: Option<u64>,
     /// SIGCONT has come to it.
     continued: bool,
+    /// Since when its node says that it runs (monotonic).
+    runs_us: Option<u64>,
+}
+
+impl Sleeper {
+    /// Is its process not going to stop? Its node says so, or has not said anything in time.
+    fn runs(&self, holds_us: u64, now: u64, agreed: Agreed) -> bool {
+        let said = self.runs_us.is_some_and(|since| now >= since.max(holds_us) + STOPS_US);
+        said || now >= holds_us + agreed.lost_us
+    }
 }
 
 /// In the run directory: where movers wait for a successor of this daemon.
 pub(crate) const AWAYS: &str = "aways";
 
-/// A process that was stopped where it was is said to be stopped where it is within this many microseconds, or runs.
+/// A process that was stopped where it was, and runs where it is, stops there within this many microseconds, or does not.
 const STOPS_US: u64 = 1_000_000;
 
 impl Aways {
@@ -118,6 +128,13 @@ impl Aways {
     /// Is it what it was, and has its mover yet to look which signals have come? Those go after it, and ours would. When its ghost holds it is seen to that this runs.
     pub(crate) fn is_yet_to_leave(&self, pid: Pid) -> bool {
         self.all.get(&pid).is_some_and(|one| one.bound && !one.left)
+    }
+
+    /// Its node says whether this process is stopped.
+    pub(crate) fn state_is(&mut self, pid: Pid, stopped: bool, now: u64) {
+        if let Some(one) = self.roused.get_mut(&pid) {
+            one.runs_us = (!stopped).then(|| one.runs_us.unwrap_or(now));
+        }
     }
 
     /// Is any ghost to be looked after?
@@ -338,13 +355,14 @@ impl Front {
     /// Its ghost is stopped: its mover has it run until it holds.
     pub(crate) fn is_roused(&mut self, pid: Pid) {
         if let Some(mover) = self.aways.all.get_mut(&pid).and_then(|one| one.mover.take()) {
-            self.aways.roused.insert(pid, Sleeper { mover, holds_us: None, continued: false });
+            self.aways.roused.insert(pid, Sleeper { mover, holds_us: None, continued: false, runs_us: None });
         }
     }
 
     /// Ghosts that hold are stopped in earnest now, or run if their processes do.
     pub(crate) fn roused_go_on(&mut self, now: u64) {
         let mut done = Vec::new();
+        let agreed = Agreed::within(self.config.lost_after);
         for (pid, one) in &mut self.aways.roused {
             if self.ghosts.has(*pid) && !self.ghosts.holds_idle(*pid) {
                 continue;
@@ -355,20 +373,31 @@ impl Front {
             let over = one.continued || !self.ghosts.has(*pid) || view.is_none_or(|view| view.ended.is_some());
             match stopped || over {
                 true => done.push((*pid, false)),
-                false if now >= since + STOPS_US => done.push((*pid, true)),
+                false if one.runs(since, now, agreed) => done.push((*pid, true)),
                 false => {}
             }
         }
         for (pid, runs) in done {
             info!(%pid, runs, "away: its ghost holds");
             if let Some(one) = self.aways.roused.remove(&pid) {
-                self.close(one.mover);
+                self.let_sleep(one.mover);
             }
             if runs {
                 self.events.push_back(Event::NotStopped { pid });
                 self.settle();
                 self.wake_ghost(pid);
             }
+        }
+    }
+
+    /// Its ghost runs by the leave of this mover no more.
+    fn let_sleep(&mut self, mover: Token) {
+        match self.connections.get_mut(&mover) {
+            Some(Connection::Mover(one)) if one.is_inherited() => {
+                // One that is gone is told by its line.
+                let _ = one.line.send(&Order::Go).and_then(|()| one.line.flush());
+            }
+            _ => self.close(mover),
         }
     }
 
@@ -452,5 +481,25 @@ impl Front {
             self.redial(pid, to, (token, key));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn its_node_is_waited_for_to_say_whether_it_is_stopped() {
+        let agreed = Agreed::within(Duration::from_secs(5));
+        let holds_us = 1_000_000;
+        let mut one = Sleeper { mover: 1, holds_us: Some(holds_us), continued: false, runs_us: None };
+        let late = holds_us + agreed.lost_us;
+        assert!(!one.runs(holds_us, late - 1, agreed), "its link may be cut, and it stopped");
+        assert!(one.runs(holds_us, late, agreed));
+        // Said before it has stopped.
+        one.runs_us = Some(holds_us + 10);
+        assert!(!one.runs(holds_us, holds_us + 9 + STOPS_US, agreed));
+        assert!(one.runs(holds_us, holds_us + 10 + STOPS_US, agreed));
     }
 }

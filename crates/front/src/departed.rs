@@ -16,11 +16,13 @@
 use crate::away::{Leaving, AWAYS};
 use crate::connection::Token;
 use crate::front::Front;
+use kern::pidfd;
 use kern::proc::PROC;
 use space::Event;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use tracing::{info, warn};
-use vocab::{Fault, NodeId, Pid, Result, SigInfo};
+use vocab::{Fault, NodeId, Pid, Result, Sig, SigInfo};
 use wire::ask::Answer;
 use wire::node::{ChannelTo, ToNode};
 
@@ -179,10 +181,16 @@ impl Front {
             warn!(%pid, "away: no node has it");
             let _none = self.left_no_doubt(pid);
             let asker = self.aways.all.remove(&pid).and_then(|one| one.asks);
+            // What stands there is no process that could stay. One that asks hears it; one that is stopped, and has not come to ask, cannot.
+            let ghost = pidfd::open(pid).ok().filter(|_| asker.is_none() && self.is_ghost_to_be(pid));
             self.events.push_back(Event::Stays { pid });
             self.settle();
             if let Some(asker) = asker {
                 self.answer(asker, Answer::Failed(Fault::gone("no node has the process")), true);
+            }
+            if let Some(ghost) = ghost {
+                // It has ended by itself, then.
+                let _ = pidfd::kill(ghost.as_fd(), Sig::KILL);
             }
         }
     }

@@ -19,6 +19,11 @@ impl Mover {
     pub(crate) fn new(line: Plain, whom: Pid, child: Option<Child>, found: Option<PathBuf>) -> Mover {
         Mover { line, whom, child, found }
     }
+
+    /// Has a daemon before this one started it? Then it takes the end of its line for the end of a daemon, and waits for another one.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.child.is_none()
+    }
 }
 
 impl Drop for Mover {

@@ -6,7 +6,7 @@ use super::lazy;
 use super::look::{look_again as look, may_go_on};
 use super::orders::{Order, Out, Remain, Said};
 use super::remains::Ready;
-use super::rouser::run_though_stopped;
+use super::rouser::leave_stopped;
 use super::slate::Note;
 use ckpt::asking::rehearse;
 use ckpt::behind::behind;
@@ -103,11 +103,10 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier, found:
     }
     let said = Said::Left { come, stopped };
     let Some(found) = found else { return word.say(&said) };
-    found.say_at_last(word, &said)?;
-    if stopped {
-        run_though_stopped(order.pid, word, &found)?;
+    match stopped {
+        true => leave_stopped(order.pid, word, &found, &said),
+        false => found.say_at_last(word, &said),
     }
-    Ok(())
 }
 
 /// What is to take its place here, if anything.

@@ -6,6 +6,7 @@ use super::orders::{Order, Remain, Said};
 use ckpt::freeze::{freeze, Frozen};
 use ckpt::roused::{rouse, Roused};
 use kern::init::SignalFd;
+use kern::pidfd;
 use kern::poll::Ready;
 use std::os::fd::{AsFd, BorrowedFd};
 use tracing::debug;
@@ -79,9 +80,25 @@ pub(super) fn run_until_told(pid: Pid, word: &mut Word) -> Result<Option<Remain>
     }
 }
 
-/// What has taken the place of a stopped process, and relays, runs until the daemon ends this mover: then it holds. Stopped for good before that, it could be told nothing.
+/// What has taken the place of a stopped process is there: a daemon is told, and it runs until that has seen to it. Where no daemon follows one that is gone in
+/// time all programs end. A ghost that runs finds that out by itself, one that is stopped cannot.
+///
+/// # Errors
+/// `Gone` when none has come in time: then it is killed.
+pub(super) fn leave_stopped(pid: Pid, word: &mut Word, found: &Found, said: &Said) -> Result<()> {
+    let ghost = pidfd::open(pid);
+    let told = found.say_at_last(word, said).and_then(|()| run_though_stopped(pid, word, found));
+    if let (Err(fault), Ok(ghost)) = (&told, ghost) {
+        debug!(%pid, %fault, "nobody sees to a stopped stand-in: it ends");
+        // Gone already is as good.
+        let _ = pidfd::kill(ghost.as_fd(), Sig::KILL);
+    }
+    told
+}
+
+/// It relays, and runs until the daemon ends this mover or says so: then it holds. Stopped for good before that, it could be told nothing.
 /// A successor of the daemon is told that it does.
-pub(super) fn run_though_stopped(pid: Pid, word: &mut Word, found: &Found) -> Result<()> {
+fn run_though_stopped(pid: Pid, word: &mut Word, found: &Found) -> Result<()> {
     let mut rouser = Rouser::default();
     rouser.rouse(pid);
     let mut until = None;
@@ -90,8 +107,12 @@ pub(super) fn run_though_stopped(pid: Pid, word: &mut Word, found: &Found) -> Re
         if rouser.is_over() {
             break;
         }
-        if until.is_none() && word.heard().is_err() {
-            until = Some(found.until());
+        if until.is_none() {
+            match word.heard() {
+                Ok(Some(Order::Go)) => break,
+                Ok(_) => {}
+                Err(_) => until = Some(found.until()),
+            }
         }
         if let Some(line) = found.accept()? {
             word.follows(line)?;
@@ -99,9 +120,7 @@ pub(super) fn run_though_stopped(pid: Pid, word: &mut Word, found: &Found) -> Re
         }
         let line = until.is_none().then(|| word.fd());
         let all = rouser.fd().into_iter().chain(line).chain([found.fd()]);
-        if wait(&all.map(|fd| (fd, Ready::READ)).collect::<Vec<_>>(), until).is_err() {
-            break;
-        }
+        wait(&all.map(|fd| (fd, Ready::READ)).collect::<Vec<_>>(), until)?;
     }
     // It is let go with the end of its tracer.
     Ok(())

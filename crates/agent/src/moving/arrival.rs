@@ -117,6 +117,7 @@ impl Agent {
         // Of what it was here before nobody asks any more.
         self.moving.gone.remove(&pid);
         self.moving.ran.remove(&pid);
+        self.moving.over.remove(&pid);
         if self.bodies.has(pid) || self.moving.arrives(pid) {
             let fault = Fault::refused(format!("the number {pid} is in use on this node"));
             return self.uplink.send(&ToFront::NotArrived { pid, fault });
@@ -319,7 +320,7 @@ impl Agent {
     pub(super) fn arrival_killed(&mut self, pid: Pid) {
         warn!(%pid, "what was to arrive was killed");
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
-        self.streams.in_vain(arrival.streams);
+        self.is_over(pid, &arrival);
         arrival.state.mover().or(arrival.rouser).into_iter().for_each(|mover| {
             self.end_mover(mover);
             self.has_come(mover);
@@ -339,11 +340,20 @@ impl Agent {
             info!(%pid, "arrival: runs, and is not to");
             kill(pid);
         }
+        self.moving.over.remove(&pid);
+    }
+
+    /// Its streams are for nobody; but the old node may have heard that all of it is here, and have ended its own.
+    fn is_over(&mut self, pid: Pid, arrival: &Arrival) {
+        self.streams.in_vain(arrival.streams);
+        if arrival.program && matches!(arrival.state, Arriving::Rebuilt { .. }) {
+            self.moving.over.insert(pid, arrival.streams);
+        }
     }
 
     fn end_arrival(&mut self, pid: Pid) -> bool {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
-        self.streams.in_vain(arrival.streams);
+        self.is_over(pid, &arrival);
         let mover = arrival.state.mover().or(arrival.rouser);
         match arrival.made {
             Some(made) => {
@@ -377,7 +387,12 @@ impl Agent {
         } else if !self.bodies.has(pid) {
             // It has been killed here since it was said to be there: that is its end.
             let (exit, usage) = (vocab::Exit::Killed { sig: Sig::KILL, core: false }, Default::default());
+            self.pace.hurry();
             self.events.push(BodyEvent::Exited { pid, exit, usage });
+            // Whoever relays waits for the end of its program from here.
+            if let Some(streams) = self.moving.over.remove(&pid) {
+                self.streams.ended(streams);
+            }
         }
         self.uplink.send(&ToFront::Runs { pid });
     }

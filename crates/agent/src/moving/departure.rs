@@ -107,7 +107,8 @@ impl Agent {
         reach("source is told");
         let mut streams = None;
         let done = match self.bodies.get(pid).map(|body| body.life) {
-            Some(Life::Live) if !self.moving.departures.contains_key(&pid) => {
+            // The kernel tells of an end too when a process executes what its user may not read (linux: `begin_new_exec`): the mover sees whether it lives.
+            Some(Life::Live | Life::Leaving) if !self.moving.departures.contains_key(&pid) => {
                 order.remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 order.filters = self.filters();
                 let (its, pipes) = self.relayed(pid);
@@ -295,7 +296,8 @@ impl Agent {
         }
         let fault = if let Turn::Failed(fault) = turn { fault } else { Fault::bug("it has not left") };
         self.uplink.send(&ToFront::NotLeft { pid, fault });
-        // While it was traced nothing could be seen of that.
+        // While it was traced nothing could be seen of that, and it may be on its way from there to its stop.
+        self.stopping.is_let_go(pid);
         self.checks.add(pid, What::State, None, monotonic_us());
     }
 }

@@ -39,7 +39,8 @@ impl Agent {
     /// How would this body leave?
     pub(crate) fn look_at(&mut self, id: u64, pid: Pid, streams: bool) {
         let begun = match self.bodies.get(pid).map(|body| body.life) {
-            Some(Life::Live) => {
+            // As in `depart`.
+            Some(Life::Live | Life::Leaving) => {
                 let remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 let filters = self.filters();
                 let (its, pipes) = if streams { self.relayed(pid) } else { (None, None) };

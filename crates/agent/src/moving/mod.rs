@@ -7,11 +7,13 @@ mod lazy;
 mod looks;
 
 use crate::agent::{Agent, Token};
+use crate::checks::What;
 use crate::stands::{Stand, Why};
 use crate::streams::StreamsId;
 use arrival::{Arrival, Arriving};
 use departure::{Departing, Departure};
 use ghost::{Command as Tell, Name};
+use kern::clock::monotonic_us;
 use kern::epoll::Interest;
 use kern::faultpoint::reach;
 use kern::proc::{handed_over, PROC};
@@ -44,8 +46,12 @@ pub(crate) struct Moving {
     remains: HashMap<Pid, Pid>,
     /// By the number of their token.
     movers: HashMap<u32, Mover>,
+    /// Those that are to end, and whom they move: what they trace they trace until they have been waited for.
+    ending: HashMap<Pid, Pid>,
     /// Of them: memory that is to come yet.
     held: HashMap<u32, lazy::Rest>,
+    /// Streams of what was here whole and did not come to run: if it should turn out to have lived on here, they end.
+    over: HashMap<Pid, StreamsId>,
     /// Processes that were killed since some of their memory cannot come any more.
     lost: HashSet<Pid>,
     /// Those of them that only look.
@@ -75,6 +81,8 @@ struct Mover {
     line: Plain,
     /// What it notes and does not say at once.
     slate: OwnedFd,
+    /// It has ended, and been waited for.
+    reaped: bool,
 }
 
 impl Mover {
@@ -153,6 +161,12 @@ impl Moving {
         let ending =
             self.departures.iter().filter(move |(_, one)| ends(one) && one.parent == parent).map(|(pid, _)| *pid);
         ending.chain(self.remains.iter().filter(move |(_, of)| **of == parent).map(|(pid, _)| *pid))
+    }
+
+    /// Is there a mover that may trace this process?
+    pub(crate) fn has_a_mover(&self, pid: Pid) -> bool {
+        let here = self.movers.values().any(|mover| mover.whom == pid && !mover.reaped);
+        here || self.ending.values().any(|whom| *whom == pid)
     }
 
     /// Is this process one of ours that move others?
@@ -251,7 +265,7 @@ impl Agent {
         line.send(order)?;
         line.flush()?;
         self.poller.add(line.fd(), Token::Mover(number).number(), Interest::READ)?;
-        self.moving.movers.insert(number, Mover { whom, pid: Pid(pid as i32), line, slate });
+        self.moving.movers.insert(number, Mover { whom, pid: Pid(pid as i32), line, slate, reaped: false });
         Ok(number)
     }
 
@@ -264,7 +278,24 @@ impl Agent {
     fn end_mover(&mut self, number: u32) {
         if let Some(mover) = self.moving.movers.remove(&number) {
             let _ = self.poller.remove(mover.line.fd());
-            kill(mover.pid);
+            if !mover.reaped {
+                self.moving.ending.insert(mover.pid, mover.whom);
+                kill(mover.pid);
+            }
+        }
+    }
+
+    /// A child of ours has been waited for. If it was a mover, it has let go of whom it moved: while that was traced nobody could tell whether it was stopped.
+    pub(crate) fn mover_reaped(&mut self, pid: Pid) {
+        let known = self.moving.movers.values_mut().find(|mover| mover.pid == pid);
+        let known = known.map(|mover| {
+            mover.reaped = true;
+            mover.whom
+        });
+        let Some(whom) = known.or_else(|| self.moving.ending.remove(&pid)) else { return };
+        if self.bodies.has(whom) {
+            self.stopping.is_let_go(whom);
+            self.checks.again(whom, What::State, monotonic_us());
         }
     }
 
