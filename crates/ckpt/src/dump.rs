@@ -386,10 +386,9 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     process.queue = running.without_theirs(&waited.process, sigstate::queue(pid, Queue::Process)?);
     mark("dump: leader asked");
     loan.give_back()?;
-    let threads = asked.and_then(|(own, keys)| Ok((keys, read_threads(frozen, waits, &memory, (gate, arena), own)?)));
+    let threads =
+        asked.and_then(|(own, keys)| Ok((keys, read_threads(frozen, waits.to_vec(), &memory, (gate, arena), own)?)));
     mark("dump: threads read");
-    // That can wait until it runs on, which one that moves away never does.
-    frozen.lent.set(Some((arena, gate)));
     let (keys, mut threads) = threads?;
     for (thread, waited) in threads.iter_mut().zip(&waited.threads) {
         thread.queue = running.without_theirs(waited, std::mem::take(&mut thread.queue));

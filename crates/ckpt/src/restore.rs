@@ -290,7 +290,7 @@ fn build(
     let others = &*others;
     let gate = loan.gate();
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
-        let mut loan = Loan::take_at(thread, remote, gate)?;
+        let mut loan = Loan::take_at(thread, remote, gate)?.for_good();
         let mut script = arena.script();
         threads::set(&mut script, saved, None, &vessel.before().creds, plan.process.pid)?;
         loan.run(arena, script)?;
@@ -301,7 +301,7 @@ fn build(
     mark("restore: become");
     let mut regs = vec![waits::go_on(&mut loan, remote, arena, &plan.threads[0])?];
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
-        let mut loan = Loan::take_at(thread, remote, gate)?;
+        let mut loan = Loan::take_at(thread, remote, gate)?.for_good();
         regs.push(waits::go_on(&mut loan, remote, arena, saved)?);
     }
     mark("restore: waits");
