@@ -347,7 +347,8 @@ fn build(
     }
     mark("restore: registers set");
     for (thread, saved) in all.iter().zip(&plan.threads) {
-        waits::note((pid, thread.tid()), saved, remote, &due.clock)?;
+        let regs = crate::registers::of(saved)?;
+        waits::note((pid, thread.tid()), (saved.waits.as_ref(), &regs), remote, &due.clock)?;
     }
     mark("restore: all but its clocks");
     due.wait()
