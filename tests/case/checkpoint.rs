@@ -15,6 +15,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("checkpoint_refuses_by_name", checkpoint_refuses_by_name),
     ("checkpoint_keeps_a_stop", checkpoint_keeps_a_stop),
     ("checkpoint_by_its_user", checkpoint_by_its_user),
+    ("checkpoint_by_its_user_on_a_node", checkpoint_by_its_user_on_a_node),
+    ("checkpoint_that_fails", checkpoint_that_fails),
     ("restore_of_bad_images", restore_of_bad_images),
     ("checkpoint_executable", checkpoint_executable),
     ("checkpoint_from_elsewhere", checkpoint_from_elsewhere),
@@ -234,6 +236,44 @@ fn checkpoint_by_its_user(place: &Place) -> Res<End> {
     let owner = std::fs::metadata(format!("/proc/{pid}")).doing("look at the program")?.uid();
     same("whose it is", owner, 1000)?;
     same("its status", child.wait().doing("wait for the program")?.code(), Some(0))?;
+    Ok(End::Passed)
+}
+
+/// From wherever it is asked for; the standard streams are pipes of root's there.
+fn checkpoint_by_its_user_on_a_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "checkpoint_by_its_user_on_a_node", 1)?;
+    s.prints(
+        "cd $(mktemp -d); chmod 777 .; user='setpriv --reuid 61001 --regid 61001 --clear-groups'
+        $user shoal run -n 0 sleep 1007 | cat & until p=$(pgrep -x sleep); do sleep 0.02; done
+        $user shoal checkpoint $p -o here && $user shoal run -n 0 shoal checkpoint $p -o $PWD/there
+        ls; kill $p; wait",
+        "here\nthere",
+    )?;
+    Ok(End::Passed)
+}
+
+/// One line, no file, and the process goes on as if nothing had been: it sleeps as long as it was to, though it is carried afterwards.
+fn checkpoint_that_fails(place: &Place) -> Res<End> {
+    const SLEEPS: Duration = Duration::from_millis(1200);
+    let (image, log) = (place.fresh("large.image"), place.fresh("large.out"));
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let begun = std::time::Instant::now();
+    let mut child = start(&["sleep", &SLEEPS.as_secs_f64().to_string()], &out)?;
+    let (pid, path) = (child.id().to_string(), image.display().to_string());
+    until_it_is(&pid, "sleep")?;
+    let script = "ulimit -f 16; exec \"$@\"";
+    let mut command = Command::new("bash");
+    command.args(["-c", script, "bash"]).arg(shoal(place)?).args(["checkpoint", &pid, "-o", &path]);
+    let done = command.stdin(Stdio::null()).output().doing("run shoal")?;
+    same("its status", done.status.code(), Some(1))?;
+    same(&format!("what it says: {}", told(&done)), told(&done).ends_with("File too large (os error 27)"), true)?;
+    let left = [path.clone(), format!("{path}.partial")].map(|file| Path::new(&file).exists());
+    same("what is left", left, [false; 2])?;
+    must(place, &["checkpoint", &pid, "--stop", "-o", &path])?;
+    child.wait().doing("wait for the program")?;
+    let mut child = restore(place, &image, &out)?;
+    same("its status", child.wait().doing("wait for the program")?.code(), Some(0))?;
+    holds(&format!("it slept for {:?}", begun.elapsed()), begun.elapsed() >= SLEEPS)?;
     Ok(End::Passed)
 }
 

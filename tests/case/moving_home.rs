@@ -17,6 +17,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_job", move_home_job),
     ("move_home_refused", move_home_refused),
     ("move_home_no_room", move_home_no_room),
+    ("move_home_of_many_descriptors", move_home_of_many_descriptors),
     ("move_home_front_killed", |place| each_point(place, Victim::FrontDaemon)),
     ("move_home_source_daemon_killed", |place| each_point(place, Victim::Daemon(SOURCE))),
     ("move_home_source_node_killed", |place| each_point(place, Victim::Machine(SOURCE))),
@@ -26,6 +27,26 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_and_away_with_children", move_home_and_away_with_children),
     ("move_home_and_away_job", move_home_and_away_job),
 ];
+
+/// Its stand-in may have few more than it has itself. Where shoal may not raise that (CAP_SYS_RESOURCE) it stays where it is; it has them all, wherever it is.
+fn move_home_of_many_descriptors(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_of_many_descriptors", 1)?;
+    s.prints(
+        "cd $(mktemp -d); cat >many.pl <<'END'
+open $x[$_], '<', '/etc/passwd' or die for 1 .. 50;
+$SIG{TERM} = sub { exit(grep({ !defined readline $_ } @x[1 .. 50]) ? 8 : 7) }; open U, '>', 'up'; close U; sleep 1 while 1;
+END
+        (ulimit -n 64; exec shoal run -n 0 perl many.pl) & p=$!; until test -e up; do sleep 0.02; done
+        shoal move $p front 2>said; moved=$?
+        case $((0x$(awk '/^CapEff/ {print $2}' /proc/self/status) >> 24 & 1)) in
+            1) test $moved = 0 && test $(shoal where $p) = front ;;
+            *) test $moved = 1 && grep -q 'takes .* descriptors, and may have 64' said && test $(shoal where $p) = n0 ;;
+        esac || { cat said; shoal where $p; }
+        kill $p; wait $p; echo $?",
+        "7",
+    )?;
+    Ok(End::Passed)
+}
 
 /// It is a process of the front end, in the place in which its stand-in was, for everybody who could know.
 fn move_home(place: &Place) -> Res<End> {

@@ -17,7 +17,8 @@ use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
 use crate::{children, identity, keys, kinds, leaving, memory, pages, sigstate, timers, waits};
 use image::memory::{Kept, Memory};
-use image::thread::Thread;
+use image::process::Process;
+use image::thread::{Thread, Wait};
 use image::Writer;
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
@@ -376,9 +377,37 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     let tick = if ran { seen.clock.coarse() } else { tick };
     let waits = waits(frozen, seen, &memory)?;
     mark("dump: waits read");
+    let read = (areas, memory, process, &waits[..]);
+    let written = write_asked((frozen, tick), seen, (large, little), read, out);
+    // For the next dump, in case that this process goes on, and if that is because this one has failed.
+    note_waits(frozen, seen, &waits)?;
+    written
+}
+
+/// What each thread waits for, that has been interrupted by now.
+fn note_waits(frozen: &Frozen, seen: &Survey, waits: &[Option<Wait>]) -> Result<()> {
+    let memory = RemoteMemory::open(frozen.pid)?;
+    frozen.threads.iter().zip(waits).filter(|(_, wait)| wait.is_some()).try_for_each(|(thread, wait)| {
+        waits::note((frozen.pid, thread.tid()), (wait.as_ref(), &thread.regs()?), &memory, &seen.clock)
+    })
+}
+
+/// What was read of a process before it was asked: the last is what its threads wait for.
+type Read<'a> = (Vec<Area>, RemoteMemory, Process, &'a [Option<Wait>]);
+
+fn write_asked(
+    (frozen, tick): Still<'_>,
+    seen: &Survey,
+    (large, little): Goes<'_>,
+    (mut areas, memory, mut process, waits): Read<'_>,
+    out: &mut Writer<impl Write>,
+) -> Result<Written> {
+    let pid = frozen.pid;
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
     let arena = map_arena(&mut loan, &areas, seen.children.len() + process.timers.len())?;
     let gate = loan.gate();
+    // Unmapped when it runs on, which one that moves away never does.
+    frozen.lent.set(Some((arena, gate)));
     mark("dump: arena");
     let waited = Waited::now(frozen, &process)?;
     let asked =
@@ -387,10 +416,9 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     process.queue = running.without_theirs(&waited.process, sigstate::queue(pid, Queue::Process)?);
     mark("dump: leader asked");
     loan.give_back()?;
-    let threads = asked.and_then(|(own, keys)| Ok((keys, read_threads(frozen, waits, &memory, (gate, arena), own)?)));
+    let threads =
+        asked.and_then(|(own, keys)| Ok((keys, read_threads(frozen, waits.to_vec(), &memory, (gate, arena), own)?)));
     mark("dump: threads read");
-    // That can wait until it runs on, which one that moves away never does.
-    frozen.lent.set(Some((arena, gate)));
     let (keys, mut threads) = threads?;
     for (thread, waited) in threads.iter_mut().zip(&waited.threads) {
         thread.queue = running.without_theirs(waited, std::mem::take(&mut thread.queue));
@@ -421,12 +449,6 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     mark("dump: all but pages written");
     write_pages(&memory, (large, little), (&areas, &threads, &behind, looked), out)?;
     mark("dump: pages written");
-    // For the next dump, in case that this process goes on.
-    frozen
-        .threads
-        .iter()
-        .zip(&threads)
-        .try_for_each(|(thread, saved)| waits::note((pid, thread.tid()), saved, &memory, &seen.clock))?;
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
     Ok(Written { taken, stopped, queued, running, locks, believed, behind })
 }

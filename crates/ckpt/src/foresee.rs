@@ -108,6 +108,10 @@ impl Foreseen {
         self.opened.let_go();
     }
 
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
     pub(crate) fn brought(&self) -> &Brought {
         &self.brought
     }

@@ -194,7 +194,7 @@ pub(crate) fn set_habits(script: &mut Script, process: &Process) {
 
 /// In the order of their numbers, from the kernel: the process's own memory, in which its calls leave what they tell, is its user's to write to. And as text:
 /// prlimit(2) of another user's process wants a right.
-fn limits(pid: Pid) -> Result<Vec<own::Limit>> {
+pub(crate) fn limits(pid: Pid) -> Result<Vec<own::Limit>> {
     let limits = Proc::open(root())?.limits(pid);
     limits.map_err(|errno| Fault::sys(errno, format!("read the limits of process {pid}")))
 }

@@ -94,6 +94,15 @@ impl Opened {
         self.files.iter().filter_map(stream).collect()
     }
 
+    /// The limit on descriptors (RLIMIT_NOFILE) with which all of them can be brought into a process that has its own standard streams.
+    pub(crate) fn limit(&self) -> u64 {
+        /// Those, what else a vessel has, and the line on which they come.
+        const OWN: usize = 8;
+        let sockets = self.files.iter().filter(|file| matches!(file, Reopened::Socket { .. })).count();
+        let places = 3 + self.mapped.iter().flatten().count();
+        ((self.base as usize).max(OWN + 2 * sockets) + self.files.len() + places + 2) as u64
+    }
+
     /// File `number` of the image is at this offset after all.
     pub(crate) fn seek(&self, number: usize, offset: u64) -> Result<()> {
         let Some(Reopened::Ours(file)) = self.files.get(number) else { return Ok(()) };

@@ -5,7 +5,7 @@ use crate::pages::{self, Part};
 use crate::rounds::{Rounds, Why};
 use crate::runs::{both, bytes, either, without};
 use crate::survey::Survey;
-use crate::{memory, proc, threads, waits};
+use crate::{memory, proc, waits};
 use image::memory::Kept;
 use image::Writer;
 use kern::areas::{Area, AreaFlags};
@@ -13,7 +13,7 @@ use kern::huge::HUGE;
 use kern::pagemap::{PageMap, Run};
 use kern::remote_memory::RemoteMemory;
 use kern::uffd::{self, Tracking};
-use puppet::{Loan, Running};
+use puppet::{Loan, Running, Stopped};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use vocab::{Pid, Result};
@@ -156,23 +156,21 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
     let leader = leader.stopped()?;
     let memory = RemoteMemory::open(pid)?;
     let waits = waits::left(pid, &leader, &leader.regs()?, (seen.waiting.get(&pid.0), &seen.clock), &memory)?;
-    let mut loan = Loan::take(&leader, &memory, &kern::areas::areas(pid, false)?)?;
-    let gate = loan.gate();
+    let tracking = make_tracking(pid, &leader, &memory);
+    // Its wait has been interrupted once now.
+    waits::note((pid, leader.tid()), (waits.as_ref(), &leader.regs()?), &memory, &seen.clock)?;
+    leader.run_on()?;
+    tracking
+}
+
+fn make_tracking(pid: Pid, leader: &Stopped, memory: &RemoteMemory) -> Result<Option<Tracking>> {
+    let mut loan = Loan::take(leader, memory, &kern::areas::areas(pid, false)?)?;
     let made = loan.call(libc::SYS_userfaultfd, &[uffd::FLAGS])?;
     let tracking = (made >= 0).then(|| Tracking::take(pid, made as i32).ok()).flatten();
     if made >= 0 {
         loan.must("close a descriptor", libc::SYS_close, &[made as u64])?;
     }
-    let arena = loan.map_arena(None)?;
     loan.give_back()?;
-    let own = threads::ask_alone(&leader, &memory, (gate, arena), None);
-    let saved = own.and_then(|own| threads::read(pid, (&leader, None), &memory, waits, own));
-    let mut loan = Loan::take_at(&leader, &memory, gate)?;
-    loan.unmap_arena(arena)?;
-    loan.give_back()?;
-    // Its wait has been interrupted once now.
-    waits::note((pid, leader.tid()), &saved?, &memory, &seen.clock)?;
-    leader.run_on()?;
     Ok(tracking)
 }
 

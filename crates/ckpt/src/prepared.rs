@@ -26,6 +26,13 @@ impl Prepared {
         }
     }
 
+    pub(crate) fn opened(&self) -> &Opened {
+        match self {
+            Prepared::Foreseen(foreseen) => foreseen.opened(),
+            Prepared::Now { opened, .. } => opened,
+        }
+    }
+
     /// What the new process is called.
     pub(crate) fn name(&self) -> Option<&[u8]> {
         match self {

@@ -126,7 +126,7 @@ pub(crate) fn empty(thread: &Stopped, remote: &RemoteMemory) -> Result<Emptied> 
     };
     let (home, length) = (first.start, last.end - first.start);
     let base = gap(&now, &Memory::default(), SELDOM_USED, Arena::LENGTH + length)?;
-    let mut loan = Loan::take(thread, remote, &now)?;
+    let mut loan = Loan::take(thread, remote, &now)?.for_good();
     leave_rseq(&mut loan, thread.tid())?;
     let arena = loan.map_arena(Some(base))?;
     let mut script = arena.script();
@@ -171,7 +171,7 @@ impl Emptied {
             return Err(Fault::changed("it has mapped something where what leads to this kernel's code is"));
         }
         let base = gap(&areas(thread.tid(), false)?, image, BOTTOM, Arena::LENGTH + self.length())?;
-        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let mut loan = Loan::take_at(thread, remote, self.gate)?.for_good();
         let (arena, old) = (loan.map_arena(Some(base))?, self.arena);
         let mut script = arena.script();
         if self.are_behind() {
@@ -192,7 +192,7 @@ impl Emptied {
         let now = areas(thread.tid(), false)?;
         match Arena::beside(now.iter().map(|area| (area.start, area.end))) {
             Some(there) if !self.are_behind() => {
-                let mut loan = Loan::take_at(thread, remote, self.gate)?;
+                let mut loan = Loan::take_at(thread, remote, self.gate)?.for_good();
                 let arena = loan.map_arena_there(there)?;
                 self.change_arena(&mut loan, arena)
             }
@@ -206,7 +206,7 @@ impl Emptied {
             return Ok(());
         }
         let base = gap(&areas(thread.tid(), false)?, image, BOTTOM, Arena::LENGTH)?;
-        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let mut loan = Loan::take_at(thread, remote, self.gate)?.for_good();
         let arena = loan.map_arena(Some(base))?;
         self.change_arena(&mut loan, arena)
     }
@@ -248,7 +248,7 @@ impl Emptied {
             return Err(Fault::new(Kind::Unsupported, what));
         }
         let home = if image.vdso.1 == 0 { self.home } else { image.vdso.0 };
-        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let mut loan = Loan::take_at(thread, remote, self.gate)?.for_good();
         let mut script = self.arena.script();
         move_all(&mut script, &self.kernels, self.arena.end(), home);
         loan.run(self.arena, script)?;
@@ -262,7 +262,7 @@ impl Emptied {
     fn leave_home(&mut self, thread: &Stopped, remote: &RemoteMemory) -> Result<()> {
         let Some(home) = self.kernels.first().map(|first| first.start) else { return Ok(()) };
         let behind = self.arena.end();
-        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let mut loan = Loan::take_at(thread, remote, self.gate)?.for_good();
         let mut script = self.arena.script();
         move_all(&mut script, &self.kernels, home, behind);
         loan.run(self.arena, script)?;
@@ -281,7 +281,7 @@ impl Emptied {
         let at = self.kernels.iter().find(|area| area.path == b"[vdso]").map(|area| area.start);
         let at = at.ok_or_else(|| Fault::bug("a process without a vdso"))?;
         let code = vdso::bridged(old, vdso::here()?, at)?;
-        let mut loan = Loan::take_at(thread, remote, self.gate)?;
+        let mut loan = Loan::take_at(thread, remote, self.gate)?.for_good();
         let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         let how = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
         let args = [start, end - start, protection, how, u64::MAX, 0];

@@ -13,6 +13,7 @@ use crate::queued::number;
 use crate::sigstate;
 use crate::timers::RunningTimers;
 use kern::areas::areas;
+use kern::others;
 use kern::proc::PROC;
 use kern::ptrace::{queued, Queue};
 use kern::remote_memory::RemoteMemory;
@@ -88,14 +89,15 @@ const BELOW: u64 = 512;
 /// Its descriptors come with numbers from here on first.
 const BASE: i32 = 8;
 
-/// Limits that must not be in the way of a small program; up to what the process could set itself.
-const LIMITS: [u32; 6] = [
+/// Limits that must not be in the way of the program, nor of what it may become one day, as low as its user's hard ones may be: an image sets its own in the end.
+const LIMITS: [u32; 7] = [
     libc::RLIMIT_CPU,
     libc::RLIMIT_DATA,
     libc::RLIMIT_STACK,
     libc::RLIMIT_NOFILE,
     libc::RLIMIT_AS,
     libc::RLIMIT_MEMLOCK,
+    libc::RLIMIT_SIGPENDING,
 ];
 
 /// A process whose threads all stand still, the leader first, executes another program, and runs in that when this returns, with all
@@ -251,7 +253,28 @@ fn let_go(loan: &mut Loan<'_>, arena: Arena, taken: &[Sig]) -> Result<()> {
         let both = script.bytes([hard, hard].as_bytes());
         script.attempt(libc::SYS_prlimit64, &[0, (*limit).into(), both, 0]);
     }
-    loan.run(arena, script).map(drop)
+    loan.run(arena, script)?;
+    for limit in LIMITS {
+        // Without the right to it the hard ones stay ([`most`]).
+        let _stays = others::lift_limit(loan.tid(), limit);
+    }
+    Ok(())
+}
+
+/// What limit `resource` of this process will be once another program has taken its place.
+///
+/// # Errors
+/// `Gone`.
+pub(crate) fn most(pid: Pid, resource: u32) -> Result<u64> {
+    if let Ok(before) = others::lift_limit(pid, resource) {
+        let lifted = others::limit(pid, resource);
+        let _it_could_be_raised = others::set_limit(pid, resource, before);
+        return lifted
+            .map(|(soft, _)| soft)
+            .map_err(|errno| Fault::sys(errno, format!("read a limit of process {pid}")));
+    }
+    let hard = identity::limits(pid)?.into_iter().find_map(|(one, _, hard)| (one == resource).then_some(hard));
+    hard.ok_or_else(|| Fault::bug(format!("process {pid} without limit {resource}")))
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ use crate::timers::RunningTimers;
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel, FEW};
 use crate::{
-    children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, sigstate, threads, timers, vdso, waits,
+    children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, remain, sigstate, threads, timers,
+    vdso, waits,
 };
 use image::files::Files;
 use image::memory::Memory;
@@ -42,6 +43,11 @@ struct Plan {
     /// Where what is in memory has stayed behind.
     lazy: Vec<Run>,
 }
+
+/// Bytes of memory that a vessel takes besides what the image has: one arena and the next, and the kernel's pages.
+const OF_SCRIPTS: u64 = 2 * Arena::LENGTH + 1024 * 1024;
+/// And before there is anything of the image: the program.
+const OF_A_VESSEL: u64 = 32 * 1024 * 1024;
 
 /// An image that has been read up to its pages, with its files open: what can fail without a process has been done.
 pub struct Coming<R: Read> {
@@ -88,6 +94,34 @@ impl<R: Read> Coming<R> {
 
     pub fn pid(&self) -> Pid {
         Pid(self.plan.process.pid)
+    }
+
+    /// Has process `pid`, which is to become it when another program has taken its place, room for it then within those limits that nobody can lift?
+    ///
+    /// # Errors
+    /// `Refused` if not; `Gone`.
+    pub fn fits_into(&self, pid: Pid) -> Result<()> {
+        let Plan { memory, .. } = &self.plan;
+        let all = |is: fn(&image::memory::Area) -> bool| {
+            memory.areas.iter().filter(|area| is(area)).map(|area| area.end - area.start).sum::<u64>()
+        };
+        // DATA: what is private and can be written to.
+        let data = all(|area| !area.shared && area.protection & libc::PROT_WRITE as u32 != 0);
+        let needed = [
+            (libc::RLIMIT_NOFILE, "descriptors", self.prepared.opened().limit()),
+            (libc::RLIMIT_AS, "bytes of memory", (all(|_| true) + OF_SCRIPTS).max(OF_A_VESSEL)),
+            (libc::RLIMIT_DATA, "bytes of memory for data", (data + OF_SCRIPTS).max(OF_A_VESSEL)),
+        ];
+        for (resource, what, needed) in needed {
+            let most = remain::most(pid, resource)?;
+            if most < needed {
+                let what = format!(
+                    "while its stand-in becomes it, that takes {needed} {what}, and may have {most}, which shoal may not raise here"
+                );
+                return Err(Fault::refused(what));
+            }
+        }
+        Ok(())
     }
 
     /// Reads the rest, of which nothing is made: the image is whole, and what could be tried without a process has been. What it was read from.
@@ -290,7 +324,7 @@ fn build(
     let others = &*others;
     let gate = loan.gate();
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
-        let mut loan = Loan::take_at(thread, remote, gate)?;
+        let mut loan = Loan::take_at(thread, remote, gate)?.for_good();
         let mut script = arena.script();
         threads::set(&mut script, saved, None, &vessel.before().creds, plan.process.pid)?;
         loan.run(arena, script)?;
@@ -301,7 +335,7 @@ fn build(
     mark("restore: become");
     let mut regs = vec![waits::go_on(&mut loan, remote, arena, &plan.threads[0])?];
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
-        let mut loan = Loan::take_at(thread, remote, gate)?;
+        let mut loan = Loan::take_at(thread, remote, gate)?.for_good();
         regs.push(waits::go_on(&mut loan, remote, arena, saved)?);
     }
     mark("restore: waits");
@@ -313,7 +347,8 @@ fn build(
     }
     mark("restore: registers set");
     for (thread, saved) in all.iter().zip(&plan.threads) {
-        waits::note((pid, thread.tid()), saved, remote, &due.clock)?;
+        let regs = crate::registers::of(saved)?;
+        waits::note((pid, thread.tid()), (saved.waits.as_ref(), &regs), remote, &due.clock)?;
     }
     mark("restore: all but its clocks");
     due.wait()

@@ -6,7 +6,7 @@
 
 use image::thread::Thread;
 use kern::areas::areas;
-use kern::remote_memory::RemoteMemory;
+use kern::remote_memory::read_own;
 use object::{Object, ObjectSymbol, SymbolKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub fn here() -> Result<&'static [u8]> {
     let none = || Fault::new(Kind::Unsupported, "this kernel gives processes no vdso");
     let area = areas(own, false)?.into_iter().find(|area| area.path == b"[vdso]").ok_or_else(none)?;
     let mut code = vec![0; area.length() as usize];
-    RemoteMemory::open(own)?.read(area.start, &mut code)?;
+    read_own(area.start, &mut code)?;
     Ok(HERE.get_or_init(|| code))
 }
 

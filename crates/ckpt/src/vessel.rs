@@ -316,6 +316,7 @@ impl Vessel {
         if !self.there.is_empty() {
             let (mut loan, arena) = self.lend()?;
             let stay = rebuild::clear_early(&mut loan, arena, &image.areas, &self.there)?;
+            drop(loan);
             self.placed = both(&self.placed, &stay);
         }
         Ok(())
@@ -328,7 +329,7 @@ impl Vessel {
 
     /// Its only thread, with where scripts are executed.
     pub(crate) fn lend(&self) -> Result<(Loan<'_>, Arena)> {
-        Ok((Loan::take_at(self.leader(), &self.remote, self.emptied.gate)?, self.emptied.arena))
+        Ok((Loan::take_at(self.leader(), &self.remote, self.emptied.gate)?.for_good(), self.emptied.arena))
     }
 
     /// What it has kept of what it was.

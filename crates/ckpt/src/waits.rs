@@ -159,13 +159,17 @@ pub(crate) fn go_on(loan: &mut Loan<'_>, memory: &RemoteMemory, arena: Arena, sa
     Ok(regs)
 }
 
-/// Leaves the note, as the last thing before the thread runs.
-pub(crate) fn note((pid, tid): (Pid, Pid), saved: &Thread, memory: &RemoteMemory, clock: &Clock) -> Result<()> {
-    let Some(Wait { call, left }) = saved.waits else { return Ok(()) };
-    let regs = registers::of(saved)?;
+/// Leaves the note, as the last thing before the thread runs with these registers.
+pub(crate) fn note(
+    (pid, tid): (Pid, Pid),
+    (waits, regs): (Option<&Wait>, &Regs),
+    memory: &RemoteMemory,
+    clock: &Clock,
+) -> Result<()> {
+    let Some(&Wait { call, left }) = waits else { return Ok(()) };
     let end = if left == AS_IT_WAS { left } else { clock.monotonic() + left };
     let note = Note { magic: MAGIC, tid: tid.0 as u64, rip: regs.rip, call, end, switches: switches(pid, tid)? };
     // Where its stack ends there is no place for it, and the next interruption ends the wait.
-    let _ = memory.write(place(&regs), note.as_bytes());
+    let _ = memory.write(place(regs), note.as_bytes());
     Ok(())
 }

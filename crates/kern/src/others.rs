@@ -15,6 +15,29 @@ pub fn limit(pid: Pid, resource: u32) -> Errno<(u64, u64)> {
     Ok((limit.rlim_cur, limit.rlim_max))
 }
 
+/// Sets both. Raising the hard one needs CAP_SYS_RESOURCE over the process.
+pub fn set_limit(pid: Pid, resource: u32, (soft, hard): (u64, u64)) -> Errno<()> {
+    let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: the new limit is a live variable, and a null old one is not written.
+    sys::check(unsafe { libc::prlimit64(pid.0, resource, &limit, std::ptr::null_mut()) }.into()).map(drop)
+}
+
+/// A process may have as much of a resource as there is, or where the caller cannot give it that, as its hard limit says: what its limits were.
+pub fn lift_limit(pid: Pid, resource: u32) -> Errno<(u64, u64)> {
+    let before = limit(pid, resource)?;
+    let most = match resource {
+        libc::RLIMIT_NOFILE => most_files().unwrap_or(before.1).max(before.1),
+        _ => libc::RLIM64_INFINITY,
+    };
+    set_limit(pid, resource, (most, most)).or_else(|_| set_limit(pid, resource, (before.1, before.1)))?;
+    Ok(before)
+}
+
+/// What this machine allows as RLIMIT_NOFILE (linux: `sysctl_nr_open`).
+fn most_files() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/fs/nr_open").ok()?.trim().parse().ok()
+}
+
 /// How a thread is scheduled (sched(7)); `policy` with SCHED_RESET_ON_FORK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scheduling {

@@ -12,6 +12,24 @@ pub struct RemoteMemory {
     file: File,
 }
 
+/// Reads all of `into` from `address` of this process, for which it needs no right: one that has some by its file may not open its own /proc/PID/mem (linux:
+/// `proc_pid_make_inode`, a task that is not dumpable).
+///
+/// # Errors
+/// `Sys` with EFAULT where there is nothing that can be read.
+pub fn read_own(address: u64, into: &mut [u8]) -> Result<()> {
+    let pid = std::process::id() as i32;
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let from = libc::iovec { iov_base: address as *mut _, iov_len: into.len() };
+    // SAFETY: the local piece is a live, writable slice; what is not there at the address the kernel says.
+    let got = unsafe { libc::process_vm_readv(pid, &local, 1, &from, 1, 0) };
+    let failed = |errno| Fault::sys(errno, format!("read {} bytes at {address:#x} of this process", into.len()));
+    match sys::check(got as i64).map_err(failed)? == into.len() as i64 {
+        true => Ok(()),
+        false => Err(failed(libc::EFAULT)),
+    }
+}
+
 impl RemoteMemory {
     /// # Errors
     /// `Sys` with EACCES for who may not trace it, ESRCH or ENOENT when it is gone.

@@ -71,6 +71,11 @@ pub fn block_all() -> Result<SigSet> {
     change_mask(libc::SIG_SETMASK, SigSet(u64::MAX))
 }
 
+/// Blocks these in the calling thread, and so in the threads it will make.
+pub fn block(set: SigSet) -> Result<()> {
+    change_mask(libc::SIG_BLOCK, set).map(drop)
+}
+
 /// Lets these through to the calling thread.
 pub fn unblock(set: SigSet) -> Result<()> {
     change_mask(libc::SIG_UNBLOCK, set).map(drop)

@@ -42,11 +42,9 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let asked = Asked::now()?;
     carrier.tell(&has)?;
     let (image, mut carrier) = keep(*pid, carrier, asked)?;
-    if image.takes_input && streams.as_ref().is_some_and(Streams::has_input) {
-        // What has been read for its program on the node is that one's, and cannot be told from what it would read.
-        return Err(Fault::refused(
-            "it has the standard input of its program, of which some may have been read ahead for that",
-        ));
+    if let Err(fault) = image.may_be_made(streams.as_ref()) {
+        // Said before the other node finds the connection broken, and knows no better reason.
+        return word.say(&Said::Failed(fault));
     }
     let found = Found::new(heirs)?;
     reach("in rebuilt");
@@ -175,9 +173,10 @@ fn keep(pid: Pid, carrier: Carrier, asked: Asked) -> Result<(Image, Carrier)> {
     if coming.pid() != pid {
         return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
     }
+    let fits = coming.fits_into(pid);
     let takes_input = coming.files().takes_over(0);
     let Keeper { carrier, kept } = coming.only_looked_at()?;
-    Ok((Image { bytes: kept, clocks, takes_input }, carrier))
+    Ok((Image { bytes: kept, clocks, takes_input, fits }, carrier))
 }
 
 /// What there is of the process.
@@ -186,6 +185,22 @@ struct Image {
     clocks: Option<Wanted>,
     /// Its standard input leads out of it.
     takes_input: bool,
+    /// The stand-in may have as much as it takes while it becomes that process: nothing may fail for want of it once the old node has ended its own.
+    fits: Result<()>,
+}
+
+impl Image {
+    /// # Errors
+    /// `Refused` if not; the process stays where it is.
+    fn may_be_made(&self, streams: Option<&Streams>) -> Result<()> {
+        if self.takes_input && streams.is_some_and(Streams::has_input) {
+            // What has been read for its program on the node is that one's, and cannot be told from what it would read.
+            return Err(Fault::refused(
+                "it has the standard input of its program, of which some may have been read ahead for that",
+            ));
+        }
+        self.fits.clone()
+    }
 }
 
 /// Keeps what is read.

@@ -1,6 +1,7 @@
 //! A stopped thread lent for system calls: its registers, its signal mask and what it was doing are as before when it is given back.
 
 use crate::arena::{Arena, CODE_LENGTH, ONE_TILE};
+use crate::lifted::Lifted;
 use crate::rights;
 use crate::script::{Outcome, Script, CODE};
 use crate::thread::{failed, Stopped};
@@ -12,6 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use vocab::{Fault, Result, Sig};
 
 /// While it is out no signal but SIGKILL and SIGSTOP reaches the thread, and of a SIGSTOP it is noted that it came ([`Stopped::take_stop`]).
+///
+/// Dropped, it is given back: whoever fails half-way leaves the thread as it was.
+#[must_use = "a loan that is dropped is given back"]
 pub struct Loan<'a> {
     thread: &'a Stopped,
     memory: &'a RemoteMemory,
@@ -21,6 +25,8 @@ pub struct Loan<'a> {
     gate: u64,
     /// Its extended registers, where these are others now.
     extended: Option<Vec<u8>>,
+    /// The thread is to have all that back.
+    owed: bool,
 }
 
 /// A function of the vdso takes some hundred.
@@ -50,9 +56,21 @@ impl<'a> Loan<'a> {
             return Err(Fault::new(vocab::Kind::Unsupported, what));
         }
         let mask = thread.sigmask()?;
+        let mut loan = Loan { thread, memory, saved, mask, gate, extended: None, owed: true };
         thread.set_sigmask(ALL_BUT_TRAP)?;
-        let extended = rights::open(thread.tid())?;
-        Ok(Loan { thread, memory, saved, mask, gate, extended })
+        loan.extended = rights::open(thread.tid())?;
+        Ok(loan)
+    }
+
+    /// It is not given back: the thread becomes another one's, with what that one has.
+    pub fn for_good(self) -> Loan<'a> {
+        let mut kept = self;
+        kept.owed = false;
+        kept
+    }
+
+    pub fn tid(&self) -> vocab::Pid {
+        self.thread.tid()
     }
 
     pub fn gate(&self) -> u64 {
@@ -202,19 +220,35 @@ impl<'a> Loan<'a> {
         Ok(())
     }
 
-    /// Maps an arena, at an address of the kernel's or, with `at`, there.
+    /// Maps an arena, at an address of the kernel's or, with `at`, there. A process that has all the memory that its limits allow has it too, if the caller may
+    /// lift them.
+    ///
+    /// # Errors
+    /// ENOMEM for a process with as many mappings as there may be, and for one at its hard limits that are not the caller's to raise; `Gone`.
     pub fn map_arena(&mut self, at: Option<u64>) -> Result<Arena> {
-        let base = self.map_for_script(at, Arena::LENGTH)?;
-        self.map_code(Arena::usual(base))
+        self.map((at, Arena::LENGTH), Arena::usual)
     }
 
     /// Maps an arena where [`Arena::beside`] says.
+    ///
+    /// # Errors
+    /// As [`Loan::map_arena`].
     pub fn map_arena_there(&mut self, there: Arena) -> Result<Arena> {
-        self.map_for_script(Some(there.base()), there.length())?;
-        self.map_code(there)
+        self.map((Some(there.base()), there.length()), |_| there)
     }
 
-    fn map_for_script(&mut self, at: Option<u64>, length: u64) -> Result<u64> {
+    fn map(&mut self, place: (Option<u64>, u64), arena: impl Fn(u64) -> Arena) -> Result<Arena> {
+        match self.map_for_script(place).and_then(|base| self.map_code(arena(base))) {
+            // EAGAIN: of memory that is locked at once (mlockall(2), MCL_FUTURE).
+            Err(fault) if matches!(fault.errno, libc::ENOMEM | libc::EAGAIN) => {
+                let _until_it_is_mapped = Lifted::of(self.thread.tid());
+                self.map_for_script(place).and_then(|base| self.map_code(arena(base)))
+            }
+            mapped => mapped,
+        }
+    }
+
+    fn map_for_script(&mut self, (at, length): (Option<u64>, u64)) -> Result<u64> {
         let fixed = if at.is_some() { libc::MAP_FIXED_NOREPLACE } else { 0 };
         let how = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed) as u64;
         let rw = (libc::PROT_READ | libc::PROT_WRITE) as u64;
@@ -227,9 +261,15 @@ impl<'a> Loan<'a> {
         // Not by mprotect(2): a process may have forsworn to make memory executable that was writable (PR_SET_MDWE).
         let how = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
         let args = [arena.base(), CODE_LENGTH, rx, how, u64::MAX, 0];
-        self.must("map a page for a script's code", libc::SYS_mmap, &args)?;
-        arena.write_code(self.memory)?;
-        Ok(arena)
+        let mapped = self.must("map a page for a script's code", libc::SYS_mmap, &args);
+        match mapped.and_then(|_| arena.write_code(self.memory)) {
+            Ok(()) => Ok(arena),
+            Err(fault) => {
+                // What failed is what counts.
+                let _stays_mapped = self.unmap_arena(arena);
+                Err(fault)
+            }
+        }
     }
 
     pub fn unmap_arena(&mut self, arena: Arena) -> Result<()> {
@@ -280,7 +320,7 @@ impl<'a> Loan<'a> {
     ///
     /// # Errors
     /// The errno of the call; `Gone` when the thread was killed.
-    pub fn execute(self, arena: Arena, number: i64, args: [u64; 6]) -> Result<()> {
+    pub fn execute(mut self, arena: Arena, number: i64, args: [u64; 6]) -> Result<()> {
         self.executes((arena.one_call(), |tid| ptrace::go_on(tid, None)), number, args)
     }
 
@@ -288,7 +328,7 @@ impl<'a> Loan<'a> {
     ///
     /// # Errors
     /// As [`Loan::execute`].
-    pub fn execute_without_arena(self, number: i64, args: [u64; 6]) -> Result<()> {
+    pub fn execute_without_arena(mut self, number: i64, args: [u64; 6]) -> Result<()> {
         let gate = self.gate;
         self.executes((gate, ptrace::step), number, args)
     }
@@ -298,7 +338,7 @@ impl<'a> Loan<'a> {
         self.saved.rsp
     }
 
-    fn executes(self, (at, resume): (u64, Resume), number: i64, args: [u64; 6]) -> Result<()> {
+    fn executes(&mut self, (at, resume): (u64, Resume), number: i64, args: [u64; 6]) -> Result<()> {
         let tid = self.thread.tid();
         let done = |errno| failed(tid, errno, "the execution of another program");
         let [rdi, rsi, rdx, r10, r8, r9] = args;
@@ -309,7 +349,10 @@ impl<'a> Loan<'a> {
         loop {
             resume(tid).map_err(done)?;
             match ptrace::wait(tid).map_err(done)? {
-                ptrace::EXECUTED => return Ok(()),
+                ptrace::EXECUTED => {
+                    self.owed = false;
+                    return Ok(());
+                }
                 Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => {
                     return Err(Fault::sys(-(self.thread.regs()?.rax as i64) as i32, "execute another program"));
                 }
@@ -322,12 +365,30 @@ impl<'a> Loan<'a> {
     }
 
     /// The registers and the mask are the thread's again.
-    pub fn give_back(self) -> Result<()> {
-        if let Some(extended) = &self.extended {
-            rights::set(self.thread.tid(), extended)?;
+    ///
+    /// # Errors
+    /// `Gone` when it was killed.
+    pub fn give_back(mut self) -> Result<()> {
+        self.restore()
+    }
+
+    fn restore(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.owed) {
+            return Ok(());
         }
-        self.thread.set_regs(&self.saved)?;
-        self.thread.set_sigmask(self.mask)
+        let extended = self.extended.take().map_or(Ok(()), |extended| rights::set(self.thread.tid(), &extended));
+        let all = extended.and_then(|()| self.thread.set_regs(&self.saved));
+        all.and_then(|()| self.thread.set_sigmask(self.mask)).inspect_err(|_| {
+            // With what the scripts have left in its registers it must not run: it would do something else than its program says.
+            let _gone_already = kern::signal::send(self.thread.tid(), Sig::KILL);
+        })
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        // It was killed, then or now.
+        let _gone = self.restore();
     }
 }
 
@@ -361,6 +422,40 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
     use vocab::Pid;
+
+    /// What runs on after a loan that was given up half-way does what its program says.
+    #[test]
+    fn a_loan_that_is_dropped_is_given_back() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = Pid(child.id() as i32);
+        let before = loop {
+            let thread = stop(pid);
+            let regs = thread.regs().expect("stopped");
+            // Until then it has yet to execute, or to begin its wait.
+            if [libc::SYS_nanosleep, libc::SYS_clock_nanosleep].contains(&(regs.orig_rax as i64)) {
+                let (mask, memory) = (thread.sigmask().expect("stopped"), RemoteMemory::open(pid).expect("a child"));
+                let mut loan =
+                    Loan::take(&thread, &memory, &kern::areas::areas(pid, false).expect("a child")).expect("64-bit");
+                let kept = loan.must("close nothing", libc::SYS_close, &[9999]).map_err(|fault| fault.errno);
+                assert_eq!(kept, Err(libc::EBADF));
+                drop(loan);
+                assert_eq!(thread.sigmask().expect("stopped"), mask);
+                assert_eq!(thread.regs().expect("stopped"), regs);
+                break regs;
+            }
+        };
+        let thread = stop(pid);
+        assert_eq!(thread.regs().expect("stopped").rip, before.rip);
+        thread.release(None).expect("stopped");
+        child.kill().expect("a child");
+        child.wait().expect("a child");
+    }
+
+    fn stop(pid: Pid) -> Stopped {
+        let running = Running::seize(pid, false, false).expect("a child");
+        running.interrupt().expect("seized");
+        running.stopped().expect("a child")
+    }
 
     /// A shell that counts, and is interrupted with calls in it; it goes on as if nothing had been.
     #[test]

@@ -42,6 +42,7 @@ impl Sig {
     pub const TTIN: Sig = Sig(21);
     pub const TTOU: Sig = Sig(22);
     pub const XCPU: Sig = Sig(24);
+    pub const XFSZ: Sig = Sig(25);
     pub const WINCH: Sig = Sig(28);
 
     /// `None` outside 1 to 64.

@@ -140,7 +140,7 @@ fn look(pid: Pid, known: &Known, leads: Leads) -> Result<All> {
     let links = &pipe::links(&seen) | &unix::links(&seen);
     let mut elsewhere = Elsewhere::of(links, Default::default());
     elsewhere.look_unless(pid, known)?;
-    let pipes = pipe::within(&elsewhere);
+    let pipes = pipe::within(&elsewhere, &seen);
     let sockets = unix::within(pid, &elsewhere)?;
     Ok(All { seen, pipes, sockets, known: elsewhere.links, leads })
 }

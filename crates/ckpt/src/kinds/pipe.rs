@@ -4,7 +4,7 @@ use super::{All, Seen, Verdict};
 use crate::elsewhere::Elsewhere;
 use image::files::{Kind, Pipe};
 use kern::proc::PROC;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{accessat, Access, AtFlags, Mode, OFlags, CWD};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -25,10 +25,15 @@ pub(super) fn links(seen: &[Seen]) -> BTreeSet<Vec<u8>> {
     seen.iter().filter(|seen| inode(seen).is_some()).map(|seen| seen.link.clone()).collect()
 }
 
-/// The inodes of those that no other process has open.
-pub(super) fn within(elsewhere: &Elsewhere) -> Vec<String> {
+/// The inodes of those that no other process has open. A pipe that the caller may not open is another user's, made by a process into which it cannot look: on a
+/// node the standard streams are such.
+pub(super) fn within(elsewhere: &Elsewhere, seen: &[Seen]) -> Vec<String> {
     let own = elsewhere.links.iter().filter(|(_, who)| who.is_none());
-    own.filter_map(|(link, _)| inode_of(link)).collect()
+    let may_open = |link: &Vec<u8>| {
+        let end = seen.iter().find(|seen| seen.link == *link);
+        end.is_some_and(|end| accessat(CWD, end.path(), Access::READ_OK, AtFlags::EACCESS).is_ok())
+    };
+    own.filter(|(link, _)| may_open(link)).filter_map(|(link, _)| inode_of(link)).collect()
 }
 
 pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Fault, NodeId, Pid, Result, Sig, SigSet};
 
 /// Write a running process into a file, from which `shoal restore` makes it again
 #[derive(Args, Debug)]
@@ -49,6 +49,8 @@ impl Checkpoint {
             return Err(Fault::refused(format!("process {}: numbers of processes are above 0", self.pid)));
         }
         let pid = Pid(self.pid);
+        // A file that is to be larger than files may be (RLIMIT_FSIZE) is a failure to be told, and to be tidied up after.
+        kern::signal::block(SigSet(Sig::XFSZ.bit()))?;
         match place::of(pid)? {
             Place::Here(given) => self.here(pid, given),
             Place::Node(node) if self.dry_run => away::ask(node, &self.words("--dry-run")),
