@@ -137,7 +137,9 @@ fn called_off(place: &Place) -> Res<End> {
     wait_for("it is stopped", || std::fs::exists(&file).unwrap_or(false))?;
     for point in ["out held", "out sent", "in rebuilt"] {
         faults.watch(point)?;
-        let moving = s.start(&format!("echo $$ >{file}.move; exec shoal move $(cat {file}) $(test $(shoal where $(cat {file})) = n1; echo $?)"));
+        let moving = s.start(&format!(
+            "echo $$ >{file}.move; exec shoal move $(cat {file}) $(test $(shoal where $(cat {file})) = n1; echo $?)"
+        ));
         let held = faults.reached(Duration::from_secs(15))?;
         s.ok(&format!("kill -INT $(cat {file}.move)"))?;
         same("the move ends by it", moving.end()?.signal(), Some(2))?;
@@ -158,7 +160,8 @@ fn destination_killed(place: &Place) -> Res<End> {
     for point in ["out sent", "out bound"] {
         let file = place.fresh("new_mover").to_string_lossy().into_owned();
         let program = format!("$|=1; print qq(up\\n); open U, q(>{file}.up); sleep 99");
-        let going = s.start(&format!("shoal run -n 0 perl -e '{program}' </dev/null & echo $! >{file}; wait $!; echo $?"));
+        let going =
+            s.start(&format!("shoal run -n 0 perl -e '{program}' </dev/null & echo $! >{file}; wait $!; echo $?"));
         wait_for("it is there", || std::fs::exists(format!("{file}.up")).unwrap_or(false))?;
         faults.watch(point)?;
         let moving = s.start(&format!("shoal move $(cat {file}) 1"));
