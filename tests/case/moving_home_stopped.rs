@@ -149,7 +149,7 @@ fn called_off(place: &Place) -> Res<End> {
     let (s, faults) = stage(place, "move_stopped_called_off", Victim::FrontDaemon)?;
     let (file, waits) = (place.fresh("called_off").to_string_lossy().into_owned(), waits());
     let going = s.start(&format!(
-        "{waits} begin shoal run -n 0 perl -e '{COUNTS}'; kill -STOP $p; seen stopped; echo $p >{file}.new; mv {file}.new {file}; end"
+        "{waits} begin shoal run -n 0 perl -e '{COUNTS}'; kill -STOP $p; seen stopped; pwd >{file}.dir; echo $p >{file}.new; mv {file}.new {file}; end"
     ));
     wait_for("it is stopped", || std::fs::exists(&file).unwrap_or(false))?;
     for point in ["out held", "out sent", "in rebuilt"] {
@@ -166,7 +166,11 @@ fn called_off(place: &Place) -> Res<End> {
     }
     s.ok(&format!("shoal checkpoint $(cat {file}) -o {file}.image; sleep 0.1"))?;
     s.prints(&format!("awk '/^State/ {{print $2}}' /proc/$(cat {file})/status"), "T")?;
-    s.ok(&format!("kill -CONT $(cat {file}); kill -TERM $(cat {file})"))?;
+    s.ok(&format!("kill -CONT $(cat {file})"))?;
+    s.until(&format!(
+        "test $(awk '/^State/ {{print $2}}' /proc/$(cat {file})/status) = S && test -e $(cat {file}.dir)/cont1"
+    ))?;
+    s.ok(&format!("kill -TERM $(cat {file})"))?;
     same("what its parent was told", going.end()?.out.trim(), "stopped 19 continued exited 11")?;
     Ok(End::Passed)
 }
