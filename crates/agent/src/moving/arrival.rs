@@ -273,6 +273,19 @@ impl Agent {
         }
     }
 
+    /// What stood here had become a vessel, and is killed with the mover that traces it: nothing can stand here any more. The process lives on where it is, so nobody is to
+    /// take this for its end; its children here are init's on this machine from then on.
+    fn died_with_its_mover(&mut self, person: Person) {
+        let pid = person.pid;
+        warn!(%pid, "what stood here ends with its mover");
+        self.stands.add_in_place(person);
+        if let Some(stand) = self.stands.get_mut(pid) {
+            stand.ending = true;
+        }
+        // Should it not have been traced yet.
+        kill(pid);
+    }
+
     /// One that was to come has ended where it was.
     pub(crate) fn arrival_ended(&mut self, pid: Pid, exit: Exit, usage: Usage) {
         if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
@@ -355,7 +368,13 @@ impl Agent {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
         self.is_over(pid, &arrival);
         let mover = arrival.state.mover().or(arrival.rouser);
+        // Before it is rebuilt its old node cannot have ended it.
+        let lost = matches!(arrival.state, Arriving::Taking { mover } if !self.moving.movers.contains_key(&mover));
         match arrival.made {
+            Some(made) if made.in_place && lost => {
+                self.died_with_its_mover(made.person);
+                self.next_start();
+            }
             Some(made) => {
                 self.unmake(made, mover, arrival.ended);
                 self.next_start();
