@@ -155,10 +155,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     let not_seen = |fault: &Fault| info!(%fault, "stops among the processes of this node are not seen");
     let stops = Stops::open(Some(directory.as_fd()), &place).inspect_err(not_seen).ok();
     let mut ghosts = Ghosts::mount(&place)?;
-    // Nothing that is ours is behind a gate.
-    let nursery = ghosts.make_first(&hold, Slots::reserve(SLOTS, 64)?, Pid::NONE, Name::new(b"shoal:nursery"))?;
-    ghosts.command(nursery, Command::Clone { pid: Pid::NONE, sibling: false, name: Name::new(b"shoal:usage") });
-    let writer = Pid(done(&mut ghosts, nursery)? as i32);
+    let (nursery, writer) = first_stand_ins(&mut ghosts, &hold)?;
     let order = Arc::new(Order::new(records.unread())?);
     let lost_grace_us = config.lost_grace.as_micros() as u64;
     let mut agent = Agent {
@@ -219,6 +216,15 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     run_first();
     welcome.rest.into_iter().for_each(|message| agent.heard(message));
     Ok(agent)
+}
+
+/// The one from which all others are made, and the one that tells of times.
+fn first_stand_ins(ghosts: &mut Ghosts, hold: &Path) -> Result<(Pid, Pid)> {
+    // Nothing that is ours is behind a gate.
+    let nursery = ghosts.make_first(hold, Slots::reserve(SLOTS, 64)?, Pid::NONE, Name::new(b"shoal:nursery"))?;
+    ghosts.command(nursery, Command::Clone { pid: Pid::NONE, sibling: false, name: Name::new(b"shoal:usage") });
+    let writer = Pid(done(ghosts, nursery)? as i32);
+    Ok((nursery, writer))
 }
 
 /// A directory that only root may enter, for a program with capabilities: these count where it is not mounted nosuid, as /run is.

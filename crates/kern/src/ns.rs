@@ -1,6 +1,5 @@
 //! Namespaces (namespaces(7)): forking a process into new ones, and what is set inside them.
 
-use crate::proc::PROC;
 use crate::sys;
 use bitflags::bitflags;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -81,8 +80,7 @@ pub fn exit(code: i32) -> ! {
 }
 
 fn single_threaded() -> Result<()> {
-    let tasks =
-        std::fs::read_dir(format!("{PROC}/self/task")).map_err(|e| Fault::io(&e, "count this process's threads"))?;
+    let tasks = std::fs::read_dir("/proc/self/task").map_err(|e| Fault::io(&e, "count this process's threads"))?;
     match tasks.count() {
         1 => Ok(()),
         n => Err(Fault::bug(format!("fork with {n} threads"))),

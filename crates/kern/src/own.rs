@@ -1,6 +1,5 @@
 //! What a process has of its own and keeps across exec: limits, niceness, umask.
 
-use crate::proc::PROC;
 use crate::sys::{check, checked};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Pid, Result, Sig};
@@ -156,7 +155,7 @@ pub fn environment() -> Vec<Vec<u8>> {
 fn given_environment() -> Option<Vec<Vec<u8>>> {
     /// Where the two are behind the name, which may hold anything and ends with a bracket.
     const START: usize = 47;
-    let stat = std::fs::read(format!("{PROC}/self/stat")).ok()?;
+    let stat = std::fs::read("/proc/self/stat").ok()?;
     let behind = std::str::from_utf8(stat.rsplit(|byte| *byte == b')').next()?).ok()?;
     let mut numbers = behind.split_whitespace().skip(START).map(|word| word.parse::<usize>().ok());
     let (start, end) = (numbers.next()??, numbers.next()??);
@@ -211,7 +210,7 @@ pub fn personality() -> Result<u32> {
 /// # Errors
 /// `Sys` with EACCES where root has set a lowest value above 0.
 pub fn oom_score_zero() -> Result<()> {
-    std::fs::write(format!("{PROC}/self/oom_score_adj"), "0").map_err(|e| Fault::io(&e, "set oom_score_adj to 0"))
+    std::fs::write("/proc/self/oom_score_adj", "0").map_err(|e| Fault::io(&e, "set oom_score_adj to 0"))
 }
 
 /// Leaves the session keyring that this process was started with for one that nobody may use: whoever inherits it must neither find keys in it nor
@@ -235,7 +234,7 @@ pub fn leave_session_keyring() -> Result<()> {
 
 /// The file mode mask, read without changing it: umask(2) itself can only swap it.
 pub fn umask() -> Result<u32> {
-    let status = std::fs::read(format!("{PROC}/self/status")).map_err(|e| Fault::io(&e, "read /proc/self/status"))?;
+    let status = std::fs::read("/proc/self/status").map_err(|e| Fault::io(&e, "read /proc/self/status"))?;
     let text = String::from_utf8_lossy(&status);
     text.lines()
         .find_map(|line| line.strip_prefix("Umask:"))
