@@ -50,7 +50,7 @@ fn node_proc_shows_the_space(place: &Place) -> Res<End> {
     }
     s.prints(&format!("shoal run -n 0 {user} sh -c 'cat /proc/{p}/environ 2>&1 | tail -c 18'"), "Permission denied")?;
     // What stands for a program of another node is itself what it is here, also before that begins.
-    s.prints("shoal run -n 0 shoal run -n 1 shoal run -n 0 echo well", "well")?;
+    s.prints("shoal run -n 0 shoal run -n 1 echo well", "well")?;
     // One view is enough.
     s.prints(&format!("shoal run -n 0 shoal shell ps -o args= -p {p}"), "sleep 1131")?;
     // And what has ended there is not there; here a child is until it has been waited for.

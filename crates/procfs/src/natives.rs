@@ -61,8 +61,9 @@ impl Natives {
     pub(crate) fn show(&self, node: u64) -> Option<Shown> {
         let (uid, gid) = owner(&self.name(node)?)?;
         let size = self.target(node, Pid::NONE)?.len() as u64;
-        let kept_us = if node < OTHERS { PROCESS_US } else { FOREVER_US };
-        Some(Shown { node, mode: LINK, size, uid, gid, name_us: kept_us, kept_us, ..Shown::default() })
+        // Whose a process is changes.
+        let (name_us, kept_us) = if node < OTHERS { (PROCESS_US, 0) } else { (FOREVER_US, FOREVER_US) };
+        Some(Shown { node, mode: LINK, size, uid, gid, name_us, kept_us, ..Shown::default() })
     }
 
     fn name(&self, node: u64) -> Option<Vec<u8>> {
