@@ -35,7 +35,7 @@ pub fn lift_limit(pid: Pid, resource: u32) -> Errno<(u64, u64)> {
 
 /// What this machine allows as RLIMIT_NOFILE (linux: `sysctl_nr_open`).
 fn most_files() -> Option<u64> {
-    std::fs::read_to_string("/proc/sys/fs/nr_open").ok()?.trim().parse().ok()
+    std::fs::read_to_string(format!("{}/sys/fs/nr_open", crate::proc::PROC)).ok()?.trim().parse().ok()
 }
 
 /// How a thread is scheduled (sched(7)); `policy` with SCHED_RESET_ON_FORK.
