@@ -3,7 +3,7 @@
 //!
 //! Samples are one frame each, `samples/{valid,older,invalid}/TYPE-what.bin`. They are never changed: bytes that an older
 //! shoal wrote must be read for ever. Those of messages that have lost a field since are in `older`.
-//! `cargo test -p wire --test frames -- --ignored` writes those that are missing, after a message was added.
+//! `UPDATE_SAMPLES=1 cargo test -p wire --test frames` writes those that are missing, after a message was added.
 
 mod messages;
 
@@ -198,9 +198,12 @@ fn fresh() -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn every_variant_has_a_sample() {
+    if std::env::var_os("UPDATE_SAMPLES").is_some() {
+        write_missing_samples();
+    }
     let (kept, fresh) = (samples("valid"), fresh());
     for name in fresh.keys() {
-        assert!(kept.contains_key(name), "no sample {name}: run the ignored test");
+        assert!(kept.contains_key(name), "no sample {name}: UPDATE_SAMPLES=1 writes it");
     }
     // The first variant number without a sample must be unknown, else the strategies have forgotten one.
     for kind in TYPES {
@@ -210,6 +213,17 @@ fn every_variant_has_a_sample() {
         let body = [&[0x82], &number[..], &[0x80]].concat();
         let fault = reread(kind, &framed(&body)).expect_err("one more variant than strategies");
         assert!(fault.to_string().contains("unknown enum variant"), "{kind}: {fault}");
+    }
+}
+
+fn write_missing_samples() {
+    let bad = bad().into_iter().map(|(name, bytes)| ("invalid", name.to_owned(), bytes));
+    let good = fresh().into_iter().map(|(name, bytes)| ("valid", name, bytes));
+    for (of, name, bytes) in good.chain(bad) {
+        let path = folder(of).join(name + ".bin");
+        if !path.exists() {
+            std::fs::write(&path, bytes).expect("write");
+        }
     }
 }
 
@@ -234,19 +248,6 @@ fn bad() -> Vec<(&'static str, Vec<u8>)> {
         ("ToNode-signal-65", framed(&[0x82, 0x09, 0x82, 0x01, 0x18, 65])),
         ("ToNode-causes-without-end", framed(&[&[0x82, 0x01, 0x81], causes.as_slice()].concat())),
     ]
-}
-
-#[test]
-#[ignore = "writes the samples that are missing"]
-fn write_missing_samples() {
-    let bad = bad().into_iter().map(|(name, bytes)| ("invalid", name.to_owned(), bytes));
-    let good = fresh().into_iter().map(|(name, bytes)| ("valid", name, bytes));
-    for (of, name, bytes) in good.chain(bad) {
-        let path = folder(of).join(name + ".bin");
-        if !path.exists() {
-            std::fs::write(&path, bytes).expect("write");
-        }
-    }
 }
 
 /// How long mutations are tried: seconds in WIRE_FUZZ_SECONDS, three unless set.

@@ -1,0 +1,99 @@
+//! Children and subreapers, and many of them.
+
+use super::{body, exited, person, running, step, N0, N1};
+use space::{BodyEvent, Effect, Event};
+use vocab::{Exit, NodeId, Pid};
+
+#[test]
+fn what_comes_and_goes_before_its_ghost_is_begun_leaves_no_trace() {
+    let mut space = running(&[]);
+    step(&mut space, Event::Run { person: person(200, 100, 200, 7), at: NodeId::FRONT, to: N0, kin: vec![] });
+    body(&mut space, N0, BodyEvent::Started { pid: Pid(200) });
+    body(&mut space, N0, BodyEvent::Forked { parent: Pid(200), child: Pid(201) });
+    body(&mut space, N0, exited(201, Exit::Code(0)));
+    body(&mut space, N0, BodyEvent::Reaped { pid: Pid(201) });
+    assert_eq!(step(&mut space, Event::Held { pid: Pid(200) }), []);
+    assert_eq!((space.len(), space.open_steps()), (1, 0));
+}
+
+#[test]
+fn orphans_stand_where_their_subreaper_runs_before_their_parent_ends_there() {
+    let mut space = running(&[0, 0]);
+    body(&mut space, N1, BodyEvent::Subreaper { pid: Pid(201), on: true });
+    body(&mut space, N1, BodyEvent::Forked { parent: Pid(201), child: Pid(210) });
+    let run = Event::Run { person: person(210, 201, 201, 0), at: N1, to: N0, kin: vec![] };
+    let started = step(&mut space, run);
+    let takes = started.iter().position(|e| *e == Effect::Subreaper { node: N0, pid: Pid(201), on: true });
+    let start = started.iter().position(|e| matches!(e, Effect::Start { node: N0, .. }));
+    assert!(takes.is_some() && takes < start, "{started:?}");
+    body(&mut space, N0, BodyEvent::Started { pid: Pid(210) });
+    for child in [211, 212] {
+        body(&mut space, N0, BodyEvent::Forked { parent: Pid(210), child: Pid(child) });
+    }
+    body(&mut space, N0, exited(212, Exit::Code(4)));
+    let ended = body(&mut space, N0, exited(210, Exit::Code(0)));
+    let told = ended.iter().filter_map(|effect| match effect {
+        Effect::Adopt { node: N1, kin, from: Pid(210) } => Some((kin.person.pid.0, kin.person.ppid.0)),
+        Effect::EndStandIn { node: N1, pid, .. } => Some((pid.0, 0)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(211, 201), (212, 201), (212, 0), (210, 0)]);
+}
+
+#[test]
+fn a_zombie_that_init_has_taken_and_reaped_is_not_waited_for_by_its_parent() {
+    let mut space = running(&[0]);
+    body(&mut space, N0, BodyEvent::Forked { parent: Pid(200), child: Pid(210) });
+    step(&mut space, Event::Done { pid: Pid(200), result: Ok(210) });
+    step(&mut space, Event::Held { pid: Pid(210) });
+    body(&mut space, N0, exited(210, Exit::Code(4)));
+    step(&mut space, Event::Gone { pid: Pid(210) });
+    body(&mut space, N0, BodyEvent::Adopted { pid: Pid(210), ppid: Pid::INIT });
+    assert_eq!(body(&mut space, N0, BodyEvent::Reaped { pid: Pid(210) }), []);
+}
+
+#[test]
+fn fifteen_thousand_come_and_go_quickly() {
+    let mut space = running(&[7]);
+    let mut effects = Vec::new();
+    let mut tell = |event| space.step(event, &mut effects);
+    let body = |event| Event::Body { node: N0, event };
+    let begin = std::time::Instant::now();
+    for pid in (1000..16_000).map(Pid) {
+        tell(body(BodyEvent::Forked { parent: Pid(200), child: pid }));
+        tell(Event::Done { pid: Pid(200), result: Ok(pid.0) });
+        tell(Event::Held { pid });
+    }
+    for pid in (1000..16_000).map(Pid) {
+        tell(body(exited(pid.0, Exit::Code(0))));
+        tell(body(BodyEvent::Reaped { pid }));
+        tell(Event::Gone { pid });
+        tell(Event::Done { pid: Pid(200), result: Ok(0) });
+    }
+    let took = begin.elapsed();
+    println!("15,000 came and went in {took:?}");
+    assert_eq!((space.len(), space.open_steps()), (2, 0));
+    assert!(took.as_secs() < 2, "{took:?}");
+}
+
+#[test]
+fn a_native_subreaper_stands_above_the_parent_of_what_is_started() {
+    let mut space = running(&[]);
+    let line = |takes| {
+        let ancestors =
+            [(person(150, 120, 150, 0), false), (person(120, 100, 120, 0), takes), (person(100, 1, 100, 0), false)];
+        Event::Ancestors { line: ancestors.to_vec() }
+    };
+    assert_eq!(step(&mut space, line(false)), []);
+    let watch = |pid| Effect::WatchNative { pid: Pid(pid) };
+    assert_eq!(step(&mut space, line(true)), [watch(150), watch(120)]);
+    let kin = vec![person(150, 120, 150, 0), person(100, 1, 100, 0)];
+    let run = Event::Run { person: person(200, 150, 200, 0), at: NodeId::FRONT, to: N0, kin };
+    let effects = step(&mut space, run);
+    let takes = |on| Effect::Subreaper { node: N0, pid: Pid(120), on };
+    let before = effects.iter().position(|effect| *effect == takes(true)).expect("the node is told");
+    let starts = |effect: &Effect| matches!(effect, Effect::Start { kin, .. } if kin.iter().map(|k| k.person.pid.0).eq([120, 100, 150]));
+    assert!(effects[before..].iter().any(starts), "{effects:?}");
+    assert_eq!(step(&mut space, line(false)), [takes(false)]);
+    assert_eq!(step(&mut space, line(false)), []);
+}
