@@ -42,7 +42,7 @@ MAYBE int answer_usual(int device, const struct fuse_in_header *head)
         struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 4096};
         answer(device, head->unique, &init, sizeof init);
     } else if (head->opcode == FUSE_GETATTR) {
-        struct fuse_attr_out attr = {.attr = {.ino = 1, .mode = S_IFREG | 0600, .nlink = 1}};
+        struct fuse_attr_out attr = {.attr = {.ino = 1, .mode = S_IFREG | 0600, .nlink = 1, .size = 1}};
         answer(device, head->unique, &attr, sizeof attr);
     } else if (head->opcode == FUSE_OPEN) {
         struct fuse_open_out opened = {.fh = 1};
@@ -63,6 +63,20 @@ MAYBE uint64_t serve_until(int device, uint32_t last)
             return head->unique;
         answer_usual(device, head);
     }
+}
+
+/* The number of a connection is the minor number of the file system's device. */
+MAYBE void abort_connection(unsigned number)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", number);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        check(mount("fusectl", "/sys/fs/fuse/connections", "fusectl", 0, NULL) == 0);
+        fd = open(path, O_WRONLY | O_CLOEXEC);
+    }
+    check(fd >= 0 && write(fd, "1", 1) == 1);
+    close(fd);
 }
 
 #endif

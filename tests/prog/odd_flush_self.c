@@ -26,20 +26,6 @@ static void serve(const char *at, int ready)
     pause_forever();
 }
 
-/* The number of a connection is the minor number of the file system's device. */
-static void abort_connection(unsigned number)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", number);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        check(mount("fusectl", "/sys/fs/fuse/connections", "fusectl", 0, NULL) == 0);
-        fd = open(path, O_WRONLY | O_CLOEXEC);
-    }
-    check(fd >= 0 && write(fd, "1", 1) == 1);
-    close(fd);
-}
-
 int main(int argc, char **argv)
 {
     begin(argc, argv);

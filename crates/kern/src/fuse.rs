@@ -12,6 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub mod ahead;
 mod core_file;
+mod notices;
 pub mod tree;
 
 const LOOKUP: u32 = 1;
@@ -255,10 +256,7 @@ impl Device {
 }
 
 fn mount_at(at: &Path, source: &str, flags: i32, options: &str) -> Result<OwnedFd> {
-    let path = sys::cstring("/dev/fuse")?;
-    // SAFETY: open(2) with a live path.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | flags) };
-    let fd = sys::own(fd.into(), || "open /dev/fuse".into())?;
+    let fd = open_device(flags)?;
     let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,{options}", fd.as_raw_fd());
     let (kind, target) = (sys::cstring("fuse")?, sys::cstring(at.as_os_str().as_encoded_bytes())?);
     let (source, options) = (sys::cstring(source)?, sys::cstring(options)?);
@@ -267,6 +265,12 @@ fn mount_at(at: &Path, source: &str, flags: i32, options: &str) -> Result<OwnedF
     let ret = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
     sys::checked(ret.into(), || format!("mount at {}", at.display()))?;
     Ok(fd)
+}
+
+fn open_device(flags: i32) -> Result<OwnedFd> {
+    // SAFETY: open(2) with a live path.
+    let fd = unsafe { libc::open(c"/dev/fuse".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | flags) };
+    sys::own(fd.into(), || "open /dev/fuse".into())
 }
 
 /// A failed answer is not an error of ours: the process it was for was killed and the kernel forgot the request (ENOENT).

@@ -247,14 +247,13 @@ pub fn umask() -> Result<u32> {
 ///
 /// All other descriptors mean nothing in this thread any more: it must not use, nor drop, an owner of one.
 pub fn unshare_descriptors(keep: [BorrowedFd<'_>; 2], terminal: bool) -> Result<()> {
-    let keep = keep.map(|fd| fd.as_raw_fd() as u32);
-    let [low, high] = [keep[0].min(keep[1]), keep[0].max(keep[1])];
-    let standard = if terminal { (1, 1) } else { (0, 1) };
-    let ranges = [(3, low.saturating_sub(1)), (3.max(low + 1), high.saturating_sub(1)), (3.max(high + 1), u32::MAX)];
-    for (first, last) in [standard].into_iter().chain(ranges) {
-        if first > last {
-            continue;
-        }
+    let mut kept: Vec<u32> =
+        keep.iter().map(|fd| fd.as_raw_fd() as u32).chain([2]).chain(terminal.then_some(0)).collect();
+    kept.sort_unstable();
+    let firsts = [0].into_iter().chain(kept.iter().map(|kept| kept + 1));
+    let ends = kept.iter().copied().chain([u32::MAX]);
+    for (first, end) in firsts.zip(ends).filter(|(first, end)| first < end) {
+        let last = if end == u32::MAX { end } else { end - 1 };
         // The second time there is nothing to unshare any more.
         let flags = libc::CLOSE_RANGE_UNSHARE;
         // SAFETY: numbers only. The table is this thread's own before anything in it is closed (close_range(2)), so

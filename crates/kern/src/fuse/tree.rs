@@ -4,6 +4,7 @@
 //! are still valid without a request. When they are not, it asks for them, and a file with another time is read anew (FUSE_AUTO_INVAL_DATA).
 //! Who may do what is decided by the kernel, by mode and owner (`default_permissions`).
 
+use super::notices::Notices;
 use super::{
     mount_at, reply, Attr, AttrOut, EntryOut, InHeader, InitOut, OpenOut, BATCH_FORGET, DESTROY, FORGET, GETATTR, INIT,
     INTERRUPT, LOOKUP, OPENDIR, SETATTR, WRITE,
@@ -117,15 +118,18 @@ pub struct Named {
 #[derive(Debug)]
 pub struct Tree {
     fd: OwnedFd,
+    notices: Notices,
 }
 
 impl Tree {
     /// Mounts a tree at the directory `at`; `source` is how mounts of it are told from others (mountinfo).
     ///
     /// # Errors
-    /// `Sys` from open(2) of /dev/fuse or mount(2).
+    /// `Sys` from open(2) of /dev/fuse or mount(2), and as [`Notices::start`].
     pub fn mount(at: &Path, source: &str) -> Result<Tree> {
-        mount_at(at, source, 0, "allow_other,default_permissions").map(|fd| Tree { fd })
+        let fd = mount_at(at, source, 0, "allow_other,default_permissions")?;
+        let notices = Notices::start(&fd)?;
+        Ok(Tree { fd, notices })
     }
 
     /// Room for [`Tree::next_request`].
@@ -277,19 +281,18 @@ impl Tree {
     pub fn remove(&self, directory: u64, name: &[u8]) {
         const INVAL_ENTRY: i32 = 3; // FUSE_NOTIFY_INVAL_ENTRY
         let head = [directory.to_ne_bytes(), u64::from(name.len() as u32).to_ne_bytes()].concat();
-        // Unique 0 makes it a notice (fuse_dev_do_write). The name may be unknown there, which is as good.
-        reply(self.fd.as_fd(), 0, INVAL_ENTRY, &[&head, name, &[0]].concat());
+        self.notices.tell(INVAL_ENTRY, [&head, name, &[0]].concat());
     }
 
     /// What the kernel knows of a file counts no longer: it asks for its attributes, and reads it, when it needs them. Not for a thread that is to answer
     /// what is read of it.
     pub fn outdate(&self, node: u64) {
         const INVAL_INODE: i32 = 2; // FUSE_NOTIFY_INVAL_INODE: of a node, from byte 0 to the end
-        reply(self.fd.as_fd(), 0, INVAL_INODE, [node, 0, 0].as_bytes());
+        self.notices.tell(INVAL_INODE, [node, 0, 0].as_bytes().to_vec());
     }
 
     /// What a file has in it, all of it, so that it need not be read; the kernel knows of it, and that it is that long. Whoever reads it may have to be answered before
-    /// this returns.
+    /// this returns: the calling thread tells it, since to wake another one costs more than to tell it.
     pub fn store(&self, node: u64, text: &[u8]) {
         const STORE: i32 = 4; // FUSE_NOTIFY_STORE: node, offset, size
         let head = [node, 0, u64::from(text.len() as u32)];
