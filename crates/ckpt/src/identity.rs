@@ -5,6 +5,7 @@ use crate::proc::{self, Fields};
 use image::process::{Layout, Limit, Process};
 use image::thread::Creds;
 use kern::own;
+use kern::pagemap::PAGE;
 use kern::proc::{root, Proc, PROC};
 use puppet::script::Outcome;
 use puppet::{Script, Slot};
@@ -55,6 +56,7 @@ pub(crate) struct Asked {
     /// In the order of [`HABITS`].
     habits: [Slot; HABITS.len()],
     states: u64,
+    locked: Slot,
 }
 
 /// What prctl(2) gives as its result and sets by its first argument: get, set. Kernels that do not know one have nothing of it to carry.
@@ -74,8 +76,11 @@ const EXCEPT_ADVISED: u64 = 2;
 const ARCH_GET_XCOMP_PERM: u64 = 0x1022;
 const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
 
-pub(crate) fn ask(script: &mut Script) -> Asked {
+/// `mapped`: an address in what was mapped just now.
+pub(crate) fn ask(script: &mut Script, mapped: u64) -> Asked {
     let subreaper = ask_before(script);
+    // EBUSY of what is locked; else it does nothing (linux: `SYSCALL_DEFINE3(msync)`).
+    let locked = script.attempt(libc::SYS_msync, &[mapped, PAGE, libc::MS_INVALIDATE as u64]);
     let states = script.room(8);
     script.attempt(libc::SYS_arch_prctl, &[ARCH_GET_XCOMP_PERM, states]);
     Asked {
@@ -84,6 +89,7 @@ pub(crate) fn ask(script: &mut Script) -> Asked {
         subreaper,
         habits: HABITS.map(|(get, _)| script.attempt(libc::SYS_prctl, &[get as u64])),
         states,
+        locked,
     }
 }
 
@@ -92,6 +98,9 @@ pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> R
     process.dumpable = outcome.result(asked.dumpable) as u32;
     process.subreaper = is_subreaper(outcome, asked.subreaper)?;
     process.permitted_states = outcome.value(asked.states)?;
+    if outcome.result(asked.locked) == -i64::from(libc::EBUSY) {
+        process.locks_what_it_maps = libc::MCL_FUTURE as u32;
+    }
     let habits = asked.habits.map(|slot| outcome.result(slot).max(0) as u64);
     [process.no_huge_pages, process.deny_write_execute, process.merge_pages] = habits;
     Ok(())
@@ -189,6 +198,13 @@ pub(crate) fn set_habits(script: &mut Script, process: &Process) {
             _ => (value, 0),
         };
         script.call(format!("set {set} of prctl"), libc::SYS_prctl, &[*set as u64, value, flags, 0, 0]);
+    }
+}
+
+/// Once everything is mapped, and locked that is.
+pub(crate) fn set_locking(script: &mut Script, process: &Process) {
+    if process.locks_what_it_maps != 0 {
+        script.call("have what is mapped locked", libc::SYS_mlockall, &[process.locks_what_it_maps.into()]);
     }
 }
 
@@ -292,17 +308,25 @@ pub(crate) fn set_creds(script: &mut Script, creds: &Creds, now: &Creds) {
     if !same_ids {
         set_ids(script, creds);
     }
-    if !same_ids || creds.securebits != now.securebits {
-        script.call("set the secure bits", libc::SYS_prctl, &bits(creds.securebits.into()));
-    }
-    if !same_ids || creds.capabilities != now.capabilities {
-        set_capabilities(script, [effective, permitted, inheritable]);
+    let other_capabilities = !same_ids || creds.capabilities != now.capabilities;
+    if other_capabilities {
         let ambient_args = |what: i32, capability: u64| [libc::PR_CAP_AMBIENT as u64, what as u64, capability, 0, 0];
         script.call("drop ambient capabilities", libc::SYS_prctl, &ambient_args(libc::PR_CAP_AMBIENT_CLEAR_ALL, 0));
+        // They must be inheritable, and the secure bits may forbid to raise them (SECBIT_NO_CAP_AMBIENT_RAISE); those take a right that it is about to lose.
+        if ambient != 0 {
+            let [_, permitted, effective, ..] = now.capabilities;
+            set_capabilities(script, [effective, permitted, inheritable]);
+        }
         for capability in (0..64).filter(|bit| ambient >> bit & 1 == 1) {
             let args = ambient_args(libc::PR_CAP_AMBIENT_RAISE, capability);
             script.call("raise an ambient capability", libc::SYS_prctl, &args);
         }
+    }
+    if !same_ids || creds.securebits != now.securebits {
+        script.call("set the secure bits", libc::SYS_prctl, &bits(creds.securebits.into()));
+    }
+    if other_capabilities {
+        set_capabilities(script, [effective, permitted, inheritable]);
     }
 }
 

@@ -436,6 +436,7 @@ fn become_it(
     keys::set(&mut script, &plan.memory);
     children::take_news(&mut script, process, &children);
     identity::set_habits(&mut script, process);
+    identity::set_locking(&mut script, process);
     identity::set_limits(&mut script, process, before);
     threads::set(&mut script, &plan.threads[0], named, &before.creds, process.pid)?;
     kinds::set_owners(&mut script, &plan.files);

@@ -92,6 +92,16 @@ pub fn compare_files(one: (Pid, i32), other: (Pid, i32)) -> Errno<Ordering> {
     })
 }
 
+/// Is the file at which an epoll instance of a process looks by this number, the `nth` of those (epoll(7), Q6), the one that has the number now (kcmp(2),
+/// KCMP_EPOLL_TFD)? ENOENT when it looks at no such one.
+pub fn epoll_looks_at_descriptor(pid: Pid, epoll: i32, number: i32, nth: u32) -> Errno<bool> {
+    const KCMP_EPOLL_TFD: i32 = 7;
+    let slot = [epoll as u32, number as u32, nth];
+    // SAFETY: numbers, and a struct kcmp_epoll_slot that is live.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, pid.0, pid.0, KCMP_EPOLL_TFD, number, slot.as_ptr()) };
+    sys::check(order).map(|order| order == 0)
+}
+
 /// Do two processes share their memory (kcmp(2), KCMP_VM)?
 pub fn share_memory(one: Pid, other: Pid) -> Errno<bool> {
     const KCMP_VM: i32 = 1;
