@@ -2,6 +2,7 @@
 #include "prog.h"
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/membarrier.h>
 #include <linux/securebits.h>
 #include <sys/auxv.h>
 #include <sys/personality.h>
@@ -57,11 +58,11 @@ static void have_some_capabilities(void)
 static struct {
     pthread_t thread;
     pthread_barrier_t ready, done;
-    int nice, policy, priority, death, slack;
+    int nice, policy, priority, death, slack, io;
     cpu_set_t processors;
 } other;
 
-static void look_at_other(int *nice_value, int *policy, int *priority, int *death, int *slack, cpu_set_t *processors)
+static void look_at_other(int *nice_value, int *policy, int *priority, int *death, int *slack, int *io, cpu_set_t *processors)
 {
     struct sched_param param;
     *nice_value = getpriority(PRIO_PROCESS, gettid());
@@ -70,23 +71,25 @@ static void look_at_other(int *nice_value, int *policy, int *priority, int *deat
     check(sched_getaffinity(0, sizeof *processors, processors) == 0);
     *priority = param.sched_priority;
     *slack = prctl(PR_GET_TIMERSLACK);
+    *io = (int)syscall(SYS_ioprio_get, 1, 0);
 }
 
 static void *is_other(void *arg)
 {
     struct sched_param param = {.sched_priority = 3};
     cpu_set_t processors;
-    int nice_value, policy, priority, death, slack;
+    int nice_value, policy, priority, death, slack, io;
     check(setpriority(PRIO_PROCESS, gettid(), 7) == 0 && prctl(PR_SET_PDEATHSIG, SIGURG) == 0 && prctl(PR_SET_TIMERSLACK, 55555) == 0);
     /* Who may not has an ordinary one. */
     if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &param) != 0)
         check(errno == EPERM);
-    look_at_other(&other.nice, &other.policy, &other.priority, &other.death, &other.slack, &other.processors);
+    check(syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 6) == 0); /* best effort, nearly the last */
+    look_at_other(&other.nice, &other.policy, &other.priority, &other.death, &other.slack, &other.io, &other.processors);
     pthread_barrier_wait(&other.ready);
     pthread_barrier_wait(&other.done);
-    look_at_other(&nice_value, &policy, &priority, &death, &slack, &processors);
+    look_at_other(&nice_value, &policy, &priority, &death, &slack, &io, &processors);
     check(nice_value == other.nice && policy == other.policy && priority == other.priority && death == other.death);
-    check(CPU_EQUAL(&processors, &other.processors) && slack == other.slack);
+    check(CPU_EQUAL(&processors, &other.processors) && slack == other.slack && io == other.io);
     return arg;
 }
 
@@ -120,6 +123,8 @@ int main(int argc, char **argv)
     pthread_barrier_wait(&other.ready);
     check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGWINCH) == 0);
     check(prctl(PR_SET_DUMPABLE, 1) == 0);
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0);
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == -1 && errno == EPERM);
     pid_t own = getpid();
     int bits = prctl(PR_GET_SECUREBITS);
     check(geteuid() != 1000 || bits == BITS);
@@ -154,6 +159,8 @@ int main(int argc, char **argv)
     check(slack == 77777 && prctl(PR_GET_CHILD_SUBREAPER, &reaper) == 0 && reaper == 1);
     check(prctl(PR_GET_PDEATHSIG, &death) == 0 && death == SIGWINCH && prctl(PR_GET_DUMPABLE) == 1);
     check(getpriority(PRIO_PROCESS, 0) == 3 && sched_getscheduler(0) == SCHED_BATCH);
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0);
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == -1 && errno == EPERM);
     check(getauxval(AT_PAGESZ) == 4096 && prctl(PR_GET_SECUREBITS) == bits);
     pthread_barrier_wait(&other.done);
     check(pthread_join(other.thread, NULL) == 0 && prctl(PR_SET_DUMPABLE, 0) == 0);

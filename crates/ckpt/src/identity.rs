@@ -57,6 +57,9 @@ pub(crate) struct Asked {
     habits: [Slot; HABITS.len()],
     states: u64,
     locked: Slot,
+    registered: Slot,
+    /// In the order of [`BARRIERS`].
+    barriers: [Slot; BARRIERS.len()],
 }
 
 /// What prctl(2) gives as its result and sets by its first argument: get, set. Kernels that do not know one have nothing of it to carry.
@@ -76,6 +79,11 @@ const EXCEPT_ADVISED: u64 = 2;
 const ARCH_GET_XCOMP_PERM: u64 = 0x1022;
 const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
 
+/// Commands of membarrier(2): barriers among the threads of one process, and what registers for each, without which it is refused.
+const BARRIERS: [(u64, u32); 3] = [(1 << 3, 1 << 4), (1 << 5, 1 << 6), (1 << 7, 1 << 8)];
+/// All for which it has registered (Linux 6.3).
+const GET_REGISTRATIONS: u64 = 1 << 9;
+
 /// `mapped`: an address in what was mapped just now.
 pub(crate) fn ask(script: &mut Script, mapped: u64) -> Asked {
     let subreaper = ask_before(script);
@@ -90,6 +98,8 @@ pub(crate) fn ask(script: &mut Script, mapped: u64) -> Asked {
         habits: HABITS.map(|(get, _)| script.attempt(libc::SYS_prctl, &[get as u64])),
         states,
         locked,
+        registered: script.attempt(libc::SYS_membarrier, &[GET_REGISTRATIONS, 0, 0]),
+        barriers: BARRIERS.map(|(command, _)| script.attempt(libc::SYS_membarrier, &[command, 0, 0])),
     }
 }
 
@@ -98,6 +108,13 @@ pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> R
     process.dumpable = outcome.result(asked.dumpable) as u32;
     process.subreaper = is_subreaper(outcome, asked.subreaper)?;
     process.permitted_states = outcome.value(asked.states)?;
+    process.barriers = match outcome.result(asked.registered) {
+        told @ 0.. => told as u32,
+        _ => {
+            let done = BARRIERS.iter().zip(&asked.barriers).filter(|(_, slot)| outcome.result(**slot) == 0);
+            done.map(|((_, register), _)| register).sum()
+        }
+    };
     if outcome.result(asked.locked) == -i64::from(libc::EBUSY) {
         process.locks_what_it_maps = libc::MCL_FUTURE as u32;
     }
@@ -179,6 +196,13 @@ pub(crate) fn ask_for_registers(script: &mut Script, process: &Process) {
     if process.permitted_states & XTILEDATA != 0 {
         let args = [ARCH_REQ_XCOMP_PERM, XTILEDATA.trailing_zeros().into()];
         script.call("ask for the tiles of AMX", libc::SYS_arch_prctl, &args);
+    }
+}
+
+/// Before it has threads: later that takes as long as all processors need to be through with something (linux: `sync_runqueues_membarrier_state`).
+pub(crate) fn register_for_barriers(script: &mut Script, process: &Process) {
+    for command in (0..u32::BITS).map(|bit| 1 << bit).filter(|command| process.barriers & command != 0) {
+        script.call("register for barriers", libc::SYS_membarrier, &[command.into(), 0, 0]);
     }
 }
 

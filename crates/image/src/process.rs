@@ -153,6 +153,10 @@ pub struct Process {
     #[n(28)]
     #[cbor(default)]
     pub locks_what_it_maps: u32,
+    /// The commands by which it has registered for barriers (membarrier(2)).
+    #[n(29)]
+    #[cbor(default)]
+    pub barriers: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

@@ -104,6 +104,7 @@ ways = {
     "events": unread_events,
     "owner": owner,
     "watched": watches_another_file,
+    "deadline": lambda: call(314, 0, struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 1000000, 10000000, 10000000), 0),
     "directory": no_directory,
     "children's time": lambda: call(272, 0x80),
     "nothing": lambda: None,

@@ -105,7 +105,8 @@ pub(super) fn reopen(pipes: &[Pipe]) -> Result<Vec<(OwnedFd, OwnedFd)>> {
             set_flags(&write, PACKETS)?;
             for length in &pipe.packets {
                 let packet = rest.split_at_checked(*length as usize);
-                let (packet, behind) = packet.ok_or_else(|| Fault::wire("packets of a pipe that are longer than what is in it"))?;
+                let (packet, behind) =
+                    packet.ok_or_else(|| Fault::wire("packets of a pipe that are longer than what is in it"))?;
                 fill(&write, packet)?;
                 rest = behind;
             }
