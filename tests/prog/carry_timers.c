@@ -50,14 +50,22 @@ int main(int argc, char **argv)
     check(setitimer(ITIMER_PROF, &profiled, NULL) == 0);
     struct itimerval virtual = {.it_value = {20, 0}, .it_interval = {3, 500000}}, got;
     check(setitimer(ITIMER_VIRTUAL, &virtual, NULL) == 0);
-    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK), ticked = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK), ticked = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK), again = timerfd_create(CLOCK_MONOTONIC, 0);
     check(fd >= 0 && ticked >= 0 && timerfd_settime(fd, 0, &in, NULL) == 0);
     struct itimerspec soon = {.it_value = {0, 1000}};
     check(timerfd_settime(ticked, 0, &soon, NULL) == 0);
     struct pollfd ready = {.fd = ticked, .events = POLLIN};
     check(poll(&ready, 1, 5000) == 1);
+    /* It stands still until it is read, and then goes on. */
+    struct itimerspec soon_and_again = {.it_value = {0, 1000}, .it_interval = {60, 0}};
+    check(again >= 0 && timerfd_settime(again, 0, &soon_and_again, NULL) == 0);
+    ready.fd = again;
+    check(poll(&ready, 1, 5000) == 1);
 
     phase();
+
+    check(read(again, &(uint64_t){0}, 8) == 8 && timerfd_gettime(again, &left) == 0);
+    check(left.it_interval.tv_sec == 60 && left.it_value.tv_sec >= 40 && left.it_value.tv_sec <= 60);
 
     check(now() >= begin_at);
     uint64_t ticks;
