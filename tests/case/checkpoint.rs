@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("checkpoint_by_its_user_on_a_node", checkpoint_by_its_user_on_a_node),
     ("checkpoint_that_fails", checkpoint_that_fails),
     ("restore_of_bad_images", restore_of_bad_images),
+    ("image_on_a_pipe", image_on_a_pipe),
     ("checkpoint_executable", checkpoint_executable),
     ("checkpoint_from_elsewhere", checkpoint_from_elsewhere),
 ];
@@ -308,6 +309,61 @@ fn restore_of_bad_images(place: &Place) -> Res<End> {
         same(&what, (done.status.code(), lines), (Some(1), 1))?;
         same(&format!("{what}: a process is left"), Path::new(&format!("/proc/{pid}")).exists(), false)?;
     }
+    Ok(End::Passed)
+}
+
+/// Images go through pipes, out of a process, into words and back into a process; pages that were only read and those of files are not in them. One of a later version is refused.
+fn image_on_a_pipe(place: &Place) -> Res<End> {
+    let (image, log) = (place.fresh("piped.image"), place.fresh("piped.out"));
+    let out = std::fs::File::create(&log).doing("make a file")?;
+    let program = "import mmap, os, signal\nm = mmap.mmap(-1, 60_000_000, mmap.MAP_PRIVATE)\nzero = lambda: not any(m[::4096])\nassert zero()
+signal.signal(signal.SIGUSR1, lambda *_: os._exit(7 if zero() else 8))\nprint('there', flush=True)\nwhile True: signal.pause()";
+    let mut child = start(&["python3", "-S", "-c", program], &out)?;
+    wait_for("it is there", || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("there")))?;
+    let pid = child.id().to_string();
+    let shell = |script: &str| {
+        let mut command = Command::new("bash");
+        command
+            .args(["-o", "pipefail", "-c", script])
+            .env("shoal", shoal(place)?)
+            .env("pid", &pid)
+            .env("image", &image);
+        command.stdin(Stdio::null()).output().doing("run bash")
+    };
+    let words = shell("$shoal checkpoint $pid -o - | tee $image | $shoal image - && cmp <($shoal image $image) <($shoal image - <$image)")?;
+    let said = String::from_utf8_lossy(&words.stdout).into_owned();
+    same("the status of words", (words.status.code(), told(&words)), (Some(0), String::new()))?;
+    for wanted in [
+        "header\n",
+        "process\n",
+        &format!("\n  pid: {pid}\n"),
+        "\nmemory\n",
+        "\nfiles\n",
+        "\nthread\n",
+        "\npages\n  length: ",
+        "\nend\n",
+    ] {
+        holds(&format!("{wanted:?} is in {said}"), said.contains(wanted))?;
+    }
+    let json = shell("$shoal image --json $image | python3 -c 'import json, sys; all = [json.loads(line) for line in sys.stdin]
+kinds = [one[\"record\"] for one in all]; print(kinds.count(\"thread\"), kinds[-1], all[kinds.index(\"process\")][\"pid\"])'")?;
+    same(
+        "as JSON",
+        (String::from_utf8_lossy(&json.stdout).trim(), told(&json)),
+        (&*format!("1 end {pid}"), String::new()),
+    )?;
+    let size = std::fs::metadata(&image).doing("look at the image")?.len();
+    holds(&format!("{size} bytes are less than 20 MiB"), size < 20 << 20)?;
+    child.kill().doing("end the program")?;
+    child.wait().doing("wait for the program")?;
+    let back =
+        shell("cat $image | $shoal restore --ready-fd 3 - 3>$image.ready & until test -s $image.ready; do sleep 0.02; done; kill -USR1 $pid; wait $!")?;
+    same("its status", (back.status.code(), told(&back)), (Some(7), String::new()))?;
+    let later = shell(
+        "printf '\\2' | dd of=$image bs=1 seek=8 conv=notrunc status=none; $shoal image $image; $shoal restore $image",
+    )?;
+    let refused = "shoal: an image of version 2: this program reads 1";
+    same("one of a later version", (later.status.code(), told(&later)), (Some(1), format!("{refused}\n{refused}")))?;
     Ok(End::Passed)
 }
 

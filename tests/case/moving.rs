@@ -275,9 +275,18 @@ fn move_empties_a_node(place: &Place) -> Res<End> {
     s.prints(&format!("{}; {}; {}", count("n0"), count("n1"), count("n2")), "0\n2\n2")?;
     s.ok("shoal move --from 1 --all 0")?;
     s.prints(&format!("{}; {}; {}", count("n0"), count("n1"), count("n2")), "2\n0\n2")?;
-    let family = s.start("shoal run -n 1 sh -c 'sleep 1056 & wait'");
+    let family = s.start("shoal run -n 1 sh -c 'sleep 1056 & wait $!; echo $?'");
     wait_for("the child is there", || s.count("sleep 1056") == 1)?;
     s.prints(&format!("shoal move --from 1 --all 2; {}; {}", count("n1"), count("n2")), "0\n4")?;
+    // Nothing of them is left there that they need: they and their kin live on without that node.
+    s.prints("shoal ps -n 1 | wc -l", "1")?;
+    s.kill(s.daemon("n1")?)?;
+    s.until("shoal nodes | grep '^ *n1 ' | grep -qwv up")?;
+    s.ok(&format!("test $({}) = 4", count("n2")))?;
+    s.ok("kill $(shoal ps | awk '/ sleep 1056$/ {print $1}')")?;
+    same("how its child's end is told to the parent", family.end()?.out.trim(), "143")?;
+    s.restart("n1")?;
+    s.until("shoal run -n 1 true")?;
     let pair = s.start("shoal run -n 1 sh -c 'sleep 1057 | sleep 1058'");
     wait_for("both are there", || s.count("sleep 1057") == 1 && s.count("sleep 1058") == 1)?;
     s.prints("shoal move --from 1 --all 2 2>&1 | grep -o 'is open in process' | sort -u", "is open in process")?;
@@ -285,7 +294,6 @@ fn move_empties_a_node(place: &Place) -> Res<End> {
     s.fails("shoal move --from 1 --all 2 0", 1)?;
     s.ok("kill $(shoal ps | awk '/sleep 105/ {print $1}')")?;
     sleepers.end()?;
-    family.end()?;
     pair.end()?;
     Ok(End::Passed)
 }

@@ -14,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_computes", move_home_computes),
     ("move_home_of_a_user", move_home_of_a_user),
     ("move_home_with_children", move_home_with_children),
+    ("move_home_in_a_root_of_its_own", move_home_in_a_root_of_its_own),
     ("move_home_job", move_home_job),
     ("move_home_refused", move_home_refused),
     ("move_home_no_room", move_home_no_room),
@@ -155,6 +156,24 @@ sh -c 'hostname; exit 9'; echo $?
 END
         shoal run -n 0 bash script >got & wait $!; echo $?; for i in $(seq 50); do grep -q from got && break; sleep 0.1; done; sort got",
         "0\n5\n6\n8\n9\nfrom n0\nfront\nfront\nusr1",
+    )?;
+    Ok(End::Passed)
+}
+
+/// What stands for it on the front end when it has left that again finds the daemon, which is not in there; also for an ordinary user.
+fn move_home_in_a_root_of_its_own(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_in_a_root_of_its_own", 2)?;
+    s.prints(
+        "d=$(mktemp -d); chmod 755 $d; for user in 0 61001; do
+            shoal run -n 0 perl -MPOSIX -e '$|=1; ($d, $u) = @ARGV; chroot $d or die $!; chdir q(/); if ($u) { $( = $) = qq($u $u); $< = $> = $u }
+                $SIG{USR1} = sub { print join(q( ), -e q(/tmp) ? q(out) : q(in), $>, (POSIX::uname)[1]), qq(\n) }; print qq(up\n); sleep 1 while 1' $d $user >$d.out & p=$!
+            lines() { until test $(wc -l <$d.out) = $1; do sleep 0.02; done; }; lines 1; n=1
+            for to in front 1 front 0 1; do
+                for i in $(seq 50); do shoal move $p $to 2>$d.said && break; grep -q 'yet to relay' $d.said || cat $d.said; sleep 0.05; done
+                kill -USR1 $p; n=$((n + 1)); lines $n
+            done; kill $p; wait $p; echo $?; cat $d.out
+        done; rm -r $d*",
+        "143\nup\nin 0 front\nin 0 n1\nin 0 front\nin 0 n0\nin 0 n1\n143\nup\nin 61001 front\nin 61001 n1\nin 61001 front\nin 61001 n0\nin 61001 n1",
     )?;
     Ok(End::Passed)
 }

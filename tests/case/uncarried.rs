@@ -14,7 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
 ];
 
 /// Ways of case/real/uncarried.py, and what is said of each.
-const KINDS: [(&str, &str); 15] = [
+const KINDS: [(&str, &str); 17] = [
     ("io_uring", "anon_inode:[io_uring]"),
     ("userfaultfd", "anon_inode:[userfaultfd]"),
     ("perf", "anon_inode:[perf_event]"),
@@ -28,6 +28,8 @@ const KINDS: [(&str, &str); 15] = [
     ("listening", "leads to other processes"),
     ("events", "has events that were not read"),
     ("owner", "sends its signals to process 1"),
+    ("watched", ", which is another by now"),
+    ("deadline", "is scheduled by deadlines"),
     ("directory", "its working directory"),
     ("children's time", "its children will live in a time namespace of their own"),
 ];

@@ -1,6 +1,9 @@
 /* Who the process is: numbers, names, limits, credentials and what else /proc and prctl tell. */
 #include "prog.h"
 #include <grp.h>
+#include <linux/capability.h>
+#include <linux/membarrier.h>
+#include <linux/securebits.h>
 #include <sys/auxv.h>
 #include <sys/personality.h>
 
@@ -36,6 +39,60 @@ static void read_ids(char *into)
                 strcat(strcat(into, line), "\n");
 }
 
+enum { BITS = SECBIT_NO_SETUID_FIXUP | SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE };
+
+/* Some of root's, for good or not, one of which a program that it executes has too; they stay when the ids change. */
+static void have_some_capabilities(void)
+{
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct sets[2];
+    check(prctl(PR_CAPBSET_DROP, CAP_SYS_TIME, 0, 0, 0) == 0 && syscall(SYS_capget, &head, sets) == 0);
+    sets[0].inheritable = 1 << CAP_NET_RAW | 1 << CAP_CHOWN;
+    sets[0].permitted &= ~(1U << CAP_MKNOD);
+    sets[0].effective = sets[0].permitted & ~(1U << CAP_NET_ADMIN);
+    check(syscall(SYS_capset, &head, sets) == 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_RAW, 0, 0) == 0);
+    check(prctl(PR_SET_SECUREBITS, BITS, 0, 0, 0) == 0);
+}
+
+/* A thread has some of that for itself. */
+static struct {
+    pthread_t thread;
+    pthread_barrier_t ready, done;
+    int nice, policy, priority, death, slack, io;
+    cpu_set_t processors;
+} other;
+
+static void look_at_other(int *nice_value, int *policy, int *priority, int *death, int *slack, int *io, cpu_set_t *processors)
+{
+    struct sched_param param;
+    *nice_value = getpriority(PRIO_PROCESS, gettid());
+    *policy = sched_getscheduler(0);
+    check(sched_getparam(0, &param) == 0 && prctl(PR_GET_PDEATHSIG, death) == 0);
+    check(sched_getaffinity(0, sizeof *processors, processors) == 0);
+    *priority = param.sched_priority;
+    *slack = prctl(PR_GET_TIMERSLACK);
+    *io = (int)syscall(SYS_ioprio_get, 1, 0);
+}
+
+static void *is_other(void *arg)
+{
+    struct sched_param param = {.sched_priority = 3};
+    cpu_set_t processors;
+    int nice_value, policy, priority, death, slack, io;
+    check(setpriority(PRIO_PROCESS, gettid(), 7) == 0 && prctl(PR_SET_PDEATHSIG, SIGURG) == 0 && prctl(PR_SET_TIMERSLACK, 55555) == 0);
+    /* Who may not has an ordinary one. */
+    if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &param) != 0)
+        check(errno == EPERM);
+    check(syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 6) == 0); /* best effort, nearly the last */
+    look_at_other(&other.nice, &other.policy, &other.priority, &other.death, &other.slack, &other.io, &other.processors);
+    pthread_barrier_wait(&other.ready);
+    pthread_barrier_wait(&other.done);
+    look_at_other(&nice_value, &policy, &priority, &death, &slack, &io, &processors);
+    check(nice_value == other.nice && policy == other.policy && priority == other.priority && death == other.death);
+    check(CPU_EQUAL(&processors, &other.processors) && slack == other.slack && io == other.io);
+    return arg;
+}
+
 int main(int argc, char **argv)
 {
     static const char *const link_names[] = {"exe", "cwd", "root"};
@@ -58,11 +115,19 @@ int main(int argc, char **argv)
     if (geteuid() == 0) {
         int fd = open("/proc/self/oom_score_adj", O_WRONLY);
         check(fd >= 0 && write(fd, "123", 3) == 3 && close(fd) == 0);
+        have_some_capabilities();
         check(setgroups(3, groups) == 0 && setresgid(4000, 4001, 4002) == 0 && setresuid(0, 1000, 1001) == 0);
     }
+    pthread_barrier_init(&other.ready, NULL, 2), pthread_barrier_init(&other.done, NULL, 2);
+    check(pthread_create(&other.thread, NULL, is_other, NULL) == 0);
+    pthread_barrier_wait(&other.ready);
     check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGWINCH) == 0);
     check(prctl(PR_SET_DUMPABLE, 1) == 0);
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0);
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == -1 && errno == EPERM);
     pid_t own = getpid();
+    int bits = prctl(PR_GET_SECUREBITS);
+    check(geteuid() != 1000 || bits == BITS);
     for (int i = 0; i < ASKED; i++)
         lengths[i] = read_all(asked[i], before[i]);
     for (int i = 0; i < 3; i++) {
@@ -94,6 +159,14 @@ int main(int argc, char **argv)
     check(slack == 77777 && prctl(PR_GET_CHILD_SUBREAPER, &reaper) == 0 && reaper == 1);
     check(prctl(PR_GET_PDEATHSIG, &death) == 0 && death == SIGWINCH && prctl(PR_GET_DUMPABLE) == 1);
     check(getpriority(PRIO_PROCESS, 0) == 3 && sched_getscheduler(0) == SCHED_BATCH);
-    check(getauxval(AT_PAGESZ) == 4096);
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0);
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == -1 && errno == EPERM);
+    check(getauxval(AT_PAGESZ) == 4096 && prctl(PR_GET_SECUREBITS) == bits);
+    pthread_barrier_wait(&other.done);
+    check(pthread_join(other.thread, NULL) == 0 && prctl(PR_SET_DUMPABLE, 0) == 0);
+
+    phase();
+
+    check(prctl(PR_GET_DUMPABLE) == 0 && prctl(PR_GET_SECUREBITS) == bits);
     return ok();
 }

@@ -1,4 +1,4 @@
-/* Pipes within the process keep what is in them, their size and their flags; a thread that reads one goes on reading. */
+/* Pipes within the process keep what is in them, packets too, their size and their flags; a thread that reads one goes on reading. */
 #include "prog.h"
 
 static int through[2];
@@ -11,7 +11,7 @@ static void *reader(void *arg)
 
 int main(int argc, char **argv)
 {
-    int full[2], half[2];
+    int full[2], half[2], packets[2];
     char text[100] = "", got[8] = "", big[60000];
     begin_carried(argc, argv);
     check(pipe(full) == 0 && pipe2(half, O_NONBLOCK | O_CLOEXEC) == 0 && pipe(through) == 0);
@@ -19,6 +19,7 @@ int main(int argc, char **argv)
     memset(big, 'b', sizeof big);
     check(write(full[1], "first", 5) == 5 && write(full[1], big, sizeof big) == sizeof big);
     check(write(half[1], "last", 4) == 4 && close(half[1]) == 0); /* only the reading end is left */
+    check(pipe2(packets, O_DIRECT | O_NONBLOCK) == 0 && write(packets[1], "one", 3) == 3 && write(packets[1], "another", 7) == 7);
     int again = dup(full[1]);
     pthread_t thread;
     check(again >= 0 && pthread_create(&thread, NULL, reader, got) == 0);
@@ -36,6 +37,8 @@ int main(int argc, char **argv)
     check(write(again, "more", 4) == 4 && read(full[0], text, 100) == 4);
     check(fcntl(half[0], F_GETFL) & O_NONBLOCK && fcntl(half[0], F_GETFD) == FD_CLOEXEC);
     check(read(half[0], text, 100) == 4 && read(half[0], text, 100) == 0);
+    check(fcntl(packets[1], F_GETFL) & O_DIRECT && read(packets[0], text, 100) == 3 && memcmp(text, "one", 3) == 0);
+    check(read(packets[0], text, 100) == 7 && memcmp(text, "another", 7) == 0 && read(packets[0], text, 100) == -1);
     check(write(through[1], "hello", 5) == 5 && pthread_join(thread, NULL) == 0 && memcmp(got, "hello", 5) == 0);
     return ok();
 }

@@ -1,6 +1,7 @@
-/* Threads keep their TIDs, names, masks, thread-local values, robust mutexes, and go on in what they waited for. */
+/* Threads keep their TIDs, names, masks, thread-local values, robust mutexes and restartable sequences (rseq(2)), and go on in what they waited for. */
 #include "prog.h"
 #include <linux/futex.h>
+#include <sys/rseq.h>
 
 enum { THREADS = 300 };
 
@@ -15,6 +16,21 @@ static pthread_mutex_t robust, mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t ready;
 static int released, dying;
+
+/* The kernel says in its memory on which processor it is, wherever it is sent. */
+static void is_told_its_processor(void)
+{
+    cpu_set_t may, one;
+    struct rseq *told = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
+    check(sched_getaffinity(0, sizeof may, &may) == 0);
+    for (int cpu = 0; cpu < CPU_SETSIZE && __rseq_size; cpu++)
+        if (CPU_ISSET(cpu, &may)) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            check(sched_setaffinity(0, sizeof one, &one) == 0 && (int)*(volatile unsigned *)&told->cpu_id == cpu);
+        }
+    check(sched_setaffinity(0, sizeof may, &may) == 0);
+}
 
 static void *dies_with_it(void *arg)
 {
@@ -59,6 +75,7 @@ static void *run(void *arg)
             else if (++turns % 2000000 == 0)
                 usleep(1);
     }
+    is_told_its_processor();
     check(own == n * 7 && gettid() == one->tid && getpid() != gettid());
     check(pthread_getname_np(pthread_self(), now, sizeof now) == 0 && strcmp(now, name) == 0);
     check(pthread_sigmask(SIG_BLOCK, NULL, &set) == 0);
@@ -82,6 +99,7 @@ int main(int argc, char **argv)
 
     phase();
 
+    is_told_its_processor();
     check(pthread_mutex_trylock(&robust) == EBUSY);
     __atomic_store_n(&dying, 1, __ATOMIC_RELEASE);
     check(pthread_join(dead, NULL) == 0);

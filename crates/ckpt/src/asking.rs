@@ -5,7 +5,7 @@ use crate::survey::Survey;
 use crate::{children, identity, leaving, proc, sigstate, threads, timers, waits};
 use image::process::Process;
 use image::thread::{Thread, Wait};
-use kern::areas::{areas, Area};
+use kern::areas::{areas, Area, AreaFlags};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
 use vocab::{Pid, Result};
@@ -49,7 +49,7 @@ pub(crate) fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: 
     let actions = sigstate::ask_actions(&mut script);
     let itimers = timers::ask_itimers(&mut script);
     let posix = timers::ask_timers(&mut script, &process.timers);
-    let identity = identity::ask(&mut script);
+    let identity = identity::ask(&mut script, arena.base());
     let asked = children::ask(&mut script, children, process);
     let own = threads::ask(&mut script);
     let outcome = loan.run(arena, script)?;
@@ -59,6 +59,15 @@ pub(crate) fn ask(loan: &mut Loan<'_>, arena: Arena, children: &[Pid], process: 
     children::fill(&outcome, &asked, process)?;
     identity::fill(&outcome, &identity, process)?;
     threads::told(loan, arena, &outcome, &own, None)
+}
+
+/// Of what it maps the script's memory is an example.
+pub(crate) fn note_locking(pid: Pid, arena: Arena, process: &mut Process) -> Result<()> {
+    let ours = areas(pid, true)?.into_iter().find(|area| area.start <= arena.base() && arena.base() < area.end);
+    if ours.is_some_and(|area| area.flags.contains(AreaFlags::LOCKED_ON_FAULT)) {
+        process.locks_what_it_maps |= libc::MCL_ONFAULT as u32;
+    }
+    Ok(())
 }
 
 /// What each thread waits for; before anything is done in them.

@@ -17,6 +17,10 @@ pub struct Owner {
 /// Set-user-ID and set-group-ID.
 pub(crate) const SET_IDS: u32 = 0o6000;
 
+/// Of a priority for input and output the class, and the one that is root's to give (ioprio_set(2)).
+const IO_CLASS: u32 = 13;
+const IO_REAL_TIME: u32 = 1;
+
 impl Owner {
     fn refused(&self, what: impl std::fmt::Display) -> Fault {
         Fault::refused(format!("the image is a file of user {}'s, and is to be {what}", self.uid))
@@ -62,6 +66,7 @@ impl Owner {
                 () if !ordinary.contains(&(scheduling.policy & !libc::SCHED_RESET_ON_FORK)) || scheduling.nice < 0 => {
                     "scheduled before others".to_string()
                 }
+                () if scheduling.io >> IO_CLASS == IO_REAL_TIME => "that reads and writes before others".to_string(),
                 () if foreign.is_some() => format!("in group {}", foreign.copied().unwrap_or_default()),
                 () => continue,
             };
@@ -124,7 +129,7 @@ mod tests {
             change(&mut thread);
             owner.may_be(&[good.clone(), thread])
         };
-        let bad: [fn(&mut Thread); 8] = [
+        let bad: [fn(&mut Thread); 9] = [
             |thread| thread.creds.uids[3] = 0,
             |thread| thread.creds.uids = [0; 4],
             |thread| thread.creds.gids[1] = 0,
@@ -133,6 +138,7 @@ mod tests {
             |thread| thread.creds.securebits = 4,
             |thread| thread.scheduling = Scheduling { policy: libc::SCHED_FIFO, ..Scheduling::default() },
             |thread| thread.scheduling = Scheduling { nice: -1, ..Scheduling::default() },
+            |thread| thread.scheduling = Scheduling { io: IO_REAL_TIME << IO_CLASS, ..Scheduling::default() },
         ];
         assert!(bad.into_iter().all(|change| with(change).is_err_and(|fault| fault.kind == vocab::Kind::Refused)));
         let object = |uid, mode| {

@@ -1,6 +1,6 @@
 //! A process into an image.
 
-use crate::asking::{areas_now, ask, map_arena, read_threads, waits};
+use crate::asking::{areas_now, ask, map_arena, note_locking, read_threads, waits};
 use crate::behind::{self, Behind, Keeper};
 use crate::elsewhere::nobody_elses;
 use crate::freeze::{freeze, Frozen};
@@ -422,6 +422,9 @@ fn write_asked(
     let (keys, mut threads) = threads?;
     for (thread, waited) in threads.iter_mut().zip(&waited.threads) {
         thread.queue = running.without_theirs(waited, std::mem::take(&mut thread.queue));
+    }
+    if process.locks_what_it_maps != 0 {
+        note_locking(pid, arena, &mut process)?;
     }
     let queued = Queued::of(&mut process, &threads);
     if keys != 0 {

@@ -5,6 +5,7 @@ use crate::proc::{self, Fields};
 use image::process::{Layout, Limit, Process};
 use image::thread::Creds;
 use kern::own;
+use kern::pagemap::PAGE;
 use kern::proc::{root, Proc, PROC};
 use puppet::script::Outcome;
 use puppet::{Script, Slot};
@@ -55,6 +56,10 @@ pub(crate) struct Asked {
     /// In the order of [`HABITS`].
     habits: [Slot; HABITS.len()],
     states: u64,
+    locked: Slot,
+    registered: Slot,
+    /// In the order of [`BARRIERS`].
+    barriers: [Slot; BARRIERS.len()],
 }
 
 /// What prctl(2) gives as its result and sets by its first argument: get, set. Kernels that do not know one have nothing of it to carry.
@@ -74,8 +79,16 @@ const EXCEPT_ADVISED: u64 = 2;
 const ARCH_GET_XCOMP_PERM: u64 = 0x1022;
 const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
 
-pub(crate) fn ask(script: &mut Script) -> Asked {
+/// Commands of membarrier(2): barriers among the threads of one process, and what registers for each, without which it is refused.
+const BARRIERS: [(u64, u32); 3] = [(1 << 3, 1 << 4), (1 << 5, 1 << 6), (1 << 7, 1 << 8)];
+/// All for which it has registered (Linux 6.3).
+const GET_REGISTRATIONS: u64 = 1 << 9;
+
+/// `mapped`: an address in what was mapped just now.
+pub(crate) fn ask(script: &mut Script, mapped: u64) -> Asked {
     let subreaper = ask_before(script);
+    // EBUSY of what is locked; else it does nothing (linux: `SYSCALL_DEFINE3(msync)`).
+    let locked = script.attempt(libc::SYS_msync, &[mapped, PAGE, libc::MS_INVALIDATE as u64]);
     let states = script.room(8);
     script.attempt(libc::SYS_arch_prctl, &[ARCH_GET_XCOMP_PERM, states]);
     Asked {
@@ -84,6 +97,9 @@ pub(crate) fn ask(script: &mut Script) -> Asked {
         subreaper,
         habits: HABITS.map(|(get, _)| script.attempt(libc::SYS_prctl, &[get as u64])),
         states,
+        locked,
+        registered: script.attempt(libc::SYS_membarrier, &[GET_REGISTRATIONS, 0, 0]),
+        barriers: BARRIERS.map(|(command, _)| script.attempt(libc::SYS_membarrier, &[command, 0, 0])),
     }
 }
 
@@ -92,6 +108,16 @@ pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> R
     process.dumpable = outcome.result(asked.dumpable) as u32;
     process.subreaper = is_subreaper(outcome, asked.subreaper)?;
     process.permitted_states = outcome.value(asked.states)?;
+    process.barriers = match outcome.result(asked.registered) {
+        told @ 0.. => told as u32,
+        _ => {
+            let done = BARRIERS.iter().zip(&asked.barriers).filter(|(_, slot)| outcome.result(**slot) == 0);
+            done.map(|((_, register), _)| register).sum()
+        }
+    };
+    if outcome.result(asked.locked) == -i64::from(libc::EBUSY) {
+        process.locks_what_it_maps = libc::MCL_FUTURE as u32;
+    }
     let habits = asked.habits.map(|slot| outcome.result(slot).max(0) as u64);
     [process.no_huge_pages, process.deny_write_execute, process.merge_pages] = habits;
     Ok(())
@@ -173,6 +199,13 @@ pub(crate) fn ask_for_registers(script: &mut Script, process: &Process) {
     }
 }
 
+/// Before it has threads: later that takes as long as all processors need to be through with something (linux: `sync_runqueues_membarrier_state`).
+pub(crate) fn register_for_barriers(script: &mut Script, process: &Process) {
+    for command in (0..u32::BITS).map(|bit| 1 << bit).filter(|command| process.barriers & command != 0) {
+        script.call("register for barriers", libc::SYS_membarrier, &[command.into(), 0, 0]);
+    }
+}
+
 /// A change of credentials makes a process undumpable (linux: `commit_creds`), so this comes behind it.
 pub(crate) fn set_dumpable(script: &mut Script, process: &Process) {
     // 2 is what the kernel alone may set.
@@ -189,6 +222,13 @@ pub(crate) fn set_habits(script: &mut Script, process: &Process) {
             _ => (value, 0),
         };
         script.call(format!("set {set} of prctl"), libc::SYS_prctl, &[*set as u64, value, flags, 0, 0]);
+    }
+}
+
+/// Once everything is mapped, and locked that is.
+pub(crate) fn set_locking(script: &mut Script, process: &Process) {
+    if process.locks_what_it_maps != 0 {
+        script.call("have what is mapped locked", libc::SYS_mlockall, &[process.locks_what_it_maps.into()]);
     }
 }
 
@@ -292,17 +332,25 @@ pub(crate) fn set_creds(script: &mut Script, creds: &Creds, now: &Creds) {
     if !same_ids {
         set_ids(script, creds);
     }
-    if !same_ids || creds.securebits != now.securebits {
-        script.call("set the secure bits", libc::SYS_prctl, &bits(creds.securebits.into()));
-    }
-    if !same_ids || creds.capabilities != now.capabilities {
-        set_capabilities(script, [effective, permitted, inheritable]);
+    let other_capabilities = !same_ids || creds.capabilities != now.capabilities;
+    if other_capabilities {
         let ambient_args = |what: i32, capability: u64| [libc::PR_CAP_AMBIENT as u64, what as u64, capability, 0, 0];
         script.call("drop ambient capabilities", libc::SYS_prctl, &ambient_args(libc::PR_CAP_AMBIENT_CLEAR_ALL, 0));
+        // They must be inheritable, and the secure bits may forbid to raise them (SECBIT_NO_CAP_AMBIENT_RAISE); those take a right that it is about to lose.
+        if ambient != 0 {
+            let [_, permitted, effective, ..] = now.capabilities;
+            set_capabilities(script, [effective, permitted, inheritable]);
+        }
         for capability in (0..64).filter(|bit| ambient >> bit & 1 == 1) {
             let args = ambient_args(libc::PR_CAP_AMBIENT_RAISE, capability);
             script.call("raise an ambient capability", libc::SYS_prctl, &args);
         }
+    }
+    if !same_ids || creds.securebits != now.securebits {
+        script.call("set the secure bits", libc::SYS_prctl, &bits(creds.securebits.into()));
+    }
+    if other_capabilities {
+        set_capabilities(script, [effective, permitted, inheritable]);
     }
 }
 

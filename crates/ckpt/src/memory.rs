@@ -206,10 +206,12 @@ pub(crate) fn guard_and_lock(script: &mut Script, areas: &[Saved]) {
         script.call("install a guard", libc::SYS_madvise, &[*start, end - start, MADV_GUARD_INSTALL]);
     }
     for area in areas.iter().filter(|area| AreaFlags::from_bits_retain(area.flags).contains(AreaFlags::LOCKED)) {
-        let args = [area.start, area.end - area.start];
+        let flags = AreaFlags::from_bits_retain(area.flags);
+        let how = if flags.contains(AreaFlags::LOCKED_ON_FAULT) { libc::MLOCK_ONFAULT } else { 0 };
+        let args = [area.start, area.end - area.start, how.into()];
         match area.guards.is_empty() {
-            true => script.call("lock memory", libc::SYS_mlock, &args),
-            false => script.attempt(libc::SYS_mlock, &args),
+            true => script.call("lock memory", libc::SYS_mlock2, &args),
+            false => script.attempt(libc::SYS_mlock2, &args),
         };
     }
 }

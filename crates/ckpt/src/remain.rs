@@ -18,6 +18,7 @@ use kern::proc::PROC;
 use kern::ptrace::{queued, Queue};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
+use rustix::fs::OFlags;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result, Sig};
@@ -156,15 +157,22 @@ fn execute(leader: &Stopped, with: &Remains<'_>, taken: &[Sig], running: &Runnin
     all.retain(|info| running.signal(info));
     let taken: Vec<Sig> = taken.iter().copied().chain(all.iter().filter_map(number)).collect();
     let_go(&mut loan, arena, &taken)?;
-    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, 0o0.into());
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, 0o0.into());
     let null = null.map_err(|e| Fault::sys(e.raw_os_error(), "open /dev/null"))?;
+    let root = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, 0o0.into());
+    let root = root.map_err(|e| Fault::sys(e.raw_os_error(), "open the root directory"))?;
     let [input, output, errors] = with.streams.unwrap_or([null.as_fd(); 3]);
-    let files = [input, output, errors, with.place, with.program].map(Wanted::Ours);
+    let files = [input, output, errors, with.place, with.program, root.as_fd()].map(Wanted::Ours);
     let come = bring(&mut loan, arena, pid, &files, BASE)?;
-    let [input, output, errors, place, program] = come[..] else {
+    let [input, output, errors, place, program, root] = come[..] else {
         return Err(Fault::bug("other descriptors than were brought"));
     };
     let mut script = arena.script();
+    // The process may have a root directory of its own, in which nothing is of what the program looks for by name. Without the right to leave it the program does it itself
+    // ([`kern::own::take_working_directory_as_root`]).
+    script.call("go to the root directory", libc::SYS_fchdir, &[root as u64]);
+    let here = script.text(b".");
+    script.attempt(libc::SYS_chroot, &[here]);
     for (from, to) in [(input, 0), (output, 1), (errors, 2), (place, 3)] {
         script.call("put a descriptor in its place", libc::SYS_dup3, &[from as u64, to, 0]);
     }

@@ -410,6 +410,7 @@ fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought, be
     identity::set_layout(&mut script, &plan.process, brought.exe);
     identity::set(&mut script, &plan.process, before, place);
     identity::ask_for_registers(&mut script, &plan.process);
+    identity::register_for_barriers(&mut script, &plan.process);
     let pending = sigstate::set_actions(&mut script, &plan.process.actions);
     kinds::install(&mut script, &plan.files, &brought.files)?;
     sigstate::waited_to_continue(&loan.run(arena, script)?, pending)
@@ -436,6 +437,7 @@ fn become_it(
     keys::set(&mut script, &plan.memory);
     children::take_news(&mut script, process, &children);
     identity::set_habits(&mut script, process);
+    identity::set_locking(&mut script, process);
     identity::set_limits(&mut script, process, before);
     threads::set(&mut script, &plan.threads[0], named, &before.creds, process.pid)?;
     kinds::set_owners(&mut script, &plan.files);

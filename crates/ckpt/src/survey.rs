@@ -11,12 +11,16 @@ use crate::proc::{self, Fields};
 use crate::runs::{either, without};
 use crate::{children, kinds, memory, pool, timers};
 use kern::areas::{areas, Area, AreaFlags};
+use kern::others;
 use kern::pagemap::Run;
 use kern::proc::PROC;
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use vocab::{Fault, Pid, Result};
+
+/// sched(7); what it reserves must be asked of each machine anew.
+const SCHED_DEADLINE: i32 = 6;
 
 /// What was seen while the process ran.
 pub struct Survey {
@@ -108,6 +112,11 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     }
     let (mut waiting, mut clocks) = (BTreeMap::new(), Clocks::default());
     for tid in proc::numbers_in(pid, "task")? {
+        if others::scheduling(Pid(tid))
+            .is_ok_and(|scheduling| scheduling.policy & !libc::SCHED_RESET_ON_FORK == SCHED_DEADLINE)
+        {
+            obstacles.push(format!("thread {tid} is scheduled by deadlines (SCHED_DEADLINE), which is not carried"));
+        }
         if let Some(one) = since_when(pid, tid, &mut clocks) {
             waiting.insert(tid, one);
         }

@@ -71,7 +71,8 @@ fn scheduling(tid: Pid, processors: Option<&[u8]>) -> Result<Scheduling> {
         Some(known) => known.to_vec(),
         None => others::processors(tid).map_err(failed)?,
     };
-    Ok(Scheduling { policy, priority, nice, processors: processors.into(), slack: 0 })
+    let io = others::io_priority(tid).map_err(failed)?;
+    Ok(Scheduling { policy, priority, nice, processors: processors.into(), slack: 0, io })
 }
 
 /// Questions to a thread that only itself can answer, in a script.
@@ -216,6 +217,9 @@ pub(crate) fn set_scheduling(saved: &Thread, else_on: Option<&[u8]>) -> Result<(
     let Scheduling { policy, priority, nice, .. } = saved.scheduling;
     if others::scheduling(tid) != Ok(others::Scheduling { policy, priority, nice }) {
         others::set_scheduling(tid, others::Scheduling { policy, priority, nice }).map_err(failed("scheduling"))?;
+    }
+    if saved.scheduling.io != 0 {
+        others::set_io_priority(tid, saved.scheduling.io).map_err(failed("priority for input and output"))?;
     }
     match others::set_processors(tid, &saved.scheduling.processors.0) {
         Ok(()) => Ok(()),

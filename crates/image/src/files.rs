@@ -221,6 +221,10 @@ pub struct Pipe {
     /// What was written and not yet read.
     #[n(1)]
     pub data: Bytes,
+    /// The lengths of the packets of which that is made (pipe2(2), O_DIRECT); none of a pipe that has none.
+    #[n(2)]
+    #[cbor(default)]
+    pub packets: Vec<u32>,
 }
 
 /// Two unix sockets that are connected (socketpair(2)), of which all descriptors are within the process.

@@ -149,6 +149,14 @@ pub struct Process {
     #[n(26)]
     #[cbor(default)]
     pub permitted_states: u64,
+    /// MCL_FUTURE, and MCL_ONFAULT, if all that it maps is locked (mlockall(2)); else 0.
+    #[n(28)]
+    #[cbor(default)]
+    pub locks_what_it_maps: u32,
+    /// The commands by which it has registered for barriers (membarrier(2)).
+    #[n(29)]
+    #[cbor(default)]
+    pub barriers: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

@@ -104,6 +104,10 @@ pub struct Scheduling {
     /// Nanoseconds (PR_GET_TIMERSLACK).
     #[n(4)]
     pub slack: u64,
+    /// Class and level for input and output (ioprio_get(2)); 0: those of `nice`.
+    #[n(5)]
+    #[cbor(default)]
+    pub io: u32,
 }
 
 /// A call that waits for a time that was given as a duration: the kernel alone knows when it began, so that what is left is estimated

@@ -42,10 +42,12 @@ bitflags! {
         const SHADOW_STACK = 1 << 15;
         /// dp: may be dropped by the kernel when memory is short.
         const DROPPABLE = 1 << 16;
+        /// lf: what is locked is locked page by page as it is used (MLOCK_ONFAULT).
+        const LOCKED_ON_FAULT = 1 << 17;
     }
 }
 
-const LETTERS: [(&str, AreaFlags); 20] = [
+const LETTERS: [(&str, AreaFlags); 21] = [
     ("gd", AreaFlags::GROWSDOWN),
     ("lo", AreaFlags::LOCKED),
     ("dc", AreaFlags::DONTFORK),
@@ -66,6 +68,7 @@ const LETTERS: [(&str, AreaFlags); 20] = [
     ("sl", AreaFlags::SEALED),
     ("ss", AreaFlags::SHADOW_STACK),
     ("dp", AreaFlags::DROPPABLE),
+    ("lf", AreaFlags::LOCKED_ON_FAULT),
 ];
 
 /// One mapping: addresses `start..end`.

@@ -65,6 +65,23 @@ pub fn set_scheduling(tid: Pid, scheduling: Scheduling) -> Errno<()> {
     sys::check(unsafe { libc::setpriority(libc::PRIO_PROCESS, tid.0 as u32, scheduling.nice) }.into()).map(drop)
 }
 
+/// `IOPRIO_WHO_PROCESS`.
+const OF_THREAD: i32 = 1;
+
+/// A thread's priority for input and output (ioprio_get(2)); 0: none but what its niceness says.
+pub fn io_priority(tid: Pid) -> Errno<u32> {
+    /// Of the class, above the level; class 0 is none.
+    const CLASS: u32 = 13;
+    // SAFETY: numbers only.
+    let priority = sys::check(unsafe { libc::syscall(libc::SYS_ioprio_get, OF_THREAD, tid.0) })? as u32;
+    Ok(if priority >> CLASS == 0 { 0 } else { priority })
+}
+
+pub fn set_io_priority(tid: Pid, priority: u32) -> Errno<()> {
+    // SAFETY: numbers only.
+    sys::check(unsafe { libc::syscall(libc::SYS_ioprio_set, OF_THREAD, tid.0, priority) }).map(drop)
+}
+
 /// The processors on which a thread may run, one bit each (sched_getaffinity(2)).
 pub fn processors(tid: Pid) -> Errno<Vec<u8>> {
     let mut set = vec![0u8; 1024];
@@ -90,6 +107,16 @@ pub fn compare_files(one: (Pid, i32), other: (Pid, i32)) -> Errno<Ordering> {
         1 => Ordering::Less,
         _ => Ordering::Greater,
     })
+}
+
+/// Is the file at which an epoll instance of a process looks by this number, the `nth` of those (epoll(7), Q6), the one that has the number now (kcmp(2),
+/// KCMP_EPOLL_TFD)? ENOENT when it looks at no such one.
+pub fn epoll_looks_at_descriptor(pid: Pid, epoll: i32, number: i32, nth: u32) -> Errno<bool> {
+    const KCMP_EPOLL_TFD: i32 = 7;
+    let slot = [epoll as u32, number as u32, nth];
+    // SAFETY: numbers, and a struct kcmp_epoll_slot that is live.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, pid.0, pid.0, KCMP_EPOLL_TFD, number, slot.as_ptr()) };
+    sys::check(order).map(|order| order == 0)
 }
 
 /// Do two processes share their memory (kcmp(2), KCMP_VM)?

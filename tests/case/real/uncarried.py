@@ -1,5 +1,5 @@
 """Becomes a process that cannot be carried, in the way that its argument names; says "ready", or "missing" where the kernel cannot do it."""
-import ctypes, fcntl, os, socket, struct, sys, tempfile, time, mmap
+import ctypes, fcntl, os, select, socket, struct, sys, tempfile, time, mmap
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = libc.mmap.restype = ctypes.c_long
@@ -60,6 +60,14 @@ def owner():
     kept.extend([one, other])
 
 
+def watches_another_file():
+    ends, others = os.pipe(), os.pipe()
+    epoll = select.epoll()
+    epoll.register(ends[0])
+    kept.extend([ends, others, epoll, os.dup(ends[0])])
+    os.dup2(others[0], ends[0])
+
+
 def no_directory():
     directory = tempfile.mkdtemp()
     os.chdir(directory)
@@ -95,6 +103,8 @@ ways = {
     "listening": listening,
     "events": unread_events,
     "owner": owner,
+    "watched": watches_another_file,
+    "deadline": lambda: call(314, 0, struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 1000000, 10000000, 10000000), 0),
     "directory": no_directory,
     "children's time": lambda: call(272, 0x80),
     "nothing": lambda: None,

@@ -394,10 +394,10 @@ pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32]) -> Res
     Ok(())
 }
 
-/// How many watches of an epoll this file has.
+/// How many watches of an epoll this file has, each of which takes a call or two.
 pub(crate) fn watches(file: &OpenFile) -> usize {
     if let Kind::Epoll { watches } = &file.kind {
-        watches.len()
+        2 * watches.len()
     } else {
         0
     }

@@ -7,8 +7,7 @@ use kern::proc::PROC;
 use rustix::fs::{accessat, Access, AtFlags, Mode, OFlags, CWD};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use vocab::{Fault, Result};
 
 fn inode(seen: &Seen) -> Option<String> {
@@ -49,19 +48,25 @@ pub(super) fn dump(all: &All) -> Result<Vec<Pipe>> {
     let dump = |pipe: &String| {
         let end = all.seen.iter().find(|seen| inode(seen).as_ref() == Some(pipe));
         let end = end.ok_or_else(|| Fault::bug("a pipe without an end"))?;
-        contents(end)
+        let writes_packets = |seen: &Seen| Ok(inode(seen).as_ref() == Some(pipe) && seen.flags()? & PACKETS != 0);
+        let packets = all.seen.iter().map(writes_packets).collect::<Result<Vec<_>>>()?.contains(&true);
+        contents(end, packets)
     };
     all.pipes.iter().map(dump).collect()
 }
 
-fn contents(end: &Seen) -> Result<Pipe> {
+/// Of who writes packets (linux: `is_packetized`).
+const PACKETS: u32 = libc::O_DIRECT as u32;
+
+/// `packets`: what is written is a packet now; what was written may be some in any case.
+fn contents(end: &Seen, packets: bool) -> Result<Pipe> {
     let failed = |what: &'static str| move |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), what);
     // A description of our own, also where the process has the writing end only.
     let pipe = rustix::fs::open(end.path(), OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
         .map_err(failed("open a pipe to read what is in it"))?;
     let capacity = rustix::pipe::fcntl_getpipe_size(&pipe).map_err(failed("read the size of a pipe"))?;
     let waiting = rustix::io::ioctl_fionread(&pipe).map_err(failed("ask how much is in a pipe"))?;
-    let mut data = vec![0; waiting as usize];
+    let (mut data, mut lengths) = (vec![0; waiting as usize], Vec::new());
     if waiting > 0 {
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
         rustix::pipe::fcntl_setpipe_size(&write, capacity).map_err(failed("set the size of a pipe"))?;
@@ -70,9 +75,23 @@ fn contents(end: &Seen) -> Result<Pipe> {
         if copied != data.len() {
             return Err(Fault::bug(format!("{copied} of {} bytes of a pipe were copied", data.len())));
         }
-        std::fs::File::from(read).read_exact(&mut data).map_err(|e| Fault::io(&e, "read what is in a pipe"))?;
+        drop(write);
+        let mut rest = &mut data[..];
+        while !rest.is_empty() {
+            // To the end of a packet, or of everything.
+            match rustix::io::read(&read, &mut *rest).map_err(failed("read what is in a pipe"))? {
+                0 => return Err(Fault::bug("less is in the copy of a pipe than was copied")),
+                length => {
+                    lengths.push(length as u32);
+                    rest = &mut rest[length..];
+                }
+            }
+        }
     }
-    Ok(Pipe { capacity: capacity as u32, data: data.into() })
+    if lengths.len() == 1 && !packets {
+        lengths.clear();
+    }
+    Ok(Pipe { capacity: capacity as u32, data: data.into(), packets: lengths })
 }
 
 /// Makes the pipes and fills them.
@@ -82,21 +101,47 @@ pub(super) fn reopen(pipes: &[Pipe]) -> Result<Vec<(OwnedFd, OwnedFd)>> {
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
         rustix::pipe::fcntl_setpipe_size(&write, pipe.capacity as usize).map_err(failed("set the size of a pipe"))?;
         let mut rest = &pipe.data.0[..];
-        while !rest.is_empty() {
-            let written = rustix::io::write(&write, rest).map_err(failed("fill a pipe"))?;
-            rest = &rest[written..];
+        if !pipe.packets.is_empty() {
+            set_flags(&write, PACKETS)?;
+            for length in &pipe.packets {
+                let packet = rest.split_at_checked(*length as usize);
+                let (packet, behind) =
+                    packet.ok_or_else(|| Fault::wire("packets of a pipe that are longer than what is in it"))?;
+                fill(&write, packet)?;
+                rest = behind;
+            }
+            set_flags(&write, 0)?;
         }
+        fill(&write, rest)?;
         Ok((read, write))
     };
     pipes.iter().map(make).collect()
+}
+
+fn fill(write: &OwnedFd, mut rest: &[u8]) -> Result<()> {
+    while !rest.is_empty() {
+        let written = rustix::io::write(write, rest).map_err(|e| Fault::sys(e.raw_os_error(), "fill a pipe"))?;
+        rest = &rest[written..];
+    }
+    Ok(())
+}
+
+fn set_flags(end: &OwnedFd, flags: u32) -> Result<()> {
+    rustix::fs::fcntl_setfl(end, OFlags::from_bits_retain(flags))
+        .map_err(|e| Fault::sys(e.raw_os_error(), "set the flags of a pipe"))
 }
 
 /// One open file for an end: several of the same end are several open files.
 pub(super) fn end(pipes: &[(OwnedFd, OwnedFd)], pipe: u32, flags: u32) -> Result<OwnedFd> {
     let (read, write) = pipes.get(pipe as usize).ok_or_else(|| Fault::wire("a pipe that the image does not have"))?;
     let from = if flags & libc::O_ACCMODE as u32 == libc::O_WRONLY as u32 { write } else { read };
-    let path = format!("{PROC}/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(from));
-    let mode = OFlags::from_bits_retain(flags & (libc::O_ACCMODE | libc::O_NONBLOCK | libc::O_DIRECT) as u32);
-    rustix::fs::open(path, mode | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| Fault::sys(e.raw_os_error(), "open an end of a pipe"))
+    let path = format!("{PROC}/self/fd/{}", from.as_raw_fd());
+    let kept = flags & (libc::O_ACCMODE | libc::O_NONBLOCK) as u32;
+    let opened = rustix::fs::open(path, OFlags::from_bits_retain(kept) | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| Fault::sys(e.raw_os_error(), "open an end of a pipe"))?;
+    // Nobody may open a pipe so (linux: `do_dentry_open`).
+    if flags & PACKETS != 0 {
+        set_flags(&opened, flags & (libc::O_NONBLOCK as u32 | PACKETS))?;
+    }
+    Ok(opened)
 }

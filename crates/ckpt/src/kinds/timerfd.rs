@@ -1,7 +1,7 @@
 //! timerfd_create(2): set going where the process is.
 
 use super::{All, Seen, Verdict};
-use crate::timers;
+use crate::{proc, timers};
 use image::files::Kind;
 use image::process::Interval;
 use puppet::Script;
@@ -19,9 +19,26 @@ pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
         let number = |text: &str| text.parse::<u64>().map_err(|_| seen.strange(name));
         Ok(number(seconds)? * 1_000_000_000 + number(ns)?)
     };
-    let interval = Interval { left: time("it_value")?, every: time("it_interval")? };
+    let mut interval = Interval { left: time("it_value")?, every: time("it_interval")? };
     let clock = seen.number_of("clockid", 10)? as i32;
-    Ok(Verdict::Carried(Kind::TimerFd { clock, ticks: seen.number_of("ticks", 10)?, interval }))
+    let mut ticks = seen.number_of("ticks", 10)?;
+    if interval.left == 0 && interval.every != 0 && ticks != 0 {
+        (interval.left, ticks) = counted(seen, interval.every, ticks)?;
+    }
+    Ok(Verdict::Carried(Kind::TimerFd { clock, ticks, interval }))
+}
+
+/// One that goes off again and again stands still from when it has, until somebody reads it or asks how long it has yet: then the kernel counts how often it would have gone off
+/// since, and it runs (linux: `do_timerfd_gettime`). How long it has, and how often it has gone off.
+fn counted(seen: &Seen, every: u64, ticks: u64) -> Result<(u64, u64)> {
+    let asked = rustix::time::timerfd_gettime(super::copy(seen)?);
+    let left = asked.map_err(|e| Fault::sys(e.raw_os_error(), "ask a timerfd how long it has"))?.it_value;
+    let left = left.tv_sec as u64 * 1_000_000_000 + left.tv_nsec as u64;
+    let info = proc::file(seen.pid, &format!("fdinfo/{}", seen.number))?;
+    let info = String::from_utf8_lossy(&info).into_owned();
+    let now = Seen { pid: seen.pid, number: seen.number, link: seen.link.clone(), info };
+    // Read meanwhile, by a process that runs, it has none.
+    Ok((left.min(every), now.number_of("ticks", 10).unwrap_or(ticks)))
 }
 
 pub(super) fn reopen(clock: i32, flags: u32) -> Result<OwnedFd> {

@@ -2,7 +2,7 @@
 
 use crate::{imagefile, print};
 use clap::Args;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use vocab::{Fault, Result};
@@ -10,7 +10,7 @@ use vocab::{Fault, Result};
 /// Print what is in a checkpoint
 #[derive(Args, Debug)]
 pub(crate) struct Image {
-    /// What `shoal checkpoint` has written
+    /// What `shoal checkpoint` has written; `-` for standard input
     file: PathBuf,
     /// A JSON object on a line for each record
     #[arg(long)]
@@ -19,7 +19,10 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let file = BufReader::new(imagefile::open(&self.file)?);
+        let file: Box<dyn Read> = match self.file.as_os_str() == "-" {
+            true => Box::new(std::io::stdin().lock()),
+            false => Box::new(BufReader::new(imagefile::open(&self.file)?)),
+        };
         let mut out = BufWriter::new(std::io::stdout().lock());
         let shown = match self.json {
             true => image::show::as_json(file, &mut out),

@@ -44,6 +44,7 @@ pub(crate) struct Ghost {
 
 impl Ghost {
     pub(crate) fn run(self, hold: Hold) -> Result<ExitCode> {
+        kern::own::take_working_directory_as_root();
         let numbers: Vec<Pid> = self.threads.into_iter().map(Pid).collect();
         let fault = client::run::stand(&self.socket, &numbers, hold);
         // It ends as what has been lost.
@@ -58,6 +59,7 @@ pub(crate) struct Stand {}
 
 impl Stand {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        kern::own::take_working_directory_as_root();
         kern::standin::here::hold_in_place().map(|never| match never {})
     }
 }
