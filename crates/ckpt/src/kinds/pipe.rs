@@ -3,11 +3,12 @@
 use super::{All, Seen, Verdict};
 use crate::elsewhere::Elsewhere;
 use image::files::{Kind, Pipe};
+use kern::poll::{poll, Ready};
 use kern::proc::PROC;
 use rustix::fs::{accessat, Access, AtFlags, Mode, OFlags, CWD};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::collections::BTreeSet;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use vocab::{Fault, Result};
 
 fn inode(seen: &Seen) -> Option<String> {
@@ -32,8 +33,24 @@ pub(super) fn within(elsewhere: &Elsewhere, seen: &[Seen]) -> Vec<String> {
         let end = seen.iter().find(|seen| seen.link == *link);
         end.is_some_and(|end| accessat(CWD, end.path(), Access::READ_OK, AtFlags::EACCESS).is_ok())
     };
-    own.filter(|(link, _)| may_open(link)).filter_map(|(link, _)| inode_of(link)).collect()
+    let whole = own.filter(|(link, _)| may_open(link) && has_all_ends(link, seen));
+    whole.filter_map(|(link, _)| inode_of(link)).collect()
 }
+
+/// Of a pipe that no process has beside this one. Where it has the one end only, the pipe tells whether somebody has the other: one who is not seen from here, as
+/// who runs outside of the PID namespace.
+fn has_all_ends(link: &[u8], seen: &[Seen]) -> bool {
+    let ends = || seen.iter().filter(|end| end.link == link);
+    let how: BTreeSet<u32> = ends().filter_map(|end| end.flags().ok()).map(|flags| flags & ACCESS).collect();
+    if how.len() > 1 || how.contains(&(libc::O_RDWR as u32)) {
+        return true;
+    }
+    // One that has been closed meanwhile is looked for again when the process stands still.
+    let Some(Ok(end)) = ends().next().map(super::copy) else { return true };
+    poll(&[(end.as_fd(), Ready::OVER)], 0).is_ok_and(|ready| ready[0].over)
+}
+
+const ACCESS: u32 = libc::O_ACCMODE as u32;
 
 pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
     let Some(inode) = inode(seen) else { return Ok(Verdict::Other) };
