@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ahead;
+mod apart;
 pub mod asking;
 mod asleep;
 pub mod behind;

@@ -97,13 +97,9 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     let terminal = order.terminal.map(|sides| Tty::of(agent, sides.master, sides.slave)).transpose()?;
     let given = Given { filters: order.filters, children: true, streams: order.home, relayed: order.streams, terminal };
     let mut seen = survey_again(pid, given, followed)?;
-    if let Some(order) = &order.remains {
-        Ready::new(order)?;
-        let stays = |why| match order.ghost {
-            Some(_) => format!("its stand-in could not take its place: it {why}"),
-            None => format!("it has parent, children, a group or a session on its node, and {why}"),
-        };
-        seen.obstacles.extend(in_the_way(pid)?.map(stays));
+    if let Some(remains) = &order.remains {
+        Ready::new(remains)?;
+        seen.obstacles.extend(cannot_remain(order)?);
     }
     for number in if order.home { 0..0 } else { 0..3 } {
         let at = format!("{PROC}/{pid}/fd/{number}");
@@ -126,6 +122,24 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
         }
     }
     Ok(seen)
+}
+
+/// Why nothing can take its place here, if something is to. In words.
+fn cannot_remain(order: &Out) -> Result<Option<String>> {
+    let Some(remains) = &order.remains else { return Ok(None) };
+    let stays = |why| match remains.ghost {
+        Some(_) => format!("its stand-in could not take its place: it {why}"),
+        None => format!("it has parent, children, a group or a session on its node, and {why}"),
+    };
+    Ok(in_the_way(order.pid)?.map(stays))
+}
+
+/// The same of one that stands still, and has run since it was looked at.
+///
+/// # Errors
+/// `Refused` with the reason; `Gone`.
+pub(super) fn can_remain(order: &Out) -> Result<()> {
+    cannot_remain(order)?.map_or(Ok(()), |why| Err(Fault::refused(why)))
 }
 
 /// Its parent or a child, if they run in the same memory: apart they would no more. In words.
