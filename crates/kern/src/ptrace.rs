@@ -192,6 +192,23 @@ pub fn wait(tid: Pid) -> Errno<Halt> {
     }
 }
 
+/// The same without blocking: `None` if it has not yet.
+///
+/// # Errors
+/// As [`wait`].
+pub fn look(tid: Pid) -> Errno<Option<Halt>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: as in `wait`.
+        match sys::check(unsafe { libc::waitpid(tid.0, &mut status, libc::__WALL | libc::WNOHANG) }.into()) {
+            Err(libc::EINTR) => continue,
+            Err(errno) => return Err(errno),
+            Ok(0) => return Ok(None),
+            Ok(_) => return Halt::from_status(status).ok_or(libc::EIO).map(Some),
+        }
+    }
+}
+
 /// The next traced thread or child that has stopped or ended, if one has; does not block.
 ///
 /// # Errors

@@ -1,8 +1,11 @@
 //! A traced thread: it runs, or it stands still and can be asked.
 
+use kern::poll::poll;
+use kern::proc::{root, Proc};
 use kern::ptrace::{self, Halt, Queue, Regs};
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::time::{Duration, Instant};
 use vocab::{Fault, Pid, Result, Sig};
 
 /// A thread that is traced and runs. Dropping it leaves it traced, until its tracer ends.
@@ -68,8 +71,21 @@ impl Running {
     /// # Errors
     /// `Gone` when it has ended instead.
     pub fn stopped(self) -> Result<Stopped> {
+        self.stopped_by(ptrace::wait)
+    }
+
+    /// The same for the first thread of a process, which may have been on its way to its end when it was seized: it tells that no more, and as long as others of its
+    /// process live the kernel keeps from its tracer that it has ended (linux: `delay_group_leader`). Nobody would wait to the end of that.
+    ///
+    /// # Errors
+    /// As [`Running::stopped`].
+    pub fn leader_stopped(self) -> Result<Stopped> {
+        self.stopped_by(wait_for_leader)
+    }
+
+    fn stopped_by(self, wait: impl Fn(Pid) -> std::result::Result<Halt, i32>) -> Result<Stopped> {
         loop {
-            let sig = match ptrace::wait(self.tid).map_err(|errno| failed(self.tid, errno, "wait for a stop"))? {
+            let sig = match wait(self.tid).map_err(|errno| failed(self.tid, errno, "wait for a stop"))? {
                 Halt::Trap => return Ok(Stopped::new(self.tid, None)),
                 Halt::Group(sig) => return Ok(Stopped::new(self.tid, Some(sig))),
                 Halt::Signal(sig) => Some(sig),
@@ -83,6 +99,35 @@ impl Running {
             ptrace::go_on(self.tid, sig).map_err(|errno| failed(self.tid, errno, "the going on"))?;
         }
     }
+}
+
+/// As [`ptrace::wait`]; ESRCH when it ends, also if it cannot be waited for yet.
+fn wait_for_leader(tid: Pid) -> std::result::Result<Halt, i32> {
+    /// Milliseconds: no event tells of it.
+    const LOOKS_AGAIN: i32 = 1;
+    /// As long as nobody sleeps: mostly it stops at once.
+    const SOON: Duration = Duration::from_micros(500);
+    let begun = Instant::now();
+    loop {
+        if let Some(halt) = ptrace::look(tid)? {
+            return Ok(halt);
+        }
+        match begun.elapsed() < SOON {
+            true => std::thread::yield_now(),
+            false => {
+                // What it told before that, it has told by now.
+                if is_ending(tid) {
+                    return ptrace::look(tid)?.ok_or(libc::ESRCH);
+                }
+                let _interrupted = poll(&[], LOOKS_AGAIN);
+            }
+        }
+    }
+}
+
+fn is_ending(tid: Pid) -> bool {
+    let stat = Proc::open(root()).ok().and_then(|proc| proc.stat(tid).ok());
+    stat.is_none_or(|stat| stat.exiting())
 }
 
 impl Stopped {
