@@ -49,6 +49,7 @@ pub mod rebuilt;
 mod registers;
 pub mod remain;
 pub mod restore;
+mod rights;
 pub mod rounds;
 pub mod roused;
 mod runs;
