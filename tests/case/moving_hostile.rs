@@ -164,6 +164,8 @@ fn move_of_threads_apart(place: &Place) -> Res<End> {
         ("", "uts", "lives in a uts namespace of its own"),
         (ANN, "places", "has a working directory, root directory and umask of its own"),
         (ANN, "descriptors", "has descriptors of its own"),
+        // Another process of its parent's, which shares nothing else.
+        (ANN, "memory", "it shares its memory with process"),
     ]
     .into_iter()
     .enumerate()

@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,14 @@ static void have_filter(void)
     must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "have a filter");
 }
 
+/* Is there as long as the process is in whose memory it runs. */
+static int accompany(void *pid)
+{
+    while (!kill((pid_t)(long)pid, 0))
+        usleep(10000);
+    _exit(0);
+}
+
 static void *go(void *unused)
 {
     while (access(files[0], F_OK))
@@ -46,7 +55,10 @@ static void *go(void *unused)
         must(unshare(CLONE_FS) == 0 && chdir("/usr") == 0, what);
     else if (!strcmp(what, "descriptors"))
         must(unshare(CLONE_FILES) == 0, what);
-    else
+    else if (!strcmp(what, "memory")) {
+        static char stack[65536];
+        must(clone(accompany, stack + sizeof stack, CLONE_VM | CLONE_PARENT | SIGCHLD, (void *)(long)getpid()) > 0, what);
+    } else
         must(0, what);
     must(creat(files[1], 0666) >= 0, files[1]);
     while (1)
