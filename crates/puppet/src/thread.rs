@@ -1,11 +1,12 @@
 //! A traced thread: it runs, or it stands still and can be asked.
 
-use kern::poll::poll;
+use kern::init::SignalFd;
+use kern::poll::{poll, Ready};
 use kern::proc::{root, Proc};
 use kern::ptrace::{self, Halt, Queue, Regs};
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::time::{Duration, Instant};
+use std::os::fd::AsFd;
 use vocab::{Fault, Pid, Result, Sig};
 
 /// A thread that is traced and runs. Dropping it leaves it traced, until its tracer ends.
@@ -101,26 +102,20 @@ impl Running {
     }
 }
 
-/// As [`ptrace::wait`]; ESRCH when it ends, also if it cannot be waited for yet.
+/// As [`ptrace::wait`]; ESRCH when it ends, also if it cannot be waited for yet. SIGCHLD is blocked from now on.
 fn wait_for_leader(tid: Pid) -> std::result::Result<Halt, i32> {
-    /// Milliseconds: no event tells of it.
-    const LOOKS_AGAIN: i32 = 1;
-    /// As long as nobody sleeps: mostly it stops at once.
-    const SOON: Duration = Duration::from_micros(500);
-    let begun = Instant::now();
+    /// Milliseconds: another thread of this process may have taken the signal.
+    const LOOKS_AGAIN: i32 = 10;
+    let told = SignalFd::new(&[Sig::CHLD]).map_err(|fault| fault.errno)?;
     loop {
+        while told.take().map_err(|fault| fault.errno)?.is_some() {}
         if let Some(halt) = ptrace::look(tid)? {
             return Ok(halt);
         }
-        match begun.elapsed() < SOON {
-            true => std::thread::yield_now(),
-            false => {
-                // What it told before that, it has told by now.
-                if is_ending(tid) {
-                    return ptrace::look(tid)?.ok_or(libc::ESRCH);
-                }
-                let _interrupted = poll(&[], LOOKS_AGAIN);
-            }
+        let woken = poll(&[(told.as_fd(), Ready::READ)], LOOKS_AGAIN);
+        // What it told before that, it has told by now.
+        if woken.is_ok() && is_ending(tid) {
+            return ptrace::look(tid)?.ok_or(libc::ESRCH);
         }
     }
 }
