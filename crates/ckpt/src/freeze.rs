@@ -210,4 +210,26 @@ libc.syscall(60, 0)";
             child.wait().expect("killed");
         }
     }
+
+    const MANY: &str = "import threading, time\nfor _ in range(6): threading.Thread(target=time.sleep, args=(60,)).start()\nprint(1, flush=True)";
+
+    #[test]
+    fn who_writes_a_process_that_is_killed_does_not_wait_for_its_first_thread() {
+        for round in 0..100 {
+            let python = Command::new("python3").args(["-S", "-c", MANY]).stdout(Stdio::piped()).spawn();
+            let mut child = python.expect("python3");
+            let pid = Pid(child.id() as i32);
+            child.stdout.take().expect("piped").read_exact(&mut [0]).expect("it has its threads");
+            let (tells, told) = std::sync::mpsc::channel();
+            let _over_with_this_process = std::thread::spawn(move || {
+                let written =
+                    crate::dump::dump(pid, Default::default(), std::io::sink(), crate::dump::Then::GoesOn, false);
+                tells.send(written.map(drop))
+            });
+            std::thread::sleep(Duration::from_micros(150 * round));
+            child.kill().expect("a child");
+            let _killed_or_not = told.recv_timeout(Duration::from_secs(10)).expect("it does not hang");
+            child.wait().expect("killed");
+        }
+    }
 }

@@ -102,6 +102,16 @@ impl Running {
     }
 }
 
+/// As [`ptrace::wait`], of a thread that others may stand still beside. Of a first thread that was killed the kernel tells nothing before the others have been waited for
+/// (linux: `delay_group_leader`), and these are ours to wait for: so it is not waited for alone.
+pub(crate) fn wait(tid: Pid) -> std::result::Result<Halt, i32> {
+    match ptrace::anybody()? == tid {
+        true => ptrace::wait(tid),
+        // Of a thread that it has made, say.
+        false => wait_for_leader(tid),
+    }
+}
+
 /// As [`ptrace::wait`]; ESRCH when it ends, also if it cannot be waited for yet. SIGCHLD is blocked from now on.
 fn wait_for_leader(tid: Pid) -> std::result::Result<Halt, i32> {
     /// Milliseconds: another thread of this process may have taken the signal.
@@ -253,7 +263,7 @@ impl Stopped {
         ptrace::interrupt(self.tid).map_err(gone_on)?;
         loop {
             ptrace::go_on(self.tid, None).map_err(gone_on)?;
-            match ptrace::wait(self.tid).map_err(gone_on)? {
+            match wait(self.tid).map_err(gone_on)? {
                 Halt::Trap => return Ok(None),
                 Halt::Group(sig) => return Ok(Some(sig)),
                 Halt::Exiting | Halt::Ended(_) => return Err(gone(self.tid)),
