@@ -12,6 +12,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home", move_home),
     ("move_home_streams", move_home_streams),
     ("move_home_computes", move_home_computes),
+    ("move_home_without_rights", move_home_without_rights),
     ("move_home_of_a_user", move_home_of_a_user),
     ("move_home_with_children", move_home_with_children),
     ("move_home_in_a_root_of_its_own", move_home_in_a_root_of_its_own),
@@ -104,6 +105,31 @@ fn move_home_streams(place: &Place) -> Res<End> {
         shoal run -n 0 perl -e '$|=1; print \"$_\\n\" for 1..200000; exit 7' >pipe & p=$!
         (sleep 1.5; cat >got) <pipe & reader=$!
         sleep 0.5; shoal move $p front; wait $p; test $? = 7; wait $reader; seq 200000 | cmp - got")?;
+    Ok(End::Passed)
+}
+
+/// What stands for it can become nothing that needs a right which both have given up for good; and it can stand for nothing that forks.
+fn move_home_without_rights(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_without_rights", 1)?;
+    // PR_CAPBSET_DROP, of all, or of one that is needed for nothing here.
+    let drops = |which: &str| {
+        format!("perl -e 'syscall(157, 24, $_, 0, 0, 0) for {which}; $|=1; print \"up\\n\"; sleep 1 while 1'")
+    };
+    s.prints(
+        &format!(
+            "cd $(mktemp -d); {} >out & p=$!; until grep -q up out; do sleep 0.02; done
+            shoal move $p 0 2>&1 | grep -o 'it has given up CAP_CHECKPOINT_RESTORE for good'; kill $p; wait $p; echo $?
+            rm out; shoal run -n 0 {} >out & p=$!; until grep -q up out; do sleep 0.02; done
+            shoal move $p front; shoal where $p; kill $p; wait $p; echo $?
+            rm out; {} >out & p=$!; until grep -q up out; do sleep 0.02; done
+            shoal move $p 0; shoal where $p; shoal move $p front 2>&1 | grep -o 'it would have to have capabilities that are not left to it'
+            shoal where $p; kill $p; wait $p; echo $?",
+            drops("0..63"),
+            drops("0..63"),
+            drops("13")
+        ),
+        "it has given up CAP_CHECKPOINT_RESTORE for good\n143\nfront\n143\nn0\nit would have to have capabilities that are not left to it\nn0\n143",
+    )?;
     Ok(End::Passed)
 }
 

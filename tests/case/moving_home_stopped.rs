@@ -1,7 +1,7 @@
 //! Stopped processes come to the front end and leave it, and are stopped all the time: for their parent, too.
 
 use super::moving_faults::{at_point, stage, Fate, How, Victim, PROGRAM};
-use super::scene::{same, wait_for, Sandbox};
+use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{procs, Res};
@@ -14,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_stopped_front_killed", front_killed),
     ("move_stopped_called_off", called_off),
     ("move_new_mover_killed", destination_killed),
+    ("move_back_mover_killed", mover_back_killed),
 ];
 
 /// `begin PROGRAM`: starts it on node 0, as a child of what writes down what wait tells of it; `seen WHAT`: that has been told; `is STATE`; `end`.
@@ -195,6 +196,41 @@ fn destination_killed(place: &Place) -> Res<End> {
         s.ok(&format!("shoal where $(cat {file}) | grep -qx n0 && kill -KILL $(cat {file}) || true"))?;
         wait_for("its end is told", || !going.is_going())?;
         same("its end", going.end()?.out.trim(), "up\n137")?;
+    }
+    Ok(End::Passed)
+}
+
+/// It comes back to where its parent is and it has stood, and what brings it is killed. What the parent is told of it is true.
+fn mover_back_killed(place: &Place) -> Res<End> {
+    let (s, faults) = stage(place, "move_back_mover_killed", Victim::FrontDaemon)?;
+    for (point, lives) in [("in listening", true), ("in connected", false), ("in rebuilt", false)] {
+        let file = place.fresh("back").to_string_lossy().into_owned();
+        let command = format!("sleep 1151 {}", file.len());
+        let going = s.start(&format!(
+            "shoal run -n 0 sh -c '{command} & echo $! >{file}.new; mv {file}.new {file}; wait $!; echo $?' </dev/null"
+        ));
+        wait_for("it is there", || std::fs::exists(&file).unwrap_or(false))?;
+        s.ok(&format!("shoal move $(cat {file}) 1"))?;
+        faults.watch(point)?;
+        let moving = s.start(&format!("shoal move $(cat {file}) 0"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        let movers = procs::below(s.machine("n0")?).into_iter().filter(|one| one.comm == "shoal:mover");
+        movers.map(|one| one.pid).try_for_each(|pid| s.kill(pid))?;
+        drop(held);
+        moving.end()?;
+        match lives {
+            true => {
+                s.prints(
+                    &format!("shoal where $(cat {file}); shoal move $(cat {file}) 0; shoal where $(cat {file})"),
+                    "n1\nn0",
+                )?;
+                holds("its parent has been told nothing", going.is_going())?;
+                s.ok(&format!("kill -KILL $(cat {file})"))?;
+            }
+            false => wait_for("its parent is told", || !going.is_going())?,
+        }
+        wait_for("nothing is left of it", || s.count(&command) == 0)?;
+        same("its end", going.end()?.out.trim(), "137")?;
     }
     Ok(End::Passed)
 }

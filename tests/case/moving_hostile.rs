@@ -3,12 +3,17 @@
 use super::hostile::{compiled, others_go_on};
 use super::scene::{holds, outside, same, Sandbox};
 use super::{End, Scene};
+use crate::lab::faults::Faults;
 use crate::lab::place::Place;
+use crate::lab::session::Plan;
 use crate::lab::{Doing, Res};
+use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_opens_nothing_for_its_user", move_opens_nothing_for_its_user),
     ("move_out_of_a_namespace", move_out_of_a_namespace),
+    ("move_of_what_goes_apart", move_of_what_goes_apart),
+    ("move_of_threads_apart", move_of_threads_apart),
     ("move_brings_nobody_rights", move_brings_nobody_rights),
     ("move_given_up_brings_nobody_rights", move_given_up_brings_nobody_rights),
     ("user_who_moves_without_end", user_who_moves_without_end),
@@ -101,6 +106,77 @@ fn move_out_of_a_namespace(place: &Place) -> Res<End> {
         }
         s.prints(&format!("shoal where {pid}"), "n0")?;
         s.ok(&format!("kill {pid}"))?;
+        same("its end", one.end()?.out.trim(), "143")?;
+    }
+    Ok(End::Passed)
+}
+
+/// What one has entered since it was looked at, and before it stands still, it would leave as well; in a user namespace it would even have brought its capabilities.
+fn move_of_what_goes_apart(place: &Place) -> Res<End> {
+    let socket = place.fresh("faults");
+    let faults = Faults::listen(&socket)?;
+    let plan = Plan { faults: Some(socket), ..Plan::default() };
+    let s = Sandbox::with(place, "move_of_what_goes_apart", 2, plan)?;
+    let (program, base) = (compiled(place, "goes_apart")?, place.fresh("apart").display().to_string());
+    s.ok(&format!("mkdir -m 777 {base}"))?;
+    let program = program.display();
+    for (number, (who, what, word)) in [
+        (ANN, "user", "it lives in a user namespace of its own"),
+        (ANN, "filter", "a seccomp filter is not carried"),
+        ("", "uts", "it lives in a uts namespace of its own"),
+        (ANN, "no new rights", "has no_new_privs set"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (go, done, said) =
+            (format!("{base}/{number}.go"), format!("{base}/{number}.done"), format!("{base}/{number}"));
+        // Its parent is there, too.
+        let one = s.start(&format!(
+            "{who} shoal run -n 0 sh -c '{program} \"{what}\" {go} {done} </dev/null >{said} & wait $!; echo $?'"
+        ));
+        s.until(&format!("test -s {said}"))?;
+        let pid = s.ok(&format!("cat {said}"))?;
+        faults.watch("out may leave")?;
+        let moving = s.start(&format!("{who} shoal move {pid} 1"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        s.ok(&format!("touch {go}; until test -e {done}; do sleep 0.01; done"))?;
+        drop(held);
+        let outcome = moving.end()?;
+        holds(
+            &format!("{what}: {:?} says {word:?}", outcome.err),
+            outcome.code() == Some(1) && outcome.err.contains(word),
+        )?;
+        s.prints(&format!("shoal where {pid}; kill {pid}"), "n0")?;
+        same("its end", one.end()?.out.trim(), "143")?;
+    }
+    Ok(End::Passed)
+}
+
+/// A single thread may have filters, namespaces, places and descriptors of its own.
+fn move_of_threads_apart(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_of_threads_apart", 2)?;
+    let (program, base) = (compiled(place, "goes_apart")?, place.fresh("apart").display().to_string());
+    s.ok(&format!("mkdir -m 777 {base}; touch {base}/go"))?;
+    let program = program.display();
+    for (number, (who, what, word)) in [
+        (ANN, "filter", "a seccomp filter of its thread"),
+        ("", "uts", "lives in a uts namespace of its own"),
+        (ANN, "places", "has a working directory, root directory and umask of its own"),
+        (ANN, "descriptors", "has descriptors of its own"),
+        // Another process of its parent's, which shares nothing else.
+        (ANN, "memory", "it shares its memory with process"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (done, said) = (format!("{base}/{number}.done"), format!("{base}/{number}"));
+        let one = s.start(&format!("{who} shoal run -n 0 {program} 'thread {what}' {base}/go {done} >{said}; echo $?"));
+        s.until(&format!("test -e {done}"))?;
+        let pid = s.ok(&format!("cat {said}"))?;
+        let line = s.fails(&format!("{who} shoal move {pid} 1"), 1)?;
+        holds(&format!("{line:?} says {word:?}"), line.contains(word))?;
+        s.prints(&format!("shoal where {pid}; kill {pid}"), "n0")?;
         same("its end", one.end()?.out.trim(), "143")?;
     }
     Ok(End::Passed)

@@ -13,7 +13,7 @@ use vocab::{Pid, Result};
 /// Reads what will be read of the running process when it stands still, for nothing: with files that stay open ([`kern::proc::kept`]) that will take half as long then.
 pub fn rehearse(pid: Pid) {
     // What is wrong is told when it stands still.
-    let _process = identity::read(pid);
+    let _process = proc::status(pid).and_then(|status| identity::read(pid, &status));
     leaving::rehearse();
     for tid in proc::numbers_in(pid, "task").unwrap_or_default() {
         let _name = threads::name(pid, Pid(tid));
@@ -79,8 +79,11 @@ pub(crate) fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Re
 }
 
 /// `leader`: what that has told of itself.
+///
+/// # Errors
+/// `Refused` for what is not carried of one; `Gone`.
 pub(crate) fn read_threads(
-    frozen: &Frozen,
+    (frozen, filters): (&Frozen, u64),
     waits: Vec<Option<Wait>>,
     memory: &RemoteMemory,
     (gate, arena): (u64, Arena),
@@ -93,7 +96,7 @@ pub(crate) fn read_threads(
             Some(own) => own,
             None => threads::ask_alone(thread, memory, (gate, arena), secure_bits)?,
         };
-        threads::read(frozen.pid, (thread, processors), memory, waits, own)
+        threads::read((frozen.pid, filters), (thread, processors), memory, waits, own)
     };
     frozen.each().zip(waits).map(read).collect()
 }

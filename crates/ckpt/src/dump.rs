@@ -15,7 +15,7 @@ use crate::remain::{remain, Done, Remains};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
-use crate::{children, identity, keys, kinds, leaving, memory, pages, sigstate, timers, waits};
+use crate::{apart, children, identity, keys, kinds, leaving, memory, pages, proc, sigstate, timers, waits};
 use image::memory::{Kept, Memory};
 use image::process::Process;
 use image::thread::{Thread, Wait};
@@ -368,7 +368,10 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     // It is ours: one of its own would have been refused.
     areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
     let memory = RemoteMemory::open(pid)?;
-    let mut process = identity::read(pid)?;
+    let status = proc::status(pid)?;
+    // Before anything is done in it, and all that may have been done since it was looked at.
+    apart::is_still(pid, &status, seen.filters)?;
+    let mut process = identity::read(pid, &status)?;
     mark("dump: identity read");
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
     children::note(&seen.children, &mut process);
@@ -416,8 +419,9 @@ fn write_asked(
     process.queue = running.without_theirs(&waited.process, sigstate::queue(pid, Queue::Process)?);
     mark("dump: leader asked");
     loan.give_back()?;
-    let threads =
-        asked.and_then(|(own, keys)| Ok((keys, read_threads(frozen, waits.to_vec(), &memory, (gate, arena), own)?)));
+    let threads = asked.and_then(|(own, keys)| {
+        Ok((keys, read_threads((frozen, seen.filters), waits.to_vec(), &memory, (gate, arena), own)?))
+    });
     mark("dump: threads read");
     let (keys, mut threads) = threads?;
     for (thread, waited) in threads.iter_mut().zip(&waited.threads) {

@@ -60,8 +60,9 @@ fn stop(tids: &[i32], frozen: &mut Frozen) -> Result<()> {
 /// to wait for (linux: `delay_group_leader`).
 fn wait(running: Vec<Running>, frozen: &mut Frozen) -> Result<()> {
     let (leader, others): (Vec<_>, Vec<_>) = running.into_iter().partition(|thread| thread.tid() == frozen.pid);
-    for thread in others.into_iter().chain(leader) {
-        match thread.stopped() {
+    let others = others.into_iter().map(Running::stopped);
+    for stopped in others.chain(leader.into_iter().map(Running::leader_stopped)) {
+        match stopped {
             Ok(stopped) => frozen.threads.push(stopped),
             Err(fault) => unless_gone(fault)?,
         }
@@ -170,5 +171,65 @@ impl Drop for Frozen {
         // It may have been killed.
         let _gone = self.tidy();
         self.scatter();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    /// Its first thread takes so many descriptors for itself that to end takes it a while.
+    const LEAVES: &str = "import ctypes, os, resource, threading, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+threading.Thread(target=time.sleep, args=(60,)).start()
+libc = ctypes.CDLL(None)
+libc.unshare(0x400)
+for _ in range(min(most, 50000) - 100): os.dup(1)
+os.write(1, b'1')
+libc.syscall(60, 0)";
+
+    #[test]
+    fn who_stops_a_process_whose_first_thread_is_about_to_end_does_not_wait_for_the_others() {
+        for round in 0..20 {
+            let python = Command::new("python3").args(["-S", "-c", LEAVES]).stdout(Stdio::piped()).spawn();
+            let mut child = python.expect("python3");
+            let pid = Pid(child.id() as i32);
+            child.stdout.take().expect("piped").read_exact(&mut [0]).expect("it is about to end");
+            // Nothing tells that it has begun to end.
+            std::thread::sleep(Duration::from_micros(100 * round));
+            let (tells, told) = std::sync::mpsc::channel();
+            let _over_with_this_process = std::thread::spawn(move || tells.send(freeze(pid).map(drop)));
+            let told = told.recv_timeout(Duration::from_secs(10)).expect("it does not hang");
+            // Before, and long after, it is something else that is wrong with it.
+            assert!(told.is_ok() || told.is_err_and(|fault| fault.kind != vocab::Kind::Bug));
+            child.kill().expect("a child");
+            child.wait().expect("killed");
+        }
+    }
+
+    const MANY: &str = "import threading, time\nfor _ in range(6): threading.Thread(target=time.sleep, args=(60,)).start()\nprint(1, flush=True)";
+
+    #[test]
+    fn who_writes_a_process_that_is_killed_does_not_wait_for_its_first_thread() {
+        for round in 0..100 {
+            let python = Command::new("python3").args(["-S", "-c", MANY]).stdout(Stdio::piped()).spawn();
+            let mut child = python.expect("python3");
+            let pid = Pid(child.id() as i32);
+            child.stdout.take().expect("piped").read_exact(&mut [0]).expect("it has its threads");
+            let (tells, told) = std::sync::mpsc::channel();
+            let _over_with_this_process = std::thread::spawn(move || {
+                let written =
+                    crate::dump::dump(pid, Default::default(), std::io::sink(), crate::dump::Then::GoesOn, false);
+                tells.send(written.map(drop))
+            });
+            std::thread::sleep(Duration::from_micros(150 * round));
+            child.kill().expect("a child");
+            let _killed_or_not = told.recv_timeout(Duration::from_secs(10)).expect("it does not hang");
+            child.wait().expect("killed");
+        }
     }
 }

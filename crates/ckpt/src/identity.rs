@@ -1,5 +1,6 @@
 //! Who the process is: names, limits, paths, addresses that /proc shows, credentials of its threads.
 
+use crate::apart;
 use crate::cpu::XTILEDATA;
 use crate::proc::{self, Fields};
 use image::process::{Layout, Limit, Process};
@@ -12,11 +13,10 @@ use puppet::{Script, Slot};
 use vocab::{Fault, Pid, Result};
 use zerocopy::IntoBytes;
 
-/// What /proc tells of a stopped process.
-pub(crate) fn read(pid: Pid) -> Result<Process> {
+/// What /proc tells of a stopped process, of which that is the status.
+pub(crate) fn read(pid: Pid, status: &Fields) -> Result<Process> {
     let stat = proc::stat_fields(pid)?;
     let field = |index| proc::stat_number(&stat, index);
-    let status = Fields::read(format!("{PROC}/{pid}/status"))?;
     Ok(Process {
         pid: pid.0,
         parent: field(4)? as i32,
@@ -260,7 +260,11 @@ pub(crate) fn set_oom_score(pid: Pid, process: &Process, now: &Before) -> Result
 
 /// Credentials of a thread, without the secure bits, which only it can ask.
 pub(crate) fn creds(pid: Pid, tid: Pid) -> Result<Creds> {
-    let status = Fields::read(format!("{PROC}/{pid}/task/{tid}/status"))?;
+    creds_of(tid, &apart::of_thread(pid, tid)?)
+}
+
+/// By its status.
+pub(crate) fn creds_of(tid: Pid, status: &Fields) -> Result<Creds> {
     let four = |name| -> Result<[u32; 4]> {
         let ids: Vec<u32> = status.numbers(name, 10)?.into_iter().map(|id| id as u32).collect();
         ids.try_into().map_err(|_| Fault::bug(format!("{name} of thread {tid} are not four")))

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ahead;
+mod apart;
 pub mod asking;
 mod asleep;
 pub mod behind;
@@ -48,6 +49,7 @@ pub mod rebuilt;
 mod registers;
 pub mod remain;
 pub mod restore;
+mod rights;
 pub mod rounds;
 pub mod roused;
 mod runs;

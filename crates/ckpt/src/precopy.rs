@@ -153,7 +153,7 @@ fn reads_directly(pid: Pid) -> Result<bool> {
 fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
     let leader = Running::seize(pid, false, false)?;
     leader.interrupt()?;
-    let leader = leader.stopped()?;
+    let leader = leader.leader_stopped()?;
     let memory = RemoteMemory::open(pid)?;
     let waits = waits::left(pid, &leader, &leader.regs()?, (seen.waiting.get(&pid.0), &seen.clock), &memory)?;
     let tracking = make_tracking(pid, &leader, &memory);

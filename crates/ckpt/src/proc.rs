@@ -34,6 +34,11 @@ impl Fields {
     }
 }
 
+/// What proc_pid_status(5) tells.
+pub(crate) fn status(pid: Pid) -> Result<Fields> {
+    Fields::read(format!("{PROC}/{pid}/status"))
+}
+
 /// The fields of /proc/PID/stat behind the name, of which the first is number 3 in proc_pid_stat(5).
 pub(crate) fn stat_fields(pid: Pid) -> Result<Vec<String>> {
     let path = format!("{PROC}/{pid}/stat");

@@ -15,8 +15,8 @@ use crate::timers::RunningTimers;
 use crate::together::Together;
 use crate::vessel::{Begun, Vessel, FEW};
 use crate::{
-    children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, remain, sigstate, threads, timers,
-    vdso, waits,
+    children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, remain, rights, sigstate, threads,
+    timers, vdso, waits,
 };
 use image::files::Files;
 use image::memory::Memory;
@@ -96,12 +96,13 @@ impl<R: Read> Coming<R> {
         Pid(self.plan.process.pid)
     }
 
-    /// Has process `pid`, which is to become it when another program has taken its place, room for it then within those limits that nobody can lift?
+    /// Has process `pid`, which is to become it when another program has taken its place, the rights for that, and room within those limits that nobody can lift?
     ///
     /// # Errors
     /// `Refused` if not; `Gone`.
     pub fn fits_into(&self, pid: Pid) -> Result<()> {
-        let Plan { memory, .. } = &self.plan;
+        let Plan { memory, process, threads, .. } = &self.plan;
+        rights::suffice(pid, process, threads)?;
         let all = |is: fn(&image::memory::Area) -> bool| {
             memory.areas.iter().filter(|area| is(area)).map(|area| area.end - area.start).sum::<u64>()
         };

@@ -9,7 +9,7 @@ use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
 use crate::runs::{either, without};
-use crate::{children, kinds, memory, pool, timers};
+use crate::{apart, children, kinds, memory, pool, timers};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::others;
 use kern::pagemap::Run;
@@ -31,6 +31,7 @@ pub struct Survey {
     pub(crate) children: Vec<Pid>,
     /// As in [`Given`].
     pub(crate) leads: Leads,
+    pub(crate) filters: u64,
     /// Threads may stay in the kernel's code (vdso(7)), half-way through a look at its clocks.
     pub(crate) same_kernel: bool,
     pub obstacles: Vec<Obstacle>,
@@ -88,9 +89,7 @@ pub fn survey(pid: Pid, given: Given) -> Result<Survey> {
 /// The same, of a process that is followed by a userfaultfd of ours in some of its mappings.
 pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> {
     let mut obstacles = Vec::new();
-    let status = Fields::read(format!("{PROC}/{pid}/status"))?;
-    look_at_status(&status, given, &mut obstacles)?;
-    look_at_namespaces(pid, &mut obstacles)?;
+    apart::look(pid, given.filters, &mut obstacles)?;
     let areas = areas(pid, true)?;
     look_at_places(pid, &mut obstacles)?;
     let mut nameless = kinds::nameless(pid)?;
@@ -130,51 +129,8 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     // They will be wanted when the process stands still, and take longer the first time.
     crate::header::header(0, &clock, 0, false)?;
     kern::cpu::place_of_key_rights();
-    Ok(Survey { areas, waiting, clock, known, children, leads, same_kernel: false, obstacles })
-}
-
-fn look_at_status(status: &Fields, given: Given, obstacles: &mut Vec<Obstacle>) -> Result<()> {
-    if status.number("TracerPid", 10)? != 0 {
-        obstacles.push(format!("it is traced by process {}", status.text("TracerPid")?));
-    }
-    // Since Linux 5.9.
-    if status.number("Seccomp", 10)? != 0 && status.number("Seccomp_filters", 10).ok() != Some(given.filters) {
-        obstacles.push("a seccomp filter is not carried".into());
-    }
-    let trap = 1 << (libc::SIGTRAP - 1);
-    if status.number("SigIgn", 16)? & trap != 0 {
-        obstacles.push("SIGTRAP is ignored, by which its calls are taken".into());
-    }
-    if (status.number("SigPnd", 16)? | status.number("ShdPnd", 16)?) & trap != 0 {
-        obstacles.push("SIGTRAP waits to be delivered, by which its calls are taken".into());
-    }
-    Ok(())
-}
-
-/// It is made again in those of whoever makes it, but for that of its clocks (crate::clocks). In a user namespace of its own it has capabilities that are none elsewhere; /proc does not tell of which
-/// namespace they are.
-fn look_at_namespaces(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
-    const KINDS: [&str; 6] = ["user", "pid", "net", "ipc", "uts", "cgroup"];
-    for kind in KINDS {
-        let name = format!("ns/{kind}");
-        let own = match std::fs::read_link(format!("{PROC}/self/{name}")) {
-            Ok(own) => own.into_os_string().into_encoded_bytes(),
-            // This kernel has no such kind.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(Fault::io(&e, format!("read the link /proc/self/{name}"))),
-        };
-        if proc::link(pid, &name)? != own {
-            obstacles.push(format!("it lives in a {kind} namespace of its own"));
-        }
-    }
-    for kind in ["pid", "time"] {
-        // Where its children will live, if that is told: after unshare(2) it is elsewhere than where it does itself.
-        let childrens = proc::link(pid, &format!("ns/{kind}_for_children"));
-        if childrens.is_ok_and(|childrens| proc::link(pid, &format!("ns/{kind}")).is_ok_and(|own| own != childrens)) {
-            obstacles.push(format!("its children will live in a {kind} namespace of their own"));
-        }
-    }
-    Ok(())
+    let filters = given.filters;
+    Ok(Survey { areas, waiting, clock, known, children, leads, filters, same_kernel: false, obstacles })
 }
 
 /// They are found again by their names. The one that is looked at is held meanwhile, since the process may go elsewhere.

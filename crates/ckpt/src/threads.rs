@@ -1,5 +1,6 @@
 //! What each thread has of its own.
 
+use crate::apart;
 use crate::cpu;
 use crate::identity;
 use crate::registers;
@@ -27,9 +28,9 @@ struct StackT {
 /// told of itself.
 ///
 /// # Errors
-/// `Gone`.
+/// `Refused` for what is not carried; `Gone`.
 pub(crate) fn read(
-    pid: Pid,
+    (pid, filters): (Pid, u64),
     (thread, processors): (&Stopped, Option<&[u8]>),
     memory: &RemoteMemory,
     waits: Option<Wait>,
@@ -37,6 +38,10 @@ pub(crate) fn read(
 ) -> Result<Thread> {
     let tid = thread.tid();
     let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("read the {what} of thread {tid}"));
+    let status = apart::of_thread(pid, tid)?;
+    if tid != pid {
+        apart::is_still_with((pid, tid), &status, filters)?;
+    }
     let regs = thread.regs()?;
     let rseq = ptrace::rseq(tid).or_else(|errno| if errno == libc::EIO { Ok(Default::default()) } else { Err(errno) });
     let rseq = rseq.map_err(failed("restartable sequence"))?;
@@ -48,7 +53,7 @@ pub(crate) fn read(
         robust: ptrace::robust_list(tid).map_err(failed("robust futexes"))?,
         rseq: Rseq { address: rseq.address, size: rseq.size, signature: rseq.signature, flags: rseq.flags },
         name: name(pid, tid)?.trim_ascii_end().into(),
-        creds: Creds { securebits: own.secure_bits, ..identity::creds(pid, tid)? },
+        creds: Creds { securebits: own.secure_bits, ..identity::creds_of(tid, &status)? },
         scheduling: Scheduling { slack: own.slack, ..scheduling(tid, processors)? },
         altstack: own.altstack,
         clear_tid: own.clear_tid,

@@ -127,6 +127,26 @@ pub fn share_memory(one: Pid, other: Pid) -> Errno<bool> {
     sys::check(order).map(|order| order == 0)
 }
 
+/// What threads of a process share unless they have unshared it (unshare(2)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shared {
+    /// Descriptors.
+    Files,
+    /// Root directory, working directory and umask.
+    Places,
+}
+
+/// Do two threads share this (kcmp(2), KCMP_FILES and KCMP_FS)?
+pub fn share((one, other): (Pid, Pid), what: Shared) -> Errno<bool> {
+    let kind = match what {
+        Shared::Files => 2,
+        Shared::Places => 3,
+    };
+    // SAFETY: numbers only.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, kind, 0, 0) };
+    sys::check(order).map(|order| order == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +160,10 @@ mod tests {
         assert_eq!(limit(pid, core), limit(Pid::NONE, core));
         assert_eq!(share_memory(pid, Pid(std::process::id() as i32)), Ok(false));
         assert_eq!(share_memory(pid, pid), Ok(true));
+        for what in [Shared::Files, Shared::Places] {
+            assert_eq!(share((pid, Pid(std::process::id() as i32)), what), Ok(false));
+            assert_eq!(share((pid, pid), what), Ok(true));
+        }
         let before = scheduling(pid).expect("a child");
         let nicer = Scheduling { policy: libc::SCHED_BATCH, priority: 0, nice: before.nice + 3 };
         set_scheduling(pid, nicer).expect("a child");

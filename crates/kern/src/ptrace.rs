@@ -192,6 +192,42 @@ pub fn wait(tid: Pid) -> Errno<Halt> {
     }
 }
 
+/// Blocks until something has become of a thread that the calling thread traces, or of a child of it: which one. It is still to be waited for.
+///
+/// # Errors
+/// ECHILD when there is none.
+pub fn anybody() -> Errno<Pid> {
+    // SAFETY: all zeroes are a value of this structure.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
+    loop {
+        // SAFETY: the pointer is to a live structure.
+        match sys::check(unsafe { libc::waitid(libc::P_ALL, 0, &mut info, options) }.into()) {
+            Err(libc::EINTR) => continue,
+            Err(errno) => return Err(errno),
+            // SAFETY: waitid has filled in what it tells of a child.
+            Ok(_) => return Ok(Pid(unsafe { info.si_pid() })),
+        }
+    }
+}
+
+/// [`wait`] without blocking: `None` if it has not yet.
+///
+/// # Errors
+/// As [`wait`].
+pub fn look(tid: Pid) -> Errno<Option<Halt>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: as in `wait`.
+        match sys::check(unsafe { libc::waitpid(tid.0, &mut status, libc::__WALL | libc::WNOHANG) }.into()) {
+            Err(libc::EINTR) => continue,
+            Err(errno) => return Err(errno),
+            Ok(0) => return Ok(None),
+            Ok(_) => return Halt::from_status(status).ok_or(libc::EIO).map(Some),
+        }
+    }
+}
+
 /// The next traced thread or child that has stopped or ended, if one has; does not block.
 ///
 /// # Errors

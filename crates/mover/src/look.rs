@@ -11,7 +11,7 @@ use ckpt::survey::{survey_again, Given, Survey};
 use image::cpu::Cpu;
 use kern::others::share_memory;
 use kern::pagemap::Run;
-use kern::proc::{root, PROC};
+use kern::proc::{root, Proc, PROC};
 use vocab::{Fault, Pid, Result};
 use wire::look::{File, Look, Needs, Outlook, Why};
 
@@ -97,13 +97,9 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     let terminal = order.terminal.map(|sides| Tty::of(agent, sides.master, sides.slave)).transpose()?;
     let given = Given { filters: order.filters, children: true, streams: order.home, relayed: order.streams, terminal };
     let mut seen = survey_again(pid, given, followed)?;
-    if let Some(order) = &order.remains {
-        Ready::new(order)?;
-        let stays = |why| match order.ghost {
-            Some(_) => format!("its stand-in could not take its place: it {why}"),
-            None => format!("it has parent, children, a group or a session on its node, and {why}"),
-        };
-        seen.obstacles.extend(in_the_way(pid)?.map(stays));
+    if let Some(remains) = &order.remains {
+        Ready::new(remains)?;
+        seen.obstacles.extend(cannot_remain(order)?);
     }
     for number in if order.home { 0..0 } else { 0..3 } {
         let at = format!("{PROC}/{pid}/fd/{number}");
@@ -128,14 +124,30 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     Ok(seen)
 }
 
-/// Its parent or a child, if they run in the same memory: apart they would no more. In words.
+/// Why nothing can take its place here, if something is to. In words.
+fn cannot_remain(order: &Out) -> Result<Option<String>> {
+    let Some(remains) = &order.remains else { return Ok(None) };
+    let stays = |why| match remains.ghost {
+        Some(_) => format!("its stand-in could not take its place: it {why}"),
+        None => format!("it has parent, children, a group or a session on its node, and {why}"),
+    };
+    Ok(in_the_way(order.pid)?.map(stays))
+}
+
+/// The same of one that stands still, and has run since it was looked at.
+///
+/// # Errors
+/// `Refused` with the reason; `Gone`.
+pub(super) fn can_remain(order: &Out) -> Result<()> {
+    cannot_remain(order)?.map_or(Ok(()), |why| Err(Fault::refused(why)))
+}
+
+/// Another process, if it runs in the same memory: apart they would no more. Mostly a parent or a child, but a process can make one that is neither (CLONE_PARENT), or whose
+/// parent has ended. In words.
 fn in_its_memory(pid: Pid) -> Option<String> {
-    let status = std::fs::read_to_string(format!("{PROC}/{pid}/status")).ok()?;
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok().map(Pid));
-    let children = std::fs::read_to_string(format!("{PROC}/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children: Vec<Pid> = children.split_whitespace().filter_map(|word| word.parse().ok().map(Pid)).collect();
-    let mut kin = parent.into_iter().filter(|parent| parent.0 > 1).chain(children);
-    let other = kin.find(|other| share_memory(pid, *other).unwrap_or(false))?;
+    let all = Proc::open(root()).and_then(|proc| proc.pids()).unwrap_or_default();
+    // Who executes has its own.
+    let other = all.into_iter().find(|other| *other != pid && share_memory(pid, *other).unwrap_or(false))?;
     Some(format!("it shares its memory with process {other} (vfork(2), CLONE_VM)"))
 }
 

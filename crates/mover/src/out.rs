@@ -3,7 +3,7 @@
 use super::carrier::{called_off, Carrier, Word};
 use super::found::Found;
 use super::lazy;
-use super::look::{look_again as look, may_go_on};
+use super::look::{can_remain, look_again as look, may_go_on};
 use super::orders::{Order, Out, Remain, Said};
 use super::remains::Ready;
 use super::rouser::leave_stopped;
@@ -190,7 +190,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
         true => Ok(()),
         false => Err(Fault::changed("its group or session has changed on the way")),
     };
-    match same().and_then(|()| writer.end()) {
+    match same().and_then(|()| can_remain(order)).and_then(|()| writer.end()) {
         Ok(_) => Ok((held, children, early)),
         Err(fault) => held.go_on().and(Err(fault)),
     }

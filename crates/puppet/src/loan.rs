@@ -4,7 +4,7 @@ use crate::arena::{Arena, CODE_LENGTH, ONE_TILE};
 use crate::lifted::Lifted;
 use crate::rights;
 use crate::script::{Outcome, Script, CODE};
-use crate::thread::{failed, Stopped};
+use crate::thread::{failed, wait, Stopped};
 use kern::areas::Area;
 use kern::ptrace::{self, Halt, Regs, USER_CS};
 use kern::remote_memory::RemoteMemory;
@@ -149,7 +149,7 @@ impl<'a> Loan<'a> {
         ptrace::go_on(tid, None).map_err(|errno| failed(tid, errno, "the going on"))?;
         ptrace::interrupt(tid).map_err(|errno| failed(tid, errno, "interrupt"))?;
         loop {
-            match ptrace::wait(tid).map_err(|errno| failed(tid, errno, "wait for a call to be interrupted"))? {
+            match wait(tid).map_err(|errno| failed(tid, errno, "wait for a call to be interrupted"))? {
                 Halt::Trap | Halt::Group(_) => return self.thread.regs().map(|regs| regs.rax as i64),
                 Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => {
                     return self.thread.regs().map(|regs| regs.rax as i64)
@@ -304,7 +304,7 @@ impl<'a> Loan<'a> {
         let tid = self.thread.tid();
         loop {
             resume(tid).map_err(|errno| failed(tid, errno, "the going on"))?;
-            match ptrace::wait(tid).map_err(|errno| failed(tid, errno, "wait for a trap"))? {
+            match wait(tid).map_err(|errno| failed(tid, errno, "wait for a trap"))? {
                 Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => return Ok(()),
                 Halt::Signal(Sig::STOP) => self.thread.meets(Sig::STOP),
                 Halt::Signal(sig) => return Err(Fault::bug(format!("a lent thread got {sig}"))),
@@ -348,7 +348,7 @@ impl<'a> Loan<'a> {
         ptrace::stop_after_exec(tid).map_err(done)?;
         loop {
             resume(tid).map_err(done)?;
-            match ptrace::wait(tid).map_err(done)? {
+            match wait(tid).map_err(done)? {
                 ptrace::EXECUTED => {
                     self.owed = false;
                     return Ok(());

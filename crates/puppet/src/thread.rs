@@ -1,8 +1,12 @@
 //! A traced thread: it runs, or it stands still and can be asked.
 
+use kern::init::SignalFd;
+use kern::poll::{poll, Ready};
+use kern::proc::{root, Proc};
 use kern::ptrace::{self, Halt, Queue, Regs};
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::os::fd::AsFd;
 use vocab::{Fault, Pid, Result, Sig};
 
 /// A thread that is traced and runs. Dropping it leaves it traced, until its tracer ends.
@@ -68,8 +72,21 @@ impl Running {
     /// # Errors
     /// `Gone` when it has ended instead.
     pub fn stopped(self) -> Result<Stopped> {
+        self.stopped_by(ptrace::wait)
+    }
+
+    /// The same for the first thread of a process, which may have been on its way to its end when it was seized: it tells that no more, and as long as others of its
+    /// process live the kernel keeps from its tracer that it has ended (linux: `delay_group_leader`). Nobody would wait to the end of that.
+    ///
+    /// # Errors
+    /// As [`Running::stopped`].
+    pub fn leader_stopped(self) -> Result<Stopped> {
+        self.stopped_by(wait_for_leader)
+    }
+
+    fn stopped_by(self, wait: impl Fn(Pid) -> std::result::Result<Halt, i32>) -> Result<Stopped> {
         loop {
-            let sig = match ptrace::wait(self.tid).map_err(|errno| failed(self.tid, errno, "wait for a stop"))? {
+            let sig = match wait(self.tid).map_err(|errno| failed(self.tid, errno, "wait for a stop"))? {
                 Halt::Trap => return Ok(Stopped::new(self.tid, None)),
                 Halt::Group(sig) => return Ok(Stopped::new(self.tid, Some(sig))),
                 Halt::Signal(sig) => Some(sig),
@@ -83,6 +100,39 @@ impl Running {
             ptrace::go_on(self.tid, sig).map_err(|errno| failed(self.tid, errno, "the going on"))?;
         }
     }
+}
+
+/// As [`ptrace::wait`], of a thread that others may stand still beside. Of a first thread that was killed the kernel tells nothing before the others have been waited for
+/// (linux: `delay_group_leader`), and these are ours to wait for: so it is not waited for alone.
+pub(crate) fn wait(tid: Pid) -> std::result::Result<Halt, i32> {
+    match ptrace::anybody()? == tid {
+        true => ptrace::wait(tid),
+        // Of a thread that it has made, say.
+        false => wait_for_leader(tid),
+    }
+}
+
+/// As [`ptrace::wait`]; ESRCH when it ends, also if it cannot be waited for yet. SIGCHLD is blocked from now on.
+fn wait_for_leader(tid: Pid) -> std::result::Result<Halt, i32> {
+    /// Milliseconds: another thread of this process may have taken the signal.
+    const LOOKS_AGAIN: i32 = 10;
+    let told = SignalFd::new(&[Sig::CHLD]).map_err(|fault| fault.errno)?;
+    loop {
+        while told.take().map_err(|fault| fault.errno)?.is_some() {}
+        if let Some(halt) = ptrace::look(tid)? {
+            return Ok(halt);
+        }
+        let woken = poll(&[(told.as_fd(), Ready::READ)], LOOKS_AGAIN);
+        // What it told before that, it has told by now.
+        if woken.is_ok() && is_ending(tid) {
+            return ptrace::look(tid)?.ok_or(libc::ESRCH);
+        }
+    }
+}
+
+fn is_ending(tid: Pid) -> bool {
+    let stat = Proc::open(root()).ok().and_then(|proc| proc.stat(tid).ok());
+    stat.is_none_or(|stat| stat.exiting())
 }
 
 impl Stopped {
@@ -213,7 +263,7 @@ impl Stopped {
         ptrace::interrupt(self.tid).map_err(gone_on)?;
         loop {
             ptrace::go_on(self.tid, None).map_err(gone_on)?;
-            match ptrace::wait(self.tid).map_err(gone_on)? {
+            match wait(self.tid).map_err(gone_on)? {
                 Halt::Trap => return Ok(None),
                 Halt::Group(sig) => return Ok(Some(sig)),
                 Halt::Exiting | Halt::Ended(_) => return Err(gone(self.tid)),

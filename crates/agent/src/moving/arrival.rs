@@ -102,6 +102,11 @@ fn vessel(terminal: bool) -> Program {
     }
 }
 
+/// Has a mover that is gone not got as far as to trace this vessel, which would have killed it?
+fn is_untouched(pid: Pid) -> bool {
+    kern::pending::read(pid).is_some_and(|is| !is.traced && !is.signals.has(Sig::KILL) && !b"ZX".contains(&is.state))
+}
+
 impl Agent {
     /// Makes what is to become a process that is on another node.
     pub(crate) fn arrive(
@@ -371,7 +376,13 @@ impl Agent {
         // Before it is rebuilt its old node cannot have ended it.
         let lost = matches!(arrival.state, Arriving::Taking { mover } if !self.moving.movers.contains_key(&mover));
         match arrival.made {
-            Some(made) if made.in_place && lost => {
+            Some(made) if made.in_place && lost && is_untouched(pid) => {
+                // Another mover does that.
+                self.unmake(made, None, arrival.ended);
+                self.next_start();
+            }
+            // A parent that is a process here hears of its end by the kernel: then that is the end of the process everywhere.
+            Some(made) if made.in_place && lost && !self.bodies.has(made.person.ppid) => {
                 self.died_with_its_mover(made.person);
                 self.next_start();
             }
