@@ -1,6 +1,7 @@
 //! Signals that stop and continue a process and are sent where its parent is, at every step at which it moves away from there or back: each counts once, and none is
 //! taken back by one that came before it.
 
+use super::hostile::compiled_of;
 use super::moving_faults::{stage, Victim};
 use super::scene::{outside, same, wait_for, Going, Sandbox};
 use super::{End, Scene};
@@ -10,8 +11,11 @@ use crate::lab::Res;
 use std::fs;
 use std::time::Duration;
 
-pub(crate) const SCENES: &[Scene] =
-    &[("move_continued_on_its_way", move_continued_on_its_way), ("move_stopped_on_its_way", move_stopped_on_its_way)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("move_continued_on_its_way", move_continued_on_its_way),
+    ("move_stopped_on_its_way", move_stopped_on_its_way),
+    ("move_waits_after_a_stop", move_waits_after_a_stop),
+];
 
 /// Where its parent stays.
 const HOME: &str = "n0";
@@ -135,4 +139,20 @@ fn move_stopped_on_its_way(place: &Place) -> Res<End> {
         stage.is_stopped(false)
     })?;
     stage.end()
+}
+
+/// What waits for a time and was stopped meanwhile, which the kernel then makes again by itself, waits for the rest of that wherever it is.
+fn move_waits_after_a_stop(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_waits_after_a_stop", 2)?;
+    let program = compiled_of(place, "real", "waits_long")?;
+    s.prints(
+        &format!(
+            "shoal run -n 0 {} & p=$!; sleep 0.5; kill -STOP $p
+            until grep -q '^State:.T' /proc/$p/status; do sleep 0.02; done; kill -CONT $p; sleep 0.2
+            for to in 1 0 front 1; do shoal move $p $to || echo stays; done; wait $p",
+            program.display()
+        ),
+        "through",
+    )?;
+    Ok(End::Passed)
 }

@@ -215,6 +215,10 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
 fn since_when(pid: Pid, tid: i32, clocks: &mut Clocks) -> Option<Waiting> {
     let call = std::fs::read_to_string(format!("{PROC}/{pid}/task/{tid}/syscall")).ok()?;
     let call = call.split_whitespace().next()?.parse().ok()?;
+    if call == libc::SYS_restart_syscall {
+        // Before it stands still: that takes longer. Where it cannot be had, that is told then.
+        let _ = kern::restart_block::prepare();
+    }
     let since = clocks.asleep_since(pid, Pid(tid))?;
     Some(Waiting { call, since })
 }

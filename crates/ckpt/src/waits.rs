@@ -3,7 +3,8 @@
 //! When it is interrupted for the first time, a sleep has been told what is left if it asked; else the call's arguments say how long it was
 //! to last and the scheduler since when the thread sleeps. From then on the kernel restarts it as restart_syscall(2), and both are lost: so
 //! whoever lets such a thread go on leaves a note for the next dump, below its stack's red zone, where nothing is while the thread is in a
-//! call (but a signal's frame, and then the wait is over).
+//! call (but a signal's frame, and then the wait is over). Of one that was interrupted by others the kernel's own structure is read
+//! ([`kern::restart_block`]).
 
 use crate::clocks::Clock;
 use crate::registers;
@@ -11,7 +12,9 @@ use crate::survey::{switches, Waiting};
 use image::thread::{Thread, Wait};
 use kern::ptrace::Regs;
 use kern::remote_memory::RemoteMemory;
+use kern::restart_block::{self, Restarts};
 use puppet::{Arena, Loan, Stopped};
+use tracing::debug;
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -70,8 +73,11 @@ pub(crate) fn left(
         return Ok(None);
     }
     let noted = noted((pid, thread.tid()), regs, memory, clock)?;
-    if noted.is_some() || regs.orig_rax as i64 == libc::SYS_restart_syscall {
+    if noted.is_some() {
         return Ok(noted);
+    }
+    if regs.orig_rax as i64 == libc::SYS_restart_syscall {
+        return Ok(kernels(thread.tid(), regs, clock));
     }
     if let Some(left) = remainder(regs, memory)? {
         return Ok(Some(Wait { call: regs.orig_rax, left }));
@@ -81,6 +87,19 @@ pub(crate) fn left(
         seen.filter(|seen| seen.call as u64 == regs.orig_rax).map_or(0, |seen| monotonic().saturating_sub(seen.since));
     let left = if total == AS_IT_WAS { total } else { total.saturating_sub(elapsed) };
     Ok(Some(Wait { call: regs.orig_rax, left }))
+}
+
+/// What the kernel has kept of a wait that somebody else interrupted before (SIGSTOP and SIGCONT), where it lets that be read.
+fn kernels(tid: Pid, regs: &Regs, clock: &Clock) -> Option<Wait> {
+    let told =
+        restart_block::of(tid, regs).map_err(|fault| debug!(%tid, %fault, "nobody knows what is left of its wait"));
+    let Restarts { call, end, is_boottime } = told.ok()??;
+    if call == libc::SYS_futex && regs.rsi as i32 & FUTEX_COMMAND != libc::FUTEX_WAIT {
+        return Some(Wait { call: call as u64, left: AS_IT_WAS });
+    }
+    let now = clock.machines();
+    let now = if is_boottime { now.boottime } else { now.monotonic };
+    Some(Wait { call: call as u64, left: end.saturating_sub(now as u64) })
 }
 
 /// What was left as a note for this wait.

@@ -4,6 +4,7 @@
 //! `// ODDITY(name): what happens. linux: the function. prog: tests/prog/odd_name.c`
 
 pub mod areas;
+mod bpf;
 pub mod cgroup;
 pub mod clock;
 pub mod clone;
@@ -40,6 +41,7 @@ pub mod ran;
 pub mod regain;
 pub mod relay;
 pub mod remote_memory;
+pub mod restart_block;
 pub mod rights;
 pub mod sched;
 pub mod seccomp;

@@ -4,7 +4,7 @@ use vocab::{Fault, Result};
 
 /// All types, as the kernel gives them.
 #[derive(Debug)]
-pub(super) struct Types {
+pub(crate) struct Types {
     bytes: Vec<u8>,
     /// Where types begin and end, and where their names begin.
     parts: (usize, usize, usize),
@@ -29,7 +29,10 @@ const FUNCTION: u32 = 12;
 const MEMBER: usize = 12;
 
 impl Types {
-    pub(super) fn read(path: &str) -> Result<Types> {
+    /// # Errors
+    /// `Sys` of a kernel without.
+    pub(crate) fn read() -> Result<Types> {
+        let path = "/sys/kernel/btf/vmlinux";
         let bytes = std::fs::read(path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
         let mut types = Types { bytes, parts: (0, 0, 0) };
         let [header, first, length, names] = [4, 8, 12, 16].map(|at| types.word(at) as usize);
@@ -38,12 +41,12 @@ impl Types {
     }
 
     /// The number of a function.
-    pub(super) fn function(&self, name: &str) -> Option<u32> {
+    pub(crate) fn function(&self, name: &str) -> Option<u32> {
         self.all().find(|one| one.kind == FUNCTION && self.is_named(one.name, name)).map(|one| one.id)
     }
 
     /// Where in the struct the member is, in bits. Those of nameless structs within are not found.
-    pub(super) fn member(&self, of: &str, name: &str) -> Option<u32> {
+    pub(crate) fn member(&self, of: &str, name: &str) -> Option<u32> {
         let one = self.all().find(|one| one.kind == STRUCT && self.is_named(one.name, of))?;
         let member = (0..one.members).map(|i| one.at + i * MEMBER).find(|at| self.is_named(self.word(*at), name))?;
         let offset = self.word(member + 8);
@@ -96,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_kernels_own_types_are_found() {
-        let kernel = Types::read("/sys/kernel/btf/vmlinux").expect("this kernel has BTF");
+        let kernel = Types::read().expect("this kernel has BTF");
         assert!(kernel.function("bpf_iter_task").is_some() && kernel.function("no_such_function").is_none());
         // list_head { next, prev }, and a bit field of one byte.
         assert_eq!((kernel.member("list_head", "next"), kernel.member("list_head", "prev")), (Some(0), Some(64)));
