@@ -460,7 +460,7 @@ impl Agent {
         }
         if ret < 0 && there && !self.stands.has(pid) {
             // As the exec's failure leaves it, it is a zombie already.
-            self.kill_at_once(pid);
+            kern::pidfd::end(pid);
         }
         ret
     }

@@ -10,7 +10,7 @@ use kern::proc::{self, Name, Status};
 use std::collections::HashMap;
 use std::iter::successors;
 use tracing::{error, info, warn};
-use vocab::{Pid, Sig};
+use vocab::Pid;
 use wire::event::{BodyEvent, Person};
 use wire::node::ToFront;
 
@@ -61,7 +61,7 @@ impl Agent {
         }
         if !self.leases.has(tid) && !self.leases.all().is_empty() && !self.starts.comes_along(pid, tid) {
             error!(%tid, %forker, "watch: a fork took a number that is not this node's; killed");
-            self.kill_at_once(pid);
+            kern::pidfd::end(pid);
             // The rest of the current range may be in use: there the cursor would leave it again.
             if self.cursor_is_lost() && !self.fence.is_up() {
                 self.turn_leases();
@@ -93,13 +93,6 @@ impl Agent {
     fn may_run_by_now(&mut self, pid: Pid) {
         if self.moving.arrives(pid) {
             self.hear_movers();
-        }
-    }
-
-    pub(crate) fn kill_at_once(&mut self, pid: Pid) {
-        if let Ok(fd) = kern::pidfd::open(pid) {
-            // Gone meanwhile is what was wanted.
-            let _ = kern::pidfd::kill(std::os::fd::AsFd::as_fd(&fd), Sig::KILL);
         }
     }
 

@@ -6,7 +6,7 @@
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
 use kern::others::{share, Shared};
-use kern::proc::PROC;
+use kern::proc::{root, Proc, PROC};
 use std::sync::OnceLock;
 use vocab::{Fault, Pid, Result};
 
@@ -127,8 +127,8 @@ fn at_thread((pid, tid): (Pid, Pid), status: &Fields, filters: u64, obstacles: &
     for (what, name) in
         [(Shared::Files, "descriptors"), (Shared::Places, "a working directory, root directory and umask")]
     {
-        // Not every kernel tells, nor everybody.
-        if share((pid, tid), what) == Ok(false) {
+        // Not every kernel tells, nor everybody; and one that is about to end has let go of them.
+        if share((pid, tid), what) == Ok(false) && !is_ending(pid, tid) {
             obstacles.push(format!("its thread {tid} has {name} of its own"));
         }
     }
@@ -144,6 +144,12 @@ fn at_thread((pid, tid): (Pid, Pid), status: &Fields, filters: u64, obstacles: &
         }
     }
     Ok(())
+}
+
+/// Or is its first thread, or has it ended?
+fn is_ending(pid: Pid, tid: Pid) -> bool {
+    let stat = |tid| Proc::open(root()).ok().and_then(|proc| proc.stat(tid).ok());
+    [pid, tid].into_iter().any(|one| stat(one).is_none_or(|stat| stat.exiting()))
 }
 
 /// linux/capability.h

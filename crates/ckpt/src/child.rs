@@ -2,8 +2,7 @@
 
 use kern::newborn::newborn;
 use kern::ptrace;
-use std::os::fd::AsFd;
-use vocab::{Fault, Pid, Result, Sig};
+use vocab::{Fault, Pid, Result};
 
 /// A child that is killed unless it is said to live.
 pub(crate) struct Child {
@@ -30,8 +29,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.lives {
-            let handle = kern::pidfd::open(self.pid);
-            let _gone_already = handle.and_then(|fd| kern::pidfd::kill(fd.as_fd(), Sig::KILL));
+            kern::pidfd::end(self.pid);
             while matches!(ptrace::wait(self.pid), Ok(halt) if !matches!(halt, ptrace::Halt::Ended(_))) {
                 let _dying = ptrace::detach(self.pid, None);
             }

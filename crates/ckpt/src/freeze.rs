@@ -44,7 +44,8 @@ pub fn freeze(pid: Pid) -> Result<Frozen> {
 fn stop(tids: &[i32], frozen: &mut Frozen) -> Result<()> {
     let mut running = Vec::new();
     for tid in tids {
-        match Running::seize(Pid(*tid), false, false) {
+        let is_first = running.is_empty() && frozen.threads.is_empty();
+        match if is_first { Running::seize(Pid(*tid), false, false) } else { Running::seize_beside(Pid(*tid)) } {
             Ok(thread) => {
                 let asked = thread.interrupt();
                 running.push(thread);
@@ -59,9 +60,9 @@ fn stop(tids: &[i32], frozen: &mut Frozen) -> Result<()> {
 /// For those that were asked; for the leader last, since of one that was killed the kernel does not tell before all others have been waited for, and these are ours
 /// to wait for (linux: `delay_group_leader`).
 fn wait(running: Vec<Running>, frozen: &mut Frozen) -> Result<()> {
+    let all: Vec<Pid> = running.iter().map(Running::tid).collect();
     let (leader, others): (Vec<_>, Vec<_>) = running.into_iter().partition(|thread| thread.tid() == frozen.pid);
-    let others = others.into_iter().map(Running::stopped);
-    for stopped in others.chain(leader.into_iter().map(Running::leader_stopped)) {
+    for stopped in others.into_iter().chain(leader).map(|thread| thread.stopped_beside(&all)) {
         match stopped {
             Ok(stopped) => frozen.threads.push(stopped),
             Err(fault) => unless_gone(fault)?,
@@ -100,7 +101,8 @@ impl Frozen {
                 self.gather();
                 Ok(self)
             }
-            _ => Err(Fault::new(vocab::Kind::Unsupported, format!("process {pid} lives on without its first thread"))),
+            // Or is about to have another one, by which it executes a program.
+            _ => Err(Fault::new(vocab::Kind::Changed, format!("process {pid} lives on without its first thread"))),
         }
     }
 

@@ -19,7 +19,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use vocab::{Fault, Pid, Result, Sig};
+use vocab::{Fault, Pid, Result};
 
 /// How long either side waits for the other's one byte.
 const PATIENCE_MS: i32 = 5_000;
@@ -83,7 +83,7 @@ pub fn hold(run_dir: &Path, patience: Duration) -> Result<()> {
     // One that is stopped would not notice that the device is closed.
     let proc = kern::proc::Proc::open(root())?;
     for pid in users(&proc, &mount_point(run_dir).join("hold"))? {
-        let _ = kern::pidfd::open(pid).and_then(|fd| kern::pidfd::kill(fd.as_fd(), Sig::KILL));
+        kern::pidfd::end(pid);
     }
     // Both only fail where it is done already.
     let _ = std::fs::remove_file(socket(run_dir));

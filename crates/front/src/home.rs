@@ -24,7 +24,6 @@ use kern::{mount, pidfd};
 use mover::{Home, In, Order, Said};
 use space::{BodyEvent, Event};
 use std::collections::HashMap;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tracing::{info, warn};
@@ -229,12 +228,12 @@ impl Front {
                 self.forget_home(pid);
                 self.lost_home(pid, fault);
                 // It waits for its mover, and hears nothing more that it is told.
-                kill(pid);
+                pidfd::end(pid);
             }
             Step::Becoming => {
                 self.forget_home(pid);
                 // The mover has done so, unless it was killed itself.
-                kill(pid);
+                pidfd::end(pid);
                 self.move_ends(pid, Err(fault));
             }
         }
@@ -376,13 +375,6 @@ impl Front {
             mount::mount("tmpfs", &at, mount::Flags::NODEV, "mode=0700")?;
         }
         Ok(at.to_string_lossy().into_owned())
-    }
-}
-
-fn kill(pid: Pid) {
-    if let Ok(fd) = pidfd::open(pid) {
-        // Gone meanwhile is what was wanted.
-        let _ = pidfd::kill(fd.as_fd(), Sig::KILL);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Descriptors of processes: a handle that never comes to mean another process (pidfd_open(2)).
 
 use crate::sys;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use vocab::{Pid, Sig, SigInfo};
 
 /// Callers of these decide by the errno.
@@ -63,6 +63,11 @@ pub fn getfd(pidfd: BorrowedFd<'_>, number: i32) -> Errno<OwnedFd> {
 /// Sends `sig` as the caller's own kill(2) would; to the one thread where `pidfd` came from [`open_thread`].
 pub fn kill(pidfd: BorrowedFd<'_>, sig: Sig) -> Errno<()> {
     send(pidfd, i32::from(sig.number()), std::ptr::null())
+}
+
+/// Ends process `pid`, if it is there: one that has ended already is as good.
+pub fn end(pid: Pid) {
+    let _gone_already = open(pid).and_then(|process| kill(process.as_fd(), Sig::KILL));
 }
 
 /// Is the process there, if only as a zombie?

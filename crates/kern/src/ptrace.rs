@@ -2,7 +2,7 @@
 //!
 //! Only the thread of the tracer that has seized may ask: anybody else gets ESRCH (linux: `ptrace_check_attach`).
 
-use crate::sys;
+use crate::{impatient, sys};
 use vocab::{Exit, Pid, Sig};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -96,6 +96,18 @@ pub fn seize(tid: Pid, follow: bool, kill: bool) -> Errno<()> {
         options |= libc::PTRACE_O_EXITKILL;
     }
     request(libc::PTRACE_SEIZE, tid, 0, options as u64)
+}
+
+/// As [`seize`] with neither, of a thread beside which others of its process are traced already. One that executes a program keeps its process from being traced
+/// (linux: `ptrace_attach`, cred_guard_mutex) until the others have ended, and these wait for their tracer to hear that. Uses SIGALRM.
+///
+/// # Errors
+/// As [`seize`]; EINTR when that takes longer than the execution of a program does.
+pub fn seize_beside(tid: Pid) -> Errno<()> {
+    const PATIENCE_US: u64 = 50_000;
+    let args = [libc::PTRACE_SEIZE.into(), tid.0 as u64, 0, libc::PTRACE_O_TRACEEXIT as u64];
+    // SAFETY: numbers.
+    unsafe { impatient::call(libc::SYS_ptrace, args, PATIENCE_US) }.map(drop)
 }
 
 /// From now on a thread that stands still is killed, and with it its process, when its tracer ends.
@@ -209,6 +221,19 @@ pub fn anybody() -> Errno<Pid> {
             Ok(_) => return Ok(Pid(unsafe { info.si_pid() })),
         }
     }
+}
+
+/// Does this traced thread stand still to tell that it ends (PTRACE_O_TRACEEXIT)? It tells it again.
+pub fn tells_its_end(tid: Pid) -> bool {
+    let how = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: all zeroes are a siginfo_t, which the call may write.
+    let (ret, info) = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        (libc::waitid(libc::P_PID, tid.0 as libc::id_t, &mut info, how), info)
+    };
+    // SAFETY: what waitid(2) has written has these fields; and zeroes they are else.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    ret == 0 && pid == tid.0 && status >> 8 == libc::PTRACE_EVENT_EXIT
 }
 
 /// [`wait`] without blocking: `None` if it has not yet.

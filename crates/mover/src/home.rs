@@ -22,7 +22,7 @@ use kern::pidfd;
 use kern::poll::Ready;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use vocab::{Fault, Pid, Result, Sig};
+use vocab::{Fault, Pid, Result};
 
 /// Takes the image, says so, and makes the process when it is told to.
 pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
@@ -62,7 +62,7 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let said = match ghost.and_then(|ghost| become_it((ghost, *light), &programs, streams, &image)) {
         Ok(()) => Said::IsHome,
         Err(fault) => {
-            kill(*pid);
+            pidfd::end(*pid);
             Said::Failed(fault)
         }
     };
@@ -152,13 +152,6 @@ impl Waiting<'_> {
                 _ => {}
             }
         }
-    }
-}
-
-fn kill(pid: Pid) {
-    if let Ok(fd) = pidfd::open(pid) {
-        // Gone meanwhile is what was wanted.
-        let _ = pidfd::kill(fd.as_fd(), Sig::KILL);
     }
 }
 

@@ -7,7 +7,7 @@ use kern::ptrace::{self, Halt, Queue, Regs};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::os::fd::AsFd;
-use vocab::{Fault, Pid, Result, Sig};
+use vocab::{Fault, Kind, Pid, Result, Sig};
 
 /// A thread that is traced and runs. Dropping it leaves it traced, until its tracer ends.
 #[derive(Debug)]
@@ -47,9 +47,28 @@ impl Running {
     /// Begins to trace a thread. With `follow` the threads that it makes are traced too; with `kill` it dies with its tracer.
     ///
     /// # Errors
-    /// EPERM when another traces it or it is not the caller's to trace; `Gone`.
+    /// EPERM when another traces it or it is not the caller's to trace, `Changed` where it may have ended instead; `Gone`.
     pub fn seize(tid: Pid, follow: bool, kill: bool) -> Result<Running> {
-        ptrace::seize(tid, follow, kill).map_err(|errno| failed(tid, errno, "begin the trace"))?;
+        Running::seized(tid, ptrace::seize(tid, follow, kill))
+    }
+
+    /// The same of a thread beside which others of its process are traced already.
+    ///
+    /// # Errors
+    /// As [`Running::seize`]; `Changed` also when one of them executes a program, which ends the others.
+    pub fn seize_beside(tid: Pid) -> Result<Running> {
+        Running::seized(tid, ptrace::seize_beside(tid))
+    }
+
+    fn seized(tid: Pid, seized: std::result::Result<(), i32>) -> Result<Running> {
+        let is_traced = || kern::pending::read(tid).is_some_and(|thread| thread.traced);
+        seized.map_err(|errno| match failed(tid, errno, "begin the trace") {
+            // It had ended and was not waited for (linux: `ptrace_attach`); another thread that executes a program has its number then.
+            fault if errno == libc::EINTR || errno == libc::EPERM && !is_traced() => {
+                Fault { kind: Kind::Changed, ..fault }
+            }
+            fault => fault,
+        })?;
         Ok(Running { tid, here: PhantomData })
     }
 
@@ -84,6 +103,15 @@ impl Running {
         self.stopped_by(wait_for_leader)
     }
 
+    /// The same of a thread beside `others` that are traced too. If it executes a program it waits for them to end, and each of them for its tracer to hear that
+    /// (linux: `de_thread`, `ptrace_event` of PTRACE_EVENT_EXIT): those are let go, and are `Gone` when they are waited for.
+    ///
+    /// # Errors
+    /// As [`Running::stopped`].
+    pub fn stopped_beside(self, others: &[Pid]) -> Result<Stopped> {
+        self.stopped_by(|tid| wait_beside(tid, others))
+    }
+
     fn stopped_by(self, wait: impl Fn(Pid) -> std::result::Result<Halt, i32>) -> Result<Stopped> {
         loop {
             let sig = match wait(self.tid).map_err(|errno| failed(self.tid, errno, "wait for a stop"))? {
@@ -112,15 +140,25 @@ pub(crate) fn wait(tid: Pid) -> std::result::Result<Halt, i32> {
     }
 }
 
-/// As [`ptrace::wait`]; ESRCH when it ends, also if it cannot be waited for yet. SIGCHLD is blocked from now on.
 fn wait_for_leader(tid: Pid) -> std::result::Result<Halt, i32> {
+    wait_beside(tid, &[])
+}
+
+/// As [`ptrace::wait`]; ESRCH when it ends, also if it cannot be waited for yet. SIGCHLD is blocked from now on.
+fn wait_beside(tid: Pid, others: &[Pid]) -> std::result::Result<Halt, i32> {
     /// Milliseconds: another thread of this process may have taken the signal.
     const LOOKS_AGAIN: i32 = 10;
+    if let Some(halt) = ptrace::look(tid)? {
+        return Ok(halt);
+    }
     let told = SignalFd::new(&[Sig::CHLD]).map_err(|fault| fault.errno)?;
     loop {
         while told.take().map_err(|fault| fault.errno)?.is_some() {}
         if let Some(halt) = ptrace::look(tid)? {
             return Ok(halt);
+        }
+        for other in others.iter().filter(|other| **other != tid && ptrace::tells_its_end(**other)) {
+            let _ends_anyway = ptrace::detach(*other, None);
         }
         let woken = poll(&[(told.as_fd(), Ready::READ)], LOOKS_AGAIN);
         // What it told before that, it has told by now.

@@ -9,7 +9,6 @@
 //! Where others here need it (its parent, its children) it has stood here before, and its stand-in has become that process. Then it is not killed:
 //! the mover makes it a stand-in again. If that stand-in is stopped, its mover begins with Starting, and has it run for that long.
 
-use super::kill;
 use crate::agent::Agent;
 use crate::checks::What;
 use crate::stands::Stand;
@@ -17,6 +16,7 @@ use crate::starts::{Start, Work};
 use crate::streams::StreamsId;
 use ghost::Command;
 use kern::faultpoint::reach;
+use kern::pidfd;
 use kern::proc::PROC;
 use mover::{In, Order};
 use tracing::{debug, info, warn};
@@ -257,7 +257,7 @@ impl Agent {
             self.stands.orphan(pid);
             // The next one under this number waits until it has been waited for.
             self.moving.remains.insert(pid, person.ppid);
-            return kill(pid);
+            return pidfd::end(pid);
         }
         let order = Order::Remain(self.remain(pid));
         self.stands_in_place(person);
@@ -269,7 +269,7 @@ impl Agent {
             None => {
                 if let Err(fault) = self.start_mover(pid, &order) {
                     warn!(%pid, %fault, "what was to arrive cannot stand here again");
-                    kill(pid);
+                    pidfd::end(pid);
                 }
             }
         }
@@ -288,7 +288,7 @@ impl Agent {
             stand.ending = true;
         }
         // Should it not have been traced yet.
-        kill(pid);
+        pidfd::end(pid);
     }
 
     /// One that was to come has ended where it was.
@@ -356,7 +356,7 @@ impl Agent {
             info!(%pid, "arrival: abandoned");
         } else if self.moving.ran.remove(&pid) {
             info!(%pid, "arrival: runs, and is not to");
-            kill(pid);
+            pidfd::end(pid);
         }
         self.moving.over.remove(&pid);
     }

@@ -11,13 +11,14 @@
 //! | | the mover has failed or ended | over: it runs on |
 //! | Bound: if the mover ends, it is killed; the other node may let it run | it has ended, or the mover has | gone: that is remembered until the front end knows what has become of it |
 
-use super::{kill, Gone};
+use super::Gone;
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::checks::What;
 use crate::streams::StreamsId;
 use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
+use kern::pidfd;
 use kern::proc::PROC;
 use mover::{Order, Out, Sides};
 use tracing::info;
@@ -242,7 +243,7 @@ impl Agent {
                 }
                 // Bound to it, it ends with it; the kernel may have that yet to do.
                 _ => {
-                    kill(pid);
+                    pidfd::end(pid);
                     self.left(pid, Vec::new());
                 }
             },

@@ -1,6 +1,5 @@
 //! Processes here of whose memory some is still on another node: as long as it is, it must not be taken for zeroes, and if it cannot come they are lost.
 
-use super::kill;
 use crate::agent::Agent;
 use kern::pidfd;
 use mover::Held;
@@ -50,7 +49,7 @@ impl Agent {
         for pid in std::iter::once(pid).chain(with) {
             warn!(%pid, %fault, "lost: some of its memory was on its old node still");
             self.moving.lost.insert(pid);
-            kill(pid);
+            pidfd::end(pid);
         }
         self.end_mover(number);
         self.has_come(number);

@@ -26,7 +26,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 use tracing::warn;
-use vocab::{Fault, Pid, Result, Sig, SigInfo};
+use vocab::{Fault, Pid, Result, SigInfo};
 use wire::event::Person;
 use wire::node::ToFront;
 use wire::way::Way;
@@ -280,7 +280,7 @@ impl Agent {
             let _ = self.poller.remove(mover.line.fd());
             if !mover.reaped {
                 self.moving.ending.insert(mover.pid, mover.whom);
-                kill(mover.pid);
+                pidfd::end(mover.pid);
             }
         }
     }
@@ -434,12 +434,5 @@ impl Agent {
             return true;
         }
         false
-    }
-}
-
-fn kill(pid: Pid) {
-    if let Ok(fd) = pidfd::open(pid) {
-        // Gone meanwhile is what was wanted.
-        let _ = pidfd::kill(fd.as_fd(), Sig::KILL);
     }
 }
