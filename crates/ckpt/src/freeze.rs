@@ -60,7 +60,8 @@ fn stop(tids: &[i32], frozen: &mut Frozen) -> Result<()> {
 /// For those that were asked; for the leader last, since of one that was killed the kernel does not tell before all others have been waited for, and these are ours
 /// to wait for (linux: `delay_group_leader`).
 fn wait(running: Vec<Running>, frozen: &mut Frozen) -> Result<()> {
-    let all: Vec<Pid> = running.iter().map(Running::tid).collect();
+    // Those that stand still already, too.
+    let all: Vec<Pid> = frozen.threads.iter().map(Stopped::tid).chain(running.iter().map(Running::tid)).collect();
     let (leader, others): (Vec<_>, Vec<_>) = running.into_iter().partition(|thread| thread.tid() == frozen.pid);
     for stopped in others.into_iter().chain(leader).map(|thread| thread.stopped_beside(&all)) {
         match stopped {
