@@ -36,6 +36,7 @@ fn missing(is: &Creds, root: &[u8], threads: &[Thread]) -> Option<&'static str> 
     let left = is.capabilities[3];
     let has = |capability: u32| left >> capability & 1 == 1;
     let all = threads.iter().map(|thread| &thread.creds);
+    let becomes_others = has(SETUID) && has(SETGID) && has(SETPCAP);
     let same_ids = |one: &Creds| (one.uids, one.gids, &one.groups) == (is.uids, is.gids, &is.groups);
     let held = |one: &Creds| {
         let [inheritable, permitted, effective, _, ambient] = one.capabilities;
@@ -46,9 +47,7 @@ fn missing(is: &Creds, root: &[u8], threads: &[Thread]) -> Option<&'static str> 
             Some("make threads of given numbers, and say where its memory is")
         }
         () if all.clone().any(|one| held(one) & !left != 0) => Some("have capabilities that are not left to it"),
-        () if !(has(SETUID) && has(SETGID) && has(SETPCAP)) && !all.clone().all(same_ids) => {
-            Some("change its user and groups")
-        }
+        () if !becomes_others && !all.clone().all(same_ids) => Some("change its user and groups"),
         () if !has(SETPCAP) && all.clone().any(|one| one.securebits != 0 || left & !one.capabilities[3] != 0) => {
             Some("give up more of its capabilities")
         }
