@@ -146,7 +146,7 @@ fn at_thread((pid, tid): (Pid, Pid), status: &Fields, filters: u64, obstacles: &
     Ok(())
 }
 
-/// Or is its first thread, or has it ended?
+/// Is the thread, or the first one of its process, with which it is compared, about to end, or has it ended? The kernel lets go of what it shares before that shows otherwise.
 fn is_ending(pid: Pid, tid: Pid) -> bool {
     let stat = |tid| Proc::open(root()).ok().and_then(|proc| proc.stat(tid).ok());
     [pid, tid].into_iter().any(|one| stat(one).is_none_or(|stat| stat.exiting()))
