@@ -33,24 +33,27 @@ pub(crate) fn look(pid: Pid, filters: u64, obstacles: &mut Vec<Obstacle>) -> Res
     Ok(())
 }
 
-/// The same of one that stands still, and of which that is its status, but for its other threads ([`is_still_with`]).
+/// Before anything is done in one that stands still, and of which that is its status: can that be done in it?
 ///
 /// # Errors
 /// `Refused`, with everything that is in the way.
-pub(crate) fn is_still(pid: Pid, status: &Fields, filters: u64) -> Result<()> {
+pub(crate) fn obeys(status: &Fields, filters: u64) -> Result<()> {
     let mut obstacles = Vec::new();
     at_status(status, filters, &mut obstacles)?;
-    at_namespaces(pid, &mut obstacles)?;
     refuse(&obstacles)
 }
 
-/// And of another thread.
+/// Of one that stands still, and of its `others`, its threads but for the first: all the rest, which takes a while for many threads and may as well be looked at when
+/// everything has been written.
 ///
 /// # Errors
-/// As [`is_still`].
-pub(crate) fn is_still_with((pid, tid): (Pid, Pid), status: &Fields, filters: u64) -> Result<()> {
+/// As [`obeys`]; `Gone`.
+pub(crate) fn none_is(pid: Pid, others: impl Iterator<Item = Pid>, filters: u64) -> Result<()> {
     let mut obstacles = Vec::new();
-    at_thread((pid, tid), status, filters, &mut obstacles)?;
+    at_namespaces(pid, &mut obstacles)?;
+    for tid in others {
+        at_thread((pid, tid), &of_thread(pid, tid)?, filters, &mut obstacles)?;
+    }
     refuse(&obstacles)
 }
 

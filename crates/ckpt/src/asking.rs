@@ -83,7 +83,7 @@ pub(crate) fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Re
 /// # Errors
 /// `Refused` for what is not carried of one; `Gone`.
 pub(crate) fn read_threads(
-    (frozen, filters): (&Frozen, u64),
+    frozen: &Frozen,
     waits: Vec<Option<Wait>>,
     memory: &RemoteMemory,
     (gate, arena): (u64, Arena),
@@ -96,7 +96,7 @@ pub(crate) fn read_threads(
             Some(own) => own,
             None => threads::ask_alone(thread, memory, (gate, arena), secure_bits)?,
         };
-        threads::read((frozen.pid, filters), (thread, processors), memory, waits, own)
+        threads::read(frozen.pid, (thread, processors), memory, waits, own)
     };
     frozen.each().zip(waits).map(read).collect()
 }

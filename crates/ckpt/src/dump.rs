@@ -73,7 +73,7 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
     }
     let begun = Instant::now();
     let held = hold_after(pid, &seen, early.as_ref(), None, &mut out)?;
-    held.is_alone(&[], &[])?;
+    held.is_as_surveyed(&[], &[])?;
     let mut told = Told::default();
     match then {
         Then::Ends => {
@@ -115,6 +115,8 @@ pub struct Held {
     /// Links of descriptors that nobody else had when it was surveyed.
     believed: BTreeSet<Vec<u8>>,
     behind: Vec<Run>,
+    /// How many its survey found, which the image has.
+    filters: u64,
 }
 
 /// A signal that waits for a process, or for one of its threads.
@@ -189,7 +191,8 @@ fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Writ
     let Written { taken, stopped, queued, running, locks, believed, behind } = written?;
     let knows_stop = queued.has(Sig::STOP);
     let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
-    Ok(Held { taken, frozen, stopped, met_stop, knows_stop, queued, running, locks, believed, behind })
+    let filters = seen.filters;
+    Ok(Held { taken, frozen, stopped, met_stop, knows_stop, queued, running, locks, believed, behind, filters })
 }
 
 impl Held {
@@ -202,12 +205,12 @@ impl Held {
         self.frozen.threads.iter().skip(1).map(Stopped::tid)
     }
 
-    /// Only now, so that nobody has to wait for it: does nobody else have what was only this process's when it was surveyed, and has it these `children`, in order,
-    /// and no others? `trusted` processes take nothing from others.
+    /// Only now, so that nobody has to wait for it: is it in the namespaces, and all of its threads in the same, in which it was surveyed, does nobody else have what
+    /// was only this process's then, and has it these `children`, in order, and no others? `trusted` processes take nothing from others.
     ///
     /// # Errors
-    /// `Changed` when somebody does: then the image is not to be used.
-    pub fn is_alone(&self, children: &[Pid], trusted: &[Pid]) -> Result<()> {
+    /// `Changed` or `Refused` when not: then the image is not to be used.
+    pub fn is_as_surveyed(&self, children: &[Pid], trusted: &[Pid]) -> Result<()> {
         let now = children::of(self.pid())?;
         if now != children {
             let list = |all: &mut dyn Iterator<Item = &Pid>| all.map(|pid| format!(" {pid}")).collect::<String>();
@@ -215,6 +218,7 @@ impl Held {
             let fewer = list(&mut children.iter().filter(|pid| !now.contains(pid)));
             return Err(Fault::changed(format!("its children have changed on the way (more:{more}; fewer:{fewer})")));
         }
+        apart::none_is(self.pid(), self.threads(), self.filters)?;
         self.taken.as_ref().map_or(Ok(()), |taken| taken.is_alone(self.pid()))?;
         nobody_elses(self.pid(), &self.believed, trusted)
     }
@@ -369,8 +373,7 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
     let memory = RemoteMemory::open(pid)?;
     let status = proc::status(pid)?;
-    // Before anything is done in it, and all that may have been done since it was looked at.
-    apart::is_still(pid, &status, seen.filters)?;
+    apart::obeys(&status, seen.filters)?;
     let mut process = identity::read(pid, &status)?;
     mark("dump: identity read");
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
@@ -419,9 +422,8 @@ fn write_asked(
     process.queue = running.without_theirs(&waited.process, sigstate::queue(pid, Queue::Process)?);
     mark("dump: leader asked");
     loan.give_back()?;
-    let threads = asked.and_then(|(own, keys)| {
-        Ok((keys, read_threads((frozen, seen.filters), waits.to_vec(), &memory, (gate, arena), own)?))
-    });
+    let threads =
+        asked.and_then(|(own, keys)| Ok((keys, read_threads(frozen, waits.to_vec(), &memory, (gate, arena), own)?)));
     mark("dump: threads read");
     let (keys, mut threads) = threads?;
     for (thread, waited) in threads.iter_mut().zip(&waited.threads) {

@@ -30,7 +30,7 @@ struct StackT {
 /// # Errors
 /// `Refused` for what is not carried; `Gone`.
 pub(crate) fn read(
-    (pid, filters): (Pid, u64),
+    pid: Pid,
     (thread, processors): (&Stopped, Option<&[u8]>),
     memory: &RemoteMemory,
     waits: Option<Wait>,
@@ -39,9 +39,6 @@ pub(crate) fn read(
     let tid = thread.tid();
     let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("read the {what} of thread {tid}"));
     let status = apart::of_thread(pid, tid)?;
-    if tid != pid {
-        apart::is_still_with((pid, tid), &status, filters)?;
-    }
     let regs = thread.regs()?;
     let rseq = ptrace::rseq(tid).or_else(|errno| if errno == libc::EIO { Ok(Default::default()) } else { Err(errno) });
     let rseq = rseq.map_err(failed("restartable sequence"))?;

@@ -41,21 +41,25 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     let found = order.heirs.as_ref().map(Found::new).transpose()?;
     let (mut held, children, _early) = match carry(order, seen, &mut carrier, word) {
         Ok(carried) => carried,
-        // Said before the other node finds the connection broken, and knows no better reason.
-        Err(fault) => return word.say(&Said::Failed(reason(fault))),
+        Err(fault) => return fails(reason(fault), word),
     };
     reach("out sent");
     // A word of the agent calls it off as well.
     // To look at the agent, which has most descriptors of all, would take longer than the rest.
     let ours = [std::process::id(), std::os::unix::process::parent_id()].map(|pid| Pid(pid as i32));
-    let there = held.is_alone(&children, &ours).and_then(|()| carrier.hear()).and_then(|_all| held.bind());
+    let there = held.is_as_surveyed(&children, &ours).and_then(|()| carrier.hear()).and_then(|_all| held.bind());
     match there {
         Ok(()) => leave(order, held, word, &mut carrier, found),
         Err(fault) => {
             held.go_on()?;
-            Err(reason(fault))
+            fails(reason(fault), word)
         }
     }
+}
+
+/// While the carrier is still there: the other node, which finds the connection broken then, knows no better reason.
+fn fails(why: Fault, word: &mut Word) -> Result<()> {
+    word.say(&Said::Failed(why))
 }
 
 /// Of a process that has ended whatever was tried with it has failed for that reason. Of one whose first thread alone has, another thread may be about to execute a

@@ -160,9 +160,10 @@ fn wait_beside(tid: Pid, others: &[Pid]) -> std::result::Result<Halt, i32> {
         for other in others.iter().filter(|other| **other != tid && ptrace::tells_its_end(**other)) {
             let _ends_anyway = ptrace::detach(*other, None);
         }
-        let woken = poll(&[(told.as_fd(), Ready::READ)], LOOKS_AGAIN);
-        // What it told before that, it has told by now.
-        if woken.is_ok() && is_ending(tid) {
+        let told_something = poll(&[(told.as_fd(), Ready::READ)], LOOKS_AGAIN).is_ok_and(|ready| ready[0].readable);
+        // To ask /proc takes longer than the stop of a thread does, of which it tells.
+        if !told_something && is_ending(tid) {
+            // What it told before that, it has told by now.
             return ptrace::look(tid)?.ok_or(libc::ESRCH);
         }
     }
