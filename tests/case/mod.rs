@@ -18,6 +18,7 @@ mod loss;
 mod mon;
 mod moving;
 mod moving_away;
+mod moving_executing;
 mod moving_faults;
 mod moving_forecast;
 mod moving_home;
@@ -93,6 +94,7 @@ const OTHERS: &[&[Scene]] = &[
     moving_home_kin::SCENES,
     moving_forecast::SCENES,
     moving_signals::SCENES,
+    moving_executing::SCENES,
     clocks::SCENES,
     moving_faults::SCENES,
     moving_terminal::SCENES,

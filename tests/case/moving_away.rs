@@ -1,6 +1,7 @@
 //! Processes of the front end leave it.
 
 use super::moving_faults::{at_point, stage, Fate, How, Victim, DESTINATION, PROGRAM};
+use super::residue;
 use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
@@ -12,6 +13,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_away_native", move_away_native),
     ("move_away_threads", move_away_threads),
     ("move_away_refused", move_away_refused),
+    ("move_away_writes_to_one_outside", move_away_writes_to_one_outside),
     ("move_away_ends_front_killed", move_away_ends_front_killed),
     ("move_away_front_killed", |place| each_point_away(place, Victim::FrontDaemon)),
     ("move_away_destination_daemon_killed", |place| each_point_away(place, Victim::Daemon(DESTINATION))),
@@ -142,6 +144,26 @@ P
         shoal move $p front; test \"$(ls /proc/$p/task | sort -n | tail -n +2)\" = \"$numbers\" && echo same; shoal move $p 0; all; kill $p; wait $p; echo $?; held",
         "40\n40\nsame\n40\n0\n0",
     )?;
+    Ok(End::Passed)
+}
+
+/// At the front end it has the pipe itself, which nobody has who can be seen there: whoever reads it is no process of the sandbox.
+fn move_away_writes_to_one_outside(place: &Place) -> Res<End> {
+    let program = r#"$| = 1; $SIG{TERM} = sub { print "end\n"; exit 3 }; while (1) { print "on\n"; select undef, undef, undef, 0.01 }"#;
+    // Nor does anybody else of it have it.
+    let script = format!(
+        "exec 3>&1 >/dev/null
+        shoal run -n 0 perl -e '{program}' </dev/null >&3 3>&- & pid=$!
+        exec 3>&-
+        until shoal where $pid 2>&1 | grep -q n0; do sleep 0.05; done
+        for to in front 1 front 0; do shoal move $pid $to || exit; sleep 0.1; done
+        kill $pid; wait $pid; exit $?"
+    );
+    let done = residue::start(place, &["sh", "-c", &script])?.wait_with_output().doing("wait for the sandbox")?;
+    same("what was said", String::from_utf8_lossy(&done.stderr).as_ref(), "")?;
+    let out = String::from_utf8_lossy(&done.stdout);
+    let last = out.trim_start_matches("on\n");
+    same("what it has written at the end, and its exit code", (last, done.status.code()), ("end\n", Some(3)))?;
     Ok(End::Passed)
 }
 

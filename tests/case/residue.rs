@@ -62,7 +62,8 @@ fn machine() -> Res<BTreeSet<String>> {
     Ok(found)
 }
 
-fn start(place: &Place, command: &[&str]) -> Res<Child> {
+/// A sandbox of which somebody outside of it reads the output.
+pub(super) fn start(place: &Place, command: &[&str]) -> Res<Child> {
     let shoal = place.shoal.as_ref().ok_or("there is no shoal: build it first, or set SHOAL")?;
     let mut sandbox = Command::new(shoal);
     sandbox.args(["sandbox", "-n", "2", "--"]).args(command);
