@@ -5,8 +5,9 @@
 
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
+use kern::capability;
 use kern::others::{share, Shared};
-use kern::proc::{root, Proc, PROC};
+use kern::proc::{is_ending, PROC};
 use std::sync::OnceLock;
 use vocab::{Fault, Pid, Result};
 
@@ -131,13 +132,12 @@ fn at_thread((pid, tid): (Pid, Pid), status: &Fields, filters: u64, obstacles: &
         [(Shared::Files, "descriptors"), (Shared::Places, "a working directory, root directory and umask")]
     {
         // Not every kernel tells, nor everybody; and one that is about to end has let go of them.
-        if share((pid, tid), what) == Ok(false) && !is_ending(pid, tid) {
+        if share((pid, tid), what) == Ok(false) && ![pid, tid].into_iter().any(is_ending) {
             obstacles.push(format!("its thread {tid} has {name} of its own"));
         }
     }
     // To enter one takes this right, and some time.
-    let system = 1 << CAP_SYS_ADMIN;
-    if status.number("CapPrm", 16)? & system == 0 {
+    if !capability::has(status.number("CapPrm", 16)?, capability::SYS_ADMIN) {
         return Ok(());
     }
     for kind in ["net", "ipc", "uts", "cgroup", "mnt", "pid_for_children"] {
@@ -148,12 +148,3 @@ fn at_thread((pid, tid): (Pid, Pid), status: &Fields, filters: u64, obstacles: &
     }
     Ok(())
 }
-
-/// Is the thread, or the first one of its process, with which it is compared, about to end, or has it ended? The kernel lets go of what it shares before that shows otherwise.
-fn is_ending(pid: Pid, tid: Pid) -> bool {
-    let stat = |tid| Proc::open(root()).ok().and_then(|proc| proc.stat(tid).ok());
-    [pid, tid].into_iter().any(|one| stat(one).is_none_or(|stat| stat.exiting()))
-}
-
-/// linux/capability.h
-const CAP_SYS_ADMIN: u32 = 21;

@@ -6,16 +6,9 @@
 use crate::identity;
 use image::process::Process;
 use image::thread::{Creds, Thread};
+use kern::capability::{self, CHECKPOINT_RESTORE, SETGID, SETPCAP, SETUID, SYS_ADMIN, SYS_CHROOT};
 use kern::proc::PROC;
 use vocab::{Fault, Pid, Result};
-
-/// linux/capability.h
-const SETGID: u32 = 6;
-const SETUID: u32 = 7;
-const SETPCAP: u32 = 8;
-const SYS_CHROOT: u32 = 18;
-const SYS_ADMIN: u32 = 21;
-const CHECKPOINT_RESTORE: u32 = 40;
 
 /// Has process `pid` what it takes to become this one?
 ///
@@ -34,7 +27,7 @@ pub(crate) fn suffice(pid: Pid, process: &Process, threads: &[Thread]) -> Result
 
 fn missing(is: &Creds, root: &[u8], threads: &[Thread]) -> Option<&'static str> {
     let left = is.capabilities[3];
-    let has = |capability: u32| left >> capability & 1 == 1;
+    let has = |capability| capability::has(left, capability);
     let all = threads.iter().map(|thread| &thread.creds);
     let becomes_others = has(SETUID) && has(SETGID) && has(SETPCAP);
     let same_ids = |one: &Creds| (one.uids, one.gids, &one.groups) == (is.uids, is.gids, &is.groups);

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let failure = arguments.command.failure_status();
     // Any other command would do with it what its user likes: take the number of any process that there is going to be.
     let kept = arguments.command.may_be_favoured() || !kern::own::is_favoured();
-    let allowed = if kept { Ok(()) } else { kern::own::give_up_capabilities() };
+    let allowed = if kept { Ok(()) } else { kern::capability::give_up() };
     match allowed.and_then(|()| arguments.command.run()) {
         Ok(status) => status,
         Err(fault) => {

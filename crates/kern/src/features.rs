@@ -6,7 +6,7 @@ use crate::netlink::{self, Netlink};
 use crate::ns::{self, Forked, Namespaces};
 use crate::perf::{Records, Stops};
 use crate::subreaper::Subreapers;
-use crate::{cgroup, pidfd, sys, timens, unix_socket, wait};
+use crate::{capability, cgroup, pidfd, sys, timens, unix_socket, wait};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -284,11 +284,10 @@ fn real_time() -> Result<String> {
 }
 
 fn resource_capability() -> Result<String> {
-    const SYS_RESOURCE: u32 = 24;
     let status = read("/proc/self/status")?;
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     match effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) {
-        Some(set) if set & 1 << SYS_RESOURCE != 0 => Ok(String::new()),
+        Some(set) if capability::has(set, capability::SYS_RESOURCE) => Ok(String::new()),
         _ => Err(Fault::refused("this process does not have it")),
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod areas;
 mod bpf;
+pub mod capability;
 pub mod cgroup;
 pub mod clock;
 pub mod clone;

@@ -1,5 +1,6 @@
 //! Mounts (mount(2)) and the one extended attribute that depends on how a file system is mounted: file capabilities.
 
+use crate::capability::CHECKPOINT_RESTORE;
 use crate::proc::PROC;
 use crate::sys;
 use bitflags::bitflags;
@@ -156,9 +157,6 @@ pub fn abort_fuse(connection: u32) -> Result<()> {
     let file = format!("/sys/fs/fuse/connections/{connection}/abort");
     std::fs::write(&file, "1").map_err(|e| Fault::io(&e, format!("write to {file}")))
 }
-
-/// CAP_CHECKPOINT_RESTORE (capability.h): what clone3's set_tid asks for.
-const CHECKPOINT_RESTORE: u32 = 40;
 
 /// Gives the program file the capability that `shoal run` needs when an ordinary user calls it:
 /// what `setcap cap_checkpoint_restore=ep FILE` does.

@@ -1,5 +1,6 @@
 //! What a process has of its own and keeps across exec: limits, niceness, umask.
 
+use crate::capability;
 use crate::sys::{check, checked};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Pid, Result, Sig};
@@ -44,87 +45,27 @@ pub fn raise_files() -> Result<()> {
 
 /// For who stands in the place of a process that may have had a root directory of its own, with rights that are permitted and do not take effect.
 pub fn take_working_directory_as_root() {
-    const SYS_CHROOT: u32 = 1 << 18;
-    let before = capabilities();
+    const MAY: u32 = 1 << capability::SYS_CHROOT;
+    let before = capability::sets();
     let mut raised = before;
-    raised[0][0] |= before[0][1] & SYS_CHROOT;
+    raised[0][0] |= before[0][1] & MAY;
     // Without the right to it there was no other that it could have had.
-    let _may = set_capabilities(&raised);
+    let _may = capability::set(&raised);
     // SAFETY: a literal with its NUL.
     let _stays = unsafe { libc::chroot(c".".as_ptr()) };
-    let _as_before = set_capabilities(&before);
-}
-
-/// May the calling thread make processes of numbers that it chooses, in the PID namespace of the machine's own user namespace? CAP_CHECKPOINT_RESTORE or
-/// CAP_SYS_ADMIN among its permitted capabilities (linux: `checkpoint_restore_ns_capable`).
-pub fn may_choose_pids() -> bool {
-    const SYS_ADMIN: u64 = 1 << 21;
-    permitted() & (SYS_ADMIN | CHECKPOINT_RESTORE) != 0
-}
-
-const CHECKPOINT_RESTORE: u64 = 1 << 40;
-/// struct __user_cap_header_struct of version 3 for ourselves.
-const CAPABILITIES_HEAD: [u32; 2] = [0x2008_0522, 0];
-
-/// Of the calling thread: effective, permitted, inheritable (struct __user_cap_data_struct), of the lower half and of the upper.
-type Capabilities = [[u32; 3]; 2];
-
-/// None where they cannot be read.
-fn capabilities() -> Capabilities {
-    let mut sets = Capabilities::default();
-    // SAFETY: both structs live through the call, and have the layout of version 3.
-    let ret = unsafe { libc::syscall(libc::SYS_capget, CAPABILITIES_HEAD.as_ptr(), sets.as_mut_ptr()) };
-    if ret == 0 {
-        sets
-    } else {
-        Capabilities::default()
-    }
-}
-
-fn set_capabilities(sets: &Capabilities) -> Result<()> {
-    // SAFETY: both structs live through the call, and have the layout of version 3.
-    let ret = unsafe { libc::syscall(libc::SYS_capset, CAPABILITIES_HEAD.as_ptr(), sets.as_ptr()) };
-    checked(ret, || "set capabilities".into()).map(drop)
-}
-
-/// The permitted capabilities of the calling thread; none where they cannot be read.
-fn permitted() -> u64 {
-    let sets = capabilities();
-    u64::from(sets[0][1]) | u64::from(sets[1][1]) << 32
+    let _as_before = capability::set(&before);
 }
 
 /// Has this program got CAP_CHECKPOINT_RESTORE, and nothing else, from its file, for a user who does not have it (AT_SECURE, getauxval(3))? Then it must do with
 /// it only what is right for everybody.
 pub fn is_favoured() -> bool {
-    is_secure() && !is_root() && permitted() == CHECKPOINT_RESTORE
+    is_secure() && !is_root() && capability::permitted() == 1 << capability::CHECKPOINT_RESTORE
 }
 
 /// Is the effective user root?
 pub fn is_root() -> bool {
     // SAFETY: takes nothing.
     unsafe { libc::geteuid() == 0 }
-}
-
-/// Gives up all capabilities, for good.
-///
-/// # Errors
-/// `Sys` as capset(2), which is not expected.
-pub fn give_up_capabilities() -> Result<()> {
-    keep_of_capabilities(0)
-}
-
-/// Gives up all capabilities but that to signal everybody (CAP_KILL), which stays if it is there. Of the calling thread, and of those that it makes later.
-///
-/// # Errors
-/// As [`give_up_capabilities`].
-pub fn keep_to_signal() -> Result<()> {
-    const KILL: u64 = 1 << 5;
-    keep_of_capabilities(permitted() & KILL)
-}
-
-fn keep_of_capabilities(kept: u64) -> Result<()> {
-    let [low, high] = [kept as u32, (kept >> 32) as u32];
-    set_capabilities(&[[low, low, 0], [high, high, 0]])
 }
 
 /// For short work of which page faults would be a large part: the program's own pages are mapped, and what is freed from now on is kept for what comes, of

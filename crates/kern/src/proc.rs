@@ -182,6 +182,11 @@ pub fn exists(pid: Pid) -> bool {
     group_and_session(pid).is_some()
 }
 
+/// Is this thread about to end, or has it ended? The kernel lets go of what it shares with others before that shows otherwise.
+pub fn is_ending(tid: Pid) -> bool {
+    Proc::open(root()).ok().and_then(|proc| proc.stat(tid).ok()).is_none_or(|stat| stat.exiting())
+}
+
 /// Is this number a thread's of process `pid`?
 pub fn thread_of(pid: Pid, tid: Pid) -> bool {
     crate::signal::is_thread(pid, tid)

@@ -4,6 +4,7 @@
 
 use super::orders::Remain;
 use ckpt::remain::Remains;
+use kern::capability::{has, CHECKPOINT_RESTORE};
 use kern::mount::permit_all_capabilities;
 use kern::proc::PROC;
 use rustix::fs::{open, Mode, OFlags};
@@ -123,9 +124,6 @@ fn loaded(path: &str) -> Result<u64> {
     Ok(end)
 }
 
-/// linux/capability.h
-const CHECKPOINT_RESTORE: u32 = 40;
-
 /// Why a program of shoal's that executes in the place of this process, if so, would not have the capabilities that it needs: what the process does.
 pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
     let path = format!("{PROC}/{pid}/status");
@@ -133,7 +131,7 @@ pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
     let namespace = |of: &str| fs::read_link(format!("{PROC}/{of}/ns/mnt")).ok();
     let left = |line: &str| u64::from_str_radix(line.strip_prefix("CapBnd:")?.trim(), 16).ok();
     // By which a stand-in makes the children that its process has made.
-    let can_fork = status.lines().find_map(left).is_none_or(|left| left >> CHECKPOINT_RESTORE & 1 == 1);
+    let can_fork = status.lines().find_map(left).is_none_or(|left| has(left, CHECKPOINT_RESTORE));
     let why = match () {
         () if !can_fork => "has given up CAP_CHECKPOINT_RESTORE for good",
         () if status.contains("\nNoNewPrivs:\t1") => "has no_new_privs set",

@@ -2,7 +2,7 @@
 
 use kern::init::SignalFd;
 use kern::poll::{poll, Ready};
-use kern::proc::{root, Proc};
+use kern::proc::is_ending;
 use kern::ptrace::{self, Halt, Queue, Regs};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -167,11 +167,6 @@ fn wait_beside(tid: Pid, others: &[Pid]) -> std::result::Result<Halt, i32> {
             return ptrace::look(tid)?.ok_or(libc::ESRCH);
         }
     }
-}
-
-fn is_ending(tid: Pid) -> bool {
-    let stat = Proc::open(root()).ok().and_then(|proc| proc.stat(tid).ok());
-    stat.is_none_or(|stat| stat.exiting())
 }
 
 impl Stopped {

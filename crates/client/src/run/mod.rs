@@ -30,7 +30,7 @@ use input::{Reader, Source};
 use kern::clock::monotonic_us;
 use kern::own::ENOENT;
 use kern::relay::{Relay, RELAY};
-use kern::{ns, own, pty, signal};
+use kern::{capability, ns, own, pty, signal};
 use lines::Lines;
 use output::Writer;
 use std::ffi::OsString;
@@ -94,7 +94,7 @@ pub fn outcome() -> Option<Exit> {
 }
 
 fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
-    if !own::may_choose_pids() {
+    if !capability::may_choose_pids() {
         let why = "run a program: this shoal lacks cap_checkpoint_restore, so nothing that the program starts could be shown \
                    (setcap cap_checkpoint_restore=ep FILE; no_new_privs and nosuid take it away)";
         return Err(Fault::refused(why));

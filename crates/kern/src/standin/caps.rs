@@ -1,8 +1,8 @@
 //! A stand-in's capabilities: which are in effect is who it stands for.
 
 use super::raw;
+use crate::capability::CHECKPOINT_RESTORE;
 
-const CAP_CHECKPOINT_RESTORE: u32 = 40;
 /// More than any kernel has (a set is 64 bits).
 const CAPABILITIES: u64 = 64;
 
@@ -15,7 +15,7 @@ pub(super) fn raise() {
 pub(super) fn lower() {
     // SAFETY: geteuid takes nothing.
     let root = unsafe { raw::call(libc::SYS_geteuid, [0; 6]) } == 0;
-    let kept = if root { [!0, !0] } else { [0, 1 << (CAP_CHECKPOINT_RESTORE - 32)] };
+    let kept = if root { [!0, !0] } else { [0, 1 << (CHECKPOINT_RESTORE - 32)] };
     change_effective(|permitted| [permitted[0] & kept[0], permitted[1] & kept[1]]);
 }
 

@@ -73,7 +73,7 @@ pub fn serve(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     let listener = TcpListener::bind(settings.listen).map_err(|e| Fault::io(&e, doing.clone()))?;
     let at = listener.local_addr().map_err(|e| Fault::io(&e, doing))?;
     // Threads that are made later have no more either.
-    kern::own::keep_to_signal()?;
+    kern::capability::keep_to_signal()?;
     let (watch, figures) = (Watch::begin(settings.socket.clone()), Figures::new(settings.monitors));
     let (sessions, doors) = (token::Sessions::default(), Mutex::new(Doors::new(MOST)));
     let server = Arc::new(Server { settings, watch, figures, sessions, doors, moves: AtomicUsize::new(0) });

@@ -32,7 +32,7 @@ impl Concentrate {
     pub(crate) fn run(self) -> Result<ExitCode> {
         crate::log::to_stderr();
         kern::own::raise_files()?;
-        kern::own::give_up_capabilities()?;
+        kern::capability::give_up()?;
         if let Some(own) = self.from.iter().find(|from| self.is_own(&from.address)) {
             return Err(Fault::refused(format!("ask {}: that is where this one is to listen", own.label())));
         }

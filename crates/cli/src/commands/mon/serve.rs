@@ -55,7 +55,7 @@ impl Serve {
         }
         crate::log::to_stderr();
         // It reads what every user may read.
-        kern::own::give_up_capabilities()?;
+        kern::capability::give_up()?;
         let name = self.name.unwrap_or_else(host_name);
         let mut machine = Machine::new(name)?;
         if let Some(daemon) = self.daemon.filter(|_| self.count) {
