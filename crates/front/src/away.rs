@@ -24,7 +24,7 @@ use space::Event;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::{info, warn};
-use vocab::{Exit, Fault, NodeId, Pid, Result, Sig};
+use vocab::{Exit, Fault, NodeId, Pid, Result};
 use wire::ask::{self, Answer};
 use wire::node::{ChannelTo, ToNode};
 use wire::run::{Caller, Program};
@@ -84,43 +84,14 @@ pub(crate) struct Aways {
     pub(crate) redials: HashMap<Pid, (NodeId, ChannelTo)>,
     /// Those that a daemon before this one was to have leave, and that have not.
     pub(crate) stayed: HashSet<Pid>,
-    /// Ghosts that are stopped, and run by the leave of their movers.
-    roused: HashMap<Pid, Sleeper>,
-}
-
-/// See [`Aways::roused`].
-#[derive(Debug)]
-struct Sleeper {
-    mover: Token,
-    /// Since when it holds (monotonic).
-    holds_us: Option<u64>,
-    /// SIGCONT has come to it.
-    continued: bool,
-    /// Since when its node says that it runs (monotonic).
-    runs_us: Option<u64>,
-}
-
-impl Sleeper {
-    /// Is its process not going to stop? Its node says so, or has not said anything in time.
-    fn runs(&self, holds_us: u64, now: u64, agreed: Agreed) -> bool {
-        let said = self.runs_us.is_some_and(|since| now >= since.max(holds_us) + STOPS_US);
-        said || now >= holds_us + agreed.lost_us
-    }
 }
 
 /// In the run directory: where movers wait for a successor of this daemon.
 pub(crate) const AWAYS: &str = "aways";
 
-/// A process that was stopped where it was, and runs where it is, stops there within this many microseconds, or does not.
-const STOPS_US: u64 = 1_000_000;
-
 impl Aways {
     /// Is it too early for what this ghost tells? Then it is kept.
     pub(crate) fn keeps(&mut self, happened: &Happened) -> bool {
-        if let Happened::Signal { pid, info } = happened {
-            let sleeper = self.roused.get_mut(pid).filter(|_| info.sig == Sig::CONT);
-            sleeper.into_iter().for_each(|one| one.continued = true);
-        }
         let early = self.early.get_mut(&happened.pid());
         early.map(|kept| kept.push(happened.clone())).is_some()
     }
@@ -128,18 +99,6 @@ impl Aways {
     /// Is it what it was, and has its mover yet to look which signals have come? Those go after it, and ours would. When its ghost holds it is seen to that this runs.
     pub(crate) fn is_yet_to_leave(&self, pid: Pid) -> bool {
         self.all.get(&pid).is_some_and(|one| one.bound && !one.left)
-    }
-
-    /// Its node says whether this process is stopped.
-    pub(crate) fn state_is(&mut self, pid: Pid, stopped: bool, now: u64) {
-        if let Some(one) = self.roused.get_mut(&pid) {
-            one.runs_us = (!stopped).then(|| one.runs_us.unwrap_or(now));
-        }
-    }
-
-    /// Is any ghost to be looked after?
-    pub(crate) fn any_roused(&self) -> bool {
-        !self.roused.is_empty()
     }
 
     /// How the new node reaches who will relay the streams of this one.
@@ -352,69 +311,6 @@ impl Front {
         self.forget_away(pid);
     }
 
-    /// Its ghost is stopped: its mover has it run until it holds.
-    pub(crate) fn is_roused(&mut self, pid: Pid) {
-        if let Some(mover) = self.aways.all.get_mut(&pid).and_then(|one| one.mover.take()) {
-            self.aways.roused.insert(pid, Sleeper { mover, holds_us: None, continued: false, runs_us: None });
-        }
-    }
-
-    /// Ghosts that hold are stopped in earnest now, or run if their processes do.
-    pub(crate) fn roused_go_on(&mut self, now: u64) {
-        let mut done = Vec::new();
-        let agreed = Agreed::within(self.config.lost_after);
-        for (pid, one) in &mut self.aways.roused {
-            if self.ghosts.has(*pid) && !self.ghosts.holds_idle(*pid) {
-                continue;
-            }
-            let since = *one.holds_us.get_or_insert(now);
-            let view = self.space.get(*pid);
-            let stopped = view.as_ref().is_some_and(|view| view.stopped.is_some());
-            let over = one.continued || !self.ghosts.has(*pid) || view.is_none_or(|view| view.ended.is_some());
-            match stopped || over {
-                true => done.push((*pid, false)),
-                false if one.runs(since, now, agreed) => done.push((*pid, true)),
-                false => {}
-            }
-        }
-        for (pid, runs) in done {
-            info!(%pid, runs, "away: its ghost holds");
-            if let Some(one) = self.aways.roused.remove(&pid) {
-                self.let_sleep(one.mover);
-            }
-            if runs {
-                self.events.push_back(Event::NotStopped { pid });
-                self.settle();
-                self.wake_ghost(pid);
-            }
-        }
-    }
-
-    /// Its ghost runs by the leave of this mover no more.
-    fn let_sleep(&mut self, mover: Token) {
-        match self.connections.get_mut(&mover) {
-            Some(Connection::Mover(one)) if one.is_inherited() => {
-                // One that is gone is told by its line.
-                let _ = one.line.send(&Order::Go).and_then(|()| one.line.flush());
-            }
-            _ => self.close(mover),
-        }
-    }
-
-    /// The mover of such a ghost is gone. One that was killed before it held tells nothing itself.
-    pub(crate) fn rouser_gone(&mut self, mover: Token) {
-        let its: Vec<Pid> =
-            self.aways.roused.iter().filter(|(_, one)| one.mover == mover).map(|(pid, _)| *pid).collect();
-        for pid in its {
-            self.aways.roused.remove(&pid);
-            if self.proc.status(pid).map_or(true, |status| status.ended()) && self.ghosts.unexpect(pid) {
-                info!(%pid, "away: its ghost was killed before it held");
-                self.events.push_back(Event::Gone { pid });
-                self.settle();
-            }
-        }
-    }
-
     /// It is known that what stands here for it is its ghost.
     pub(crate) fn hear_ghost(&mut self, pid: Pid) {
         self.settle();
@@ -481,25 +377,5 @@ impl Front {
             self.redial(pid, to, (token, key));
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn its_node_is_waited_for_to_say_whether_it_is_stopped() {
-        let agreed = Agreed::within(Duration::from_secs(5));
-        let holds_us = 1_000_000;
-        let mut one = Sleeper { mover: 1, holds_us: Some(holds_us), continued: false, runs_us: None };
-        let late = holds_us + agreed.lost_us;
-        assert!(!one.runs(holds_us, late - 1, agreed), "its link may be cut, and it stopped");
-        assert!(one.runs(holds_us, late, agreed));
-        // Said before it has stopped.
-        one.runs_us = Some(holds_us + 10);
-        assert!(!one.runs(holds_us, holds_us + 9 + STOPS_US, agreed));
-        assert!(one.runs(holds_us, holds_us + 10 + STOPS_US, agreed));
     }
 }

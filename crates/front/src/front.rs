@@ -22,6 +22,7 @@ use crate::passes::Passes;
 use crate::places::Nodes;
 use crate::pulse::Pulse;
 use crate::runs::Runs;
+use crate::sleepers::Sleepers;
 use crate::views::Views;
 use ghost::Ghosts;
 use kern::clock::monotonic_us;
@@ -71,6 +72,7 @@ pub(crate) struct Front {
     pub(crate) moves: Moves,
     pub(crate) homes: Homes,
     pub(crate) aways: Aways,
+    pub(crate) sleepers: Sleepers,
     pub(crate) looks: Looks,
     pub(crate) deliveries: Deliveries,
     pub(crate) doubts: Doubts,
@@ -158,6 +160,7 @@ impl Front {
             moves: Moves::default(),
             homes: Homes::default(),
             aways: Aways::default(),
+            sleepers: Sleepers::default(),
             looks: Looks::default(),
             deliveries: Deliveries::default(),
             doubts: Doubts::default(),
@@ -293,7 +296,7 @@ impl Front {
             until = until.min(connection.deadline_us().unwrap_or(until));
         }
         until = until.min(self.ghosts.late_at().map_or(until, |due| due.max(now + LATE_US)));
-        if self.reports.waking() || self.aways.any_roused() {
+        if self.reports.waking() || self.sleepers.any() {
             until = until.min(now + LATE_US);
         }
         until.saturating_sub(now)

@@ -102,6 +102,7 @@ impl Front {
     }
 
     pub(crate) fn on_ghost(&mut self, happened: Happened) {
+        self.sleepers.hears(&happened);
         if self.aways.keeps(&happened) {
             return;
         }

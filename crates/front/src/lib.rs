@@ -43,6 +43,7 @@ mod places;
 mod pulse;
 mod recover;
 mod runs;
+mod sleepers;
 mod stands;
 mod told;
 mod views;

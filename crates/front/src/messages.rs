@@ -147,8 +147,8 @@ impl Front {
         let started: Vec<Pid> = events.iter().filter_map(started).collect();
         for event in events {
             match event {
-                BodyEvent::Stopped { pid, .. } => self.aways.state_is(pid, true, monotonic_us()),
-                BodyEvent::Continued { pid, .. } => self.aways.state_is(pid, false, monotonic_us()),
+                BodyEvent::Stopped { pid, .. } => self.sleepers.state_is(pid, true, monotonic_us()),
+                BodyEvent::Continued { pid, .. } => self.sleepers.state_is(pid, false, monotonic_us()),
                 _ => {}
             }
             self.events.push_back(Event::Body { node: number, event: event_from_wire(event) });
