@@ -18,7 +18,7 @@ mod loss;
 mod mon;
 mod moving;
 mod moving_away;
-mod moving_executing;
+mod moving_changing;
 mod moving_faults;
 mod moving_forecast;
 mod moving_home;
@@ -94,7 +94,7 @@ const OTHERS: &[&[Scene]] = &[
     moving_home_kin::SCENES,
     moving_forecast::SCENES,
     moving_signals::SCENES,
-    moving_executing::SCENES,
+    moving_changing::SCENES,
     clocks::SCENES,
     moving_faults::SCENES,
     moving_terminal::SCENES,

@@ -1,17 +1,15 @@
 //! A process into an image.
 
 use crate::asking::{areas_now, ask, map_arena, note_locking, read_threads, waits};
-use crate::behind::{self, Behind, Keeper};
-use crate::elsewhere::nobody_elses;
+use crate::behind::{self, Behind};
 use crate::freeze::{freeze, Frozen};
 use crate::guess::Guess;
 use crate::header::header;
-use crate::kinds::terminal::Taken;
+use crate::held::{Held, Written};
 use crate::kinds::Dumped;
 use crate::objects::Found;
 use crate::precopy::{precopy, Looked, Precopy};
-use crate::queued::{number, since, Queued, Waited, REAL_TIME};
-use crate::remain::{remain, Done, Remains};
+use crate::queued::{Queued, Waited};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
@@ -20,18 +18,13 @@ use image::memory::{Kept, Memory};
 use image::process::Process;
 use image::thread::{Thread, Wait};
 use image::Writer;
-use kern::areas::{areas, Area, AreaFlags};
+use kern::areas::{Area, AreaFlags};
 use kern::pagemap::Run;
-use kern::pidfd;
-use kern::poll::{poll, Ready};
-use kern::ptrace::{queued, Queue, RawInfo};
+use kern::ptrace::Queue;
 use kern::remote_memory::RemoteMemory;
 use kern::timeline::mark;
-use puppet::{Loan, Stopped};
-use std::cell::Cell;
-use std::collections::BTreeSet;
+use puppet::Loan;
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use vocab::{Fault, Pid, Result, Sig};
 
@@ -95,36 +88,6 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
     Ok(told)
 }
 
-/// Milliseconds in which a process that was killed is expected to have closed its files.
-const END_MS: i32 = 10_000;
-
-/// A process that stands still and of which everything has been written but the end of the image. Dropped, it runs on.
-pub struct Held {
-    /// Put back before it runs on, if it does.
-    taken: Option<Taken>,
-    frozen: Frozen,
-    /// Stopped by a signal, as the image has it.
-    stopped: bool,
-    /// A SIGSTOP was taken from it while it was written, that is not in the image.
-    met_stop: Cell<bool>,
-    /// And one that is.
-    knows_stop: bool,
-    queued: Queued,
-    running: RunningTimers,
-    locks: bool,
-    /// Links of descriptors that nobody else had when it was surveyed.
-    believed: BTreeSet<Vec<u8>>,
-    behind: Vec<Run>,
-    /// How many its survey found, which the image has.
-    filters: u64,
-}
-
-/// A signal that waits for a process, or for one of its threads.
-pub struct Waiting {
-    pub thread: Option<Pid>,
-    pub info: RawInfo,
-}
-
 /// Stops the process and writes it.
 ///
 /// # Errors
@@ -155,7 +118,7 @@ pub fn hold_lazily(
     out: &mut Writer<impl Write>,
 ) -> Result<Held> {
     let held = hold_with(pid, seen, (Large::Behind(behind), little), out)?;
-    match held.locks {
+    match held.has_locks() {
         false => Ok(held),
         true => {
             held.go_on()?;
@@ -188,176 +151,7 @@ fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Writ
     let tick = seen.clock.coarse();
     mark("dump: stopped");
     let written = write((&frozen, tick), seen, goes, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
-    let Written { taken, stopped, queued, running, locks, believed, behind } = written?;
-    let knows_stop = queued.has(Sig::STOP);
-    let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
-    let filters = seen.filters;
-    Ok(Held { taken, frozen, stopped, met_stop, knows_stop, queued, running, locks, believed, behind, filters })
-}
-
-impl Held {
-    pub fn pid(&self) -> Pid {
-        self.frozen.pid
-    }
-
-    /// Its threads but for the first.
-    pub fn threads(&self) -> impl Iterator<Item = Pid> + '_ {
-        self.frozen.threads.iter().skip(1).map(Stopped::tid)
-    }
-
-    /// Only now, so that nobody has to wait for it: is it in the namespaces, and all of its threads in the same, in which it was surveyed, does nobody else have what
-    /// was only this process's then, and has it these `children`, in order, and no others? `trusted` processes take nothing from others.
-    ///
-    /// # Errors
-    /// `Changed` or `Refused` when not: then the image is not to be used.
-    pub fn is_as_surveyed(&self, children: &[Pid], trusted: &[Pid]) -> Result<()> {
-        let now = children::of(self.pid())?;
-        if now != children {
-            let list = |all: &mut dyn Iterator<Item = &Pid>| all.map(|pid| format!(" {pid}")).collect::<String>();
-            let more = list(&mut now.iter().filter(|pid| !children.contains(pid)));
-            let fewer = list(&mut children.iter().filter(|pid| !now.contains(pid)));
-            return Err(Fault::changed(format!("its children have changed on the way (more:{more}; fewer:{fewer})")));
-        }
-        apart::none_is(self.pid(), self.threads(), self.filters)?;
-        self.taken.as_ref().map_or(Ok(()), |taken| taken.is_alone(self.pid()))?;
-        nobody_elses(self.pid(), &self.believed, trusted)
-    }
-
-    /// Is some of its memory not in the image?
-    pub fn keeps_some(&self) -> bool {
-        !self.behind.is_empty()
-    }
-
-    /// What of its memory is not in the image.
-    ///
-    /// # Errors
-    /// `Gone`.
-    pub fn keeper(&self) -> Result<Keeper> {
-        Keeper::of(self.pid(), self.behind.clone())
-    }
-
-    /// Has it locks on files, which nobody else can have until it has ended?
-    pub fn has_locks(&self) -> bool {
-        self.locks
-    }
-
-    /// Was it stopped by a signal when it was made to stand still, and when it was written?
-    pub fn was_stopped(&self) -> bool {
-        self.stopped
-    }
-
-    /// Signals that have come since everything was written, or since the last call, but for those of timers, which run on in the image.
-    ///
-    /// # Errors
-    /// `Gone` when it was killed.
-    pub fn come_since(&self) -> Result<Vec<Waiting>> {
-        let read = |tid: Pid, queue, thread, known: &[RawInfo]| -> Result<Vec<Waiting>> {
-            let all = queued(tid, queue);
-            let all = all.map_err(|errno| Fault::sys(errno, format!("read the signals that wait for {tid}")))?;
-            let new = since(known, all).into_iter().filter(|info| !self.running.signal(info));
-            Ok(new.map(|info| Waiting { thread, info }).collect())
-        };
-        let mut come = Vec::new();
-        let early = self.met_stop.take();
-        if self.frozen.take_stop() || early {
-            // A SIGCONT that waits came after it: it would have been taken away.
-            let mut info = RawInfo::default();
-            info[0] = libc::SIGSTOP as u64;
-            come.push(Waiting { thread: None, info });
-        }
-        come.extend(read(self.pid(), Queue::Process, None, &self.queued.process)?);
-        for (thread, known) in self.frozen.threads.iter().zip(&self.queued.threads) {
-            come.extend(read(thread.tid(), Queue::Thread, Some(thread.tid()), known)?);
-        }
-        Ok(come)
-    }
-
-    /// From now on it does not run past its image: it is killed if the calling process ends. The signals of the image are with that from now on. One more
-    /// of the same number would be none as long as they waited here too (linux: `legacy_queue`).
-    ///
-    /// # Errors
-    /// `Gone` when it was killed.
-    pub fn bind(&mut self) -> Result<()> {
-        self.bind_signals()?;
-        // It is not to be hung up when its old terminal ends; nor may that fail now.
-        if let Some(Err(fault)) = self.taken.take().map(Taken::goes) {
-            tracing::warn!(%fault, "its old terminal may hang it up");
-        }
-        Ok(())
-    }
-
-    fn bind_signals(&mut self) -> Result<()> {
-        self.frozen.threads.iter().try_for_each(Stopped::die_with_tracer)?;
-        // Of real-time signals each waits for itself.
-        let once: Vec<Sig> = self.queued.of_leader().filter(|sig| sig.number() < REAL_TIME).collect();
-        if once.is_empty() {
-            return Ok(());
-        }
-        let memory = RemoteMemory::open(self.pid())?;
-        let mut loan = Loan::take(self.frozen.leader(), &memory, &areas(self.pid(), false)?)?;
-        let arena = loan.map_arena(None)?;
-        let mut script = arena.script();
-        sigstate::drop_waiting(&mut script, once.into_iter());
-        loan.run(arena, script)?;
-        loan.give_back()?;
-        let queues = std::iter::once(&mut self.queued.process).chain(self.queued.threads.first_mut());
-        queues.for_each(|queue| queue.retain(|info| number(info).is_some_and(|sig| sig.number() >= REAL_TIME)));
-        Ok(())
-    }
-
-    /// It is killed: from now on the image is the process. When this returns its locks on files are free.
-    ///
-    /// # Errors
-    /// `Sys` as kill(2).
-    pub fn end(mut self) -> Result<()> {
-        let pid = self.pid();
-        let failed = |errno| Fault::sys(errno, format!("end process {pid}"));
-        let handle = pidfd::open(pid).map_err(failed)?;
-        pidfd::kill(handle.as_fd(), Sig::KILL).map_err(failed)?;
-        std::mem::take(&mut self.frozen.threads).into_iter().rev().for_each(Stopped::dies);
-        if self.locks {
-            poll(&[(handle.as_fd(), Ready::READ)], END_MS).map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    /// Another program takes its place: from now on the image is the process. `come` are the signals that have come since it was written and that
-    /// go after the image; later ones wait for the program, but a SIGSTOP, which does not wait. Its locks on files are free.
-    ///
-    /// # Errors
-    /// As [`remain`].
-    pub fn remain(mut self, with: &Remains<'_>, come: &[Waiting]) -> Result<Done> {
-        let pid = self.pid();
-        // Those that wait for other threads go with these.
-        let of_leader = |one: &&Waiting| one.thread.is_none_or(|tid| tid == pid);
-        let come = come.iter().filter(of_leader).filter_map(|one| number(&one.info));
-        let taken: Vec<Sig> = self.queued.of_leader().chain(come).collect();
-        let met = self.frozen.take_stop();
-        // By one that waited when it was written, and that it has not taken.
-        let stopped = self.stopped && self.frozen.stopped_by().is_none();
-        remain(self.frozen.scattered(), with, &taken, &self.running, stopped)
-            .map(|done| Done { stops: met || done.stops, ..done })
-    }
-
-    /// It goes on as if nothing had been.
-    ///
-    /// # Errors
-    /// `Gone` when it was killed.
-    pub fn go_on(mut self) -> Result<()> {
-        drop(self.taken.take());
-        self.frozen.thaw(self.met_stop.take() || self.knows_stop)
-    }
-}
-
-/// What is to be known of a process when it has been written.
-struct Written {
-    taken: Option<Taken>,
-    stopped: bool,
-    queued: Queued,
-    running: RunningTimers,
-    locks: bool,
-    believed: BTreeSet<Vec<u8>>,
-    behind: Vec<Run>,
+    Ok(Held::new(frozen, written?, seen.filters))
 }
 
 /// A process that stands still, and what CLOCK_MONOTONIC_COARSE showed it last.
@@ -459,7 +253,7 @@ fn write_asked(
     write_pages(&memory, (large, little), (&areas, &threads, &behind, looked), out)?;
     mark("dump: pages written");
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
-    Ok(Written { taken, stopped, queued, running, locks, believed, behind })
+    Ok(Written { taken, stopped, queued, running, locks, believed, behind, areas })
 }
 
 /// Mappings and threads, what stays behind, and what was seen of what had gone in rounds.

@@ -28,6 +28,7 @@ pub mod foresee;
 pub mod freeze;
 pub mod guess;
 mod header;
+pub mod held;
 mod identity;
 mod keys;
 pub mod kinds;

@@ -6,7 +6,7 @@
 use super::orders::{Held as Hold, Said};
 use super::{carrier::wait, carrier::Carrier, carrier::Word};
 use ckpt::ahead::Ahead;
-use ckpt::dump::Held;
+use ckpt::held::Held;
 use kern::areas::{areas, AreaFlags};
 use kern::clock::monotonic_us;
 use kern::faultpoint::reach;

@@ -1,0 +1,79 @@
+//! Processes that change just when they are to stand still: the move is tried again, and goes by what they are then.
+
+use super::hostile::compiled;
+use super::scene::{holds, Sandbox};
+use super::{End, Scene};
+use crate::lab::faults::Faults;
+use crate::lab::place::Place;
+use crate::lab::session::Plan;
+use crate::lab::{Doing, Res};
+use std::fs;
+use std::time::Duration;
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("move_of_what_executes_by_a_thread", move_of_what_executes_by_a_thread),
+    ("move_of_what_is_advised_meanwhile", move_of_what_is_advised_meanwhile),
+];
+
+const MOVES: u32 = 40;
+
+/// Whoever stops its threads one by one may wait for one that waits for another that stands still already. A move that meets such a moment is tried again; one that is refused at
+/// last has changed nothing.
+fn move_of_what_executes_by_a_thread(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_of_what_executes_by_a_thread", 2)?;
+    let (program, file) = (compiled(place, "executes_by_a_thread")?, place.fresh("executed").display().to_string());
+    let run = format!("shoal run -n 0 {} {file} 0 </dev/null & echo $! >{file}.pid; wait $!", program.display());
+    let going = s.start(&run);
+    s.until(&format!("test -s {file}"))?;
+    let pid = s.ok(&format!("cat {file}.pid"))?;
+    let mut moved = 0;
+    for to in (0..MOVES).map(|round| (round + 1) % 2) {
+        let one = s.sh(&format!("timeout 20 shoal move {pid} {to}; echo $?"))?;
+        match one.out.trim() {
+            "0" => moved += 1,
+            // It was elsewhere already, or had no moment that it could be moved in.
+            "1" => {}
+            other => return Err(format!("a move to node {to} after {moved} that went well: {other}\n{}", one.text())),
+        }
+    }
+    fs::write(format!("{file}.end"), "").doing("end it")?;
+    let outcome = going.end()?;
+    holds(&format!("it ends with 7: {}", outcome.text()), outcome.code() == Some(7))?;
+    holds(&format!("{moved} of {MOVES} moves went well"), moved >= MOVES / 2)?;
+    let lines = fs::read_to_string(&file).doing("read what it has written")?;
+    let once = lines.lines().enumerate().all(|(number, line)| line == number.to_string());
+    holds("each program was executed once, after the one before it", once).map_err(|e| format!("{e}:\n{lines}"))?;
+    Ok(End::Passed)
+}
+
+/// What is locked, advised or sealed of a mapping as a whole shows only in a look at it that takes long.
+fn move_of_what_is_advised_meanwhile(place: &Place) -> Res<End> {
+    let socket = place.fresh("faults");
+    let faults = Faults::listen(&socket)?;
+    let plan = Plan { faults: Some(socket), ..Plan::default() };
+    let s = Sandbox::with(place, "move_of_what_is_advised_meanwhile", 2, plan)?;
+    let (program, base) = (compiled(place, "advises")?, place.fresh("advised").display().to_string());
+    let program = program.display();
+    for (what, at, flag) in [("lock", 0, "lo"), ("advise", 1, "dc"), ("seal", 2, "sl")] {
+        let said = format!("{base}.{what}");
+        let run = format!("shoal run -n 0 {program} {what} {said}.go {said}.done {said}.look </dev/null >{said}");
+        let one = s.start(&run);
+        s.until(&format!("test -s {said}"))?;
+        let pid = s.ok(&format!("cat {said}"))?;
+        faults.watch("out may leave")?;
+        let moving = s.start(&format!("shoal move {pid} 1"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        s.ok(&format!("touch {said}.go; until test -e {said}.done; do sleep 0.01; done"))?;
+        drop(held);
+        let outcome = moving.end()?;
+        let is_sealed = what == "seal";
+        let expected = if is_sealed { (Some(1), "n0") } else { (Some(0), "n1") };
+        holds(&outcome.text(), outcome.code() == expected.0 && outcome.err.contains("sealed") == is_sealed)?;
+        s.prints(&format!("shoal where {pid}; touch {said}.look"), expected.1)?;
+        holds("it ends well", one.end()?.code() == Some(0))?;
+        let flags = fs::read_to_string(&said).doing("read the flags of its mappings")?;
+        let its = flags.lines().nth(1 + at).unwrap_or_default();
+        holds(&format!("{its:?} says {flag:?}"), its.split(' ').any(|word| word == flag))?;
+    }
+    Ok(End::Passed)
+}
