@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -312,6 +313,16 @@ MAYBE int has_flag(const char *at, const char *flag)
     }
     fclose(f);
     return found;
+}
+
+/* Does the kernel tell of memory that is locked as it is used (MLOCK_ONFAULT)? Linux 6.1 does not, so that nobody knows of it elsewhere. */
+MAYBE int tells_what_is_locked_as_used(void)
+{
+    char *probe = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(probe != MAP_FAILED && mlock2(probe, 4096, MLOCK_ONFAULT) == 0);
+    int tells = has_flag(probe, " lf");
+    check(munmap(probe, 4096) == 0);
+    return tells;
 }
 
 /* In a child of this process: a user that has no other process, so that kill(-1) reaches nobody else's. */
