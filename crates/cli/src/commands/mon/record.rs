@@ -70,6 +70,9 @@ impl Record {
             let now = monotonic_us();
             due_us += every_us * (1 + now.saturating_sub(due_us) / every_us);
             if due_us >= end_us || wait(&signals, due_us)? {
+                if !answered {
+                    kern::own::complain("nobody has answered");
+                }
                 return Ok(status(answered && unknown != Some(true)));
             }
         }
