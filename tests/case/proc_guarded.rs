@@ -46,7 +46,9 @@ fn proc_is_guarded(place: &Place) -> Res<End> {
     s.ok(&format!("! {ANN} cat /proc/{p}/stack 2>/dev/null && cat /proc/{p}/stack >/dev/null"))?;
     // Who may do what is the kernel's matter, as natively: not even who owns it changes that.
     for whose in [ANN, ""] {
-        s.ok(&format!("! {whose} chmod 0777 /proc/{p}/environ 2>/dev/null && ! {whose} chmod 0777 /proc/{p} 2>/dev/null"))?;
+        s.ok(&format!(
+            "! {whose} chmod 0777 /proc/{p}/environ 2>/dev/null && ! {whose} chmod 0777 /proc/{p} 2>/dev/null"
+        ))?;
     }
     s.ok("pkill -x sleep")?;
     going.end()?;

@@ -126,7 +126,8 @@ mod tests {
         let command = Choice::augment_args(Command::new("ps").no_binary_name(true));
         let choice = Choice::from_arg_matches(&command.try_get_matches_from(words).expect("good")).expect("good");
         let users = HashMap::from([(0, "root".to_string()), (7, "ann".into())]);
-        let natives = |pid: Pid| [(77, 70), (70, 60), (60, 70)].into_iter().find(|one| one.0 == pid.0).map(|one| Pid(one.1));
+        let natives =
+            |pid: Pid| [(77, 70), (70, 60), (60, 70)].into_iter().find(|one| one.0 == pid.0).map(|one| Pid(one.1));
         let rows = choice.of(rows.to_vec(), &users, natives).expect("users that there are");
         rows.into_iter().map(|(depth, row)| (depth, row.pid.0)).collect()
     }

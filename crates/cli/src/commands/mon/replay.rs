@@ -90,7 +90,14 @@ pub(super) fn line(sample: &Sample, form: Form, wanted: impl Fn(&Column) -> bool
     match (&sample.silent, form) {
         (None, _) => {
             let who = (&*sample.node, sample.time_us);
-            text::write_some(form, &sample.layout, who, &sample.values, |at| wanted(&sample.layout.columns[at]), &mut out);
+            text::write_some(
+                form,
+                &sample.layout,
+                who,
+                &sample.values,
+                |at| wanted(&sample.layout.columns[at]),
+                &mut out,
+            );
         }
         (Some(why), Form::Words) => {
             out.extend_from_slice(b"(silent ");
