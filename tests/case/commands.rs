@@ -294,6 +294,9 @@ fn ps_of_a_silent_node(place: &Place) -> Res<End> {
     let going = s.start("shoal run -n 0,1 sleep 1045");
     s.until("test $(shoal ps | grep -c 'sleep 1045') = 2")?;
     s.network("sandbox", &["ip", "link", "set", "n0", "nomaster"])?;
+    // Nobody knows yet that it says nothing, and nobody waits for it longer than a moment; a busy machine has some more.
+    let timed = "python3 -c 'import subprocess, time; t = time.monotonic(); subprocess.call([\"shoal\", \"ps\"]); print(time.monotonic() - t < 0.5)' 2>/dev/null | tail -1";
+    s.prints(timed, "True")?;
     for script in ["shoal ps", "shoal ps --json"] {
         let listed = s.sh(script)?;
         let told = "shoal: n0 does not answer: of what runs there only the last that is known is shown\n";

@@ -139,6 +139,16 @@ fn mon_trace(place: &Place) -> Res<End> {
         &format!("cd {dir}; shoal mon export t memory.MemTotal uptime.up | sed 's/[0-9][0-9]*/N/g' | sort -u"),
         "N.N,nN,,N.N,N\ntime,node,silent,uptime.up,memory.MemTotal",
     )?;
+    s.prints(
+        &format!("cd {dir}; for form in json words; do shoal mon export t --$form load.load1 | sed 's/[0-9][0-9]*/N/g' | sort -u; done"),
+        "{\"node\":\"nN\",\"time\":N,\"load\":{\"loadN\":N.N}}\n(sample (node nN) (time N) (load (loadN N.N)))",
+    )?;
+    // Who means no number is told so, not left with a trace of nothing; who gets no answer fails too.
+    for (more, why) in [("load.load1 load.lod1", "load.lod1 is no number"), ("--from 127.0.0.1:1 load", "")] {
+        let said = s.fails(&format!("cd {dir}; shoal mon record u --every 50 --for 0.2 {more}"), 1)?;
+        holds(&format!("{more}: {said}"), said.contains(why))?;
+        s.ok(&format!("rm {dir}/u"))?;
+    }
     // The same numbers come out of a replay, printed and served.
     s.ok(&format!("cd {dir}; shoal mon export t --words >words; shoal mon replay t --speed 50 | cmp - words"))?;
     s.ok(&format!(

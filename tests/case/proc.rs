@@ -4,13 +4,14 @@ use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::session::Plan;
-use crate::lab::Res;
+use crate::lab::{Doing, Res};
 use rustix::process::Signal;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("proc_for_tools", proc_for_tools),
     ("proc_is_the_bodys", proc_is_the_bodys),
     ("proc_of_many", proc_of_many),
+    ("proc_once_a_second", proc_once_a_second),
     ("proc_is_known_before_anybody_looks", proc_is_known_before_anybody_looks),
     ("proc_of_threads_and_descriptors", proc_of_threads_and_descriptors),
     ("proc_of_one_that_has_ended", proc_of_one_that_has_ended),
@@ -182,6 +183,32 @@ fn proc_of_many(place: &Place) -> Res<End> {
         "for p in $(pgrep -x sleep); do test \"$({native})\" = \"$(printf '%s\\n%s%s\\n%s' $p 'sleep 1234 ' sleep $p)\" || exit 1; done"
     ))?;
     s.ok("pkill -x sleep")?;
+    going.end()?;
+    Ok(End::Passed)
+}
+
+/// Who looks once a second, or a little sooner than that, finds what has become of it each time, and in a view of all machines as one.
+fn proc_once_a_second(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "proc_once_a_second", 1)?;
+    let going = s.start("shoal run -n 0 sh -c 'while :; do :; done'");
+    let busy = "pgrep -x -r R sh";
+    s.until(busy)?;
+    let path = place.fresh("looks");
+    let looks = "import sys, time
+def used():
+    line = open(sys.argv[1]).read().split(') ')[-1]
+    return sum(map(int, line.split()[int(sys.argv[2]):int(sys.argv[2]) + 2]))
+seen = []
+for _ in range(7):
+    seen.append(used())
+    time.sleep(0.95)
+print([one for one in zip(seen, seen[1:]) if one[0] == one[1]])
+";
+    std::fs::write(&path, looks).doing("write a program")?;
+    let path = path.display();
+    s.prints(&format!("python3 {path} /proc/$({busy})/stat 11"), "[]")?;
+    s.prints(&format!("shoal shell --whole python3 {path} /proc/stat 1"), "[]")?;
+    s.ok(&format!("kill $({busy})"))?;
     going.end()?;
     Ok(End::Passed)
 }

@@ -44,6 +44,12 @@ fn proc_is_guarded(place: &Place) -> Res<End> {
     // Of where things are in its memory and in the kernel nobody is told.
     s.prints(&format!("sed 's/.*) . //' /proc/{p}/stat | cut -d ' ' -f 23-27,32,42-48"), "1 1 0 0 0 0 0 0 0 0 0 0 0")?;
     s.ok(&format!("! {ANN} cat /proc/{p}/stack 2>/dev/null && cat /proc/{p}/stack >/dev/null"))?;
+    // Who may do what is the kernel's matter, as natively: not even who owns it changes that.
+    for whose in [ANN, ""] {
+        s.ok(&format!(
+            "! {whose} chmod 0777 /proc/{p}/environ 2>/dev/null && ! {whose} chmod 0777 /proc/{p} 2>/dev/null"
+        ))?;
+    }
     s.ok("pkill -x sleep")?;
     going.end()?;
     Ok(End::Passed)

@@ -134,6 +134,12 @@ fn ps_of_a_job(place: &Place) -> Res<End> {
     let shown = s.ok(of_job)?;
     holds(&format!("both nodes' are its: {shown}"), shown.contains("n1 1116") && shown.contains("n0 1117"))?;
     holds(&format!("no other's are: {shown}"), !shown.contains("1118"))?;
+    // Some between them are the front end's own, of which no node tells.
+    let script = s.start("sh -c 'sh -c \"sh -c \\\"shoal run -n 1 sleep 1121; :\\\"; :\"; :'; echo over");
+    s.until("shoal ps | grep -q 'sleep 1121$'")?;
+    s.prints("shoal ps --job $(pgrep -o -f 'sleep 1121; :') | awk 'NR > 1 {print $2, $NF}'", "n1 1121")?;
+    s.ok("kill $(shoal ps | awk '/sleep 1121$/ {print $1}')")?;
+    script.end()?;
     s.ok("kill $(shoal ps | awk '/sleep 111[678]$/ {print $1}')")?;
     job.end()?;
     other.end()?;

@@ -166,6 +166,16 @@ def hostile():
             pass  # It was the oldest.
     for _ in range(20):
         same("beside slow ones", ask("GET", "/api/state")[0], 200)
+    # As many that have been answered and go on talking, a little at a time.
+    talk = [socket.create_connection(("127.0.0.1", PORT)) for _ in range(150)]
+    for turn in range(15):
+        for one in talk:
+            try:
+                one.sendall(head + b"\r\n" if turn == 0 else b"x")
+            except OSError:
+                pass  # It was the oldest, or has talked for long enough.
+        same("beside those that talk", ask("GET", "/api/state")[0], 200)
+        time.sleep(0.05)
     late = socket.create_connection(("127.0.0.1", PORT))
     late.sendall(head)
     late.settimeout(PATIENCE)

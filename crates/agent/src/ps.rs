@@ -51,6 +51,10 @@ impl Agent {
     pub(crate) fn ps(&mut self, id: u64) {
         self.tables.next.push(id);
         self.begin_table();
+        if self.tables.next.contains(&id) || self.tables.now.contains(&id) {
+            // Who says nothing for a while counts as one that does not answer.
+            self.uplink.send(&ToFront::PsBegun { id });
+        }
     }
 
     fn begin_table(&mut self) {

@@ -1,5 +1,6 @@
 //! `shoal ps`: every node that is not down says what runs on it. What has come when the time is over is the answer; of those nodes of which nothing has it is
-//! what they said last, with their names. A node that is known to be silent, or did not answer before, is waited for no longer than a moment.
+//! what they said last, with their names. A node that is known to be silent, or did not answer before, is waited for no longer than a moment; one that does not even
+//! say that it has heard the question not much longer. So whoever looks is delayed by a tenth of a second at most.
 
 use crate::front::Front;
 use crate::places::State;
@@ -10,8 +11,10 @@ use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{shorten, Answer, ProcRow};
 use wire::node::ToNode;
 
-/// Nodes have this long to say what runs on them, in microseconds.
+/// Nodes that have said that they are at it have this long to say what runs on them, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
+/// Those that have said nothing at all have this long, once all others have said it, and since anybody has said anything.
+const SILENCE_US: u64 = 80_000;
 /// Those of which it is to be expected that they do not have this long, once all others have said it.
 const MOMENT_US: u64 = 40_000;
 
@@ -32,19 +35,26 @@ struct Listing {
     rows: Vec<ProcRow>,
     /// Asked, and not heard yet.
     awaited: BTreeSet<NodeId>,
+    /// Those that have said that they are at it.
+    begun: BTreeSet<NodeId>,
     /// Not linked.
     cut: BTreeSet<NodeId>,
     deadline_us: u64,
+    /// It is over by then, whoever may still be at it.
+    end_us: u64,
     /// Asked, and not expected to answer.
     doubtful: BTreeSet<NodeId>,
 }
 
 impl Listing {
-    /// All others have said it: the rest has a moment.
+    /// How long those have of which nothing has come: something was just said, or the question asked.
     fn hurry(&mut self, now_us: u64) {
-        if self.awaited.is_subset(&self.doubtful) {
-            self.deadline_us = self.deadline_us.min(now_us + MOMENT_US);
-        }
+        let trusted = self.awaited.difference(&self.doubtful);
+        self.deadline_us = match trusted.map(|node| self.begun.contains(node)).max() {
+            None => self.deadline_us.min(now_us + MOMENT_US),
+            Some(false) => self.end_us.min(now_us + SILENCE_US),
+            Some(true) => self.end_us,
+        };
     }
 
     fn answer(self, known: &HashMap<NodeId, Vec<ProcRow>>) -> (Asker, Answer) {
@@ -75,12 +85,20 @@ impl Listings {
             return Err(Fault::refused("list processes: the same client is waiting for a list already"));
         }
         self.last += 1;
-        let doubtful = silent.union(&self.late).copied().collect();
+        let (doubtful, begun) = (silent.union(&self.late).copied().collect(), BTreeSet::new());
+        let end_us = now_us + PATIENCE_US;
         let mut listing =
-            Listing { asker, rows: Vec::new(), awaited, cut, deadline_us: now_us + PATIENCE_US, doubtful };
+            Listing { asker, rows: Vec::new(), awaited, begun, cut, deadline_us: end_us, end_us, doubtful };
         listing.hurry(now_us);
         self.all.insert(self.last, listing);
         Ok(self.last)
+    }
+
+    fn begun(&mut self, node: NodeId, id: u64, now_us: u64) {
+        if let Some(listing) = self.all.get_mut(&id) {
+            listing.begun.insert(node);
+            listing.hurry(now_us);
+        }
     }
 
     fn told(&mut self, node: NodeId, id: u64, rows: Vec<ProcRow>, now_us: u64) {
@@ -129,6 +147,10 @@ impl Front {
         self.tell_listed();
     }
 
+    pub(crate) fn on_ps_begun(&mut self, node: NodeId, id: u64) {
+        self.listings.begun(node, id, monotonic_us());
+    }
+
     pub(crate) fn on_ps_done(&mut self, node: NodeId, id: u64, mut rows: Vec<ProcRow>) {
         for row in &mut rows {
             row.birth = self.space.get(row.pid).map_or(0, |view| view.birth);
@@ -170,7 +192,7 @@ mod tests {
         listings.told(NodeId(0), id, vec![], 100);
         listings.told(NodeId(0), id, vec![], 100);
         listings.told(NodeId(2), id + 1, vec![], 100);
-        assert_eq!((missing(listings.over(100)), listings.due_us()), (None, Some(100 + PATIENCE_US)));
+        assert_eq!((missing(listings.over(100)), listings.due_us()), (None, Some(100 + SILENCE_US)));
         listings.told(NodeId(2), id, vec![], 100);
         assert_eq!(missing(listings.over(100)), Some(vec![NodeId(1)]));
         assert_eq!(listings.due_us(), None);
@@ -181,9 +203,26 @@ mod tests {
         let mut listings = Listings::default();
         let id = listings.begin(ASKER, (nodes(&[0, 2]), nodes(&[])), nodes(&[]), 100).expect("the first");
         listings.told(NodeId(0), id, vec![], 100);
+        listings.begun(NodeId(2), id, 101);
         assert_eq!(missing(listings.over(99 + PATIENCE_US)), None);
         assert_eq!(missing(listings.over(100 + PATIENCE_US)), Some(vec![NodeId(2)]));
         listings.told(NodeId(2), id, vec![], 100);
+    }
+
+    #[test]
+    fn who_does_not_even_say_that_it_has_heard_is_not_waited_for() {
+        let mut listings = Listings::default();
+        let id = listings.begin(ASKER, (nodes(&[0, 1, 2]), nodes(&[])), nodes(&[]), 0).expect("the first");
+        assert_eq!(listings.due_us(), Some(SILENCE_US), "nobody says anything");
+        listings.told(NodeId(0), id, vec![], 50_000);
+        assert_eq!(listings.due_us(), Some(50_000 + SILENCE_US), "they may be one after the other");
+        listings.begun(NodeId(1), id, 60_000);
+        assert_eq!(listings.due_us(), Some(PATIENCE_US), "one is at it");
+        listings.told(NodeId(1), id, vec![], 300_000);
+        assert_eq!(missing(listings.over(299_999 + SILENCE_US)), None);
+        assert_eq!(missing(listings.over(300_000 + SILENCE_US)), Some(vec![NodeId(2)]));
+        listings.begun(NodeId(2), id, 400_000);
+        assert_eq!(listings.due_us(), None, "too late");
     }
 
     fn row(pid: i32, node: i32) -> ProcRow {
@@ -207,7 +246,8 @@ mod tests {
         listings.told(NodeId(2), id, vec![row(6, 2), row(7, 2)], 10);
         assert_eq!(rows(listings.over(10)), [(5, 0), (6, 2), (7, 2)]);
         let id = listings.begin(ASKER, (nodes(&[0, 2]), nodes(&[2])), nodes(&[]), 1000).expect("a second");
-        assert_eq!(listings.due_us(), Some(1000 + PATIENCE_US), "nobody has said anything");
+        listings.begun(NodeId(0), id, 1000);
+        assert_eq!(listings.due_us(), Some(1000 + PATIENCE_US), "one is at it");
         listings.told(NodeId(0), id, vec![row(5, 0), row(6, 0)], 2000);
         assert_eq!(listings.due_us(), Some(2000 + MOMENT_US));
         assert_eq!(rows(listings.over(2000 + MOMENT_US)), [(5, 0), (6, 0), (7, 2)], "6 has moved");

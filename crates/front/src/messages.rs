@@ -69,6 +69,7 @@ impl Front {
                 }
                 None => {}
             },
+            ToFront::PsBegun { id } => self.on_ps_begun(node, id),
             ToFront::PsDone { id, rows } => self.on_ps_done(node, id, rows),
             ToFront::Entries { id, found, last, errno } => self.on_entries(node, id, found, last, errno),
             ToFront::StandInDone { pid, errno } => debug!(%node, %pid, errno, "stand-in"),

@@ -52,8 +52,10 @@ pub(crate) struct History {
 
 impl History {
     fn note(&mut self, row: &NodeRow) {
-        keep(&mut self.load, row.load);
-        keep(&mut self.memory, used(row));
+        // What it said last is no figure of a node that is not there.
+        let there = row.state != "down";
+        keep(&mut self.load, if there { row.load } else { 0.0 });
+        keep(&mut self.memory, if there { used(row) } else { 0.0 });
     }
 }
 
@@ -174,6 +176,18 @@ pub(crate) mod tests {
         assert!(picture.processes[0].stale);
         picture.take(sample(3000, vec![row(5, 0, 1000)], &[]));
         assert_eq!((picture.processes[0].cpu, picture.processes[0].stale), (50.0, false));
+    }
+
+    #[test]
+    fn a_node_that_is_down_has_no_load() {
+        let mut picture = Picture::default();
+        picture.take(sample(1000, vec![], &[]));
+        for state in ["silent", "down"] {
+            let gone = NodeRow { state: state.into(), ..node(0, 0.5) };
+            picture.take(Sample { nodes: vec![gone], ..sample(2000, vec![], &[]) });
+        }
+        assert_eq!(picture.history[&NodeId(0)].load, [0.5, 0.5, 0.0]);
+        assert_eq!(picture.history[&NodeId(0)].memory, [0.25, 0.25, 0.0]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 
 /// Which processes a kill(2) from a node means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -302,5 +302,11 @@ pub enum ToFront {
         /// Not 0: why it is not all that was wanted.
         #[n(3)]
         errno: i32,
+    },
+    /// To [`ToNode::Ps`], where the answer takes a while: it is heard and being seen to.
+    #[n(28)]
+    PsBegun {
+        #[n(0)]
+        id: u64,
     },
 }

@@ -38,21 +38,30 @@ enum Key {
 }
 
 impl Choice {
+    pub(crate) fn is_of_a_job(&self) -> bool {
+        self.job.is_some()
+    }
+
     /// The nodes that were named, if any were.
     pub(crate) fn nodes(&self) -> Option<&[NodeId]> {
         self.nodes.as_ref().map(NodeSet::nodes)
     }
 
-    /// The rows that are wanted, in order, each with its depth: 0, or in a tree how many of its ancestors are shown.
+    /// The rows that are wanted, in order, each with its depth: 0, or in a tree how many of its ancestors are shown. `parent`: of processes that have no row.
     ///
     /// # Errors
     /// `Refused` for a user that there is not.
-    pub(crate) fn of(&self, rows: Vec<ProcRow>, users: &HashMap<u32, String>) -> Result<Vec<(usize, ProcRow)>> {
+    pub(crate) fn of(
+        &self,
+        rows: Vec<ProcRow>,
+        users: &HashMap<u32, String>,
+        parent: impl Fn(Pid) -> Option<Pid>,
+    ) -> Result<Vec<(usize, ProcRow)>> {
         let uids = self.uids(users)?;
         let wanted = |row: &ProcRow| {
             self.nodes().is_none_or(|nodes| nodes.contains(&row.node)) && (uids.is_empty() || uids.contains(&row.uid))
         };
-        let job = self.job.map(|job| descendants(&rows, Pid(job)));
+        let job = self.job.map(|job| descendants(&rows, Pid(job), parent));
         let of_job = |row: &ProcRow| job.as_ref().is_none_or(|job| job.contains(&row.pid));
         let mut rows: Vec<ProcRow> = rows.into_iter().filter(|row| wanted(row) && of_job(row)).collect();
         rows.sort_unstable_by_key(|row| row.pid);
@@ -79,17 +88,28 @@ impl Choice {
     }
 }
 
-/// A process and all below it. Who has been left to another parent is not, as for ps(1).
-fn descendants(rows: &[ProcRow], job: Pid) -> HashSet<Pid> {
-    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
-    rows.iter().for_each(|row| children.entry(row.ppid).or_default().push(row.pid));
-    let (mut below, mut waiting) = (HashSet::new(), vec![job]);
-    while let Some(pid) = waiting.pop() {
-        if below.insert(pid) {
-            waiting.extend(children.remove(&pid).unwrap_or_default());
-        }
+/// A process and all below it, also where some between them have no row: a script that has a script that calls `shoal run`. Who has been left to another
+/// parent is not, as for ps(1).
+fn descendants(rows: &[ProcRow], job: Pid, parent: impl Fn(Pid) -> Option<Pid>) -> HashSet<Pid> {
+    let parents: HashMap<Pid, Pid> = rows.iter().map(|row| (row.pid, row.ppid)).collect();
+    let mut known = HashMap::from([(job, true)]);
+    for row in rows {
+        let (mut way, mut at) = (Vec::new(), row.pid);
+        let is_below = loop {
+            match known.get(&at) {
+                Some(is_below) => break *is_below,
+                // A number that is met again on the way leads to nobody.
+                None => drop(known.insert(at, false)),
+            }
+            way.push(at);
+            match parents.get(&at).copied().or_else(|| parent(at)) {
+                Some(above) => at = above,
+                None => break false,
+            }
+        };
+        known.extend(way.into_iter().map(|pid| (pid, is_below)));
     }
-    below
+    known.into_iter().filter(|(_, is_below)| *is_below).map(|(pid, _)| pid).collect()
 }
 
 #[cfg(test)]
@@ -106,7 +126,9 @@ mod tests {
         let command = Choice::augment_args(Command::new("ps").no_binary_name(true));
         let choice = Choice::from_arg_matches(&command.try_get_matches_from(words).expect("good")).expect("good");
         let users = HashMap::from([(0, "root".to_string()), (7, "ann".into())]);
-        let rows = choice.of(rows.to_vec(), &users).expect("users that there are");
+        let natives =
+            |pid: Pid| [(77, 70), (70, 60), (60, 70)].into_iter().find(|one| one.0 == pid.0).map(|one| Pid(one.1));
+        let rows = choice.of(rows.to_vec(), &users, natives).expect("users that there are");
         rows.into_iter().map(|(depth, row)| (depth, row.pid.0)).collect()
     }
 
@@ -123,8 +145,11 @@ mod tests {
         assert_eq!(chosen(&["--job", "5"], &rows), [(0, 3), (0, 4), (0, 5)]);
         assert_eq!(chosen(&["--job", "3"], &rows), [(0, 3)]);
         assert_eq!(chosen(&["--job", "77"], &rows), []);
+        let rows = [row(5, 77, 0, 7, 10), row(3, 5, 1, 0, 30), row(4, 1, 2, 7, 20)];
+        assert_eq!(chosen(&["--job", "70"], &rows), [(0, 3), (0, 5)], "there is one between them that has no row");
+        assert_eq!(chosen(&["--job", "61"], &rows), [], "a circle");
         assert!(Choice { users: vec!["nobody-such".into()], ..Choice::default() }
-            .of(Vec::new(), &HashMap::new())
+            .of(Vec::new(), &HashMap::new(), |_| None)
             .is_err());
     }
 

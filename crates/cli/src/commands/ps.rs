@@ -5,11 +5,13 @@ use super::nodes::all_known;
 use super::Daemon;
 use crate::print;
 use clap::Args;
+use client::Local;
+use kern::proc::Proc;
 use monitor::{people, tree::branch, units::plain};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::process::ExitCode;
-use vocab::{Fault, NodeId, Result};
+use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask, ProcRow};
 
 /// Show the processes that run on nodes: where, whose, state, CPU time, memory
@@ -52,7 +54,8 @@ impl Ps {
             other => return Err(Fault::wire(format!("the daemon answered Ps with {other:?}"))),
         };
         let users = people::here();
-        let rows = self.choice.of(rows, &users)?;
+        let proc = natives(&mut daemon, self.choice.is_of_a_job());
+        let rows = self.choice.of(rows, &users, |pid| proc.as_ref()?.parent(pid).ok())?;
         if self.json {
             print::json(&rows.into_iter().map(|(_, one)| row(one, &missing)).collect::<Vec<Row>>())?;
         } else {
@@ -70,6 +73,14 @@ impl Ps {
             ));
         }
         Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// Where this machine's processes are found, if their numbers are those of the space: the daemon of a node answers callers outside of it too.
+fn natives(daemon: &mut Local, wanted: bool) -> Option<Proc> {
+    match wanted.then(|| daemon.ask(&Ask::Where { pid: Pid::NONE }))? {
+        Ok(Answer::Where { pid, .. }) if pid.0 as u32 == std::process::id() => Proc::open("/proc").ok(),
+        _ => None,
     }
 }
 

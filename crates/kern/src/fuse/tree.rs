@@ -15,6 +15,8 @@ use std::path::Path;
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Of fuse_setattr_in: the mode is to be another one (linux/fuse.h).
+const FATTR_MODE: u32 = 1;
 const READLINK: u32 = 5;
 const READ: u32 = 15;
 const STATFS: u32 = 17;
@@ -167,8 +169,12 @@ impl Tree {
                 return What::Forget(pairs.map(|pair| (number(pair), number(&pair[8..]))).collect());
             }
             GETATTR => return What::Attributes,
-            // Of a file that is opened to be written anew.
-            SETATTR => return What::Attributes,
+            SETATTR => match u32::read_from_prefix(body) {
+                // As procfs does (linux: `proc_setattr`).
+                Ok((wanted, _)) if wanted & FATTR_MODE != 0 => self.fail(header.unique, libc::EPERM),
+                // Of a file that is opened to be written anew.
+                _ => return What::Attributes,
+            },
             READLINK => return What::Link,
             OPENDIR => return What::OpenDirectory,
             READ | READDIR | READDIRPLUS => {

@@ -1,4 +1,4 @@
-//! Who is in: so many connections at a time, so that whoever is slow to ask is in nobody's way.
+//! Who is in: so many connections at a time, so that whoever is slow to ask, or to take the answer, is in nobody's way.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) struct Doors<S> {
 #[derive(Debug)]
 struct Open<S> {
     connection: S,
-    /// Its request is here, and is being answered.
+    /// Its request is here, and what it asks for is being done.
     asked: bool,
 }
 
@@ -20,9 +20,9 @@ struct Open<S> {
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Entry<S> {
     Enters,
-    /// This one, which has yet to ask, has to go for it.
+    /// This one, which has yet to ask or to take its answer, has to go for it.
     InPlaceOf(S),
-    /// All are being answered.
+    /// For all of them something is being done.
     Full,
 }
 
@@ -51,6 +51,13 @@ impl<S> Doors<S> {
         }
     }
 
+    /// What it has asked for is done, and its answer on the way: how long that takes is up to the client.
+    pub(super) fn told(&mut self, number: u64) {
+        if let Some(one) = self.open.get_mut(&number) {
+            one.asked = false;
+        }
+    }
+
     pub(super) fn leave(&mut self, number: u64) {
         self.open.remove(&number);
     }
@@ -72,5 +79,20 @@ mod tests {
         assert_eq!(doors.enter(4, 'e'), Entry::Enters);
         doors.asked(1);
         assert_eq!(doors.enter(5, 'f'), Entry::InPlaceOf('e'));
+    }
+
+    #[test]
+    fn who_takes_no_answer_keeps_nobody_out() {
+        let mut doors = Doors::new(2);
+        for (number, who) in [(0, 'a'), (1, 'b')] {
+            doors.enter(number, who);
+            doors.asked(number);
+        }
+        assert_eq!(doors.enter(2, 'c'), Entry::Full);
+        doors.told(1);
+        assert_eq!(doors.enter(3, 'd'), Entry::InPlaceOf('b'));
+        doors.told(1);
+        doors.asked(3);
+        assert_eq!(doors.enter(4, 'e'), Entry::Full, "who has gone is told nothing");
     }
 }

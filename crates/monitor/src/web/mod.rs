@@ -1,6 +1,6 @@
 //! `shoal web`: a page that shows the cluster, for a browser on this machine, and figures for Prometheus.
 //!
-//! A thread for each connection, of which there are only so many: one more, and that which has yet to ask and has been there for longest is closed. So whoever is
+//! A thread for each connection, of which there are only so many: one more, and of those that have yet to ask, or to take their answer, the one that has been there for longest is closed. So whoever is
 //! slow is in nobody's way. All that a page may do is look, unless it has signed in with the token.
 
 mod api;
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vocab::{Fault, NodeId, Pid, Result, Sig};
 use watch::Watch;
 
@@ -142,6 +142,7 @@ impl Server {
             Err(Some(response)) => (response, false),
             Err(None) => return,
         };
+        self.doors().told(number);
         http::answer(stream, &response, head);
         // What has come and was not read would make the kernel take back the answer (RST).
         drain(stream);
@@ -280,13 +281,14 @@ fn page() -> Response {
 }
 
 fn drain(stream: &TcpStream) {
-    /// So much is read of what is too much, and so long.
+    /// So much is read of what is too much, so long after the last of it, and so long in all.
     const MOST_DRAINED: usize = 64 * 1024;
     const LONGEST: Duration = Duration::from_millis(200);
-    let (mut taken, mut some) = (0, [0; 4096]);
+    const IN_ALL: Duration = Duration::from_secs(1);
+    let (mut taken, mut some, end) = (0, [0; 4096], Instant::now() + IN_ALL);
     let _ = stream.set_nonblocking(true);
-    while taken < MOST_DRAINED && poll_for(&[(stream.as_fd(), Ready::READ)], Some(LONGEST)).is_ok_and(|r| r[0].readable)
-    {
+    let comes = || poll_for(&[(stream.as_fd(), Ready::READ)], Some(LONGEST)).is_ok_and(|r| r[0].readable);
+    while taken < MOST_DRAINED && Instant::now() < end && comes() {
         match kern::sys::read(stream.as_fd(), &mut some) {
             Ok(n) if n > 0 => taken += n,
             _ => return,

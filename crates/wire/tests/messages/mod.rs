@@ -397,6 +397,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         StandInGone => pid().prop_map(|pid| T::StandInGone { pid }),
         LeaseWanted => Just(T::LeaseWanted),
         PsDone => (any::<u64>(), vec(proc_row(), 0..4)).prop_map(|(id, rows)| T::PsDone { id, rows }),
+        PsBegun => any::<u64>().prop_map(|id| T::PsBegun { id }),
         StandInDone => (pid(), any::<i32>()).prop_map(|(pid, errno)| T::StandInDone { pid, errno }),
         StandInWanted => pid().prop_map(|pid| T::StandInWanted { pid }),
         StandInFollowed => pid().prop_map(|pid| T::StandInFollowed { pid }),

@@ -5,6 +5,7 @@ use crate::print;
 use clap::Args;
 use sample::csv::Table;
 use sample::text::Form;
+use sample::Column;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,16 +16,16 @@ use vocab::{Fault, Result};
 pub(crate) struct Export {
     /// What `shoal mon record` has written
     file: PathBuf,
-    /// Of comma-separated values only these columns, as `cpu.all` [default: all]
+    /// Only these numbers, as `cpu.all` [default: all]
     names: Vec<String>,
     /// Comma-separated values: a line for each sample, a column for each number; the default
     #[arg(long)]
     csv: bool,
     /// A JSON object on a line for each sample
-    #[arg(long, conflicts_with_all = ["csv", "words", "names"])]
+    #[arg(long, conflicts_with_all = ["csv", "words"])]
     json: bool,
     /// An s-expression on a line for each sample
-    #[arg(long, conflicts_with_all = ["csv", "names"])]
+    #[arg(long, conflicts_with = "csv")]
     words: bool,
 }
 
@@ -51,18 +52,20 @@ impl Export {
     fn lines(&self, form: Form, out: &mut impl Write) -> Result<bool> {
         let mut reader = open(&self.file)?;
         while let Some(sample) = reader.next_sample()? {
-            out.write_all(line(&sample, form).as_bytes()).map_err(fault)?;
+            out.write_all(line(&sample, form, |column| self.wants(column)).as_bytes()).map_err(fault)?;
         }
         Ok(reader.is_cut())
+    }
+
+    fn wants(&self, column: &Column) -> bool {
+        self.names.is_empty() || self.names.iter().any(|name| column.is_meant(name))
     }
 
     fn table(&self, out: &mut impl Write) -> Result<bool> {
         let mut table = Table::default();
         let mut reader = open(&self.file)?;
-        let wanted =
-            |column: &::sample::Column| self.names.is_empty() || self.names.iter().any(|name| column.is_meant(name));
         while let Some(sample) = reader.next_sample()? {
-            table.add(&sample.layout, wanted);
+            table.add(&sample.layout, |column| self.wants(column));
         }
         out.write_all(table.head().as_bytes()).map_err(fault)?;
         let mut reader = open(&self.file)?;

@@ -1,6 +1,6 @@
 //! `shoal mon record`: samples into a file.
 
-use super::sample::Whom;
+use super::sample::{complain_of_unknown, status, Whom};
 use clap::Args;
 use kern::clock::monotonic_us;
 use kern::init::SignalFd;
@@ -54,17 +54,26 @@ impl Record {
         let every_us = self.every.as_micros() as u64;
         let start = monotonic_us();
         let end_us = self.length.map_or(u64::MAX, |length| start.saturating_add(length.as_micros() as u64));
-        let mut due_us = start;
+        let (mut due_us, mut answered, mut unknown) = (start, false, None);
         loop {
             let (mut text, begun) = (Vec::new(), monotonic_us());
             gather.round(line.as_bytes())?;
             gather.join(Form::Words, &mut text);
-            trace.write(begun, &words::samples(&String::from_utf8_lossy(&text))?)?;
+            let samples = words::samples(&String::from_utf8_lossy(&text))?;
+            let silent = samples.iter().filter(|one| one.silent.is_some()).count();
+            answered |= silent < samples.len();
+            if unknown.is_none() && silent == 0 {
+                unknown = Some(complain_of_unknown(&ask.names, &samples));
+            }
+            trace.write(begun, &samples)?;
             // A round that took longer than the pace leaves some out.
             let now = monotonic_us();
             due_us += every_us * (1 + now.saturating_sub(due_us) / every_us);
             if due_us >= end_us || wait(&signals, due_us)? {
-                return Ok(ExitCode::SUCCESS);
+                if !answered {
+                    kern::own::complain("nobody has answered");
+                }
+                return Ok(status(answered && unknown != Some(true)));
             }
         }
     }

@@ -9,7 +9,7 @@ use sample::replay::Replay as Player;
 use sample::serve::Server;
 use sample::text::{self, Form};
 use sample::trace::Reader;
-use sample::Sample;
+use sample::{Column, Sample};
 use std::fs::File;
 use std::io::BufReader;
 use std::net::SocketAddr;
@@ -76,7 +76,7 @@ fn print_all(mut player: Player<BufReader<File>>, form: Form) -> Result<ExitCode
             }
         }
         if let Some(sample) = player.step()? {
-            print::out(&line(sample, form))?;
+            print::out(&line(sample, form, |_| true))?;
         }
     }
     // Why it is not all, if it is not.
@@ -85,12 +85,19 @@ fn print_all(mut player: Player<BufReader<File>>, form: Form) -> Result<ExitCode
 }
 
 /// A sample on a line.
-pub(super) fn line(sample: &Sample, form: Form) -> String {
+pub(super) fn line(sample: &Sample, form: Form, wanted: impl Fn(&Column) -> bool) -> String {
     let mut out = Vec::new();
     match (&sample.silent, form) {
         (None, _) => {
             let who = (&*sample.node, sample.time_us);
-            text::write_some(form, &sample.layout, who, &sample.values, |_| true, &mut out);
+            text::write_some(
+                form,
+                &sample.layout,
+                who,
+                &sample.values,
+                |at| wanted(&sample.layout.columns[at]),
+                &mut out,
+            );
         }
         (Some(why), Form::Words) => {
             out.extend_from_slice(b"(silent ");

@@ -63,15 +63,12 @@ impl Sample {
             Form::Json if ask.names.is_empty() || silent == gather.len() => return Ok(status(silent < gather.len())),
             Form::Json => said(&mut gather, &Ask { form: Form::Words, ..ask.clone() })?.0,
         };
-        let unknown = unknown(&ask.names, &words::samples(&text)?);
-        for name in unknown.iter().filter(|_| silent < gather.len()) {
-            kern::own::complain(format!("{name} is no number of any of them"));
-        }
-        Ok(status(silent < gather.len() && unknown.is_empty()))
+        let answered = silent < gather.len();
+        Ok(status(answered && !complain_of_unknown(&ask.names, &words::samples(&text)?)))
     }
 }
 
-fn status(good: bool) -> ExitCode {
+pub(super) fn status(good: bool) -> ExitCode {
     if good {
         ExitCode::SUCCESS
     } else {
@@ -91,6 +88,15 @@ fn said(gather: &mut Gather, ask: &Ask) -> Result<(String, usize)> {
 fn unknown<'n>(names: &'n [String], samples: &[sample::Sample]) -> Vec<&'n str> {
     let columns = samples.iter().flat_map(|one| &one.layout.columns);
     names.iter().map(String::as_str).filter(|name| !columns.clone().any(|column| column.is_meant(name))).collect()
+}
+
+/// Says which names mean no number of anybody: are there any?
+pub(super) fn complain_of_unknown(names: &[String], samples: &[sample::Sample]) -> bool {
+    let unknown = unknown(names, samples);
+    for name in &unknown {
+        kern::own::complain(format!("{name} is no number of any of them"));
+    }
+    !unknown.is_empty()
 }
 
 impl Whom {
