@@ -33,6 +33,7 @@ mod keys;
 pub mod kinds;
 mod leaving;
 mod memory;
+mod modes;
 mod objects;
 pub mod obstacle;
 mod opened;

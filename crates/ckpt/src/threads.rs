@@ -2,6 +2,8 @@
 
 use crate::apart;
 use crate::cpu;
+use crate::modes;
+use crate::proc::Fields;
 use crate::identity;
 use crate::registers;
 use crate::sigstate;
@@ -53,6 +55,7 @@ pub(crate) fn read(
         creds: Creds { securebits: own.secure_bits, ..identity::creds_of(tid, &status)? },
         scheduling: Scheduling { slack: own.slack, ..scheduling(tid, processors)? },
         altstack: own.altstack,
+        modes: own.modes,
         clear_tid: own.clear_tid,
         death_signal: own.death_signal,
         waits,
@@ -82,6 +85,7 @@ pub(crate) struct Asked {
     stack: u64,
     clear: u64,
     death: u64,
+    modes: modes::Asked,
     bits: Slot,
     slack: Slot,
 }
@@ -90,6 +94,7 @@ pub(crate) struct Asked {
 pub(crate) struct Own {
     altstack: AltStack,
     clear_tid: u64,
+    modes: Vec<(u32, u64)>,
     death_signal: i32,
     slack: u64,
     pub(crate) secure_bits: u32,
@@ -104,7 +109,7 @@ pub(crate) fn ask(script: &mut Script) -> Asked {
     script.call("read its parent's signal", libc::SYS_prctl, &[libc::PR_GET_PDEATHSIG as u64, death]);
     let bits = script.call("read the secure bits", libc::SYS_prctl, &[libc::PR_GET_SECUREBITS as u64]);
     let slack = script.call("read the timer slack", libc::SYS_prctl, &[libc::PR_GET_TIMERSLACK as u64]);
-    Asked { stack, clear, death, bits, slack }
+    Asked { stack, clear, death, bits, slack, modes: modes::ask(script) }
 }
 
 /// What the script has brought in the lent thread. `secure_bits`: of another thread of its process.
@@ -124,6 +129,7 @@ pub(crate) fn told(
     Ok(Own {
         altstack: AltStack { at, flags, size },
         clear_tid: outcome.value(asked.clear)?,
+        modes: modes::told(outcome, &asked.modes)?,
         death_signal: outcome.value(asked.death)?,
         slack: outcome.result(asked.slack) as u64,
         secure_bits,
@@ -194,6 +200,7 @@ pub(crate) fn set(script: &mut Script, saved: &Thread, named: Option<&[u8]>, now
     // Whether it is on that stack now its stack pointer says.
     let flags = flags & !(libc::SS_ONSTACK as u32);
     let stack = script.bytes(StackT { at, flags, pad: 0, size }.as_bytes());
+    modes::set(script, &saved.modes)?;
     script.call("set the alternate stack", libc::SYS_sigaltstack, &[stack, 0]);
     script.call("set the timer slack", libc::SYS_prctl, &[libc::PR_SET_TIMERSLACK as u64, saved.scheduling.slack]);
     sigstate::set_queue(script, &saved.queue, pid as u64, Some(saved.tid as u64))?;
