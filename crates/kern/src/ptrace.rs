@@ -183,6 +183,18 @@ pub fn call(tid: Pid) -> Errno<Call> {
         _ => Call::Elsewhere,
     })
 }
+/// Does a stopped thread take its system calls itself (prctl(2), PR_SET_SYSCALL_USER_DISPATCH)? False on kernels that do not tell (before 6.4).
+pub fn dispatches_calls(tid: Pid) -> Errno<bool> {
+    const GET_SYSCALL_USER_DISPATCH: u32 = 0x4211;
+    // struct ptrace_sud_config: whether it is on, and where.
+    let mut config = [0u64; 4];
+    let told = request(GET_SYSCALL_USER_DISPATCH, tid, size_of_val(&config) as u64, config.as_mut_ptr() as u64);
+    match told {
+        Err(libc::EIO | libc::EINVAL) => Ok(false),
+        told => told.map(|()| config[0] != 0),
+    }
+}
+
 
 fn number(sig: Option<Sig>) -> u64 {
     sig.map_or(0, |sig| sig.number().into())
