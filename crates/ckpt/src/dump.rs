@@ -73,7 +73,9 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
     }
     let begun = Instant::now();
     let held = hold_after(pid, &seen, early.as_ref(), None, &mut out)?;
-    held.is_as_surveyed(&[], &[])?;
+    if let Err(fault) = held.is_as_surveyed(&[], &[]) {
+        return held.go_on().and(Err(fault));
+    }
     let mut told = Told::default();
     match then {
         Then::Ends => {
