@@ -220,7 +220,7 @@ impl Held {
             let fewer = list(&mut children.iter().filter(|pid| !now.contains(pid)));
             return Err(Fault::changed(format!("its children have changed on the way (more:{more}; fewer:{fewer})")));
         }
-        apart::none_is(self.pid(), self.threads(), self.filters)?;
+        apart::none_is(self.pid(), (self.threads(), children), self.filters)?;
         self.taken.as_ref().map_or(Ok(()), |taken| taken.is_alone(self.pid()))?;
         nobody_elses(self.pid(), &self.believed, trusted)
     }
@@ -375,7 +375,7 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
     let memory = RemoteMemory::open(pid)?;
     let status = proc::status(pid)?;
-    apart::obeys(&status, seen.filters)?;
+    apart::obeys(pid, &status, seen.filters)?;
     let mut process = identity::read(pid, &status)?;
     mark("dump: identity read");
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
@@ -424,8 +424,9 @@ fn write_asked(
     process.queue = running.without_theirs(&waited.process, sigstate::queue(pid, Queue::Process)?);
     mark("dump: leader asked");
     loan.give_back()?;
-    let threads =
-        asked.and_then(|(own, keys)| Ok((keys, read_threads(frozen, waits.to_vec(), &memory, (gate, arena), own)?)));
+    let threads = asked.and_then(|(own, keys)| {
+        Ok((keys, read_threads(frozen, waits.to_vec(), &memory, (gate, arena), (own, seen.filters))?))
+    });
     mark("dump: threads read");
     let (keys, mut threads) = threads?;
     for (thread, waited) in threads.iter_mut().zip(&waited.threads) {
