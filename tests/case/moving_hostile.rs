@@ -122,7 +122,9 @@ fn move_of_what_goes_apart(place: &Place) -> Res<End> {
     let program = program.display();
     for (number, (who, what, word)) in [
         (ANN, "user", "it lives in a user namespace of its own"),
+        (ANN, "file", "it lives in a user namespace of its own"),
         (ANN, "filter", "a seccomp filter is not carried"),
+        (ANN, "thread strict filter", "a seccomp filter of its thread"),
         ("", "uts", "it lives in a uts namespace of its own"),
         (ANN, "no new rights", "has no_new_privs set"),
     ]
@@ -131,6 +133,9 @@ fn move_of_what_goes_apart(place: &Place) -> Res<End> {
     {
         let (go, done, said) =
             (format!("{base}/{number}.go"), format!("{base}/{number}.done"), format!("{base}/{number}"));
+        // In which it may make nothing, here or elsewhere, though what it has may be called so.
+        let closed = format!("{done}.closed");
+        let touched = s.ok(&format!("mkdir {closed}; stat -c %y {closed}"))?;
         // Its parent is there, too.
         let one = s.start(&format!(
             "{who} shoal run -n 0 sh -c '{program} \"{what}\" {go} {done} </dev/null >{said} & wait $!; echo $?'"
@@ -147,6 +152,7 @@ fn move_of_what_goes_apart(place: &Place) -> Res<End> {
             &format!("{what}: {:?} says {word:?}", outcome.err),
             outcome.code() == Some(1) && outcome.err.contains(word),
         )?;
+        s.prints(&format!("stat -c %y {closed}"), &touched)?;
         s.prints(&format!("shoal where {pid}; kill {pid}"), "n0")?;
         same("its end", one.end()?.out.trim(), "143")?;
     }

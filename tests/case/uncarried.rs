@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("uncarried_kinds_are_named", uncarried_kinds_are_named),
+    ("uncarried_when_asked", uncarried_when_asked),
     ("restore_on_a_lesser_processor", restore_on_a_lesser_processor),
 ];
 
 /// Ways of case/real/uncarried.py, and what is said of each.
-const KINDS: [(&str, &str); 17] = [
+const KINDS: [(&str, &str); 20] = [
     ("io_uring", "anon_inode:[io_uring]"),
     ("userfaultfd", "anon_inode:[userfaultfd]"),
     ("perf", "anon_inode:[perf_event]"),
@@ -32,12 +33,31 @@ const KINDS: [(&str, &str); 17] = [
     ("deadline", "is scheduled by deadlines"),
     ("directory", "its working directory"),
     ("children's time", "its children will live in a time namespace of their own"),
+    ("tracer", "it traces process"),
+    ("traced thread", "is traced by process"),
+    ("trap", "SIGTRAP waits to be delivered for its thread"),
 ];
+
+/// The same of what nobody but the process itself can tell, or its tracer.
+const ASKED: [(&str, &str); 2] =
+    [("dispatch", "PR_SET_SYSCALL_USER_DISPATCH"), ("segments", "it has segments of its own (modify_ldt(2))")];
 
 /// Each in a dry run, which leaves the process as it is.
 fn uncarried_kinds_are_named(place: &Place) -> Res<End> {
+    all_are_named(place, &KINDS, &["--dry-run"])
+}
+
+/// It stands still for a moment, and runs on as it was.
+fn uncarried_when_asked(place: &Place) -> Res<End> {
+    let image = place.fresh("uncarried.image").display().to_string();
+    all_are_named(place, &ASKED, &["--continue", "-o", &image])?;
+    holds("no file is left", !Path::new(&image).exists())?;
+    Ok(End::Passed)
+}
+
+fn all_are_named(place: &Place, kinds: &[(&str, &str)], how: &[&str]) -> Res<End> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("case/real/uncarried.py").display().to_string();
-    for (way, expected) in KINDS {
+    for &(way, expected) in kinds {
         let log = place.fresh("uncarried.out");
         let out = std::fs::File::create(&log).doing("make a file")?;
         let mut child = start(&["python3", &program, way], &out)?;
@@ -49,7 +69,8 @@ fn uncarried_kinds_are_named(place: &Place) -> Res<End> {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        let done = run(place, &["checkpoint", "--dry-run", &child.id().to_string()])?;
+        let pid = child.id().to_string();
+        let done = run(place, &[&["checkpoint"], how, &[&pid]].concat())?;
         let still = child.try_wait().doing("look at the program")?.is_none();
         child.kill().doing("end the program")?;
         child.wait().doing("wait for the program")?;
@@ -57,11 +78,12 @@ fn uncarried_kinds_are_named(place: &Place) -> Res<End> {
             continue;
         }
         same(way, said, "ready\n".to_string())?;
-        let all = String::from_utf8_lossy(&done.stdout).into_owned();
+        let all = [done.stdout.clone(), done.stderr.clone()].concat();
+        let all = String::from_utf8_lossy(&all).into_owned();
         if !all.contains(expected) {
             return Err(format!("{way}: it says {all:?} {}, not: {expected}", told(&done)));
         }
-        same(&format!("{way}: the status of a dry run"), done.status.code(), Some(1))?;
+        same(&format!("{way}: the status of the command"), done.status.code(), Some(1))?;
         holds(&format!("{way}: it runs on"), still)?;
     }
     Ok(End::Passed)

@@ -26,32 +26,51 @@ pub(crate) fn look(pid: Pid, filters: u64, obstacles: &mut Vec<Obstacle>) -> Res
     }
     at_status(&status, filters, obstacles)?;
     at_namespaces(pid, obstacles)?;
+    at_traced(pid, &Proc::open(root())?.pids()?, obstacles)?;
     for tid in proc::numbers_in(pid, "task")?.into_iter().map(Pid).filter(|tid| *tid != pid) {
         // One that has ended meanwhile is none.
         let Ok(status) = of_thread(pid, tid) else { continue };
+        if status.number("TracerPid", 10)? != 0 {
+            obstacles.push(format!("its thread {tid} is traced by process {}", status.text("TracerPid")?));
+        }
+        at_trap(&format!(" for its thread {tid}"), &status, &["SigPnd"], obstacles)?;
         at_thread((pid, tid), &status, filters, obstacles)?;
     }
     Ok(())
 }
 
-/// Before anything is done in one that stands still, and of which that is its status: can that be done in it?
+/// Before anything is done in one that stands still, and of which that is its status: can that be done in it, and may it be told elsewhere whose it is? What is made
+/// there is made with its capabilities as soon as they are heard of, long before [`none_is`] is answered.
 ///
 /// # Errors
 /// `Refused`, with everything that is in the way.
-pub(crate) fn obeys(status: &Fields, filters: u64) -> Result<()> {
+pub(crate) fn obeys(pid: Pid, status: &Fields, filters: u64) -> Result<()> {
     let mut obstacles = Vec::new();
     at_status(status, filters, &mut obstacles)?;
+    at_namespace(pid, "user", &mut obstacles)?;
     refuse(&obstacles)
 }
 
-/// Of one that stands still, and of its `others`, its threads but for the first: all the rest, which takes a while for many threads and may as well be looked at when
+/// The same of a thread but the first, which is in the user namespace of that.
+///
+/// # Errors
+/// As [`obeys`].
+pub(crate) fn thread_obeys(tid: Pid, status: &Fields, filters: u64) -> Result<()> {
+    let mut obstacles = Vec::new();
+    at_filters(tid, status, filters, &mut obstacles)?;
+    at_trap(&format!(" for its thread {tid}"), status, &["SigPnd"], &mut obstacles)?;
+    refuse(&obstacles)
+}
+
+/// Of one that stands still, and of its `others`, its threads but for the first, and its `children`: all the rest, which takes a while for many threads and may as well be looked at when
 /// everything has been written.
 ///
 /// # Errors
 /// As [`obeys`]; `Gone`.
-pub(crate) fn none_is(pid: Pid, others: impl Iterator<Item = Pid>, filters: u64) -> Result<()> {
+pub(crate) fn none_is(pid: Pid, (others, children): (impl Iterator<Item = Pid>, &[Pid]), filters: u64) -> Result<()> {
     let mut obstacles = Vec::new();
     at_namespaces(pid, &mut obstacles)?;
+    at_traced(pid, children, &mut obstacles)?;
     for tid in others {
         at_thread((pid, tid), &of_thread(pid, tid)?, filters, &mut obstacles)?;
     }
@@ -82,18 +101,53 @@ fn at_status(status: &Fields, filters: u64, obstacles: &mut Vec<Obstacle>) -> Re
     if status.number("SigIgn", 16)? & trap != 0 {
         obstacles.push("SIGTRAP is ignored, by which its calls are taken".into());
     }
-    if (status.number("SigPnd", 16)? | status.number("ShdPnd", 16)?) & trap != 0 {
-        obstacles.push("SIGTRAP waits to be delivered, by which its calls are taken".into());
+    at_trap("", status, &["SigPnd", "ShdPnd"], obstacles)
+}
+
+/// One that waits in one of these would be taken for that of a call.
+fn at_trap(whose: &str, status: &Fields, queues: &[&str], obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    for queue in queues {
+        if status.number(queue, 16)? >> (libc::SIGTRAP - 1) & 1 == 1 {
+            obstacles.push(format!("SIGTRAP waits to be delivered{whose}, by which its calls are taken"));
+        }
+    }
+    Ok(())
+}
+
+/// Whom it traces would stand still for ever: what takes its place does not let them go on.
+fn at_traced(pid: Pid, others: &[Pid], obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    let threads = proc::numbers_in(pid, "task")?;
+    for other in others.iter().filter(|other| **other != pid) {
+        // One that has ended meanwhile is none.
+        let tracer = proc::status(*other).and_then(|status| status.number("TracerPid", 10));
+        if tracer.is_ok_and(|tracer| threads.contains(&(tracer as i32))) {
+            obstacles.push(format!("it traces process {other} (ptrace(2))"));
+        }
+    }
+    Ok(())
+}
+
+/// Is it in the user namespace of whoever looks, and so was at all times before?
+///
+/// # Errors
+/// `Gone`.
+pub(crate) fn has_our_users(pid: Pid) -> Result<bool> {
+    let mut obstacles = Vec::new();
+    at_namespace(pid, "user", &mut obstacles)?;
+    Ok(obstacles.is_empty())
+}
+
+fn at_namespace(pid: Pid, kind: &str, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    let own = KINDS.iter().zip(ours()?).find_map(|(known, own)| own.as_ref().filter(|_| *known == kind));
+    if own.is_some() && Some(&proc::link(pid, &format!("ns/{kind}"))?) != own {
+        obstacles.push(format!("it lives in a {kind} namespace of its own"));
     }
     Ok(())
 }
 
 fn at_namespaces(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
-    for (kind, own) in KINDS.iter().zip(ours()?) {
-        let Some(own) = own else { continue };
-        if proc::link(pid, &format!("ns/{kind}"))? != *own {
-            obstacles.push(format!("it lives in a {kind} namespace of its own"));
-        }
+    for kind in KINDS {
+        at_namespace(pid, kind, obstacles)?;
     }
     for kind in ["pid", "time"] {
         // Where its children will live, if that is told: after unshare(2) it is elsewhere than where it does itself.
@@ -123,11 +177,16 @@ fn ours() -> Result<&'static [Option<Vec<u8>>]> {
     Ok(OURS.get_or_init(|| all))
 }
 
-/// A thread may have filters, and namespaces but for the first two, that its process has not, and files and places (unshare(2)).
-fn at_thread((pid, tid): (Pid, Pid), status: &Fields, filters: u64, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+fn at_filters(tid: Pid, status: &Fields, filters: u64, obstacles: &mut Vec<Obstacle>) -> Result<()> {
     if is_filtered(status, filters)? {
         obstacles.push(format!("a seccomp filter of its thread {tid} is not carried"));
     }
+    Ok(())
+}
+
+/// A thread may have filters, and namespaces but for the first two, that its process has not, and files and places (unshare(2)).
+fn at_thread((pid, tid): (Pid, Pid), status: &Fields, filters: u64, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    at_filters(tid, status, filters, obstacles)?;
     for (what, name) in
         [(Shared::Files, "descriptors"), (Shared::Places, "a working directory, root directory and umask")]
     {

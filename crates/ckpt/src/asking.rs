@@ -2,7 +2,7 @@
 
 use crate::freeze::Frozen;
 use crate::survey::Survey;
-use crate::{children, identity, leaving, proc, sigstate, threads, timers, waits};
+use crate::{apart, children, identity, leaving, proc, sigstate, threads, timers, waits};
 use image::process::Process;
 use image::thread::{Thread, Wait};
 use kern::areas::{areas, Area, AreaFlags};
@@ -87,16 +87,20 @@ pub(crate) fn read_threads(
     waits: Vec<Option<Wait>>,
     memory: &RemoteMemory,
     (gate, arena): (u64, Arena),
-    leader: threads::Own,
+    (leader, filters): (threads::Own, u64),
 ) -> Result<Vec<Thread>> {
     let secure_bits = Some(leader.secure_bits);
     let mut leader = Some(leader);
-    let read = |((thread, processors), waits)| {
+    let read = |((thread, processors), waits): ((&Stopped, Option<&[u8]>), _)| {
+        let status = apart::of_thread(frozen.pid, thread.tid())?;
         let own = match leader.take() {
             Some(own) => own,
-            None => threads::ask_alone(thread, memory, (gate, arena), secure_bits)?,
+            None => {
+                apart::thread_obeys(thread.tid(), &status, filters)?;
+                threads::ask_alone(thread, memory, (gate, arena), secure_bits)?
+            }
         };
-        threads::read(frozen.pid, (thread, processors), memory, waits, own)
+        threads::read((frozen.pid, &status), (thread, processors), memory, waits, own)
     };
     frozen.each().zip(waits).map(read).collect()
 }

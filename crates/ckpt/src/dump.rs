@@ -66,7 +66,9 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
     }
     let begun = Instant::now();
     let held = hold_after(pid, &seen, early.as_ref(), None, &mut out)?;
-    held.is_as_surveyed(&[], &[])?;
+    if let Err(fault) = held.is_as_surveyed(&[], &[]) {
+        return held.go_on().and(Err(fault));
+    }
     let mut told = Told::default();
     match then {
         Then::Ends => {
@@ -167,7 +169,7 @@ fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut W
     areas.iter_mut().for_each(|area| area.flags.remove(AreaFlags::USERFAULT));
     let memory = RemoteMemory::open(pid)?;
     let status = proc::status(pid)?;
-    apart::obeys(&status, seen.filters)?;
+    apart::obeys(pid, &status, seen.filters)?;
     let mut process = identity::read(pid, &status)?;
     mark("dump: identity read");
     process.stopped = frozen.stopped_by().map_or(0, Sig::number);
@@ -216,8 +218,9 @@ fn write_asked(
     process.queue = running.without_theirs(&waited.process, sigstate::queue(pid, Queue::Process)?);
     mark("dump: leader asked");
     loan.give_back()?;
-    let threads =
-        asked.and_then(|(own, keys)| Ok((keys, read_threads(frozen, waits.to_vec(), &memory, (gate, arena), own)?)));
+    let threads = asked.and_then(|(own, keys)| {
+        Ok((keys, read_threads(frozen, waits.to_vec(), &memory, (gate, arena), (own, seen.filters))?))
+    });
     mark("dump: threads read");
     let (keys, mut threads) = threads?;
     for (thread, waited) in threads.iter_mut().zip(&waited.threads) {

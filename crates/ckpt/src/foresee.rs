@@ -9,7 +9,7 @@ use crate::objects::{Found, Made};
 use crate::opened::{Brought, Opened, Wants};
 use crate::places::{self, Opener};
 use crate::survey::Survey;
-use crate::{identity, proc};
+use crate::{apart, identity, proc};
 use image::files::{Files, Kind};
 use image::forecast::Forecast;
 use image::memory::{Kept, Memory};
@@ -41,7 +41,12 @@ pub fn foresee(pid: Pid, seen: &Survey, stays: Option<&Behind>) -> Result<Option
     let lazy = Kept {
         runs: stays.map(|stays| stays.mappings().iter().map(|run| (run.start, run.end)).collect()).unwrap_or_default(),
     };
-    Ok(Some(Forecast { creds: identity::creds(pid, pid)?, exe, cwd, root, memory, files, name, lazy }))
+    let creds = identity::creds(pid, pid)?;
+    // Files are opened by these as soon as they are heard of.
+    if !apart::has_our_users(pid)? {
+        return Ok(None);
+    }
+    Ok(Some(Forecast { creds, exe, cwd, root, memory, files, name, lazy }))
 }
 
 /// What a vessel has of it.

@@ -45,7 +45,7 @@ fn stop(tids: &[i32], frozen: &mut Frozen) -> Result<()> {
     let mut running = Vec::new();
     for tid in tids {
         let is_first = running.is_empty() && frozen.threads.is_empty();
-        match if is_first { Running::seize(Pid(*tid), false, false) } else { Running::seize_beside(Pid(*tid)) } {
+        match if is_first { Running::seize_soon(Pid(*tid)) } else { Running::seize_beside(Pid(*tid)) } {
             Ok(thread) => {
                 let asked = thread.interrupt();
                 running.push(thread);
@@ -157,7 +157,11 @@ impl Frozen {
 
     /// All threads run on; a SIGSTOP that was taken from one, or (`stops`) from one before, stops them.
     pub fn thaw(mut self, stops: bool) -> Result<()> {
-        self.tidy()?;
+        self.run_on(stops)
+    }
+
+    fn run_on(&mut self, stops: bool) -> Result<()> {
+        let tidied = self.tidy();
         self.scatter();
         let stops = self.take_stop() || stops;
         let mut threads = std::mem::take(&mut self.threads).into_iter();
@@ -165,22 +169,22 @@ impl Frozen {
             let stops = stops && !leader.is_to_continue()?;
             leader.release(stops.then_some(Sig::STOP))
         });
-        threads.try_for_each(|thread| thread.release(None)).and(leader)
+        let others = threads.map(|thread| thread.release(None)).fold(Ok(()), Result::and);
+        tidied.and(others).and(leader)
     }
 }
 
 impl Drop for Frozen {
     fn drop(&mut self) {
         // It may have been killed.
-        let _gone = self.tidy();
-        self.scatter();
+        let _gone = self.run_on(false);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
@@ -235,5 +239,57 @@ libc.syscall(60, 0)";
             // Who traces it is its parent here, to whom its end is told but once.
             let _told_here_or_there = child.wait();
         }
+    }
+
+    /// It waits for its other thread, which somebody else traces and does not let end, to execute a program: nobody can trace it meanwhile.
+    #[test]
+    fn who_executes_a_program_and_comes_to_no_end_is_not_waited_for() {
+        let code = "import os, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\nos.write(1, b'1')\nos.read(0, 1)\nos.execv('/bin/sleep', ['sleep', '60'])";
+        let mut python = Command::new("python3");
+        let python = python.args(["-S", "-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = python.expect("python3");
+        let pid = Pid(child.id() as i32);
+        child.stdout.take().expect("piped").read_exact(&mut [0]).expect("it has its thread");
+        let mut all = crate::proc::numbers_in(pid, "task").expect("it lives").into_iter().map(Pid);
+        let other = all.find(|tid| *tid != pid).expect("its thread");
+        kern::ptrace::seize(other, false, true).expect("a child's");
+        child.stdin.take().expect("piped").write_all(b"x").expect("it reads");
+        while !kern::ptrace::tells_its_end(other) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (tells, told) = std::sync::mpsc::channel();
+        let _over_with_this_process = std::thread::spawn(move || tells.send(freeze(pid).map(drop)));
+        let told = told.recv_timeout(Duration::from_secs(10)).expect("it does not hang");
+        assert_eq!(told.map_err(|fault| fault.kind), Err(vocab::Kind::Changed));
+        // Before it is killed: of a thread that is traced nobody but its tracer hears the end.
+        kern::ptrace::detach(other, None).expect("it tells its end");
+        child.kill().expect("a child");
+        child.wait().expect("killed");
+    }
+
+    #[test]
+    fn a_stop_that_comes_while_it_is_asked_stops_what_is_let_go() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = Pid(child.id() as i32);
+        {
+            let frozen = freeze(pid).expect("a child");
+            let memory = RemoteMemory::open(pid).expect("a child");
+            let areas = kern::areas::areas(pid, false).expect("it lives");
+            let mut loan = Loan::take(frozen.leader(), &memory, &areas).expect("it stands still");
+            kern::signal::send(pid, Sig::STOP).expect("a child");
+            loan.call(libc::SYS_getpid, &[]).expect("it does");
+            loan.give_back().expect("it lives");
+        }
+        let is = |what: &str| {
+            let end = std::time::Instant::now() + Duration::from_secs(5);
+            let stat = || crate::proc::stat_fields(pid).expect("it lives").remove(0);
+            while stat() != what && std::time::Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(stat(), what);
+        };
+        is("T");
+        child.kill().expect("a child");
+        child.wait().expect("killed");
     }
 }

@@ -57,6 +57,7 @@ pub(crate) struct Asked {
     habits: [Slot; HABITS.len()],
     states: u64,
     locked: Slot,
+    segments: Slot,
     registered: Slot,
     /// In the order of [`BARRIERS`].
     barriers: [Slot; BARRIERS.len()],
@@ -91,6 +92,7 @@ pub(crate) fn ask(script: &mut Script, mapped: u64) -> Asked {
     let locked = script.attempt(libc::SYS_msync, &[mapped, PAGE, libc::MS_INVALIDATE as u64]);
     let states = script.room(8);
     script.attempt(libc::SYS_arch_prctl, &[ARCH_GET_XCOMP_PERM, states]);
+    let first = script.room(8);
     Asked {
         brk: script.call("read the break", libc::SYS_brk, &[0]),
         dumpable: script.call("ask whether it is dumpable", libc::SYS_prctl, &[libc::PR_GET_DUMPABLE as u64]),
@@ -98,12 +100,17 @@ pub(crate) fn ask(script: &mut Script, mapped: u64) -> Asked {
         habits: HABITS.map(|(get, _)| script.attempt(libc::SYS_prctl, &[get as u64])),
         states,
         locked,
+        // Nothing where there are none.
+        segments: script.attempt(libc::SYS_modify_ldt, &[0, first, 8]),
         registered: script.attempt(libc::SYS_membarrier, &[GET_REGISTRATIONS, 0, 0]),
         barriers: BARRIERS.map(|(command, _)| script.attempt(libc::SYS_membarrier, &[command, 0, 0])),
     }
 }
 
 pub(crate) fn fill(outcome: &Outcome, asked: &Asked, process: &mut Process) -> Result<()> {
+    if outcome.result(asked.segments) > 0 {
+        return Err(Fault::refused("it has segments of its own (modify_ldt(2)), which are not carried"));
+    }
     process.layout.brk = outcome.result(asked.brk) as u64;
     process.dumpable = outcome.result(asked.dumpable) as u32;
     process.subreaper = is_subreaper(outcome, asked.subreaper)?;

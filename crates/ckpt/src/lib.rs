@@ -34,6 +34,7 @@ mod keys;
 pub mod kinds;
 mod leaving;
 mod memory;
+mod modes;
 mod objects;
 pub mod obstacle;
 mod opened;

@@ -151,7 +151,7 @@ fn reads_directly(pid: Pid) -> Result<bool> {
 /// Has the leader make what tells the writes, and takes it away from it: the process does not see it. `None` if the kernel does not
 /// have it.
 fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
-    let leader = Running::seize(pid, false, false)?;
+    let leader = Running::seize_soon(pid)?;
     leader.interrupt()?;
     let leader = leader.leader_stopped()?;
     let memory = RemoteMemory::open(pid)?;

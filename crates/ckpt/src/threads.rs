@@ -1,8 +1,9 @@
 //! What each thread has of its own.
 
-use crate::apart;
 use crate::cpu;
 use crate::identity;
+use crate::modes;
+use crate::proc::Fields;
 use crate::registers;
 use crate::sigstate;
 use image::thread::{AltStack, Creds, Rseq, Scheduling, Thread, Wait};
@@ -25,12 +26,12 @@ struct StackT {
 }
 
 /// Everything of a stopped thread, with the processors on which it may run if these are others now. `waits`: what is left of its wait (`waits::left`). `own`: what it has
-/// told of itself.
+/// told of itself. `status`: what /proc tells of it.
 ///
 /// # Errors
 /// `Refused` for what is not carried; `Gone`.
 pub(crate) fn read(
-    pid: Pid,
+    (pid, status): (Pid, &Fields),
     (thread, processors): (&Stopped, Option<&[u8]>),
     memory: &RemoteMemory,
     waits: Option<Wait>,
@@ -38,7 +39,6 @@ pub(crate) fn read(
 ) -> Result<Thread> {
     let tid = thread.tid();
     let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("read the {what} of thread {tid}"));
-    let status = apart::of_thread(pid, tid)?;
     let regs = thread.regs()?;
     let rseq = ptrace::rseq(tid).or_else(|errno| if errno == libc::EIO { Ok(Default::default()) } else { Err(errno) });
     let rseq = rseq.map_err(failed("restartable sequence"))?;
@@ -50,11 +50,12 @@ pub(crate) fn read(
         robust: ptrace::robust_list(tid).map_err(failed("robust futexes"))?,
         rseq: Rseq { address: rseq.address, size: rseq.size, signature: rseq.signature, flags: rseq.flags },
         name: name(pid, tid)?.trim_ascii_end().into(),
-        creds: Creds { securebits: own.secure_bits, ..identity::creds_of(tid, &status)? },
+        creds: Creds { securebits: own.secure_bits, ..identity::creds_of(tid, status)? },
         scheduling: Scheduling { slack: own.slack, ..scheduling(tid, processors)? },
         altstack: own.altstack,
         clear_tid: own.clear_tid,
         death_signal: own.death_signal,
+        modes: own.modes,
         waits,
         ..Thread::default()
     };
@@ -84,6 +85,7 @@ pub(crate) struct Asked {
     death: u64,
     bits: Slot,
     slack: Slot,
+    modes: modes::Asked,
 }
 
 /// And the answers.
@@ -92,6 +94,7 @@ pub(crate) struct Own {
     clear_tid: u64,
     death_signal: i32,
     slack: u64,
+    modes: Vec<(u32, u64)>,
     pub(crate) secure_bits: u32,
 }
 
@@ -104,7 +107,7 @@ pub(crate) fn ask(script: &mut Script) -> Asked {
     script.call("read its parent's signal", libc::SYS_prctl, &[libc::PR_GET_PDEATHSIG as u64, death]);
     let bits = script.call("read the secure bits", libc::SYS_prctl, &[libc::PR_GET_SECUREBITS as u64]);
     let slack = script.call("read the timer slack", libc::SYS_prctl, &[libc::PR_GET_TIMERSLACK as u64]);
-    Asked { stack, clear, death, bits, slack }
+    Asked { stack, clear, death, bits, slack, modes: modes::ask(script) }
 }
 
 /// What the script has brought in the lent thread. `secure_bits`: of another thread of its process.
@@ -126,6 +129,7 @@ pub(crate) fn told(
         clear_tid: outcome.value(asked.clear)?,
         death_signal: outcome.value(asked.death)?,
         slack: outcome.result(asked.slack) as u64,
+        modes: modes::told(outcome, &asked.modes)?,
         secure_bits,
     })
 }
@@ -196,6 +200,7 @@ pub(crate) fn set(script: &mut Script, saved: &Thread, named: Option<&[u8]>, now
     let stack = script.bytes(StackT { at, flags, pad: 0, size }.as_bytes());
     script.call("set the alternate stack", libc::SYS_sigaltstack, &[stack, 0]);
     script.call("set the timer slack", libc::SYS_prctl, &[libc::PR_SET_TIMERSLACK as u64, saved.scheduling.slack]);
+    modes::set(script, &saved.modes)?;
     sigstate::set_queue(script, &saved.queue, pid as u64, Some(saved.tid as u64))?;
     identity::set_creds(script, &saved.creds, now);
     // A change of credentials clears it (prctl(2)).

@@ -94,9 +94,8 @@ fn kernels(tid: Pid, regs: &Regs, clock: &Clock) -> Option<Wait> {
     let told =
         restart_block::of(tid, regs).map_err(|fault| debug!(%tid, %fault, "nobody knows what is left of its wait"));
     let Restarts { call, end, is_boottime } = told.ok()??;
-    if call == libc::SYS_futex && regs.rsi as i32 & FUTEX_COMMAND != libc::FUTEX_WAIT {
-        return Some(Wait { call: call as u64, left: AS_IT_WAS });
-    }
+    let end = end.filter(|_| call != libc::SYS_futex || regs.rsi as i32 & FUTEX_COMMAND == libc::FUTEX_WAIT);
+    let Some(end) = end else { return Some(Wait { call: call as u64, left: AS_IT_WAS }) };
     let now = clock.machines();
     let now = if is_boottime { now.boottime } else { now.monotonic };
     Some(Wait { call: call as u64, left: end.saturating_sub(now as u64) })
@@ -140,6 +139,11 @@ fn time(at: u64, memory: &RemoteMemory) -> Result<u64> {
 /// The command of futex(2) without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME; of those that wait only FUTEX_WAIT is told a duration.
 const FUTEX_COMMAND: i32 = 0x7f;
 
+/// Of the kernel's `int` of milliseconds, less than none means without end: to count that down as a number would give it one some day.
+fn poll_duration(argument: u64) -> u64 {
+    u64::try_from(argument as i32).map_or(AS_IT_WAS, |ms| ms * 1_000_000)
+}
+
 /// Nanoseconds that the call was to wait.
 fn duration(regs: &Regs, memory: &RemoteMemory) -> Result<Option<u64>> {
     let at = match regs.orig_rax as i64 {
@@ -147,7 +151,7 @@ fn duration(regs: &Regs, memory: &RemoteMemory) -> Result<Option<u64>> {
         libc::SYS_clock_nanosleep => regs.rdx,
         libc::SYS_futex if regs.rsi as i32 & FUTEX_COMMAND == libc::FUTEX_WAIT => regs.r10,
         libc::SYS_futex => return Ok(Some(AS_IT_WAS)),
-        libc::SYS_poll => return Ok(Some(regs.rdx * 1_000_000)),
+        libc::SYS_poll => return Ok(Some(poll_duration(regs.rdx))),
         _ => return Ok(None),
     };
     time(at, memory).map(Some)
@@ -191,4 +195,15 @@ pub(crate) fn note(
     // Where its stack ends there is no place for it, and the next interruption ends the wait.
     let _ = memory.write(place(regs), note.as_bytes());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_without_end_has_no_time_that_could_be_over() {
+        assert_eq!([u64::MAX, 0xffff_ffff, 0x8000_0000].map(poll_duration), [AS_IT_WAS; 3]);
+        assert_eq!([0, 1, 0x7fff_ffff].map(poll_duration), [0, 1_000_000, 0x7fff_ffff * 1_000_000]);
+    }
 }

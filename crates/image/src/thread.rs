@@ -43,7 +43,15 @@ pub struct Thread {
     /// In which call it was waiting with a time limit, if it is to wait on.
     #[n(13)]
     pub waits: Option<Wait>,
+    /// What it has set of itself by prctl(2) and arch_prctl(2) that is not as it is at the beginning: which ([`MODES`]), and to what.
+    #[n(14)]
+    #[cbor(default)]
+    pub modes: Vec<(u32, u64)>,
 }
+
+/// The numbers of [`Thread::modes`]: speculation past stores, of indirect branches, and into what the first-level cache has (PR_GET_SPECULATION_CTRL); PR_GET_TSC;
+/// PR_MCE_KILL_GET; ARCH_GET_CPUID.
+pub const MODES: std::ops::Range<u32> = 0..6;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
 #[cbor(map)]

@@ -98,16 +98,15 @@ pub fn seize(tid: Pid, follow: bool, kill: bool) -> Errno<()> {
     request(libc::PTRACE_SEIZE, tid, 0, options as u64)
 }
 
-/// As [`seize`] with neither, of a thread beside which others of its process are traced already. One that executes a program keeps its process from being traced
-/// (linux: `ptrace_attach`, cred_guard_mutex) until the others have ended, and these wait for their tracer to hear that. Uses SIGALRM.
+/// As [`seize`] with neither, for at most so many microseconds (up to 999,999). One that executes a program keeps its process from being traced (linux: `ptrace_attach`,
+/// cred_guard_mutex): until its file has come, which may be never, and the other threads have ended, which wait for their tracer to hear that. Uses SIGALRM.
 ///
 /// # Errors
-/// As [`seize`]; EINTR when that takes longer than the execution of a program does.
-pub fn seize_beside(tid: Pid) -> Errno<()> {
-    const PATIENCE_US: u64 = 50_000;
+/// As [`seize`]; EINTR when it takes longer.
+pub fn seize_within(tid: Pid, us: u64) -> Errno<()> {
     let args = [libc::PTRACE_SEIZE.into(), tid.0 as u64, 0, libc::PTRACE_O_TRACEEXIT as u64];
     // SAFETY: numbers.
-    unsafe { impatient::call(libc::SYS_ptrace, args, PATIENCE_US) }.map(drop)
+    unsafe { impatient::call(libc::SYS_ptrace, args, us) }.map(drop)
 }
 
 /// From now on a thread that stands still is killed, and with it its process, when its tracer ends.
@@ -182,6 +181,18 @@ pub fn call(tid: Pid) -> Errno<Call> {
         2 => Call::Leaves { result: first as i64 },
         _ => Call::Elsewhere,
     })
+}
+
+/// Does a stopped thread take its system calls itself (prctl(2), PR_SET_SYSCALL_USER_DISPATCH)? False on kernels that do not tell (before 6.4).
+pub fn dispatches_calls(tid: Pid) -> Errno<bool> {
+    const GET_SYSCALL_USER_DISPATCH: u32 = 0x4211;
+    // struct ptrace_sud_config: whether it is on, and where.
+    let mut config = [0u64; 4];
+    let told = request(GET_SYSCALL_USER_DISPATCH, tid, size_of_val(&config) as u64, config.as_mut_ptr() as u64);
+    match told {
+        Err(libc::EIO | libc::EINVAL) => Ok(false),
+        told => told.map(|()| config[0] != 0),
+    }
 }
 
 fn number(sig: Option<Sig>) -> u64 {

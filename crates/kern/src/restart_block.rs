@@ -15,8 +15,8 @@ const SECOND: u64 = 1_000_000_000;
 pub struct Restarts {
     /// The call that was made first.
     pub call: i64,
-    /// When it ends, in nanoseconds of this machine's CLOCK_MONOTONIC, to which no time namespace adds anything.
-    pub end: u64,
+    /// When it ends, in nanoseconds of this machine's CLOCK_MONOTONIC, to which no time namespace adds anything; `None`: not before what it waits for comes.
+    pub end: Option<u64>,
     /// Of its CLOCK_BOOTTIME instead.
     pub is_boottime: bool,
 }
@@ -83,13 +83,13 @@ fn told(block: &[u8; BYTES], regs: &Regs) -> Option<Restarts> {
     if long(16) == regs.rdi && (regs.rdi == 0 || regs.rdi > SMALL) {
         return match word(28) {
             // Has it a time?
-            0 => None,
-            1 if word(24) == regs.rsi as u32 => {
-                Some(Restarts { call: libc::SYS_poll, end: long(32) * SECOND + long(40), is_boottime: false })
+            timed @ 0..=1 if word(24) == regs.rsi as u32 => {
+                let end = (timed == 1).then(|| long(32) * SECOND + long(40));
+                Some(Restarts { call: libc::SYS_poll, end, is_boottime: false })
             }
             // Flags of the futex: one says that it has a time.
-            _ if word(24) == regs.rdx as u32 => {
-                Some(Restarts { call: libc::SYS_futex, end: long(40), is_boottime: false })
+            2.. if word(24) == regs.rdx as u32 => {
+                Some(Restarts { call: libc::SYS_futex, end: Some(long(40)), is_boottime: false })
             }
             _ => None,
         };
@@ -97,7 +97,7 @@ fn told(block: &[u8; BYTES], regs: &Regs) -> Option<Restarts> {
     let clock = word(16) as i32;
     let known = [libc::CLOCK_MONOTONIC, libc::CLOCK_BOOTTIME].contains(&clock);
     let call = if regs.rdi < SMALL { libc::SYS_clock_nanosleep } else { libc::SYS_nanosleep };
-    known.then_some(Restarts { call, end: long(32), is_boottime: clock == libc::CLOCK_BOOTTIME })
+    known.then(|| Restarts { call, end: Some(long(32)), is_boottime: clock == libc::CLOCK_BOOTTIME })
 }
 
 /// Numbers of clocks are below, addresses above (mmap_min_addr).
@@ -117,7 +117,8 @@ mod tests {
             block
         };
         let regs = |rdi, rsi, rdx| Regs { rdi, rsi, rdx, ..Regs::default() };
-        let call = |block, regs| told(&block, &regs).map(|it| (it.call, it.end));
+        let timed = |block, regs| told(&block, &regs).map(|it| (it.call, it.end));
+        let call = |block, regs| timed(block, regs).map(|(call, end)| (call, end.expect("a time")));
         let sleep = block([(16, 1), (24, 0), (32, 77), (40, 0)]);
         assert_eq!(call(sleep, regs(0x7000, 0, 0)), Some((libc::SYS_nanosleep, 77)));
         assert_eq!(call(sleep, regs(0, 0, 0x7000)), Some((libc::SYS_clock_nanosleep, 77)));
@@ -127,6 +128,9 @@ mod tests {
         assert_eq!(call(poll, regs(0x7000, 3, 9000)), Some((libc::SYS_poll, 2_000_000_005)));
         let of_nothing = block([(16, 0), (24, 1 << 32), (32, 2), (40, 5)]);
         assert_eq!(call(of_nothing, regs(0, 0, 9000)), Some((libc::SYS_poll, 2_000_000_005)));
+        let without_end = block([(16, 0x7000), (24, 3), (32, 0), (40, 0)]);
+        assert_eq!(timed(without_end, regs(0x7000, 3, u64::MAX)), Some((libc::SYS_poll, None)));
+        assert_eq!(timed(without_end, regs(0x7000, 4, u64::MAX)), None);
         let futex = block([(16, 0x7000), (24, 0x42 << 32 | 7), (32, 0), (40, 99)]);
         assert_eq!(call(futex, regs(0x7000, 128, 7)), Some((libc::SYS_futex, 99)));
     }
@@ -160,7 +164,7 @@ mod tests {
             let regs = ptrace::regs(pid).expect("it is stopped");
             let restarts = of(pid, &regs).expect("this kernel has BTF").expect("it sleeps");
             assert_eq!((restarts.call, restarts.is_boottime), (libc::SYS_clock_nanosleep, false));
-            let left = restarts.end - begun * 1000;
+            let left = restarts.end.expect("a time") - begun * 1000;
             assert!((100 * SECOND..110 * SECOND).contains(&left), "{left}");
         });
     }

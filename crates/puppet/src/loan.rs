@@ -55,6 +55,11 @@ impl<'a> Loan<'a> {
             let what = format!("thread {} runs 32-bit code, which is not lent", thread.tid());
             return Err(Fault::new(vocab::Kind::Unsupported, what));
         }
+        let tid = thread.tid();
+        if ptrace::dispatches_calls(tid).map_err(|errno| failed(tid, errno, "ask who takes the calls"))? {
+            let what = "takes its system calls itself (prctl(2), PR_SET_SYSCALL_USER_DISPATCH), which is not carried";
+            return Err(Fault::refused(format!("thread {tid} {what}")));
+        }
         let mask = thread.sigmask()?;
         let mut loan = Loan { thread, memory, saved, mask, gate, extended: None, owed: true };
         thread.set_sigmask(ALL_BUT_TRAP)?;

@@ -52,21 +52,32 @@ impl Running {
         Running::seized(tid, ptrace::seize(tid, follow, kill))
     }
 
-    /// The same of a thread beside which others of its process are traced already.
+    /// The same with neither of a thread whose process may be executing a program, which may take for ever (a file system that does not answer).
     ///
     /// # Errors
-    /// As [`Running::seize`]; `Changed` also when one of them executes a program, which ends the others.
+    /// As [`Running::seize`]; `Changed` also when it does so all the while.
+    pub fn seize_soon(tid: Pid) -> Result<Running> {
+        const PATIENCE_US: u64 = 900_000;
+        Running::seized(tid, ptrace::seize_within(tid, PATIENCE_US))
+    }
+
+    /// The same of a thread beside which others of its process are traced already, which end if one of them executes a program.
+    ///
+    /// # Errors
+    /// As [`Running::seize_soon`].
     pub fn seize_beside(tid: Pid) -> Result<Running> {
-        Running::seized(tid, ptrace::seize_beside(tid))
+        const PATIENCE_US: u64 = 50_000;
+        Running::seized(tid, ptrace::seize_within(tid, PATIENCE_US))
     }
 
     fn seized(tid: Pid, seized: std::result::Result<(), i32>) -> Result<Running> {
         let is_traced = || kern::pending::read(tid).is_some_and(|thread| thread.traced);
         seized.map_err(|errno| match failed(tid, errno, "begin the trace") {
-            // It had ended and was not waited for (linux: `ptrace_attach`); another thread that executes a program has its number then.
-            fault if errno == libc::EINTR || errno == libc::EPERM && !is_traced() => {
-                Fault { kind: Kind::Changed, ..fault }
+            fault if errno == libc::EINTR => {
+                Fault { kind: Kind::Changed, ..fault }.doing("it executes a program, and has not begun with it")
             }
+            // It had ended and was not waited for (linux: `ptrace_attach`); another thread that executes a program has its number then.
+            fault if errno == libc::EPERM && !is_traced() => Fault { kind: Kind::Changed, ..fault },
             fault => fault,
         })?;
         Ok(Running { tid, here: PhantomData })

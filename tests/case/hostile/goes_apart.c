@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static char *what, **files;
@@ -31,6 +33,43 @@ static void have_filter(void)
     must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "have a filter");
 }
 
+/* Whoever asks this thread what it alone can tell ends its process. */
+static void have_strict_filter(void)
+{
+    struct sock_filter all[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sigaltstack, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {5, all};
+    must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "give up new rights");
+    must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "have a filter");
+}
+
+static void write_to(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY);
+    must(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), path);
+    close(fd);
+}
+
+/* Has a file without a name, of a directory of its own in the place of one that it may not write to: DONE.closed. */
+static void have_file_of_another(void)
+{
+    char map[40], closed[4096], file[4200];
+    snprintf(map, sizeof map, "0 %d 1", getuid());
+    snprintf(closed, sizeof closed, "%s.closed", files[1]);
+    snprintf(file, sizeof file, "%s/file", closed);
+    must(unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0, what);
+    write_to("/proc/self/setgroups", "deny");
+    write_to("/proc/self/uid_map", map);
+    write_to("/proc/self/gid_map", map);
+    must(mount("none", closed, "tmpfs", 0, NULL) == 0, closed);
+    must(open(file, O_CREAT | O_RDWR, 0600) >= 0 && unlink(file) == 0, file);
+}
+
 /* Is there as long as the process is in whose memory it runs. */
 static int accompany(void *pid)
 {
@@ -45,6 +84,10 @@ static void *go(void *unused)
         usleep(1000);
     if (!strcmp(what, "filter"))
         have_filter();
+    else if (!strcmp(what, "strict filter"))
+        have_strict_filter();
+    else if (!strcmp(what, "file"))
+        have_file_of_another();
     else if (!strcmp(what, "no new rights"))
         must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, what);
     else if (!strcmp(what, "user"))

@@ -1,5 +1,5 @@
 """Becomes a process that cannot be carried, in the way that its argument names; says "ready", or "missing" where the kernel cannot do it."""
-import ctypes, fcntl, os, select, socket, struct, sys, tempfile, time, mmap
+import ctypes, fcntl, os, select, signal, socket, struct, sys, tempfile, threading, time, mmap
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = libc.mmap.restype = ctypes.c_long
@@ -74,6 +74,55 @@ def no_directory():
     os.rmdir(directory)
 
 
+PTRACE_SEIZE, EXIT_KILL = 0x4206, 0x100000
+
+
+def traces_another():
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+    call(101, PTRACE_SEIZE, pid, 0, EXIT_KILL)
+
+
+def has_a_traced_thread():
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    pid = os.getpid()
+    other = next(tid for tid in map(int, os.listdir("/proc/self/task")) if tid != pid)
+    done = os.pipe()
+    if os.fork() == 0:
+        call(101, PTRACE_SEIZE, other, 0, 0)
+        os.write(done[1], b"x")
+        # It is not waited for as long as the thread is traced.
+        while ") Z " not in open(f"/proc/{pid}/stat").read():
+            time.sleep(0.1)
+        os._exit(0)
+    os.read(done[0], 1)
+
+
+def thread_with_a_trap():
+    def waits():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTRAP])
+        signal.pthread_kill(threading.get_ident(), signal.SIGTRAP)
+        there.set()
+        while True:
+            time.sleep(0.01)
+            if signal.SIGTRAP not in signal.sigpending():
+                os._exit(7)
+
+    there = threading.Event()
+    threading.Thread(target=waits).start()
+    there.wait()
+
+
+def dispatches_its_calls():
+    kept.append(ctypes.create_string_buffer(8))
+    call(157, 59, 1, 0, 0, kept[-1])
+
+
+def has_segments():
+    call(154, 1, struct.pack("IIII", 0, 0, 0xFFFFF, 0x51), 16)
+
+
 def map_it(flags, fd=-1):
     at = libc.mmap(0, 2 << 20, 3, flags, fd, 0)
     if at < 0:
@@ -107,6 +156,11 @@ ways = {
     "deadline": lambda: call(314, 0, struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 1000000, 10000000, 10000000), 0),
     "directory": no_directory,
     "children's time": lambda: call(272, 0x80),
+    "tracer": traces_another,
+    "traced thread": has_a_traced_thread,
+    "trap": thread_with_a_trap,
+    "dispatch": dispatches_its_calls,
+    "segments": has_segments,
     "nothing": lambda: None,
 }
 ways[sys.argv[1]]()

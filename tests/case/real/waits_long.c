@@ -37,6 +37,26 @@ static long by_poll_of(void)
     return syscall(SYS_poll, &one, 1, 3000);
 }
 
+static void *writes(void *end)
+{
+    return nanosleep(&LONG, NULL) == 0 && write(*(int *)end, "", 1) == 1 ? NULL : end;
+}
+
+static long by_poll_without_end(void)
+{
+    int ends[2];
+    pthread_t writer;
+    struct pollfd one = {.events = POLLIN};
+    if (pipe(ends) != 0 || pthread_create(&writer, NULL, writes, &ends[1]) != 0)
+        return -1;
+    one.fd = ends[0];
+    long result = syscall(SYS_poll, &one, 1, -1);
+    int error = errno;
+    pthread_join(writer, NULL);
+    errno = error;
+    return result == 1 ? 0 : result;
+}
+
 static long by_futex(void)
 {
     long result = syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 7, &LONG);
@@ -57,6 +77,7 @@ static const struct way {
     long (*wait)(void);
 } WAYS[] = {{"nanosleep", by_nanosleep},   {"nanosleep told", by_nanosleep_told}, {"clock_nanosleep", by_clock_nanosleep},
             {"boottime", by_boottime},     {"poll", by_poll},                     {"poll of one", by_poll_of},
+            {"poll without end", by_poll_without_end},
             {"futex", by_futex},           {"futex until", by_futex_until}};
 #define COUNT (sizeof WAYS / sizeof WAYS[0])
 
