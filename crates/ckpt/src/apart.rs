@@ -7,7 +7,7 @@ use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
 use kern::capability;
 use kern::others::{share, Shared};
-use kern::proc::{is_ending, PROC};
+use kern::proc::{is_ending, root, Proc, PROC};
 use std::sync::OnceLock;
 use vocab::{Fault, Pid, Result};
 
