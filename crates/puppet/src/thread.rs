@@ -163,14 +163,18 @@ fn wait_beside(tid: Pid, others: &[Pid]) -> std::result::Result<Halt, i32> {
         return Ok(halt);
     }
     let told = SignalFd::new(&[Sig::CHLD]).map_err(|fault| fault.errno)?;
+    let mut is_late = false;
     loop {
         while told.take().map_err(|fault| fault.errno)?.is_some() {}
         if let Some(halt) = ptrace::look(tid)? {
             return Ok(halt);
         }
-        for other in others.iter().filter(|other| **other != tid && ptrace::tells_its_end(**other)) {
+        // Not before it is: one that executes a program is seldom, and each is asked.
+        let asked = others.iter().filter(|other| is_late && **other != tid);
+        for other in asked.filter(|other| ptrace::tells_its_end(**other)) {
             let _ends_anyway = ptrace::detach(*other, None);
         }
+        is_late = true;
         let told_something = poll(&[(told.as_fd(), Ready::READ)], LOOKS_AGAIN).is_ok_and(|ready| ready[0].readable);
         // To ask /proc takes longer than the stop of a thread does, of which it tells.
         if !told_something && is_ending(tid) {
