@@ -201,7 +201,7 @@ def used():
 seen = []
 for _ in range(7):
     seen.append(used())
-    time.sleep(0.95)
+    time.sleep(0.98)
 print([one for one in zip(seen, seen[1:]) if one[0] == one[1]])
 ";
     std::fs::write(&path, looks).doing("write a program")?;

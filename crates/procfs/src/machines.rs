@@ -83,13 +83,13 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// `at_most_us`: what is known counts no longer. It counts a tenth less: who looks once in that time (`top -d 1`) is to find it new each time, not every
+    /// `at_most_us`: what is known counts no longer. It counts a little less: who looks once in that time (`top -d 1`) is to find it new each time, not every
     /// other time, and then twice as much of the processor used.
     pub(crate) fn new(at_most_us: u64, crew: Arc<Crew>, ghosts: Arc<Ghosts>) -> Machines {
         // Answers to one before this one are not taken for ours.
         let last = AtomicU64::new(now_us() << 16);
         Machines {
-            fresh_us: at_most_us - at_most_us / 10,
+            fresh_us: at_most_us - at_most_us / 32,
             crew,
             line: OnceLock::new(),
             all: Mutex::default(),
