@@ -73,7 +73,9 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
     match then {
         Then::Ends => {
             // The image must be whole before the process ends.
-            out.end()?;
+            if let Err(fault) = out.end() {
+                return held.go_on().and(Err(fault));
+            }
             held.end()?;
             told.frozen = begun.elapsed();
         }

@@ -25,8 +25,9 @@ const END_MS: i32 = 10_000;
 
 /// A process that stands still and of which everything has been written but the end of the image. Dropped, it runs on.
 pub struct Held {
-    frozen: Frozen,
+    /// What was taken is put back before it runs on: fields are dropped in their order.
     written: Written,
+    frozen: Frozen,
     /// A SIGSTOP was taken from it while it was written, that is not in the image.
     met_stop: Cell<bool>,
     /// And one that is.
@@ -64,7 +65,7 @@ impl Held {
     pub(crate) fn new(frozen: Frozen, written: Written, filters: u64) -> Held {
         let knows_stop = written.queued.has(Sig::STOP);
         let met_stop = Cell::new(frozen.take_stop() && !knows_stop);
-        Held { frozen, written, met_stop, knows_stop, filters }
+        Held { written, frozen, met_stop, knows_stop, filters }
     }
 
     pub fn pid(&self) -> Pid {
