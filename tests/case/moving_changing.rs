@@ -1,7 +1,7 @@
 //! Processes that change just when they are to stand still: the move is tried again, and goes by what they are then.
 
 use super::hostile::compiled;
-use super::scene::{holds, Sandbox};
+use super::scene::{holds, same, Sandbox};
 use super::{End, Scene};
 use crate::lab::faults::Faults;
 use crate::lab::place::Place;
@@ -13,6 +13,7 @@ use std::time::Duration;
 pub(crate) const SCENES: &[Scene] = &[
     ("move_of_what_executes_by_a_thread", move_of_what_executes_by_a_thread),
     ("move_of_what_is_advised_meanwhile", move_of_what_is_advised_meanwhile),
+    ("move_of_what_begins_to_trace", move_of_what_begins_to_trace),
 ];
 
 const MOVES: u32 = 40;
@@ -74,6 +75,51 @@ fn move_of_what_is_advised_meanwhile(place: &Place) -> Res<End> {
         let flags = fs::read_to_string(&said).doing("read the flags of its mappings")?;
         let its = flags.lines().nth(1 + at).unwrap_or_default();
         holds(&format!("{its:?} says {flag:?}"), its.split(' ').any(|word| word == flag))?;
+    }
+    Ok(End::Passed)
+}
+
+/// What takes its place would not let go on whom it traces. What it begins to trace just before it stands still may be anybody, and by any of its threads.
+fn move_of_what_begins_to_trace(place: &Place) -> Res<End> {
+    let socket = place.fresh("faults");
+    let faults = Faults::listen(&socket)?;
+    let plan = Plan { faults: Some(socket), ..Plan::default() };
+    let s = Sandbox::with(place, "move_of_what_begins_to_trace", 2, plan)?;
+    let (program, base) = (compiled(place, "traces")?, place.fresh("traced").display().to_string());
+    let program = program.display();
+    let image = place.fresh("traced.image").display().to_string();
+    for (number, (who, place, point, command)) in [
+        ("first", "shoal run -n 0", "out may leave", "shoal move $p 1"),
+        ("other", "shoal run -n 0", "out may leave", "shoal move $p 1"),
+        ("first", "shoal run -n 0", "out may leave", "shoal move --lazy $p 1"),
+        ("first", "shoal run -n 0", "out may leave", "shoal move $p front"),
+        ("other", "", "out may leave", "shoal move $p 1"),
+        ("other", "", "dump stops", &format!("shoal checkpoint $p -o {image}")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let said = format!("{base}.{number}");
+        let sleeps = s.start(&format!("{place} sleep 1191 & echo $! >{said}.victim; wait $!; echo $?"));
+        s.until(&format!("test -s {said}.victim && shoal run -n 0 true"))?;
+        let one = s.start(&format!(
+            "{place} {program} {who} $(cat {said}.victim) {said}.go {said}.done </dev/null >{said}; echo $?"
+        ));
+        s.until(&format!("test -s {said}"))?;
+        let before = s.ok(&format!("shoal where $(cat {said})"))?;
+        faults.watch(point)?;
+        let moving = s.start(&format!("p=$(cat {said}); {command}"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        s.ok(&format!("touch {said}.go; until test -e {said}.done; do sleep 0.01; done"))?;
+        drop(held);
+        let outcome = moving.end()?;
+        let victim = s.ok(&format!("cat {said}.victim"))?;
+        let named = outcome.err.contains("it traces process");
+        holds(&format!("{command}: {}", outcome.text()), outcome.code() == Some(1) && named)?;
+        s.prints(&format!("shoal where $(cat {said}); touch {said}.done.end"), &before)?;
+        same("the end of who traces", one.end()?.out.trim(), "7")?;
+        s.ok(&format!("kill {}", victim.trim()))?;
+        same("the end of whom it has traced", sleeps.end()?.out.trim(), "143")?;
     }
     Ok(End::Passed)
 }

@@ -3,11 +3,15 @@
 //! It is looked for while the process runs, which is then refused before it is touched, and again when it stands still: it may have done so meanwhile. Elsewhere it would
 //! be free of all that, and what were its capabilities in a user namespace of its own would be some of that machine's.
 
+use crate::freeze::Frozen;
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
+use crate::tracees;
+use kern::areas::Area;
 use kern::capability;
 use kern::others::{share, Shared};
-use kern::proc::{is_ending, root, Proc, PROC};
+use kern::proc::{is_ending, PROC};
+use puppet::Stopped;
 use std::sync::OnceLock;
 use vocab::{Fault, Pid, Result};
 
@@ -26,7 +30,7 @@ pub(crate) fn look(pid: Pid, filters: u64, obstacles: &mut Vec<Obstacle>) -> Res
     }
     at_status(&status, filters, obstacles)?;
     at_namespaces(pid, obstacles)?;
-    at_traced(pid, &Proc::open(root())?.pids()?, obstacles)?;
+    tracees::look(pid, obstacles)?;
     for tid in proc::numbers_in(pid, "task")?.into_iter().map(Pid).filter(|tid| *tid != pid) {
         // One that has ended meanwhile is none.
         let Ok(status) = of_thread(pid, tid) else { continue };
@@ -62,16 +66,16 @@ pub(crate) fn thread_obeys(tid: Pid, status: &Fields, filters: u64) -> Result<()
     refuse(&obstacles)
 }
 
-/// Of one that stands still, and of its `others`, its threads but for the first, and its `children`: all the rest, which takes a while for many threads and may as well be looked at when
-/// everything has been written.
+/// Of one that stands still, with these mappings: all the rest, which takes a while for many threads and may as well be looked at when everything has been written.
 ///
 /// # Errors
 /// As [`obeys`]; `Gone`.
-pub(crate) fn none_is(pid: Pid, (others, children): (impl Iterator<Item = Pid>, &[Pid]), filters: u64) -> Result<()> {
+pub(crate) fn none_is(still: &Frozen, areas: &[Area], filters: u64) -> Result<()> {
     let mut obstacles = Vec::new();
+    let pid = still.pid;
     at_namespaces(pid, &mut obstacles)?;
-    at_traced(pid, children, &mut obstacles)?;
-    for tid in others {
+    tracees::ask(still, areas, &mut obstacles)?;
+    for tid in still.threads.iter().skip(1).map(Stopped::tid) {
         at_thread((pid, tid), &of_thread(pid, tid)?, filters, &mut obstacles)?;
     }
     refuse(&obstacles)
@@ -109,19 +113,6 @@ fn at_trap(whose: &str, status: &Fields, queues: &[&str], obstacles: &mut Vec<Ob
     for queue in queues {
         if status.number(queue, 16)? >> (libc::SIGTRAP - 1) & 1 == 1 {
             obstacles.push(format!("SIGTRAP waits to be delivered{whose}, by which its calls are taken"));
-        }
-    }
-    Ok(())
-}
-
-/// Whom it traces would stand still for ever: what takes its place does not let them go on.
-fn at_traced(pid: Pid, others: &[Pid], obstacles: &mut Vec<Obstacle>) -> Result<()> {
-    let threads = proc::numbers_in(pid, "task")?;
-    for other in others.iter().filter(|other| **other != pid) {
-        // One that has ended meanwhile is none.
-        let tracer = proc::status(*other).and_then(|status| status.number("TracerPid", 10));
-        if tracer.is_ok_and(|tracer| threads.contains(&(tracer as i32))) {
-            obstacles.push(format!("it traces process {other} (ptrace(2))"));
         }
     }
     Ok(())

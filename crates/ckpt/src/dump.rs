@@ -19,6 +19,7 @@ use image::process::Process;
 use image::thread::{Thread, Wait};
 use image::Writer;
 use kern::areas::{Area, AreaFlags};
+use kern::faultpoint::reach;
 use kern::pagemap::Run;
 use kern::ptrace::Queue;
 use kern::remote_memory::RemoteMemory;
@@ -64,6 +65,7 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
         seen = survey_again(pid, given, early.followed())?;
         seen.refuse(pid)?;
     }
+    reach("dump stops");
     let begun = Instant::now();
     let held = hold_after(pid, &seen, early.as_ref(), None, &mut out)?;
     if let Err(fault) = held.is_as_surveyed(&[], &[]) {

@@ -90,7 +90,7 @@ impl Held {
             let fewer = list(&mut children.iter().filter(|pid| !now.contains(pid)));
             return Err(Fault::changed(format!("its children have changed on the way (more:{more}; fewer:{fewer})")));
         }
-        apart::none_is(self.pid(), (self.threads(), children), self.filters)?;
+        apart::none_is(&self.frozen, &self.written.areas, self.filters)?;
         self.written.taken.as_ref().map_or(Ok(()), |taken| taken.is_alone(self.pid()))?;
         nobody_elses(self.pid(), &self.written.believed, trusted)?;
         self.is_advised_as_written()

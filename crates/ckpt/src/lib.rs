@@ -60,6 +60,7 @@ pub mod survey;
 mod threads;
 mod timers;
 mod together;
+mod tracees;
 pub mod vdso;
 pub mod vessel;
 mod waits;
