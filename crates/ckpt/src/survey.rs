@@ -9,7 +9,7 @@ use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
 use crate::runs::{either, without};
-use crate::{apart, children, kinds, memory, pool, timers};
+use crate::{apart, children, kinds, memory, pool, timers, tracees};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::others;
 use kern::pagemap::Run;
@@ -240,6 +240,14 @@ impl Survey {
     /// Is there so much of it that it takes long to write it, however little memory it has?
     pub fn is_large(&self) -> bool {
         self.areas.len() > MANY || self.waiting.len() > MANY / 8 || self.known.len() > MANY
+    }
+
+    /// For who is told what is in the way, and has the time: whomever it traces, also on a machine of many processes.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn look_for_all_it_traces(&mut self, pid: Pid) -> Result<()> {
+        tracees::look_at_all(pid, &mut self.obstacles)
     }
 
     /// # Errors

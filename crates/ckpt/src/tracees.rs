@@ -1,5 +1,6 @@
 //! Whom a process traces (ptrace(2)). They would stand still for ever: what takes its place does not let them go on.
 
+use crate::children;
 use crate::freeze::Frozen;
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
@@ -9,21 +10,40 @@ use kern::remote_memory::RemoteMemory;
 use puppet::Loan;
 use vocab::{Pid, Result};
 
-/// As all processes of the machine tell it, and each of their threads: one that runs may begin to trace another one just then.
+/// To read what each of more processes tells takes longer than 30 ms.
+const MOST: usize = 2000;
+
+/// While it runs, before it is touched. On a machine with many processes only its children are looked at: others are found when it stands still.
 ///
 /// # Errors
 /// `Gone`.
 pub(crate) fn look(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    let all = Proc::open(root())?.pids()?;
+    let some = if all.len() <= MOST { all } else { children::of(pid)? };
+    look_at(pid, &some, obstacles)
+}
+
+/// As all processes of the machine tell it.
+///
+/// # Errors
+/// `Gone`.
+pub(crate) fn look_at_all(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
+    look_at(pid, &Proc::open(root())?.pids()?, obstacles)
+}
+
+/// One of several threads may be traced alone.
+fn look_at(pid: Pid, all: &[Pid], obstacles: &mut Vec<Obstacle>) -> Result<()> {
     let threads = proc::numbers_in(pid, "task")?;
-    let is_traced = |status: &Fields| Some(threads.contains(&(status.number("TracerPid", 10).ok()? as i32)));
-    for other in Proc::open(root())?.pids()?.into_iter().filter(|other| *other != pid) {
+    let traces = |status: Fields| status.number("TracerPid", 10).is_ok_and(|tracer| threads.contains(&(tracer as i32)));
+    for other in all.iter().filter(|other| **other != pid) {
         // One that has ended meanwhile is none.
-        let Ok(status) = proc::status(other) else { continue };
+        let Ok(status) = proc::status(*other) else { continue };
         let has_more = status.number("Threads", 10).is_ok_and(|threads| threads > 1);
-        let others = if has_more { proc::numbers_in(other, "task").unwrap_or_default() } else { Vec::new() };
-        let its = others.iter().filter_map(|tid| Fields::read(format!("{PROC}/{other}/task/{tid}/status")).ok());
-        if std::iter::once(status).chain(its).any(|status| is_traced(&status) == Some(true)) {
-            obstacles.push(format!("it traces process {other} (ptrace(2))"));
+        let its = if has_more { proc::numbers_in(*other, "task").unwrap_or_default() } else { Vec::new() };
+        let mut its = its.iter().filter_map(|tid| Fields::read(format!("{PROC}/{other}/task/{tid}/status")).ok());
+        let obstacle = format!("it traces process {other} (ptrace(2))");
+        if (traces(status) || its.any(traces)) && !obstacles.contains(&obstacle) {
+            obstacles.push(obstacle);
         }
     }
     Ok(())
@@ -38,7 +58,7 @@ pub(crate) fn ask(still: &Frozen, areas: &[Area], obstacles: &mut Vec<Obstacle>)
     let mut loan = Loan::take(still.leader(), &memory, areas)?;
     let nobody = traces_nobody(&mut loan)?;
     loan.give_back()?;
-    if nobody { Ok(()) } else { look(still.pid, obstacles) }
+    if nobody { Ok(()) } else { look_at_all(still.pid, obstacles) }
 }
 
 /// ODDITY(traced-as-clone): whomever a thread of the process traces it may wait for among those of either kind, ordinary children or clones, and whoever's child that is. So there

@@ -24,6 +24,7 @@ const MOST_FILES: usize = 1000;
 /// `Gone`.
 pub(super) fn look(order: &Out) -> Result<Look> {
     let mut seen = with_obstacles(order, &[])?;
+    seen.look_for_all_it_traces(order.pid)?;
     seen.obstacles.extend(in_its_memory(order.pid));
     let told = outlook::outlook(order.pid, &seen)?;
     let why = match told.way {

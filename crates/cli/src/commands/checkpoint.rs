@@ -60,7 +60,9 @@ impl Checkpoint {
 
     fn here(self, pid: Pid, given: Given) -> Result<ExitCode> {
         if self.dry_run {
-            let obstacles = ckpt::survey::survey(pid, given)?.obstacles;
+            let mut seen = ckpt::survey::survey(pid, given)?;
+            seen.look_for_all_it_traces(pid)?;
+            let obstacles = seen.obstacles;
             obstacles.iter().try_for_each(|obstacle| print::out(&format!("{}\n", kern::own::plain(obstacle))))?;
             return Ok(ExitCode::from(u8::from(!obstacles.is_empty())));
         }
