@@ -7,6 +7,7 @@ mod bad_input;
 mod capi;
 mod chaos;
 mod checkpoint;
+mod checkpoint_changing;
 mod clocks;
 mod commands;
 mod copies;
@@ -105,6 +106,7 @@ const OTHERS: &[&[Scene]] = &[
     daemons::SCENES,
     gates::SCENES,
     checkpoint::SCENES,
+    checkpoint_changing::SCENES,
     copies::SCENES,
     jobs::SCENES,
     commands::SCENES,

@@ -2,6 +2,7 @@
 
 use crate::asking::{areas_now, ask, map_arena, note_locking, read_threads, waits};
 use crate::behind::{self, Behind};
+use crate::ended::reason;
 use crate::freeze::{freeze, Frozen};
 use crate::guess::Guess;
 use crate::header::header;
@@ -53,24 +54,11 @@ pub struct Told {
 /// while it runs.
 ///
 /// # Errors
-/// `Refused` for what is not carried, before the process is touched. Whatever fails later, it goes on.
+/// `Refused` for what is not carried, before the process is touched. Whatever fails later, it goes on; `Changed` if it may be tried again. `Gone` when it ends.
 pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -> Result<Told> {
-    let mut seen = survey(pid, given)?;
-    seen.refuse(pid)?;
     let mut out = Writer::new(out)?;
-    out.vdso(crate::vdso::here()?)?;
-    let early = if rounds { precopy(pid, &seen, &mut out)? } else { None };
-    if let Some(early) = &early {
-        // It has run on since.
-        seen = survey_again(pid, given, early.followed())?;
-        seen.refuse(pid)?;
-    }
-    reach("dump stops");
-    let begun = Instant::now();
-    let held = hold_after(pid, &seen, early.as_ref(), None, &mut out)?;
-    if let Err(fault) = held.is_as_surveyed(&[], &[]) {
-        return held.go_on().and(Err(fault));
-    }
+    let stands = look_and_hold(pid, given, rounds, &mut out).map_err(|fault| reason(pid, fault));
+    let (held, early, begun) = stands?;
     let mut told = Told::default();
     match then {
         Then::Ends => {
@@ -78,11 +66,11 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
             if let Err(fault) = out.end() {
                 return held.go_on().and(Err(fault));
             }
-            held.end()?;
+            held.end().map_err(|fault| reason(pid, fault))?;
             told.frozen = begun.elapsed();
         }
         Then::GoesOn => {
-            held.go_on()?;
+            held.go_on().map_err(|fault| reason(pid, fault))?;
             told.frozen = begun.elapsed();
             out.end()?;
         }
@@ -92,6 +80,28 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
         told.rounds = Some((early.rounds.clone(), early.why));
     }
     Ok(told)
+}
+
+/// A process that stands still and is as it was surveyed, what had been copied before, and since when it does.
+type Stands = (Held, Option<Precopy>, Instant);
+
+fn look_and_hold(pid: Pid, given: Given, rounds: bool, out: &mut Writer<impl Write>) -> Result<Stands> {
+    let mut seen = survey(pid, given)?;
+    seen.refuse(pid)?;
+    out.vdso(crate::vdso::here()?)?;
+    let early = if rounds { precopy(pid, &seen, out)? } else { None };
+    if let Some(early) = &early {
+        // It has run on since.
+        seen = survey_again(pid, given, early.followed())?;
+        seen.refuse(pid)?;
+    }
+    reach("dump stops");
+    let begun = Instant::now();
+    let held = hold_after(pid, &seen, early.as_ref(), None, out)?;
+    match held.is_as_surveyed(&[], &[]) {
+        Ok(()) => Ok((held, early, begun)),
+        Err(fault) => held.go_on().and(Err(fault)),
+    }
 }
 
 /// Stops the process and writes it.

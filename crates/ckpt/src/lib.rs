@@ -24,6 +24,7 @@ pub mod cpu;
 pub mod dump;
 mod early;
 mod elsewhere;
+pub mod ended;
 pub mod foresee;
 pub mod freeze;
 pub mod guess;

@@ -1,18 +1,13 @@
 //! Moving a process to another node: the ask, and asking again.
 
+use crate::again::again;
 use crate::Local;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
-use vocab::{Fault, Kind, NodeId, Pid, Result};
+use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 use wire::look::Progress;
-
-/// A process that forks and waits all the time is tried to be moved for so long: most find it between two of its changes.
-const AGAIN: Duration = Duration::from_secs(5);
-/// It stands still for some of each try, and runs between two: milliseconds, twice as many each time, up to the second.
-const PAUSES_MS: (i32, i32) = (10, 160);
 
 /// Returns when the process runs on that node; `told`, if anybody wants to know, hears how far it is.
 ///
@@ -26,20 +21,13 @@ pub fn move_to(
     mut told: Option<&mut dyn FnMut(Progress)>,
 ) -> Result<()> {
     let ask = Ask::Move { pid, to, progress: told.is_some(), lazy };
-    let (end, mut pause) = (Instant::now() + AGAIN, PAUSES_MS.0);
-    loop {
+    again(|| {
         let hear = |progress| told.as_mut().map_or((), |told| told(progress));
-        match daemon.ask_telling(&ask, hear) {
-            Ok(Answer::Moved { .. }) => return Ok(()),
-            Ok(other) => return Err(Fault::wire(format!("the daemon answered Move with {other:?}"))),
-            Err(fault) if fault.kind == Kind::Changed && Instant::now() < end => {
-                // Interrupted, it is tried earlier.
-                let _ready = kern::poll::poll(&[], pause);
-                pause = PAUSES_MS.1.min(2 * pause);
-            }
-            Err(fault) => return Err(fault),
+        match daemon.ask_telling(&ask, hear)? {
+            Answer::Moved { .. } => Ok(()),
+            other => Err(Fault::wire(format!("the daemon answered Move with {other:?}"))),
         }
-    }
+    })
 }
 
 /// Writes why something has failed into a new file at `path`, for who has asked for it and waits elsewhere.

@@ -240,7 +240,9 @@ impl Carrier {
                 shaking.iter().map(|(_, link)| (link.fd(), Ready { writable: link.wants_write(), ..Ready::READ }));
             let all: Vec<_> =
                 [(bell.as_fd(), Ready::READ), (listener.as_fd(), Ready::READ)].into_iter().chain(lines).collect();
-            let came = wait(&all, until)?;
+            // Before it comes it has looked at the process, which takes long only then.
+            let why = "it may itself wait for a file of the process that does not answer";
+            let came = wait(&all, until).map_err(|fault| fault.doing(format!("the old node's mover has not come, {why}")))?;
             if came[0].readable || came[0].over {
                 return Err(called_off());
             }

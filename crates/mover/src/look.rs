@@ -3,6 +3,7 @@
 use super::orders::Out;
 use super::remains::{in_the_way, Ready};
 use ckpt::boot::boot;
+use ckpt::ended::{ended, is_over, reason};
 use ckpt::kinds::terminal::Tty;
 use ckpt::outlook::{self, Needed};
 use ckpt::pool;
@@ -23,6 +24,14 @@ const MOST_FILES: usize = 1000;
 /// # Errors
 /// `Gone`.
 pub(super) fn look(order: &Out) -> Result<Look> {
+    match look_at(order) {
+        // What is in its way is that.
+        Ok(_) if is_over(order.pid) => Err(ended()),
+        looked => looked.map_err(|fault| reason(order.pid, fault)),
+    }
+}
+
+fn look_at(order: &Out) -> Result<Look> {
     let mut seen = with_obstacles(order, &[])?;
     seen.look_for_all_it_traces(order.pid)?;
     seen.obstacles.extend(in_its_memory(order.pid));

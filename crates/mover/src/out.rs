@@ -11,6 +11,7 @@ use super::slate::Note;
 use ckpt::asking::rehearse;
 use ckpt::behind::behind;
 use ckpt::dump::{hold_after, hold_lazily};
+use ckpt::ended::reason as reason_of;
 use ckpt::foresee::foresee;
 use ckpt::guess::guess;
 use ckpt::held::{Held, Waiting};
@@ -20,20 +21,19 @@ use ckpt::survey::Survey;
 use image::Writer;
 use kern::faultpoint::reach;
 use kern::pidfd::{self, read_siginfo};
-use kern::proc::{group_and_session, root};
+use kern::proc::group_and_session;
 use kern::timeline::mark;
 use std::io::BufWriter;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
-use vocab::errno::ESRCH;
-use vocab::{Fault, Kind, Pid, Result, Sig, SigInfo};
+use vocab::{Fault, Pid, Result, Sig, SigInfo};
 
 /// Bytes that wait for others to go with them.
 const LITTLE: usize = 16 * 1024;
 
 /// Sends the process, and ends it here when the other node has it.
 pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
-    let reason = |fault: Fault| reason(order.pid, fault);
+    let reason = |fault: Fault| reason_of(order.pid, fault);
     let seen = look(order, &[]).map_err(reason)?;
     reach("out looked");
     let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
@@ -61,23 +61,6 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
 /// While the carrier is still there: the other node, which finds the connection broken then, knows no better reason.
 fn fails(why: Fault, word: &mut Word) -> Result<()> {
     word.say(&Said::Failed(why))
-}
-
-/// Of a process that has ended whatever was tried with it has failed for that reason. Of one whose first thread alone has, another thread may be about to execute a
-/// program, and to become the first by that.
-fn reason(pid: Pid, fault: Fault) -> Fault {
-    let found = kern::proc::Proc::open(root()).ok().and_then(|proc| proc.stat(pid).ok());
-    match found {
-        Some(stat) if stat.exiting() && stat.threads > 1 => {
-            Fault { kind: Kind::Changed, ..fault.doing("its first thread has ended, and others have not") }
-        }
-        // A thread is gone, or what the process executed.
-        Some(stat) if !stat.exiting() && fault.root_errno() == ESRCH => {
-            Fault { kind: Kind::Changed, ..fault.doing("it has changed meanwhile") }
-        }
-        Some(stat) if !stat.exiting() && !stat.ended() => fault,
-        _ => Fault::gone("the process has ended"),
-    }
 }
 
 /// It cannot run here any more: the other node may let it run, and it is ended here.

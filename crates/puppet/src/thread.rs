@@ -32,7 +32,7 @@ pub struct Stopped {
 }
 
 fn gone(tid: Pid) -> Fault {
-    Fault::gone(format!("thread {tid} has ended"))
+    Fault { errno: libc::ESRCH, ..Fault::gone(format!("thread {tid} has ended")) }
 }
 
 /// ESRCH of a traced thread means that it was killed (ptrace(2), "Death under ptrace").

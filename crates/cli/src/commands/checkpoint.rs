@@ -3,17 +3,21 @@
 use super::away;
 use super::place::{self, Place};
 use crate::{imagefile, print};
+use super::withheld::Withheld;
 use ckpt::dump::{dump, Then, Told};
+use ckpt::ended::{ended, is_over, reason};
 use ckpt::rounds::Why;
-use ckpt::survey::Given;
+use ckpt::survey::{survey, Given, Survey};
 use clap::Args;
+use client::again::again;
+use kern::proc::exists;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Seek, StdoutLock, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use vocab::{Fault, NodeId, Pid, Result, Sig, SigSet};
+use vocab::{Fault, Kind, NodeId, Pid, Result, Sig, SigSet};
 
 /// Write a running process into a file, from which `shoal restore` makes it again
 #[derive(Args, Debug)]
@@ -59,19 +63,24 @@ impl Checkpoint {
     }
 
     fn here(self, pid: Pid, given: Given) -> Result<ExitCode> {
+        if !exists(pid) {
+            return Err(Fault::gone(format!("there is no process {pid}")));
+        }
         if self.dry_run {
-            let mut seen = ckpt::survey::survey(pid, given)?;
-            seen.look_for_all_it_traces(pid)?;
-            let obstacles = seen.obstacles;
+            let obstacles = again(|| look(pid, given))?.obstacles;
             obstacles.iter().try_for_each(|obstacle| print::out(&format!("{}\n", kern::own::plain(obstacle))))?;
             return Ok(ExitCode::from(u8::from(!obstacles.is_empty())));
         }
         let then = if self.stop { Then::Ends } else { Then::GoesOn };
         let rounds = then == Then::GoesOn;
         let told = match self.target()? {
-            Target::File(path) => into_file(path, self.executable, |file| dump(pid, given, file, then, rounds))?,
-            Target::Stream(_) if self.confirmed => dump(pid, given, Confirmed::new(), then, rounds)?,
-            Target::Stream(stream) => dump(pid, given, stream, then, rounds)?,
+            Target::File(path) => {
+                again(|| into_file(path, self.executable, |file| dump(pid, given, file, then, rounds)))?
+            }
+            Target::Stream(_) if self.confirmed => {
+                into_stream(Confirmed::new(), |out| dump(pid, given, out, then, rounds))?
+            }
+            Target::Stream(stream) => into_stream(stream, |out| dump(pid, given, out, then, rounds))?,
         };
         if self.explain {
             explain(pid, &told);
@@ -114,6 +123,24 @@ impl Checkpoint {
         );
         words
     }
+}
+
+/// All that is in the way; of one that ends that is no more than its end.
+fn look(pid: Pid, given: Given) -> Result<Survey> {
+    let seen = survey(pid, given).and_then(|mut seen| seen.look_for_all_it_traces(pid).map(|()| seen));
+    match seen.map_err(|fault| reason(pid, fault))? {
+        seen if !seen.obstacles.is_empty() && is_over(pid) => Err(ended()),
+        seen => Ok(seen),
+    }
+}
+
+/// It is tried again until some of the image has gone, which cannot be taken back.
+fn into_stream<W: Write>(to: W, mut fill: impl FnMut(&mut Withheld<W>) -> Result<Told>) -> Result<Told> {
+    let mut out = Withheld::new(to);
+    again(|| match fill(&mut out) {
+        Err(fault) if !out.forget() => Err(Fault { kind: Kind::Refused, ..fault }),
+        done => done,
+    })
 }
 
 /// Where an image goes.

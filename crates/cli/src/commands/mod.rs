@@ -29,6 +29,7 @@ mod shell;
 mod top;
 mod web;
 mod whereis;
+mod withheld;
 
 use clap::Subcommand;
 use client::run::FAILED;

@@ -1,0 +1,98 @@
+//! Checkpoints of processes that change or end just then.
+
+use super::checkpoint::{must, restore, run, shoal, start, told, until_it_is};
+use super::hostile::compiled;
+use super::scene::holds;
+use super::{End, Scene};
+use crate::lab::faults::Faults;
+use crate::lab::place::Place;
+use crate::lab::{Doing, Res};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("checkpoint_of_what_changes_meanwhile", checkpoint_of_what_changes_meanwhile),
+    ("checkpoint_of_what_ends_meanwhile", checkpoint_of_what_ends_meanwhile),
+];
+
+fn until(what: &str, yes: impl Fn() -> bool) -> Res {
+    let end = Instant::now() + Duration::from_secs(15);
+    while !yes() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    holds(what, yes())
+}
+
+fn has_text(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.len() > 0)
+}
+
+/// What is locked of a mapping as a whole when it has been looked at is seen when everything has been written: it is written once more, into a file and where nothing can be taken
+/// back.
+fn checkpoint_of_what_changes_meanwhile(place: &Place) -> Res<End> {
+    let socket = place.fresh("faults");
+    let faults = Faults::listen(&socket)?;
+    let program = compiled(place, "advises")?;
+    let program = program.display().to_string();
+    for way in ["file", "stream"] {
+        let (said, image) = (place.fresh("advised"), place.fresh("advised.image"));
+        let out = File::create(&said).doing("make a file")?;
+        let named = |what: &str| format!("{}.{what}", said.display());
+        let (go, done, look) = (named("go"), named("done"), named("look"));
+        let mut child = start(&[&program, "lock", &go, &done, &look], &out)?;
+        until("it is up", || has_text(&said))?;
+        faults.watch("dump stops")?;
+        let to = image.display().to_string();
+        let mut command = Command::new(shoal(place)?);
+        command.args(["checkpoint", "--stop", &child.id().to_string()]).env("SHOAL_FAULTS", &socket);
+        match way {
+            "file" => command.args(["-o", &to]),
+            _ => command.args(["-o", "-"]).stdout(File::create(&image).doing("make a file")?),
+        };
+        let writes = command.stderr(Stdio::piped()).spawn().doing("run shoal")?;
+        let held = faults.reached(Duration::from_secs(15))?;
+        fs::write(&go, "").doing("let it lock its memory")?;
+        until("it has locked it", || Path::new(&done).exists())?;
+        drop(held);
+        let written = writes.wait_with_output().doing("wait for shoal")?;
+        holds(&format!("{way}: {}", told(&written)), written.status.success())?;
+        child.wait().doing("wait for the program")?;
+        must(place, &["image", &to])?;
+        let mut again = restore(place, &image, &out)?;
+        fs::write(&look, "").doing("have it look")?;
+        holds("it ends well", again.wait().doing("wait for the program")?.success())?;
+        let flags = fs::read_to_string(&said).doing("read the flags of its mappings")?;
+        let its = flags.lines().nth(1).unwrap_or_default();
+        holds(&format!("{way}: {its:?} is locked"), its.split(' ').any(|word| word == "lo"))?;
+    }
+    Ok(End::Passed)
+}
+
+/// Whatever it is in the midst of, and whatever was in its way: it says so, or it has been quicker.
+fn checkpoint_of_what_ends_meanwhile(place: &Place) -> Res<End> {
+    const ROUNDS: u64 = 60;
+    let image = place.fresh("ended.image").display().to_string();
+    let out = File::create(place.fresh("ended.out")).doing("make a file")?;
+    let threads = "import threading, time
+for _ in range(4): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+time.sleep(60)";
+    for round in 0..ROUNDS {
+        let words = if round % 2 == 0 { &["sleep", "60"][..] } else { &["python3", "-S", "-c", threads] };
+        let mut child = start(words, &out)?;
+        let pid = child.id().to_string();
+        until_it_is(&pid, words[0])?;
+        let how = if round % 4 < 2 { &["--dry-run"][..] } else { &["-o", &image] };
+        let told = std::thread::scope(|scope| {
+            let writes = scope.spawn(|| run(place, &[&["checkpoint", &pid], how].concat()));
+            std::thread::sleep(Duration::from_micros(round * 250));
+            child.kill().doing("kill it").and_then(|()| writes.join().map_err(|_| "a thread has failed".to_string())?)
+        })?;
+        child.wait().doing("wait for it")?;
+        let (said, words) = (told.status.success(), [told.stdout.clone(), told.stderr.clone()].concat());
+        let words = String::from_utf8_lossy(&words).into_owned();
+        holds(&format!("{words:?} says that it has ended"), said || words.contains("the process has ended"))?;
+    }
+    Ok(End::Passed)
+}
