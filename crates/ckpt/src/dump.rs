@@ -13,6 +13,7 @@ use crate::queued::{Queued, Waited};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
+use crate::together::Together;
 use crate::{apart, children, identity, keys, kinds, leaving, memory, pages, proc, sigstate, timers, waits};
 use image::memory::{Kept, Memory};
 use image::process::Process;
@@ -53,7 +54,7 @@ pub struct Told {
 ///
 /// # Errors
 /// `Refused` for what is not carried, before the process is touched. Whatever fails later, it goes on.
-pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -> Result<Told> {
+pub fn dump(pid: Pid, given: Given, out: impl Write + Send, then: Then, rounds: bool) -> Result<Told> {
     let mut seen = survey(pid, given)?;
     seen.refuse(pid)?;
     let mut out = Writer::new(out)?;
@@ -96,7 +97,7 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
 ///
 /// # Errors
 /// What kept it from being stopped, asked or written; it runs on.
-pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Held> {
+pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write + Send>) -> Result<Held> {
     hold_after(pid, seen, None, None, out)
 }
 
@@ -119,7 +120,7 @@ pub fn hold_lazily(
     seen: &Survey,
     behind: &Behind,
     little: Option<&Guess>,
-    out: &mut Writer<impl Write>,
+    out: &mut Writer<impl Write + Send>,
 ) -> Result<Held> {
     let held = hold_with(pid, seen, (Large::Behind(behind), little), out)?;
     match held.has_locks() {
@@ -140,7 +141,7 @@ pub fn hold_after(
     seen: &Survey,
     early: Option<&Precopy>,
     little: Option<&Guess>,
-    out: &mut Writer<impl Write>,
+    out: &mut Writer<impl Write + Send>,
 ) -> Result<Held> {
     hold_with(pid, seen, (early.map_or(Large::Whole, Large::After), little), out)
 }
@@ -148,7 +149,7 @@ pub fn hold_after(
 /// How what is large goes, and what of the rest was guessed.
 type Goes<'a> = (Large<'a>, Option<&'a Guess>);
 
-fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write>) -> Result<Held> {
+fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write + Send>) -> Result<Held> {
     mark("dump: stop");
     let frozen = freeze(pid)?;
     // It has seen no later tick.
@@ -162,7 +163,12 @@ fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Writ
 type Still<'a> = (&'a Frozen, i64);
 
 /// Writes everything.
-fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
+fn write(
+    still: Still<'_>,
+    seen: &Survey,
+    (large, little): Goes<'_>,
+    out: &mut Writer<impl Write + Send>,
+) -> Result<Written> {
     let (frozen, tick) = still;
     let pid = frozen.pid;
     let mut areas = areas_now(pid, seen)?;
@@ -204,7 +210,7 @@ fn write_asked(
     seen: &Survey,
     (large, little): Goes<'_>,
     (mut areas, memory, mut process, waits): Read<'_>,
-    out: &mut Writer<impl Write>,
+    out: &mut Writer<impl Write + Send>,
 ) -> Result<Written> {
     let pid = frozen.pid;
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
@@ -255,7 +261,7 @@ fn write_asked(
     out.memory(&mappings)?;
     out.files(&files)?;
     mark("dump: all but pages written");
-    write_pages(&memory, (large, little), (&areas, &threads, &behind, looked), out)?;
+    write_pages((&memory, &frozen.together), (large, little), (&areas, &threads, &behind, looked), out)?;
     mark("dump: pages written");
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
     Ok(Written { taken, stopped, queued, running, locks, believed, behind, areas })
@@ -265,10 +271,10 @@ fn write_asked(
 type Seen<'a> = (&'a [Area], &'a [Thread], &'a [Run], Option<Looked>);
 
 fn write_pages(
-    memory: &RemoteMemory,
+    (memory, together): (&RemoteMemory, &Together),
     (large, little): Goes<'_>,
     (areas, threads, behind, looked): Seen<'_>,
-    out: &mut Writer<impl Write>,
+    out: &mut Writer<impl Write + Send>,
 ) -> Result<()> {
     let parts = match large {
         Large::Whole => pages::all(memory.pid(), areas)?,
@@ -285,6 +291,6 @@ fn write_pages(
     };
     match little {
         Some(guess) => guess.settle(memory, &parts, out),
-        None => pages::copy(memory, &parts, out),
+        None => pages::copy_all(memory, &parts, out, together),
     }
 }

@@ -8,7 +8,7 @@ use ckpt::rounds::Why;
 use ckpt::survey::Given;
 use clap::Args;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Read, Seek, StdoutLock, Write};
+use std::io::{BufWriter, Read, Seek, Stdout, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,7 @@ impl Checkpoint {
                 let file = open.map_err(|e| Fault::io(&e, format!("write {}", path.display())))?;
                 Ok(Target::Stream(BufWriter::new(Box::new(file))))
             }
-            (None, _) => Ok(Target::Stream(BufWriter::new(Box::new(std::io::stdout().lock())))),
+            (None, _) => Ok(Target::Stream(BufWriter::new(Box::new(std::io::stdout())))),
         }
     }
 
@@ -119,15 +119,15 @@ enum Target<'a> {
     /// A file that is to be made.
     File(&'a Path),
     /// Standard output, or what is there already and no file.
-    Stream(BufWriter<Box<dyn Write>>),
+    Stream(BufWriter<Box<dyn Write + Send>>),
 }
 
 /// Standard output; whoever reads it says on standard input that it has kept the image. The process must not end before.
-struct Confirmed(BufWriter<StdoutLock<'static>>);
+struct Confirmed(BufWriter<Stdout>);
 
 impl Confirmed {
     fn new() -> Confirmed {
-        Confirmed(BufWriter::new(std::io::stdout().lock()))
+        Confirmed(BufWriter::new(std::io::stdout()))
     }
 }
 
