@@ -3,8 +3,9 @@
 use super::moving_faults::{stage, Victim};
 use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
+use crate::lab::faults::Faults;
 use crate::lab::place::Place;
-use crate::lab::Res;
+use crate::lab::{procs, Res};
 use std::fs;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_lazily_children", move_lazily_children),
     ("move_lazily_not_yet", move_lazily_not_yet),
     ("move_lazily_lost", move_lazily_lost),
+    ("move_lazily_mover_killed", move_lazily_mover_killed),
+    ("move_lazily_node_lost", move_lazily_node_lost),
 ];
 
 /// 300 MiB that are all different; looked at when it is told to.
@@ -93,24 +96,53 @@ fn move_lazily_not_yet(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// Its old node ends before all has come: it is lost, its user reads why, and so does who has moved it.
-fn move_lazily_lost(place: &Place) -> Res<End> {
-    let (s, faults) = stage(place, "move_lazily_lost", Victim::Daemon("n0"))?;
-    let Held { going, pid, .. } = large(&s, place)?;
+/// It runs on its new node, what does not come any more is gone by `end`, and everybody is told so: its user, and who has moved it.
+fn is_lost(s: &Sandbox, place: &Place, faults: &Faults, end: impl FnOnce() -> Res) -> Res {
+    let Held { going, pid, .. } = large(s, place)?;
     faults.watch("out keeps the rest")?;
     let moving = s.start(&format!("shoal move --lazy {pid} 1"));
     let held = faults.reached(Duration::from_secs(30))?;
     s.until(&format!("shoal where {pid} | grep -qx n1"))?;
-    Victim::Daemon("n0").kill(&s)?;
+    end()?;
     drop(held);
-    let end = going.end()?;
-    same("its end", end.out.trim(), "137")?;
     // Who has called `shoal run` is told that n1 is lost, unless the end of its streams has come before: n1 lives.
-    Victim::Daemon("n0").heal(&s)?;
+    same("its end", going.end()?.out.trim(), "137")?;
     let moved = moving.end()?;
     holds(
         &format!("{:?} says why", moved.err),
         moved.code() == Some(1) && moved.err.contains("not all of its memory had come"),
-    )?;
+    )
+}
+
+/// The daemon of its old node ends before all has come.
+fn move_lazily_lost(place: &Place) -> Res<End> {
+    let victim = Victim::Daemon("n0");
+    let (s, faults) = stage(place, "move_lazily_lost", victim)?;
+    is_lost(&s, place, &faults, || victim.kill(&s).and_then(|()| victim.heal(&s)))?;
+    Ok(End::Passed)
+}
+
+/// The mover there alone ends: the daemon says that the process has left, which is true.
+fn move_lazily_mover_killed(place: &Place) -> Res<End> {
+    let (s, faults) = stage(place, "move_lazily_mover_killed", Victim::FrontDaemon)?;
+    let machine = s.machine("n0")?;
+    is_lost(&s, place, &faults, || {
+        let movers = procs::below(machine).into_iter().filter(|one| one.comm == "shoal:mover");
+        movers.map(|one| one.pid).try_for_each(|pid| s.kill(pid))
+    })?;
+    // What comes afterwards is not taken for what was to come.
+    let Held { going, pid, out } = large(&s, place)?;
+    s.prints(&format!("shoal move --lazy {pid} 1; shoal where {pid}; kill -USR1 {pid}"), "n1")?;
+    wait_for("it has looked", || fs::read_to_string(&out).is_ok_and(|text| text == "up\ngood\n"))?;
+    s.ok(&format!("kill {pid}"))?;
+    same("its end", going.end()?.out.trim(), "143")?;
+    Ok(End::Passed)
+}
+
+/// The machine ends, of which no connection tells.
+fn move_lazily_node_lost(place: &Place) -> Res<End> {
+    let victim = Victim::Machine("n0");
+    let (s, faults) = stage(place, "move_lazily_node_lost", victim)?;
+    is_lost(&s, place, &faults, || victim.kill(&s))?;
     Ok(End::Passed)
 }

@@ -93,7 +93,9 @@ impl Agent {
             ToNode::Subreaper { pid, on } => self.stand_in_takes_orphans(pid, on),
             ToNode::Adopt { kin, from } => self.adopt(kin, from),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
-            ToNode::Arrive { person, kin, channel, key, children } => self.arrive(person, kin, channel, key, children),
+            ToNode::Arrive { person, kin, channel, key, children, lazy } => {
+                self.arrive(person, kin, channel, key, (children, lazy))
+            }
             ToNode::Depart { pid, address, key, streams: branch, progress, lazy } => {
                 let address = self.uplink.reached(address);
                 self.depart(Out { pid, address, key, progress, lazy, branch, ..Out::default() });
@@ -133,6 +135,7 @@ impl Agent {
             self.turn_leases();
         }
         self.events.begin_again();
+        self.tell_whole_again();
         self.tell_states_again();
         self.tell_unsent();
         self.stops_again();

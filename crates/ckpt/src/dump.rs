@@ -14,6 +14,7 @@ use crate::queued::{Queued, Waited};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
+use crate::together::Together;
 use crate::{apart, children, identity, keys, kinds, leaving, memory, pages, proc, sigstate, timers, waits};
 use image::memory::{Kept, Memory};
 use image::process::Process;
@@ -55,7 +56,7 @@ pub struct Told {
 ///
 /// # Errors
 /// `Refused` for what is not carried, before the process is touched. Whatever fails later, it goes on; `Changed` if it may be tried again. `Gone` when it ends.
-pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -> Result<Told> {
+pub fn dump(pid: Pid, given: Given, out: impl Write + Send, then: Then, rounds: bool) -> Result<Told> {
     let mut out = Writer::new(out)?;
     let stands = look_and_hold(pid, given, rounds, &mut out).map_err(|fault| reason(pid, fault));
     let (held, early, begun) = stands?;
@@ -85,7 +86,7 @@ pub fn dump(pid: Pid, given: Given, out: impl Write, then: Then, rounds: bool) -
 /// A process that stands still and is as it was surveyed, what had been copied before, and since when it does.
 type Stands = (Held, Option<Precopy>, Instant);
 
-fn look_and_hold(pid: Pid, given: Given, rounds: bool, out: &mut Writer<impl Write>) -> Result<Stands> {
+fn look_and_hold(pid: Pid, given: Given, rounds: bool, out: &mut Writer<impl Write + Send>) -> Result<Stands> {
     let mut seen = survey(pid, given)?;
     seen.refuse(pid)?;
     out.vdso(crate::vdso::here()?)?;
@@ -108,7 +109,7 @@ fn look_and_hold(pid: Pid, given: Given, rounds: bool, out: &mut Writer<impl Wri
 ///
 /// # Errors
 /// What kept it from being stopped, asked or written; it runs on.
-pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<Held> {
+pub fn hold(pid: Pid, seen: &Survey, out: &mut Writer<impl Write + Send>) -> Result<Held> {
     hold_after(pid, seen, None, None, out)
 }
 
@@ -131,7 +132,7 @@ pub fn hold_lazily(
     seen: &Survey,
     behind: &Behind,
     little: Option<&Guess>,
-    out: &mut Writer<impl Write>,
+    out: &mut Writer<impl Write + Send>,
 ) -> Result<Held> {
     let held = hold_with(pid, seen, (Large::Behind(behind), little), out)?;
     match held.has_locks() {
@@ -152,7 +153,7 @@ pub fn hold_after(
     seen: &Survey,
     early: Option<&Precopy>,
     little: Option<&Guess>,
-    out: &mut Writer<impl Write>,
+    out: &mut Writer<impl Write + Send>,
 ) -> Result<Held> {
     hold_with(pid, seen, (early.map_or(Large::Whole, Large::After), little), out)
 }
@@ -160,7 +161,7 @@ pub fn hold_after(
 /// How what is large goes, and what of the rest was guessed.
 type Goes<'a> = (Large<'a>, Option<&'a Guess>);
 
-fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write>) -> Result<Held> {
+fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write + Send>) -> Result<Held> {
     mark("dump: stop");
     let frozen = freeze(pid)?;
     // It has seen no later tick.
@@ -174,7 +175,12 @@ fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Writ
 type Still<'a> = (&'a Frozen, i64);
 
 /// Writes everything.
-fn write(still: Still<'_>, seen: &Survey, (large, little): Goes<'_>, out: &mut Writer<impl Write>) -> Result<Written> {
+fn write(
+    still: Still<'_>,
+    seen: &Survey,
+    (large, little): Goes<'_>,
+    out: &mut Writer<impl Write + Send>,
+) -> Result<Written> {
     let (frozen, tick) = still;
     let pid = frozen.pid;
     let mut areas = areas_now(pid, seen)?;
@@ -216,7 +222,7 @@ fn write_asked(
     seen: &Survey,
     (large, little): Goes<'_>,
     (mut areas, memory, mut process, waits): Read<'_>,
-    out: &mut Writer<impl Write>,
+    out: &mut Writer<impl Write + Send>,
 ) -> Result<Written> {
     let pid = frozen.pid;
     let mut loan = Loan::take(frozen.leader(), &memory, &areas)?;
@@ -267,7 +273,7 @@ fn write_asked(
     out.memory(&mappings)?;
     out.files(&files)?;
     mark("dump: all but pages written");
-    write_pages(&memory, (large, little), (&areas, &threads, &behind, looked), out)?;
+    write_pages((&memory, &frozen.together), (large, little), (&areas, &threads, &behind, looked), out)?;
     mark("dump: pages written");
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
     Ok(Written { taken, stopped, queued, running, locks, believed, behind, areas })
@@ -277,10 +283,10 @@ fn write_asked(
 type Seen<'a> = (&'a [Area], &'a [Thread], &'a [Run], Option<Looked>);
 
 fn write_pages(
-    memory: &RemoteMemory,
+    (memory, together): (&RemoteMemory, &Together),
     (large, little): Goes<'_>,
     (areas, threads, behind, looked): Seen<'_>,
-    out: &mut Writer<impl Write>,
+    out: &mut Writer<impl Write + Send>,
 ) -> Result<()> {
     let parts = match large {
         Large::Whole => pages::all(memory.pid(), areas)?,
@@ -297,6 +303,6 @@ fn write_pages(
     };
     match little {
         Some(guess) => guess.settle(memory, &parts, out),
-        None => pages::copy(memory, &parts, out),
+        None => pages::copy_all(memory, &parts, out, together),
     }
 }

@@ -15,7 +15,7 @@ pub struct Frozen {
     pub threads: Vec<Stopped>,
     /// Where each might run before; `None`: where it may still.
     processors: Vec<Option<Vec<u8>>>,
-    together: Together,
+    pub(crate) together: Together,
     /// Where scripts were executed in its leader, and a `syscall` instruction: unmapped before it runs on.
     pub(crate) lent: Cell<Option<(Arena, u64)>>,
 }

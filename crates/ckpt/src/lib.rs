@@ -16,6 +16,7 @@ mod asleep;
 pub mod behind;
 pub mod boot;
 mod bring;
+mod by_turns;
 mod child;
 mod children;
 pub mod claims;

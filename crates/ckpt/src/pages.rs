@@ -1,10 +1,12 @@
 //! What is in memory, out of a process and into one.
 
+use crate::by_turns;
 use crate::early::{run, Early};
 use crate::keys;
 use crate::runs::{either, without};
+use crate::together::Together;
 use image::memory::Area as Saved;
-use image::{Pages, Piece, Reader, Record, Writer};
+use image::{Pages, Piece, Raw, Reader, Record, Writer};
 use kern::areas::{Area, AreaFlags};
 use kern::huge::{self, HUGE};
 use kern::missing::{Brought, Missing};
@@ -12,13 +14,12 @@ use kern::pagemap::{PageMap, Run, PAGE};
 use kern::remote_memory::RemoteMemory;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use vocab::{Fault, Pid, Result};
 
 /// Bytes for which a second thread would cost more than it saves.
 const LITTLE: u64 = 4 * 1024 * 1024;
-/// Pieces under way between two threads.
-const UNDER_WAY: usize = 4;
 
 /// A piece of memory to be copied, at most as much as a [`Piece`] holds.
 #[derive(Clone, Copy)]
@@ -109,13 +110,27 @@ pub(crate) fn copy_early(memory: &RemoteMemory, runs: &[Run], out: &mut Writer<i
     Ok(copied)
 }
 
-/// One thread: what it has just copied is in its processor's cache when it writes it, and a second one would have to fetch it from there.
+/// Copies these pages of a process that stands still.
 pub(crate) fn copy(memory: &RemoteMemory, parts: &[Part], out: &mut Writer<impl Write>) -> Result<()> {
     let mut piece = Piece::new();
     parts.iter().try_for_each(|part| {
         read(memory, part, &mut piece)?;
         out.pages(&mut piece, part.start, false)
     })
+}
+
+/// The same, where these are all of them. What goes over a link is sealed and sent by one thread, which takes longer than all else.
+pub(crate) fn copy_all(
+    memory: &RemoteMemory,
+    parts: &[Part],
+    out: &mut Writer<impl Write + Send>,
+    together: &Together,
+) -> Result<()> {
+    if !out.sealer().sums() || parts.iter().map(|part| part.length as u64).sum::<u64>() <= LITTLE {
+        return copy(memory, parts, out);
+    }
+    let starts: Vec<u64> = parts.iter().map(|part| part.start).collect();
+    by_turns::write(&starts, |at, piece| read(memory, &parts[at], piece), out, together)
 }
 
 fn read(memory: &RemoteMemory, part: &Part, piece: &mut Piece) -> Result<()> {
@@ -131,30 +146,34 @@ pub(crate) fn fill(
     pid: Pid,
     memory: &RemoteMemory,
     areas: &[Saved],
-    reader: &mut Reader<impl Read>,
+    reader: &mut Reader<impl Read + Send>,
     first: Record,
     early: &Early,
-    missing: Option<(&Missing, &[Run])>,
+    (missing, together): (Option<(&Missing, &[Run])>, &Together),
 ) -> Result<Vec<Run>> {
-    let mut filler = Filler { pid, memory, areas, huge: None, missing };
+    let filler = Filler { pid, memory, areas, huge: OnceLock::new(), missing };
     early.pages.iter().try_for_each(|pages| filler.put_kept(pages, &early.kept))?;
     if !early.guessed.placed {
         let there = early.guessed.there();
         early.guessed.pages.iter().try_for_each(|pages| filler.put_kept(pages, &there))?;
     }
-    let mut came = Vec::new();
+    let came = Mutex::new(Vec::new());
+    let put = |pages: &Pages| {
+        noted(&came, run(pages));
+        filler.put(pages)
+    };
     let last = put_all(
-        |pages| {
-            came.push(run(pages));
-            filler.put(pages)
-        },
+        put,
         reader,
         first,
         |record| match record {
             Record::Pages(pages) => Sorted::Wanted(pages),
             other => Sorted::Other(other),
         },
+        Raw::is_pages,
+        Some(together),
     );
+    let came = came.into_inner().unwrap_or_else(PoisonError::into_inner);
     match last? {
         Record::End => Ok(either(&came, &[])),
         _ => Err(Fault::wire("a record that is not of pages between records of pages")),
@@ -179,25 +198,37 @@ pub(crate) fn place(
     pid: Pid,
     memory: &RemoteMemory,
     areas: &[Saved],
-    reader: &mut Reader<impl Read>,
+    reader: &mut Reader<impl Read + Send>,
 ) -> Result<(Vec<Run>, Record)> {
-    let mut filler = Filler { pid, memory, areas, huge: None, missing: None };
-    let mut placed = Vec::new();
+    let filler = Filler { pid, memory, areas, huge: OnceLock::new(), missing: None };
+    let placed = Mutex::new(Vec::new());
     let first = following(reader)?;
     let put = |pages: &Pages| {
-        placed.push(run(pages));
+        noted(&placed, run(pages));
         filler.put(pages)
     };
-    let next = put_all(put, reader, first, |record| match record {
-        Record::Early(pages) => Sorted::Wanted(pages),
-        other => Sorted::Other(other),
-    })?;
+    let next = put_all(
+        put,
+        reader,
+        first,
+        |record| match record {
+            Record::Early(pages) => Sorted::Wanted(pages),
+            other => Sorted::Other(other),
+        },
+        Raw::is_early,
+        None,
+    )?;
+    let placed = placed.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok((either(&[], &placed), next))
 }
 
 /// Puts these into mappings that are there already.
 pub(crate) fn put(pid: Pid, memory: &RemoteMemory, areas: &[Saved], pages: &Pages) -> Result<()> {
-    Filler { pid, memory, areas, huge: None, missing: None }.put(pages)
+    Filler { pid, memory, areas, huge: OnceLock::new(), missing: None }.put(pages)
+}
+
+fn noted(all: &Mutex<Vec<Run>>, run: Run) {
+    all.lock().unwrap_or_else(PoisonError::into_inner).push(run);
 }
 
 pub(crate) fn following(reader: &mut Reader<impl Read>) -> Result<Record> {
@@ -212,58 +243,28 @@ enum Sorted {
 
 /// Puts the pages of records of one kind, of which `first` may be one, where they were; the first record of another kind.
 fn put_all(
-    mut put: impl FnMut(&Pages) -> Result<()> + Send,
-    reader: &mut Reader<impl Read>,
+    put: impl Fn(&Pages) -> Result<()> + Sync,
+    reader: &mut Reader<impl Read + Send>,
     first: Record,
     sort: fn(Record) -> Sorted,
+    wanted: fn(&Raw) -> bool,
+    together: Option<&Together>,
 ) -> Result<Record> {
     let (mut next, mut bytes) = (sort(first), 0);
     loop {
         match next {
             Sorted::Other(other) => return Ok(other),
-            Sorted::Wanted(pages) if bytes > LITTLE => return put_by_two(put, reader, pages, sort),
             Sorted::Wanted(pages) => {
                 bytes += pages.bytes().len() as u64;
                 put(&pages)?;
                 reader.recycle(pages);
+                if bytes > LITTLE {
+                    return by_turns::read(put, reader, wanted, together);
+                }
                 next = sort(following(reader)?);
             }
         }
     }
-}
-
-fn put_by_two(
-    mut put: impl FnMut(&Pages) -> Result<()> + Send,
-    reader: &mut Reader<impl Read>,
-    first: Pages,
-    sort: fn(Record) -> Sorted,
-) -> Result<Record> {
-    std::thread::scope(|scope| {
-        let ((to_fill, coming), (filled, back)) = (sync_channel::<Pages>(UNDER_WAY), std::sync::mpsc::channel());
-        let filling = scope.spawn(move || {
-            coming.into_iter().try_for_each(|pages| {
-                put(&pages)?;
-                // The reader may have read all.
-                let _taken = filled.send(pages);
-                Ok(())
-            })
-        });
-        let mut next = first;
-        let read = loop {
-            if to_fill.send(next).is_err() {
-                break Ok(Record::End); // It tells why.
-            }
-            back.try_iter().for_each(|pages| reader.recycle(pages));
-            match following(reader).map(sort) {
-                Ok(Sorted::Wanted(pages)) => next = pages,
-                Ok(Sorted::Other(other)) => break Ok(other),
-                Err(fault) => break Err(fault),
-            }
-        };
-        drop(to_fill);
-        let filled = filling.join().map_err(|_| Fault::bug("the thread that fills memory has failed"))?;
-        filled.and(read)
-    })
 }
 
 struct Filler<'a> {
@@ -272,19 +273,19 @@ struct Filler<'a> {
     /// In the order of their addresses.
     areas: &'a [Saved],
     /// Asked for when the first could be used.
-    huge: Option<HugePages>,
+    huge: OnceLock<HugePages>,
     /// What is not all there, and where.
     missing: Option<(&'a Missing, &'a [Run])>,
 }
 
 impl Filler<'_> {
     /// Puts the bytes of a record of pages where they were.
-    fn put(&mut self, pages: &Pages) -> Result<()> {
+    fn put(&self, pages: &Pages) -> Result<()> {
         self.put_bytes(pages.start(), pages.bytes())
     }
 
     /// Of early pages those that are kept.
-    fn put_kept(&mut self, pages: &Pages, kept: &[Run]) -> Result<()> {
+    fn put_kept(&self, pages: &Pages, kept: &[Run]) -> Result<()> {
         let (start, bytes) = (pages.start(), pages.bytes());
         let end = start.checked_add(bytes.len() as u64).ok_or_else(|| Fault::wire("pages behind all addresses"))?;
         let first = kept.partition_point(|run| run.end <= start);
@@ -296,7 +297,7 @@ impl Filler<'_> {
     }
 
     /// Pages that came early may have come from one mapping that is several by now.
-    fn put_bytes(&mut self, mut start: u64, mut bytes: &[u8]) -> Result<()> {
+    fn put_bytes(&self, mut start: u64, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let behind = self.areas.partition_point(|area| area.start <= start);
             let area = self.areas[..behind].last().filter(|area| start < area.end);
@@ -308,7 +309,7 @@ impl Filler<'_> {
         Ok(())
     }
 
-    fn put_into(&mut self, area: &Saved, start: u64, bytes: &[u8]) -> Result<()> {
+    fn put_into(&self, area: &Saved, start: u64, bytes: &[u8]) -> Result<()> {
         // One that is written otherwise would wait for itself, or bring a huge page of zeroes along.
         if let Some((missing, _)) =
             self.missing.filter(|(_, runs)| runs.iter().any(|run| (run.start..run.end).contains(&start)))
@@ -325,7 +326,7 @@ impl Filler<'_> {
         let private = !area.shared && area.file.is_none() && area.page == 0;
         if start.next_multiple_of(HUGE) == start && bytes.len() as u64 == HUGE && private && wanted {
             self.memory.fill(start, &bytes[..PAGE as usize])?;
-            self.huge.get_or_insert_with(|| HugePages::of(self.pid)).put_under(start);
+            self.huge.get_or_init(|| HugePages::of(self.pid)).put_under(start);
         }
         self.memory.fill(start, bytes)
     }
@@ -335,21 +336,22 @@ impl Filler<'_> {
 struct HugePages {
     handle: Option<OwnedFd>,
     /// How many may be taken still.
-    left: u64,
+    left: AtomicU64,
 }
 
 impl HugePages {
     /// Half of what is free: the kernel should not have to move others' pages for these.
     fn of(pid: Pid) -> HugePages {
-        HugePages { handle: kern::pidfd::open(pid).ok(), left: huge::free_blocks() / 2 }
+        HugePages { handle: kern::pidfd::open(pid).ok(), left: AtomicU64::new(huge::free_blocks() / 2) }
     }
 
     /// The first refusal is the last attempt: small pages do as well, only slower.
-    fn put_under(&mut self, start: u64) {
-        let Some(handle) = self.handle.as_ref().filter(|_| self.left > 0) else { return };
-        self.left = match huge::collapse(handle.as_fd(), start, HUGE) {
-            Ok(()) => self.left - 1,
-            Err(_) => 0,
-        };
+    fn put_under(&self, start: u64) {
+        let take = |left: u64| left.checked_sub(1);
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
+        let Some(handle) = self.handle.as_ref().filter(|_| taken) else { return };
+        if huge::collapse(handle.as_fd(), start, HUGE).is_err() {
+            self.left.store(0, Ordering::Relaxed);
+        }
     }
 }

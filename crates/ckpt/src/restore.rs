@@ -50,7 +50,7 @@ const OF_SCRIPTS: u64 = 2 * Arena::LENGTH + 1024 * 1024;
 const OF_A_VESSEL: u64 = 32 * 1024 * 1024;
 
 /// An image that has been read up to its pages, with its files open: what can fail without a process has been done.
-pub struct Coming<R: Read> {
+pub struct Coming<R: Read + Send> {
     reader: Reader<R>,
     plan: Plan,
     first: Record,
@@ -59,7 +59,7 @@ pub struct Coming<R: Read> {
     prepared: Prepared,
 }
 
-impl<R: Read> Coming<R> {
+impl<R: Read + Send> Coming<R> {
     /// What is behind that which a vessel has read ([`Vessel::early`]), which is then to be the process.
     ///
     /// # Errors
@@ -171,7 +171,8 @@ impl<R: Read> Coming<R> {
         let (processors, first) = (anywhere.as_deref(), self.first);
         let mut stopped = Sig::new(self.plan.process.stopped);
         let made = (&mut others, &mut ahead, &mut stopped);
-        let done = build(&mut vessel, made, &self.plan, (&mut self.reader, first), &self.prepared, processors);
+        let goes = (&together, processors);
+        let done = build(&mut vessel, made, &self.plan, (&mut self.reader, first), &self.prepared, goes);
         if let (Err(_), Some(before)) = (&done, &anywhere) {
             // What takes its place may run where it might.
             let _killed = kern::others::set_processors(pid, before);
@@ -223,7 +224,7 @@ impl Plan {
 
 /// Reads up to the first record of pages, or the end.
 fn plan(
-    reader: &mut Reader<impl Read>,
+    reader: &mut Reader<impl Read + Send>,
     first: Record,
     any_processor: bool,
     owner: Option<Owner>,
@@ -293,9 +294,9 @@ fn build(
     vessel: &mut Vessel,
     (others, ahead, stopped): (&mut Vec<Stopped>, &mut Option<Ahead>, &mut Option<Sig>),
     plan: &Plan,
-    (reader, first): (&mut Reader<impl Read>, Record),
+    (reader, first): (&mut Reader<impl Read + Send>, Record),
     prepared: &Prepared,
-    anywhere: Option<&[u8]>,
+    (together, anywhere): (&Together, Option<&[u8]>),
 ) -> Result<()> {
     let brought = &equip(vessel, plan, prepared)?;
     let due = vessel.clocks(&plan.header)?;
@@ -306,7 +307,7 @@ fn build(
     plan.objects.seal()?;
     let missing = rebuild::missing(&mut loan, pid, opened, &plan.lazy)?;
     let open = missing.as_ref().map(|missing| (missing, &plan.lazy[..]));
-    let came = pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, open)?;
+    let came = pages::fill(pid, remote, &plan.memory.areas, reader, first, &plan.early, (open, together))?;
     rebuild::drop_old(&mut loan, arena, &plan.early, vessel.placed(), &came)?;
     *ahead = missing.map(|missing| Ahead::new(missing, &plan.lazy));
     mark("restore: pages filled");

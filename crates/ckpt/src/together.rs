@@ -21,6 +21,14 @@ impl Together {
         Together { here, before: stays }
     }
 
+    /// The calling thread, which whoever stays here has made to do a part of what takes long, may run where that one might before.
+    pub(crate) fn lets_go(&self) {
+        if let Some(before) = &self.before {
+            // Here it does as well, only not at the same time.
+            let _ = others::set_processors(Pid::NONE, before);
+        }
+    }
+
     /// A thread that stands still is to run here only; where it might before, which whoever lets it go on sets again. `None` where it stays as it was.
     pub(crate) fn bring(&self, tid: Pid) -> Option<Vec<u8>> {
         self.before.as_ref()?;

@@ -58,7 +58,11 @@ pub(crate) fn ask(still: &Frozen, areas: &[Area], obstacles: &mut Vec<Obstacle>)
     let mut loan = Loan::take(still.leader(), &memory, areas)?;
     let nobody = traces_nobody(&mut loan)?;
     loan.give_back()?;
-    if nobody { Ok(()) } else { look_at_all(still.pid, obstacles) }
+    if nobody {
+        Ok(())
+    } else {
+        look_at_all(still.pid, obstacles)
+    }
 }
 
 /// ODDITY(traced-as-clone): whomever a thread of the process traces it may wait for among those of either kind, ordinary children or clones, and whoever's child that is. So there

@@ -47,7 +47,7 @@ pub struct Vessel {
 }
 
 /// An image of which everything was read that came while its process ran.
-pub struct Begun<R: Read> {
+pub struct Begun<R: Read + Send> {
     pub(crate) reader: Reader<R>,
     pub(crate) first: Record,
     wanted: Option<Wanted>,
@@ -58,7 +58,7 @@ pub struct Begun<R: Read> {
     pub(crate) terminal: Option<Pid>,
 }
 
-impl<R: Read> Begun<R> {
+impl<R: Read + Send> Begun<R> {
     /// An image that has a process as it was: its first record is this.
     pub(crate) fn whole(reader: Reader<R>, first: Record) -> Begun<R> {
         Begun { reader, first, wanted: None, foreseen: None, guessed: Vec::new(), terminal: None }
@@ -171,7 +171,7 @@ impl Vessel {
     ///
     /// # Errors
     /// `Wire` for a broken image; `Refused` where its clocks would go back.
-    pub fn early<R: Read>(
+    pub fn early<R: Read + Send>(
         &mut self,
         image: R,
         asked: Option<Asked>,
@@ -379,7 +379,7 @@ impl Drop for Vessel {
 }
 
 /// Early pages, with each of which something is done, and the record behind them.
-fn came<R: Read>(reader: &mut Reader<R>, put: impl Fn(&Pages) -> Result<()>) -> Result<(Vec<Pages>, Record)> {
+fn came<R: Read + Send>(reader: &mut Reader<R>, put: impl Fn(&Pages) -> Result<()>) -> Result<(Vec<Pages>, Record)> {
     let mut all = Vec::new();
     loop {
         match pages::following(reader)? {
@@ -393,7 +393,7 @@ fn came<R: Read>(reader: &mut Reader<R>, put: impl Fn(&Pages) -> Result<()>) -> 
 }
 
 /// The first record behind what is told of its clocks.
-fn clocks_before<R: Read>(reader: &mut Reader<R>, asked: Option<Asked>) -> Result<(Record, Option<Wanted>)> {
+fn clocks_before<R: Read + Send>(reader: &mut Reader<R>, asked: Option<Asked>) -> Result<(Record, Option<Wanted>)> {
     match pages::following(reader)? {
         Record::Clocks(clocks) => {
             let wanted = asked.map(|asked| Wanted::told(asked, &clocks)).transpose()?;

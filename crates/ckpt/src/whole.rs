@@ -15,7 +15,7 @@ use vocab::{Fault, Pid, Result};
 /// # Errors
 /// `Wire` for a broken image; `Refused` when its PID is in use; what the caller may not do. Nothing of the child is left then.
 /// `owner`: of the file that the image is in, whose word it is.
-pub fn restore(image: impl Read, any_processor: bool, owner: Option<Owner>) -> Result<Pid> {
+pub fn restore(image: impl Read + Send, any_processor: bool, owner: Option<Owner>) -> Result<Pid> {
     let coming = coming(image, any_processor, owner)?;
     let child = Child::born(coming.pid())?;
     let pid = child.pid;
@@ -29,7 +29,7 @@ pub fn restore(image: impl Read, any_processor: bool, owner: Option<Owner>) -> R
 ///
 /// # Errors
 /// As [`restore`]; before the process is touched, or it is killed.
-pub fn restore_into(pid: Pid, image: impl Read, any_processor: bool, owner: Option<Owner>) -> Result<()> {
+pub fn restore_into(pid: Pid, image: impl Read + Send, any_processor: bool, owner: Option<Owner>) -> Result<()> {
     let coming = coming(image, any_processor, owner)?;
     if coming.pid() != pid {
         return Err(Fault::refused(format!("the image is of process {}, not of {pid}", coming.pid())));
@@ -37,7 +37,7 @@ pub fn restore_into(pid: Pid, image: impl Read, any_processor: bool, owner: Opti
     coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go().map(drop)
 }
 
-fn coming<R: Read>(image: R, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
+fn coming<R: Read + Send>(image: R, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
     let mut reader = Reader::new(image)?;
     let first = pages::following(&mut reader)?;
     let coming = Coming::plan(Begun::whole(reader, first), any_processor, owner)?;

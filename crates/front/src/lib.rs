@@ -18,6 +18,7 @@ mod distant;
 mod doubts;
 mod explanations;
 mod feeds;
+mod fetching;
 mod flushing;
 mod front;
 mod ghosts;

@@ -260,6 +260,7 @@ impl Front {
             self.events.extend(lines.into_iter().map(|line| Event::Ancestors { line }));
             self.events.push_back(Event::NodeBack { node: number, bodies, stand_ins, natives, subreapers, starting });
             self.settle();
+            self.come_no_more(number);
             self.stand_where_they_pass(number, &here, &hello.stand_ins);
             self.look_who_is_claimed();
             self.end_stand_ins_of_nobody(number, hello.stand_ins);

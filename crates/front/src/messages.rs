@@ -10,7 +10,7 @@ use space::Event;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use tracing::{debug, warn};
-use vocab::{Exit, Fault, NodeId, Pid, Result};
+use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::Answer;
 use wire::event::BodyEvent;
 use wire::node::{ToFront, ToNode};
@@ -88,6 +88,7 @@ impl Front {
                 self.settle();
                 self.left(node, pid, signals, stands);
             }
+            ToFront::Whole { pid } => self.is_whole(node, pid),
             ToFront::Runs { pid } => self.move_says(node, pid, move_states::Change::Runs, None),
             ToFront::NotLeft { pid, fault } => self.move_says(node, pid, move_states::Change::NotLeft, Some(fault)),
             ToFront::Looked { id, look } => self.looked(node, id, *look),
@@ -133,11 +134,7 @@ impl Front {
                 }
             }
         }
-        for event in &events {
-            if let BodyEvent::Exited { pid, exit: Exit::NodeLost, .. } = event {
-                self.lost_on_the_way(number, *pid);
-            }
-        }
+        self.lost_on_the_way(number, &events);
         let ended = |event: &BodyEvent| if let BodyEvent::Exited { pid, .. } = event { Some(*pid) } else { None };
         let ended: Vec<Pid> = events.iter().filter_map(ended).collect();
         self.departed_to(number, &ended);
@@ -155,6 +152,9 @@ impl Front {
             self.events.push_back(Event::Body { node: number, event: event_from_wire(event) });
         }
         self.settle();
+        if !ended.is_empty() {
+            self.come_no_more(number);
+        }
         for pid in started {
             self.passes.started(pid, number);
             self.stands_where_it_passes(pid, number, None);

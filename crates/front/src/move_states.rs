@@ -21,6 +21,11 @@
 //! | Going | the new node is back and waits | it is told again |
 //! | Going | the new node says that it runs, or is back with it or without it, or is lost | over: it has moved |
 //! | Landed | the old node has ended it, or is lost | over: it has moved |
+//! | Leaving | the new node lets it run, and its memory comes behind it | Fetching: until that is there, or cannot come |
+//! | Fetching | all is there, or it has ended, or the new node is lost | Landed |
+//! | Fetching | the old node has ended it, or is lost | Pending: whether all has come the new node says |
+//! | Going | the new node says that it runs, and its memory comes behind it | Pending |
+//! | Pending | all is there, or it has ended, or the new node is lost | over: it has moved |
 
 /// How far a move is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,12 +35,24 @@ pub(crate) enum State {
     Leaving,
     Going,
     Landed,
+    Fetching,
+    Pending,
 }
 
 impl State {
     /// Has the old node ended its own, or is about to whatever happens?
     pub(crate) fn is_bound(self) -> bool {
-        matches!(self, State::Going | State::Landed)
+        matches!(self, State::Going | State::Landed | State::Fetching | State::Pending)
+    }
+
+    /// Has the new node said that it runs?
+    pub(crate) fn has_run(self) -> bool {
+        matches!(self, State::Landed | State::Fetching | State::Pending)
+    }
+
+    /// And has it yet to say that it has all of it?
+    pub(crate) fn lacks(self) -> bool {
+        matches!(self, State::Fetching | State::Pending)
     }
 
     /// Is it the front end's to give up?
@@ -71,6 +88,10 @@ pub(crate) enum Change {
     NewWaits,
     /// The new node has let it run, or it has ended there.
     Runs,
+    /// The same, and memory may come behind it.
+    RunsAhead,
+    /// Nothing is to come of it any more: all is there, or it has ended.
+    Whole,
     /// The new node is back, and nothing is on the way there.
     NewBack,
     /// The new node is lost.
@@ -103,9 +124,16 @@ pub(crate) fn next(state: State, change: Change) -> Next {
         (State::Leaving, Change::NotArrived | Change::NewBack | Change::NewLost) => Next::CallOff,
         (State::Going, Change::Runs | Change::NewBack | Change::NewLost) => Next::Moved,
         (State::Landed, Change::Left | Change::NotLeft | Change::OldLost) => Next::Moved,
+        (State::Leaving, Change::RunsAhead) => Next::To(State::Fetching),
+        (State::Fetching, Change::Whole | Change::NewLost) => Next::To(State::Landed),
+        (State::Going, Change::RunsAhead) => Next::To(State::Pending),
+        (State::Fetching, Change::Left | Change::NotLeft | Change::OldLost) => Next::To(State::Pending),
+        (State::Pending, Change::Whole | Change::NewLost) => Next::Moved,
         // Whether the old node was told before is known when it is back, or lost; and what ended there runs nowhere else than on the new one.
-        (State::Leaving | State::Going | State::Landed, _) => Next::Waits,
+        (State::Leaving | State::Going | State::Landed | State::Fetching | State::Pending, _) => Next::Waits,
         (State::Carrying, Change::OldCut | Change::OldWaits) => Next::Waits,
+        // Of an earlier move to that node.
+        (State::Preparing | State::Carrying, Change::Whole) => Next::Waits,
         (State::Preparing | State::Carrying, Change::Arriving | Change::Ready | Change::Arrived) => Next::Waits,
         (State::Preparing | State::Carrying, _) => Next::Stays,
     }
@@ -115,8 +143,16 @@ pub(crate) fn next(state: State, change: Change) -> Next {
 mod tests {
     use super::*;
 
-    const STATES: [State; 5] = [State::Preparing, State::Carrying, State::Leaving, State::Going, State::Landed];
-    const CHANGES: [Change; 14] = [
+    const STATES: [State; 7] = [
+        State::Preparing,
+        State::Carrying,
+        State::Leaving,
+        State::Going,
+        State::Landed,
+        State::Fetching,
+        State::Pending,
+    ];
+    const CHANGES: [Change; 16] = [
         Change::Arriving,
         Change::Ready,
         Change::Arrived,
@@ -129,23 +165,32 @@ mod tests {
         Change::OldLost,
         Change::NewWaits,
         Change::Runs,
+        Change::RunsAhead,
+        Change::Whole,
         Change::NewBack,
         Change::NewLost,
     ];
 
     /// Columns as in `CHANGES`.
-    const TABLE: [[Next; 14]; 5] = {
-        use Next::{Again, CallOff, Moved, Stays, To, Waits};
-        const CARRYING: Next = To(State::Carrying);
-        const LEAVING: Next = To(State::Leaving);
+    const TABLE: [[Next; 16]; 7] = {
+        use Next::{Again, CallOff, Moved, Stays as Stay, To, Waits as Wait};
+        const CARRY: Next = To(State::Carrying);
+        const LEAVE: Next = To(State::Leaving);
         const GOING: Next = To(State::Going);
-        const LANDED: Next = To(State::Landed);
+        const LAND: Next = To(State::Landed);
+        const FETCH: Next = To(State::Fetching);
+        const PEND: Next = To(State::Pending);
         [
-            [CARRYING, Waits, Waits, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays, Stays],
-            [Waits, LEAVING, Waits, Stays, Stays, Stays, Waits, Waits, Stays, Stays, Stays, Stays, Stays, Stays],
-            [Waits, Waits, Waits, CallOff, GOING, Stays, Again, Waits, Waits, Stays, Waits, LANDED, CallOff, CallOff],
-            [Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Waits, Again, Moved, Moved, Moved],
-            [Waits, Waits, Waits, Waits, Moved, Moved, Waits, Waits, Waits, Moved, Waits, Waits, Waits, Waits],
+            [CARRY, Wait, Wait, Stay, Stay, Stay, Stay, Stay, Stay, Stay, Stay, Stay, Stay, Wait, Stay, Stay],
+            [Wait, LEAVE, Wait, Stay, Stay, Stay, Wait, Wait, Stay, Stay, Stay, Stay, Stay, Wait, Stay, Stay],
+            [
+                Wait, Wait, Wait, CallOff, GOING, Stay, Again, Wait, Wait, Stay, Wait, LAND, FETCH, Wait, CallOff,
+                CallOff,
+            ],
+            [Wait, Wait, Wait, Wait, Wait, Wait, Wait, Wait, Wait, Wait, Again, Moved, PEND, Wait, Moved, Moved],
+            [Wait, Wait, Wait, Wait, Moved, Moved, Wait, Wait, Wait, Moved, Wait, Wait, Wait, Wait, Wait, Wait],
+            [Wait, Wait, Wait, Wait, PEND, PEND, Wait, Wait, Wait, PEND, Wait, Wait, Wait, LAND, Wait, LAND],
+            [Wait, Wait, Wait, Wait, Wait, Wait, Wait, Wait, Wait, Wait, Wait, Wait, Wait, Moved, Wait, Moved],
         ]
     };
 
@@ -169,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_the_old_node_has_ended_never_stays() {
-        for state in [State::Going, State::Landed] {
+        for state in STATES.into_iter().filter(|state| state.is_bound()) {
             assert!(CHANGES.into_iter().all(|change| next(state, change) != Next::Stays));
         }
     }

@@ -104,7 +104,7 @@ impl Front {
         let Some(one) = self.moves.get_mut(&pid) else { return };
         one.person = Some(person.clone());
         one.children.clone_from(&children);
-        let (key, from) = (one.key.to_vec(), one.from);
+        let (key, from, lazy) = (one.key.to_vec(), one.from, one.lazy);
         if node.is_front() {
             let begun = self.begin_home(pid, key);
             let noted = begun.map(|branch| self.moves.get_mut(&pid).map_or((), |one| one.branch = branch));
@@ -120,7 +120,7 @@ impl Front {
             Err(fault) => return self.move_fails(pid, fault),
         };
         let kin = kin.into_iter().map(kin_to_wire).collect();
-        self.send(node, &ToNode::Arrive { person: to_wire(person), kin, channel, key, children });
+        self.send(node, &ToNode::Arrive { person: to_wire(person), kin, channel, key, children, lazy });
     }
 
     /// One of the two nodes says something of a move, in the order of what else it says.
@@ -139,7 +139,8 @@ impl Front {
         let Some(one) = self.moves.get_mut(&pid) else { return };
         let side = match change {
             Change::Arriving | Change::Arrived | Change::NotArrived => one.to,
-            Change::NewCut | Change::NewWaits | Change::NewBack | Change::Runs | Change::NewLost => one.to,
+            Change::NewCut | Change::NewWaits | Change::NewBack | Change::NewLost => one.to,
+            Change::Runs | Change::RunsAhead | Change::Whole => one.to,
             Change::Ready | Change::Left | Change::NotLeft | Change::OldWaits | Change::OldCut | Change::OldLost => {
                 one.from
             }
@@ -147,14 +148,25 @@ impl Front {
         if side != node {
             return;
         }
+        let change = if one.lazy && change == Change::Runs { Change::RunsAhead } else { change };
         let state = one.state;
         one.nowhere |= change == Change::NewLost;
         let next = next(state, change);
         info!(%pid, "move: {state:?} -> {change:?} -> {next:?}");
+        let to = one.to;
+        if change == Change::OldLost && state.has_run() {
+            self.send(to, &ToNode::RestLost { pid });
+        }
+        let Some(one) = self.moves.get_mut(&pid) else { return };
         match next {
             Next::Waits => {}
             Next::To(State::Leaving) => self.leave(pid),
-            Next::To(state @ (State::Going | State::Landed)) => self.goes(pid, state),
+            Next::To(State::Pending) => {
+                self.has_settled(pid);
+                self.come_no_more(to);
+            }
+            Next::To(to @ State::Landed) if state == State::Fetching => one.state = to,
+            Next::To(to @ (State::Going | State::Landed | State::Fetching)) => self.goes(pid, to),
             Next::To(_) => {}
             Next::Again if state == State::Leaving => match one.nowhere {
                 true => self.move_fails(pid, Fault::gone("the node to which it was to go is lost")),
@@ -171,10 +183,7 @@ impl Front {
                 self.move_fails(pid, why);
             }
             Next::Moved => {
-                if change == Change::OldLost {
-                    let to = one.to;
-                    self.send(to, &ToNode::RestLost { pid });
-                }
+                self.has_settled(pid);
                 self.has_moved(pid)
             }
         }
@@ -286,6 +295,7 @@ impl Front {
             self.stands_elsewhere(pid, to);
         }
         if nowhere {
+            self.has_settled(pid);
             self.has_moved(pid);
         }
     }
@@ -322,14 +332,14 @@ impl Front {
         }
     }
 
-    fn has_moved(&mut self, pid: Pid) {
-        let Some(one) = self.moves.get(&pid) else { return };
-        let (state, from, to, nowhere, lost) = (one.state, one.from, one.to, one.nowhere, one.lost);
-        if to.is_front() {
-            reach(if state == State::Landed { HAS_LEFT } else { RUNS });
-            return self.come_home(pid);
-        }
-        if state == State::Landed {
+    /// The front end has heard of both nodes where it is.
+    fn has_settled(&mut self, pid: Pid) {
+        let Some(one) = self.moves.get_mut(&pid).filter(|one| !one.to.is_front() && one.state != State::Pending) else {
+            return;
+        };
+        let (state, from, to) = (one.state, one.from, one.to);
+        one.state = State::Pending;
+        if state.has_run() {
             reach(HAS_LEFT);
             self.events.push_back(Event::Left { pid });
             self.stays_if_said(pid);
@@ -338,19 +348,22 @@ impl Front {
             reach(RUNS);
         }
         self.send(from, &ToNode::Forget { pid });
+    }
+
+    /// Where it went, it is or was.
+    fn has_moved(&mut self, pid: Pid) {
+        let Some(one) = self.moves.get(&pid) else { return };
+        let (state, to, nowhere, lost) = (one.state, one.to, one.nowhere, one.lost);
+        if to.is_front() {
+            reach(if state == State::Landed { HAS_LEFT } else { RUNS });
+            return self.come_home(pid);
+        }
         let outcome = match (nowhere, lost) {
             (true, _) => Err(Fault::gone("the node is lost")),
             (_, true) => Err(Fault::gone("it is lost: not all of its memory had come")),
             _ => Ok(to),
         };
         self.move_ends(pid, outcome);
-    }
-
-    /// The node to which it has moved says that it has ended for want of its memory.
-    pub(crate) fn lost_on_the_way(&mut self, node: NodeId, pid: Pid) {
-        if let Some(one) = self.moves.get_mut(&pid).filter(|one| one.to == node) {
-            one.lost = true;
-        }
     }
 
     /// The move is over, and who asked is told.
@@ -440,7 +453,7 @@ impl Front {
                 }
                 (true, _) => Change::NotLeft,
                 (false, Some(Way::Arrived(_))) => Change::NewWaits,
-                (false, Some(Way::Runs(_))) if self.moves.get(&pid).is_some_and(|one| one.state == State::Landed) => {
+                (false, Some(Way::Runs(_))) if self.moves.get(&pid).is_some_and(|one| one.state.has_run()) => {
                     self.let_run(node, pid);
                     continue;
                 }

@@ -76,7 +76,7 @@ pub struct Pages {
 
 impl Pages {
     pub fn start(&self) -> u64 {
-        self.record.first_chunk().map_or(0, |start| u64::from_le_bytes(*start))
+        start(&self.record)
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -108,6 +108,27 @@ impl Piece {
             self.record.resize(whole, 0);
         }
         &mut self.record[HEAD + ADDRESS..whole]
+    }
+}
+
+/// What makes pieces ready for an image.
+#[derive(Clone, Copy)]
+pub struct Sealer {
+    vouched: bool,
+}
+
+impl Sealer {
+    /// Are there sums to be made?
+    pub fn sums(self) -> bool {
+        !self.vouched
+    }
+
+    /// Puts the head before a piece of what is in memory from `start` on.
+    pub fn seal(self, piece: &mut Piece, start: u64, early: bool) {
+        let kind = if early { KIND_EARLY } else { KIND_PAGES };
+        piece.record[HEAD..][..ADDRESS].copy_from_slice(&start.to_le_bytes());
+        let head = head(kind, &piece.record[HEAD..][..ADDRESS + piece.length], self.vouched);
+        piece.record[..HEAD].copy_from_slice(&head);
     }
 }
 
@@ -221,10 +242,17 @@ impl<W: Write> Writer<W> {
 
     /// What is in memory from address `start` on; `early`: what was while the process ran.
     pub fn pages(&mut self, piece: &mut Piece, start: u64, early: bool) -> Result<()> {
-        let kind = if early { KIND_EARLY } else { KIND_PAGES };
-        piece.record[HEAD..][..ADDRESS].copy_from_slice(&start.to_le_bytes());
-        let head = self.head(kind, &piece.record[HEAD..][..ADDRESS + piece.length]);
-        piece.record[..HEAD].copy_from_slice(&head);
+        self.sealer().seal(piece, start, early);
+        self.sealed(piece)
+    }
+
+    /// What makes pieces ready for this image, also while another one is written.
+    pub fn sealer(&self) -> Sealer {
+        Sealer { vouched: self.vouched }
+    }
+
+    /// A piece that the [`Sealer`] has made ready.
+    pub fn sealed(&mut self, piece: &Piece) -> Result<()> {
         self.put(&piece.record[..HEAD + ADDRESS + piece.length])
     }
 
@@ -255,16 +283,8 @@ impl<W: Write> Writer<W> {
         if bytes.len() as u64 > MOST {
             return Err(Fault::bug(format!("a record of {} bytes, {MOST} is the most", bytes.len())));
         }
-        self.put(&self.head(kind, bytes))?;
+        self.put(&head(kind, bytes, self.vouched))?;
         self.put(bytes)
-    }
-
-    fn head(&self, kind: u16, bytes: &[u8]) -> [u8; HEAD] {
-        let mut head = [0; HEAD];
-        head[..2].copy_from_slice(&kind.to_le_bytes());
-        head[8..16].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
-        head[16..].copy_from_slice(&checksum(kind, bytes, self.vouched).to_le_bytes());
-        head
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
@@ -318,28 +338,36 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// `Wire` when bytes are missing or are not what was written.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
-        while !self.done {
-            let mut head = [0; HEAD];
-            self.get(&mut head)?;
-            let kind = u16::from_le_bytes([head[0], head[1]]);
-            let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap_or_default());
-            let (length, expected) = (number(8), number(16));
-            if length > MOST {
-                return Err(Fault::wire(format!("a record says it has {length} bytes, {MOST} is the most")));
-            }
-            let mut bytes = self.spare.pop().filter(|_| matches!(kind, KIND_PAGES | KIND_EARLY)).unwrap_or_default();
-            bytes.resize(length as usize, 0);
-            self.get(&mut bytes)?;
-            if head[2..8] != [0; 6] || checksum(kind, &bytes, self.vouched) != expected {
-                return Err(Fault::wire("a record is not what was written: its checksum is another"));
-            }
-            let record = parse(kind, bytes)?;
-            self.done = record == Some(Record::End);
+        while let Some(raw) = self.next_raw()? {
+            let record = raw.checked()?;
             if record.is_some() {
                 return Ok(record);
             }
         }
         Ok(None)
+    }
+
+    /// The next record as it came, of which nothing is known yet; `None` after the end.
+    ///
+    /// # Errors
+    /// `Wire` when bytes are missing.
+    pub fn next_raw(&mut self) -> Result<Option<Raw>> {
+        if self.done {
+            return Ok(None);
+        }
+        let mut head = [0; HEAD];
+        self.get(&mut head)?;
+        let kind = u16::from_le_bytes([head[0], head[1]]);
+        let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap_or_default());
+        let (length, sum) = (number(8), number(16));
+        if length > MOST {
+            return Err(Fault::wire(format!("a record says it has {length} bytes, {MOST} is the most")));
+        }
+        let mut bytes = self.spare.pop().filter(|_| matches!(kind, KIND_PAGES | KIND_EARLY)).unwrap_or_default();
+        bytes.resize(length as usize, 0);
+        self.get(&mut bytes)?;
+        self.done = kind == KIND_END;
+        Ok(Some(Raw { kind, is_plain: head[2..8] == [0; 6], sum, vouched: self.vouched, bytes }))
     }
 
     /// What it reads from.
@@ -363,6 +391,72 @@ impl<R: Read> Reader<R> {
             _ => Fault::io(&e, "read an image"),
         })
     }
+}
+
+/// A record as it was read: it may not be what was written.
+pub struct Raw {
+    kind: u16,
+    /// Where there are zeroes in a head, there are.
+    is_plain: bool,
+    sum: u64,
+    vouched: bool,
+    bytes: Vec<u8>,
+}
+
+impl Raw {
+    /// Does it say that it is one of [`Record::Pages`]?
+    pub fn is_pages(&self) -> bool {
+        self.kind == KIND_PAGES
+    }
+
+    /// Does it say that it is one of [`Record::Early`]?
+    pub fn is_early(&self) -> bool {
+        self.kind == KIND_EARLY
+    }
+
+    /// Where its pages begin, if it has some.
+    pub fn start(&self) -> u64 {
+        start(&self.bytes)
+    }
+
+    /// Bytes of its pages.
+    pub fn length(&self) -> u64 {
+        self.bytes.len().saturating_sub(ADDRESS) as u64
+    }
+
+    /// What it is; `None` for one that may be skipped.
+    ///
+    /// # Errors
+    /// `Wire` when it is not what was written.
+    pub fn checked(self) -> Result<Option<Record>> {
+        if !self.is_plain || checksum(self.kind, &self.bytes, self.vouched) != self.sum {
+            return Err(Fault::wire("a record is not what was written: its checksum is another"));
+        }
+        parse(self.kind, self.bytes)
+    }
+
+    /// The pages, of either kind.
+    ///
+    /// # Errors
+    /// `Wire` when it is not what was written, or has none.
+    pub fn pages(self) -> Result<Pages> {
+        match self.checked()? {
+            Some(Record::Pages(pages) | Record::Early(pages)) => Ok(pages),
+            _ => Err(Fault::wire("a record that is not of pages between records of pages")),
+        }
+    }
+}
+
+fn start(record: &[u8]) -> u64 {
+    record.first_chunk().map_or(0, |start| u64::from_le_bytes(*start))
+}
+
+fn head(kind: u16, bytes: &[u8], vouched: bool) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[..2].copy_from_slice(&kind.to_le_bytes());
+    head[8..16].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+    head[16..].copy_from_slice(&checksum(kind, bytes, vouched).to_le_bytes());
+    head
 }
 
 fn checksum(kind: u16, bytes: &[u8], vouched: bool) -> u64 {

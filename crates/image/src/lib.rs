@@ -19,4 +19,4 @@ pub mod terminal;
 pub mod thread;
 
 pub use bytes::Bytes;
-pub use frame::{Pages, Piece, Reader, Record, Writer};
+pub use frame::{Pages, Piece, Raw, Reader, Record, Sealer, Writer};

@@ -6,11 +6,11 @@ use kern::poll::{poll, poll_for, Ready, EINTR};
 use kern::sock;
 use link::crowd::Crowd;
 use link::{Plain, Secure};
-use std::cell::Cell;
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
 use std::time::Duration;
 use vocab::{Fault, Result};
 use wire::carry::{self, Piece, MOST};
@@ -156,23 +156,23 @@ pub(super) fn called_off() -> Fault {
 /// What is sent, and what is to be.
 #[derive(Default)]
 pub(super) struct Expected {
-    sent: Cell<u64>,
-    of: Cell<u64>,
-    round: Cell<u32>,
+    sent: AtomicU64,
+    of: AtomicU64,
+    round: AtomicU32,
 }
 
 impl Expected {
     /// A round of so many bytes begins; 0: the process stands still for it.
     pub(super) fn begins(&self, round: usize, bytes: u64) {
-        self.round.set(round as u32);
-        self.of.set(self.sent.get() + bytes);
+        self.round.store(round as u32, Relaxed);
+        self.of.store(self.sent.load(Relaxed) + bytes, Relaxed);
     }
 }
 
 /// Tells the agent now and then how far it is.
 struct Meter {
     line: Plain,
-    expected: Rc<Expected>,
+    expected: Arc<Expected>,
     told_us: u64,
 }
 
@@ -182,15 +182,15 @@ impl Meter {
 
     fn sent(&mut self, bytes: usize) -> Result<()> {
         let Expected { sent, of, round } = &*self.expected;
-        sent.set(sent.get() + bytes as u64);
+        let sent = sent.fetch_add(bytes as u64, Relaxed) + bytes as u64;
         let now = monotonic_us();
         if now < self.told_us + Meter::SELDOM {
             return Ok(());
         }
         self.told_us = now;
         // What was expected may have become more.
-        let of = if of.get() < sent.get() { 0 } else { of.get() };
-        say_all(&mut self.line, &Said::Moving(Progress { sent: sent.get(), of, round: round.get() }))
+        let of = Some(of.load(Relaxed)).filter(|of| *of >= sent).unwrap_or(0);
+        say_all(&mut self.line, &Said::Moving(Progress { sent, of, round: round.load(Relaxed) }))
     }
 }
 
@@ -242,7 +242,8 @@ impl Carrier {
                 [(bell.as_fd(), Ready::READ), (listener.as_fd(), Ready::READ)].into_iter().chain(lines).collect();
             // Before it comes it has looked at the process, which takes long only then.
             let why = "it may itself wait for a file of the process that does not answer";
-            let came = wait(&all, until).map_err(|fault| fault.doing(format!("the old node's mover has not come, {why}")))?;
+            let came =
+                wait(&all, until).map_err(|fault| fault.doing(format!("the old node's mover has not come, {why}")))?;
             if came[0].readable || came[0].over {
                 return Err(called_off());
             }
@@ -295,8 +296,8 @@ impl Carrier {
     }
 
     /// From now on the agent is told how far it is.
-    pub(super) fn measure(&mut self) -> Result<Rc<Expected>> {
-        let expected = Rc::new(Expected::default());
+    pub(super) fn measure(&mut self) -> Result<Arc<Expected>> {
+        let expected = Arc::new(Expected::default());
         let line = self.bell.try_clone().map_err(|e| Fault::io(&e, "duplicate the line to the agent"))?;
         self.meter = Some(Meter { line: Plain::new(line), expected: expected.clone(), told_us: monotonic_us() });
         Ok(expected)

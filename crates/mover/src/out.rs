@@ -25,7 +25,7 @@ use kern::proc::group_and_session;
 use kern::timeline::mark;
 use std::io::BufWriter;
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 use vocab::{Fault, Pid, Result, Sig, SigInfo};
 
 /// Bytes that wait for others to go with them.
@@ -135,7 +135,7 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
     super::hurry(false);
     let there = carrier.hear()?;
     let question = seen.asked_for_clocks();
-    let expected = if order.progress { carrier.measure()? } else { Rc::default() };
+    let expected = if order.progress { carrier.measure()? } else { Arc::default() };
     // What is small goes while the pages are still read: the other side can begin with it.
     let mut writer = Writer::vouched(BufWriter::with_capacity(LITTLE, carrier))?;
     writer.clocks(&question.answer()?)?;

@@ -14,7 +14,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 18;
+pub const VERSION: u32 = 19;
 
 /// Which processes a kill(2) from a node means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -308,5 +308,12 @@ pub enum ToFront {
     PsBegun {
         #[n(0)]
         id: u64,
+    },
+    /// Nothing is to come any more of the memory of a process that came lazily ([`ToNode::Arrive`]), and runs. Told again after a reconnect, until
+    /// [`ToNode::Forget`]. Of one that has ended before, its end is told instead.
+    #[n(29)]
+    Whole {
+        #[n(0)]
+        pid: Pid,
     },
 }

@@ -193,6 +193,10 @@ pub enum ToNode {
         #[n(4)]
         #[cbor(default, skip_if = "Vec::is_empty")]
         children: Vec<Pid>,
+        /// Memory may come behind it: [`ToFront::Whole`](crate::node::ToFront::Whole) is wanted.
+        #[n(5)]
+        #[cbor(default, skip_if = "crate::way::is_not")]
+        lazy: bool,
     },
     /// Send the image of this body to `address` (`address:port`), and keep it still until [`ToNode::Leave`] or [`ToNode::Stay`].
     #[n(21)]
@@ -244,7 +248,7 @@ pub enum ToNode {
         #[n(0)]
         pid: Pid,
     },
-    /// What has become of a process that has left is known: the node need not remember it.
+    /// What has become of a process that has left, or that all of one is there that has come, is known: the node need not remember it.
     #[n(26)]
     Forget {
         #[n(0)]

@@ -39,6 +39,8 @@ pub(super) struct Arrival {
     pub(super) rouser: Option<u32>,
     /// The end of its streams is its own.
     program: bool,
+    /// The front end waits to hear that all of its memory is there.
+    lazy: bool,
     /// From the time when its process is there.
     made: Option<Made>,
     /// It has ended where it was.
@@ -115,7 +117,7 @@ impl Agent {
         kin: Vec<Kin>,
         channel: Option<ChannelTo>,
         key: Vec<u8>,
-        children: Vec<Pid>,
+        (children, lazy): (Vec<Pid>, bool),
     ) {
         let pid = person.pid;
         reach("destination is told");
@@ -123,6 +125,7 @@ impl Agent {
         self.moving.gone.remove(&pid);
         self.moving.ran.remove(&pid);
         self.moving.over.remove(&pid);
+        self.moving.whole.remove(&pid);
         if self.bodies.has(pid) || self.moving.arrives(pid) {
             let fault = Fault::refused(format!("the number {pid} is in use on this node"));
             return self.uplink.send(&ToFront::NotArrived { pid, fault });
@@ -143,6 +146,7 @@ impl Agent {
         let is_program = channel.as_ref().is_none_or(|channel| channel.program);
         let arrival = Arrival {
             program: is_program,
+            lazy,
             person: person.clone(),
             key,
             kin: its,
@@ -425,6 +429,7 @@ impl Agent {
             }
         }
         self.uplink.send(&ToFront::Runs { pid });
+        self.tell_whole(pid);
     }
 
     /// The old node has let it run, and so it does: it was bound there.
@@ -435,6 +440,7 @@ impl Agent {
         }
         self.moving.ran.insert(pid);
         self.uplink.send(&ToFront::Runs { pid });
+        self.tell_whole(pid);
         // The front end knew it as it was before.
         if let Some(now) = self.person(pid) {
             self.rename(pid, &now.name);
@@ -450,12 +456,15 @@ impl Agent {
             return false;
         }
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
-        let Arrival { program, streams, made: Some(made), .. } = arrival else { return false };
+        let Arrival { program, lazy, streams, made: Some(made), .. } = arrival else { return false };
         person.ppid = made.person.ppid;
         if self.streams.sides(streams).is_some() {
             (person.pgid, person.sid) = (pid, pid);
         }
         self.bodies.add_arrived(person);
+        if lazy && !self.moving.held.values().any(|rest| rest.is_of(pid)) {
+            self.moving.whole.insert(pid);
+        }
         if program {
             self.starts.programs.insert(pid, streams);
         }

@@ -184,6 +184,7 @@ impl Agent {
     /// The front end knows what has become of it.
     pub(crate) fn forget_gone(&mut self, pid: Pid) {
         self.moving.gone.remove(&pid);
+        self.moving.whole.remove(&pid);
     }
 
     /// A departure goes on, by the table.

@@ -6,6 +6,7 @@ use mover::Held;
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::warn;
 use vocab::{Exit, Fault, Pid};
+use wire::node::ToFront;
 
 /// Memory that is to come.
 pub(super) struct Rest {
@@ -15,7 +16,27 @@ pub(super) struct Rest {
     _fd: OwnedFd,
 }
 
+impl Rest {
+    pub(super) fn is_of(&self, pid: Pid) -> bool {
+        self.pid == pid
+    }
+}
+
 impl Agent {
+    /// Tells the front end so, if nothing is to come to it any more.
+    pub(super) fn tell_whole(&mut self, pid: Pid) {
+        if self.moving.whole.contains(&pid) {
+            self.uplink.send(&ToFront::Whole { pid });
+        }
+    }
+
+    /// There is a link again: what was said over the one before may not have been heard. The ends of processes are told before.
+    pub(crate) fn tell_whole_again(&mut self) {
+        for pid in &self.moving.whole {
+            self.uplink.send(&ToFront::Whole { pid: *pid });
+        }
+    }
+
     /// Is some of its memory to come yet? Then the old node has not said that it has left, and whoever is to be the front end must hear from this one
     /// that it runs here.
     pub(super) fn comes_still(&mut self, pid: Pid) -> bool {

@@ -50,6 +50,8 @@ pub(crate) struct Moving {
     ending: HashMap<Pid, Pid>,
     /// Of them: memory that is to come yet.
     held: HashMap<u32, lazy::Rest>,
+    /// They came lazily, run, and all of their memory is there: the front end has not said yet that it knows.
+    whole: HashSet<Pid>,
     /// Streams of what was here whole and did not come to run: if it should turn out to have lived on here, they end.
     over: HashMap<Pid, StreamsId>,
     /// Processes that were killed since some of their memory cannot come any more.
@@ -345,7 +347,14 @@ impl Agent {
             Said::Rebuilt => self.rebuilt(whom, number),
             Said::Typed(bytes) => self.typed(whom, bytes),
             Said::Hold(held) => self.hold(number, held),
-            Said::Whole => self.has_come(number),
+            Said::Whole => {
+                self.has_come(number);
+                // One that is yet to run says it when it does.
+                if self.bodies.has(whom) {
+                    self.moving.whole.insert(whom);
+                    self.tell_whole(whom);
+                }
+            }
             Said::Lost { fault, with } => self.is_lost(number, whom, &fault, with),
             Said::Moving(progress) => self.uplink.send(&ToFront::Moving { pid: whom, progress }),
             Said::Runs => self.runs(whom),

@@ -2,8 +2,8 @@
 
 use super::away;
 use super::place::{self, Place};
-use crate::{imagefile, print};
 use super::withheld::Withheld;
+use crate::{imagefile, print};
 use ckpt::dump::{dump, Then, Told};
 use ckpt::ended::{ended, is_over, reason};
 use ckpt::rounds::Why;
@@ -12,7 +12,7 @@ use clap::Args;
 use client::again::again;
 use kern::proc::exists;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Read, Seek, StdoutLock, Write};
+use std::io::{BufWriter, Read, Seek, Stdout, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -108,7 +108,7 @@ impl Checkpoint {
                 let file = open.map_err(|e| Fault::io(&e, format!("write {}", path.display())))?;
                 Ok(Target::Stream(BufWriter::new(Box::new(file))))
             }
-            (None, _) => Ok(Target::Stream(BufWriter::new(Box::new(std::io::stdout().lock())))),
+            (None, _) => Ok(Target::Stream(BufWriter::new(Box::new(std::io::stdout())))),
         }
     }
 
@@ -135,7 +135,7 @@ fn look(pid: Pid, given: Given) -> Result<Survey> {
 }
 
 /// It is tried again until some of the image has gone, which cannot be taken back.
-fn into_stream<W: Write>(to: W, mut fill: impl FnMut(&mut Withheld<W>) -> Result<Told>) -> Result<Told> {
+fn into_stream<W: Write + Send>(to: W, mut fill: impl FnMut(&mut Withheld<W>) -> Result<Told>) -> Result<Told> {
     let mut out = Withheld::new(to);
     again(|| match fill(&mut out) {
         Err(fault) if !out.forget() => Err(Fault { kind: Kind::Refused, ..fault }),
@@ -148,15 +148,15 @@ enum Target<'a> {
     /// A file that is to be made.
     File(&'a Path),
     /// Standard output, or what is there already and no file.
-    Stream(BufWriter<Box<dyn Write>>),
+    Stream(BufWriter<Box<dyn Write + Send>>),
 }
 
 /// Standard output; whoever reads it says on standard input that it has kept the image. The process must not end before.
-struct Confirmed(BufWriter<StdoutLock<'static>>);
+struct Confirmed(BufWriter<Stdout>);
 
 impl Confirmed {
     fn new() -> Confirmed {
-        Confirmed(BufWriter::new(std::io::stdout().lock()))
+        Confirmed(BufWriter::new(std::io::stdout()))
     }
 }
 

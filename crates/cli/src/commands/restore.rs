@@ -65,7 +65,7 @@ impl Restore {
         kern::own::raise_files()?;
         let pid = match self.file.as_os_str() == "-" {
             true => {
-                let input = std::io::stdin().lock();
+                let input = std::io::stdin();
                 let owner = self.owner(input.as_fd())?;
                 restore(input, self.any_processor, owner)?
             }

@@ -416,6 +416,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
         Branched => any::<u64>().prop_map(|branch| T::Branched { branch }),
         Entries => (any::<u64>(), bytes(), any::<bool>(), any::<i32>())
             .prop_map(|(id, found, last, errno)| T::Entries { id, found, last, errno }),
+        Whole => pid().prop_map(|pid| T::Whole { pid }),
         PassesNoMore => pid().prop_map(|pid| T::PassesNoMore { pid }),
         Suited => (any::<u64>(), vec(".{0,20}", 0..3)).prop_map(|(id, obstacles)| T::Suited { id, obstacles }),
     }
@@ -433,7 +434,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
     let start = (person(), program(), vec(kin(), 0..4), channel());
     let signal = (pid(), info(), option::of(pid()), turn());
     let answer = (any::<u64>(), any_of(answers()), any::<bool>());
-    let arrive = (person(), vec(kin(), 0..4), option::of(channel()), bytes(), vec(pid(), 0..3));
+    let arrive = (person(), vec(kin(), 0..4), option::of(channel()), bytes(), vec(pid(), 0..3), any::<bool>());
     let depart = (pid(), ".{0,20}", bytes(), any::<Option<u64>>(), any::<[bool; 2]>());
     variants! {
         Welcome => welcome(),
@@ -456,7 +457,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Subreaper => (pid(), any::<bool>()).prop_map(|(pid, on)| T::Subreaper { pid, on }),
         Adopt => (kin(), pid()).prop_map(|(kin, from)| T::Adopt { kin, from }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
-        Arrive => arrive.prop_map(|(person, kin, channel, key, children)| T::Arrive { person, kin, channel, key, children }),
+        Arrive => arrive.prop_map(|(person, kin, channel, key, children, lazy)| T::Arrive { person, kin, channel, key, children, lazy }),
         Depart => depart.prop_map(|(pid, address, key, streams, [progress, lazy])| T::Depart { pid, address, key, streams, progress, lazy }),
         Leave => (pid(), vec(pid(), 0..3)).prop_map(|(pid, children)| T::Leave { pid, children }),
         Stay => pid().prop_map(|pid| T::Stay { pid }),
