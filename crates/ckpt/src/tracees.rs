@@ -13,32 +13,32 @@ use vocab::{Pid, Result};
 /// To read what each of more processes tells takes longer than 30 ms.
 const MOST: usize = 2000;
 
-/// While it runs, before it is touched. On a machine with many processes only its children are looked at: others are found when it stands still.
+/// While it runs, before it is touched: what takes little time. On a machine with many processes only its children are looked at, and of each process its first thread: others are
+/// found when it stands still.
 ///
 /// # Errors
 /// `Gone`.
 pub(crate) fn look(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
     let all = Proc::open(root())?.pids()?;
     let some = if all.len() <= MOST { all } else { children::of(pid)? };
-    look_at(pid, &some, obstacles)
+    look_at(pid, &some, false, obstacles)
 }
 
-/// As all processes of the machine tell it.
+/// As all processes of the machine tell it, and all of their threads, of which one may be traced alone.
 ///
 /// # Errors
 /// `Gone`.
 pub(crate) fn look_at_all(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
-    look_at(pid, &Proc::open(root())?.pids()?, obstacles)
+    look_at(pid, &Proc::open(root())?.pids()?, true, obstacles)
 }
 
-/// One of several threads may be traced alone.
-fn look_at(pid: Pid, all: &[Pid], obstacles: &mut Vec<Obstacle>) -> Result<()> {
+fn look_at(pid: Pid, all: &[Pid], threads_too: bool, obstacles: &mut Vec<Obstacle>) -> Result<()> {
     let threads = proc::numbers_in(pid, "task")?;
     let traces = |status: Fields| status.number("TracerPid", 10).is_ok_and(|tracer| threads.contains(&(tracer as i32)));
     for other in all.iter().filter(|other| **other != pid) {
         // One that has ended meanwhile is none.
         let Ok(status) = proc::status(*other) else { continue };
-        let has_more = status.number("Threads", 10).is_ok_and(|threads| threads > 1);
+        let has_more = threads_too && status.number("Threads", 10).is_ok_and(|threads| threads > 1);
         let its = if has_more { proc::numbers_in(*other, "task").unwrap_or_default() } else { Vec::new() };
         let mut its = its.iter().filter_map(|tid| Fields::read(format!("{PROC}/{other}/task/{tid}/status")).ok());
         let obstacle = format!("it traces process {other} (ptrace(2))");
