@@ -259,7 +259,10 @@ fn put_all(
                 put(&pages)?;
                 reader.recycle(pages);
                 if bytes > LITTLE {
-                    return by_turns::read(put, reader, wanted, together);
+                    return match reader.sums() {
+                        true => by_turns::read(put, reader, wanted, together),
+                        false => by_turns::hand_on(put, reader, wanted),
+                    };
                 }
                 next = sort(following(reader)?);
             }

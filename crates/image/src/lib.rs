@@ -14,9 +14,11 @@ pub mod frame;
 pub mod memory;
 pub mod objects;
 pub mod process;
+mod read;
 pub mod show;
 pub mod terminal;
 pub mod thread;
 
 pub use bytes::Bytes;
-pub use frame::{Pages, Piece, Raw, Reader, Record, Sealer, Writer};
+pub use frame::{Pages, Piece, Record, Sealer, Writer};
+pub use read::{Raw, Reader};

@@ -1,6 +1,7 @@
 //! An image for people: each record in words, or as one line of JSON.
 
-use crate::frame::{Pages, Reader, Record};
+use crate::frame::{Pages, Record};
+use crate::read::Reader;
 use serde_json::{json, Value};
 use std::io::{Read, Write};
 use vocab::{Fault, Result};

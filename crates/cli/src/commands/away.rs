@@ -1,6 +1,6 @@
 //! Commands of shoal that are carried out on another node, where the process is that they are about.
 
-use image::frame::{Reader, Record};
+use image::{Reader, Record};
 use std::io::{BufReader, Read, Write};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use vocab::{Fault, NodeId, Result};
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn only_a_whole_image_is_taken_and_byte_for_byte() {
         let mut bytes = Vec::new();
-        image::frame::Writer::new(&mut bytes).and_then(|writer| writer.end()).expect("room");
+        image::Writer::new(&mut bytes).and_then(|writer| writer.end()).expect("room");
         let mut copy = Vec::new();
         assert_eq!(taken(&bytes, &mut copy), (Ok(()), None));
         assert_eq!(copy, bytes);
