@@ -2,7 +2,7 @@
 
 use super::checkpoint::{must, restore, run, shoal, start, told, until_it_is};
 use super::hostile::compiled;
-use super::scene::holds;
+use super::scene::{holds, same};
 use super::{End, Scene};
 use crate::lab::faults::Faults;
 use crate::lab::place::Place;
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) const SCENES: &[Scene] = &[
     ("checkpoint_of_what_changes_meanwhile", checkpoint_of_what_changes_meanwhile),
     ("checkpoint_of_what_ends_meanwhile", checkpoint_of_what_ends_meanwhile),
+    ("checkpoint_killed", checkpoint_killed),
 ];
 
 fn until(what: &str, yes: impl Fn() -> bool) -> Res {
@@ -94,5 +95,36 @@ time.sleep(60)";
         let words = String::from_utf8_lossy(&words).into_owned();
         holds(&format!("{words:?} says that it has ended"), said || words.contains("the process has ended"))?;
     }
+    Ok(End::Passed)
+}
+
+/// The command is killed when some is written: nothing is left of that, an earlier image is what it was, and the process runs on.
+fn checkpoint_killed(place: &Place) -> Res<End> {
+    let socket = place.fresh("faults");
+    let faults = Faults::listen(&socket)?;
+    let folder = place.fresh("images");
+    fs::create_dir(&folder).doing("make a folder")?;
+    let image = folder.join("image");
+    let to = image.display().to_string();
+    let out = File::create(place.fresh("killed.out")).doing("make a file")?;
+    let mut child = start(&["sleep", "60"], &out)?;
+    let pid = child.id().to_string();
+    until_it_is(&pid, "sleep")?;
+    must(place, &["checkpoint", &pid, "-o", &to])?;
+    let before = fs::read(&image).doing("read the image")?;
+    faults.watch("dump stops")?;
+    let mut command = Command::new(shoal(place)?);
+    command.args(["checkpoint", "--stop", &pid, "-o", &to]).env("SHOAL_FAULTS", &socket);
+    let mut writes = command.stderr(Stdio::null()).spawn().doing("run shoal")?;
+    let held = faults.reached(Duration::from_secs(15))?;
+    writes.kill().doing("kill shoal")?;
+    writes.wait().doing("wait for shoal")?;
+    drop(held);
+    let left = fs::read_dir(&folder).doing("read the folder")?.count();
+    same("files in the folder", left, 1)?;
+    holds("the image is the earlier one", fs::read(&image).doing("read the image")? == before)?;
+    holds("the process runs", child.try_wait().doing("look for it")?.is_none())?;
+    child.kill().doing("kill it")?;
+    child.wait().doing("wait for it")?;
     Ok(End::Passed)
 }

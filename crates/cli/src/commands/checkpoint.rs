@@ -205,16 +205,27 @@ fn into_file<T>(path: &Path, executable: bool, fill: impl FnOnce(Whole<'_>) -> R
     // What an earlier failure has left is in the way; a link or a file of somebody else's must not be written to.
     let _none_left = std::fs::remove_file(&partial);
     let mode = if executable { PRIVATE_PROGRAM } else { PRIVATE };
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&partial).map_err(failed)?;
+    let nameless = kern::disk::nameless(folder_of(path), mode).map_err(failed)?;
+    let (mut file, named) = match nameless {
+        Some(file) => (file, false),
+        None => {
+            let named = OpenOptions::new().write(true).create_new(true).mode(mode).open(&partial).map_err(failed)?;
+            (named, true)
+        }
+    };
     let trailer = executable.then(|| imagefile::begin_program(&mut file)).transpose().map_err(failed);
     let done = trailer.and_then(|trailer| {
         let begun = file.stream_position().map_err(failed)?;
         let file = BufWriter::new(Steady { file, written: begun, begun });
-        fill(Whole { file, trailer, partial: &partial, path })
+        fill(Whole { file, trailer, named, partial: &partial, path })
     });
     // Nothing to remove: it has its name.
     let _whole = std::fs::remove_file(&partial);
     done
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A file that gets its name when it is flushed: that is what the writer of an image does last, before the process may end. It is on the
@@ -222,6 +233,8 @@ fn into_file<T>(path: &Path, executable: bool, fill: impl FnOnce(Whole<'_>) -> R
 struct Whole<'a> {
     file: BufWriter<Steady>,
     trailer: Option<[u8; 16]>,
+    /// It is there as `partial`, since the file system knows no files without a name; the others are gone with this process, however it ends.
+    named: bool,
     partial: &'a Path,
     path: &'a Path,
 }
@@ -237,9 +250,12 @@ impl Write for Whole<'_> {
         }
         self.file.flush()?;
         self.file.get_ref().file.sync_all()?;
+        if !self.named {
+            // A name that is taken already cannot be given: by way of this one it can.
+            kern::disk::name(self.file.get_ref().file.as_fd(), self.partial)?;
+        }
         std::fs::rename(self.partial, self.path)?;
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        File::open(folder_of(self.path))?.sync_all()
     }
 }
 
