@@ -12,6 +12,7 @@ use kern::pagemap::Run;
 use std::io::{Read, Write};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use vocab::{Fault, Result};
 
 /// Threads.
@@ -49,6 +50,14 @@ impl<S> Turns<S> {
     }
 }
 
+/// A thread that helps; `None` where there may be no more of them (RLIMIT_NPROC, cgroups): whoever asks does all of it then.
+fn another<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    Builder::new().spawn_scoped(scope, work).ok()
+}
+
 /// What is written.
 struct Outward<'a, W: Write> {
     out: &'a mut Writer<W>,
@@ -66,9 +75,9 @@ pub(crate) fn write(
 ) -> Result<()> {
     let sealer = out.sealer();
     let turns = Turns::new(Outward { out, next: 0, failed: None });
-    let work = |first: usize| {
+    let work = |first: usize, step: usize| {
         let mut piece = Piece::new();
-        for at in (first..starts.len()).step_by(TWO) {
+        for at in (first..starts.len()).step_by(step) {
             let copied = copy(at, &mut piece).map(|()| sealer.seal(&mut piece, starts[at], false));
             let mut its = turns.take_when(|its| its.next == at || its.failed.is_some());
             if its.failed.is_none() {
@@ -84,11 +93,11 @@ pub(crate) fn write(
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let second = another(scope, || {
             together.lets_go();
-            work(1);
+            work(1, TWO);
         });
-        work(0);
+        work(0, if second.is_some() { TWO } else { 1 });
     });
     turns.over().failed.map_or(Ok(()), Err)
 }
@@ -159,7 +168,7 @@ pub(crate) fn read(
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let _second = another(scope, || {
             together.inspect(|together| together.lets_go());
             work(1);
         });
@@ -178,7 +187,7 @@ pub(crate) fn hand_on(
     std::thread::scope(|scope| {
         let ((to_put, coming), (done, back)) = (sync_channel::<Pages>(UNDER_WAY), channel());
         let put = &put;
-        let putting = scope.spawn(move || {
+        let putting = another(scope, move || {
             coming.into_iter().try_for_each(|pages| {
                 put(&pages)?;
                 // The reader may have read all.
@@ -186,6 +195,14 @@ pub(crate) fn hand_on(
                 Ok(())
             })
         });
+        let Some(putting) = putting else {
+            while let Some(raw) = its.next(0, wanted) {
+                let pages = raw.pages()?;
+                put(&pages)?;
+                its.reader.recycle(pages);
+            }
+            return Ok(());
+        };
         while let Some(raw) = its.next(0, wanted) {
             match raw.pages().map(|pages| to_put.send(pages)) {
                 Ok(Ok(())) => back.try_iter().for_each(|pages| its.reader.recycle(pages)),
