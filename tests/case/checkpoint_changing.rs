@@ -16,6 +16,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("checkpoint_of_what_changes_meanwhile", checkpoint_of_what_changes_meanwhile),
     ("checkpoint_of_what_ends_meanwhile", checkpoint_of_what_ends_meanwhile),
     ("checkpoint_killed", checkpoint_killed),
+    ("checkpoint_without_threads", checkpoint_without_threads),
 ];
 
 fn until(what: &str, yes: impl Fn() -> bool) -> Res {
@@ -126,5 +127,27 @@ fn checkpoint_killed(place: &Place) -> Res<End> {
     holds("the process runs", child.try_wait().doing("look for it")?.is_none())?;
     child.kill().doing("kill it")?;
     child.wait().doing("wait for it")?;
+    Ok(End::Passed)
+}
+
+/// Of a user who may have no further thread.
+fn checkpoint_without_threads(place: &Place) -> Res<End> {
+    let (folder, program) = (place.fresh("few"), shoal(place)?.display().to_string());
+    fs::create_dir(&folder).doing("make a folder")?;
+    let code = format!(
+        "chmod 777 {folder}; cd {folder}; exec setpriv --reuid 61007 --regid 61007 --clear-groups bash -c '
+         python3 -S -c \"m = bytearray(range(256)) * 65536
+print(1, flush=True)
+while True: m[::4096] = bytes(len(m[::4096]))\" >up & P=$!
+         until test -s up; do read -t 0.1 <> <(:); done
+         grep Cpus_allowed: /proc/$P/status >before
+         prlimit --nproc=3 {program} checkpoint $P -o image || exit 1
+         grep Cpus_allowed: /proc/$P/status | cmp before - || exit 2
+         prlimit --nproc=3 {program} checkpoint $P --stop -o image || exit 3
+         wait $P; {program} image image >shown || exit 4'",
+        folder = folder.display()
+    );
+    let done = Command::new("bash").args(["-c", &code]).output().doing("run bash")?;
+    holds(&told(&done), done.status.success())?;
     Ok(End::Passed)
 }

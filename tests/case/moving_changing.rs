@@ -14,9 +14,31 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_of_what_executes_by_a_thread", move_of_what_executes_by_a_thread),
     ("move_of_what_is_advised_meanwhile", move_of_what_is_advised_meanwhile),
     ("move_of_what_begins_to_trace", move_of_what_begins_to_trace),
+    ("move_of_a_parent_of_clones", move_of_a_parent_of_clones),
 ];
 
 const MOVES: u32 = 40;
+
+/// Of the ends of children that it has left behind it is told also where no SIGCHLD tells what stands there for it.
+fn move_of_a_parent_of_clones(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_of_a_parent_of_clones", 2)?;
+    let (program, said) = (compiled(place, "clones")?, place.fresh("clones.said").display().to_string());
+    for to in ["1", "front"] {
+        let run =
+            format!("shoal run -n 0 {} </dev/null >{said}.{to} & echo $! >{said}.{to}.pid; wait $!", program.display());
+        let going = s.start(&run);
+        s.until(&format!("grep -q up {said}.{to}"))?;
+        let pid = s.ok(&format!("cat {said}.{to}.pid"))?;
+        s.ok(&format!("timeout 20 shoal move {pid} {to}"))?;
+        s.ok(&format!("kill -USR1 {pid}"))?;
+        let ended = s.until(&format!("! kill -0 {pid}"));
+        s.sh(&format!("kill -KILL {pid}"))?;
+        let outcome = going.end()?;
+        ended.map_err(|e| format!("it waits for ever on {to}: {e}"))?;
+        holds(&format!("it ends with 42: {}", outcome.text()), outcome.code() == Some(42))?;
+    }
+    Ok(End::Passed)
+}
 
 /// Whoever stops its threads one by one may wait for one that waits for another that stands still already. A move that meets such a moment is tried again; one that is refused at
 /// last has changed nothing.

@@ -28,6 +28,8 @@ pub(crate) struct Body {
     /// It has made others, here or before it came.
     forks: bool,
     ids: Ids,
+    /// It was made by a process in whose place a stand-in is: its end may send that no SIGCHLD.
+    left: bool,
     /// Does it live in a PID namespace that was made on this node? `None`: nobody has looked. It is so for life.
     apart: Option<bool>,
 }
@@ -91,7 +93,10 @@ impl Bodies {
         self.enter_place(person.pgid);
         self.enter_place(person.sid);
         let (life, ids) = (Life::Live, Ids::Executed);
-        self.table.insert(person.pid, Body { person, life, takes_orphans: false, forks: false, ids, apart: None });
+        self.table.insert(
+            person.pid,
+            Body { person, life, takes_orphans: false, forks: false, ids, left: false, apart: None },
+        );
     }
 
     /// A fork: the child is what `forker` is. `None` when the forker is no body.
@@ -111,6 +116,17 @@ impl Bodies {
         if let Some(body) = self.table.get_mut(&pid) {
             body.forks = true;
         }
+    }
+
+    /// Its parent has gone elsewhere, and it has not.
+    pub(crate) fn is_left(&mut self, pid: Pid) {
+        if let Some(body) = self.table.get_mut(&pid) {
+            body.left = true;
+        }
+    }
+
+    pub(crate) fn was_left(&self, pid: Pid) -> bool {
+        self.get(pid).is_some_and(|body| body.left)
     }
 
     /// Has it made others, as far as is known?

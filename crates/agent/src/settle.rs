@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use tracing::warn;
 use vocab::errno::ESRCH;
-use vocab::{Exit, Pid};
+use vocab::{Exit, Pid, Sig};
 use wire::event::{BodyEvent, Usage};
 use wire::node::ToFront;
 
@@ -176,7 +176,7 @@ impl Agent {
             self.apply_parent(pid, Pid::INIT);
         }
         // Our wait will tell; what it has changed just before its end is to be seen while it can be.
-        if self.waited_by_us(pid) && self.checks.of(pid).is_empty() {
+        if self.waited_by_us(pid) && self.checks.of(pid).is_empty() && !self.bodies.was_left(pid) {
             return;
         }
         match self.ending(pid) {
@@ -262,6 +262,10 @@ impl Agent {
         let pid = stat.pid;
         self.compare(pid, stat.ppid, (stat.pgid, stat.sid));
         if self.waited_by_us(pid) {
+            // No SIGCHLD tells the stand-in (clone(2)).
+            if stat.exit_signal != i32::from(Sig::CHLD.number()) && self.bodies.was_left(pid) {
+                self.child_changed(stat.ppid);
+            }
             return;
         }
         let usage = Usage { user_us: stat.user_ticks * TICK_US, system_us: stat.system_ticks * TICK_US, max_rss_kb: 0 };

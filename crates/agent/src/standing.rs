@@ -31,7 +31,7 @@ const WNOWAIT: i32 = 0x0100_0000;
 
 /// Waits for the end of any child of the stand-in. A stop and a continuation stay for the process for which it stands: should that come here before it was told of them, nobody
 /// else can tell it.
-const WAIT: Command = Command::Wait { pid: Pid(-1), options: WNOHANG };
+const WAIT: Command = Command::Wait { pid: Pid(-1), options: WNOHANG | kern::wait::WALL };
 
 /// A siginfo of SIGCHLD about a stop or a continuation has one of these codes (sigaction(2)).
 const CLD_STOPS: std::ops::RangeInclusive<i32> = 4..=6;

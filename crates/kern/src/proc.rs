@@ -51,6 +51,8 @@ pub struct Stat {
     pub start: u64,
     /// Resident set in pages.
     pub rss_pages: u64,
+    /// By which its parent is told of its end, and to which kind of children it belongs (clone(2)).
+    pub exit_signal: i32,
     /// The wait status, once it has ended.
     pub exit_status: i32,
 }

@@ -221,6 +221,9 @@ impl Agent {
         self.ghosts.command(pid, Tell::Children(true));
         self.ghosts.command(pid, Tell::Ids { uid: creds.uid, gid: creds.gid });
         self.ghosts.command(pid, Tell::Name(name));
+        for child in self.bodies.children(pid) {
+            self.bodies.is_left(child);
+        }
         // Of children whose ends nobody has waited for.
         self.child_changed(pid);
     }

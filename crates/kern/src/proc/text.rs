@@ -37,6 +37,7 @@ pub(super) fn stat(text: &[u8]) -> Option<Stat> {
         threads: number(get(20))?,
         start: number(get(22))?,
         rss_pages: number(get(24))?,
+        exit_signal: number(get(38))?,
         exit_status: number(get(52))?,
     })
 }
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(stat.name.as_bytes(), b"a) R 1 (b");
         assert_eq!((stat.pid, stat.ppid, stat.pgid, stat.sid), (Pid(12), Pid(2), Pid(3), Pid(4)));
         assert_eq!((stat.user_ticks, stat.system_ticks, stat.nice, stat.threads), (7, 8, -5, 6));
-        assert_eq!((stat.start, stat.rss_pages, stat.exit_status), (99, 12, 768));
+        assert_eq!((stat.start, stat.rss_pages, stat.exit_signal, stat.exit_status), (99, 12, 17, 768));
     }
 
     #[test]
