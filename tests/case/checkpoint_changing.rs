@@ -139,12 +139,13 @@ fn checkpoint_without_threads(place: &Place) -> Res<End> {
          python3 -S -c \"m = bytearray(range(256)) * 65536
 print(1, flush=True)
 while True: m[::4096] = bytes(len(m[::4096]))\" >up & P=$!
+         trap \"kill -KILL $P\" EXIT
          until test -s up; do read -t 0.1 <> <(:); done
          grep Cpus_allowed: /proc/$P/status >before
          prlimit --nproc=3 {program} checkpoint $P -o image || exit 1
          grep Cpus_allowed: /proc/$P/status | cmp before - || exit 2
          prlimit --nproc=3 {program} checkpoint $P --stop -o image || exit 3
-         wait $P; {program} image image >shown || exit 4'",
+         wait $P; trap - EXIT; {program} image image >shown || exit 4'",
         folder = folder.display()
     );
     let done = Command::new("bash").args(["-c", &code]).output().doing("run bash")?;
