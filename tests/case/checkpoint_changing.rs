@@ -6,6 +6,7 @@ use super::scene::{holds, same};
 use super::{End, Scene};
 use crate::lab::faults::Faults;
 use crate::lab::place::Place;
+use crate::lab::terminal::readable;
 use crate::lab::{Doing, Res};
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,6 +17,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("checkpoint_of_what_changes_meanwhile", checkpoint_of_what_changes_meanwhile),
     ("checkpoint_of_what_ends_meanwhile", checkpoint_of_what_ends_meanwhile),
     ("checkpoint_killed", checkpoint_killed),
+    ("checkpoint_interrupted", checkpoint_interrupted),
     ("checkpoint_without_threads", checkpoint_without_threads),
 ];
 
@@ -150,5 +152,47 @@ while True: m[::4096] = bytes(len(m[::4096]))\" >up & P=$!
     );
     let done = Command::new("bash").args(["-c", &code]).output().doing("run bash")?;
     holds(&told(&done), done.status.success())?;
+    Ok(End::Passed)
+}
+
+/// Its memory goes into a pipe that nobody reads, for which it stands still; who writes that is interrupted. It has its mappings and processors, and runs.
+fn checkpoint_interrupted(place: &Place) -> Res<End> {
+    let ticks = place.fresh("ticks");
+    let out = File::create(&ticks).doing("make a file")?;
+    let mut child = start(
+        &[
+            "perl",
+            "-e",
+            "$| = 1; $x = q(abcdefgh) x 4_000_000; while (1) { print q(.); select undef, undef, undef, .01 }",
+        ],
+        &out,
+    )?;
+    let pid = child.id().to_string();
+    let written = || fs::metadata(&ticks).map_or(0, |file| file.len());
+    until("it runs", || written() > 3)?;
+    let its = || -> Res<(usize, String)> {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).doing("read its mappings")?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).doing("read its status")?;
+        let allowed = status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap_or_default();
+        Ok((maps.lines().count(), allowed.to_string()))
+    };
+    let before = its()?;
+    for signal in ["INT", "TERM", "KILL"] {
+        let mut command = Command::new(shoal(place)?);
+        command.args(["checkpoint", "--stop", &pid, "-o", "-"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut writes = command.spawn().doing("run shoal")?;
+        let pipe = writes.stdout.take().ok_or("no pipe")?;
+        // What is in the pipe is behind more than a megabyte that was kept, and so of its pages.
+        holds("some of it has come", readable(&pipe, Duration::from_secs(15))?)?;
+        let mut kill = Command::new("kill");
+        kill.args([&format!("-{signal}"), &writes.id().to_string()]).status().doing("run kill")?;
+        writes.wait().doing("wait for shoal")?;
+        drop(pipe);
+        let so_far = written();
+        until(&format!("{signal}: it runs on"), || written() > so_far + 2)?;
+        same(&format!("{signal}: its mappings, and its processors"), its()?, before.clone())?;
+    }
+    child.kill().doing("kill it")?;
+    child.wait().doing("wait for it")?;
     Ok(End::Passed)
 }

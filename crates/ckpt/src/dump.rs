@@ -14,7 +14,6 @@ use crate::queued::{Queued, Waited};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
-use crate::together::Together;
 use crate::{apart, children, identity, keys, kinds, leaving, memory, pages, proc, sigstate, timers, waits};
 use image::memory::{Kept, Memory};
 use image::process::Process;
@@ -273,7 +272,7 @@ fn write_asked(
     out.memory(&mappings)?;
     out.files(&files)?;
     mark("dump: all but pages written");
-    write_pages((&memory, &frozen.together), (large, little), (&areas, &threads, &behind, looked), out)?;
+    write_pages((&memory, frozen), (large, little), (&areas, &threads, &behind, looked), out)?;
     mark("dump: pages written");
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
     Ok(Written { taken, stopped, queued, running, locks, believed, behind, areas })
@@ -283,7 +282,7 @@ fn write_asked(
 type Seen<'a> = (&'a [Area], &'a [Thread], &'a [Run], Option<Looked>);
 
 fn write_pages(
-    (memory, together): (&RemoteMemory, &Together),
+    (memory, still): (&RemoteMemory, &Frozen),
     (large, little): Goes<'_>,
     (areas, threads, behind, looked): Seen<'_>,
     out: &mut Writer<impl Write + Send>,
@@ -303,6 +302,6 @@ fn write_pages(
     };
     match little {
         Some(guess) => guess.settle(memory, &parts, out),
-        None => pages::copy_all(memory, &parts, out, together),
+        None => pages::copy_all(memory, &parts, out, still),
     }
 }

@@ -123,6 +123,20 @@ impl Frozen {
         }
     }
 
+    /// If whoever keeps it still is killed from now on, it runs on as if nothing had been: for what takes long, and asks nothing more of it.
+    ///
+    /// # Errors
+    /// `Gone` when it was killed.
+    pub(crate) fn may_be_let_go(&self) -> Result<()> {
+        for (thread, before) in self.each() {
+            // It may have been killed.
+            let _ = before.map(|before| others::set_processors(thread.tid(), before));
+        }
+        self.tidy()?;
+        // In front of a signal it would take that one: SIGTRAP, by which our calls end.
+        self.threads.iter().try_for_each(|thread| thread.is_at_rest().map(drop))
+    }
+
     /// Its threads, each where it might run before.
     pub(crate) fn scattered(&mut self) -> Vec<Stopped> {
         self.scatter();
