@@ -144,7 +144,7 @@ pub(crate) fn read(
     put: impl Fn(&Pages) -> Result<()> + Sync,
     reader: &mut Reader<impl Read + Send>,
     wanted: fn(&Raw) -> bool,
-    together: Option<&Together>,
+    together: &Together,
 ) -> Result<Record> {
     let turns = Turns::new(Inward { reader, count: 0, in_hand: [None; TWO], last: None });
     let work = |me: usize| {
@@ -169,7 +169,7 @@ pub(crate) fn read(
     };
     std::thread::scope(|scope| {
         let _second = another(scope, || {
-            together.inspect(|together| together.lets_go());
+            together.lets_go();
             work(1);
         });
         work(0);
@@ -254,7 +254,7 @@ mod tests {
         };
         let mut reader = Reader::vouched(image)?;
         let last = match reader.sums() {
-            true => read(put, &mut reader, Raw::is_early, None)?,
+            true => read(put, &mut reader, Raw::is_early, &Together::here())?,
             false => hand_on(put, &mut reader, Raw::is_early)?,
         };
         assert_eq!(last, Record::End);

@@ -268,7 +268,9 @@ libc.syscall(60, 0)";
         let other = all.find(|tid| *tid != pid).expect("its thread");
         kern::ptrace::seize(other, false, true).expect("a child's");
         child.stdin.take().expect("piped").write_all(b"x").expect("it reads");
+        let end = std::time::Instant::now() + Duration::from_secs(5);
         while !kern::ptrace::tells_its_end(other) {
+            assert!(std::time::Instant::now() < end, "it is asked to end");
             std::thread::sleep(Duration::from_millis(1));
         }
         let (tells, told) = std::sync::mpsc::channel();

@@ -244,7 +244,8 @@ enum Sorted {
     Other(Record),
 }
 
-/// Puts the pages of records of one kind, of which `first` may be one, where they were; the first record of another kind.
+/// Puts the pages of records of one kind, of which `first` may be one, where they were; the first record of another kind. `together`: who keeps the process still,
+/// where they may be of a file.
 fn put_all(
     put: impl Fn(&Pages) -> Result<()> + Sync,
     reader: &mut Reader<impl Read + Send>,
@@ -262,9 +263,9 @@ fn put_all(
                 put(&pages)?;
                 reader.recycle(pages);
                 if bytes > LITTLE {
-                    return match reader.sums() {
-                        true => by_turns::read(put, reader, wanted, together),
-                        false => by_turns::hand_on(put, reader, wanted),
+                    return match together.filter(|_| reader.sums()) {
+                        Some(together) => by_turns::read(put, reader, wanted, together),
+                        None => by_turns::hand_on(put, reader, wanted),
                     };
                 }
                 next = sort(following(reader)?);
