@@ -86,6 +86,11 @@ fn move_lazily_not_yet(place: &Place) -> Res<End> {
     holds(&format!("{line:?} says why"), line.contains("on its way already"))?;
     let told = s.ok(&format!("shoal checkpoint --dry-run {pid}; test $? = 1"))?;
     holds(&format!("{told:?} says why"), told.contains("until all has come that was moved lazily"))?;
+    s.prints(&format!("shoal ps | awk '$1 == {pid} {{ print $2, $4 == \"t\" }}' | sort"), "n0 1\nn1 0")?;
+    let line = s.fails("shoal move --from n0 --all", 1)?;
+    holds(&format!("{line:?} says why"), line.contains("on its way already"))?;
+    let told = s.ok("shoal move --explain --from n0 --all; test $? = 1")?;
+    holds(&format!("{told:?} says why"), told.contains("on its way already"))?;
     // It waits for its memory, and the signal for it.
     s.ok(&format!("kill -USR1 {pid}; sleep 0.3; test $(wc -l <{out}) = 1"))?;
     drop(held);

@@ -70,6 +70,9 @@ impl Front {
             Err(fault) => return self.answer(asker, Answer::Failed(fault.doing(format!("move {pid}"))), true),
         };
         let mut explained = Explained { pid, from, to, outlook: None, obstacles: Vec::new() };
+        if self.is_moving(pid) {
+            explained.obstacles.push(format!("{pid} is on its way already"));
+        }
         if from == to {
             return self.answer(asker, Answer::Explained(Box::new(explained)), true);
         }
@@ -77,9 +80,6 @@ impl Front {
             explained.obstacles.extend(self.not_to_come_home(pid, false));
         } else if !self.is_linked(to) {
             explained.obstacles.push(format!("node {to} is not up"));
-        }
-        if self.is_moving(pid) {
-            explained.obstacles.push(format!("{pid} is on its way already"));
         }
         let id = self.explanations.begin(asker, uid, explained, monotonic_us());
         let streams = self.relayed_with(pid).is_some();

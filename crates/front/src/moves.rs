@@ -65,11 +65,12 @@ impl Front {
         } else if !self.is_linked(to) {
             return Err(Fault::refused(format!("node {to} is not up")));
         }
-        if from == to {
-            return Ok(false);
-        }
+        // Also where it runs already: with memory to come of one that moves lazily, its old node is not done with it.
         if self.moves.contains_key(&pid) {
             return Err(Fault::refused(format!("{pid} is on its way already")));
+        }
+        if from == to {
+            return Ok(false);
         }
         if from.is_front() && lazy {
             return Err(Fault::refused("--lazy is between nodes only"));

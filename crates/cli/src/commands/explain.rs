@@ -24,7 +24,8 @@ pub(super) fn explain(daemon: &mut Local, pid: Pid, to: NodeId) -> Result<bool> 
 fn in_words(explained: &Explained) -> String {
     let Explained { pid, from, to, outlook, obstacles } = explained;
     if from == to {
-        return format!("{pid} is on node {to}\n");
+        let obstacles = obstacles.iter().map(|obstacle| format!("  {}\n", kern::own::plain(obstacle)));
+        return format!("{pid} is on node {to}\n") + &obstacles.collect::<String>();
     }
     let mut text = match obstacles[..] {
         [] => format!("{pid} would go from node {from} to node {to}\n"),
