@@ -7,7 +7,7 @@ use crate::lab::faults::Faults;
 use crate::lab::place::Place;
 use crate::lab::{procs, Res};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_lazily", move_lazily),
@@ -16,6 +16,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_lazily_lost", move_lazily_lost),
     ("move_lazily_mover_killed", move_lazily_mover_killed),
     ("move_lazily_node_lost", move_lazily_node_lost),
+    ("move_lazily_new_node_lost", move_lazily_new_node_lost),
 ];
 
 /// 300 MiB that are all different; looked at when it is told to.
@@ -101,8 +102,10 @@ fn move_lazily_not_yet(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+const LACKS: &str = "not all of its memory had come";
+
 /// It runs on its new node, what does not come any more is gone by `end`, and everybody is told so: its user, and who has moved it.
-fn is_lost(s: &Sandbox, place: &Place, faults: &Faults, end: impl FnOnce() -> Res) -> Res {
+fn is_lost(s: &Sandbox, place: &Place, faults: &Faults, why: &str, end: impl FnOnce() -> Res) -> Res {
     let Held { going, pid, .. } = large(s, place)?;
     faults.watch("out keeps the rest")?;
     let moving = s.start(&format!("shoal move --lazy {pid} 1"));
@@ -115,7 +118,7 @@ fn is_lost(s: &Sandbox, place: &Place, faults: &Faults, end: impl FnOnce() -> Re
     let moved = moving.end()?;
     holds(
         &format!("{:?} says why", moved.err),
-        moved.code() == Some(1) && moved.err.contains("not all of its memory had come"),
+        moved.code() == Some(1) && moved.err.contains(why),
     )
 }
 
@@ -123,7 +126,7 @@ fn is_lost(s: &Sandbox, place: &Place, faults: &Faults, end: impl FnOnce() -> Re
 fn move_lazily_lost(place: &Place) -> Res<End> {
     let victim = Victim::Daemon("n0");
     let (s, faults) = stage(place, "move_lazily_lost", victim)?;
-    is_lost(&s, place, &faults, || victim.kill(&s).and_then(|()| victim.heal(&s)))?;
+    is_lost(&s, place, &faults, LACKS, || victim.kill(&s).and_then(|()| victim.heal(&s)))?;
     Ok(End::Passed)
 }
 
@@ -131,7 +134,7 @@ fn move_lazily_lost(place: &Place) -> Res<End> {
 fn move_lazily_mover_killed(place: &Place) -> Res<End> {
     let (s, faults) = stage(place, "move_lazily_mover_killed", Victim::FrontDaemon)?;
     let machine = s.machine("n0")?;
-    is_lost(&s, place, &faults, || {
+    is_lost(&s, place, &faults, LACKS, || {
         let movers = procs::below(machine).into_iter().filter(|one| one.comm == "shoal:mover");
         movers.map(|one| one.pid).try_for_each(|pid| s.kill(pid))
     })?;
@@ -144,10 +147,22 @@ fn move_lazily_mover_killed(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
+/// Nothing comes any more of that on which it runs: who has moved it hears that as soon as the front end knows, and the old node gives up what it has kept,
+/// though its connection has not timed out.
+fn move_lazily_new_node_lost(place: &Place) -> Res<End> {
+    let victim = Victim::Link("n1");
+    let (s, faults) = stage(place, "move_lazily_new_node_lost", victim)?;
+    let began = Instant::now();
+    is_lost(&s, place, &faults, "n1: the node is lost", || victim.kill(&s))?;
+    s.until("! shoal ps | grep -q n0")?;
+    holds(&format!("after {:?}", began.elapsed()), began.elapsed() < Duration::from_secs(15))?;
+    Ok(End::Passed)
+}
+
 /// The machine ends, of which no connection tells.
 fn move_lazily_node_lost(place: &Place) -> Res<End> {
     let victim = Victim::Machine("n0");
     let (s, faults) = stage(place, "move_lazily_node_lost", victim)?;
-    is_lost(&s, place, &faults, || victim.kill(&s))?;
+    is_lost(&s, place, &faults, LACKS, || victim.kill(&s))?;
     Ok(End::Passed)
 }

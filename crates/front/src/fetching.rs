@@ -7,11 +7,24 @@ use vocab::{Exit, Fault, NodeId, Pid};
 use wire::event::BodyEvent;
 use wire::node::ToNode;
 
+/// What is said of a move to a node that is lost.
+pub(crate) const NODE_LOST: &str = "the node is lost";
+
 impl Front {
     /// All of it is there. The node tells it again after each reconnect until it hears that this is known.
     pub(crate) fn is_whole(&mut self, node: NodeId, pid: Pid) {
         self.move_says(node, pid, Change::Whole, None);
         self.send(node, &ToNode::Forget { pid });
+    }
+
+    /// Its new node is lost: who asked is told now. Nobody needs what the old one keeps.
+    pub(crate) fn comes_nowhere(&mut self, pid: Pid) {
+        let Some(one) = self.moves.get_mut(&pid) else { return };
+        let (from, to) = (one.from, one.to);
+        if let Some(asker) = one.asker.take() {
+            self.answer_of_move(asker, (pid, to), Err(Fault::gone(NODE_LOST)));
+        }
+        self.send(from, &ToNode::RestLost { pid });
     }
 
     /// Before these events of a node are taken in: of which it says that they have ended for want of their memory.

@@ -3,6 +3,7 @@
 //! What a daemon that ends had begun the next one learns from the two nodes ([`crate::doubts`]).
 
 use crate::branches::BRANCH_US;
+use crate::fetching::NODE_LOST;
 use crate::front::Front;
 use crate::move_one::Move;
 use crate::move_states::{next, Change, Next, State};
@@ -157,6 +158,9 @@ impl Front {
         let to = one.to;
         if change == Change::OldLost && state.has_run() {
             self.send(to, &ToNode::RestLost { pid });
+        }
+        if change == Change::NewLost && state == State::Fetching {
+            self.comes_nowhere(pid);
         }
         let Some(one) = self.moves.get_mut(&pid) else { return };
         match next {
@@ -360,7 +364,7 @@ impl Front {
             return self.come_home(pid);
         }
         let outcome = match (nowhere, lost) {
-            (true, _) => Err(Fault::gone("the node is lost")),
+            (true, _) => Err(Fault::gone(NODE_LOST)),
             (_, true) => Err(Fault::gone("it is lost: not all of its memory had come")),
             _ => Ok(to),
         };
@@ -374,7 +378,12 @@ impl Front {
             Ok(_) => Happening::Moved { pid, from, to },
             Err(why) => Happening::Stayed { pid, from, to, why: why.to_string() },
         });
-        let Some(asker) = asker else { return };
+        if let Some(asker) = asker {
+            self.answer_of_move(asker, (pid, to), outcome);
+        }
+    }
+
+    pub(crate) fn answer_of_move(&mut self, asker: Asker, (pid, to): (Pid, NodeId), outcome: Result<NodeId>) {
         let answer = match outcome {
             Ok(node) => Answer::Moved { pid, node },
             Err(why) => Answer::Failed(why.doing(format!("move {pid} to node {to}"))),

@@ -283,7 +283,8 @@ pub enum ToNode {
         #[n(2)]
         needs: Needs,
     },
-    /// The node is lost that had what is to come of this one's memory (`shoal move --lazy`), and perhaps nobody ever says so on the connection to it.
+    /// The node is lost that had what is to come of this one's memory (`shoal move --lazy`), or the one to which it was to come, and perhaps nobody ever says so on the
+    /// connection to it.
     #[n(30)]
     RestLost {
         #[n(0)]

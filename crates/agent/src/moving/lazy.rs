@@ -76,8 +76,12 @@ impl Agent {
         self.has_come(number);
     }
 
-    /// The front end knows that nothing comes any more: of a machine that is gone no connection tells.
+    /// The front end knows that nothing comes any more, or that nobody is there to whom it could: of a machine that is gone no connection tells.
     pub(crate) fn rest_is_lost(&mut self, pid: Pid) {
+        if let Some(keeper) = self.moving.keeper(pid) {
+            self.end_mover(keeper);
+            return self.mover_gone(keeper, pid, Fault::gone("its new node is lost"));
+        }
         let number = self.moving.held.iter().find(|(_, rest)| rest.pid == pid).map(|(number, _)| *number);
         if let Some(number) = number {
             // Its mover, which waits, could say which of them still need what does not come.

@@ -101,6 +101,12 @@ impl Moving {
         self.arrivals.contains_key(&pid)
     }
 
+    /// The mover of a process that can run here no more.
+    fn keeper(&self, pid: Pid) -> Option<u32> {
+        let departure = self.departures.get(&pid)?;
+        (departure.state == departure::Departing::Bound).then_some(departure.mover)
+    }
+
     /// Does what stands for one that arrives run by the leave of a mover?
     pub(crate) fn is_roused(&self, pid: Pid) -> bool {
         self.arrivals.get(&pid).is_some_and(|arrival| arrival.rouser.is_some())
