@@ -116,10 +116,7 @@ fn is_lost(s: &Sandbox, place: &Place, faults: &Faults, why: &str, end: impl FnO
     // Who has called `shoal run` is told that n1 is lost, unless the end of its streams has come before: n1 lives.
     same("its end", going.end()?.out.trim(), "137")?;
     let moved = moving.end()?;
-    holds(
-        &format!("{:?} says why", moved.err),
-        moved.code() == Some(1) && moved.err.contains(why),
-    )
+    holds(&format!("{:?} says why", moved.err), moved.code() == Some(1) && moved.err.contains(why))
 }
 
 /// The daemon of its old node ends before all has come.
