@@ -118,6 +118,8 @@ impl Mode {
         match self.name {
             "bare" => true,
             "restored" => program.starts_with("carry_"),
+            // And busy they are moved at any moment.
+            "chaos" if program.starts_with("carry_") => true,
             "moved" | "lazily" => program.starts_with("carry_") || program.starts_with("kin_"),
             _ => !["odd_", "carry_", "kin_"].iter().any(|kind| program.starts_with(kind)),
         }

@@ -261,7 +261,7 @@ fn write_asked(
     let plain = looked.as_ref().map(Looked::plain);
     let mappings = Memory { keys, ..memory::describe(pid, &areas, &mut objects, plain.as_ref().unwrap_or(&behind))? };
     mark("dump: mappings described");
-    let Dumped { files, believed, taken } = kinds::dump(pid, &mut objects, &seen.known, seen.leads)?;
+    let Dumped { files, believed, taken } = kinds::dump(pid, &mut objects, (&seen.known, &seen.left), seen.leads)?;
     mark("dump: descriptors read");
     // Two movers have compared their processors before.
     out.header(&header(threads.len(), &seen.clock, tick, little.is_some())?)?;

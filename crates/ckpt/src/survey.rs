@@ -4,7 +4,7 @@ use crate::asleep::Clocks;
 use crate::clocks::{Clock, Question};
 use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Known};
 use crate::kinds::terminal::Tty;
-use crate::kinds::Leads;
+use crate::kinds::{Leads, Left};
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
@@ -28,6 +28,7 @@ pub struct Survey {
     pub(crate) waiting: BTreeMap<i32, Waiting>,
     pub(crate) clock: Clock,
     pub(crate) known: Known,
+    pub(crate) left: Left,
     pub(crate) children: Vec<Pid>,
     /// As in [`Given`].
     pub(crate) leads: Leads,
@@ -102,7 +103,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     }
     timers::survey(pid, &mut obstacles)?;
     let leads = Leads { streams: given.streams, relayed: given.relayed, terminal: given.terminal };
-    let (known, in_the_way) = kinds::survey(pid, leads)?;
+    let (known, left, in_the_way) = kinds::survey(pid, leads)?;
     obstacles.extend(in_the_way);
     let mut elsewhere = Elsewhere::of(Default::default(), nameless.keys().copied().collect());
     elsewhere.look(pid)?;
@@ -130,7 +131,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     crate::header::header(0, &clock, 0, false)?;
     kern::cpu::place_of_key_rights();
     let filters = given.filters;
-    Ok(Survey { areas, waiting, clock, known, children, leads, filters, same_kernel: false, obstacles })
+    Ok(Survey { areas, waiting, clock, known, left, children, leads, filters, same_kernel: false, obstacles })
 }
 
 /// They are found again by their names. The one that is looked at is held meanwhile, since the process may go elsewhere.

@@ -2,6 +2,7 @@
 
 mod epoll;
 mod eventfd;
+mod generated;
 mod inotify;
 mod locks;
 mod named;
@@ -20,6 +21,7 @@ use crate::objects::{self, Found, Look, Made};
 use crate::obstacle::Obstacle;
 use crate::places::Opener;
 use crate::proc;
+pub(crate) use generated::Left;
 use image::files::{Descriptor, Files, Kind, OpenFile};
 use kern::proc::PROC;
 use kern::{others, pidfd};
@@ -123,6 +125,8 @@ pub(crate) struct All {
     pub(crate) sockets: Vec<unix::Pair>,
     known: Known,
     leads: Leads,
+    /// Of a process that stands still.
+    left: Option<Left>,
 }
 
 /// Where its standard streams lead, as in [`crate::survey::Given`].
@@ -142,18 +146,22 @@ fn look(pid: Pid, known: &Known, leads: Leads) -> Result<All> {
     elsewhere.look_unless(pid, known)?;
     let pipes = pipe::within(&elsewhere, &seen);
     let sockets = unix::within(pid, &elsewhere)?;
-    Ok(All { seen, pipes, sockets, known: elsewhere.links, leads })
+    Ok(All { seen, pipes, sockets, known: elsewhere.links, leads, left: None })
 }
 
 fn look_at_all(pid: Pid) -> Result<Vec<Seen>> {
     let mut seen = Vec::new();
     for number in proc::numbers_in(pid, "fd")? {
-        // One that was closed meanwhile is none.
-        let Ok(link) = proc::link(pid, &format!("fd/{number}")) else { continue };
-        let Ok(info) = proc::file(pid, &format!("fdinfo/{number}")) else { continue };
-        seen.push(Seen { pid, number, link, info: String::from_utf8_lossy(&info).into_owned() });
+        seen.extend(look_at(pid, number));
     }
     Ok(seen)
+}
+
+/// One that was closed meanwhile is none.
+fn look_at(pid: Pid, number: i32) -> Option<Seen> {
+    let link = proc::link(pid, &format!("fd/{number}")).ok()?;
+    let info = proc::file(pid, &format!("fdinfo/{number}")).ok()?;
+    Some(Seen { pid, number, link, info: String::from_utf8_lossy(&info).into_owned() })
 }
 
 fn judge(seen: &Seen, all: &All) -> Result<Verdict> {
@@ -179,8 +187,8 @@ fn copy(seen: &Seen) -> Result<OwnedFd> {
         .map_err(|errno| Fault::sys(errno, format!("take descriptor {} of process {}", seen.number, seen.pid)))
 }
 
-/// Which of the descriptors others have too, and what is in the way.
-pub(crate) fn survey(pid: Pid, leads: Leads) -> Result<(Known, Vec<Obstacle>)> {
+/// Which of the descriptors others have too, which files it has left after a part of them, and what is in the way.
+pub(crate) fn survey(pid: Pid, leads: Leads) -> Result<(Known, Left, Vec<Obstacle>)> {
     let all = look(pid, &Known::default(), leads)?;
     let obstacle = |seen: &Seen| {
         match judge(seen, &all) {
@@ -195,7 +203,8 @@ pub(crate) fn survey(pid: Pid, leads: Leads) -> Result<(Known, Vec<Obstacle>)> {
     if let Some(tty) = all.leads.terminal {
         obstacles.extend(terminal::survey(pid, tty)?);
     }
-    Ok((all.known, obstacles))
+    let left = generated::left(pid, &all.seen)?;
+    Ok((all.known, left, obstacles))
 }
 
 /// The files without a name that are open, each with what is said when another process has it too.
@@ -223,7 +232,7 @@ pub(crate) fn foresee(pid: Pid, known: &Known, leads: Leads) -> Result<Option<Fi
             _ => return Ok(None),
         }
     }
-    dump(pid, &mut Found::default(), known, leads).map(|dumped| Some(dumped.files))
+    dump_of(pid, &mut Found::default(), known, all).map(|dumped| Some(dumped.files))
 }
 
 /// The descriptors of a stopped process.
@@ -236,9 +245,13 @@ pub(crate) struct Dumped {
     pub(crate) taken: Option<Taken>,
 }
 
-/// `known`: what others had when they were surveyed.
-pub(crate) fn dump(pid: Pid, found: &mut Found, known: &Known, leads: Leads) -> Result<Dumped> {
+/// `known`: what others had when they were surveyed, and what of its own files it had left then.
+pub(crate) fn dump(pid: Pid, found: &mut Found, (known, left): (&Known, &Left), leads: Leads) -> Result<Dumped> {
     let all = look(pid, known, leads)?;
+    dump_of(pid, found, known, All { left: Some(left.clone()), ..all })
+}
+
+fn dump_of(pid: Pid, found: &mut Found, known: &Known, all: All) -> Result<Dumped> {
     let mut files = Files::default();
     let mut firsts: Vec<&Seen> = Vec::new();
     for seen in &all.seen {
@@ -458,7 +471,7 @@ mod tests {
         child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("it runs");
         let pid = Pid(child.id() as i32);
         let leads = Leads { streams: true, ..Leads::default() };
-        let found: Result<Vec<_>> = (0..200).map(|_| survey(pid, leads).map(|(_, found)| found)).collect();
+        let found: Result<Vec<_>> = (0..200).map(|_| survey(pid, leads).map(|(_, _, found)| found)).collect();
         child.kill().expect("a child");
         child.wait().expect("killed");
         std::fs::remove_dir_all(&dir).expect("a directory");

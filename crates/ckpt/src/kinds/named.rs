@@ -1,6 +1,6 @@
 //! Files, directories and devices that have a name.
 
-use super::{Seen, Verdict};
+use super::{generated, Seen, Verdict};
 use crate::kinds::All;
 use crate::places::Opener;
 use crate::{places, proc};
@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use vocab::{Fault, Result};
 
-pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
+pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
     if !seen.link.starts_with(b"/") {
         return Ok(Verdict::Other);
     }
@@ -29,6 +29,7 @@ pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
     if kind.is_fifo() {
         return refused("is a named pipe");
     }
+    all.left.as_ref().map_or(Ok(()), |left| generated::is_at_rest(seen, &opened, left))?;
     let path = proc::seen_from_here(seen.pid, &seen.link);
     match std::fs::metadata(OsStr::from_bytes(&path)) {
         Ok(named) if (named.dev(), named.ino()) == (opened.dev(), opened.ino()) => {
