@@ -56,7 +56,6 @@ pub(crate) fn read(
         death_signal: own.death_signal,
         modes: own.modes,
         waits,
-        ..Thread::default()
     })
 }
 
