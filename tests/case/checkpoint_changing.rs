@@ -155,44 +155,71 @@ while True: m[::4096] = bytes(len(m[::4096]))\" >up & P=$!
     Ok(End::Passed)
 }
 
-/// Its memory goes into a pipe that nobody reads, for which it stands still; who writes that is interrupted. It has its mappings and processors, and runs.
+/// What is written, and how it tells that it runs: much memory, little, and shared memory.
+const TICKS: [&[&str]; 3] = [
+    &["perl", "-e", "$| = 1; $x = q(abcdefgh) x 4_000_000; while (1) { print q(.); select undef, undef, undef, .01 }"],
+    &["perl", "-e", "$| = 1; while (1) { print q(.); select undef, undef, undef, .01 }"],
+    &[
+        "python3",
+        "-S",
+        "-c",
+        "import mmap, os, time
+m = mmap.mmap(-1, 32 << 20)
+m.write(b'abcdefgh' * (4 << 20))
+while True:
+    os.write(1, b'.')
+    time.sleep(.01)",
+    ],
+];
+
+/// It goes into a pipe that nobody reads, for which it stands still, or into a file that is about to be whole; who writes that is interrupted. It has its mappings and processors, and runs.
 fn checkpoint_interrupted(place: &Place) -> Res<End> {
-    let ticks = place.fresh("ticks");
-    let out = File::create(&ticks).doing("make a file")?;
-    let mut child = start(
-        &[
-            "perl",
-            "-e",
-            "$| = 1; $x = q(abcdefgh) x 4_000_000; while (1) { print q(.); select undef, undef, undef, .01 }",
-        ],
-        &out,
-    )?;
-    let pid = child.id().to_string();
-    let written = || fs::metadata(&ticks).map_or(0, |file| file.len());
-    until("it runs", || written() > 3)?;
-    let its = || -> Res<(usize, String)> {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).doing("read its mappings")?;
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).doing("read its status")?;
-        let allowed = status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap_or_default();
-        Ok((maps.lines().count(), allowed.to_string()))
-    };
-    let before = its()?;
-    for signal in ["INT", "TERM", "KILL"] {
-        let mut command = Command::new(shoal(place)?);
-        command.args(["checkpoint", "--stop", &pid, "-o", "-"]).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut writes = command.spawn().doing("run shoal")?;
-        let pipe = writes.stdout.take().ok_or("no pipe")?;
-        // What is in the pipe is behind more than a megabyte that was kept, and so of its pages.
-        holds("some of it has come", readable(&pipe, Duration::from_secs(15))?)?;
-        let mut kill = Command::new("kill");
-        kill.args([&format!("-{signal}"), &writes.id().to_string()]).status().doing("run kill")?;
-        writes.wait().doing("wait for shoal")?;
-        drop(pipe);
-        let so_far = written();
-        until(&format!("{signal}: it runs on"), || written() > so_far + 2)?;
-        same(&format!("{signal}: its mappings, and its processors"), its()?, before.clone())?;
+    let socket = place.fresh("faults");
+    let faults = Faults::listen(&socket)?;
+    for program in TICKS {
+        let ticks = place.fresh("ticks");
+        let mut child = start(program, &File::create(&ticks).doing("make a file")?)?;
+        let pid = child.id().to_string();
+        let written = || fs::metadata(&ticks).map_or(0, |file| file.len());
+        until("it runs", || written() > 3)?;
+        let before = its(&pid)?;
+        for signal in ["INT", "TERM", "KILL"] {
+            for to in ["-", "image"] {
+                let image = place.fresh(to);
+                let to = if to == "-" { "-".into() } else { image.display().to_string() };
+                let mut command = Command::new(shoal(place)?);
+                command.args(["checkpoint", "--stop", &pid, "-o", &to]).stdout(Stdio::piped()).stderr(Stdio::null());
+                if to != "-" {
+                    faults.watch("dump ends")?;
+                    command.env("SHOAL_FAULTS", &socket);
+                }
+                let mut writes = command.spawn().doing("run shoal")?;
+                let pipe = writes.stdout.take().ok_or("no pipe")?;
+                let held = match to == "-" {
+                    // What is in the pipe is behind more than a megabyte that was kept, and so of its pages.
+                    true => holds("some of it has come", readable(&pipe, Duration::from_secs(15))?).map(|()| None)?,
+                    false => Some(faults.reached(Duration::from_secs(15))?),
+                };
+                let mut kill = Command::new("kill");
+                kill.args([&format!("-{signal}"), &writes.id().to_string()]).status().doing("run kill")?;
+                writes.wait().doing("wait for shoal")?;
+                drop((pipe, held));
+                let so_far = written();
+                until(&format!("{signal}: it runs on"), || written() > so_far + 2)?;
+                same(&format!("{signal}: its mappings, and its processors"), its(&pid)?, before.clone())?;
+                holds("there is no file", !image.exists())?;
+            }
+        }
+        child.kill().doing("kill it")?;
+        child.wait().doing("wait for it")?;
     }
-    child.kill().doing("kill it")?;
-    child.wait().doing("wait for it")?;
     Ok(End::Passed)
+}
+
+/// How many mappings, and which processors.
+fn its(pid: &str) -> Res<(usize, String)> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).doing("read its mappings")?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).doing("read its status")?;
+    let allowed = status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap_or_default();
+    Ok((maps.lines().count(), allowed.to_string()))
 }

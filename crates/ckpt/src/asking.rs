@@ -100,7 +100,7 @@ pub(crate) fn read_threads(
                 threads::ask_alone(thread, memory, (gate, arena), secure_bits)?
             }
         };
-        threads::read((frozen.pid, &status), (thread, processors), memory, waits, own)
+        threads::read((frozen.pid, &status), (thread, processors), waits, own)
     };
     frozen.each().zip(waits).map(read).collect()
 }

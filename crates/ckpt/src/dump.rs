@@ -3,7 +3,7 @@
 use crate::asking::{areas_now, ask, map_arena, note_locking, read_threads, waits};
 use crate::behind::{self, Behind};
 use crate::ended::reason;
-use crate::freeze::{freeze, Frozen};
+use crate::freeze::{freeze, freeze_undisturbed, Frozen};
 use crate::guess::Guess;
 use crate::header::header;
 use crate::held::{Held, Written};
@@ -14,6 +14,7 @@ use crate::queued::{Queued, Waited};
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, Given, Survey};
 use crate::timers::RunningTimers;
+use crate::together::Together;
 use crate::{apart, children, identity, keys, kinds, leaving, memory, pages, proc, sigstate, timers, waits};
 use image::memory::{Kept, Memory};
 use image::process::Process;
@@ -62,6 +63,7 @@ pub fn dump(pid: Pid, given: Given, out: impl Write + Send, then: Then, rounds: 
     let mut told = Told::default();
     match then {
         Then::Ends => {
+            reach("dump ends");
             // The image must be whole before the process ends.
             if let Err(fault) = out.end() {
                 return held.go_on().and(Err(fault));
@@ -98,7 +100,7 @@ fn look_and_hold(pid: Pid, given: Given, rounds: bool, out: &mut Writer<impl Wri
     reach("dump stops");
     let begun = Instant::now();
     let held = hold_after(pid, &seen, early.as_ref(), None, out)?;
-    match held.is_as_surveyed(&[], &[]) {
+    match held.is_still_as_surveyed() {
         Ok(()) => Ok((held, early, begun)),
         Err(fault) => held.go_on().and(Err(fault)),
     }
@@ -162,7 +164,9 @@ type Goes<'a> = (Large<'a>, Option<&'a Guess>);
 
 fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write + Send>) -> Result<Held> {
     mark("dump: stop");
-    let frozen = freeze(pid)?;
+    // Whoever writes a file may be killed (Ctrl-C), and a disk or a reader may make it wait.
+    let to_file = out.sealer().sums();
+    let frozen = if to_file { freeze_undisturbed(pid)? } else { freeze(pid)? };
     // It has seen no later tick.
     let tick = seen.clock.coarse();
     mark("dump: stopped");
@@ -249,6 +253,9 @@ fn write_asked(
         note_locking(pid, arena, &mut process)?;
     }
     let queued = Queued::of(&mut process, &threads);
+    if out.sealer().sums() {
+        frozen.may_be_let_go()?;
+    }
     if keys != 0 {
         // Which key a mapping has is told by the slow look only, and may have changed since that. It is not to see what is ours.
         frozen.tidy()?;
@@ -272,7 +279,7 @@ fn write_asked(
     out.memory(&mappings)?;
     out.files(&files)?;
     mark("dump: all but pages written");
-    write_pages((&memory, frozen), (large, little), (&areas, &threads, &behind, looked), out)?;
+    write_pages((&memory, &frozen.together), (large, little), (&areas, &threads, &behind, looked), out)?;
     mark("dump: pages written");
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
     Ok(Written { taken, stopped, queued, running, locks, believed, behind, areas })
@@ -282,7 +289,7 @@ fn write_asked(
 type Seen<'a> = (&'a [Area], &'a [Thread], &'a [Run], Option<Looked>);
 
 fn write_pages(
-    (memory, still): (&RemoteMemory, &Frozen),
+    (memory, together): (&RemoteMemory, &Together),
     (large, little): Goes<'_>,
     (areas, threads, behind, looked): Seen<'_>,
     out: &mut Writer<impl Write + Send>,
@@ -302,6 +309,6 @@ fn write_pages(
     };
     match little {
         Some(guess) => guess.settle(memory, &parts, out),
-        None => pages::copy_all(memory, &parts, out, still),
+        None => pages::copy_all(memory, &parts, out, together),
     }
 }

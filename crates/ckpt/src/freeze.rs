@@ -1,6 +1,7 @@
 //! All threads of a process stand still.
 
 use crate::together::Together;
+use crate::undisturbed::Undisturbed;
 use kern::others;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Running, Stopped};
@@ -18,6 +19,8 @@ pub struct Frozen {
     pub(crate) together: Together,
     /// Where scripts were executed in its leader, and a `syscall` instruction: unmapped before it runs on.
     pub(crate) lent: Cell<Option<(Arena, u64)>>,
+    /// The last field: it is over when the process runs on.
+    undisturbed: Cell<Option<Undisturbed>>,
 }
 
 /// Stops every thread, those made meanwhile included.
@@ -25,8 +28,21 @@ pub struct Frozen {
 /// # Errors
 /// EPERM for who may not trace it or when it is traced already; `Gone`; `Unsupported` for a process whose leader has ended.
 pub fn freeze(pid: Pid) -> Result<Frozen> {
-    let together = Together::here();
-    let mut frozen = Frozen { pid, threads: Vec::new(), processors: Vec::new(), together, lent: Cell::default() };
+    stop_all(pid)?.in_order()
+}
+
+/// The same; signals to the calling thread wait from then on until [`Frozen::may_be_let_go`], or until the process runs on.
+///
+/// # Errors
+/// As [`freeze`].
+pub(crate) fn freeze_undisturbed(pid: Pid) -> Result<Frozen> {
+    let frozen = stop_all(pid)?;
+    frozen.undisturbed.set(Some(Undisturbed::now()?));
+    frozen.in_order()
+}
+
+fn stop_all(pid: Pid) -> Result<Frozen> {
+    let mut frozen = Frozen::none_of(pid);
     let mut seen: BTreeSet<i32> = BTreeSet::new();
     loop {
         let new: Vec<i32> =
@@ -37,7 +53,7 @@ pub fn freeze(pid: Pid) -> Result<Frozen> {
         seen.extend(&new);
         stop(&new, &mut frozen)?;
     }
-    frozen.in_order()
+    Ok(frozen)
 }
 
 /// Asks all before it waits for the first. A thread that has ended meanwhile is none.
@@ -84,10 +100,14 @@ fn unless_gone(fault: Fault) -> Result<()> {
 }
 
 impl Frozen {
+    fn none_of(pid: Pid) -> Frozen {
+        let (together, lent) = (Together::here(), Cell::default());
+        Frozen { pid, threads: Vec::new(), processors: Vec::new(), together, lent, undisturbed: Cell::default() }
+    }
+
     /// Of these threads, which are traced: all that the process has.
     pub(crate) fn of(pid: Pid, threads: impl Iterator<Item = Running>) -> Result<Frozen> {
-        let together = Together::here();
-        let mut frozen = Frozen { pid, threads: Vec::new(), processors: Vec::new(), together, lent: Cell::default() };
+        let mut frozen = Frozen::none_of(pid);
         let running: Vec<Running> = threads.collect();
         running.iter().try_for_each(|thread| thread.interrupt().or_else(unless_gone))?;
         wait(running, &mut frozen)?;
@@ -128,13 +148,16 @@ impl Frozen {
     /// # Errors
     /// `Gone` when it was killed.
     pub(crate) fn may_be_let_go(&self) -> Result<()> {
+        self.tidy()?;
         for (thread, before) in self.each() {
+            // In front of a signal it would take that one: SIGTRAP, by which our calls end.
+            thread.is_at_rest()?;
             // It may have been killed.
             let _ = before.map(|before| others::set_processors(thread.tid(), before));
         }
-        self.tidy()?;
-        // In front of a signal it would take that one: SIGTRAP, by which our calls end.
-        self.threads.iter().try_for_each(|thread| thread.is_at_rest().map(drop))
+        self.threads.iter().try_for_each(Stopped::hand_back_stop)?;
+        drop(self.undisturbed.take());
+        Ok(())
     }
 
     /// Its threads, each where it might run before.
@@ -230,6 +253,29 @@ libc.syscall(60, 0)";
             child.kill().expect("a child");
             child.wait().expect("killed");
         }
+    }
+
+    #[test]
+    fn a_stop_that_came_while_a_process_was_asked_is_not_lost_with_who_asked() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = Pid(child.id() as i32);
+        let frozen = freeze(pid).expect("a child");
+        let memory = RemoteMemory::open(pid).expect("a child");
+        let areas = kern::areas::areas(pid, false).expect("a child");
+        let mut loan = Loan::take(frozen.leader(), &memory, &areas).expect("64-bit, with a vdso");
+        kern::signal::send(pid, Sig::STOP).expect("a child");
+        loan.must("ask for its number", libc::SYS_getpid, &[]).expect("stopped");
+        loan.give_back().expect("stopped");
+        let waits = || {
+            let all = kern::ptrace::queued(pid, kern::ptrace::Queue::Process).expect("a child");
+            all.iter().any(|info| info[0] as i32 == libc::SIGSTOP)
+        };
+        assert!(!waits());
+        frozen.may_be_let_go().expect("stopped");
+        assert!(waits() && !frozen.take_stop());
+        drop(frozen);
+        child.kill().expect("a child");
+        child.wait().expect("killed");
     }
 
     const MANY: &str = "import threading, time\nfor _ in range(6): threading.Thread(target=time.sleep, args=(60,)).start()\nprint(1, flush=True)";

@@ -7,6 +7,7 @@ use crate::kinds::terminal::Taken;
 use crate::queued::{number, since, Queued, REAL_TIME};
 use crate::remain::{remain, Done, Remains};
 use crate::timers::RunningTimers;
+use crate::undisturbed::Undisturbed;
 use crate::{apart, children, sigstate};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
@@ -94,6 +95,15 @@ impl Held {
         self.written.taken.as_ref().map_or(Ok(()), |taken| taken.is_alone(self.pid()))?;
         nobody_elses(self.pid(), &self.written.believed, trusted)?;
         self.is_advised_as_written()
+    }
+
+    /// The same of one that has no children and that is written into a file: whoever does that may be killed again afterwards.
+    pub(crate) fn is_still_as_surveyed(&self) -> Result<()> {
+        let _until_it_is_at_rest = Undisturbed::now()?;
+        let found = self.is_as_surveyed(&[], &[]);
+        self.frozen.leader().is_at_rest()?;
+        self.frozen.leader().hand_back_stop()?;
+        found
     }
 
     /// The quick look at its mappings does not show what it has locked, advised or sealed of one as a whole since they were surveyed.

@@ -63,6 +63,7 @@ mod threads;
 mod timers;
 mod together;
 mod tracees;
+mod undisturbed;
 pub mod vdso;
 pub mod vessel;
 mod waits;

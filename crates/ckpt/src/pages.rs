@@ -2,7 +2,6 @@
 
 use crate::by_turns;
 use crate::early::{run, Early};
-use crate::freeze::Frozen;
 use crate::keys;
 use crate::runs::{either, without};
 use crate::together::Together;
@@ -120,20 +119,18 @@ pub(crate) fn copy(memory: &RemoteMemory, parts: &[Part], out: &mut Writer<impl 
     })
 }
 
-/// The same, where these are all of them. What goes over a link is sealed and sent by one thread, which takes longer than all else; who writes a file may be killed meanwhile
-/// (Ctrl-C).
+/// The same, where these are all of them. What goes over a link is sealed and sent by one thread, which takes longer than all else.
 pub(crate) fn copy_all(
     memory: &RemoteMemory,
     parts: &[Part],
     out: &mut Writer<impl Write + Send>,
-    still: &Frozen,
+    together: &Together,
 ) -> Result<()> {
     if !out.sealer().sums() || parts.iter().map(|part| part.length as u64).sum::<u64>() <= LITTLE {
         return copy(memory, parts, out);
     }
     let starts: Vec<u64> = parts.iter().map(|part| part.start).collect();
-    still.may_be_let_go()?;
-    by_turns::write(&starts, |at, piece| read(memory, &parts[at], piece), out, &still.together)
+    by_turns::write(&starts, |at, piece| read(memory, &parts[at], piece), out, together)
 }
 
 fn read(memory: &RemoteMemory, part: &Part, piece: &mut Piece) -> Result<()> {

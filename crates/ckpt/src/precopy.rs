@@ -5,6 +5,7 @@ use crate::pages::{self, Part};
 use crate::rounds::{Rounds, Why};
 use crate::runs::{both, bytes, either, without};
 use crate::survey::Survey;
+use crate::undisturbed::Undisturbed;
 use crate::{memory, proc, waits};
 use image::memory::Kept;
 use image::Writer;
@@ -154,6 +155,7 @@ fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
     let leader = Running::seize_soon(pid)?;
     leader.interrupt()?;
     let leader = leader.leader_stopped()?;
+    let _until_it_runs_on = Undisturbed::now()?;
     let memory = RemoteMemory::open(pid)?;
     let waits = waits::left(pid, &leader, &leader.regs()?, (seen.waiting.get(&pid.0), &seen.clock), &memory)?;
     let tracking = make_tracking(pid, &leader, &memory);

@@ -9,7 +9,7 @@ use crate::sigstate;
 use image::thread::{AltStack, Creds, Rseq, Scheduling, Thread, Wait};
 use kern::others;
 use kern::proc::{whole, PROC};
-use kern::ptrace::{self, Queue, Regs};
+use kern::ptrace::{self, Queue};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Outcome, Script, Slot, Stopped};
 use vocab::{Fault, Pid, Result};
@@ -33,17 +33,16 @@ struct StackT {
 pub(crate) fn read(
     (pid, status): (Pid, &Fields),
     (thread, processors): (&Stopped, Option<&[u8]>),
-    memory: &RemoteMemory,
     waits: Option<Wait>,
     own: Own,
 ) -> Result<Thread> {
     let tid = thread.tid();
     let failed = |what: &'static str| move |errno| Fault::sys(errno, format!("read the {what} of thread {tid}"));
-    let regs = thread.regs()?;
     let rseq = ptrace::rseq(tid).or_else(|errno| if errno == libc::EIO { Ok(Default::default()) } else { Err(errno) });
     let rseq = rseq.map_err(failed("restartable sequence"))?;
-    let mut saved = Thread {
+    Ok(Thread {
         tid: tid.0,
+        regs: registers::save(&thread.regs()?),
         xstate: ptrace::xstate(tid).map_err(failed("extended registers"))?.into(),
         mask: thread.sigmask()?,
         queue: sigstate::queue(tid, Queue::Thread)?,
@@ -57,10 +56,7 @@ pub(crate) fn read(
         death_signal: own.death_signal,
         modes: own.modes,
         waits,
-        ..Thread::default()
-    };
-    saved.regs = registers::save(&leave_sequence(regs, &saved.rseq, memory)?);
-    Ok(saved)
+    })
 }
 
 pub(crate) fn name(pid: Pid, tid: Pid) -> Result<Vec<u8>> {
@@ -148,30 +144,6 @@ pub(crate) fn ask_alone(
     let own = told(&mut loan, arena, &outcome, &asked, secure_bits)?;
     loan.give_back()?;
     Ok(own)
-}
-
-/// In a restartable sequence the kernel would, before the thread runs on, send it to where the sequence is given up: so do we, since the
-/// kernel that it runs on next has not seen it there (linux: `rseq_ip_fixup`).
-fn leave_sequence(mut regs: Regs, rseq: &Rseq, memory: &RemoteMemory) -> Result<Regs> {
-    /// Of the pointer to the descriptor of the sequence in `struct rseq`.
-    const POINTER: u64 = 8;
-    if rseq.address == 0 {
-        return Ok(regs);
-    }
-    let mut pointer = [0; 8];
-    memory.read(rseq.address + POINTER, &mut pointer)?;
-    let pointer = u64::from_ne_bytes(pointer);
-    if pointer == 0 {
-        return Ok(regs);
-    }
-    // struct rseq_cs: version and flags, start, length, abort.
-    let mut sequence = [0u64; 4];
-    memory.read(pointer, sequence.as_mut_bytes())?;
-    let [_, start, length, abort] = sequence;
-    if regs.rip.wrapping_sub(start) < length {
-        regs.rip = abort;
-    }
-    Ok(regs)
 }
 
 pub(crate) fn set_name(script: &mut Script, name: &[u8]) {

@@ -10,6 +10,7 @@ mod lifted;
 pub mod loan;
 mod rights;
 pub mod script;
+mod sequence;
 pub mod thread;
 
 pub use arena::Arena;

@@ -1,9 +1,11 @@
-//! A stopped thread lent for system calls: its registers, its signal mask and what it was doing are as before when it is given back.
+//! A stopped thread lent for system calls: its registers, its signal mask and what it was doing are as before when it is given back, but that a restartable sequence is
+//! given up, as it is by any stop.
 
 use crate::arena::{Arena, CODE_LENGTH, ONE_TILE};
 use crate::lifted::Lifted;
 use crate::rights;
 use crate::script::{Outcome, Script, CODE};
+use crate::sequence;
 use crate::thread::{failed, wait, Stopped};
 use kern::areas::Area;
 use kern::ptrace::{self, Halt, Regs, USER_CS};
@@ -60,6 +62,7 @@ impl<'a> Loan<'a> {
             let what = "takes its system calls itself (prctl(2), PR_SET_SYSCALL_USER_DISPATCH), which is not carried";
             return Err(Fault::refused(format!("thread {tid} {what}")));
         }
+        let saved = sequence::left(tid, saved, memory);
         let mask = thread.sigmask()?;
         let mut loan = Loan { thread, memory, saved, mask, gate, extended: None, owed: true };
         thread.set_sigmask(ALL_BUT_TRAP)?;

@@ -215,6 +215,17 @@ impl Stopped {
         self.met_stop.take()
     }
 
+    /// A SIGSTOP that was taken from it waits for its process again, as far as the caller may send one: whoever takes it next stops them all.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn hand_back_stop(&self) -> Result<()> {
+        if self.met_stop.get() && (self.is_to_continue()? || kern::signal::send(self.tid, Sig::STOP).is_ok()) {
+            self.met_stop.set(false);
+        }
+        Ok(())
+    }
+
     /// Does SIGCONT wait for it or its process? Then no stop that came before holds any more (linux: `prepare_signal`).
     ///
     /// # Errors

@@ -250,12 +250,14 @@ impl Write for Whole<'_> {
         }
         self.file.flush()?;
         self.file.get_ref().file.sync_all()?;
+        // A folder may be one to write to and not to read; what fails here leaves nothing.
+        let folder = File::open(folder_of(self.path))?;
         if !self.named {
             // A name that is taken already cannot be given: by way of this one it can.
             kern::disk::name(self.file.get_ref().file.as_fd(), self.partial)?;
         }
         std::fs::rename(self.partial, self.path)?;
-        File::open(folder_of(self.path))?.sync_all()
+        folder.sync_all()
     }
 }
 
