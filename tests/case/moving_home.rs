@@ -16,6 +16,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_of_a_user", move_home_of_a_user),
     ("move_home_with_children", move_home_with_children),
     ("move_home_in_a_root_of_its_own", move_home_in_a_root_of_its_own),
+    ("move_home_of_a_subreaper", move_home_of_a_subreaper),
     ("move_home_job", move_home_job),
     ("move_home_refused", move_home_refused),
     ("move_home_no_room", move_home_no_room),
@@ -159,6 +160,32 @@ fn move_home_of_a_user(place: &Place) -> Res<End> {
             {bob} kill $p 2>/dev/null || echo no; {ann} kill -USR1 $p; wait $p; echo $?"
         ),
         "another user's\nfront\nno\nfront\n61001\n61001 61005\nCapPrm:\t0000000000000000\n4",
+    )?;
+    Ok(End::Passed)
+}
+
+/// A subreaper gets the orphans of its own descendants, and nobody of those who have relayed its streams.
+fn move_home_of_a_subreaper(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_of_a_subreaper", 1)?;
+    s.prints(
+        "cd $(mktemp -d); cat >p.py <<'END'
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+def children():
+    try: return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError: return \"none\"
+for line in sys.stdin:
+    if line == \"look\\n\": print(children(), signal.sigpending(), flush=True)
+if os.fork() == 0: os._exit(0 if os.fork() else 5)
+print(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)), os.uname().nodename)
+END
+        mkfifo in; python=$(python3 -c 'import sys; print(sys.executable)')
+        shoal run -n 0 $python -S p.py <in >out & p=$!; exec 7>in
+        heard() { echo look >&7; until test $(wc -l <out) = $1; do sleep 0.02; done; }
+        heard 1; shoal move $p front; heard 2; shoal move $p 0; heard 3; shoal move $p front; heard 4
+        exec 7>&-; wait $p; cat out",
+        "none set()\nnone set()\nnone set()\nnone set()\n[0, 5] front",
     )?;
     Ok(End::Passed)
 }

@@ -120,6 +120,12 @@ fn move_home_child_refused(place: &Place) -> Res<End> {
     refused("sleep 1 | shoal run -n 0 sh -c 'sleep 50 <&0; true' & p=$!", "standard input")?;
     refused("shoal run -n 0 sh -c 'sleep 50 | cat' </dev/null & p=$!", "is open in process")?;
     refused("setpriv --no-new-privs shoal run -n 0 sh -c 'sleep 50; true' </dev/null & p=$!", "no_new_privs")?;
+    // Who relays for it now is another than who relayed for both before it came home.
+    refused(
+        "shoal run -n 0 sh -c 'sleep 50; true' </dev/null & p=$!; until q=$(pgrep -P $p); do sleep 0.01; done; sleep 0.1
+            shoal move $p 1; shoal move $q 1; shoal move $p front; shoal move $p 0",
+        "leads to other processes",
+    )?;
     Ok(End::Passed)
 }
 

@@ -15,11 +15,13 @@ pub(crate) const SCENES: &[Scene] = &[
 ];
 
 /// Ways of case/real/uncarried.py, and what is said of each.
-const KINDS: [(&str, &str); 20] = [
+const KINDS: [(&str, &str); 22] = [
     ("io_uring", "anon_inode:[io_uring]"),
     ("userfaultfd", "anon_inode:[userfaultfd]"),
     ("perf", "anon_inode:[perf_event]"),
     ("fanotify", "anon_inode:[fanotify]"),
+    ("aio", "is of asynchronous input and output (io_setup(2))"),
+    ("itself", "tells of the process itself"),
     ("sealed", "is sealed (mseal)"),
     ("hugetlb", "is of huge pages from their pool"),
     ("secret", "is secret memory (memfd_secret)"),

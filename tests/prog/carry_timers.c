@@ -18,6 +18,35 @@ static int taken(const sigset_t *set, siginfo_t *info)
     return got;
 }
 
+/* By the time that a thread that does nothing has had a processor for. */
+static timer_t of_idler;
+static pthread_barrier_t made, over;
+
+static void *idles(void *arg)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
+    struct itimerspec in = {.it_value = {1000, 0}};
+    event._sigev_un._tid = gettid();
+    check(timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &of_idler) == 0 && timer_settime(of_idler, 0, &in, NULL) == 0);
+    pthread_barrier_wait(&made);
+    pthread_barrier_wait(&over);
+    return arg;
+}
+
+static double left_of_idler(void)
+{
+    struct itimerspec left;
+    check(timer_gettime(of_idler, &left) == 0);
+    return (double)left.it_value.tv_sec + (double)left.it_value.tv_nsec / 1e9;
+}
+
+static double used(void)
+{
+    struct timespec t;
+    check(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 int main(int argc, char **argv)
 {
     begin_carried(argc, argv);
@@ -27,7 +56,7 @@ int main(int argc, char **argv)
     sigaddset(&set, SIGRTMIN);
     sigaddset(&set, SIGVTALRM);
     check(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
-    block(SIGRTMIN + 1);
+    block(SIGRTMIN + 1), block(SIGRTMIN + 2), block(SIGRTMIN + 3), block(SIGRTMIN + 4);
     timer_t first, second, third, of_thread, of_time_used;
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN, .sigev_value.sival_int = 42};
     for (int i = 0; i < 5000; i++) /* so that numbers are high */
@@ -56,6 +85,21 @@ int main(int argc, char **argv)
     check(timerfd_settime(ticked, 0, &soon, NULL) == 0);
     struct pollfd ready = {.fd = ticked, .events = POLLIN};
     check(poll(&ready, 1, 5000) == 1);
+    pthread_t idler;
+    check(pthread_barrier_init(&made, NULL, 2) == 0 && pthread_barrier_init(&over, NULL, 2) == 0);
+    check(pthread_create(&idler, NULL, idles, NULL) == 0);
+    pthread_barrier_wait(&made);
+    /* It has gone off, of which nobody hears yet, and does so once until then: for the process, and for a thread. */
+    timer_t rings, rings_thread, rings_often;
+    struct sigevent ringing = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 2, .sigev_value.sival_int = 44};
+    struct itimerspec at_once_and_again = {.it_value = {0, 1000}, .it_interval = {50, 0}};
+    check(timer_create(CLOCK_MONOTONIC, &ringing, &rings) == 0 && timer_settime(rings, 0, &at_once_and_again, NULL) == 0);
+    struct itimerspec twice_a_second = {.it_value = {0, 1000}, .it_interval = {0, 500000000}};
+    ringing.sigev_signo = SIGRTMIN + 4;
+    check(timer_create(CLOCK_MONOTONIC, &ringing, &rings_often) == 0 && timer_settime(rings_often, 0, &twice_a_second, NULL) == 0);
+    ringing.sigev_notify = SIGEV_THREAD_ID, ringing.sigev_signo = SIGRTMIN + 3;
+    ringing._sigev_un._tid = gettid();
+    check(timer_create(CLOCK_BOOTTIME, &ringing, &rings_thread) == 0 && timer_settime(rings_thread, 0, &at_once_and_again, NULL) == 0);
     /* It stands still until it is read, and then goes on. */
     struct itimerspec soon_and_again = {.it_value = {0, 1000}, .it_interval = {60, 0}};
     check(again >= 0 && timerfd_settime(again, 0, &soon_and_again, NULL) == 0);
@@ -67,6 +111,33 @@ int main(int argc, char **argv)
     check(read(again, &(uint64_t){0}, 8) == 8 && timerfd_gettime(again, &left) == 0);
     check(left.it_interval.tv_sec == 60 && left.it_value.tv_sec >= 40 && left.it_value.tv_sec <= 60);
 
+    for (int i = 2; i < 4; i++) {
+        sigset_t of_ringing = set_of(SIGRTMIN + i);
+        timer_t timer = i == 2 ? rings : rings_thread;
+        check(taken(&of_ringing, &info) == SIGRTMIN + i && info.si_code == SI_TIMER && info.si_value.sival_int == 44);
+        check(sigtimedwait(&of_ringing, &info, &(struct timespec){0, 0}) == -1 && timer_getoverrun(timer) == 0);
+        /* When it goes off next does not depend on when that was. */
+        double next = now() - begin_at;
+        check(timer_gettime(timer, &left) == 0 && left.it_interval.tv_sec == 50);
+        next += (double)left.it_value.tv_sec + (double)left.it_value.tv_nsec / 1e9;
+        if (next < 49.9 || next > 60)
+            dprintf(2, "timer %d goes off at %.3f s\n", i, next);
+        check(next >= 49.9 && next <= 60 && timer_delete(timer) == 0);
+    }
+    /* However often it would have gone off since; not while that is looked at. */
+    sigset_t of_often = set_of(SIGRTMIN + 4);
+    usleep(600000);
+    check(timer_gettime(rings_often, &left) == 0 && left.it_interval.tv_nsec == 500000000);
+    if (left.it_value.tv_nsec < 100000000)
+        usleep(200000);
+    check(taken(&of_often, &info) == SIGRTMIN + 4 && info.si_code == SI_TIMER && info.si_value.sival_int == 44);
+    check(sigtimedwait(&of_often, &info, &(struct timespec){0, 0}) == -1 && timer_delete(rings_often) == 0);
+    double left_before = left_of_idler();
+    for (double since = used(); used() - since < 0.1;)
+        ;
+    check(left_before <= 1000 && left_before > 990 && left_before - left_of_idler() < 0.05);
+    pthread_barrier_wait(&over);
+    check(pthread_join(idler, NULL) == 0 && timer_delete(of_idler) == 0);
     check(now() >= begin_at);
     uint64_t ticks;
     check(read(ticked, &ticks, 8) == 8 && ticks == 1);

@@ -43,6 +43,7 @@ pub(crate) fn read(pid: Pid, status: &Fields) -> Result<Process> {
             env_end: field(51)?,
         },
         auxv: proc::file(pid, "auxv")?.into(),
+        dumped: dumped(pid)?,
         limits: limits(pid)?.into_iter().map(|(_, soft, hard)| Limit { soft, hard }).collect(),
         ..Process::default()
     })
@@ -151,6 +152,7 @@ pub(crate) fn set_layout(script: &mut Script, process: &Process, exe_fd: i32) {
 pub(crate) struct Before {
     limits: Vec<own::Limit>,
     oom_score_adj: i32,
+    dumped: Option<u32>,
     /// On a node the agent is asked whenever this is set, and the process stands still meanwhile: so not where it is so already.
     subreaper: bool,
     /// Without the secure bits.
@@ -165,12 +167,21 @@ pub(crate) fn ask_before(script: &mut Script) -> u64 {
 
 pub(crate) fn before(pid: Pid, outcome: &Outcome, subreaper: u64) -> Result<Before> {
     let (limits, oom_score_adj) = (limits(pid)?, number(pid, "oom_score_adj", 10)? as i32);
-    let creds = creds(pid, pid)?;
-    Ok(Before { limits, oom_score_adj, subreaper: is_subreaper(outcome, subreaper)?, creds })
+    let (creds, dumped) = (creds(pid, pid)?, dumped(pid)?);
+    Ok(Before { limits, oom_score_adj, dumped, subreaper: is_subreaper(outcome, subreaper)?, creds })
 }
 
 fn is_subreaper(outcome: &Outcome, subreaper: u64) -> Result<bool> {
     Ok(outcome.value::<i32>(subreaper)? != 0)
+}
+
+/// Which memory goes into its core dumps (core(5)). A kernel may have none.
+fn dumped(pid: Pid) -> Result<Option<u32>> {
+    match number(pid, "coredump_filter", 16) {
+        Ok(filter) => Ok(Some(filter as u32)),
+        Err(fault) if fault.errno == libc::ENOENT && kern::proc::group_and_session(pid).is_some() => Ok(None),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// What a file of /proc/PID is a number in.
@@ -256,13 +267,20 @@ pub(crate) fn set_limits(script: &mut Script, process: &Process, now: &Before) {
     }
 }
 
-/// From outside.
-pub(crate) fn set_oom_score(pid: Pid, process: &Process, now: &Before) -> Result<()> {
-    if process.oom_score_adj == now.oom_score_adj {
-        return Ok(());
+/// What is set from outside: what becomes of it when memory runs out, and what of its own goes into core dumps.
+pub(crate) fn set_outside(pid: Pid, process: &Process, now: &Before) -> Result<()> {
+    let write = |name: &str, text: String| {
+        let path = format!("{PROC}/{pid}/{name}");
+        std::fs::write(&path, text).map_err(|e| Fault::io(&e, format!("write {path}")))
+    };
+    if process.oom_score_adj != now.oom_score_adj {
+        write("oom_score_adj", process.oom_score_adj.to_string())?;
     }
-    let path = format!("{PROC}/{pid}/oom_score_adj");
-    std::fs::write(&path, process.oom_score_adj.to_string()).map_err(|e| Fault::io(&e, format!("write {path}")))
+    // A kernel without core dumps has nothing of it.
+    match (process.dumped, now.dumped) {
+        (Some(filter), Some(other)) if filter != other => write("coredump_filter", format!("{filter:#x}")),
+        _ => Ok(()),
+    }
 }
 
 /// Credentials of a thread, without the secure bits, which only it can ask.

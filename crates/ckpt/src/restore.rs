@@ -42,6 +42,8 @@ struct Plan {
     vdso: Option<Vec<u8>>,
     /// Where what is in memory has stayed behind.
     lazy: Vec<Run>,
+    /// The timers that ring, by their numbers: of these no signal waits any more.
+    ringing: Vec<i32>,
 }
 
 /// Bytes of memory that a vessel takes besides what the image has: one arena and the next, and the kernel's pages.
@@ -269,7 +271,7 @@ fn plan(
     let missing = |what: &'static str| move || Fault::wire(format!("an image without {what}"));
     let header = header.ok_or_else(missing("a header"))?;
     let expected = header.threads as usize;
-    let plan = Plan {
+    let mut plan = Plan {
         header,
         process: process.ok_or_else(missing("a process"))?,
         memory: memory.ok_or_else(missing("mappings"))?,
@@ -279,10 +281,12 @@ fn plan(
         early,
         vdso,
         lazy,
+        ringing: Vec::new(),
     };
     if plan.threads.len() != expected || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid) {
         return Err(missing("all of its threads")());
     }
+    plan.ringing = timers::take_ringing(&mut plan.process, &mut plan.threads);
     rebuild::check(&plan.memory)?;
     keys::check(&plan.memory)?;
     pool::check(&plan.memory)?;
@@ -342,7 +346,7 @@ fn build(
     }
     mark("restore: waits");
     loan.unmap_arena(arena)?;
-    identity::set_oom_score(pid, &plan.process, vessel.before())?;
+    identity::set_outside(pid, &plan.process, vessel.before())?;
     let all: Vec<&Stopped> = std::iter::once(leader).chain(others).collect();
     for ((thread, saved), regs) in all.iter().zip(&plan.threads).zip(&regs) {
         finish(thread, saved, regs, anywhere)?;
@@ -430,7 +434,7 @@ fn become_it(
     let waits = if continued { &sigstate::without_stops(&process.queue) } else { &process.queue };
     let children = children::of(Pid(process.pid))?;
     let news = children::catch_up(loan, arena, process, &children)?;
-    timers::make(loan, arena, &process.timers)?;
+    timers::make(loan, arena, &process.timers, &plan.ringing)?;
     let mut script = arena.script();
     timers::set_itimers(&mut script, &process.itimers);
     sigstate::set_queue(&mut script, waits, process.pid as u64, None)?;

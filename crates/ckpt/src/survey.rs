@@ -126,6 +126,9 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         let all: Vec<String> = children.iter().map(Pid::to_string).collect();
         obstacles.push(format!("it has children, which are not carried: {}", all.join(" ")));
     }
+    if !given.children {
+        obstacles.extend(of_itself(pid)?);
+    }
     let clock = Clock::of(pid)?;
     // They will be wanted when the process stands still, and take longer the first time.
     crate::header::header(0, &clock, 0, false)?;
@@ -180,6 +183,22 @@ fn look_at_file(
     Ok(())
 }
 
+/// Files by which it looks at itself: an image's are opened before there is its process.
+fn of_itself(pid: Pid) -> Result<Vec<Obstacle>> {
+    let own = format!("/proc/{pid}");
+    let is_own = |link: &[u8]| link.strip_prefix(own.as_bytes()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
+    let mut found = Vec::new();
+    for fd in proc::numbers_in(pid, "fd")? {
+        // It may be closed by now.
+        let Ok(link) = proc::link(pid, &format!("fd/{fd}")) else { continue };
+        if is_own(&link) {
+            let name = String::from_utf8_lossy(&link).into_owned();
+            found.push(format!("descriptor {fd} ({name}) tells of the process itself, which an image does not keep"));
+        }
+    }
+    Ok(found)
+}
+
 fn place(area: &Area) -> String {
     format!("the mapping at {:#x} ({})", area.start, String::from_utf8_lossy(&area.path))
 }
@@ -206,6 +225,9 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
     let known_name = area.path.starts_with(b"/") || area.path.starts_with(b"[") || area.path.is_empty();
     if !known_name {
         obstacles.push(format!("{} is of a kind that is not carried", place()));
+    }
+    if area.path.starts_with(b"/[aio]") {
+        obstacles.push(format!("{} is of asynchronous input and output (io_setup(2)), which is not carried", place()));
     }
     if area.path.starts_with(b"/SYSV") {
         obstacles.push(format!("{} is System V shared memory", place()));

@@ -4,6 +4,7 @@ use crate::obstacle::Obstacle;
 use crate::proc;
 use crate::queued::{raw, since};
 use image::process::{Interval, Process, Timer};
+use image::thread::Thread;
 use image::Bytes;
 use kern::clock;
 use kern::ptrace::RawInfo;
@@ -150,11 +151,64 @@ fn too_high(timers: &[Timer], chosen: bool) -> Option<Obstacle> {
     Some(format!("timer {} (timer_create) {why}", timer.id))
 }
 
-/// Makes the timers with their numbers, and sets them going.
+/// The clock that another thread may name too: the CPU time of the thread that calls is that of whom the timer signals, as far as it tells
+/// (linux: `MAKE_THREAD_CPUCLOCK`).
+fn clock_of(timer: &Timer) -> u64 {
+    const OF_THREAD: i32 = 4;
+    const USED: i32 = 2;
+    let of = |thread: i32| !thread << 3 | OF_THREAD | USED;
+    // As such a timer has it (linux: `thread_cpu_timer_create`).
+    let own = timer.clock == of(0) && timer.notify & libc::SIGEV_THREAD_ID != 0;
+    let clock = if own { of(timer.thread) } else { timer.clock };
+    clock as u64
+}
+
+/// Takes away the signals that wait of timers which go off again and again; the numbers of these. Such a timer stands still until its signal is taken, and then counts what
+/// it has missed (timer_getoverrun(2)): sent as any other signal this would be one more, which it does not know.
+pub(crate) fn take_ringing(process: &mut Process, threads: &mut [Thread]) -> Vec<i32> {
+    let again = |timer: &&Timer| timer.interval.left != 0 && timer.interval.every != 0;
+    let running: Vec<i32> = process.timers.iter().filter(again).map(|timer| timer.id).collect();
+    let mut ringing = Vec::new();
+    let mut take = |queue: &mut Vec<Bytes>| {
+        queue.retain(|info| {
+            let of = raw(info).filter(|info| info[1] as i32 == libc::SI_TIMER).map(|info| info[2] as i32);
+            let rings = of.filter(|id| running.contains(id));
+            ringing.extend(rings);
+            rings.is_none()
+        });
+    };
+    take(&mut process.queue);
+    threads.iter_mut().for_each(|thread| take(&mut thread.queue));
+    ringing
+}
+
+/// Sets timers that ring so that they have gone off a moment ago, and go off next when they would have.
+fn ring(loan: &mut Loan<'_>, arena: Arena, timers: &[&Timer]) -> Result<()> {
+    let mut script = arena.script();
+    let ask = |timer: &&Timer| {
+        let room = script.room(size_of::<[u64; 2]>());
+        script.call("read the clock of a timer", libc::SYS_clock_gettime, &[clock_of(timer), room]);
+        room
+    };
+    let asked: Vec<u64> = timers.iter().map(ask).collect();
+    let outcome = loan.run(arena, script)?;
+    let mut script = arena.script();
+    for (timer, room) in timers.iter().zip(asked) {
+        let [seconds, part] = outcome.value::<[u64; 2]>(room)?;
+        let Interval { left, every } = timer.interval;
+        let last = (seconds * SECOND + part + left).saturating_sub(every).max(NANO);
+        let spec = script.bytes(Spec::from(&Interval { left: last, every }, NANO).as_bytes());
+        let args = [timer.id as u64, libc::TIMER_ABSTIME as u64, spec, 0];
+        script.call("set a timer that has gone off", libc::SYS_timer_settime, &args);
+    }
+    loan.run(arena, script).map(drop)
+}
+
+/// Makes the timers with their numbers, and sets them going. `ringing`: those of [`take_ringing`].
 ///
 /// # Errors
 /// `Refused` for numbers that this kernel does not give.
-pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, timers: &[Timer]) -> Result<()> {
+pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, timers: &[Timer], ringing: &[i32]) -> Result<()> {
     if timers.is_empty() {
         return Ok(());
     }
@@ -179,8 +233,8 @@ pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, timers: &[Timer]) -> Resul
         let Timer { value, signal, notify, thread, .. } = **timer;
         let event = script.bytes(SigEvent { value, signal, notify, thread, pad: [0; 11] }.as_bytes());
         let id = script.bytes(&timer.id.to_ne_bytes());
-        script.call("make a timer", libc::SYS_timer_create, &[timer.clock as u64, event, id]);
-        if timer.interval.left != 0 {
+        script.call("make a timer", libc::SYS_timer_create, &[clock_of(timer), event, id]);
+        if timer.interval.left != 0 && !ringing.contains(&timer.id) {
             let spec = script.bytes(Spec::from(&timer.interval, NANO).as_bytes());
             script.call("set a timer", libc::SYS_timer_settime, &[timer.id as u64, 0, spec, 0]);
         }
@@ -189,7 +243,12 @@ pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, timers: &[Timer]) -> Resul
     if chosen {
         script.call("have timers made as usual", libc::SYS_prctl, &[clock::RESTORE_IDS, 0, 0, 0, 0]);
     }
-    loan.run(arena, script).map(drop)
+    loan.run(arena, script)?;
+    timers.retain(|timer| ringing.contains(&timer.id));
+    if timers.is_empty() {
+        return Ok(());
+    }
+    ring(loan, arena, &timers)
 }
 
 /// Uses up numbers: a process has each of them once (linux: `posix_timer_add`, which counts on from the last).
@@ -275,6 +334,32 @@ mod tests {
         // One has come before, and is not sent again.
         assert_eq!(running.without_theirs(std::slice::from_ref(&of_3), now), [of_3, of_4, kill]);
         assert_eq!(running.without_theirs(std::slice::from_ref(&alarm), vec![alarm.clone()]), [alarm]);
+    }
+
+    #[test]
+    fn what_waits_of_one_that_goes_off_again_is_its_own_to_send() {
+        let info = |code: i32, id: u64| {
+            let mut info = RawInfo::default();
+            (info[0], info[1], info[2]) = (40, code as u32 as u64, id);
+            Bytes(info.as_bytes().to_vec())
+        };
+        let timer = |(id, every)| Timer { id, interval: Interval { left: 5, every }, ..Timer::default() };
+        let timers = [(1, 9), (2, 9), (3, 0)].map(timer).to_vec();
+        let queue = vec![info(libc::SI_TIMER, 1), info(libc::SI_QUEUE, 1), info(libc::SI_TIMER, 3)];
+        let mut process = Process { timers, queue, ..Process::default() };
+        let mut threads = [Thread { queue: vec![info(libc::SI_TIMER, 2)], ..Thread::default() }];
+        assert_eq!(take_ringing(&mut process, &mut threads), [1, 2]);
+        assert_eq!(process.queue, [info(libc::SI_QUEUE, 1), info(libc::SI_TIMER, 3)]);
+        assert!(threads[0].queue.is_empty());
+    }
+
+    #[test]
+    fn the_time_of_a_thread_is_that_of_whom_its_timer_signals() {
+        let timer = |clock, notify| Timer { clock, notify, thread: 0x123, ..Timer::default() };
+        let to_thread = libc::SIGEV_SIGNAL | libc::SIGEV_THREAD_ID;
+        assert_eq!(clock_of(&timer(-2, to_thread)) as i32, !0x123 * 8 + 6);
+        assert_eq!(clock_of(&timer(-2, libc::SIGEV_SIGNAL)) as i32, -2);
+        assert_eq!(clock_of(&timer(libc::CLOCK_MONOTONIC, to_thread)) as i32, libc::CLOCK_MONOTONIC);
     }
 
     #[test]

@@ -157,6 +157,10 @@ pub struct Process {
     #[n(29)]
     #[cbor(default)]
     pub barriers: u32,
+    /// /proc/PID/coredump_filter; `None` where the kernel writes no core dumps.
+    #[n(30)]
+    #[cbor(default)]
+    pub dumped: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

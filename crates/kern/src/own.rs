@@ -253,11 +253,38 @@ pub fn fork() -> Result<Option<Pid>> {
     checked(unsafe { libc::fork() }.into(), || "fork".into()).map(|pid| (pid != 0).then_some(Pid(pid as i32)))
 }
 
-/// As [`fork`], but the child is nobody's here: its parent has ended when this returns. No SIGCHLD of that is left waiting.
+/// As [`fork`], but the child is nobody's here: its parent has ended when this returns. No SIGCHLD of that is left waiting. Nor is it this process's where that is a
+/// subreaper, as the stand-in of one is: that it shall become would have a child that it never had.
 ///
 /// # Errors
 /// As fork(2).
 pub fn fork_apart() -> Result<Option<Pid>> {
+    let takes_orphans = is_subreaper()?;
+    if takes_orphans {
+        set_subreaper(false)?;
+    }
+    let made = forked_apart();
+    // The child is none as it begins.
+    if takes_orphans && !matches!(made, Ok(None)) {
+        set_subreaper(true)?;
+    }
+    made
+}
+
+fn is_subreaper() -> Result<bool> {
+    let mut is: libc::c_int = 0;
+    // SAFETY: writes the word, which lives through the call.
+    let ret = unsafe { libc::prctl(libc::PR_GET_CHILD_SUBREAPER, &raw mut is) };
+    checked(ret.into(), || "ask whether this process is a subreaper".into()).map(|_| is != 0)
+}
+
+fn set_subreaper(is: bool) -> Result<()> {
+    // SAFETY: numbers only.
+    let ret = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, libc::c_ulong::from(is)) };
+    checked(ret.into(), || "set whether this process is a subreaper".into()).map(drop)
+}
+
+fn forked_apart() -> Result<Option<Pid>> {
     let Some(between) = fork()? else {
         let failed = match fork() {
             Ok(None) => return Ok(None),

@@ -161,6 +161,9 @@ impl Space {
         self.table.remove(pid);
         let native = Entry::new(person, NodeId::FRONT, Body::Native, Ghost::Absent);
         self.table.insert(Entry { children, stands, subreaper, halted, ..native });
+        // Who relayed its streams relays no more but what others have of them now: whoever does so when it leaves again knows nothing of theirs.
+        let others = self.table.values_mut().filter(|entry| entry.streams == Some(pid));
+        others.for_each(|entry| entry.streams = None);
         self.log(pid, NodeId::FRONT, "came home", 0);
         self.out.push(Effect::WatchNative { pid });
         for info in early {

@@ -142,6 +142,8 @@ ways = {
     "userfaultfd": lambda: call(323, 0),
     "perf": lambda: call(298, struct.pack("IIQQQQQ", 1, 112, 9, 0, 0, 0, 0) + bytes(64), 0, -1, -1, 0),
     "fanotify": lambda: call(300, 0, 0),
+    "aio": lambda: call(206, 10, ctypes.create_string_buffer(8)),
+    "itself": lambda: kept.append(open("/proc/self/status")),
     "sealed": lambda: call(462, map_it(0x22), 2 << 20, 0),
     # A memory file of huge pages (MFD_HUGETLB) that is mapped privately, and of which no page is used.
     "hugetlb": lambda: map_it(0x4002, pool_file()),

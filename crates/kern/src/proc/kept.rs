@@ -9,9 +9,10 @@ use std::marker::PhantomData;
 /// More are opened anew each time: their number is limited.
 const MOST: usize = 256;
 
-/// Those that look their task up at each read (linux: `proc_single_show`, `comm_show`, `timers_start`, `seq_show` of fdinfo). Those of its memory (auxv, maps, environ)
+/// Those that look their task up at each read (linux: `proc_single_show`, `comm_show`, `timers_start`, `proc_coredump_filter_read`, `seq_show` of fdinfo). Those of its memory (auxv, maps, environ)
 /// belong to the one that it had when they were opened, and would go on showing that after an exec.
-const KEPT: [&str; 7] = ["stat", "status", "comm", "limits", "personality", "oom_score_adj", "timers"];
+const KEPT: [&str; 8] =
+    ["stat", "status", "comm", "limits", "personality", "oom_score_adj", "coredump_filter", "timers"];
 
 thread_local! {
     static FILES: RefCell<Option<HashMap<String, File>>> = const { RefCell::new(None) };
