@@ -127,7 +127,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         obstacles.push(format!("it has children, which are not carried: {}", all.join(" ")));
     }
     if !given.children {
-        obstacles.extend(of_itself(pid)?);
+        obstacles.extend(of_itself(pid, &left)?);
     }
     let clock = Clock::of(pid)?;
     // They will be wanted when the process stands still, and take longer the first time.
@@ -183,15 +183,17 @@ fn look_at_file(
     Ok(())
 }
 
-/// Files by which it looks at itself: an image's are opened before there is its process.
-fn of_itself(pid: Pid) -> Result<Vec<Obstacle>> {
+/// Files by which it looks at itself: an image's are opened before there is its process. One that is being read is waited for, until it is `left`.
+fn of_itself(pid: Pid, left: &Left) -> Result<Vec<Obstacle>> {
     let own = format!("/proc/{pid}");
     let is_own = |link: &[u8]| link.strip_prefix(own.as_bytes()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
     let mut found = Vec::new();
     for fd in proc::numbers_in(pid, "fd")? {
         // It may be closed by now.
         let Ok(link) = proc::link(pid, &format!("fd/{fd}")) else { continue };
-        if is_own(&link) {
+        let is_file = || std::fs::metadata(format!("{PROC}/{pid}/fd/{fd}")).is_ok_and(|opened| opened.is_file());
+        let is_left = || left.get(&fd).is_some_and(|(known, _)| *known == link);
+        if is_own(&link) && (is_left() || !is_file()) {
             let name = String::from_utf8_lossy(&link).into_owned();
             found.push(format!("descriptor {fd} ({name}) tells of the process itself, which an image does not keep"));
         }

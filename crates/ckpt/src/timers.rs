@@ -166,7 +166,8 @@ fn clock_of(timer: &Timer) -> u64 {
 /// Takes away the signals that wait of timers which go off again and again; the numbers of these. Such a timer stands still until its signal is taken, and then counts what
 /// it has missed (timer_getoverrun(2)): sent as any other signal this would be one more, which it does not know.
 pub(crate) fn take_ringing(process: &mut Process, threads: &mut [Thread]) -> Vec<i32> {
-    let again = |timer: &&Timer| timer.interval.left != 0 && timer.interval.every != 0;
+    // With more than one turn to come it was set anew since.
+    let again = |timer: &&Timer| timer.interval.left != 0 && timer.interval.left <= timer.interval.every;
     let running: Vec<i32> = process.timers.iter().filter(again).map(|timer| timer.id).collect();
     let mut ringing = Vec::new();
     let mut take = |queue: &mut Vec<Bytes>| {
@@ -344,12 +345,13 @@ mod tests {
             Bytes(info.as_bytes().to_vec())
         };
         let timer = |(id, every)| Timer { id, interval: Interval { left: 5, every }, ..Timer::default() };
-        let timers = [(1, 9), (2, 9), (3, 0)].map(timer).to_vec();
-        let queue = vec![info(libc::SI_TIMER, 1), info(libc::SI_QUEUE, 1), info(libc::SI_TIMER, 3)];
+        let timers = [(1, 9), (2, 9), (3, 0), (4, 4)].map(timer).to_vec();
+        let queue =
+            vec![info(libc::SI_TIMER, 1), info(libc::SI_QUEUE, 1), info(libc::SI_TIMER, 3), info(libc::SI_TIMER, 4)];
         let mut process = Process { timers, queue, ..Process::default() };
         let mut threads = [Thread { queue: vec![info(libc::SI_TIMER, 2)], ..Thread::default() }];
         assert_eq!(take_ringing(&mut process, &mut threads), [1, 2]);
-        assert_eq!(process.queue, [info(libc::SI_QUEUE, 1), info(libc::SI_TIMER, 3)]);
+        assert_eq!(process.queue, [info(libc::SI_QUEUE, 1), info(libc::SI_TIMER, 3), info(libc::SI_TIMER, 4)]);
         assert!(threads[0].queue.is_empty());
     }
 
