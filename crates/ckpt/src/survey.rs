@@ -191,9 +191,9 @@ fn of_itself(pid: Pid, left: &Left) -> Result<Vec<Obstacle>> {
     for fd in proc::numbers_in(pid, "fd")? {
         // It may be closed by now.
         let Ok(link) = proc::link(pid, &format!("fd/{fd}")) else { continue };
-        let is_file = || std::fs::metadata(format!("{PROC}/{pid}/fd/{fd}")).is_ok_and(|opened| opened.is_file());
         let is_left = || left.get(&fd).is_some_and(|(known, _)| *known == link);
-        if is_own(&link) && (is_left() || !is_file()) {
+        let is_directory = || std::fs::metadata(format!("{PROC}/{pid}/fd/{fd}")).is_ok_and(|opened| opened.is_dir());
+        if is_own(&link) && (is_left() || is_directory()) {
             let name = String::from_utf8_lossy(&link).into_owned();
             found.push(format!("descriptor {fd} ({name}) tells of the process itself, which an image does not keep"));
         }

@@ -12,8 +12,14 @@ use kern::proc::{whole, PROC};
 use kern::ptrace::{self, Queue};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Outcome, Script, Slot, Stopped};
+use std::time::{Duration, Instant};
 use vocab::{Fault, Pid, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// In which the number of a thread that has ended is free, even where processors are busy.
+const FREES: Duration = Duration::from_secs(1);
+/// Nothing tells when it is.
+const SOON: Duration = Duration::from_millis(1);
 
 /// `stack_t` (sigaltstack(2)).
 #[repr(C)]
@@ -224,13 +230,25 @@ fn clone_args(set_tid: u64) -> [u64; 10] {
 /// The threads besides the leader, each before its first instruction.
 pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, threads: &[Thread], made: &mut Vec<Stopped>) -> Result<()> {
     for saved in threads {
-        let mut script = arena.script();
-        let tid = script.bytes(&saved.tid.to_ne_bytes());
-        let args = script.bytes(clone_args(tid).as_bytes());
-        let length = size_of::<[u64; 10]>() as u64;
-        script.call(format!("make thread {}", saved.tid), libc::SYS_clone3, &[args, length]);
-        loan.run(arena, script)?;
+        let end = Instant::now() + FREES;
+        while let Err(fault) = make_one(loan, arena, saved.tid) {
+            // Who has waited for a process hears of its end before the numbers of its threads are free (linux: `release_task` tells of it, and then calls `free_pids`).
+            let nobody = !std::fs::exists(format!("{PROC}/{}", saved.tid)).unwrap_or(true);
+            if fault.errno != libc::EEXIST || !nobody || Instant::now() > end {
+                return Err(fault);
+            }
+            std::thread::sleep(SOON);
+        }
         made.push(Stopped::newborn(Pid(saved.tid))?);
     }
     Ok(())
+}
+
+fn make_one(loan: &mut Loan<'_>, arena: Arena, number: i32) -> Result<()> {
+    let mut script = arena.script();
+    let tid = script.bytes(&number.to_ne_bytes());
+    let args = script.bytes(clone_args(tid).as_bytes());
+    let length = size_of::<[u64; 10]>() as u64;
+    script.call(format!("make thread {number}"), libc::SYS_clone3, &[args, length]);
+    loan.run(arena, script).map(drop)
 }

@@ -3,6 +3,8 @@
 //! that stays as it is of a file that was left after a part of it, or opened and not read yet, which is in nobody's way.
 
 use super::{look_at, Seen};
+use crate::proc;
+use kern::clock;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::time::{Duration, Instant};
@@ -11,10 +13,10 @@ use vocab::{Fault, Pid, Result};
 /// Files that have been left, by descriptors: which, and how much of each had been read.
 pub(crate) type Left = BTreeMap<i32, (Vec<u8>, u64)>;
 
-/// Of which so long nothing was read are left.
+/// Of which so long nothing was read are left, if whoever would read them could.
 const LONG: Duration = Duration::from_millis(50);
 /// For so long it is waited for the others.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Nothing tells that they are read or closed.
 const SOON: Duration = Duration::from_millis(1);
 
@@ -28,32 +30,62 @@ fn is_generated(seen: &Seen, opened: &Metadata) -> Result<bool> {
     Ok(system.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
+/// How much of one has been read, and since when: the moment, and the processor time of its process in microseconds.
+struct Reading {
+    link: Vec<u8>,
+    pos: u64,
+    since: (Instant, u64),
+}
+
+impl Reading {
+    fn of(seen: &Seen, used_us: u64) -> Result<Reading> {
+        Ok(Reading { link: seen.link.clone(), pos: seen.number_of("pos", 10)?, since: (Instant::now(), used_us) })
+    }
+
+    fn is_left(&self, pid: Pid, used_us: u64) -> bool {
+        let (since, before_us) = self.since;
+        since.elapsed() >= LONG && (u128::from(used_us - before_us.min(used_us)) >= LONG.as_micros() || sleeps(pid))
+    }
+}
+
+/// Does none of its threads run, or wait for a processor or a disk?
+fn sleeps(pid: Pid) -> bool {
+    let state = |tid: i32| proc::stat_fields(Pid(tid)).ok()?.into_iter().next();
+    let threads = proc::numbers_in(pid, "task").unwrap_or_default();
+    !threads.into_iter().filter_map(state).any(|state| state == "R" || state == "D")
+}
+
 /// Which of these (descriptors of a process that runs, looked at just before) are left, once the others are read or closed, or do not become so.
 pub(super) fn left(pid: Pid, all: &[Seen]) -> Result<Left> {
-    let now = Instant::now();
-    let generated = |seen: &Seen| {
+    let used = || clock::processor_us(pid).unwrap_or(0);
+    let generated = |seen: &&Seen| {
         let opened = std::fs::metadata(seen.path());
         opened.is_ok_and(|opened| is_generated(seen, &opened).unwrap_or(false))
     };
-    let mut since: BTreeMap<i32, ((Vec<u8>, u64), Instant)> = BTreeMap::new();
-    for seen in all.iter().filter(|seen| generated(seen)) {
-        since.insert(seen.number, ((seen.link.clone(), seen.number_of("pos", 10)?), now));
+    let mut under_way = BTreeMap::new();
+    for seen in all.iter().filter(generated) {
+        under_way.insert(seen.number, Reading::of(seen, used())?);
     }
-    while now.elapsed() < PATIENCE && since.values().any(|(_, since)| since.elapsed() < LONG) {
+    let (mut left, end) = (Left::new(), Instant::now() + PATIENCE);
+    while !under_way.is_empty() && Instant::now() < end {
         std::thread::sleep(SOON);
-        since.retain(|number, ((link, pos), since)| {
-            let same = |seen: &Seen| generated(seen) && seen.link == *link;
-            let Some(seen) = look_at(pid, *number).filter(same) else { return false };
-            let before = std::mem::replace(pos, seen.number_of("pos", 10).unwrap_or(0));
-            if before != *pos {
-                *since = Instant::now();
+        let used_us = used();
+        under_way.retain(|number, reading| {
+            let Some(now) = look_at(pid, *number).filter(|seen| seen.link == reading.link) else { return false };
+            let Ok(now) = Reading::of(&now, used_us) else { return false };
+            let before = reading.pos;
+            if now.pos != before {
+                *reading = now;
             }
-            // It reads another one, or from the beginning.
-            *pos >= before
+            let is_left = reading.is_left(pid, used_us);
+            if is_left {
+                left.insert(*number, (reading.link.clone(), reading.pos));
+            }
+            // Or it reads another one, or from the beginning.
+            !is_left && reading.pos >= before
         });
     }
-    let left = since.into_iter().filter(|(_, (_, since))| since.elapsed() >= LONG);
-    Ok(left.map(|(number, (what, _))| (number, what)).collect())
+    Ok(left)
 }
 
 /// # Errors
