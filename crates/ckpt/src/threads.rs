@@ -8,6 +8,7 @@ use crate::registers;
 use crate::sigstate;
 use image::thread::{AltStack, Creds, Rseq, Scheduling, Thread, Wait};
 use kern::others;
+use kern::poll::poll_for;
 use kern::proc::{whole, PROC};
 use kern::ptrace::{self, Queue};
 use kern::remote_memory::RemoteMemory;
@@ -237,7 +238,7 @@ pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, threads: &[Thread], made: 
             if fault.errno != libc::EEXIST || !nobody || Instant::now() > end {
                 return Err(fault);
             }
-            std::thread::sleep(SOON);
+            let _ = poll_for(&[], Some(SOON));
         }
         made.push(Stopped::newborn(Pid(saved.tid))?);
     }

@@ -5,6 +5,7 @@
 use super::{look_at, Seen};
 use crate::proc;
 use kern::clock;
+use kern::poll::poll_for;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::time::{Duration, Instant};
@@ -68,7 +69,7 @@ pub(super) fn left(pid: Pid, all: &[Seen]) -> Result<Left> {
     }
     let (mut left, end) = (Left::new(), Instant::now() + PATIENCE);
     while !under_way.is_empty() && Instant::now() < end {
-        std::thread::sleep(SOON);
+        let _ = poll_for(&[], Some(SOON));
         let used_us = used();
         under_way.retain(|number, reading| {
             let Some(now) = look_at(pid, *number).filter(|seen| seen.link == reading.link) else { return false };
