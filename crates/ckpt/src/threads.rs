@@ -233,7 +233,8 @@ pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, threads: &[Thread], made: 
     for saved in threads {
         let end = Instant::now() + FREES;
         while let Err(fault) = make_one(loan, arena, saved.tid) {
-            // Who has waited for a process hears of its end before the numbers of its threads are free (linux: `release_task` tells of it, and then calls `free_pids`).
+            // Seen where processors are busy. By its source the kernel tells who waits for a process of its end before the numbers of its threads are free (linux:
+            // `release_task`, and then `free_pids`).
             let nobody = !std::fs::exists(format!("{PROC}/{}", saved.tid)).unwrap_or(true);
             if fault.errno != libc::EEXIST || !nobody || Instant::now() > end {
                 return Err(fault);
