@@ -82,6 +82,7 @@ pub(crate) const ALL: &[Mode] = &[
         chaos: None,
         clocks: Some("foreign"),
     },
+    Mode { name: "busy", program: &["move"], child: "", nodes: Some(4), load: 2, chaos: None, clocks: Some("foreign") },
     Mode {
         name: "lazily",
         program: &["move", "--lazy"],
@@ -119,7 +120,7 @@ impl Mode {
             "bare" => true,
             "restored" => program.starts_with("carry_"),
             "chaos" if program.starts_with("carry_") => true,
-            "moved" | "lazily" => program.starts_with("carry_") || program.starts_with("kin_"),
+            "moved" | "busy" | "lazily" => program.starts_with("carry_") || program.starts_with("kin_"),
             _ => !["odd_", "carry_", "kin_"].iter().any(|kind| program.starts_with(kind)),
         }
     }

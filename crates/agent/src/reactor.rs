@@ -92,6 +92,7 @@ impl Agent {
         if self.send_at().is_some_and(|due| due <= now) {
             self.send_late(now);
         }
+        self.tend_movers(now);
         self.send_after_parents();
         self.beat();
         self.let_go();
@@ -158,6 +159,7 @@ impl Agent {
             self.park_at(),
             self.send_at(),
             self.wake_at(),
+            self.moving.tend_at(),
             self.let_go_at(),
             self.usages.due_us(),
             self.ghosts.acknowledge_at(),

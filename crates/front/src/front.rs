@@ -107,6 +107,8 @@ pub(crate) struct Front {
     pub(crate) no_ghost_us: Option<u64>,
     cursor: Cursor,
     look_at_us: u64,
+    /// When movers are looked after; `u64::MAX`: there are none.
+    pub(crate) tend_us: u64,
 }
 
 fn subreapers() -> Option<Subreapers> {
@@ -183,6 +185,7 @@ impl Front {
             no_ghost_us: None,
             cursor,
             look_at_us: 0,
+            tend_us: u64::MAX,
         };
         if again {
             front.recover()?;
@@ -283,7 +286,7 @@ impl Front {
             return 0;
         }
         let now = monotonic_us();
-        let mut until = self.look_at_us;
+        let mut until = self.look_at_us.min(self.tend_us);
         until = until.min(self.listings.due_us().unwrap_or(until));
         until = until.min(self.explanations.due_us().unwrap_or(until));
         until = until.min(self.settle_at_us.unwrap_or(until));
@@ -316,6 +319,7 @@ impl Front {
         self.roused_go_on(now);
         self.branches_late(now);
         self.look_after_nodes(now);
+        self.tend_movers(now);
         self.settle_in_time(now);
         self.tell_listed();
         self.tell_late_explanations();

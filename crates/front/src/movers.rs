@@ -1,6 +1,8 @@
 //! A mover of the front end: a process of its own, as on nodes, which outlives the daemon where the process that it moves would not.
 
+use kern::proc::Proc;
 use link::Plain;
+use mover::Tended;
 use std::path::PathBuf;
 use std::process::Child;
 use vocab::Pid;
@@ -11,13 +13,20 @@ pub(crate) struct Mover {
     pub(crate) whom: Pid,
     /// `None`: a daemon before this one has started it.
     child: Option<Child>,
+    tended: Option<Tended>,
     /// Where a successor of this daemon would find it.
     found: Option<PathBuf>,
 }
 
 impl Mover {
     pub(crate) fn new(line: Plain, whom: Pid, child: Option<Child>, found: Option<PathBuf>) -> Mover {
-        Mover { line, whom, child, found }
+        let tended = child.as_ref().map(|child| Tended::new(Pid(child.id() as i32)));
+        Mover { line, whom, child, tended, found }
+    }
+
+    /// See [`Tended::look`].
+    pub(crate) fn look_after(&mut self, proc: &Proc) {
+        self.tended.iter_mut().for_each(|tended| tended.look(proc));
     }
 
     /// Has a daemon before this one started it? Then it takes the end of its line for the end of a daemon, and waits for another one.

@@ -3,11 +3,13 @@
 use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::movers::Mover;
+use kern::clock::monotonic_us;
 use kern::proc::handed_over;
+use kern::sched::with_children_as_first;
 use kern::sock::{self, Kind};
 use kern::{mount, sys};
 use link::Plain;
-use mover::{Heirs, Home, Order, Out};
+use mover::{look_again_us, Heirs, Home, Order, Out};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use tracing::info;
@@ -25,12 +27,12 @@ impl Front {
         let (ours, its) = sock::socketpair(Kind::Stream)?;
         sys::set_nonblocking(ours.as_fd(), true)?;
         let mut command = Command::new("/proc/self/exe");
-        let child = command
+        command
             .arg("mover")
             .args(handed_over().iter().flat_map(|place| ["--proc", place]))
             .stdin(Stdio::from(its))
-            .stdout(Stdio::null())
-            .spawn();
+            .stdout(Stdio::null());
+        let child = with_children_as_first(|| command.spawn());
         let child = child.map_err(|e| Fault::io(&e, "start a mover"))?;
         drop(command);
         let found = match order {
@@ -42,8 +44,24 @@ impl Front {
         let mut line = Plain::new(ours);
         line.send(order)?;
         line.flush()?;
+        self.tend_us = self.tend_us.min(look_again_us(monotonic_us(), 1));
         let added = self.add(Connection::Mover(Box::new(Mover::new(line, whom, Some(child), found))));
         added.ok_or_else(|| Fault::gone("the mover is not waited for"))
+    }
+
+    /// Sees to it that none of its movers starves.
+    pub(crate) fn tend_movers(&mut self, now_us: u64) {
+        if now_us < self.tend_us {
+            return;
+        }
+        let mut movers = 0;
+        for connection in self.connections.values_mut() {
+            if let Connection::Mover(mover) = connection {
+                mover.look_after(&self.proc);
+                movers += 1;
+            }
+        }
+        self.tend_us = if movers == 0 { u64::MAX } else { look_again_us(now_us, movers) };
     }
 
     /// In this directory of the run directory successors of this daemon find the mover of `pid`.

@@ -2,7 +2,7 @@
 //! lets the loop run first too for as long as it would be starved (docs/decisions/daemons-run-first.md).
 
 use kern::others::{scheduling, set_scheduling, Scheduling};
-use kern::proc::{root, Proc};
+use kern::ran::Share;
 use kern::sched;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -14,8 +14,8 @@ use vocab::{Fault, Pid, Result};
 /// Between two looks. A front end that is busy with thousands of stand-ins waits its turn for up to 0.3 s, and to run first would double its
 /// work: it would take up each message alone.
 const TICK: Duration = Duration::from_millis(500);
-/// Clock ticks (10 ms) of a processor with which the loop was at work, and not waiting, since the last look.
-const AT_WORK: u64 = 2;
+/// Of a processor, with which the loop was at work, and not waiting, since the last look.
+const AT_WORK: Duration = Duration::from_millis(20);
 /// Looks for which the loop runs first once it was starved.
 const FIRST_FOR: u32 = 4;
 
@@ -58,12 +58,10 @@ impl Pulse {
 
 struct Watch {
     rounds: Arc<AtomicU64>,
-    proc: Proc,
     pid: Pid,
     ordinary: Scheduling,
     standing: Standing,
-    /// Clock ticks that the process had used at the last look.
-    used: u64,
+    share: Share,
 }
 
 /// How the loop is scheduled.
@@ -93,13 +91,13 @@ impl Watch {
         let pid = Pid(std::process::id() as i32);
         let ordinary = scheduling(pid).map_err(|errno| Fault::sys(errno, "read how the daemon is scheduled"))?;
         let standing = Standing::Ordinary { rounds: u64::MAX };
-        Ok(Watch { rounds, proc: Proc::open(root())?, pid, ordinary, standing, used: 0 })
+        Ok(Watch { rounds, pid, ordinary, standing, share: Share::new(pid) })
     }
 
     fn run(mut self, over: &Receiver<()>) {
         while over.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
             let rounds = self.rounds.load(Ordering::Relaxed);
-            let waiting = self.waits();
+            let waiting = self.share.starves(AT_WORK);
             let next = self.standing.next(rounds, waiting);
             let done = match (self.standing, next) {
                 (Standing::Ordinary { .. }, Standing::First { .. }) => {
@@ -114,14 +112,6 @@ impl Watch {
             }
             self.standing = next;
         }
-    }
-
-    /// Does the loop wait for a processor, and has it had hardly any since the last look?
-    fn waits(&mut self) -> bool {
-        let Ok(stat) = self.proc.stat(self.pid) else { return false };
-        let used = stat.user_ticks + stat.system_ticks;
-        let before = std::mem::replace(&mut self.used, used);
-        stat.state == b'R' && used - before < AT_WORK
     }
 }
 

@@ -1,6 +1,7 @@
-//! Whether a thread that was let go on has run since: on a busy machine that may take a while.
+//! Whether a thread has run: on a busy machine that may take a while.
 
 use crate::proc::PROC;
+use std::time::Duration;
 use vocab::Pid;
 
 /// More than a short call takes, in nanoseconds of the thread's own time.
@@ -27,6 +28,34 @@ impl Waited {
     }
 }
 
+/// What a thread has of the processors, for who looks at it now and then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    tid: Pid,
+    /// At the last look.
+    ran_ns: u64,
+}
+
+impl Share {
+    /// It is looked at for the first time; of one that has not begun, or on a kernel that does not count, nothing is known.
+    pub fn new(tid: Pid) -> Share {
+        Share { tid, ran_ns: ran_ns(tid).unwrap_or(u64::MAX) }
+    }
+
+    pub fn tid(&self) -> Pid {
+        self.tid
+    }
+
+    /// Does it wait for a processor, and has it run for less than `little` since the last look? Not, where that cannot be told.
+    pub fn starves(&mut self, little: Duration) -> bool {
+        let Some(ran_ns) = ran_ns(self.tid) else { return false };
+        let before = std::mem::replace(&mut self.ran_ns, ran_ns);
+        let has_run = ran_ns.checked_sub(before).map(Duration::from_nanos);
+        has_run.is_some_and(|has_run| has_run < little)
+            && crate::pending::read(self.tid).is_some_and(|found| found.state == b'R')
+    }
+}
+
 fn ran_ns(tid: Pid) -> Option<u64> {
     let text = std::fs::read_to_string(format!("{PROC}/{tid}/schedstat")).ok()?;
     text.split(' ').next()?.parse().ok()
@@ -47,6 +76,22 @@ mod tests {
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         let pid = Pid(child.id() as i32);
         (child, pid)
+    }
+
+    #[test]
+    fn who_sleeps_or_has_had_enough_does_not_starve() {
+        let (mut child, pid) = shell("while :; do :; done");
+        let (mut sleeper, asleep) = shell("exec sleep 60");
+        until(|| is_in_state(pid, b'R') && is_in_state(asleep, b'S'));
+        let ever = Duration::from_secs(3600);
+        let (mut share, mut of_sleeper) = (Share::new(pid), Share::new(asleep));
+        assert!(share.starves(ever), "it wants to run, and has not run for an hour");
+        assert!(!of_sleeper.starves(ever), "it wants nothing");
+        let before = share;
+        until(|| ran_ns(pid).is_some_and(|ran_ns| ran_ns > before.ran_ns + 2 * SHORT_NS));
+        assert!(!share.starves(Duration::from_nanos(SHORT_NS)), "it has run since");
+        [&mut child, &mut sleeper].map(|one| one.kill().and_then(|()| one.wait()).expect("a child of ours"));
+        assert!(!share.starves(ever), "it is gone");
     }
 
     fn until(come: impl Fn() -> bool) {

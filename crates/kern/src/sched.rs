@@ -2,14 +2,18 @@
 
 use crate::others::Scheduling;
 use crate::sys;
-use vocab::Result;
+use vocab::{Pid, Result};
 
 const FIRST: i32 = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
 
 /// Of the daemons, by which nodes live. Nobody of ours runs before them.
-const DAEMONS: i32 = 2;
+const DAEMONS: i32 = 3;
 /// Of what works for one user's process that stands still.
-const MOVERS: i32 = 1;
+const MOVERS: i32 = 2;
+/// Of what would not run at all as an ordinary thread.
+const RAISED: i32 = 1;
+/// As [`FIRST`], told apart by who looks.
+const RAISED_FIRST: i32 = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
 
 /// Makes the calling thread run before all ordinary ones (SCHED_FIFO). What it forks is ordinary again. For daemons and what they wait for
 /// (docs/decisions/daemons-run-first.md).
@@ -33,10 +37,51 @@ pub fn set_fifo_behind() -> Result<()> {
 /// # Errors
 /// `Sys`, which sched_setscheduler(2) does not foresee for this.
 pub fn set_ordinary() -> Result<()> {
+    sys::checked(set(libc::SCHED_OTHER, 0).into(), || "be an ordinary thread again".into()).map(drop)
+}
+
+/// How a thread of ours is scheduled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Among those of all others.
+    Ordinary,
+    /// Before ordinary ones since it would starve, by who looks after it.
+    Raised,
+    /// Before ordinary ones since it has asked for that itself.
+    First,
+}
+
+/// `None` when it is gone.
+pub fn standing(tid: Pid) -> Option<Standing> {
+    // SAFETY: takes a number.
+    match unsafe { libc::sched_getscheduler(tid.0) } {
+        -1 => None,
+        RAISED_FIRST => Some(Standing::Raised),
+        libc::SCHED_OTHER => Some(Standing::Ordinary),
+        _ => Some(Standing::First),
+    }
+}
+
+/// Lets another thread run before all ordinary ones, behind those of ours that asked for it themselves.
+///
+/// # Errors
+/// As [`set_fifo`].
+pub fn raise(tid: Pid) -> Result<()> {
+    let param = libc::sched_param { sched_priority: RAISED };
+    // SAFETY: `param` is a live sched_param.
+    let ret = unsafe { libc::sched_setscheduler(tid.0, RAISED_FIRST, &param) };
+    sys::checked(ret.into(), || format!("raise thread {tid}")).map(drop)
+}
+
+/// Makes a thread that was raised ordinary again.
+///
+/// # Errors
+/// `Sys`, when it is gone.
+pub fn lower(tid: Pid) -> Result<()> {
     let param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `param` is a live sched_param; 0 is the calling thread.
-    let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &param) };
-    sys::checked(ret.into(), || "be an ordinary thread again".into()).map(drop)
+    // SAFETY: `param` is a live sched_param.
+    let ret = unsafe { libc::sched_setscheduler(tid.0, libc::SCHED_OTHER, &param) };
+    sys::checked(ret.into(), || format!("lower thread {tid}")).map(drop)
 }
 
 /// As [`set_fifo`], for another thread (`others::set_scheduling`).
@@ -45,8 +90,8 @@ pub fn first(nice: i32) -> Scheduling {
 }
 
 /// Calls `clone`, whose child has the caller's policy even where [`set_fifo`] would make it an ordinary one: a caller that waits for the
-/// child must not wait behind every ordinary thread of the machine.
-pub(crate) fn with_children_as_first<T>(clone: impl FnOnce() -> T) -> T {
+/// child, or for its exec, must not wait behind every ordinary thread of the machine.
+pub fn with_children_as_first<T>(clone: impl FnOnce() -> T) -> T {
     // SAFETY: takes a number; 0 is the calling thread.
     let policy = unsafe { libc::sched_getscheduler(0) };
     if policy != FIRST {
@@ -91,7 +136,6 @@ pub fn set_not_dumpable() -> Result<()> {
 mod tests {
     use super::*;
     use std::process::Command;
-    use vocab::Pid;
 
     fn policy_of_a_child(make: impl Fn(&mut Command) -> std::io::Result<std::process::Child>) -> i32 {
         let mut child = make(Command::new("sleep").arg("60")).expect("a child");
@@ -112,6 +156,26 @@ mod tests {
         let (before, after) = policies.join().expect("the thread ends");
         assert!(before.is_none_or(|before| before == FIRST), "{before:?}");
         assert_eq!(after, libc::SCHED_OTHER);
+    }
+
+    #[test]
+    fn a_thread_that_was_raised_is_lowered_and_one_that_asked_itself_is_told_apart() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = Pid(child.id() as i32);
+        let mut shown = vec![standing(pid)];
+        if raise(pid).is_ok() {
+            shown.push(standing(pid));
+            lower(pid).expect("allowed to all");
+            shown.push(standing(pid));
+            crate::others::set_scheduling(pid, first(0)).expect("as before");
+            shown.push(standing(pid));
+        }
+        child.kill().and_then(|()| child.wait()).expect("a child of ours");
+        shown.push(standing(pid));
+        let all =
+            [Some(Standing::Ordinary), Some(Standing::Raised), Some(Standing::Ordinary), Some(Standing::First), None];
+        // Without the right to it nobody is raised.
+        assert!(shown == all || shown == [all[0], None], "{shown:?}");
     }
 
     #[test]

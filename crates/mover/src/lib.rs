@@ -16,9 +16,11 @@ mod rouser;
 mod slate;
 mod streams;
 mod take;
+mod tended;
 
 pub use orders::{Heirs, Held, Home, In, Order, Out, Remain, Said, Sides};
 pub use slate::Note;
+pub use tended::{look_again_us, Tended};
 
 use carrier::Word;
 use kern::clock::monotonic_us;
@@ -74,6 +76,8 @@ fn tire() {
 /// When the agent says nothing that it understands. What goes wrong with the move is told to the agent.
 pub fn run() -> Result<()> {
     ns::set_name("shoal:mover")?;
+    // So far it has run as who has started it, who has waited for that.
+    rest()?;
     kern::own::be_at_hand(ROOM);
     let line = std::io::stdin().as_fd().try_clone_to_owned();
     let line = line.map_err(|e| Fault::io(&e, "take over the line to the agent"))?;

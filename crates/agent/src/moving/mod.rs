@@ -18,10 +18,10 @@ use kern::epoll::Interest;
 use kern::faultpoint::reach;
 use kern::proc::{handed_over, PROC};
 use kern::sock::{self, Kind};
-use kern::{pidfd, sys};
+use kern::{pidfd, sched, sys};
 use link::Plain;
 use looks::Looking;
-use mover::{Note, Order, Out, Remain, Said};
+use mover::{look_again_us, Note, Order, Out, Remain, Said, Tended};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
@@ -59,6 +59,8 @@ pub(crate) struct Moving {
     /// Those of them that only look.
     looking: HashMap<u32, Looking>,
     numbers: u32,
+    /// When movers are looked after, if there are any.
+    tend_us: u64,
 }
 
 /// What is told of a process that has left.
@@ -85,6 +87,7 @@ struct Mover {
     slate: OwnedFd,
     /// It has ended, and been waited for.
     reaped: bool,
+    tended: Tended,
 }
 
 impl Mover {
@@ -177,6 +180,11 @@ impl Moving {
         here || self.ending.values().any(|whom| *whom == pid)
     }
 
+    /// When a mover is to be looked after.
+    pub(crate) fn tend_at(&self) -> Option<u64> {
+        (!self.movers.is_empty()).then_some(self.tend_us)
+    }
+
     /// Is this process one of ours that move others?
     pub(crate) fn is_mover(&self, pid: Pid) -> bool {
         self.movers.values().any(|mover| mover.pid == pid)
@@ -267,8 +275,9 @@ impl Agent {
         let (slate, notes) = sys::pipe()?;
         sys::set_nonblocking(slate.as_fd(), true)?;
         command.arg("mover").args(handed_over().iter().flat_map(|place| ["--proc", place]));
-        let child = command.stdin(Stdio::from(its)).stdout(Stdio::from(notes)).spawn();
-        let pid = child.map_err(|e| Fault::io(&e, "start a mover"))?.id();
+        command.stdin(Stdio::from(its)).stdout(Stdio::from(notes));
+        let child = sched::with_children_as_first(|| command.spawn());
+        let pid = Pid(child.map_err(|e| Fault::io(&e, "start a mover"))?.id() as i32);
         drop(command);
         let number = self.moving.numbers;
         self.moving.numbers = number.wrapping_add(1);
@@ -276,8 +285,21 @@ impl Agent {
         line.send(order)?;
         line.flush()?;
         self.poller.add(line.fd(), Token::Mover(number).number(), Interest::READ)?;
-        self.moving.movers.insert(number, Mover { whom, pid: Pid(pid as i32), line, slate, reaped: false });
+        if self.moving.movers.is_empty() {
+            self.moving.tend_us = look_again_us(monotonic_us(), 1);
+        }
+        self.moving.movers.insert(number, Mover { whom, pid, line, slate, reaped: false, tended: Tended::new(pid) });
         Ok(number)
+    }
+
+    pub(crate) fn tend_movers(&mut self, now_us: u64) {
+        if self.moving.tend_at().is_none_or(|due| due > now_us) {
+            return;
+        }
+        for mover in self.moving.movers.values_mut().filter(|mover| !mover.reaped) {
+            mover.tended.look(&self.proc);
+        }
+        self.moving.tend_us = look_again_us(now_us, self.moving.movers.len());
     }
 
     fn order_mover(&mut self, number: u32, order: &Order) {
