@@ -7,7 +7,7 @@ use crate::freeze::{freeze, freeze_undisturbed, Frozen};
 use crate::guess::Guess;
 use crate::header::header;
 use crate::held::{Held, Written};
-use crate::kinds::Dumped;
+use crate::kinds::{generated, Dumped};
 use crate::objects::Found;
 use crate::precopy::{precopy, Looked, Precopy};
 use crate::queued::{Queued, Waited};
@@ -162,7 +162,23 @@ pub fn hold_after(
 /// How what is large goes, and what of the rest was guessed.
 type Goes<'a> = (Large<'a>, Option<&'a Guess>);
 
+/// One that always reads what the kernel tells of it is stopped again and again for so long, until it is between two files.
+const BETWEEN: Duration = Duration::from_secs(1);
+
 fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write + Send>) -> Result<Held> {
+    let end = Instant::now() + BETWEEN;
+    loop {
+        match hold_now(pid, seen, goes, out) {
+            // Nothing of it has been written yet.
+            Err(fault) if generated::is_being_read(&fault) && Instant::now() < end => {
+                generated::between_two(pid, &seen.left, end)?;
+            }
+            done => return done,
+        }
+    }
+}
+
+fn hold_now(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write + Send>) -> Result<Held> {
     mark("dump: stop");
     // Whoever writes a file may be killed (Ctrl-C), and a disk or a reader may make it wait.
     let to_file = out.sealer().sums();

@@ -2,14 +2,14 @@
 //! another does is neither. So a process does not leave while it reads one. The kernel does not tell that it does; what it has read so far is what fdinfo shows, and
 //! that stays as it is of a file that was left after a part of it, or opened and not read yet, which is in nobody's way.
 
-use super::{look_at, Seen};
+use super::{look_at, look_at_all, Seen};
 use crate::proc;
 use kern::clock;
 use kern::poll::poll_for;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::time::{Duration, Instant};
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, Kind, Pid, Result};
 
 /// Files that have been left, by descriptors: which, and how much of each had been read.
 pub(crate) type Left = BTreeMap<i32, (Vec<u8>, u64)>;
@@ -89,14 +89,37 @@ pub(super) fn left(pid: Pid, all: &[Seen]) -> Result<Left> {
     Ok(left)
 }
 
+/// Waits until such a file that it had not left is no longer open, or long enough: the process, which reads one after the other, is then to be stopped at once.
+///
 /// # Errors
-/// `Changed` for a file of a process that stands still which it had not left before.
+/// `Gone` when it is.
+pub(crate) fn between_two(pid: Pid, known: &Left, end: Instant) -> Result<()> {
+    let is_read = |seen: &Seen| {
+        let opened = std::fs::metadata(seen.path());
+        opened.is_ok_and(|opened| is_at_rest(seen, &opened, known).is_err_and(|fault| is_being_read(&fault)))
+    };
+    while look_at_all(pid)?.iter().any(is_read) && Instant::now() < end {
+        let _ = poll_for(&[], Some(SOON));
+    }
+    Ok(())
+}
+
+/// Is that why it could not be written?
+pub(crate) fn is_being_read(why: &Fault) -> bool {
+    why.kind == Kind::Changed && why.root_errno() == libc::EBUSY
+}
+
+/// # Errors
+/// `Changed` (and [`is_being_read`]) for a file of a process that stands still which it had not left before.
 pub(super) fn is_at_rest(seen: &Seen, opened: &Metadata, left: &Left) -> Result<()> {
     let before = || {
         left.get(&seen.number).is_some_and(|(link, pos)| *link == seen.link && seen.number_of("pos", 10) == Ok(*pos))
     };
     match is_generated(seen, opened)? && !before() {
-        true => Err(Fault::changed(seen.obstacle("is being read, and nobody else could tell the rest of it"))),
+        true => {
+            let why = seen.obstacle("is being read, and nobody else could tell the rest of it");
+            Err(Fault { errno: libc::EBUSY, ..Fault::changed(why) })
+        }
         false => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 mod epoll;
 mod eventfd;
-mod generated;
+pub(crate) mod generated;
 mod inotify;
 mod locks;
 mod named;
