@@ -15,9 +15,37 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_of_what_is_advised_meanwhile", move_of_what_is_advised_meanwhile),
     ("move_of_what_begins_to_trace", move_of_what_begins_to_trace),
     ("move_of_a_parent_of_clones", move_of_a_parent_of_clones),
+    ("move_to_a_silent_node", move_to_a_silent_node),
 ];
 
 const MOVES: u32 = 40;
+
+/// Busy nodes are silent for a moment now and then. One that stays so is lost before the move gives up.
+fn move_to_a_silent_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_to_a_silent_node", 2)?;
+    let going = s.start("shoal run -n 0 sleep 1049");
+    s.until("shoal ps | grep -q 'sleep 1049'")?;
+    let pid = s.ok("shoal ps | awk '/sleep 1049$/ {print $1; exit}'")?;
+    let is_silent = "shoal nodes | grep -q '^n1 *silent'";
+    s.network("sandbox", &["ip", "link", "set", "n1", "nomaster"])?;
+    s.until(is_silent)?;
+    let explained = s.sh(&format!("shoal move --explain {pid} 1"))?;
+    holds(&format!("it is said: {}", explained.out), explained.out.contains("node n1 is silent"))?;
+    let moving = s.start(&format!("timeout 20 shoal move {pid} 1"));
+    s.until(is_silent)?;
+    s.network("sandbox", &["ip", "link", "set", "n1", "master", "shoal"])?;
+    let moved = moving.end()?;
+    holds(&format!("it has waited: {}", moved.text()), moved.code() == Some(0))?;
+    s.prints(&format!("shoal where {pid}"), "n1")?;
+    s.network("sandbox", &["ip", "link", "set", "n0", "nomaster"])?;
+    s.until("shoal nodes | grep -q '^n0 *silent'")?;
+    let told = s.fails(&format!("timeout 20 shoal move {pid} 0"), 1)?;
+    holds(&format!("a node that is lost is named: {told}"), told.contains("node n0 is not up"))?;
+    s.network("sandbox", &["ip", "link", "set", "n0", "master", "shoal"])?;
+    s.ok(&format!("kill -KILL {pid}"))?;
+    going.end()?;
+    Ok(End::Passed)
+}
 
 /// Of the ends of children that it has left behind it is told also where no SIGCHLD tells what stands there for it.
 fn move_of_a_parent_of_clones(place: &Place) -> Res<End> {

@@ -78,8 +78,8 @@ impl Front {
         }
         if to.is_front() {
             explained.obstacles.extend(self.not_to_come_home(pid, false));
-        } else if !self.is_linked(to) {
-            explained.obstacles.push(format!("node {to} is not up"));
+        } else if let Err(why) = self.takes_processes(to) {
+            explained.obstacles.push(why.to_string());
         }
         let id = self.explanations.begin(asker, uid, explained, monotonic_us());
         let streams = self.relayed_with(pid).is_some();
@@ -87,8 +87,15 @@ impl Front {
     }
 
     /// May node `to` be moved to?
-    pub(crate) fn is_linked(&self, to: NodeId) -> bool {
-        self.nodes.get(to).is_some_and(|node| node.state == State::Up && node.link.is_some())
+    ///
+    /// # Errors
+    /// `Refused`; `Changed` while it is silent, which a busy one may be for a moment.
+    pub(crate) fn takes_processes(&self, to: NodeId) -> Result<()> {
+        match self.nodes.get(to).map(|node| (node.state, node.link)) {
+            Some((State::Up, Some(_))) => Ok(()),
+            Some((State::Up | State::Silent, _)) => Err(Fault::changed(format!("node {to} is silent"))),
+            Some((State::Down, _)) | None => Err(Fault::refused(format!("node {to} is not up"))),
+        }
     }
 
     /// The old node has looked.
@@ -97,7 +104,7 @@ impl Front {
         one.explained.outlook = look.outlook;
         one.explained.obstacles.extend(look.obstacles);
         let (pid, to) = (one.explained.pid, one.explained.to);
-        match one.explained.outlook.is_some() && (to.is_front() || self.is_linked(to)) {
+        match one.explained.outlook.is_some() && (to.is_front() || self.takes_processes(to).is_ok()) {
             true => self.send(to, &ToNode::Suits { id, pid, needs: look.needs }),
             false => self.is_explained(id),
         }
