@@ -90,7 +90,9 @@ mod tests {
         let before = share;
         until(|| ran_ns(pid).is_some_and(|ran_ns| ran_ns > before.ran_ns + 2 * SHORT_NS));
         assert!(!share.starves(Duration::from_nanos(SHORT_NS)), "it has run since");
-        [&mut child, &mut sleeper].map(|one| one.kill().and_then(|()| one.wait()).expect("a child of ours"));
+        for one in [&mut child, &mut sleeper] {
+            one.kill().and_then(|()| one.wait()).expect("a child of ours");
+        }
         assert!(!share.starves(ever), "it is gone");
     }
 
