@@ -127,7 +127,11 @@ pub(crate) fn between_two(pid: Pid, known: &Left, end: Instant) -> Result<()> {
         let opened = std::fs::metadata(seen.path());
         opened.is_ok_and(|opened| is_at_rest(seen, &opened, known).is_err_and(|fault| is_being_read(&fault)))
     };
-    while look_at_all(pid)?.iter().any(is_read) && Instant::now() < end {
+    // All are looked at but once: there may be thousands.
+    let all = look_at_all(pid)?;
+    let numbers: Vec<i32> = all.iter().filter(|seen| is_read(seen)).map(|seen| seen.number).collect();
+    let is_still_read = |number: &i32| look_at(pid, *number).is_some_and(|seen| is_read(&seen));
+    while numbers.iter().any(is_still_read) && Instant::now() < end {
         let _ = poll_for(&[], Some(SOON));
     }
     Ok(())
