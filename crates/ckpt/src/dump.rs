@@ -164,13 +164,17 @@ type Goes<'a> = (Large<'a>, Option<&'a Guess>);
 
 /// One that always reads what the kernel tells of it is stopped again and again for so long, until it is between two files.
 const BETWEEN: Duration = Duration::from_secs(1);
+/// Of that it stands still for so long at most, together: neither is it to be disturbed for longer, nor others by who stops it.
+const IN_VAIN: Duration = Duration::from_millis(100);
 
 fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write + Send>) -> Result<Held> {
-    let end = Instant::now() + BETWEEN;
+    let (end, mut in_vain) = (Instant::now() + BETWEEN, Duration::ZERO);
     loop {
+        let begun = Instant::now();
         match hold_now(pid, seen, goes, out) {
             // Nothing of it has been written yet.
-            Err(fault) if generated::is_being_read(&fault) && Instant::now() < end => {
+            Err(fault) if generated::is_being_read(&fault) && Instant::now() < end && in_vain < IN_VAIN => {
+                in_vain += begun.elapsed();
                 generated::between_two(pid, &seen.left, end)?;
             }
             done => return done,

@@ -55,6 +55,8 @@ pub(crate) struct Waiting {
     pub(crate) call: i64,
     /// Nanoseconds of CLOCK_MONOTONIC, as who looks sees it.
     pub(crate) since: u64,
+    /// How often it had given up its processor by then.
+    pub(crate) switches: u64,
 }
 
 /// What a process that is to be made from an image will have already.
@@ -238,6 +240,8 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
 
 /// In which call the thread waits, and since when.
 fn since_when(pid: Pid, tid: i32, clocks: &mut Clocks) -> Option<Waiting> {
+    // First: what it does from then on is told by more of them.
+    let switches = switches(pid, Pid(tid)).ok()?;
     let call = std::fs::read_to_string(format!("{PROC}/{pid}/task/{tid}/syscall")).ok()?;
     let call = call.split_whitespace().next()?.parse().ok()?;
     if call == libc::SYS_restart_syscall {
@@ -245,7 +249,7 @@ fn since_when(pid: Pid, tid: i32, clocks: &mut Clocks) -> Option<Waiting> {
         let _ = kern::restart_block::prepare();
     }
     let since = clocks.asleep_since(pid, Pid(tid))?;
-    Some(Waiting { call, since })
+    Some(Waiting { call, since, switches })
 }
 
 /// How often a thread has given up its processor to wait for something; a stop by its tracer counts too.

@@ -58,13 +58,24 @@ pub(crate) fn itimers(outcome: &Outcome, room: u64) -> Result<Vec<Interval>> {
 
 /// A program that is moved often enough would otherwise never have one of those that count its CPU time expire: the kernel adds a tick to what it is set to
 /// (linux: `set_cpu_itimer`, kernel/time/itimer.c).
-pub(crate) fn set_itimers(script: &mut Script, itimers: &[Interval]) {
-    for (which, interval) in itimers.iter().enumerate().filter(|(_, interval)| interval.left != 0) {
-        let added = if which == libc::ITIMER_REAL as usize { 0 } else { clock::tick_ns() };
-        let interval = &Interval { left: interval.left.saturating_sub(added).max(MICRO), every: interval.every };
+pub(crate) fn set_itimers(script: &mut Script, process: &Process) {
+    for (which, interval) in process.itimers.iter().enumerate() {
+        let is_real = which == libc::ITIMER_REAL as usize;
+        // While its signal waits it stands still, and is set for nothing; where that is taken it is set anew (linux: `posixtimer_rearm_itimer`).
+        let rings = is_real && interval.left == 0 && process.queue.iter().filter_map(raw).any(is_alarm);
+        let left = if rings { interval.every } else { interval.left };
+        if left == 0 {
+            continue;
+        }
+        let added = if is_real { 0 } else { clock::tick_ns() };
+        let interval = &Interval { left: left.saturating_sub(added).max(MICRO), every: interval.every };
         let at = script.bytes(Spec::from(interval, MICRO).as_bytes());
         script.call("set an interval timer", libc::SYS_setitimer, &[which as u64, at, 0]);
     }
+}
+
+fn is_alarm(info: RawInfo) -> bool {
+    info[0] as i32 == libc::SIGALRM
 }
 
 /// The timers of the process, from /proc/PID/timers: without the times, which [`ask_timers`] asks for.

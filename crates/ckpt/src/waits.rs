@@ -83,8 +83,11 @@ pub(crate) fn left(
         return Ok(Some(Wait { call: regs.orig_rax, left }));
     }
     let Some(total) = duration(regs, memory)? else { return Ok(None) };
-    let elapsed =
-        seen.filter(|seen| seen.call as u64 == regs.orig_rax).map_or(0, |seen| monotonic().saturating_sub(seen.since));
+    let seen = seen.filter(|seen| seen.call as u64 == regs.orig_rax);
+    // One that has ended since, and the same call made anew, have it give up its processor once more at least than the stop does.
+    let now = seen.map(|_| switches(pid, thread.tid())).transpose()?;
+    let same = seen.filter(|seen| now.is_some_and(|now| now <= seen.switches + 1));
+    let elapsed = same.map_or(0, |seen| monotonic().saturating_sub(seen.since));
     let left = if total == AS_IT_WAS { total } else { total.saturating_sub(elapsed) };
     Ok(Some(Wait { call: regs.orig_rax, left }))
 }

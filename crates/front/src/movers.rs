@@ -1,6 +1,5 @@
 //! A mover of the front end: a process of its own, as on nodes, which outlives the daemon where the process that it moves would not.
 
-use kern::proc::Proc;
 use link::Plain;
 use mover::Tended;
 use std::path::PathBuf;
@@ -24,9 +23,9 @@ impl Mover {
         Mover { line, whom, child, tended, found }
     }
 
-    /// See [`Tended::look`].
-    pub(crate) fn look_after(&mut self, proc: &Proc) {
-        self.tended.iter_mut().for_each(|tended| tended.look(proc));
+    /// For [`mover::tend`]; `None`: it is not ours to wait for, and its number may be another's by then.
+    pub(crate) fn tended(&mut self) -> Option<&mut Tended> {
+        self.tended.as_mut()
     }
 
     /// Has a daemon before this one started it? Then it takes the end of its line for the end of a daemon, and waits for another one.

@@ -9,7 +9,7 @@ use kern::sched::with_children_as_first;
 use kern::sock::{self, Kind};
 use kern::{mount, sys};
 use link::Plain;
-use mover::{look_again_us, Heirs, Home, Order, Out};
+use mover::{look_again_us, tend, Heirs, Home, Order, Out};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use tracing::info;
@@ -55,12 +55,11 @@ impl Front {
             return;
         }
         let mut movers = 0;
-        for connection in self.connections.values_mut() {
-            if let Connection::Mover(mover) = connection {
-                mover.look_after(&self.proc);
-                movers += 1;
-            }
-        }
+        let all = self.connections.values_mut().filter_map(|connection| match connection {
+            Connection::Mover(mover) => mover.tended(),
+            _ => None,
+        });
+        tend(all.inspect(|_| movers += 1), &self.proc);
         self.tend_us = if movers == 0 { u64::MAX } else { look_again_us(now_us, movers) };
     }
 

@@ -21,6 +21,10 @@ impl Waited {
         Some(Waited { tid, ran_ns })
     }
 
+    pub fn tid(&self) -> Pid {
+        self.tid
+    }
+
     /// Now that it may go on: may it still be in the short call in which it waited? It has neither slept since nor run for long.
     pub fn may_be_in_it(&self) -> bool {
         let wants_to_run = crate::pending::read(self.tid).is_some_and(|found| found.state == b'R');

@@ -20,7 +20,7 @@ mod tended;
 
 pub use orders::{Heirs, Held, Home, In, Order, Out, Remain, Said, Sides};
 pub use slate::Note;
-pub use tended::{look_again_us, Tended};
+pub use tended::{look_again_us, tend, Tended};
 
 use carrier::Word;
 use kern::clock::monotonic_us;

@@ -21,7 +21,7 @@ use kern::sock::{self, Kind};
 use kern::{pidfd, sched, sys};
 use link::Plain;
 use looks::Looking;
-use mover::{look_again_us, Note, Order, Out, Remain, Said, Tended};
+use mover::{look_again_us, tend, Note, Order, Out, Remain, Said, Tended};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
@@ -296,9 +296,8 @@ impl Agent {
         if self.moving.tend_at().is_none_or(|due| due > now_us) {
             return;
         }
-        for mover in self.moving.movers.values_mut().filter(|mover| !mover.reaped) {
-            mover.tended.look(&self.proc);
-        }
+        let alive = self.moving.movers.values_mut().filter(|mover| !mover.reaped);
+        tend(alive.map(|mover| &mut mover.tended), &self.proc);
         self.moving.tend_us = look_again_us(now_us, self.moving.movers.len());
     }
 

@@ -6,6 +6,7 @@ use super::{look_at, look_at_all, Seen};
 use crate::proc;
 use kern::clock;
 use kern::poll::poll_for;
+use kern::ran::Waited;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::time::{Duration, Instant};
@@ -43,17 +44,38 @@ impl Reading {
         Ok(Reading { link: seen.link.clone(), pos: seen.number_of("pos", 10)?, since: (Instant::now(), used_us) })
     }
 
-    fn is_left(&self, pid: Pid, used_us: u64) -> bool {
+    /// `turn`: one that is over.
+    fn is_left(&self, used_us: u64, turn: &Turn) -> bool {
         let (since, before_us) = self.since;
-        since.elapsed() >= LONG && (u128::from(used_us - before_us.min(used_us)) >= LONG.as_micros() || sleeps(pid))
+        let could = since <= turn.begun && u128::from(used_us - before_us.min(used_us)) >= LONG.as_micros();
+        since.elapsed() >= LONG && (turn.all_slept || could)
     }
 }
 
-/// Does none of its threads run, or wait for a processor or a disk?
-fn sleeps(pid: Pid) -> bool {
-    let state = |tid: i32| proc::stat_fields(Pid(tid)).ok()?.into_iter().next();
-    let threads = proc::numbers_in(pid, "task").unwrap_or_default();
-    !threads.into_iter().filter_map(state).any(|state| state == "R" || state == "D")
+/// Threads that at one moment ran, or waited for a processor or a disk. While others of the process compute, whoever would read may have had none.
+struct Turn {
+    begun: Instant,
+    all_slept: bool,
+    waiting: Vec<Waited>,
+}
+
+impl Turn {
+    fn begin(pid: Pid) -> Turn {
+        let begun = Instant::now();
+        let threads = proc::numbers_in(pid, "task").unwrap_or_default().into_iter().map(Pid);
+        let awake: Vec<Pid> = threads.filter(|tid| matches!(state(*tid).as_deref(), Some("R" | "D"))).collect();
+        Turn { begun, all_slept: awake.is_empty(), waiting: awake.into_iter().filter_map(Waited::now).collect() }
+    }
+
+    /// Has each of them run, or gone to sleep?
+    fn is_over(&mut self) -> bool {
+        self.waiting.retain(|one| one.may_be_in_it() || state(one.tid()).as_deref() == Some("D"));
+        self.waiting.is_empty()
+    }
+}
+
+fn state(tid: Pid) -> Option<String> {
+    proc::stat_fields(tid).ok()?.into_iter().next()
 }
 
 /// Which of these (descriptors of a process that runs, looked at just before) are left, once the others are read or closed, or do not become so.
@@ -67,26 +89,33 @@ pub(super) fn left(pid: Pid, all: &[Seen]) -> Result<Left> {
     for seen in all.iter().filter(generated) {
         under_way.insert(seen.number, Reading::of(seen, used())?);
     }
-    let (mut left, end) = (Left::new(), Instant::now() + PATIENCE);
+    let (mut left, mut turn, end) = (Left::new(), None, Instant::now() + PATIENCE);
     while !under_way.is_empty() && Instant::now() < end {
         let _ = poll_for(&[], Some(SOON));
         let used_us = used();
-        under_way.retain(|number, reading| {
-            let Some(now) = look_at(pid, *number).filter(|seen| seen.link == reading.link) else { return false };
-            let Ok(now) = Reading::of(&now, used_us) else { return false };
-            let before = reading.pos;
-            if now.pos != before {
-                *reading = now;
-            }
-            let is_left = reading.is_left(pid, used_us);
-            if is_left {
-                left.insert(*number, (reading.link.clone(), reading.pos));
-            }
-            // Or it reads another one, or from the beginning.
-            !is_left && reading.pos >= before
-        });
+        under_way.retain(|number, reading| goes_on(pid, *number, reading, used_us));
+        if under_way.values().all(|reading| reading.since.0.elapsed() < LONG) {
+            continue;
+        }
+        let now = turn.get_or_insert_with(|| Turn::begin(pid));
+        if now.is_over() {
+            let all = under_way.extract_if(.., |_, reading| reading.is_left(used_us, now));
+            left.extend(all.map(|(number, reading)| (number, (reading.link, reading.pos))));
+            turn = None;
+        }
     }
     Ok(left)
+}
+
+/// Not if it is closed, or another one, or is read from the beginning.
+fn goes_on(pid: Pid, number: i32, reading: &mut Reading, used_us: u64) -> bool {
+    let Some(now) = look_at(pid, number).filter(|seen| seen.link == reading.link) else { return false };
+    let Ok(now) = Reading::of(&now, used_us) else { return false };
+    let before = reading.pos;
+    if now.pos != before {
+        *reading = now;
+    }
+    reading.pos >= before
 }
 
 /// Waits until such a file that it had not left is no longer open, or long enough: the process, which reads one after the other, is then to be stopped at once.
@@ -98,7 +127,11 @@ pub(crate) fn between_two(pid: Pid, known: &Left, end: Instant) -> Result<()> {
         let opened = std::fs::metadata(seen.path());
         opened.is_ok_and(|opened| is_at_rest(seen, &opened, known).is_err_and(|fault| is_being_read(&fault)))
     };
-    while look_at_all(pid)?.iter().any(is_read) && Instant::now() < end {
+    // All are looked at but once: there may be thousands.
+    let all = look_at_all(pid)?;
+    let numbers: Vec<i32> = all.iter().filter(|seen| is_read(seen)).map(|seen| seen.number).collect();
+    let is_still_read = |number: &i32| look_at(pid, *number).is_some_and(|seen| is_read(&seen));
+    while numbers.iter().any(is_still_read) && Instant::now() < end {
         let _ = poll_for(&[], Some(SOON));
     }
     Ok(())
