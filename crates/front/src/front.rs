@@ -111,6 +111,12 @@ pub(crate) struct Front {
     pub(crate) tend_us: u64,
 }
 
+/// To who has started the daemon.
+fn say_ready(to: OwnedFd) -> Result<()> {
+    let said = kern::sys::write(to.as_fd(), b"\n");
+    said.map(drop).map_err(|errno| Fault::sys(errno, "say that the daemon is ready"))
+}
+
 fn subreapers() -> Option<Subreapers> {
     Subreapers::open().inspect_err(|fault| info!(%fault, "subreapers of the front end are not known")).ok()
 }
@@ -191,9 +197,7 @@ impl Front {
             front.recover()?;
         }
         front.start_views(monotonic_us());
-        if let Some(fd) = ready_fd {
-            kern::sys::write(fd.as_fd(), b"\n").map_err(|errno| Fault::sys(errno, "say that the daemon is ready"))?;
-        }
+        ready_fd.map_or(Ok(()), say_ready)?;
         info!(listen = %front.config.listen, again, "front end ready");
         Ok(front)
     }
