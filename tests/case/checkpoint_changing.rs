@@ -182,7 +182,7 @@ fn checkpoint_interrupted(place: &Place) -> Res<End> {
         let pid = child.id().to_string();
         let written = || fs::metadata(&ticks).map_or(0, |file| file.len());
         until("it runs", || written() > 3)?;
-        let before = its(&pid)?;
+        let before = mappings_and_processors(&pid)?;
         for signal in ["INT", "TERM", "KILL"] {
             for to in ["-", "image"] {
                 let image = place.fresh(to);
@@ -206,7 +206,11 @@ fn checkpoint_interrupted(place: &Place) -> Res<End> {
                 drop((pipe, held));
                 let so_far = written();
                 until(&format!("{signal}: it runs on"), || written() > so_far + 2)?;
-                same(&format!("{signal}: its mappings, and its processors"), its(&pid)?, before.clone())?;
+                same(
+                    &format!("{signal}: its mappings, and its processors"),
+                    mappings_and_processors(&pid)?,
+                    before.clone(),
+                )?;
                 holds("there is no file", !image.exists())?;
             }
         }
@@ -217,7 +221,7 @@ fn checkpoint_interrupted(place: &Place) -> Res<End> {
 }
 
 /// How many mappings, and which processors.
-fn its(pid: &str) -> Res<(usize, String)> {
+fn mappings_and_processors(pid: &str) -> Res<(usize, String)> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).doing("read its mappings")?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).doing("read its status")?;
     let allowed = status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap_or_default();

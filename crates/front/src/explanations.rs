@@ -2,7 +2,6 @@
 //! process needs. Nothing is done to it.
 
 use crate::front::Front;
-use crate::places::State;
 use crate::runs::Asker;
 use kern::clock::monotonic_us;
 use std::collections::HashMap;
@@ -78,24 +77,12 @@ impl Front {
         }
         if to.is_front() {
             explained.obstacles.extend(self.not_to_come_home(pid, false));
-        } else if let Err(why) = self.takes_processes(to) {
+        } else if let Err(why) = self.nodes.takes_processes(to) {
             explained.obstacles.push(why.to_string());
         }
         let id = self.explanations.begin(asker, uid, explained, monotonic_us());
         let streams = self.relayed_with(pid).is_some();
         self.send(from, &ToNode::Look { id, pid, streams });
-    }
-
-    /// May node `to` be moved to?
-    ///
-    /// # Errors
-    /// `Refused`; `Changed` while it is silent, which a busy one may be for a moment.
-    pub(crate) fn takes_processes(&self, to: NodeId) -> Result<()> {
-        match self.nodes.get(to).map(|node| (node.state, node.link)) {
-            Some((State::Up, Some(_))) => Ok(()),
-            Some((State::Up | State::Silent, _)) => Err(Fault::changed(format!("node {to} is silent"))),
-            Some((State::Down, _)) | None => Err(Fault::refused(format!("node {to} is not up"))),
-        }
     }
 
     /// The old node has looked.
@@ -104,7 +91,7 @@ impl Front {
         one.explained.outlook = look.outlook;
         one.explained.obstacles.extend(look.obstacles);
         let (pid, to) = (one.explained.pid, one.explained.to);
-        match one.explained.outlook.is_some() && (to.is_front() || self.takes_processes(to).is_ok()) {
+        match one.explained.outlook.is_some() && (to.is_front() || self.nodes.takes_processes(to).is_ok()) {
             true => self.send(to, &ToNode::Suits { id, pid, needs: look.needs }),
             false => self.is_explained(id),
         }

@@ -64,7 +64,7 @@ impl Front {
         if to.is_front() {
             self.not_to_come_home(pid, lazy).map_or(Ok(()), |why| Err(Fault::refused(why)))?;
         } else {
-            self.takes_processes(to)?;
+            self.nodes.takes_processes(to)?;
         }
         // Also where it runs already: with memory to come of one that moves lazily, its old node is not done with it.
         if self.moves.contains_key(&pid) {

@@ -5,7 +5,7 @@ use link::beat::FrontWatch;
 use policy::NodeView;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use vocab::NodeId;
+use vocab::{Fault, NodeId, Result};
 use wire::ask::NodeRow;
 use wire::node::Load;
 
@@ -98,6 +98,18 @@ impl Nodes {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.nodes.iter().map(|(number, node)| (*number, node))
+    }
+
+    /// May processes be moved to this one?
+    ///
+    /// # Errors
+    /// `Refused`; `Changed` while it is silent, which a busy one may be for a moment.
+    pub(crate) fn takes_processes(&self, to: NodeId) -> Result<()> {
+        match self.get(to).map(|node| (node.state, node.link)) {
+            Some((State::Up, Some(_))) => Ok(()),
+            Some((State::Up | State::Silent, _)) => Err(Fault::changed(format!("node {to} is silent"))),
+            Some((State::Down, _)) | None => Err(Fault::refused(format!("node {to} is not up"))),
+        }
     }
 
     /// The lowest number that no node has (`owned`: it has leases), or that only a lost one has.
