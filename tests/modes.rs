@@ -22,7 +22,7 @@ const DEADLINE_MS: u64 = 20_000;
 const LOST_AFTER: Duration = Duration::from_secs(5);
 
 /// How many times slower than others this machine is: an emulated one (tests/kernel).
-fn slower() -> u32 {
+pub(crate) fn slower() -> u32 {
     std::env::var("SLOWER").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 

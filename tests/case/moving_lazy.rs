@@ -6,6 +6,7 @@ use super::{End, Scene};
 use crate::lab::faults::Faults;
 use crate::lab::place::Place;
 use crate::lab::{procs, Res};
+use crate::modes::slower;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -152,7 +153,7 @@ fn move_lazily_new_node_lost(place: &Place) -> Res<End> {
     let began = Instant::now();
     is_lost(&s, place, &faults, "n1: the node is lost", || victim.kill(&s))?;
     s.until("! shoal ps | grep -q n0")?;
-    holds(&format!("after {:?}", began.elapsed()), began.elapsed() < Duration::from_secs(15))?;
+    holds(&format!("after {:?}", began.elapsed()), began.elapsed() < Duration::from_secs(15) * slower())?;
     Ok(End::Passed)
 }
 
