@@ -392,7 +392,7 @@ mod tests {
     const READS: &str = "import os, resource
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-for _ in range(min(most - 100, 3000)): os.open('/dev/null', os.O_RDONLY)
+for _ in range(min(most - 100, 8000)): os.open('/dev/null', os.O_RDONLY)
 os.write(1, b'1')
 last = None
 while True:
