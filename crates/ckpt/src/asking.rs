@@ -1,13 +1,15 @@
 //! What is asked of a process that stands still, by looks at /proc and by scripts in it.
 
+use crate::clocks::Clock;
 use crate::freeze::Frozen;
-use crate::survey::Survey;
+use crate::survey::{Survey, Waiting};
 use crate::{apart, children, identity, leaving, proc, sigstate, threads, timers, waits};
 use image::process::Process;
 use image::thread::{Thread, Wait};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
+use std::collections::BTreeMap;
 use vocab::{Pid, Result};
 
 /// Reads what will be read of the running process when it stands still, for nothing: with files that stay open ([`kern::proc::kept`]) that will take half as long then.
@@ -70,11 +72,14 @@ pub(crate) fn note_locking(pid: Pid, arena: Arena, process: &mut Process) -> Res
     Ok(())
 }
 
-/// What each thread waits for; before anything is done in them.
-pub(crate) fn waits(frozen: &Frozen, seen: &Survey, memory: &RemoteMemory) -> Result<Vec<Option<Wait>>> {
-    let left = |thread: &Stopped| {
-        waits::left(frozen.pid, thread, &thread.regs()?, (seen.waiting.get(&thread.tid().0), &seen.clock), memory)
-    };
+/// What each thread waits for, by what all did before they were stopped; before anything is done in them.
+pub(crate) fn waits(
+    frozen: &Frozen,
+    (seen, clock): (&BTreeMap<i32, Waiting>, &Clock),
+    memory: &RemoteMemory,
+) -> Result<Vec<Option<Wait>>> {
+    let left =
+        |thread: &Stopped| waits::left(frozen.pid, thread, &thread.regs()?, (seen.get(&thread.tid().0), clock), memory);
     frozen.threads.iter().map(left).collect()
 }
 

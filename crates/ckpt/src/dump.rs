@@ -7,12 +7,13 @@ use crate::freeze::{freeze, freeze_undisturbed, Frozen};
 use crate::guess::Guess;
 use crate::header::header;
 use crate::held::{Held, Written};
-use crate::kinds::{generated, Dumped};
+use crate::kinds::generated::{self, BeingRead};
+use crate::kinds::{Dumped, Left};
 use crate::objects::Found;
 use crate::precopy::{precopy, Looked, Precopy};
 use crate::queued::{Queued, Waited};
 use crate::rounds::{Rounds, Why};
-use crate::survey::{survey, survey_again, Given, Survey};
+use crate::survey::{survey, survey_again, waiting, Given, Survey, Waiting};
 use crate::timers::RunningTimers;
 use crate::together::Together;
 use crate::{apart, children, identity, keys, kinds, leaving, memory, pages, proc, sigstate, timers, waits};
@@ -27,6 +28,7 @@ use kern::ptrace::Queue;
 use kern::remote_memory::RemoteMemory;
 use kern::timeline::mark;
 use puppet::Loan;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, Instant};
 use vocab::{Fault, Pid, Result, Sig};
@@ -166,23 +168,56 @@ type Goes<'a> = (Large<'a>, Option<&'a Guess>);
 const BETWEEN: Duration = Duration::from_secs(1);
 /// Of that it stands still for so long at most, together: neither is it to be disturbed for longer, nor others by who stops it.
 const IN_VAIN: Duration = Duration::from_millis(100);
+/// So late a wait for a duration may end which has begun meanwhile.
+const LATE: Duration = Duration::from_millis(50);
 
 fn hold_with(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write + Send>) -> Result<Held> {
-    let (end, mut in_vain) = (Instant::now() + BETWEEN, Duration::ZERO);
+    let mut patience = Patience { end: Instant::now() + BETWEEN, in_vain: Duration::ZERO };
+    let mut waiting = None;
     loop {
         let begun = Instant::now();
-        match hold_now(pid, seen, goes, out) {
+        match hold_now(pid, seen, waiting.as_ref(), goes, out) {
             // Nothing of it has been written yet.
-            Err(fault) if generated::is_being_read(&fault) && Instant::now() < end && in_vain < IN_VAIN => {
-                in_vain += begun.elapsed();
-                generated::between_two(pid, &seen.left, end)?;
+            Err(fault) if generated::is_being_read(&fault) && patience.lasts(Instant::now()) => {
+                patience.in_vain += begun.elapsed();
+                waiting = Some(between_two(pid, &seen.left, patience.end)?);
             }
             done => return done,
         }
     }
 }
 
-fn hold_now(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write + Send>) -> Result<Held> {
+struct Patience {
+    end: Instant,
+    in_vain: Duration,
+}
+
+impl Patience {
+    fn lasts(&self, now: Instant) -> bool {
+        now < self.end && self.in_vain < IN_VAIN
+    }
+}
+
+/// What its threads wait for just before it is between two files: a wait that has begun since it was looked at would begin anew, and end late by as much.
+fn between_two(pid: Pid, left: &Left, end: Instant) -> Result<BTreeMap<i32, Waiting>> {
+    let being_read = BeingRead::now(pid, left)?;
+    loop {
+        let waiting = waiting(pid)?;
+        let soon = Instant::now() + LATE;
+        if being_read.ends(soon.min(end)) || soon >= end {
+            return Ok(waiting);
+        }
+    }
+}
+
+/// `waiting`: what its threads did before this stop, if it is not the first.
+fn hold_now(
+    pid: Pid,
+    seen: &Survey,
+    waiting: Option<&BTreeMap<i32, Waiting>>,
+    goes: Goes<'_>,
+    out: &mut Writer<impl Write + Send>,
+) -> Result<Held> {
     mark("dump: stop");
     // Whoever writes a file may be killed (Ctrl-C), and a disk or a reader may make it wait.
     let to_file = out.sealer().sums();
@@ -190,7 +225,8 @@ fn hold_now(pid: Pid, seen: &Survey, goes: Goes<'_>, out: &mut Writer<impl Write
     // It has seen no later tick.
     let tick = seen.clock.coarse();
     mark("dump: stopped");
-    let written = write((&frozen, tick), seen, goes, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
+    let written =
+        write((&frozen, tick), (seen, waiting), goes, out).map_err(|fault| fault.doing(format!("dump process {pid}")));
     Ok(Held::new(frozen, written?, seen.filters))
 }
 
@@ -200,7 +236,7 @@ type Still<'a> = (&'a Frozen, i64);
 /// Writes everything.
 fn write(
     still: Still<'_>,
-    seen: &Survey,
+    (seen, waiting): (&Survey, Option<&BTreeMap<i32, Waiting>>),
     (large, little): Goes<'_>,
     out: &mut Writer<impl Write + Send>,
 ) -> Result<Written> {
@@ -220,10 +256,15 @@ fn write(
     process.timers = timers::timers(pid)?;
     let ran = !seen.same_kernel && leaving::leave_vdso(frozen, &memory, &areas)?;
     let tick = if ran { seen.clock.coarse() } else { tick };
-    let waits = waits(frozen, seen, &memory)?;
+    let waits = waits(frozen, (waiting.unwrap_or(&seen.waiting), &seen.clock), &memory)?;
     mark("dump: waits read");
     let read = (areas, memory, process, &waits[..]);
-    let written = write_asked((frozen, tick), seen, (large, little), read, out);
+    // Before all that takes longer the more there is of it: it would stand still for that in vain.
+    let is_at_rest = match seen.reads || waiting.is_some() {
+        true => generated::all_at_rest(pid, &seen.left),
+        false => Ok(()),
+    };
+    let written = is_at_rest.and_then(|()| write_asked((frozen, tick), seen, (large, little), read, out));
     // For the next dump, in case that this process goes on, and if that is because this one has failed.
     note_waits(frozen, seen, &waits)?;
     written
@@ -330,5 +371,65 @@ fn write_pages(
     match little {
         Some(guess) => guess.settle(memory, &parts, out),
         None => pages::copy_all(memory, &parts, out, together),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn who_has_stood_still_in_vain_for_long_enough_is_not_stopped_again() {
+        let now = Instant::now();
+        let patience = |in_vain| Patience { end: now + BETWEEN, in_vain };
+        assert!(patience(Duration::ZERO).lasts(now) && patience(IN_VAIN / 2).lasts(now));
+        assert!(!patience(IN_VAIN).lasts(now) && !patience(Duration::ZERO).lasts(now + BETWEEN));
+    }
+
+    /// Always reads a file of /proc, the next one before it has closed the one before, and has many other files open.
+    const READS: &str = "import os, resource
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+for _ in range(min(most - 100, 8000)): os.open('/dev/null', os.O_RDONLY)
+os.write(1, b'1')
+last = None
+while True:
+    fd = os.open('/proc/self/maps', os.O_RDONLY)
+    if last: os.close(last)
+    for _ in range(20): os.read(fd, 50)
+    last = fd";
+
+    #[test]
+    fn who_always_reads_is_not_stopped_in_vain_for_as_long_as_it_takes_to_write_it() {
+        let python = Command::new("python3").args(["-S", "-c", READS]).stdout(Stdio::piped()).spawn();
+        let mut child = python.expect("python3");
+        let pid = Pid(child.id() as i32);
+        child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("it runs");
+        let seen = survey(pid, Given { streams: true, ..Given::default() }).expect("a child");
+        let (tells, told) = std::sync::mpsc::channel();
+        let hold_it = move || {
+            let mut out = Writer::new(std::io::sink()).expect("a sink");
+            tells.send(hold(pid, &seen, &mut out).map(drop))
+        };
+        let holds = std::thread::spawn(hold_it);
+        let is_stopped = || proc::stat_fields(pid).is_ok_and(|fields| fields[0] == "t");
+        let mut stopped = Duration::ZERO;
+        let held = loop {
+            let begun = Instant::now();
+            let was_stopped = is_stopped();
+            match told.recv_timeout(Duration::from_millis(1)) {
+                Ok(held) => break held,
+                Err(_) if was_stopped && is_stopped() => stopped += begun.elapsed(),
+                Err(_) => {}
+            }
+        };
+        child.kill().expect("a child");
+        child.wait().expect("killed");
+        holds.join().expect("no panic").expect("it is waited for");
+        assert!(held.is_err_and(|fault| generated::is_being_read(&fault)));
+        // To write it takes seconds.
+        assert!(stopped < 4 * IN_VAIN, "{stopped:?}");
     }
 }

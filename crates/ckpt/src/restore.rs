@@ -436,7 +436,7 @@ fn become_it(
     let news = children::catch_up(loan, arena, process, &children)?;
     timers::make(loan, arena, &process.timers, &plan.ringing)?;
     let mut script = arena.script();
-    timers::set_itimers(&mut script, process);
+    timers::set_itimers(&mut script, process, &plan.ringing);
     sigstate::set_queue(&mut script, waits, process.pid as u64, None)?;
     sigstate::set_queue(&mut script, news.as_slice(), process.pid as u64, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);

@@ -29,6 +29,8 @@ pub struct Survey {
     pub(crate) clock: Clock,
     pub(crate) known: Known,
     pub(crate) left: Left,
+    /// It may read files that the kernel makes while they are read ([`kinds::generated::may_read`]).
+    pub(crate) reads: bool,
     pub(crate) children: Vec<Pid>,
     /// As in [`Given`].
     pub(crate) leads: Leads,
@@ -112,17 +114,14 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     for (file, who) in &elsewhere.files {
         obstacles.extend(who.map(|who| format!("{} {who}", nameless[file])));
     }
-    let (mut waiting, mut clocks) = (BTreeMap::new(), Clocks::default());
     for tid in proc::numbers_in(pid, "task")? {
         if others::scheduling(Pid(tid))
             .is_ok_and(|scheduling| scheduling.policy & !libc::SCHED_RESET_ON_FORK == SCHED_DEADLINE)
         {
             obstacles.push(format!("thread {tid} is scheduled by deadlines (SCHED_DEADLINE), which is not carried"));
         }
-        if let Some(one) = since_when(pid, tid, &mut clocks) {
-            waiting.insert(tid, one);
-        }
     }
+    let waiting = waiting(pid)?;
     let children = children::of(pid)?;
     if !children.is_empty() && !given.children {
         let all: Vec<String> = children.iter().map(Pid::to_string).collect();
@@ -136,7 +135,8 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     crate::header::header(0, &clock, 0, false)?;
     kern::cpu::place_of_key_rights();
     let filters = given.filters;
-    Ok(Survey { areas, waiting, clock, known, left, children, leads, filters, same_kernel: false, obstacles })
+    let reads = kinds::generated::may_read(pid)?;
+    Ok(Survey { areas, waiting, clock, known, left, reads, children, leads, filters, same_kernel: false, obstacles })
 }
 
 /// They are found again by their names. The one that is looked at is held meanwhile, since the process may go elsewhere.
@@ -236,6 +236,13 @@ fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
     if area.path.starts_with(b"/SYSV") {
         obstacles.push(format!("{} is System V shared memory", place()));
     }
+}
+
+/// What its threads wait for.
+pub(crate) fn waiting(pid: Pid) -> Result<BTreeMap<i32, Waiting>> {
+    let mut clocks = Clocks::default();
+    let all = proc::numbers_in(pid, "task")?;
+    Ok(all.into_iter().filter_map(|tid| Some((tid, since_when(pid, tid, &mut clocks)?))).collect())
 }
 
 /// In which call the thread waits, and since when.

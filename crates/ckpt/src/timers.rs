@@ -58,11 +58,18 @@ pub(crate) fn itimers(outcome: &Outcome, room: u64) -> Result<Vec<Interval>> {
 
 /// A program that is moved often enough would otherwise never have one of those that count its CPU time expire: the kernel adds a tick to what it is set to
 /// (linux: `set_cpu_itimer`, kernel/time/itimer.c).
-pub(crate) fn set_itimers(script: &mut Script, process: &Process) {
+/// `ringing`: those of [`take_ringing`].
+pub(crate) fn set_itimers(script: &mut Script, process: &Process, ringing: &[i32]) {
+    // While its signal waits one stands still, and is set for nothing; where that is taken it is set anew (linux: `posixtimer_rearm_itimer`). Whoever has sent the
+    // signal: of two that do there is but one.
+    let of_timer = |timer: &Timer| {
+        let to_all = timer.notify & libc::SIGEV_THREAD_ID == 0;
+        to_all && timer.signal == libc::SIGALRM && ringing.contains(&timer.id)
+    };
+    let waits = process.queue.iter().filter_map(raw).any(is_alarm) || process.timers.iter().any(of_timer);
     for (which, interval) in process.itimers.iter().enumerate() {
         let is_real = which == libc::ITIMER_REAL as usize;
-        // While its signal waits it stands still, and is set for nothing; where that is taken it is set anew (linux: `posixtimer_rearm_itimer`).
-        let rings = is_real && interval.left == 0 && process.queue.iter().filter_map(raw).any(is_alarm);
+        let rings = is_real && interval.left == 0 && waits;
         let left = if rings { interval.every } else { interval.left };
         if left == 0 {
             continue;

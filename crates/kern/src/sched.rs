@@ -37,7 +37,7 @@ pub fn set_fifo_behind() -> Result<()> {
 /// # Errors
 /// `Sys`, which sched_setscheduler(2) does not foresee for this.
 pub fn set_ordinary() -> Result<()> {
-    sys::checked(set(libc::SCHED_OTHER, 0).into(), || "be an ordinary thread again".into()).map(drop)
+    sys::checked(ordinary(Pid(0)).into(), || "be an ordinary thread again".into()).map(drop)
 }
 
 /// How a thread of ours is scheduled.
@@ -57,7 +57,7 @@ pub fn standing(tid: Pid) -> Option<Standing> {
     match unsafe { libc::sched_getscheduler(tid.0) } {
         -1 => None,
         RAISED_FIRST => Some(Standing::Raised),
-        libc::SCHED_OTHER => Some(Standing::Ordinary),
+        policy if policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_OTHER => Some(Standing::Ordinary),
         _ => Some(Standing::First),
     }
 }
@@ -78,10 +78,18 @@ pub fn raise(tid: Pid) -> Result<()> {
 /// # Errors
 /// `Sys`, when it is gone.
 pub fn lower(tid: Pid) -> Result<()> {
+    sys::checked(ordinary(tid).into(), || format!("lower thread {tid}")).map(drop)
+}
+
+/// Who may take a priority by RLIMIT_RTPRIO alone may give that back, but not SCHED_RESET_ON_FORK (sched(7)).
+fn ordinary(tid: Pid) -> i32 {
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: `param` is a live sched_param.
-    let ret = unsafe { libc::sched_setscheduler(tid.0, libc::SCHED_OTHER, &param) };
-    sys::checked(ret.into(), || format!("lower thread {tid}")).map(drop)
+    let set = |policy| unsafe { libc::sched_setscheduler(tid.0, policy, &param) };
+    match set(libc::SCHED_OTHER) {
+        0 => 0,
+        _ => set(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK),
+    }
 }
 
 /// As [`set_fifo`], for another thread (`others::set_scheduling`).
@@ -103,7 +111,11 @@ pub fn with_children_as_first<T>(clone: impl FnOnce() -> T) -> T {
     // Each fails only where the policy could not have been taken either; then the child is ordinary, which is right too.
     set(libc::SCHED_FIFO, param.sched_priority);
     let made = clone();
-    set(FIRST, param.sched_priority);
+    // SAFETY: as above.
+    if unsafe { libc::sched_getscheduler(0) } == libc::SCHED_FIFO {
+        // Else who looks after this thread has made it an ordinary one meanwhile, and would not do so again.
+        set(FIRST, param.sched_priority);
+    }
     made
 }
 
@@ -191,5 +203,32 @@ mod tests {
         let shown = shown.join().expect("the thread ends");
         let meant = (libc::SCHED_OTHER, libc::SCHED_FIFO, libc::SCHED_OTHER);
         assert!(shown.is_none_or(|shown| shown == meant), "{shown:?}");
+    }
+
+    #[test]
+    fn who_is_made_ordinary_while_it_makes_a_child_stays_so() {
+        let shown = std::thread::spawn(|| {
+            if set_fifo().is_err() {
+                return None;
+            }
+            with_children_as_first(set_ordinary).expect("allowed to all");
+            // SAFETY: takes a number; 0 is the calling thread.
+            Some(unsafe { libc::sched_getscheduler(0) })
+        });
+        let shown = shown.join().expect("the thread ends");
+        assert!(shown.is_none_or(|shown| shown == libc::SCHED_OTHER), "{shown:?}");
+    }
+
+    /// As where RLIMIT_RTPRIO alone gives the right to a priority.
+    #[test]
+    fn who_has_no_right_to_a_priority_any_more_gives_it_back() {
+        let shown = std::thread::spawn(|| {
+            let had = set_fifo().is_ok();
+            crate::capability::give_up().expect("allowed to all");
+            set_ordinary().expect("allowed to all");
+            had.then(|| standing(Pid(0)))
+        });
+        let shown = shown.join().expect("the thread ends");
+        assert!(shown.is_none_or(|shown| shown == Some(Standing::Ordinary)), "{shown:?}");
     }
 }

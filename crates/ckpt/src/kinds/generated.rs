@@ -2,10 +2,11 @@
 //! another does is neither. So a process does not leave while it reads one. The kernel does not tell that it does; what it has read so far is what fdinfo shows, and
 //! that stays as it is of a file that was left after a part of it, or opened and not read yet, which is in nobody's way.
 
-use super::{look_at, look_at_all, Seen};
+use super::{look_at, Seen};
 use crate::proc;
 use kern::clock;
 use kern::poll::poll_for;
+use kern::proc::PROC;
 use kern::ran::Waited;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -118,23 +119,68 @@ fn goes_on(pid: Pid, number: i32, reading: &mut Reading, used_us: u64) -> bool {
     reading.pos >= before
 }
 
-/// Waits until such a file that it had not left is no longer open, or long enough: the process, which reads one after the other, is then to be stopped at once.
-///
-/// # Errors
-/// `Gone` when it is.
-pub(crate) fn between_two(pid: Pid, known: &Left, end: Instant) -> Result<()> {
-    let is_read = |seen: &Seen| {
-        let opened = std::fs::metadata(seen.path());
-        opened.is_ok_and(|opened| is_at_rest(seen, &opened, known).is_err_and(|fault| is_being_read(&fault)))
-    };
-    // All are looked at but once: there may be thousands.
-    let all = look_at_all(pid)?;
-    let numbers: Vec<i32> = all.iter().filter(|seen| is_read(seen)).map(|seen| seen.number).collect();
-    let is_still_read = |number: &i32| look_at(pid, *number).is_some_and(|seen| is_read(&seen));
-    while numbers.iter().any(is_still_read) && Instant::now() < end {
-        let _ = poll_for(&[], Some(SOON));
+/// Such files that it had not left. Of a process that reads one after the other it is waited until none of them is open: it is then to be stopped at once.
+pub(crate) struct BeingRead<'a> {
+    pid: Pid,
+    known: &'a Left,
+    numbers: Vec<i32>,
+}
+
+impl BeingRead<'_> {
+    /// # Errors
+    /// `Gone`.
+    pub(crate) fn now(pid: Pid, known: &Left) -> Result<BeingRead<'_>> {
+        // All are looked at but once: there may be thousands.
+        let all = empty_files(pid)?;
+        let read = all.iter().filter(|(seen, opened)| is_read(seen, opened, known));
+        Ok(BeingRead { pid, known, numbers: read.map(|(seen, _)| seen.number).collect() })
     }
-    Ok(())
+
+    /// Is none of them open any more, until `end` at most?
+    pub(crate) fn ends(&self, end: Instant) -> bool {
+        let is_still_read = |number: &i32| {
+            empty_file(self.pid, *number).is_some_and(|(seen, opened)| is_read(&seen, &opened, self.known))
+        };
+        loop {
+            if !self.numbers.iter().any(is_still_read) {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            let _ = poll_for(&[], Some(SOON));
+        }
+    }
+}
+
+fn is_read(seen: &Seen, opened: &Metadata, known: &Left) -> bool {
+    is_at_rest(seen, opened, known).is_err_and(|fault| is_being_read(&fault))
+}
+
+/// Regular files of which nobody knows how long they are: only these are generated, and to ask so much is quick.
+fn empty_files(pid: Pid) -> Result<Vec<(Seen, Metadata)>> {
+    Ok(proc::numbers_in(pid, "fd")?.into_iter().filter_map(|number| empty_file(pid, number)).collect())
+}
+
+fn empty_file(pid: Pid, number: i32) -> Option<(Seen, Metadata)> {
+    let opened = std::fs::metadata(format!("{PROC}/{pid}/fd/{number}")).ok()?;
+    let is_empty = opened.is_file() && opened.len() == 0;
+    is_empty.then(|| look_at(pid, number)).flatten().map(|seen| (seen, opened))
+}
+
+/// With so many descriptors to look at all for such files is little beside what else is to be done with them.
+const MANY: usize = 100;
+
+/// Has it such a file open, left or not, or may it open one and have so many that it would take long to come upon that?
+pub(crate) fn may_read(pid: Pid) -> Result<bool> {
+    Ok(proc::numbers_in(pid, "fd")?.len() > MANY
+        || empty_files(pid)?.iter().any(|(seen, opened)| is_generated(seen, opened).unwrap_or(false)))
+}
+
+/// # Errors
+/// As [`is_at_rest`], for any of its files.
+pub(crate) fn all_at_rest(pid: Pid, left: &Left) -> Result<()> {
+    empty_files(pid)?.iter().try_for_each(|(seen, opened)| is_at_rest(seen, opened, left))
 }
 
 /// Is that why it could not be written?
