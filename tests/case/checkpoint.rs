@@ -228,6 +228,12 @@ fn checkpoint_by_its_user(place: &Place) -> Res<End> {
     let pid = child.id().to_string();
     until_it_is(&pid, "sleep")?;
     let image = directory.join("image");
+    let stranger = ["setpriv", "--reuid=1001", "--regid=1001", "--clear-groups"];
+    let mut command = Command::new(stranger[0]);
+    command.args(&stranger[1..]).arg(shoal(place)?).args(["checkpoint", &pid, "-o", "-"]);
+    let done = command.stdin(Stdio::null()).output().doing("run shoal")?;
+    let said = told(&done);
+    same(&said, (done.status.code(), said.contains("is not yours to trace")), (Some(1), true))?;
     let mut command = Command::new(user[0]);
     command.args(&user[1..]).arg(shoal(place)?).args(["checkpoint", &pid, "--stop", "-o"]).arg(&image);
     let done = command.stdin(Stdio::null()).output().doing("run shoal")?;

@@ -13,6 +13,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_progress", move_progress),
     ("move_called_off_busy", move_called_off_busy),
     ("move_called_off_still", move_called_off_still),
+    ("restart_then_asked_where", restart_then_asked_where),
     ("move_stopped_back_to_its_parent", move_stopped_back_to_its_parent),
 ];
 
@@ -169,5 +170,37 @@ fn move_stopped_back_to_its_parent(place: &Place) -> Res<End> {
         ),
         &format!("{}exited 5", "stopped 19 continued ".repeat(12)),
     )?;
+    Ok(End::Passed)
+}
+
+/// Who asks where a process is, or moves one, whose node has not come back yet, waits for that, and is told what is true.
+fn restart_then_asked_where(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restart_then_asked_where", 2)?;
+    // Not the child of what runs on the node: streams that are relayed would keep it there after a restart.
+    let parent = s.start("exec shoal run -n 0 sh -c 'sleep 1036 </dev/null >/dev/null 2>&1 & wait'");
+    s.until("pgrep -xf 'sleep 1036'")?;
+    let pid = s.ok("pgrep -xf 'sleep 1036'")?;
+    let pid = pid.trim();
+    s.ok("shoal fault front kill-daemon")?;
+    s.ok("shoal fault n0 link-down")?;
+    s.ok("shoal fault front start-daemon")?;
+    let asked = s.start(&format!("shoal where {pid}"));
+    let moved = s.start(&format!("shoal move {pid} n1"));
+    s.until("shoal nodes | grep -qw '^n1 *up'")?;
+    std::thread::sleep(Duration::from_millis(300));
+    holds("both wait", asked.is_going() && moved.is_going())?;
+    s.ok("shoal fault n0 link-up")?;
+    let asked = asked.end()?;
+    same(&asked.text(), asked.out.trim(), "n0")?;
+    let moved = moved.end()?;
+    same(&moved.text(), moved.code(), Some(0))?;
+    s.prints(&format!("shoal where {pid}"), "n1")?;
+    s.ok("shoal fault front kill-daemon")?;
+    s.ok("shoal fault n1 link-down")?;
+    s.ok("shoal fault front start-daemon")?;
+    let line = s.fails(&format!("shoal move {pid} n0"), 1)?;
+    same(&line, line.contains("is no process of the space"), true)?;
+    s.until(&format!("! kill -0 {pid} 2>/dev/null"))?;
+    same("its parent, which waits for it", parent.end()?.code(), Some(0))?;
     Ok(End::Passed)
 }

@@ -3,9 +3,11 @@
 use super::scene::{holds, same, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
+use crate::lab::proto::Step;
 use crate::lab::{Doing, Res};
 
-pub(crate) const SCENES: &[Scene] = &[("restore_on_a_node", restore_on_a_node)];
+pub(crate) const SCENES: &[Scene] =
+    &[("restore_on_a_node", restore_on_a_node), ("restored_is_a_job", restored_is_a_job)];
 
 /// Repeats what it reads, with what it is and where, and whether its memory is as it was.
 const PROGRAM: &str = r#"
@@ -68,5 +70,37 @@ fn restore_on_a_node(place: &Place) -> Res<End> {
         s.sh(&format!("head -c 10000000 {image} >{image}.cut; shoal restore {image}.cut -n 1 </dev/null; echo $?"))?;
     holds(&format!("{:?} says what is wrong", cut.err), cut.err.contains("cut short") && cut.out.trim() == "137")?;
     s.until("test $(shoal ps | wc -l) = 1")?;
+    Ok(End::Passed)
+}
+
+/// Of an interactive shell: its keys, its reads of the terminal, its stops and signals are those of the process, though that has a group of its own.
+fn restored_is_a_job(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "restored_is_a_job", 1)?;
+    let program = "perl -e '$| = 1; print \"u\", \"p\\n\"; select undef, undef, undef, 0.05 until -e \"/run/go\"; print \"got $_\" while <STDIN>' &";
+    let steps = [
+        (program, "up\r"),
+        ("\n", "%% "),
+        ("P=$!; shoal checkpoint $P --stop --executable -o /run/image; echo c=$?\n", "c=0\r"),
+        ("\n", "%% "),
+        ("touch /run/go; /run/image; echo st=$?\n", "/run/image; echo"),
+        ("one\n", "got one\r"),
+        ("\x1a", "Stopped"),
+        ("\n", "%% "),
+        ("fg\n", "/run/image"),
+        ("two\n", "got two\r"),
+        ("\x03", "%% "),
+        ("kill -0 $P; echo k=$?\n", "k=1\r"),
+        ("rm /run/go; /run/image & sleep 0.3; kill -0 $P && kill %1; wait %1; echo st=$?\n", "st=143\r"),
+        ("kill -0 $P; echo k=$?\n", "k=1\r"),
+        ("/run/image & sleep 0.3; touch /run/go; fg\n", "/run/image\r"),
+        ("three\n", "got three\r"),
+        ("\x04", "%% "),
+        ("exit\n", "exit"),
+    ];
+    let steps = steps.into_iter().flat_map(|(keys, seen)| {
+        let keys = if keys == program { format!("{keys}\n") } else { keys.to_string() };
+        [Step::Type(keys), Step::Await(seen.to_string())]
+    });
+    s.talk([Step::Await("%% ".into())].into_iter().chain(steps).collect())?;
     Ok(End::Passed)
 }

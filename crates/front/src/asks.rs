@@ -86,6 +86,7 @@ impl Front {
     }
 
     pub(crate) fn on_ask(&mut self, asker: Asker, caller: &Caller, ask: Ask) {
+        let Err(ask) = self.ask_later(asker, caller, ask) else { return };
         match ask {
             Ask::Run { target, program } => {
                 if let Err(fault) = self.on_run(asker, caller.clone(), target, *program) {

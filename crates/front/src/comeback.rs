@@ -1,12 +1,13 @@
-//! Programs that were asked for on nodes which have yet to come back to this daemon, after it has followed another one.
+//! What is asked about nodes which have yet to come back to this daemon, after it has followed another one: programs that are to run there, and
+//! processes that were there.
 //!
-//! Such nodes are known by the ranges of PIDs that the daemon before this one has given them. Until the time is over in which they may
+//! Such nodes are known by the ranges of PIDs that the daemon before this one has given them, such processes by their ghosts. Until the time is over in which they may
 //! come back ([`Front::settle_in_time`]) it is not known that there is no such node, and whoever names one waits.
 
 use crate::front::Front;
 use crate::runs::Asker;
-use vocab::{Fault, Result};
-use wire::ask::Answer;
+use vocab::{Fault, NodeId, Pid, Result};
+use wire::ask::{Answer, Ask};
 use wire::run::{Caller, Program, Target};
 
 /// What a client has asked, to be answered when its nodes are back or come no more.
@@ -14,22 +15,45 @@ use wire::run::{Caller, Program, Target};
 pub(crate) struct Early {
     asker: Asker,
     caller: Caller,
-    target: Target,
-    program: Program,
+    ask: Ask,
 }
 
 impl Front {
     /// Must it be waited for nodes before it can be said where a program is to run?
     pub(crate) fn is_early(&self, target: &Target) -> bool {
-        if self.settle_at_us.is_none() {
-            return false;
-        }
-        let mut awaited = self.leases.owners().into_iter().filter(|node| self.nodes.get(*node).is_none());
         match target {
-            Target::Nodes(nodes) => awaited.any(|node| nodes.contains(&node)),
-            Target::All => awaited.next().is_some(),
-            Target::Any | Target::Count(_) => self.nodes.iter().next().is_none() && awaited.next().is_some(),
+            Target::Nodes(nodes) => nodes.iter().any(|node| self.awaits(*node)),
+            Target::All => self.awaited().next().is_some(),
+            Target::Any | Target::Count(_) => self.nodes.iter().next().is_none() && self.awaited().next().is_some(),
         }
+    }
+
+    fn awaited(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let owners = self.settle_at_us.map(|_| self.leases.owners());
+        owners.into_iter().flatten().filter(|node| self.nodes.get(*node).is_none())
+    }
+
+    fn awaits(&self, node: NodeId) -> bool {
+        self.awaited().any(|one| one == node)
+    }
+
+    /// Must it be waited for nodes before it is known where a process is, or whether it can go where it is to?
+    fn is_early_to_tell(&self, caller: &Caller, ask: &Ask) -> bool {
+        let unclaimed = |pid: Pid| self.space.get(pid).is_some_and(|view| view.unclaimed);
+        match *ask {
+            Ask::Move { pid, to, .. } | Ask::Explain { pid, to } => unclaimed(pid) || self.awaits(to),
+            Ask::Where { pid } => unclaimed(if pid == Pid::NONE { caller.pid } else { pid }),
+            _ => false,
+        }
+    }
+
+    /// `Err`: it can be answered now.
+    pub(crate) fn ask_later(&mut self, asker: Asker, caller: &Caller, ask: Ask) -> std::result::Result<(), Ask> {
+        if !self.is_early_to_tell(caller, &ask) {
+            return Err(ask);
+        }
+        self.early.push(Early { asker, caller: caller.clone(), ask });
+        Ok(())
     }
 
     /// Keeps the question until [`Front::early_again`].
@@ -43,24 +67,25 @@ impl Front {
         target: Target,
         program: Program,
     ) -> Result<()> {
-        if self.early.iter().any(|early| early.caller.pid == caller.pid) {
+        let asks = |early: &Early| early.caller.pid == caller.pid && matches!(early.ask, Ask::Run { .. });
+        if self.early.iter().any(asks) {
             return Err(Fault::refused(format!("run a program under {}: it has asked for one already", caller.pid)));
         }
-        self.early.push(Early { asker, caller, target, program });
+        self.early.push(Early { asker, caller, ask: Ask::Run { target, program: Box::new(program) } });
         Ok(())
     }
 
     /// A node is back, or the time to come back is over: all questions are asked again, with what is true of the callers by now.
     pub(crate) fn early_again(&mut self) {
-        for Early { asker, caller, target, program } in std::mem::take(&mut self.early) {
+        for Early { asker, caller, ask } in std::mem::take(&mut self.early) {
             let caller = match asker {
                 Asker::Local(token) if !self.is_there(token) => continue,
                 Asker::Local(token) => self.caller(token),
                 Asker::Remote { .. } => Ok(caller),
             };
-            let asked = caller.and_then(|caller| self.on_run(asker, caller, target, program));
-            if let Err(fault) = asked {
-                self.answer(asker, Answer::Failed(fault), true);
+            match caller {
+                Ok(caller) => self.on_ask(asker, &caller, ask),
+                Err(fault) => self.answer(asker, Answer::Failed(fault), true),
             }
         }
     }

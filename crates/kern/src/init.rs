@@ -35,13 +35,21 @@ impl SignalFd {
 
     /// The next signal that has come, and whether a process has sent it (and not the kernel, or the terminal).
     pub fn take_from(&self) -> Result<Option<(Sig, bool)>> {
+        Ok(self.take_sent()?.map(|(sig, by)| (sig, by.is_some())))
+    }
+
+    /// The next signal that has come, and which process has sent it; none if it was the kernel, or the terminal.
+    pub fn take_sent(&self) -> Result<Option<(Sig, Option<Pid>)>> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
-        let code = std::mem::offset_of!(libc::signalfd_siginfo, ssi_code);
+        let at = [
+            std::mem::offset_of!(libc::signalfd_siginfo, ssi_code),
+            std::mem::offset_of!(libc::signalfd_siginfo, ssi_pid),
+        ];
         match sys::read(self.fd.as_fd(), &mut info) {
             // ssi_signo: 32 bits, little endian, at most 64. SI_USER and what else comes from processes is not above 0.
             Ok(_) => {
-                let code = i32::from_ne_bytes([info[code], info[code + 1], info[code + 2], info[code + 3]]);
-                Ok(Sig::new(info[0]).map(|sig| (sig, code <= 0)))
+                let [code, pid] = at.map(|at| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]));
+                Ok(Sig::new(info[0]).map(|sig| (sig, (code <= 0).then_some(Pid(pid)))))
             }
             Err(libc::EAGAIN) => Ok(None),
             Err(errno) => Err(Fault::sys(errno, "read a signal descriptor")),

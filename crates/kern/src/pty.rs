@@ -2,7 +2,7 @@
 
 use crate::sys::{check, checked, own};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use vocab::Result;
+use vocab::{Pid, Result, Sig, SigSet};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Makes the terminal `fd` the user's, as login(1) does, so that their programs can open it by its name (tty(1)).
@@ -94,6 +94,28 @@ pub fn in_foreground(fd: BorrowedFd<'_>) -> bool {
     let mut group: libc::pid_t = 0;
     // SAFETY: TIOCGPGRP writes one pid_t; getpgrp takes nothing.
     unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGPGRP, &mut group) != 0 || group == libc::getpgrp() }
+}
+
+/// Puts a group of the own session into the foreground of `fd`, whatever SIGTTOU would do to who is in the background.
+///
+/// # Errors
+/// `Sys` as tcsetpgrp(3).
+pub fn set_foreground(fd: BorrowedFd<'_>, group: Pid) -> Result<()> {
+    let mask = crate::signal::blocked()?;
+    crate::signal::block(SigSet(Sig::TTOU.bit()))?;
+    // SAFETY: TIOCSPGRP reads one pid_t.
+    let done = checked(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCSPGRP, &group.0) }.into(), || {
+        format!("put group {group} into the foreground")
+    });
+    crate::signal::set_mask(mask)?;
+    done.map(drop)
+}
+
+/// The group in the foreground of `fd`; `None` if it is not our controlling terminal.
+pub fn foreground(fd: BorrowedFd<'_>) -> Option<Pid> {
+    let mut group: libc::pid_t = 0;
+    // SAFETY: TIOCGPGRP writes one pid_t.
+    (unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGPGRP, &mut group) } == 0).then_some(Pid(group))
 }
 
 /// A new terminal: (master, slave), both close-on-exec, the slave not (yet) anybody's controlling terminal.

@@ -66,6 +66,7 @@ impl Checkpoint {
         if !exists(pid) {
             return Err(Fault::gone(format!("there is no process {pid}")));
         }
+        is_ours_to_trace(pid)?;
         if self.dry_run {
             let obstacles = again(|| look(pid, given))?.obstacles;
             obstacles.iter().try_for_each(|obstacle| print::out(&format!("{}\n", kern::own::plain(obstacle))))?;
@@ -122,6 +123,19 @@ impl Checkpoint {
                 .map(|(_, word)| (*word).to_owned()),
         );
         words
+    }
+}
+
+/// The kernel lets the links of a process be read by whoever may look into it (ptrace(2)).
+///
+/// # Errors
+/// `Refused` for anybody else's.
+fn is_ours_to_trace(pid: Pid) -> Result<()> {
+    match std::fs::read_link(format!("/proc/{pid}/ns/user")) {
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Err(Fault::refused(format!(
+            "process {pid} is not yours to trace: it is another user's, has more rights, or has forbidden it"
+        ))),
+        _ => Ok(()),
     }
 }
 

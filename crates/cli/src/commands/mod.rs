@@ -23,6 +23,7 @@ mod progress;
 mod ps;
 mod restore;
 mod restore_elsewhere;
+mod restored;
 mod run;
 mod sandbox;
 mod shell;

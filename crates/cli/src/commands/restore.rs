@@ -2,6 +2,7 @@
 
 use super::restore_elsewhere;
 use super::restore_elsewhere::{become_it, on_a_node};
+use super::restored::accompany;
 use crate::imagefile;
 use ckpt::claims::Owner;
 use ckpt::whole::{restore, restore_into};
@@ -82,7 +83,7 @@ impl Restore {
         if self.detach {
             return Ok(ExitCode::SUCCESS);
         }
-        ends_as(pid)
+        ended_as(pid, accompany(pid)?)
     }
 }
 
@@ -129,8 +130,15 @@ fn ends_as(pid: Pid) -> Result<ExitCode> {
     kern::signal::ignore_from_terminal()?;
     let waited = kern::wait::ended(pid).map_err(|errno| Fault::sys(errno, format!("wait for process {pid}")))?;
     match waited.change {
-        Change::Ended(Exit::Code(code)) => Ok(ExitCode::from(code)),
-        Change::Ended(Exit::Killed { sig, .. }) => {
+        Change::Ended(exit) => ended_as(pid, exit),
+        other => Err(Fault::bug(format!("process {pid} ended with {other:?}"))),
+    }
+}
+
+fn ended_as(pid: Pid, exit: Exit) -> Result<ExitCode> {
+    match exit {
+        Exit::Code(code) => Ok(ExitCode::from(code)),
+        Exit::Killed { sig, .. } => {
             kern::signal::suffer(sig)?;
             Ok(ExitCode::from(128 + sig.number()))
         }
