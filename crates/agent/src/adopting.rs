@@ -6,10 +6,10 @@
 //! | coming | its stand-in is made: waiting; it cannot be: forgotten, and the front end is told |
 //! | waiting | its former parent's stand-in is gone: a child of the subreaper, which stops and ends as its body does |
 //!
-//! Until then stops and ends are put off: they would be told to the former parent.
+//! Until then stops and ends are put off: they would be told to the former parent. So is the end of a stand-in that has yet to wait for children.
 
 use crate::agent::Agent;
-use crate::stands::Why;
+use crate::stands::{Held, Stand, Why};
 use crate::starts::Work;
 use ghost::Command;
 use std::collections::HashMap;
@@ -106,7 +106,39 @@ impl Agent {
     }
 
     pub(crate) fn end_put_off(&mut self, pid: Pid, exit: Exit, usage: Usage) -> bool {
-        self.adopting.ends(pid, (exit, usage))
+        if self.adopting.ends(pid, (exit, usage)) {
+            return true;
+        }
+        let waits = self.waits_first(pid);
+        if waits {
+            self.adopting.ends.insert(pid, (exit, usage));
+        }
+        waits
+    }
+
+    /// Is this a stand-in that has yet to wait for children here of which its process has been told, and will? When it ended the kernel would give them to who takes its
+    /// orphans, and that would be told of them once more.
+    fn waits_first(&self, pid: Pid) -> bool {
+        let obeys = |stand: &Stand| stand.held == Held::Free && stand.runs() && !stand.ending;
+        if !self.stands.get(pid).is_some_and(obeys) || self.moving.arrives(pid) {
+            return false;
+        }
+        let ends = |child: &Pid| self.stands.get(*child).is_some_and(|stand| stand.ending);
+        self.moving.has_to_wait(pid) || self.stands.children(pid).iter().any(ends)
+    }
+
+    /// It has waited for one, or does not obey any more: if its end was put off for no other reason, `true`, and it ends.
+    pub(crate) fn end_goes_on(&mut self, pid: Pid) -> bool {
+        if self.waits_first(pid) || self.adopting.waits(pid) {
+            return false;
+        }
+        let end = self.adopting.ends.remove(&pid);
+        end.map(|(exit, usage)| self.end_stand_in(pid, exit, usage)).is_some()
+    }
+
+    /// It has ended in another way.
+    pub(crate) fn ends_no_more(&mut self, pid: Pid) {
+        self.adopting.ends.remove(&pid);
     }
 
     /// The stand-in `from` ends now, and the kernel gives its children to the subreaper.

@@ -210,6 +210,10 @@ impl Bodies {
         body.map(|body| body.takes_orphans = on).is_some()
     }
 
+    pub(crate) fn takes_orphans(&self, pid: Pid) -> bool {
+        self.table.get(&pid).is_some_and(|body| body.takes_orphans)
+    }
+
     /// Those that take orphans.
     pub(crate) fn subreapers(&self) -> Vec<Pid> {
         self.iter().filter(|body| body.takes_orphans).map(|body| body.person.pid).collect()

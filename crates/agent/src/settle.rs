@@ -127,8 +127,11 @@ impl Agent {
     }
 
     fn settle_known(&mut self) {
-        for pid in std::mem::take(&mut self.leaving) {
-            self.settle_leaving(pid);
+        // A parent that ended with its children has them told of before it ([`Agent::ended`]): until its turn each stays among those that leave.
+        for pid in self.leaving.iter().copied().collect::<Vec<_>>() {
+            if self.leaving.remove(&pid) {
+                self.settle_leaving(pid);
+            }
         }
         let mut rounds = 0;
         while !self.fresh.is_empty() && rounds < ROUNDS {
@@ -433,6 +436,7 @@ impl Agent {
         match change {
             Change::Ended(exit) => {
                 if self.moved_ended(pid) {
+                    self.end_goes_on(by);
                     return;
                 }
                 if self.bodies.has(pid) || self.ended_in_place(pid) {
@@ -450,6 +454,7 @@ impl Agent {
                 } else {
                     self.stand_in_reaped(pid, Some(exit));
                 }
+                self.end_goes_on(by);
             }
             _ if !self.bodies.has(pid) => {}
             Change::Stopped(sig) => self.waited_stop(pid, Some(sig)),

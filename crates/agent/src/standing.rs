@@ -76,6 +76,7 @@ impl Agent {
                     self.stops_itself(pid, false);
                     self.rouse_if_busy(pid);
                 }
+                self.end_goes_on(pid);
                 if self.stands.get(pid).is_none_or(|stand| stand.ending) {
                     self.ghosts.interrupt(pid);
                 }
@@ -83,6 +84,7 @@ impl Agent {
             Happened::StoppedItself { pid } => {
                 self.stops_itself(pid, true);
                 self.has_stopped(pid);
+                self.end_goes_on(pid);
             }
             Happened::Dying { pid } => self.dying(pid),
             Happened::Done { pid, outcome } => self.done(pid, &outcome),
@@ -124,6 +126,9 @@ impl Agent {
         }
         self.held(pid, Held::Dying);
         self.sends_no_more(pid);
+        if self.end_goes_on(pid) {
+            return;
+        }
         match self.stands.get(pid) {
             Some(stand) if !stand.ending && stand.why != Why::Husk => {
                 self.signalled(pid, &SigInfo::kill(Sig::KILL, Pid::NONE, 0));
@@ -188,6 +193,7 @@ impl Agent {
                 self.usages.charge(stand.native_parent, pid, stand.usage);
             }
             self.ghosts.unexpect(pid);
+            self.ends_no_more(pid);
             self.orphans(pid);
             // What it has waited for, and told nobody.
             self.leaving.extend(self.stands.children(pid).into_iter().filter(|child| !exists(*child)));

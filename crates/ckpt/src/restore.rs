@@ -98,6 +98,11 @@ impl<R: Read + Send> Coming<R> {
         Pid(self.plan.process.pid)
     }
 
+    /// Does it take the orphans among its descendants (PR_SET_CHILD_SUBREAPER)?
+    pub fn takes_orphans(&self) -> bool {
+        self.plan.process.subreaper
+    }
+
     /// Has process `pid`, which is to become it when another program has taken its place, the rights for that, and room within those limits that nobody can lift?
     ///
     /// # Errors

@@ -166,7 +166,7 @@ impl Front {
     pub(crate) fn know_native(&mut self, pid: Pid) {
         let Ok(person) = persons::read(&self.proc, pid) else { return };
         let mut known = persons::kin(&self.proc, &person, |pid| !self.ghosts.has(pid));
-        let line = self.ancestors(person.ppid);
+        let line = self.ancestors(pid);
         known.push(person);
         known.extend(self.children_here(pid).into_iter().filter_map(|child| persons::read(&self.proc, child).ok()));
         self.events.extend([Event::Ancestors { line }, Event::Natives { persons: known }]);

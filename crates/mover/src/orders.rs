@@ -212,6 +212,9 @@ pub enum Said {
         #[cbor(with = "minicbor::bytes")]
         Vec<u8>,
     ),
+    /// In, before Rebuilt: the process takes the orphans among its descendants.
+    #[n(16)]
+    TakesOrphans,
     /// In: all of it has come.
     #[n(11)]
     Whole,
@@ -238,7 +241,7 @@ impl Said {
             Said::Listening(_) | Said::Ready | Said::Moving(_) | Said::Hold(_) | Said::Looked(_) | Said::Suited(_) => {
                 true
             }
-            Said::Typed(_) => true,
+            Said::Typed(_) | Said::TakesOrphans => true,
             Said::Failed(_) | Said::Rebuilt | Said::Left { .. } | Said::Bound | Said::Runs | Said::Goes(_) => false,
             Said::Whole | Said::Lost { .. } | Said::IsHome => false,
         }

@@ -187,6 +187,9 @@ fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: 
     if !typed.is_empty() {
         word.say(&Said::Typed(typed))?;
     }
+    if coming.takes_orphans() {
+        word.say(&Said::TakesOrphans)?;
+    }
     if coming.is_large() {
         super::rest()?;
     }

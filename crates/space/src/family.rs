@@ -265,7 +265,8 @@ impl Space {
     }
 
     pub(crate) fn subreaper(&mut self, pid: Pid, on: bool) {
-        let Some(entry) = self.table.get_mut(pid) else { return };
+        // Where it has come to it is told again.
+        let Some(entry) = self.table.get_mut(pid).filter(|e| e.subreaper != on) else { return };
         entry.subreaper = on;
         for node in entry.stands.iter().filter(|node| **node != entry.place) {
             self.out.push(Effect::Subreaper { node: *node, pid, on });

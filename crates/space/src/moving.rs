@@ -102,6 +102,9 @@ impl Space {
             _ => {}
         }
         entry.stands.insert(node);
+        if entry.subreaper {
+            self.out.push(Effect::Subreaper { node, pid, on: true });
+        }
         let person = entry.person.clone();
         // It may have been stopped when it left, and have gone on since; or the other way round.
         self.stand_in_stops(node, pid);

@@ -123,8 +123,13 @@ impl Space {
             match self.table.get_mut(pid) {
                 Some(entry) if entry.body == Body::Native => {
                     let ppid = person.ppid;
-                    entry.person = Person { ppid: entry.person.ppid, ..person };
+                    let now = Person { ppid: entry.person.ppid, ..person };
+                    let before = std::mem::replace(&mut entry.person, now);
+                    let is_another = before != entry.person;
                     self.table.set_parent(pid, ppid);
+                    if is_another {
+                        self.stand_ins_follow(pid);
+                    }
                 }
                 Some(_) => {}
                 None => {

@@ -54,7 +54,8 @@ impl Space {
         let Some(node) = self.table.get(taker).filter(|e| e.has_body()).map(|e| e.place) else { return };
         let Some(entry) = self.table.get(pid).filter(|e| e.place != node && e.stands.contains(&node)) else { return };
         for child in entry.children.clone() {
-            let Some(entry) = self.table.get_mut(child) else { continue };
+            // One that `pid` has waited for is nobody's, though its ghost may be there yet.
+            let Some(entry) = self.table.get_mut(child).filter(|e| !e.reaped && !e.reaped_early) else { continue };
             if entry.place == node || !entry.stands.insert(node) {
                 continue;
             }

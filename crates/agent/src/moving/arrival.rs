@@ -41,6 +41,8 @@ pub(super) struct Arrival {
     program: bool,
     /// The front end waits to hear that all of its memory is there.
     lazy: bool,
+    /// Its mover says so: where it has been before it may have begun with it unheard, on the front end.
+    takes_orphans: bool,
     /// From the time when its process is there.
     made: Option<Made>,
     /// It has ended where it was.
@@ -154,6 +156,7 @@ impl Agent {
             children,
             streams: ends.id,
             rouser: None,
+            takes_orphans: false,
             made: None,
             ended: None,
         };
@@ -316,6 +319,12 @@ impl Agent {
         }
     }
 
+    pub(super) fn takes_orphans(&mut self, pid: Pid) {
+        if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
+            arrival.takes_orphans = true;
+        }
+    }
+
     /// All of it is there.
     pub(super) fn rebuilt(&mut self, pid: Pid, mover: u32) {
         // It may be noted, and then said.
@@ -446,6 +455,9 @@ impl Agent {
             self.rename(pid, &now.name);
             self.apply_creds(pid, &now.creds);
         }
+        if self.bodies.takes_orphans(pid) {
+            self.events.push(BodyEvent::Subreaper { pid, on: true });
+        }
         reach("destination runs it");
     }
 
@@ -456,12 +468,13 @@ impl Agent {
             return false;
         }
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
-        let Arrival { program, lazy, streams, made: Some(made), .. } = arrival else { return false };
+        let Arrival { program, lazy, streams, takes_orphans, made: Some(made), .. } = arrival else { return false };
         person.ppid = made.person.ppid;
         if self.streams.sides(streams).is_some() {
             (person.pgid, person.sid) = (pid, pid);
         }
         self.bodies.add_arrived(person);
+        self.bodies.set_takes_orphans(pid, takes_orphans);
         if lazy && !self.moving.held.values().any(|rest| rest.is_of(pid)) {
             self.moving.whole.insert(pid);
         }

@@ -376,6 +376,7 @@ impl Agent {
             }
             Said::Rebuilt => self.rebuilt(whom, number),
             Said::Typed(bytes) => self.typed(whom, bytes),
+            Said::TakesOrphans => self.takes_orphans(whom),
             Said::Hold(held) => self.hold(number, held),
             Said::Whole => {
                 self.has_come(number);
