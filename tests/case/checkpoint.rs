@@ -273,9 +273,20 @@ fn checkpoint_that_fails(place: &Place) -> Res<End> {
     command.args(["-c", script, "bash"]).arg(shoal(place)?).args(["checkpoint", &pid, "-o", &path]);
     let done = command.stdin(Stdio::null()).output().doing("run shoal")?;
     same("its status", done.status.code(), Some(1))?;
-    same(&format!("what it says: {}", told(&done)), told(&done).ends_with("File too large (os error 27)"), true)?;
+    let told_of = |name: &str, errno: &str| format!("write an image: write {name}: {errno}");
+    let why = told_of(&path, "File too large (os error 27)");
+    holds(&format!("{:?} ends with {why:?}", told(&done)), told(&done).ends_with(&why))?;
     let left = [path.clone(), format!("{path}.partial")].map(|file| Path::new(&file).exists());
     same("what is left", left, [false; 2])?;
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").doing("open /dev/full")?;
+    for (to, name) in [("-", "standard output"), ("/dev/full", "/dev/full")] {
+        let mut command = Command::new(shoal(place)?);
+        command.args(["checkpoint", &pid, "-o", to]).stdin(Stdio::null()).stderr(Stdio::piped());
+        let full = full.try_clone().doing("open /dev/full")?;
+        let done = command.stdout(full).spawn().and_then(|run| run.wait_with_output()).doing("run shoal")?;
+        let why = told_of(name, "No space left on device (os error 28)");
+        holds(&format!("{:?} ends with {why:?}", told(&done)), told(&done).ends_with(&why))?;
+    }
     must(place, &["checkpoint", &pid, "--stop", "-o", &path])?;
     child.wait().doing("wait for the program")?;
     let mut child = restore(place, &image, &out)?;

@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("checkpoint_killed", checkpoint_killed),
     ("checkpoint_interrupted", checkpoint_interrupted),
     ("checkpoint_without_threads", checkpoint_without_threads),
+    ("checkpoint_without_descriptors", checkpoint_without_descriptors),
 ];
 
 fn until(what: &str, yes: impl Fn() -> bool) -> Res {
@@ -152,6 +153,36 @@ while True: m[::4096] = bytes(len(m[::4096]))\" >up & P=$!
     );
     let done = Command::new("bash").args(["-c", &code]).output().doing("run bash")?;
     holds(&told(&done), done.status.success())?;
+    Ok(End::Passed)
+}
+
+/// Whoever may open no further file is told that, whatever was to be opened, and not that a process has ended that runs.
+fn checkpoint_without_descriptors(place: &Place) -> Res<End> {
+    const MORE_THAN_IT_NEEDS: u32 = 16;
+    let out = File::create(place.fresh("descriptors.out")).doing("make a file")?;
+    let image = place.fresh("descriptors.image").display().to_string();
+    let mut child = start(&["sleep", "60"], &out)?;
+    let pid = child.id().to_string();
+    until_it_is(&pid, "sleep")?;
+    let mut failed = Vec::new();
+    for how in [&["--dry-run"][..], &["-o", &image]] {
+        for most in 3..=MORE_THAN_IT_NEEDS {
+            let mut command = Command::new("bash");
+            command.args(["-c", "ulimit -n $0; exec \"$@\"", &most.to_string()]).arg(shoal(place)?);
+            let done = command.args(["checkpoint", &pid]).args(how).stdin(Stdio::null()).output();
+            let done = done.doing("run shoal")?;
+            if !done.status.success() {
+                failed.push(most);
+                let said = told(&done);
+                let fits = said.ends_with("Too many open files (os error 24)") && said.lines().count() == 1;
+                holds(&format!("{how:?}, {most} descriptors: {said:?}"), fits)?;
+            }
+        }
+    }
+    holds(&format!("{failed:?} are too few"), failed.contains(&5) && !failed.contains(&MORE_THAN_IT_NEEDS))?;
+    holds("the process runs", child.try_wait().doing("look for it")?.is_none())?;
+    child.kill().doing("kill it")?;
+    child.wait().doing("wait for it")?;
     Ok(End::Passed)
 }
 

@@ -105,9 +105,9 @@ END
     // Who outlives the program stays where the streams are.
     s.prints(
         "cd $(mktemp -d); shoal run -n 0 bash -c '(until test -e go; do sleep 0.02; done; echo late) & echo $! >child' >got
-        shoal move $(cat child) 1 2>&1 | grep -om1 'leads to other processes' | head -n 1
+        shoal move $(cat child) 1 2>&1 | grep -om1 'is relayed, and by whom is not known' | head -n 1
         >go; timeout 10 bash -c 'until grep late got; do sleep 0.02; done'",
-        "leads to other processes\nlate",
+        "is relayed, and by whom is not known\nlate",
     )?;
     // What nobody on its node has any more is closed for whoever reads or writes it.
     s.prints(

@@ -15,6 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_away_refused", move_away_refused),
     ("move_away_writes_to_one_outside", move_away_writes_to_one_outside),
     ("move_away_ends_front_killed", move_away_ends_front_killed),
+    ("move_away_then_restart", move_away_then_restart),
     ("move_away_front_killed", |place| each_point_away(place, Victim::FrontDaemon)),
     ("move_away_destination_daemon_killed", |place| each_point_away(place, Victim::Daemon(DESTINATION))),
     ("move_away_destination_node_killed", |place| each_point_away(place, Victim::Machine(DESTINATION))),
@@ -99,6 +100,23 @@ fn move_away_ends_front_killed(place: &Place) -> Res<End> {
         moving.end()?;
         s.ok(&format!("seq 9000 | cmp - {file}.out && grep -qx end {file}.err"))?;
     }
+    Ok(End::Passed)
+}
+
+/// Whoever follows the daemon that had it leave either relays for it, and it moves on, or says at once why it does not.
+fn move_away_then_restart(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_away_then_restart", 2)?;
+    s.prints(
+        "for after in 0 0 0 0.01 0.01 0.02 0.04 0.3; do
+            sleep 1037 </dev/null & p=$!; until grep -qx sleep /proc/$p/comm; do sleep 0.01; done
+            shoal move $p 0; sleep $after; shoal fault front kill-daemon; shoal fault front start-daemon
+            if said=$(shoal move $p 1 2>&1); then is=n1; else is=n0; fi
+            test $is = n1 || [[ $said == *'is relayed, and by whom is not known any more'* ]] || echo \"$after: $said\"
+            test $(shoal where $p) = $is; kill $p; wait $p; test $? = 143 || echo $after
+            until test $(shoal nodes | grep -cw up) = 2; do sleep 0.05; done
+        done",
+        "",
+    )?;
     Ok(End::Passed)
 }
 

@@ -1,32 +1,52 @@
 //! Why something that was tried with a process has failed, if that is because it ends.
 
 use kern::pending;
-use kern::proc::{root, Proc};
-use vocab::errno::ESRCH;
+use kern::proc::{exists, root, Proc, Stat};
+use vocab::errno::{ENOENT, ESRCH};
 use vocab::{Fault, Kind, Pid, Sig};
 
 /// Of a process that has ended, or was killed and is about to, whatever was tried with it has failed for that reason. Of one whose first thread alone has, another thread
 /// may be about to execute a program, and to become the first by that.
 pub fn reason(pid: Pid, fault: Fault) -> Fault {
-    let found = Proc::open(root()).ok().and_then(|proc| proc.stat(pid).ok());
-    match found {
+    match look(pid) {
         _ if is_killed(pid) => ended(),
-        Some(stat) if stat.exiting() && stat.threads > 1 => {
+        Found::There(stat) if stat.exiting() && stat.threads > 1 => {
             Fault { kind: Kind::Changed, ..fault.doing("its first thread has ended, and others have not") }
         }
         // A thread is gone, or what the process executed.
-        Some(stat) if !stat.exiting() && fault.root_errno() == ESRCH => {
+        Found::There(stat) if !stat.exiting() && fault.root_errno() == ESRCH => {
             Fault { kind: Kind::Changed, ..fault.doing("it has changed meanwhile") }
         }
-        Some(stat) if !stat.exiting() && !stat.ended() => fault,
-        _ => ended(),
+        Found::There(stat) if !stat.exiting() && !stat.ended() => fault,
+        Found::Unseen => fault,
+        Found::There(_) | Found::Gone => ended(),
     }
 }
 
 /// Has it ended, or does it end?
 pub fn is_over(pid: Pid) -> bool {
-    let found = Proc::open(root()).ok().and_then(|proc| proc.stat(pid).ok());
-    is_killed(pid) || found.is_none_or(|stat| stat.ended() || (stat.exiting() && stat.threads <= 1))
+    is_killed(pid)
+        || match look(pid) {
+            Found::There(stat) => stat.ended() || (stat.exiting() && stat.threads <= 1),
+            Found::Gone => true,
+            Found::Unseen => false,
+        }
+}
+
+enum Found {
+    There(Stat),
+    Gone,
+    /// It is there, and could not be looked at: what fails says nothing of it, but of whoever looks (EMFILE, ENOMEM).
+    Unseen,
+}
+
+fn look(pid: Pid) -> Found {
+    match Proc::open(root()).map(|proc| proc.stat(pid)) {
+        Ok(Ok(stat)) => Found::There(stat),
+        Ok(Err(ENOENT | ESRCH)) => Found::Gone,
+        _ if exists(pid) => Found::Unseen,
+        _ => Found::Gone,
+    }
 }
 
 pub fn ended() -> Fault {

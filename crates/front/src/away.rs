@@ -113,6 +113,11 @@ impl Aways {
         self.all.get(&pid).is_some_and(|one| one.bound && !one.stood)
     }
 
+    /// Has a daemon before this one had it leave, and has no node said yet that it has it?
+    pub(crate) fn is_nowhere_yet(&self, pid: Pid) -> bool {
+        self.all.get(&pid).is_some_and(|one| one.again && one.bound && one.to.is_none())
+    }
+
     /// Keeps a channel that was dialled with this token, if it is for one of these; else gives it back.
     pub(crate) fn keep(&mut self, token: &[u8; 16], fd: OwnedFd) -> Option<OwnedFd> {
         match self.all.values_mut().find(|one| one.token == *token && one.channel.is_none() && !one.stood) {

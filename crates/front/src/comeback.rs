@@ -39,7 +39,10 @@ impl Front {
 
     /// Must it be waited for nodes before it is known where a process is, or whether it can go where it is to?
     fn is_early_to_tell(&self, caller: &Caller, ask: &Ask) -> bool {
-        let unclaimed = |pid: Pid| self.space.get(pid).is_some_and(|view| view.unclaimed);
+        let unclaimed = |pid: Pid| {
+            self.space.get(pid).is_some_and(|view| view.unclaimed)
+                || self.settle_at_us.is_some() && self.aways.is_nowhere_yet(pid)
+        };
         match *ask {
             Ask::Move { pid, to, .. } | Ask::Explain { pid, to } => unclaimed(pid) || self.awaits(to),
             Ask::Where { pid } => unclaimed(if pid == Pid::NONE { caller.pid } else { pid }),

@@ -139,13 +139,22 @@ impl Front {
         }
     }
 
+    /// What stands in its place holds. Before that it has its channel, perhaps from a daemon before this one: then it asks for none here.
+    pub(crate) fn holds_in_place(&mut self, pid: Pid) {
+        let Some(one) = self.aways.all.get_mut(&pid).filter(|one| one.again && one.bound) else { return };
+        one.stood = true;
+        if one.to.is_some() {
+            self.forget_away(pid);
+        }
+    }
+
     /// It is known where it is: who waits for that goes on.
     pub(crate) fn lies_on(&mut self, pid: Pid, node: NodeId) {
         let Some(one) = self.aways.all.get_mut(&pid).filter(|one| one.again && one.to.is_none()) else { return };
         one.to = Some(node);
         let (stopped, asker) = (std::mem::take(&mut one.sleeps), one.asks.take());
         self.sleeps_again(pid, stopped);
-        let Some(asker) = asker else { return };
+        let Some(asker) = asker else { return self.forget_away(pid) };
         if let Err(fault) = self.stand_here(asker, pid) {
             self.answer(asker, Answer::Failed(fault), true);
         }

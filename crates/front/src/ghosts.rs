@@ -115,7 +115,10 @@ impl Front {
     pub(crate) fn on_ghost_of_space(&mut self, happened: Happened) {
         match happened {
             Happened::Held { pid } => match self.reports.intermediates.get(&pid).copied() {
-                None => self.events.push_back(Event::Held { pid }),
+                None => {
+                    self.holds_in_place(pid);
+                    self.events.push_back(Event::Held { pid });
+                }
                 Some(of) => self.intermediate_held(pid, of),
             },
             Happened::Signal { pid, info } => {

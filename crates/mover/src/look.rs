@@ -122,6 +122,10 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
             seen.obstacles.push(format!("descriptor {number} is a terminal of its node ({path})"));
         } else if order.streams.iter().flatten().any(|inode| path == format!("pipe:[{inode}]")) {
             // What others have of it they keep.
+        } else if order.relayed.iter().flatten().any(|inode| path == format!("pipe:[{inode}]")) {
+            seen.obstacles.push(format!(
+                "descriptor {number} ({path}) is relayed, and by whom is not known any more (its program has ended or come home, or the front end's daemon was started anew)"
+            ));
         } else if (path.starts_with("pipe:") || path.starts_with("socket:")) && order.streams.is_none() {
             seen.obstacles.push(format!("descriptor {number} ({path}) leads to other processes of its node"));
         } else if path.starts_with("pipe:") {

@@ -85,6 +85,9 @@ pub struct Out {
     /// Who follows the daemon is told as well.
     #[n(11)]
     pub heirs: Option<Heirs>,
+    /// As [`Out::streams`], but they cannot go along: nobody knows who relays them.
+    #[n(12)]
+    pub relayed: Option<[u64; 3]>,
 }
 
 /// Successors of the daemon, to a mover of the front end.

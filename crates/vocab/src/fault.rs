@@ -107,8 +107,11 @@ impl Fault {
         Fault { errno, ..Fault::new(Kind::Sys, doing) }
     }
 
-    /// An I/O error of the standard library.
+    /// An I/O error of the standard library, or one that carries a failure: that is its cause.
     pub fn io(error: &std::io::Error, doing: impl Into<String>) -> Fault {
+        if let Some(fault) = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
+            return fault.clone().doing(doing);
+        }
         match error.raw_os_error() {
             Some(errno) => Fault::sys(errno, doing),
             None => {
@@ -166,6 +169,14 @@ mod tests {
         let fault = Fault::sys(2, "exec /bin/nope").on(NodeId(3)).doing("run nope");
         assert_eq!(fault.to_string(), "run nope: n3: exec /bin/nope: No such file or directory (os error 2)");
         assert_eq!(fault.root_errno(), 2);
+    }
+
+    #[test]
+    fn an_io_error_that_carries_a_failure_has_it_for_its_cause() {
+        let full = std::io::Error::other(Fault::sys(28, "write image"));
+        let fault = Fault::io(&full, "checkpoint");
+        assert_eq!(fault.to_string(), "checkpoint: write image: No space left on device (os error 28)");
+        assert_eq!(fault.root_errno(), 28);
     }
 
     #[test]

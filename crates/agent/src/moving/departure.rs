@@ -115,8 +115,8 @@ impl Agent {
                 let (its, pipes) = self.relayed(pid);
                 streams = its.zip(order.branch);
                 order.terminal = self.terminal_of(streams.map(|(id, _)| id));
-                // Without a branch they are as any other's pipes: their program has ended, say.
-                order.streams = streams.and(pipes);
+                // Without a branch they go nowhere: their program has ended, say.
+                (order.streams, order.relayed) = if streams.is_some() { (pipes, None) } else { (None, pipes) };
                 if self.moving.movers.values().any(|mover| mover.whom == pid) {
                     self.moving.later.insert(pid, order);
                     return;

@@ -43,9 +43,10 @@ impl Agent {
             Some(Life::Live | Life::Leaving) => {
                 let remains = self.is_needed_here(pid).then(|| self.remain(pid));
                 let filters = self.filters();
-                let (its, pipes) = if streams { self.relayed(pid) } else { (None, None) };
-                let terminal = self.terminal_of(its);
-                let order = Out { pid, filters, streams: pipes, remains, terminal, ..Out::default() };
+                let (its, pipes) = self.relayed(pid);
+                let terminal = self.terminal_of(its.filter(|_| streams));
+                let (streams, relayed) = if streams { (pipes, None) } else { (None, pipes) };
+                let order = Out { pid, filters, streams, relayed, remains, terminal, ..Out::default() };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),

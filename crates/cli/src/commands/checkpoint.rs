@@ -1,6 +1,7 @@
 //! `shoal checkpoint`: a running process into a file.
 
 use super::away;
+use super::named::Named;
 use super::place::{self, Place};
 use super::withheld::Withheld;
 use crate::{imagefile, print};
@@ -107,9 +108,9 @@ impl Checkpoint {
             (_, Some(path)) => {
                 let open = OpenOptions::new().write(true).open(path);
                 let file = open.map_err(|e| Fault::io(&e, format!("write {}", path.display())))?;
-                Ok(Target::Stream(BufWriter::new(Box::new(file))))
+                Ok(stream(file, path.display().to_string()))
             }
-            (None, _) => Ok(Target::Stream(BufWriter::new(Box::new(std::io::stdout())))),
+            (None, _) => Ok(stream(std::io::stdout(), "standard output")),
         }
     }
 
@@ -165,6 +166,10 @@ enum Target<'a> {
     Stream(BufWriter<Box<dyn Write + Send>>),
 }
 
+fn stream<'a>(to: impl Write + Send + 'static, name: impl Into<String>) -> Target<'a> {
+    Target::Stream(BufWriter::new(Box::new(Named::new(to, name))))
+}
+
 /// Standard output; whoever reads it says on standard input that it has kept the image. The process must not end before.
 struct Confirmed(BufWriter<Stdout>);
 
@@ -211,7 +216,7 @@ const PRIVATE: u32 = 0o600;
 const PRIVATE_PROGRAM: u32 = 0o700;
 
 /// The file has its name only when it is whole: an earlier one of that name is not lost to a failure.
-fn into_file<T>(path: &Path, executable: bool, fill: impl FnOnce(Whole<'_>) -> Result<T>) -> Result<T> {
+fn into_file<T>(path: &Path, executable: bool, fill: impl FnOnce(Named<Whole<'_>>) -> Result<T>) -> Result<T> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
@@ -231,7 +236,7 @@ fn into_file<T>(path: &Path, executable: bool, fill: impl FnOnce(Whole<'_>) -> R
     let done = trailer.and_then(|trailer| {
         let begun = file.stream_position().map_err(failed)?;
         let file = BufWriter::new(Steady { file, written: begun, begun });
-        fill(Whole { file, trailer, named, partial: &partial, path })
+        fill(Named::new(Whole { file, trailer, named, partial: &partial, path }, path.display().to_string()))
     });
     // Nothing to remove: it has its name.
     let _whole = std::fs::remove_file(&partial);

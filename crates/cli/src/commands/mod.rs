@@ -15,6 +15,7 @@ mod key;
 mod mon;
 mod mover;
 mod moves;
+mod named;
 mod node;
 mod nodes;
 mod place;
