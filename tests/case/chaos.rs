@@ -14,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("chaos_gcc", chaos_gcc),
     ("chaos_go", chaos_go),
     ("chaos_shell", chaos_shell),
+    ("chaos_orphans", chaos_orphans),
 ];
 
 /// How long the programs run, in seconds, and the fewest moves in that time that count as such a test.
@@ -49,6 +50,13 @@ fn chaos_python(place: &Place) -> Res<End> {
     let s = sandbox(place, "chaos_python")?;
     let script = format!("shoal run python3 {} {SECONDS}", source("chaos_python.py").display());
     moved(&s, MOVES, || s.prints(&script, "well"))
+}
+
+/// One on each node: they differ in what they fork there.
+fn chaos_orphans(place: &Place) -> Res<End> {
+    let s = sandbox(place, "chaos_orphans")?;
+    let script = format!("shoal run -n 0-2 python3 {} {}", source("chaos_orphans.py").display(), 3 * SECONDS);
+    moved(&s, MOVES, || s.prints(&script, "well\nwell\nwell"))
 }
 
 fn chaos_sqlite(place: &Place) -> Res<End> {

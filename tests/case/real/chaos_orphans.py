@@ -1,0 +1,100 @@
+"""A process that takes orphans, with children and grandchildren that end, stop and are killed: it is told of each once, and as it was."""
+
+import ctypes
+import os
+import random
+import signal
+import sys
+import time
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def check(holds, *what):
+    if not holds:
+        print("wrong:", *what, flush=True)
+        sys.exit(1)
+
+
+def ends(code):
+    time.sleep(random.random() / 10)
+    os._exit(code)
+
+
+def sleeps(code):
+    """The child's child has been waited for when the child ends."""
+    os.execvp("sh", ["sh", "-c", f"sleep 0.0{random.randrange(9)}; exit {code}"])
+
+
+def leaves_an_orphan(code):
+    if os.fork() == 0:
+        ends(code)
+    os._exit(code)
+
+
+def waits_in_a_group(_code):
+    os.setpgid(0, 0)
+    signal.pause()
+
+
+def stops_itself(code):
+    os.setpgid(0, 0)
+    time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os._exit(code)
+
+
+def waited(pid, code):
+    told = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    check((told.si_pid, told.si_status) == (pid, code), told)
+    check(os.waitpid(pid, 0) == (pid, code << 8))
+
+
+def waited_for_both(_pid, code):
+    for _ in range(2):
+        told = os.waitpid(-1, 0)
+        check(told[1] == code << 8, told, code)
+
+
+def killed(pid, _code):
+    while os.getpgid(pid) != pid:
+        time.sleep(0.002)
+    os.killpg(pid, signal.SIGTERM)
+    told = os.waitpid(pid, 0)
+    check(told == (pid, signal.SIGTERM), told)
+
+
+def continued(pid, code):
+    told = os.waitpid(pid, os.WUNTRACED)
+    while os.WIFSTOPPED(told[1]):  # a stop may be told again after a move
+        os.killpg(pid, signal.SIGCONT)
+        told = os.waitpid(pid, os.WUNTRACED)
+    check(told == (pid, code << 8), told)
+
+
+def has_no_more_children():
+    try:
+        told = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return
+    check(False, "more children:", told)
+
+
+KINDS = [
+    (ends, waited),
+    (sleeps, waited),
+    (leaves_an_orphan, waited_for_both),
+    (waits_in_a_group, killed),
+    (stops_itself, continued),
+]
+
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    (does, then), code = random.choice(KINDS), random.randrange(100)
+    pid = os.fork()
+    if pid == 0:
+        does(code)
+    then(pid, code)
+    has_no_more_children()
+print("well")
