@@ -6,10 +6,10 @@
 //! | coming | its stand-in is made: waiting; it cannot be: forgotten, and the front end is told |
 //! | waiting | its former parent's stand-in is gone: a child of the subreaper, which stops and ends as its body does |
 //!
-//! Until then stops and ends are put off: they would be told to the former parent. So is the end of a stand-in that has yet to wait for children.
+//! Until then stops and ends are put off: they would be told to the former parent. So is the end of that parent until all are made ([`crate::ends`]).
 
 use crate::agent::Agent;
-use crate::stands::{Held, Stand, Why};
+use crate::stands::Why;
 use crate::starts::Work;
 use ghost::Command;
 use std::collections::HashMap;
@@ -27,11 +27,10 @@ struct Orphan {
     ended: Option<(Exit, Usage)>,
 }
 
-/// All orphans on their way, and ends of their former parents that wait for them.
+/// All orphans on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Adopting {
     orphans: HashMap<Pid, Orphan>,
-    ends: HashMap<Pid, (Exit, Usage)>,
 }
 
 impl Adopting {
@@ -46,35 +45,28 @@ impl Adopting {
         }
     }
 
-    /// Puts off an end: of an orphan, or of a parent whose orphans are not made yet.
-    fn ends(&mut self, pid: Pid, end: (Exit, Usage)) -> bool {
-        if let Some(orphan) = self.orphans.get_mut(&pid) {
-            orphan.ended = Some(end);
-            return true;
+    /// Puts off the end of an orphan. `false` when `pid` is none on its way.
+    pub(crate) fn ends(&mut self, pid: Pid, end: (Exit, Usage)) -> bool {
+        match self.orphans.get_mut(&pid) {
+            Some(orphan) => {
+                orphan.ended = Some(end);
+                true
+            }
+            None => false,
         }
-        let waits = self.waits(pid);
-        if waits {
-            self.ends.insert(pid, end);
-        }
-        waits
     }
 
-    fn waits(&self, from: Pid) -> bool {
+    /// Are orphans of `from` to be made yet?
+    pub(crate) fn waits(&self, from: Pid) -> bool {
         self.orphans.values().any(|orphan| orphan.from == from && !orphan.made)
     }
 
-    /// The orphan stands here, or cannot. The end of its former parent, if that has waited for this only.
-    fn made(&mut self, pid: Pid, from: Pid, made: bool) -> Option<(Exit, Usage)> {
+    /// The orphan stands here, or cannot.
+    fn made(&mut self, pid: Pid, made: bool) {
         match self.orphans.get_mut(&pid) {
             Some(orphan) if made => orphan.made = true,
-            _ => {
-                self.orphans.remove(&pid);
-            }
+            _ => drop(self.orphans.remove(&pid)),
         }
-        if self.waits(from) {
-            return None;
-        }
-        self.ends.remove(&from)
     }
 
     /// Those that the end of `from` has given to another.
@@ -96,49 +88,11 @@ impl Agent {
     }
 
     pub(crate) fn orphan_made(&mut self, pid: Pid, from: Pid, made: bool) {
-        let end = self.adopting.made(pid, from, made);
+        self.adopting.made(pid, made);
         if !made {
             self.uplink.send(&ToFront::StandInGone { pid });
         }
-        if let Some((exit, usage)) = end {
-            self.end_stand_in(from, exit, usage);
-        }
-    }
-
-    pub(crate) fn end_put_off(&mut self, pid: Pid, exit: Exit, usage: Usage) -> bool {
-        if self.adopting.ends(pid, (exit, usage)) {
-            return true;
-        }
-        let waits = self.waits_first(pid);
-        if waits {
-            self.adopting.ends.insert(pid, (exit, usage));
-        }
-        waits
-    }
-
-    /// Is this a stand-in that has yet to wait for children here of which its process has been told, and will? When it ended the kernel would give them to who takes its
-    /// orphans, and that would be told of them once more.
-    fn waits_first(&self, pid: Pid) -> bool {
-        let obeys = |stand: &Stand| stand.held == Held::Free && stand.runs() && !stand.ending;
-        if !self.stands.get(pid).is_some_and(obeys) || self.moving.arrives(pid) {
-            return false;
-        }
-        let ends = |child: &Pid| self.stands.get(*child).is_some_and(|stand| stand.ending);
-        self.moving.has_to_wait(pid) || self.stands.children(pid).iter().any(ends)
-    }
-
-    /// It has waited for one, or does not obey any more: if its end was put off for no other reason, `true`, and it ends.
-    pub(crate) fn end_goes_on(&mut self, pid: Pid) -> bool {
-        if self.waits_first(pid) || self.adopting.waits(pid) {
-            return false;
-        }
-        let end = self.adopting.ends.remove(&pid);
-        end.map(|(exit, usage)| self.end_stand_in(pid, exit, usage)).is_some()
-    }
-
-    /// It has ended in another way.
-    pub(crate) fn ends_no_more(&mut self, pid: Pid) {
-        self.adopting.ends.remove(&pid);
+        self.end_goes_on(from);
     }
 
     /// The stand-in `from` ends now, and the kernel gives its children to the subreaper.
@@ -179,15 +133,16 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_ends_when_all_its_orphans_stand_and_they_end_after_it() {
+    fn a_parent_waits_until_all_its_orphans_stand_and_they_end_after_it() {
         let mut adopting = Adopting::default();
-        assert!(!adopting.ends(Pid(10), end(1)) && !adopting.stops(Pid(11), Some(Sig::STOP)));
+        assert!(!adopting.waits(Pid(10)) && !adopting.stops(Pid(11), Some(Sig::STOP)));
         adopting.orphans = HashMap::from([(Pid(11), orphan(10)), (Pid(12), orphan(10)), (Pid(21), orphan(20))]);
-        assert!(adopting.ends(Pid(10), end(3)));
+        assert!(adopting.waits(Pid(10)) && !adopting.ends(Pid(10), end(3)));
         assert!(adopting.ends(Pid(11), end(4)) && adopting.stops(Pid(12), Some(Sig::STOP)));
-        assert_eq!(adopting.made(Pid(11), Pid(10), true), None);
-        assert_eq!(adopting.made(Pid(12), Pid(10), true), Some(end(3)));
-        assert!(!adopting.ends(Pid(10), end(3)));
+        adopting.made(Pid(11), true);
+        assert!(adopting.waits(Pid(10)));
+        adopting.made(Pid(12), true);
+        assert!(!adopting.waits(Pid(10)));
         let mut given = adopting.given(Pid(10));
         given.sort_by_key(|(pid, _)| *pid);
         let given: Vec<_> = given.iter().map(|(pid, o)| (pid.0, o.stopped, o.ended)).collect();
@@ -199,8 +154,9 @@ mod tests {
     fn an_orphan_that_cannot_stand_keeps_nobody() {
         let mut adopting = Adopting::default();
         adopting.orphans.insert(Pid(11), orphan(10));
-        assert!(adopting.ends(Pid(10), end(3)));
-        assert_eq!(adopting.made(Pid(11), Pid(10), false), Some(end(3)));
+        assert!(adopting.waits(Pid(10)));
+        adopting.made(Pid(11), false);
+        assert!(!adopting.waits(Pid(10)));
         assert!(adopting.given(Pid(10)).is_empty());
     }
 }

@@ -6,6 +6,7 @@ use crate::bodies::Bodies;
 use crate::checks::Checks;
 use crate::deliver::Sending;
 use crate::elders::Elders;
+use crate::ends::Ends;
 use crate::entries::Entries;
 use crate::events::Events;
 use crate::fence::Fence;
@@ -174,6 +175,7 @@ pub(crate) struct Agent {
     pub(crate) idle: HashMap<Pid, u64>,
     pub(crate) starts: Starts,
     pub(crate) adopting: Adopting,
+    pub(crate) ends: Ends,
     pub(crate) moving: Moving,
 
     /// By target.

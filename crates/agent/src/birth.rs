@@ -194,6 +194,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         idle: Default::default(),
         starts: Default::default(),
         adopting: Default::default(),
+        ends: Default::default(),
         moving: Default::default(),
         sending: Default::default(),
         elders: Default::default(),

@@ -14,6 +14,7 @@ mod checks;
 pub mod config;
 mod deliver;
 mod elders;
+mod ends;
 mod entries;
 mod events;
 mod fence;

@@ -170,6 +170,9 @@ impl Agent {
             return self.next_start();
         }
         let pid = Pid(ret as i32);
+        if !self.ghosts.has(pid) {
+            return self.plan_again(); // its process has ended meanwhile, and it has
+        }
         if make.person.pid == STEP_PARENT {
             let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
             self.stands.add(Person { pid, ..make.person.clone() }, make.why, Some(maker), parent);

@@ -171,6 +171,14 @@ impl Agent {
         }
         self.take_back_stop(pid);
         self.turn_stance(pid, Input::Sleeps);
+        self.wakes_to_end(pid);
+    }
+
+    /// It is stopped: should it be to end, that is not to keep it from it.
+    pub(crate) fn wakes_to_end(&mut self, pid: Pid) {
+        if !self.end_goes_on(pid) && self.stands.get(pid).is_some_and(|stand| stand.ending) {
+            self.rouse(pid);
+        }
     }
 
     /// Must it run, whatever its body does: to become a process, or to make somebody or be made?

@@ -369,6 +369,16 @@ impl Agent {
         }
     }
 
+    /// So have those that stand here as its children, if it is not about to end yet.
+    pub(crate) fn orphans_that_stand(&mut self, pid: Pid) {
+        for child in self.stands.children(pid) {
+            let parent = self.proc.parent(child).unwrap_or(Pid::INIT);
+            if let Some(stand) = self.stands.get_mut(child) {
+                stand.native_parent = parent;
+            }
+        }
+    }
+
     /// What a stand-in gets of a parent that ends, and has waited for, that tells of. What nobody has told of by now that parent had waited for.
     pub(crate) fn settle_doubtful(&mut self, now: u64) {
         let (due, later) = std::mem::take(&mut self.bodies.doubtful).into_iter().partition(|(due, _)| *due <= now);

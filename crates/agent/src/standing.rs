@@ -3,8 +3,7 @@
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::checks::What;
-use crate::deliver::plain;
-use crate::stands::{Held, Later, Memory, Stand, Why};
+use crate::stands::{Held, Memory, Stand, Why};
 use ghost::{Command, Happened, Name, Outcome};
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
@@ -84,7 +83,7 @@ impl Agent {
             Happened::StoppedItself { pid } => {
                 self.stops_itself(pid, true);
                 self.has_stopped(pid);
-                self.end_goes_on(pid);
+                self.wakes_to_end(pid);
             }
             Happened::Dying { pid } => self.dying(pid),
             Happened::Done { pid, outcome } => self.done(pid, &outcome),
@@ -137,7 +136,7 @@ impl Agent {
         }
     }
 
-    fn release(&mut self, pid: Pid) {
+    pub(crate) fn release(&mut self, pid: Pid) {
         let mut happened = Vec::new();
         self.ghosts.release(pid, &mut happened);
         for one in happened {
@@ -166,7 +165,7 @@ impl Agent {
             // Its parent is a body, which waits for it by itself; nobody else sees that it has.
             self.leaving.remove(&pid);
             self.handle(pid, Interest::empty());
-        } else if self.stands.has(parent) {
+        } else if self.stands.has(parent) && !self.waits_for(parent, pid) {
             self.child_changed(parent);
         }
     }
@@ -197,6 +196,7 @@ impl Agent {
             self.orphans(pid);
             // What it has waited for, and told nobody.
             self.leaving.extend(self.stands.children(pid).into_iter().filter(|child| !exists(*child)));
+            self.orphans_that_stand(pid);
             // A program of ours that called `shoal run` for another node has its streams here until now.
             self.program_ended(pid);
             self.did_not_become(pid);
@@ -289,62 +289,6 @@ impl Agent {
         parent.map_or_else(|| !exists(child), |parent| parent == by)
     }
 
-    /// The body of a process that stands here ended.
-    pub(crate) fn end_stand_in(&mut self, pid: Pid, exit: Exit, usage: wire::event::Usage) {
-        if self.starts.is_later(pid, Later::Ends(exit, usage)) {
-            return;
-        }
-        self.arrival_ended(pid, exit, usage);
-        self.starts.forget_kin(pid);
-        self.stands.take_orphans(pid, false);
-        if self.end_put_off(pid, exit, usage) {
-            return;
-        }
-        let Some(stand) = self.stands.get_mut(pid) else { return self.next_start() };
-        stand.ending = true;
-        stand.usage = usage;
-        if let Some(parent) = Some(stand.native_parent).filter(|parent| self.bodies.has(*parent)) {
-            self.trace_waiting(parent);
-        }
-        self.ends_here(pid, exit);
-    }
-
-    /// A stand-in that is marked as ending is to end so.
-    fn ends_here(&mut self, pid: Pid, exit: Exit) {
-        let Some(stand) = self.stands.get(pid) else { return };
-        let (held, runs) = (stand.held, stand.runs());
-        if held == Held::Dying {
-            return self.release(pid);
-        }
-        // A stop, done or pending, must not keep it from its end.
-        let caught = matches!(held, Held::Caught | Held::Killed);
-        match exit {
-            Exit::NodeLost | Exit::Killed { sig: Sig::KILL, .. } if caught || !runs => {
-                let _ = plain(pid, Sig::KILL);
-            }
-            _ if caught => {
-                // SIGCONT takes it back (prepare_signal).
-                let _ = plain(pid, Sig::CONT);
-            }
-            _ => self.rouse(pid),
-        }
-        self.give_end(pid, exit);
-        if caught {
-            self.ghosts.interrupt(pid);
-        }
-    }
-
-    fn give_end(&mut self, pid: Pid, exit: Exit) {
-        self.ghosts.command(
-            pid,
-            match exit {
-                Exit::Code(code) => Command::Exit(code),
-                Exit::Killed { sig, core } => Command::Die { sig, core },
-                Exit::NodeLost => Command::Die { sig: Sig::KILL, core: false },
-            },
-        );
-    }
-
     /// A process of this node is from now on the stand-in of its program on another.
     pub(crate) fn become_stand_in(&mut self, pid: Pid) {
         match self.bodies.get(pid).map(|body| body.life) {
@@ -397,6 +341,11 @@ impl Agent {
         let pid = person.pid;
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else {
             self.starts.kin_is(&person);
+            let here = self.stands.has(pid) || self.bodies.has(pid) || self.moving.arrives(pid);
+            if !here && !self.starts.is_to_stand(pid) {
+                // It was to be, and could not.
+                self.uplink.send(&ToFront::StandInGone { pid });
+            }
             return self.uplink.send(&ToFront::StandInFollowed { pid });
         };
         let apart = stand.apart();
@@ -453,7 +402,7 @@ impl Agent {
         let needed = self.stands.needed(&self.bodies);
         for pid in self.stands.pids() {
             let Some(stand) = self.stands.get(pid) else { continue };
-            let needed = needed.contains(&pid) || self.needs(pid);
+            let needed = needed.contains(&pid) || self.bodies.needs(pid);
             let needed = needed || self.bodies.has(stand.native_parent) || self.moving.arrives(stand.native_parent);
             let keeps = needed || stand.ending || matches!(stand.why, Why::Runner | Why::Handle);
             if keeps {
@@ -462,7 +411,7 @@ impl Agent {
             }
             let husk = stand.why == Why::Husk;
             let since = *self.idle.entry(pid).or_insert(now);
-            if husk || now >= since + LINGER_US {
+            if !self.is_used(pid) && (husk || now >= since + LINGER_US) {
                 self.idle.remove(&pid);
                 if let Some(stand) = self.stands.get_mut(pid) {
                     stand.ending = true;
@@ -484,10 +433,12 @@ impl Agent {
 
     /// When [`Agent::let_go`] has something to do next.
     pub(crate) fn let_go_at(&self) -> Option<u64> {
-        self.idle.values().min().map(|since| since + LINGER_US)
+        let due = self.idle.iter().filter(|(pid, _)| !self.is_used(**pid));
+        due.map(|(_, since)| since + LINGER_US).min()
     }
 
-    fn needs(&self, pid: Pid) -> bool {
-        self.bodies.needs(pid) || self.starts.needs(pid) || self.moving.needs(pid)
+    /// Does what starts or arrives need it at this moment? That does not make it young again: where there is always something of that kind it would stay for ever.
+    fn is_used(&self, pid: Pid) -> bool {
+        self.starts.needs(pid) || self.moving.needs(pid)
     }
 }

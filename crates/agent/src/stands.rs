@@ -218,12 +218,6 @@ impl Stands {
         self.table.values_mut().filter(stopped).for_each(|stand| stand.orphaned = Stand::HUNG_UP);
     }
 
-    /// Their parent here ends, and init takes them.
-    pub(crate) fn orphan(&mut self, parent: Pid) {
-        let children = self.table.values_mut().filter(|stand| stand.native_parent == parent);
-        children.for_each(|stand| stand.native_parent = Pid::INIT);
-    }
-
     /// In the order of their numbers.
     pub(crate) fn pids(&self) -> BTreeSet<Pid> {
         self.table.keys().copied().collect()

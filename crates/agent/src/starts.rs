@@ -234,6 +234,26 @@ impl Starts {
         }
     }
 
+    /// Is there a child of one that arrives that has ended, and is to end here later?
+    pub(crate) fn ends_later(&self, pid: Pid) -> bool {
+        let ends = |(child, later): &(Pid, Later)| *child == pid && matches!(later, Later::Ends(..));
+        self.programs_under_way().any(|start| start.later.iter().any(ends))
+    }
+
+    /// Is a stand-in of this one to be made, or is it there and used?
+    pub(crate) fn is_to_stand(&self, pid: Pid) -> bool {
+        self.has(pid) || self.programs_under_way().any(|start| start.kin.iter().any(|person| person.pid == pid))
+    }
+
+    fn programs_under_way(&self) -> impl Iterator<Item = &Start> {
+        let works = self.queue.iter().chain(self.makings().map(|making| &making.work));
+        let programs = works.filter_map(|work| match work {
+            Work::Program(start) => Some(start),
+            _ => None,
+        });
+        programs.chain(self.spawning.values().map(|spawning| &spawning.start)).map(|start| &**start)
+    }
+
     /// A process elsewhere has ended: nothing is to be made for it any more.
     pub(crate) fn forget_kin(&mut self, pid: Pid) {
         for work in self.works() {

@@ -405,11 +405,6 @@ impl Front {
         let (state, from, to, streams) = (*state, *from, *to, *streams);
         info!(%pid, %why, "move: it stays");
         self.send(to, &ToNode::Abandon { pid });
-        // What stands there again for one that has ended meanwhile ends too: the space has not known of it.
-        let ended = self.space.get(pid).map_or(Some(Exit::Code(0)), |view| view.ended);
-        if let Some(exit) = ended {
-            self.send(to, &ToNode::Ended { pid, exit, usage: Default::default() });
-        }
         if state != State::Preparing {
             self.send(from, &ToNode::Stay { pid });
         }
@@ -417,6 +412,10 @@ impl Front {
             self.answer(asker, answer, false);
         }
         self.events.push_back(Event::Stays { pid });
+        // What was to become it stands for it now, if it needs one there: the space has not known of it.
+        if !to.is_front() {
+            self.events.push_back(Event::Stands { pid, node: to });
+        }
         self.settle();
         self.forget_away(pid);
         self.move_ends(pid, Err(why));

@@ -180,7 +180,9 @@ impl Space {
         let (place, killed, asked, ppid) = (entry.place, entry.kill_pending, entry.asked, entry.person.ppid);
         let reaped = std::mem::take(&mut entry.reaped_early);
         self.stand_ins_of_orphans(pid, self.taker(ppid));
-        let stands = self.table.get_mut(pid).map(|entry| std::mem::take(&mut entry.stands)).unwrap_or_default();
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        let mut stands = std::mem::take(&mut entry.stands);
+        stands.extend(entry.comes_to.take());
         for node in stands {
             self.out.push(Effect::EndStandIn { node, pid, exit, usage });
         }
@@ -346,7 +348,9 @@ impl Space {
             }
         }
         let Some(entry) = self.table.get_mut(pid) else { return };
-        for node in std::mem::take(&mut entry.stands) {
+        let mut stands = std::mem::take(&mut entry.stands);
+        stands.extend(entry.comes_to.take());
+        for node in stands {
             self.out.push(Effect::EndStandIn { node, pid, exit, usage: Usage::default() });
         }
         self.orphan_children(pid);

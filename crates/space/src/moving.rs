@@ -7,7 +7,7 @@
 //! | Stays | the old node | there, with what was kept |
 //! | Moved | the new node | there, with what was kept |
 //! | Left | the new node, and the old one has told all that it did there | |
-//! | Stands | the new node, and stands on the old one | |
+//! | Stands | the new node, and stands on the old one; or it stays, and stands on the new one | |
 
 use crate::effect::Effect;
 use crate::life::Ghost;
@@ -25,6 +25,9 @@ impl Space {
             // All of its kin are there.
             let children = self.unwaited_children(pid);
             return self.out.push(Effect::Arrive { node: to, person, kin: Vec::new(), children });
+        }
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.comes_to = Some(to);
         }
         let mut kin = self.kin_on(to, pid);
         self.log(pid, to, "to arrive", 0);
@@ -83,7 +86,7 @@ impl Space {
     pub(crate) fn stays(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let place = entry.place;
-        entry.lands = false;
+        (entry.lands, entry.comes_to) = (false, None);
         self.log(pid, place, "stays", 0);
         self.settle_down(pid);
         // A native one has waited for those that ended meanwhile, or will.
@@ -91,8 +94,11 @@ impl Space {
         children.into_iter().for_each(|child| self.bury(child));
     }
 
-    /// What has become of it since it left is told there: it may have ended already.
+    /// What has become of it since it left is told there, or since it was to come there: it may have ended already.
     pub(crate) fn stands(&mut self, pid: Pid, node: NodeId) {
+        if !self.nodes.contains(&node) {
+            return; // it says so when it is back
+        }
         self.log(pid, node, "stands where it was", 0);
         let end = |exit| Effect::EndStandIn { node, pid, exit, usage: Usage::default() };
         let Some(entry) = self.table.get_mut(pid) else { return self.out.push(end(Exit::NodeLost)) };
@@ -127,6 +133,7 @@ impl Space {
         }
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body()) else { return };
         entry.came_from = Some(std::mem::replace(&mut entry.place, to));
+        entry.comes_to = None;
         entry.runner = None;
         entry.stands.remove(&to);
         // What the old node was to tell of stops it tells no more, and the new one knows of none.

@@ -17,6 +17,7 @@ impl Space {
         self.steps.follows_no_more(|_, at| at == node);
         for entry in self.table.values_mut() {
             entry.stands.remove(&node);
+            entry.comes_to.take_if(|to| *to == node);
             entry.drop_asks(node);
         }
         for pid in self.table.which(|e| e.lives_on(node)) {

@@ -78,6 +78,8 @@ pub(crate) struct Entry {
     pub(crate) lands: bool,
     /// From there it has moved, and what it did there may be told after that it runs where it is.
     pub(crate) came_from: Option<NodeId>,
+    /// The node on which there is something that is to become it.
+    pub(crate) comes_to: Option<NodeId>,
     /// The ghost's hold is interrupted, with this pending.
     pub(crate) kill_pending: bool,
     pub(crate) stop_pending: bool,
@@ -143,6 +145,7 @@ impl Entry {
             leaving: false,
             lands: false,
             came_from: None,
+            comes_to: None,
             kill_pending: false,
             stop_pending: false,
             killed: false,

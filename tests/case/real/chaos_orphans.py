@@ -8,6 +8,8 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
+SYS_CLONE = 56  # x86-64
+WALL = 0x40000000  # those too of whose end no SIGCHLD tells
 
 
 def check(holds, *what):
@@ -32,6 +34,26 @@ def leaves_an_orphan(code):
     os._exit(code)
 
 
+def fork_silently():
+    """Its end is told by no signal: clone(2) without one."""
+    return libc.syscall(SYS_CLONE, 0, 0, 0, 0, 0)
+
+
+def has_a_silent_child(code):
+    """The child's child has been waited for when the child ends."""
+    pid = fork_silently()
+    if pid == 0:
+        ends(code)
+    check(os.waitpid(pid, WALL) == (pid, code << 8))
+    os._exit(code)
+
+
+def leaves_a_silent_orphan(code):
+    if fork_silently() == 0:
+        ends(code)
+    os._exit(code)
+
+
 def waits_in_a_group(_code):
     os.setpgid(0, 0)
     signal.pause()
@@ -52,7 +74,7 @@ def waited(pid, code):
 
 def waited_for_both(_pid, code):
     for _ in range(2):
-        told = os.waitpid(-1, 0)
+        told = os.waitpid(-1, WALL)
         check(told[1] == code << 8, told, code)
 
 
@@ -74,21 +96,26 @@ def continued(pid, code):
 
 def has_no_more_children():
     try:
-        told = os.waitpid(-1, os.WNOHANG)
+        told = os.waitpid(-1, os.WNOHANG | WALL)
     except ChildProcessError:
         return
-    check(False, "more children:", told)
+    with open("/proc/thread-self/children") as children:
+        stats = [open(f"/proc/{pid}/stat").read()[:60] for pid in children.read().split()]
+    check(False, "more children:", told, stats, os.uname().nodename, time.time())
 
 
 KINDS = [
     (ends, waited),
     (sleeps, waited),
     (leaves_an_orphan, waited_for_both),
+    (has_a_silent_child, waited),
+    (leaves_a_silent_orphan, waited_for_both),
     (waits_in_a_group, killed),
     (stops_itself, continued),
 ]
 
-ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+libc = ctypes.CDLL(None)
+libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 end = time.monotonic() + float(sys.argv[1])
 while time.monotonic() < end:
     (does, then), code = random.choice(KINDS), random.randrange(100)

@@ -54,6 +54,11 @@ impl Arrival {
         self.streams
     }
 
+    /// Has it ended where it was?
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Is its process made of what stood here for it?
     pub(super) fn stood(&self) -> bool {
         self.made.as_ref().is_some_and(|made| made.in_place)
@@ -190,6 +195,9 @@ impl Agent {
         arrival.kin[0] = made.person.ppid;
         arrival.children.sort_unstable();
         let same = arrival.children == here;
+        if !same {
+            debug!(%pid, there = ?arrival.children, ?here, "its children here are others");
+        }
         arrival.made = Some(made);
         reach("destination has a vessel");
         if !same {
@@ -199,7 +207,8 @@ impl Agent {
 
     /// On with it when all of its children that were to end there have: it is not to be told of that again.
     pub(crate) fn arrival_goes_on(&mut self, pid: Pid) {
-        let ends = |stand: &Stand| stand.native_parent == pid && stand.ending && self.ghosts.has(stand.person.pid);
+        let ends = |stand: &Stand| stand.ending && self.ghosts.has(stand.person.pid);
+        let ends = |stand: &Stand| stand.native_parent == pid && (ends(stand) || self.ends.wait_for(stand.person.pid));
         let Some(arrival) = self.moving.arrivals.get(&pid) else { return };
         if arrival.state != Arriving::Starting || arrival.made.is_none() || self.stands.iter().any(ends) {
             return;
@@ -261,10 +270,16 @@ impl Agent {
                 self.end_mover(mover);
                 self.has_come(mover);
             });
-            self.stands.orphan(pid);
             // The next one under this number waits until it has been waited for.
             self.moving.remains.insert(pid, person.ppid);
-            return pidfd::end(pid);
+            pidfd::end(pid);
+            // A parent that arrives meanwhile begins when it has been waited for.
+            if self.moving.arrives(person.ppid) && self.stands.has(person.ppid) {
+                self.ghosts.command(person.ppid, Command::Wait { pid, options: kern::wait::WALL });
+            } else {
+                self.waits_for(person.ppid, pid);
+            }
+            return;
         }
         let order = Order::Remain(self.remain(pid));
         self.stands_in_place(person);
@@ -298,11 +313,10 @@ impl Agent {
         pidfd::end(pid);
     }
 
-    /// One that was to come has ended where it was.
-    pub(crate) fn arrival_ended(&mut self, pid: Pid, exit: Exit, usage: Usage) {
-        if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
-            arrival.ended = Some((exit, usage));
-        }
+    /// One that was to come has ended where it was: what stands for it ends when it comes no more. `false` when it was none.
+    pub(crate) fn arrival_ended(&mut self, pid: Pid, exit: Exit, usage: Usage) -> bool {
+        let arrival = self.moving.arrivals.get_mut(&pid);
+        arrival.map(|arrival| arrival.ended = Some((exit, usage))).is_some()
     }
 
     fn arrival_is(&mut self, pid: Pid, state: Arriving) {
@@ -357,7 +371,7 @@ impl Agent {
             self.has_come(mover);
         });
         // Of its streams nothing is said, as in `unmake`.
-        self.stands.orphan(pid);
+        self.orphans_that_stand(pid);
         let fault = Fault::gone(format!("what was to become {pid} was killed"));
         self.uplink.send(&ToFront::NotArrived { pid, fault });
         self.next_start();
@@ -385,6 +399,7 @@ impl Agent {
     fn end_arrival(&mut self, pid: Pid) -> bool {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
         self.is_over(pid, &arrival);
+        let parent = arrival.kin[0];
         let mover = arrival.state.mover().or(arrival.rouser);
         // Before it is rebuilt its old node cannot have ended it.
         let lost = matches!(arrival.state, Arriving::Taking { mover } if !self.moving.movers.contains_key(&mover));
@@ -407,8 +422,13 @@ impl Agent {
                 mover.into_iter().for_each(|mover| self.end_mover(mover));
                 let stopped = self.stands.get(pid).and_then(|stand| stand.body_stopped);
                 self.mirror(pid, stopped);
+                if let Some((exit, usage)) = arrival.ended {
+                    self.end_stand_in(pid, exit, usage);
+                }
+                self.next_start();
             }
         }
+        self.end_goes_on(parent);
         true
     }
 

@@ -282,7 +282,7 @@ impl Agent {
             }
             self.usages.left(pid, None);
             self.forget_body(pid);
-            self.stands.orphan(pid);
+            self.orphans_that_stand(pid);
         }
         reach("source has ended it");
         let gone = Gone { signals, stands };

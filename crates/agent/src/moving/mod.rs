@@ -161,13 +161,18 @@ impl Moving {
         self.departures.get(&pid).is_some_and(|one| one.state == Departing::Bound && one.stands.is_none())
     }
 
+    /// Does a child of it arrive that has ended where it was?
+    pub(crate) fn has_a_child_in_vain(&self, parent: Pid) -> bool {
+        self.arrivals.values().any(|arrival| arrival.kin[0] == parent && arrival.has_ended())
+    }
+
     /// Has it yet to wait for what is left of children that have gone elsewhere?
     pub(crate) fn has_to_wait(&self, parent: Pid) -> bool {
         self.remaining(parent).next().is_some()
     }
 
     /// What is left, or will be at once, of children that have gone elsewhere, for whom nobody but this parent stands here.
-    fn remaining(&self, parent: Pid) -> impl Iterator<Item = Pid> + '_ {
+    pub(crate) fn remaining(&self, parent: Pid) -> impl Iterator<Item = Pid> + '_ {
         let ends = |one: &Departure| one.state == Departing::Bound && one.stands.is_none() && !one.reaped;
         let ending =
             self.departures.iter().filter(move |(_, one)| ends(one) && one.parent == parent).map(|(pid, _)| *pid);
@@ -458,10 +463,12 @@ impl Agent {
         let leaves = |one: &&mut Departure| one.state == Departing::Bound;
         if let Some(departure) = self.moving.departures.get_mut(&pid).filter(leaves) {
             departure.reaped = true;
+            self.orphans_that_stand(pid);
             self.next_start();
             return true;
         }
         if self.moving.remains.remove(&pid).is_some() {
+            self.orphans_that_stand(pid);
             self.next_start();
             return true;
         }

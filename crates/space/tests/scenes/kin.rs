@@ -27,10 +27,13 @@ fn orphans_stand_where_their_subreaper_runs_before_their_parent_ends_there() {
     let start = started.iter().position(|e| matches!(e, Effect::Start { node: N0, .. }));
     assert!(takes.is_some() && takes < start, "{started:?}");
     body(&mut space, N0, BodyEvent::Started { pid: Pid(210) });
-    for child in [211, 212] {
+    for child in [211, 212, 213] {
         body(&mut space, N0, BodyEvent::Forked { parent: Pid(210), child: Pid(child) });
     }
     body(&mut space, N0, exited(212, Exit::Code(4)));
+    // One that its parent has waited for is nobody's, though its ghost is to be made yet.
+    body(&mut space, N0, exited(213, Exit::Code(5)));
+    body(&mut space, N0, BodyEvent::Reaped { pid: Pid(213) });
     let ended = body(&mut space, N0, exited(210, Exit::Code(0)));
     let told = ended.iter().filter_map(|effect| match effect {
         Effect::Adopt { node: N1, kin, from: Pid(210) } => Some((kin.person.pid.0, kin.person.ppid.0)),
@@ -96,4 +99,17 @@ fn a_native_subreaper_stands_above_the_parent_of_what_is_started() {
     assert!(effects[before..].iter().any(starts), "{effects:?}");
     assert_eq!(step(&mut space, line(false)), [takes(false)]);
     assert_eq!(step(&mut space, line(false)), []);
+}
+
+/// Its group is another when the front end looks again: a kill of that group on node 0 is to find it.
+#[test]
+fn what_stands_for_a_native_follows_what_the_front_end_sees_of_it() {
+    let mut space = running(&[0]);
+    let native = |pgid| Event::Natives { persons: vec![person(150, 100, pgid, 0)] };
+    step(&mut space, native(100));
+    let wanted = Event::StandInWanted { node: N0, pid: Pid(150), native: None };
+    assert!(matches!(step(&mut space, wanted)[..], [Effect::StandIn { node: N0, .. }]));
+    assert_eq!(step(&mut space, native(100)), []);
+    let follows = Effect::StandInIs { node: N0, person: person(150, 100, 150, 0) };
+    assert_eq!(step(&mut space, native(150)), [follows]);
 }

@@ -1,7 +1,7 @@
 //! A parent that moves while its children stay.
 
 use super::{body, exited, running, step, N0, N1};
-use space::{BodyEvent, Effect, Event};
+use space::{BodyEvent, Effect, Event, Space};
 use vocab::{Exit, NodeId, Pid, Sig, SigInfo};
 
 /// It has stopped on the node that it leaves, where that is told after the SIGCONT that waits for it: its ghost, which runs by that, does not stop again.
@@ -96,4 +96,60 @@ fn who_stands_where_it_was_is_told_what_it_has_missed() {
     assert!(matches!(ended[..], [Effect::EndStandIn { node: N0, exit: Exit::Code(3), .. }]));
     let gone = step(&mut running(&[0]), Event::Stands { pid: Pid(201), node: N0 });
     assert!(matches!(gone[..], [Effect::EndStandIn { node: N0, exit: Exit::NodeLost, .. }]));
+}
+
+/// It takes orphans on node 1, where it has become that before node 0 has said that it stands there.
+#[test]
+fn what_stands_for_one_that_takes_orphans_does() {
+    let mut space = running(&[0]);
+    step(&mut space, Event::Arrive { pid: Pid(200), to: N1 });
+    step(&mut space, Event::Leaves { pid: Pid(200) });
+    step(&mut space, Event::Moved { pid: Pid(200), to: N1 });
+    body(&mut space, N1, BodyEvent::Subreaper { pid: Pid(200), on: true });
+    let effects = step(&mut space, Event::Stands { pid: Pid(200), node: N0 });
+    assert!(effects.contains(&Effect::Subreaper { node: N0, pid: Pid(200), on: true }), "{effects:?}");
+}
+
+/// 210 is on its way to node 1, where its parent stands, whose children there are the kernel's to give away when it ends: of the end of 210 that node is told first.
+#[test]
+fn where_one_is_to_come_it_is_told_that_it_has_ended() {
+    let mut space = running(&[0]);
+    body(&mut space, N0, BodyEvent::Forked { parent: Pid(200), child: Pid(210) });
+    step(&mut space, Event::Arrive { pid: Pid(210), to: N1 });
+    let mut told = body(&mut space, N0, exited(210, Exit::Code(3)));
+    body(&mut space, N0, BodyEvent::Reaped { pid: Pid(210) });
+    told.append(&mut body(&mut space, N0, exited(200, Exit::Code(0))));
+    let ends = |effect: &Effect| match effect {
+        Effect::EndStandIn { node: N1, pid, .. } => Some(pid.0),
+        _ => None,
+    };
+    assert_eq!(told.iter().filter_map(ends).collect::<Vec<_>>(), [210, 200]);
+}
+
+/// 200 has a child, so that it is to stand on node 1 before it can become itself there; it stays after all, and what stands for it there ends as it does.
+#[test]
+fn what_was_made_for_one_that_does_not_come_ends_with_it() {
+    let stays = || {
+        let mut space = running(&[0]);
+        body(&mut space, N0, BodyEvent::Forked { parent: Pid(200), child: Pid(210) });
+        step(&mut space, Event::Arrive { pid: Pid(200), to: N1 });
+        step(&mut space, Event::Stays { pid: Pid(200) });
+        let told = step(&mut space, Event::Stands { pid: Pid(200), node: N1 });
+        assert!(told.iter().any(|effect| matches!(effect, Effect::StandInIs { node: N1, .. })), "{told:?}");
+        space
+    };
+    let ends = |space: &mut Space| {
+        let effects = body(space, N0, exited(200, Exit::Code(3)));
+        effects.iter().any(|effect| matches!(effect, Effect::EndStandIn { node: N1, pid: Pid(200), .. }))
+    };
+    assert!(ends(&mut stays()));
+    // Or nothing was made.
+    let mut space = stays();
+    step(&mut space, Event::StandInGone { node: N1, pid: Pid(200) });
+    assert!(!ends(&mut space));
+    // Nothing stands on a node that is not there.
+    let mut space = stays();
+    step(&mut space, Event::NodeLost { node: N1 });
+    assert_eq!(step(&mut space, Event::Stands { pid: Pid(200), node: N1 }), []);
+    assert!(!ends(&mut space));
 }
