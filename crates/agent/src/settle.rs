@@ -354,6 +354,9 @@ impl Agent {
 
     /// Its children have got another parent by now: all the same one (linux: `forget_original_parent`), so one of them tells for all.
     pub(crate) fn orphans(&mut self, pid: Pid) {
+        if self.bodies.has_forked(pid) || !self.bodies.has(pid) {
+            self.orphans_that_stand(pid);
+        }
         let children = self.bodies.children(pid);
         let Some(parent) = children.iter().find_map(|child| self.proc.parent(*child).ok()) else { return };
         for child in children {
@@ -369,7 +372,7 @@ impl Agent {
         }
     }
 
-    /// So have those that stand here as its children, if it is not about to end yet.
+    /// So have those that stand here as its children, and those that move, if it is not about to end yet.
     pub(crate) fn orphans_that_stand(&mut self, pid: Pid) {
         for child in self.stands.children(pid) {
             let parent = self.proc.parent(child).unwrap_or(Pid::INIT);
@@ -377,6 +380,7 @@ impl Agent {
                 stand.native_parent = parent;
             }
         }
+        self.orphans_that_move(pid);
     }
 
     /// What a stand-in gets of a parent that ends, and has waited for, that tells of. What nobody has told of by now that parent had waited for.

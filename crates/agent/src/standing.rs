@@ -193,10 +193,9 @@ impl Agent {
             }
             self.ghosts.unexpect(pid);
             self.ends_no_more(pid);
-            self.orphans(pid);
             // What it has waited for, and told nobody.
             self.leaving.extend(self.stands.children(pid).into_iter().filter(|child| !exists(*child)));
-            self.orphans_that_stand(pid);
+            self.orphans(pid);
             // A program of ours that called `shoal run` for another node has its streams here until now.
             self.program_ended(pid);
             self.did_not_become(pid);

@@ -54,6 +54,12 @@ impl Arrival {
         self.streams
     }
 
+    /// The parent here of what is to become it has ended.
+    pub(super) fn gets_another_parent(&mut self, parent: Pid) {
+        self.kin[0] = parent;
+        self.made.iter_mut().for_each(|made| made.person.ppid = parent);
+    }
+
     /// Has it ended where it was?
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_some()
@@ -273,13 +279,7 @@ impl Agent {
             // The next one under this number waits until it has been waited for.
             self.moving.remains.insert(pid, person.ppid);
             pidfd::end(pid);
-            // A parent that arrives meanwhile begins when it has been waited for.
-            if self.moving.arrives(person.ppid) && self.stands.has(person.ppid) {
-                self.ghosts.command(person.ppid, Command::Wait { pid, options: kern::wait::WALL });
-            } else {
-                self.waits_for(person.ppid, pid);
-            }
-            return;
+            return self.is_to_be_waited_for(pid, person.ppid);
         }
         let order = Order::Remain(self.remain(pid));
         self.stands_in_place(person);
@@ -297,6 +297,15 @@ impl Agent {
         }
         if let Some((exit, usage)) = ended {
             self.end_stand_in(pid, exit, usage);
+        }
+    }
+
+    /// `pid` remains here, which is nothing to its parent if that arrives meanwhile: it begins when it has been waited for.
+    pub(super) fn is_to_be_waited_for(&mut self, pid: Pid, parent: Pid) {
+        if self.moving.arrives(parent) && self.stands.has(parent) {
+            self.ghosts.command(parent, Command::Wait { pid, options: kern::wait::WALL });
+        } else {
+            self.waits_for(parent, pid);
         }
     }
 

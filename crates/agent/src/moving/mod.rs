@@ -453,6 +453,26 @@ impl Agent {
         }
     }
 
+    /// Its children that arrive, or remain here, have got another parent by now.
+    pub(crate) fn orphans_that_move(&mut self, pid: Pid) {
+        let proc = &self.proc;
+        let parent = |child: &Pid| proc.parent(*child).unwrap_or(Pid::INIT);
+        let made = |one: &Arrival| one.state != Arriving::Starting && one.kin[0] == pid;
+        for (child, arrival) in self.moving.arrivals.iter_mut().filter(|(_, one)| made(one)) {
+            arrival.gets_another_parent(parent(child));
+        }
+        let bound = self.moving.departures.iter_mut().filter(|(_, one)| one.state == Departing::Bound);
+        let bound = bound.map(|(child, one)| (child, &mut one.parent));
+        let mut left = Vec::new();
+        for (child, of) in self.moving.remains.iter_mut().chain(bound).filter(|(_, of)| **of == pid) {
+            *of = parent(child);
+            left.push((*child, *of));
+        }
+        for (child, of) in left {
+            self.is_to_be_waited_for(child, of);
+        }
+    }
+
     /// A child of a stand-in, or of init, has been waited for. `true` when it was one that moves: nobody else is to hear of it.
     pub(crate) fn moved_ended(&mut self, pid: Pid) -> bool {
         // One that stood here has been killed before it held.
