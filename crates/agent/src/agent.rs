@@ -173,6 +173,8 @@ pub(crate) struct Agent {
     pub(crate) wake_us: u64,
     /// Since when nobody needs them (monotonic).
     pub(crate) idle: HashMap<Pid, u64>,
+    /// Of whom the front end was told that they stand here no more, and when (monotonic).
+    pub(crate) told_gone: HashMap<Pid, u64>,
     pub(crate) starts: Starts,
     pub(crate) adopting: Adopting,
     pub(crate) ends: Ends,

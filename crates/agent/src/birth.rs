@@ -193,6 +193,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         wake_us: 0,
         idle: Default::default(),
         starts: Default::default(),
+        told_gone: Default::default(),
         adopting: Default::default(),
         ends: Default::default(),
         moving: Default::default(),

@@ -177,6 +177,7 @@ impl Agent {
             let parent = native_parent(&self.stands, maker, self.nursery, make.sibling);
             self.stands.add(Person { pid, ..make.person.clone() }, make.why, Some(maker), parent);
         }
+        self.stands_again(pid);
         let groups: Box<[u32]> = make.person.creds.groups.clone().into();
         let (list, count) = (groups.as_ptr() as u64, groups.len() as u64);
         let place = match make.place {

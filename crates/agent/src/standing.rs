@@ -18,6 +18,9 @@ use wire::node::ToFront;
 /// How long a stand-in stays when nobody needs it any more: the next program of the same shell finds it there.
 const LINGER_US: u64 = 1_000_000;
 
+/// What the front end has sent before it hears something has come after so long, or the link is lost.
+const CROSSING_US: u64 = 60_000_000;
+
 /// Children that are looked at because one has stopped.
 const MOST_LOOKS: usize = 32;
 
@@ -419,9 +422,19 @@ impl Agent {
                 self.lets_children_go(pid);
                 self.ends_here(pid, Exit::Code(0));
                 if !husk {
+                    self.told_gone.retain(|_, told| *told + CROSSING_US > now);
+                    self.told_gone.insert(pid, now);
                     self.uplink.send(&ToFront::StandInGone { pid });
                 }
             }
+        }
+    }
+
+    /// This one stands here now. Should the front end have heard after it asked for it that it stands here no more, it is to know.
+    pub(crate) fn stands_again(&mut self, pid: Pid) {
+        let known = self.stands.get(pid).is_some_and(|stand| stand.why != Why::Husk);
+        if self.told_gone.remove(&pid).is_some() && known {
+            self.uplink.send(&ToFront::StandInDone { pid, errno: 0 });
         }
     }
 

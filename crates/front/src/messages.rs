@@ -72,7 +72,12 @@ impl Front {
             ToFront::PsBegun { id } => self.on_ps_begun(node, id),
             ToFront::PsDone { id, rows } => self.on_ps_done(node, id, rows),
             ToFront::Entries { id, found, last, errno } => self.on_entries(node, id, found, last, errno),
-            ToFront::StandInDone { pid, errno } => debug!(%node, %pid, errno, "stand-in"),
+            ToFront::StandInDone { pid, errno } => {
+                debug!(%node, %pid, errno, "stand-in");
+                if errno == 0 && !self.space.stands_on(pid, node) {
+                    self.events.push_back(Event::Stands { pid, node });
+                }
+            }
             ToFront::Arriving { pid, port } => self.arriving(node, pid, port),
             ToFront::Ready { pid, streams } => {
                 if !streams {

@@ -65,6 +65,11 @@ impl Space {
         self.table.get(pid).map(view)
     }
 
+    /// Is it known to stand on this node for what is elsewhere?
+    pub fn stands_on(&self, pid: Pid, node: NodeId) -> bool {
+        self.table.get(pid).is_some_and(|entry| entry.stands.contains(&node))
+    }
+
     /// The program that was started with the standard streams that this one has, unless it has changed them.
     pub fn streams_of(&self, pid: Pid) -> Option<Pid> {
         self.table.get(pid)?.streams

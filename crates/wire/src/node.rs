@@ -159,7 +159,7 @@ pub enum ToFront {
         #[n(1)]
         rows: Vec<ProcRow>,
     },
-    /// The answer to [`ToNode::StandIn`].
+    /// The answer to [`ToNode::StandIn`]; or it stands again, as kin of one that was sent before [`ToFront::StandInGone`] had come there.
     #[n(10)]
     StandInDone {
         #[n(0)]
