@@ -9,6 +9,7 @@
 //! Until then stops and ends are put off: they would be told to the former parent. So is the end of that parent until all are made ([`crate::ends`]).
 
 use crate::agent::Agent;
+use crate::bodies::Life;
 use crate::stands::Why;
 use crate::starts::Work;
 use ghost::Command;
@@ -79,7 +80,10 @@ impl Agent {
     /// Lets an orphan of `from` stand here, so that its subreaper gets it.
     pub(crate) fn adopt(&mut self, kin: Kin, from: Pid) {
         let pid = kin.person.pid;
-        if self.bodies.has(pid) || self.stands.has(pid) || self.starts.has(pid) {
+        // What ends here is waited for here by what stands for its parent, which never has: it is made once more for the subreaper.
+        let lives = self.bodies.get(pid).is_some_and(|body| body.life != Life::Ended);
+        let stands = self.stands.get(pid).is_some_and(|stand| !stand.ending);
+        if lives || stands || self.starts.has_yet(pid) {
             return; // it is somebody's child here already, and will stay that
         }
         self.adopting.orphans.insert(pid, Orphan { from, made: false, stopped: None, ended: None });

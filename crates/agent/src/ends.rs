@@ -5,7 +5,7 @@
 //! | an orphan on its way | its former parent has ended ([`crate::adopting`]) |
 //! | a parent whose orphans are to stand here | they do, or cannot |
 //! | a parent that has yet to wait for children here of which its process has been told | it has |
-//! | what is to become a process that arrives | it does not come |
+//! | what is to become a process that arrives | it does not come, or a SIGKILL keeps it from becoming that |
 //!
 //! A stand-in of which something else has made an end has none that waits.
 
@@ -16,7 +16,7 @@ use crate::stands::{Held, Later, Stand};
 use ghost::Command;
 use std::collections::HashMap;
 use tracing::debug;
-use vocab::{Exit, Pid, Sig};
+use vocab::{Exit, Fault, Pid, Sig};
 use wire::event::Usage;
 
 /// Ends that wait for those to whom they belong.
@@ -38,7 +38,11 @@ impl Agent {
         }
         self.starts.forget_kin(pid);
         self.stands.take_orphans(pid, false);
-        if self.arrival_ended(pid, exit, usage) || self.end_put_off(pid, exit, usage) {
+        if self.arrival_ended(pid, exit, usage) {
+            self.arrives_killed(pid);
+            return;
+        }
+        if self.end_put_off(pid, exit, usage) {
             return;
         }
         let Some(stand) = self.stands.get_mut(pid) else { return self.next_start() };
@@ -132,11 +136,24 @@ impl Agent {
 
     /// Something has happened for which the end of `pid` may have waited: if it has not to wait any more, `true`, and it ends.
     pub(crate) fn end_goes_on(&mut self, pid: Pid) -> bool {
+        if self.arrives_killed(pid) {
+            return true;
+        }
         if !self.ends.wait_for(pid) || self.waits_first(pid) {
             return false;
         }
         let end = self.ends.0.remove(&pid);
         end.map(|(exit, usage)| self.end_stand_in(pid, exit, usage)).is_some()
+    }
+
+    /// One that was to come has ended where it was, and a SIGKILL keeps what stands for it: that becomes nothing any more, nobody tells that it does not, and so it ends now.
+    fn arrives_killed(&mut self, pid: Pid) -> bool {
+        let killed = |stand: &Stand| matches!(stand.held, Held::Killed | Held::Dying);
+        let in_vain = self.moving.comes_in_vain(pid) && self.stands.get(pid).is_some_and(killed);
+        if in_vain {
+            self.arrival_fails(pid, Fault::gone("it has ended where it was"));
+        }
+        in_vain
     }
 
     /// It has ended in another way.

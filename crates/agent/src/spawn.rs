@@ -115,7 +115,8 @@ impl Agent {
         for at in 0..self.starts.queue.len() {
             let work = &self.starts.queue[at];
             let pid = work.pid();
-            let taken = |pid: Pid| self.stands.leaves(pid) || self.moving.remains(pid);
+            let ended = |pid: Pid| matches!(work, Work::Orphan { .. }) && self.bodies.has(pid);
+            let taken = |pid: Pid| self.stands.leaves(pid) || self.moving.remains(pid) || ended(pid);
             let has_to_wait = self.moving.arrives(pid) && self.moving.has_to_wait(pid);
             // Its parent, which is bound to leave, is to be counted as gone.
             let leaves =

@@ -160,6 +160,12 @@ impl Starts {
             || self.queue.iter().any(|work| work.pid() == pid)
     }
 
+    /// The same, of one that is known to have ended: that a handle on it was to be made does not count.
+    pub(crate) fn has_yet(&self, pid: Pid) -> bool {
+        let is = |work: &Work| work.pid() == pid && !matches!(work, Work::Handle { ended: true, .. });
+        self.spawning.contains_key(&pid) || self.makings().any(|making| is(&making.work)) || self.queue.iter().any(is)
+    }
+
     /// Is it a program that is to be started here, and not exec'd as far as we know?
     pub(crate) fn is_to_begin(&self, pid: Pid) -> bool {
         let queued = |work: &Work| matches!(work, Work::Program(start) if start.person.pid == pid && !start.arrives);

@@ -56,9 +56,11 @@ impl Space {
         for child in entry.children.clone() {
             // One that `pid` has waited for is nobody's, though its ghost may be there yet.
             let Some(entry) = self.table.get_mut(child).filter(|e| !e.reaped && !e.reaped_early) else { continue };
-            if entry.place == node || !entry.stands.insert(node) {
+            // One that has ended there what stands for `pid` has waited for, or will.
+            if entry.place == node && !entry.ended() || !entry.stands.insert(node) {
                 continue;
             }
+            entry.left = false;
             let person = Person { ppid: taker, ..entry.person.clone() };
             let (body, kin) = (entry.body.clone(), Kin { person, node: entry.place });
             self.out.push(Effect::Adopt { node, kin, from: pid });

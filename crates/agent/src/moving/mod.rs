@@ -161,6 +161,11 @@ impl Moving {
         self.departures.get(&pid).is_some_and(|one| one.state == Departing::Bound && one.stands.is_none())
     }
 
+    /// Does it arrive, and has ended where it was?
+    pub(crate) fn comes_in_vain(&self, pid: Pid) -> bool {
+        self.arrivals.get(&pid).is_some_and(Arrival::has_ended)
+    }
+
     /// Does a child of it arrive that has ended where it was?
     pub(crate) fn has_a_child_in_vain(&self, parent: Pid) -> bool {
         self.arrivals.values().any(|arrival| arrival.kin[0] == parent && arrival.has_ended())

@@ -1,7 +1,7 @@
 //! Children and subreapers, and many of them.
 
 use super::{body, exited, person, running, step, N0, N1};
-use space::{BodyEvent, Effect, Event};
+use space::{BodyEvent, Effect, Event, Space};
 use vocab::{Exit, NodeId, Pid};
 
 #[test]
@@ -41,6 +41,36 @@ fn orphans_stand_where_their_subreaper_runs_before_their_parent_ends_there() {
         _ => None,
     });
     assert_eq!(told.collect::<Vec<_>>(), [(211, 201), (212, 201), (212, 0), (210, 0)]);
+}
+
+/// 210 moves away from there, and its child 211 ends there: what stands for 210 waits for that, which 210 itself never does.
+#[test]
+fn a_zombie_is_the_subreapers_also_where_it_has_ended_on_its_node() {
+    let mut space = running(&[0, 0]);
+    body(&mut space, N1, BodyEvent::Subreaper { pid: Pid(201), on: true });
+    body(&mut space, N1, BodyEvent::Forked { parent: Pid(201), child: Pid(210) });
+    for child in [211, 212] {
+        body(&mut space, N1, BodyEvent::Forked { parent: Pid(210), child: Pid(child) });
+    }
+    step(&mut space, Event::Arrive { pid: Pid(210), to: N0 });
+    step(&mut space, Event::Leaves { pid: Pid(210) });
+    step(&mut space, Event::Moved { pid: Pid(210), to: N0 });
+    step(&mut space, Event::Left { pid: Pid(210) });
+    step(&mut space, Event::Stands { pid: Pid(210), node: N1 });
+    body(&mut space, N1, exited(211, Exit::Code(4)));
+    body(&mut space, N1, BodyEvent::Reaped { pid: Pid(211) });
+    let ended = body(&mut space, N0, exited(210, Exit::Code(0)));
+    let told = ended.iter().filter_map(|effect| match effect {
+        Effect::Adopt { node: N1, kin, from: Pid(210) } => Some((kin.person.pid.0, kin.person.ppid.0)),
+        Effect::EndStandIn { node: N1, pid, .. } => Some((pid.0, 0)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(211, 201), (211, 0), (210, 0)]);
+    // The subreaper's wait counts.
+    let reaps = |space: &mut Space, pid| body(space, N1, BodyEvent::Reaped { pid: Pid(pid) });
+    reaps(&mut space, 210);
+    reaps(&mut space, 211);
+    assert!(!space.unwaited_children(Pid(201)).contains(&Pid(211)));
 }
 
 #[test]
