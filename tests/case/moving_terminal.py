@@ -450,6 +450,32 @@ def shell():
     same("its end", t.end(), 9)
 
 
+def refused():
+    """A shell of whose session on the node the front end knows nothing, since it is in another one there, is refused as often as it is asked for."""
+    os.environ.update(PS1="in> ", TERM="dumb", HISTFILE="")
+    t = Terminal.__new__(Terminal)
+    t.seen, t.at = b"", 0
+    t.pid, t.master = pty.fork()
+    if t.pid == 0:
+        os.execvp("sh", ["sh", "-c", "shoal run -n 0 -t -- bash --norc --noprofile -i; exit $?"])
+    t.see("in> ")
+    pid = int(subprocess.run(["pgrep", "-P", str(t.pid)], capture_output=True, text=True).stdout)
+    move(pid, 1)
+    t.type("sleep 1073 &\n")
+    t.see("in> ")
+    # From the first time on it stands on that node.
+    for _ in range(4):
+        done = subprocess.run(["shoal", "move", str(pid), "0"], capture_output=True, text=True)
+        if done.returncode != 1 or "its terminal" not in done.stderr:
+            raise SystemExit(f"moved with a child: {done.returncode} {done.stderr!r}")
+    t.type("kill %1; wait\n")
+    t.type("hostname\n")
+    t.see("n1\r\n")
+    move(pid, 0)
+    t.type("exit 9\n")
+    same("its end", t.end(), 9)
+
+
 def hangup():
     """The user's terminal goes away: the program is hung up where it is."""
     mark = fresh()

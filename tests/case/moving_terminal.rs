@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_terminal_stops", |place| plays(place, "stops")),
     ("move_terminal_held", |place| plays(place, "held")),
     ("move_terminal_shell", |place| plays(place, "shell")),
+    ("move_terminal_refused", |place| plays(place, "refused")),
     ("move_terminal_hangup", |place| plays(place, "hangup")),
     ("move_terminal_ends", |place| plays(place, "ends")),
     ("move_terminal_several", |place| plays(place, "several")),

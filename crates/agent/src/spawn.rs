@@ -313,7 +313,8 @@ impl Agent {
     pub(crate) fn ended_in_place(&mut self, pid: Pid) -> bool {
         let Some(spawning) = self.starts.spawning.get(&pid).filter(|spawning| spawning.in_place) else { return false };
         match spawning.prepared.errno() {
-            0 => {
+            // A vessel does not end by itself; of one that has memory of its own nobody knows with what errno it has failed.
+            0 if !spawning.start.arrives => {
                 self.started(pid);
                 true
             }
@@ -324,7 +325,7 @@ impl Agent {
                     stand.ending = true;
                 }
                 if let Some(spawning) = self.starts.spawning.remove(&pid) {
-                    self.could_not(spawning, errno);
+                    self.could_not(spawning, if errno == 0 { EIO } else { errno });
                 }
                 false
             }

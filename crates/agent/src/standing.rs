@@ -351,7 +351,13 @@ impl Agent {
             return self.uplink.send(&ToFront::StandInFollowed { pid });
         };
         let apart = stand.apart();
-        let before = std::mem::replace(&mut stand.person, person.clone());
+        let before = stand.person.clone();
+        // Who leads a session does so for good (setsid(2), setpgid(2): EPERM), also of a terminal that only this node knows of.
+        let person = match before.sid == pid {
+            true => Person { pgid: before.pgid, sid: pid, ..person },
+            false => person,
+        };
+        stand.person = person.clone();
         let mut commands = Vec::new();
         if person.sid != before.sid && person.sid == pid {
             commands.push(Command::Setsid);

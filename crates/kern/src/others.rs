@@ -38,6 +38,20 @@ fn most_files() -> Option<u64> {
     std::fs::read_to_string(format!("{}/sys/fs/nr_open", crate::proc::PROC)).ok()?.trim().parse().ok()
 }
 
+/// Who traces a thread of this process, if anybody in this PID namespace does.
+pub fn tracer(pid: Pid) -> Option<Pid> {
+    let threads = std::fs::read_dir(format!("{}/{pid}/task", crate::proc::PROC)).ok()?;
+    let status = threads.flatten().filter_map(|thread| std::fs::read(thread.path().join("status")).ok());
+    status.filter_map(|text| tracer_in(&text)).next()
+}
+
+fn tracer_in(status: &[u8]) -> Option<Pid> {
+    // The name before it may have any bytes, but a newline (linux: `proc_task_name`).
+    let line = status.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(b"TracerPid:\t"))?;
+    let number = std::str::from_utf8(line).ok()?.parse().ok()?;
+    (number != 0).then_some(Pid(number))
+}
+
 /// How a thread is scheduled (sched(7)); `policy` with SCHED_RESET_ON_FORK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scheduling {
@@ -151,6 +165,13 @@ pub fn share((one, other): (Pid, Pid), what: Shared) -> Errno<bool> {
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
+
+    #[test]
+    fn who_traces_is_told_by_status() {
+        assert_eq!(tracer_in(b"Name:\tTracerPid:\nTracerPid:\t31\nUid:\t0\n"), Some(Pid(31)));
+        assert_eq!(tracer_in(b"Name:\ta\nTracerPid:\t0\n"), None);
+        assert_eq!(tracer(Pid(std::process::id() as i32)), None);
+    }
 
     #[test]
     fn limits_and_scheduling_are_read_and_set_of_a_child() {

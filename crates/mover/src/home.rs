@@ -13,16 +13,25 @@ use super::rouser::Rouser;
 use super::streams::Streams;
 use super::take::listen;
 use ckpt::clocks::{Asked, Wanted};
-use ckpt::freeze::Frozen;
+use ckpt::freeze::{freeze, Frozen};
 use ckpt::remain::{replace, replace_one_of_many};
 use ckpt::restore::Coming;
 use ckpt::vessel::{Begun, Vessel};
 use kern::faultpoint::reach;
+use kern::others;
 use kern::pidfd;
 use kern::poll::Ready;
+use kern::proc::PROC;
+use std::fs;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+use vocab::errno::EPERM;
 use vocab::{Fault, Pid, Result};
+
+/// How long whoever traces a stand-in is waited for when its process has nothing else to become.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOKS_EACH: Duration = Duration::from_millis(2);
 
 /// Takes the image, says so, and makes the process when it is told to.
 pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
@@ -30,6 +39,7 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     if let Some(why) = in_the_way(*pid)? {
         return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
     }
+    is_traced_by_nobody(*pid)?;
     let streams = relay.map(Streams::of_relay).transpose()?;
     // Where there is no room for them it stays where it is.
     let programs = Programs::within(programs, "/")?;
@@ -42,7 +52,8 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let asked = Asked::now()?;
     carrier.tell(&has)?;
     let (image, mut carrier) = keep(*pid, carrier, asked)?;
-    if let Err(fault) = image.may_be_made(streams.as_ref()) {
+    // Somebody may have begun since.
+    if let Err(fault) = image.may_be_made(streams.as_ref()).and_then(|()| is_traced_by_nobody(*pid)) {
         // Said before the other node finds the connection broken, and knows no better reason.
         return word.say(&Said::Failed(fault));
     }
@@ -58,7 +69,10 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
         return Ok(());
     }
     reach("in told to go");
-    let ghost = std::mem::take(&mut waiting.rouser).freeze(*pid);
+    let ghost = match std::mem::take(&mut waiting.rouser) {
+        rouser if rouser.fd().is_some() => rouser.freeze(*pid),
+        _ => freeze_at_last(*pid),
+    };
     let said = match ghost.and_then(|ghost| become_it((ghost, *light), &programs, streams, &image)) {
         Ok(()) => Said::IsHome,
         Err(fault) => {
@@ -67,6 +81,29 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
         }
     };
     waiting.found.say_at_last(waiting.word, &said)
+}
+
+/// What others trace can be made into nothing. Movers let go by themselves.
+fn is_traced_by_nobody(pid: Pid) -> Result<()> {
+    let is_ours = |tracer: &Pid| fs::read(format!("{PROC}/{tracer}/comm")).is_ok_and(|name| name == b"shoal:mover\n");
+    let why = |tracer| Fault::refused(format!("its stand-in cannot become it: that is traced by process {tracer}"));
+    others::tracer(pid).filter(|tracer| !is_ours(tracer)).map_or(Ok(()), |tracer| Err(why(tracer)))
+}
+
+/// The old node has none any more, and somebody may have begun to trace what stands for it in the milliseconds since that was looked at. Nothing tells when they let it go.
+///
+/// # Errors
+/// As [`freeze`]; EPERM when they have not within [`PATIENCE`].
+fn freeze_at_last(pid: Pid) -> Result<Frozen> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match freeze(pid) {
+            Err(fault) if fault.root_errno() == EPERM && others::tracer(pid).is_some() && Instant::now() < until => {
+                std::thread::sleep(LOOKS_EACH);
+            }
+            done => return done,
+        }
+    }
 }
 
 /// All of it is here, and the other mover knows.
