@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::kin::{self, Place, Plan};
 use crate::setup::{Begins, Prepared};
-use crate::stands::{Later, Why};
+use crate::stands::{Held, Later, Why};
 use crate::starts::{Making, Phase, Spawning, Start, Work};
 use crate::streams::{ChildEnds, Open, To};
 use ghost::{Command, Outcome};
@@ -121,7 +121,8 @@ impl Agent {
             // Its parent, which is bound to leave, is to be counted as gone.
             let leaves =
                 matches!(work, Work::Program(start) if start.arrives && self.moving.is_bound(start.person.ppid));
-            if !self.starts.waits(work, &before) && !taken(pid) && !has_to_wait && !leaves {
+            let waits = taken(pid) && !self.is_in_vain(work);
+            if !self.starts.waits(work, &before) && !waits && !has_to_wait && !leaves {
                 let planned = self.planned(work);
                 // Nor is anybody to stand here whose process is being made here just now, or has been and its image comes.
                 let taken = |pid: Pid| taken(pid) || self.starts.is_starting(pid) || self.moving.is_made(pid);
@@ -135,6 +136,12 @@ impl Agent {
             before.insert(pid);
         }
         None
+    }
+
+    /// An orphan that who is to make it makes no more: there is nothing to wait for, as that one waits for nobody either.
+    fn is_in_vain(&self, work: &Work) -> bool {
+        let Work::Orphan { from, .. } = work else { return false };
+        self.stands.get(*from).is_none_or(|stand| stand.ending || !stand.runs() || stand.held != Held::Free)
     }
 
     /// Nobody needs this stand-in as what it is.

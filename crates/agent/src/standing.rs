@@ -78,6 +78,7 @@ impl Agent {
                     self.stops_itself(pid, false);
                     self.rouse_if_busy(pid);
                 }
+                self.next_start(); // which may have waited for what this one does no more
                 self.end_goes_on(pid);
                 if self.stands.get(pid).is_none_or(|stand| stand.ending) {
                     self.ghosts.interrupt(pid);
@@ -128,6 +129,7 @@ impl Agent {
         }
         self.held(pid, Held::Dying);
         self.sends_no_more(pid);
+        self.next_start();
         if self.end_goes_on(pid) {
             return;
         }
