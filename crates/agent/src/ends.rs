@@ -47,7 +47,7 @@ impl Agent {
         }
         let Some(stand) = self.stands.get_mut(pid) else { return self.next_start() };
         stand.ending = true;
-        stand.usage = usage;
+        (stand.exit, stand.usage) = (Some(exit), usage);
         if let Some(parent) = Some(stand.native_parent).filter(|parent| self.bodies.has(*parent)) {
             self.trace_waiting(parent);
         }

@@ -31,6 +31,7 @@ mod moving;
 mod names;
 mod newborns;
 pub mod order;
+mod orphans;
 mod outer;
 mod pace;
 mod ps;

@@ -25,9 +25,6 @@ const ROUNDS: usize = 3;
 /// From so many forks of one process on, its children are looked at together.
 const MANY_FORKS: usize = 4;
 
-/// For so long, in microseconds, a stand-in is waited for that may have a wait to tell of.
-const DOUBTFUL_US: u64 = 1_000_000;
-
 pub(crate) fn usage(from: kern::wait::Usage) -> Usage {
     Usage { user_us: from.user_us, system_us: from.system_us, max_rss_kb: from.max_rss_kb }
 }
@@ -350,49 +347,6 @@ impl Agent {
         self.events.push(BodyEvent::Exited { pid, exit, usage });
         self.orphans(pid);
         self.program_ended(pid);
-    }
-
-    /// Its children have got another parent by now: all the same one (linux: `forget_original_parent`), so one of them tells for all.
-    pub(crate) fn orphans(&mut self, pid: Pid) {
-        if self.bodies.has_forked(pid) || !self.bodies.has(pid) {
-            self.orphans_that_stand(pid);
-        }
-        let children = self.bodies.children(pid);
-        let Some(parent) = children.iter().find_map(|child| self.proc.parent(*child).ok()) else { return };
-        for child in children {
-            if exists(child) {
-                self.apply_parent(child, parent);
-            } else if parent == Pid::INIT {
-                // `pid` has waited for it before that ended: of those that init gets its own wait tells.
-                self.leaving.insert(child);
-            } else {
-                self.bodies.doubtful.push((monotonic_us() + DOUBTFUL_US, child));
-                self.apply_parent(child, parent);
-            }
-        }
-    }
-
-    /// So have those that stand here as its children, and those that move, if it is not about to end yet.
-    pub(crate) fn orphans_that_stand(&mut self, pid: Pid) {
-        for child in self.stands.children(pid) {
-            let parent = self.proc.parent(child).unwrap_or(Pid::INIT);
-            if let Some(stand) = self.stands.get_mut(child) {
-                stand.native_parent = parent;
-            }
-        }
-        self.orphans_that_move(pid);
-    }
-
-    /// What a stand-in gets of a parent that ends, and has waited for, that tells of. What nobody has told of by now that parent had waited for.
-    pub(crate) fn settle_doubtful(&mut self, now: u64) {
-        let (due, later) = std::mem::take(&mut self.bodies.doubtful).into_iter().partition(|(due, _)| *due <= now);
-        self.bodies.doubtful = later;
-        for (_, pid) in due {
-            if self.bodies.get(pid).is_some_and(|body| body.life != Life::Ended) && !exists(pid) {
-                self.ended(pid, Exit::Code(0), Usage::default());
-                self.reaped(pid);
-            }
-        }
     }
 
     /// It is no body here any more, and its end is nobody's business.

@@ -35,7 +35,7 @@ impl Agent {
                 self.starts.queue.push_back(Work::Program(Box::new(start)));
                 self.next_start();
             }
-            Err(fault) => self.not_started(pid, fault),
+            Err(fault) => self.not_started((pid, false), fault),
         }
     }
 
@@ -184,7 +184,7 @@ impl Agent {
     pub(crate) fn work_failed(&mut self, work: Work, fault: Fault) {
         match work {
             Work::Program(start) => {
-                self.not_started(start.person.pid, fault);
+                self.not_started((start.person.pid, start.arrives), fault);
                 self.now(start.later);
             }
             Work::Handle { person, ended: true } => self.stood_in(person.pid, ESRCH),
@@ -201,15 +201,15 @@ impl Agent {
     }
 
     /// Not for want of the program: the failure is ours.
-    fn not_started(&mut self, pid: Pid, fault: Fault) {
-        self.no_program(pid, fault, 125);
+    fn not_started(&mut self, which: (Pid, bool), fault: Fault) {
+        self.no_program(which, fault, 125);
     }
 
-    /// `status`: as env(1) says it.
-    fn no_program(&mut self, pid: Pid, fault: Fault, status: u8) {
+    /// `status`: as env(1) says it. Of one that arrives nobody is told who has given that up.
+    fn no_program(&mut self, (pid, arrives): (Pid, bool), fault: Fault, status: u8) {
         self.elders.counts.remove(&pid);
         self.expects_no_gate(pid);
-        if self.moving.arrives(pid) {
+        if arrives {
             return self.arrival_fails(pid, fault);
         }
         info!(%pid, %fault, "start: failed");
@@ -264,7 +264,7 @@ impl Agent {
                         }
                         self.ghosts.command(by, command);
                     }
-                    Err(fault) => self.not_started(person.pid, fault),
+                    Err(fault) => self.not_started((person.pid, start.arrives), fault),
                 }
             }
         }
@@ -361,7 +361,7 @@ impl Agent {
             ENOENT => 127,
             _ => 126,
         };
-        self.no_program(start.person.pid, Fault::sys(errno, prepared.doing()), status);
+        self.no_program((start.person.pid, start.arrives), Fault::sys(errno, prepared.doing()), status);
         self.next_start();
     }
 

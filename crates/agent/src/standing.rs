@@ -345,7 +345,7 @@ impl Agent {
         let pid = person.pid;
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| !stand.ending) else {
             self.starts.kin_is(&person);
-            let here = self.stands.has(pid) || self.bodies.has(pid) || self.moving.arrives(pid);
+            let here = self.bodies.has(pid) || self.moving.arrives(pid);
             if !here && !self.starts.is_to_stand(pid) {
                 // It was to be, and could not.
                 self.uplink.send(&ToFront::StandInGone { pid });

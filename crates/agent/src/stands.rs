@@ -61,7 +61,8 @@ pub(crate) struct Stand {
     pub(crate) held: Held,
     /// It was told to end.
     pub(crate) ending: bool,
-    /// What its process had used, with its children, when it ended.
+    /// How its process has ended, and what it had used then, with its children.
+    pub(crate) exit: Option<Exit>,
     pub(crate) usage: Usage,
     pub(crate) stance: Stance,
     /// By this its body was told to be stopped, and no SIGCONT of this one has been passed on since.
@@ -146,7 +147,7 @@ impl Stands {
         let (ending, stance, body_stopped, turn) = (false, Stance::Runs, None, None);
         let (held, follows, groups) = (Held::Free, VecDeque::new(), Vec::new());
         let orphaned = SigSet(0);
-        let usage = Usage::default();
+        let (exit, usage) = (None, Usage::default());
         let stand = Stand {
             person,
             why,
@@ -154,6 +155,7 @@ impl Stands {
             native_parent,
             held,
             ending,
+            exit,
             usage,
             stance,
             body_stopped,

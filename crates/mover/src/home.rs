@@ -20,7 +20,7 @@ use ckpt::vessel::{Begun, Vessel};
 use kern::faultpoint::reach;
 use kern::others;
 use kern::pidfd;
-use kern::poll::Ready;
+use kern::poll::{poll_for, Ready};
 use kern::proc::PROC;
 use std::fs;
 use std::io::Read;
@@ -99,7 +99,7 @@ fn freeze_at_last(pid: Pid) -> Result<Frozen> {
     loop {
         match freeze(pid) {
             Err(fault) if fault.root_errno() == EPERM && others::tracer(pid).is_some() && Instant::now() < until => {
-                std::thread::sleep(LOOKS_EACH);
+                let _interrupted = poll_for(&[], Some(LOOKS_EACH));
             }
             done => return done,
         }

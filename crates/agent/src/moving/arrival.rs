@@ -9,6 +9,8 @@
 //! Where others here need it (its parent, its children) it has stood here before, and its stand-in has become that process. Then it is not killed:
 //! the mover makes it a stand-in again. If that stand-in is stopped, its mover begins with Starting, and has it run for that long.
 
+mod in_vain;
+
 use crate::agent::Agent;
 use crate::checks::What;
 use crate::stands::Stand;
@@ -16,10 +18,9 @@ use crate::starts::{Start, Work};
 use crate::streams::StreamsId;
 use ghost::Command;
 use kern::faultpoint::reach;
-use kern::pidfd;
 use kern::proc::PROC;
 use mover::{In, Order};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 use vocab::{Exit, Fault, Pid, Sig};
 use wire::event::{BodyEvent, Person, Usage};
 use wire::node::{ChannelTo, Kin, ToFront};
@@ -117,11 +118,6 @@ fn vessel(terminal: bool) -> Program {
     }
 }
 
-/// Has a mover that is gone not got as far as to trace this vessel, which would have killed it?
-fn is_untouched(pid: Pid) -> bool {
-    kern::pending::read(pid).is_some_and(|is| !is.traced && !is.signals.has(Sig::KILL) && !b"ZX".contains(&is.state))
-}
-
 impl Agent {
     /// Makes what is to become a process that is on another node.
     pub(crate) fn arrive(
@@ -192,11 +188,12 @@ impl Agent {
     /// What is to become `person` has executed, as a child of that one's parent here; it was a stand-in before if it `stood`.
     pub(crate) fn arrival_started(&mut self, person: Person, stood: Option<Stand>) {
         let pid = person.pid;
+        let ended = stood.as_ref().and_then(|stand| stand.exit.map(|exit| (exit, stand.usage)));
         let (in_place, stopped) = (stood.is_some(), stood.and_then(|stand| stand.body_stopped));
         let made = Made { person, in_place, stopped };
         let here = self.children_here(pid);
         let Some(arrival) = self.moving.arrivals.get_mut(&pid) else {
-            return self.unmake(made, None, None); // it was abandoned meanwhile
+            return self.unmake(made, None, ended); // it was abandoned meanwhile
         };
         arrival.kin[0] = made.person.ppid;
         arrival.children.sort_unstable();
@@ -266,68 +263,6 @@ impl Agent {
         }
     }
 
-    /// It has not come: what was to become it ends, or stands here again.
-    fn unmake(&mut self, made: Made, mover: Option<u32>, ended: Option<(Exit, Usage)>) {
-        // Its streams say nothing of an end: the program, if it is that, has not ended here.
-        let Made { person, in_place, stopped, .. } = made;
-        let pid = person.pid;
-        if !in_place {
-            mover.into_iter().for_each(|mover| {
-                self.end_mover(mover);
-                self.has_come(mover);
-            });
-            // The next one under this number waits until it has been waited for.
-            self.moving.remains.insert(pid, person.ppid);
-            pidfd::end(pid);
-            return self.is_to_be_waited_for(pid, person.ppid);
-        }
-        let order = Order::Remain(self.remain(pid));
-        self.stands_in_place(person);
-        if stopped.is_some() {
-            self.mirror(pid, stopped);
-        }
-        match mover {
-            Some(mover) => self.order_mover(mover, &order),
-            None => {
-                if let Err(fault) = self.start_mover(pid, &order) {
-                    warn!(%pid, %fault, "what was to arrive cannot stand here again");
-                    pidfd::end(pid);
-                }
-            }
-        }
-        if let Some((exit, usage)) = ended {
-            self.end_stand_in(pid, exit, usage);
-        }
-    }
-
-    /// `pid` remains here, which is nothing to its parent if that arrives meanwhile: it begins when it has been waited for.
-    pub(super) fn is_to_be_waited_for(&mut self, pid: Pid, parent: Pid) {
-        if self.moving.arrives(parent) && self.stands.has(parent) {
-            self.ghosts.command(parent, Command::Wait { pid, options: kern::wait::WALL });
-        } else {
-            self.waits_for(parent, pid);
-        }
-    }
-
-    /// What stood here had become a vessel, and is killed with the mover that traces it: nothing can stand here any more. The process lives on where it is, so nobody is to
-    /// take this for its end; its children here are init's on this machine from then on.
-    fn died_with_its_mover(&mut self, person: Person) {
-        let pid = person.pid;
-        warn!(%pid, "what stood here ends with its mover");
-        self.stands.add_in_place(person);
-        if let Some(stand) = self.stands.get_mut(pid) {
-            stand.ending = true;
-        }
-        // Should it not have been traced yet.
-        pidfd::end(pid);
-    }
-
-    /// One that was to come has ended where it was: what stands for it ends when it comes no more. `false` when it was none.
-    pub(crate) fn arrival_ended(&mut self, pid: Pid, exit: Exit, usage: Usage) -> bool {
-        let arrival = self.moving.arrivals.get_mut(&pid);
-        arrival.map(|arrival| arrival.ended = Some((exit, usage))).is_some()
-    }
-
     fn arrival_is(&mut self, pid: Pid, state: Arriving) {
         if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
             info!(%pid, "arrival: {:?} -> {state:?}", arrival.state);
@@ -360,85 +295,6 @@ impl Agent {
         self.watch();
         reach("destination has it");
         self.uplink.send(&ToFront::Arrived { pid });
-    }
-
-    /// It could not be made, or not be made what it was to be, or was killed before it ran.
-    pub(crate) fn arrival_fails(&mut self, pid: Pid, fault: Fault) {
-        if self.end_arrival(pid) {
-            info!(%pid, %fault, "arrival: over");
-            self.uplink.send(&ToFront::NotArrived { pid, fault });
-        }
-    }
-
-    /// What was to become it was killed, and has been waited for: there is nothing to end, or to wait for.
-    pub(super) fn arrival_killed(&mut self, pid: Pid) {
-        warn!(%pid, "what was to arrive was killed");
-        let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
-        self.is_over(pid, &arrival);
-        arrival.state.mover().or(arrival.rouser).into_iter().for_each(|mover| {
-            self.end_mover(mover);
-            self.has_come(mover);
-        });
-        // Of its streams nothing is said, as in `unmake`.
-        self.orphans_that_stand(pid);
-        let fault = Fault::gone(format!("what was to become {pid} was killed"));
-        self.uplink.send(&ToFront::NotArrived { pid, fault });
-        self.next_start();
-    }
-
-    /// Nobody wants it.
-    pub(crate) fn abandon(&mut self, pid: Pid) {
-        if self.end_arrival(pid) {
-            info!(%pid, "arrival: abandoned");
-        } else if self.moving.ran.remove(&pid) {
-            info!(%pid, "arrival: runs, and is not to");
-            pidfd::end(pid);
-        }
-        self.moving.over.remove(&pid);
-    }
-
-    /// Its streams are for nobody; but the old node may have heard that all of it is here, and have ended its own.
-    fn is_over(&mut self, pid: Pid, arrival: &Arrival) {
-        self.streams.in_vain(arrival.streams);
-        if arrival.program && matches!(arrival.state, Arriving::Rebuilt { .. }) {
-            self.moving.over.insert(pid, arrival.streams);
-        }
-    }
-
-    fn end_arrival(&mut self, pid: Pid) -> bool {
-        let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
-        self.is_over(pid, &arrival);
-        let parent = arrival.kin[0];
-        let mover = arrival.state.mover().or(arrival.rouser);
-        // Before it is rebuilt its old node cannot have ended it.
-        let lost = matches!(arrival.state, Arriving::Taking { mover } if !self.moving.movers.contains_key(&mover));
-        match arrival.made {
-            Some(made) if made.in_place && lost && is_untouched(pid) => {
-                // Another mover does that.
-                self.unmake(made, None, arrival.ended);
-                self.next_start();
-            }
-            // A parent that is a process here hears of its end by the kernel: then that is the end of the process everywhere.
-            Some(made) if made.in_place && lost && !self.bodies.has(made.person.ppid) => {
-                self.died_with_its_mover(made.person);
-                self.next_start();
-            }
-            Some(made) => {
-                self.unmake(made, mover, arrival.ended);
-                self.next_start();
-            }
-            None => {
-                mover.into_iter().for_each(|mover| self.end_mover(mover));
-                let stopped = self.stands.get(pid).and_then(|stand| stand.body_stopped);
-                self.mirror(pid, stopped);
-                if let Some((exit, usage)) = arrival.ended {
-                    self.end_stand_in(pid, exit, usage);
-                }
-                self.next_start();
-            }
-        }
-        self.end_goes_on(parent);
-        true
     }
 
     /// It is the process from now on, and is to run.

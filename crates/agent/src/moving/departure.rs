@@ -272,6 +272,36 @@ impl Agent {
         self.order_mover(mover, &Order::Remain(remain));
     }
 
+    /// A child of a stand-in, or of init, has been waited for. `true` when it was one that moves: nobody else is to hear of it.
+    pub(crate) fn moved_ended(&mut self, pid: Pid) -> bool {
+        // One that stood here has been killed before it held.
+        if self.stands.has(pid) {
+            return false;
+        }
+        // One that is not bound has ended as any other.
+        let leaves = |one: &&mut Departure| one.state == Departing::Bound;
+        if let Some(departure) = self.moving.departures.get_mut(&pid).filter(leaves) {
+            departure.reaped = true;
+            self.orphans_that_stand(pid);
+            self.next_start();
+            return true;
+        }
+        if self.moving.remains.remove(&pid).is_some() {
+            self.orphans_that_stand(pid);
+            self.next_start();
+            return true;
+        }
+        if self.moving.arrives(pid) {
+            // It may have run.
+            self.hear_movers();
+        }
+        if self.moving.arrives(pid) {
+            self.arrival_killed(pid);
+            return true;
+        }
+        false
+    }
+
     /// It has ended here, or a stand-in has taken its place, and lives on on another node.
     fn left(&mut self, pid: Pid, signals: Vec<SigInfo>) {
         let Some(departure) = self.moving.departures.remove(&pid) else { return };

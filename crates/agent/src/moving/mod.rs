@@ -166,6 +166,22 @@ impl Moving {
         self.arrivals.get(&pid).is_some_and(Arrival::has_ended)
     }
 
+    /// The children of this one that arrive, or remain here, have got another `parent`: who remains, and whose that is now.
+    pub(crate) fn orphans(&mut self, pid: Pid, parent: impl Fn(Pid) -> Pid) -> Vec<(Pid, Pid)> {
+        let made = |one: &Arrival| one.state != Arriving::Starting && one.kin[0] == pid;
+        for (child, arrival) in self.arrivals.iter_mut().filter(|(_, one)| made(one)) {
+            arrival.gets_another_parent(parent(*child));
+        }
+        let bound = self.departures.iter_mut().filter(|(_, one)| one.state == Departing::Bound);
+        let bound = bound.map(|(child, one)| (child, &mut one.parent));
+        let left = self.remains.iter_mut().chain(bound).filter(|(_, of)| **of == pid);
+        let changed = left.map(|(child, of)| {
+            *of = parent(*child);
+            (*child, *of)
+        });
+        changed.collect()
+    }
+
     /// Does a child of it arrive that has ended where it was?
     pub(crate) fn has_a_child_in_vain(&self, parent: Pid) -> bool {
         self.arrivals.values().any(|arrival| arrival.kin[0] == parent && arrival.has_ended())
@@ -456,55 +472,5 @@ impl Agent {
         for number in movers.collect::<Vec<_>>() {
             self.serve_mover(number);
         }
-    }
-
-    /// Its children that arrive, or remain here, have got another parent by now.
-    pub(crate) fn orphans_that_move(&mut self, pid: Pid) {
-        let proc = &self.proc;
-        let parent = |child: &Pid| proc.parent(*child).unwrap_or(Pid::INIT);
-        let made = |one: &Arrival| one.state != Arriving::Starting && one.kin[0] == pid;
-        for (child, arrival) in self.moving.arrivals.iter_mut().filter(|(_, one)| made(one)) {
-            arrival.gets_another_parent(parent(child));
-        }
-        let bound = self.moving.departures.iter_mut().filter(|(_, one)| one.state == Departing::Bound);
-        let bound = bound.map(|(child, one)| (child, &mut one.parent));
-        let mut left = Vec::new();
-        for (child, of) in self.moving.remains.iter_mut().chain(bound).filter(|(_, of)| **of == pid) {
-            *of = parent(child);
-            left.push((*child, *of));
-        }
-        for (child, of) in left {
-            self.is_to_be_waited_for(child, of);
-        }
-    }
-
-    /// A child of a stand-in, or of init, has been waited for. `true` when it was one that moves: nobody else is to hear of it.
-    pub(crate) fn moved_ended(&mut self, pid: Pid) -> bool {
-        // One that stood here has been killed before it held.
-        if self.stands.has(pid) {
-            return false;
-        }
-        // One that is not bound has ended as any other.
-        let leaves = |one: &&mut Departure| one.state == Departing::Bound;
-        if let Some(departure) = self.moving.departures.get_mut(&pid).filter(leaves) {
-            departure.reaped = true;
-            self.orphans_that_stand(pid);
-            self.next_start();
-            return true;
-        }
-        if self.moving.remains.remove(&pid).is_some() {
-            self.orphans_that_stand(pid);
-            self.next_start();
-            return true;
-        }
-        if self.moving.arrives(pid) {
-            // It may have run.
-            self.hear_movers();
-        }
-        if self.moving.arrives(pid) {
-            self.arrival_killed(pid);
-            return true;
-        }
-        false
     }
 }

@@ -1,0 +1,74 @@
+//! Whose children processes and stand-ins are here after their parent has ended, as this kernel has decided.
+
+use crate::agent::Agent;
+use crate::bodies::Life;
+use ghost::Command;
+use kern::clock::monotonic_us;
+use kern::proc::exists;
+use vocab::{Exit, Pid};
+use wire::event::Usage;
+
+/// For so long, in microseconds, a stand-in is waited for that may have a wait to tell of.
+const DOUBTFUL_US: u64 = 1_000_000;
+
+impl Agent {
+    /// Its children have got another parent by now: all the same one (linux: `forget_original_parent`), so one of them tells for all.
+    pub(crate) fn orphans(&mut self, pid: Pid) {
+        if self.bodies.has_forked(pid) || !self.bodies.has(pid) {
+            self.orphans_that_stand(pid);
+        }
+        let children = self.bodies.children(pid);
+        let Some(parent) = children.iter().find_map(|child| self.proc.parent(*child).ok()) else { return };
+        for child in children {
+            if exists(child) {
+                self.apply_parent(child, parent);
+            } else if parent == Pid::INIT {
+                // `pid` has waited for it before that ended: of those that init gets its own wait tells.
+                self.leaving.insert(child);
+            } else {
+                self.bodies.doubtful.push((monotonic_us() + DOUBTFUL_US, child));
+                self.apply_parent(child, parent);
+            }
+        }
+    }
+
+    /// So have those that stand here as its children, and those that move, if it is not about to end yet.
+    pub(crate) fn orphans_that_stand(&mut self, pid: Pid) {
+        for child in self.stands.children(pid) {
+            let parent = self.proc.parent(child).unwrap_or(Pid::INIT);
+            if let Some(stand) = self.stands.get_mut(child) {
+                stand.native_parent = parent;
+            }
+        }
+        self.orphans_that_move(pid);
+    }
+
+    /// What a stand-in gets of a parent that ends, and has waited for, that tells of. What nobody has told of by now that parent had waited for.
+    pub(crate) fn settle_doubtful(&mut self, now: u64) {
+        let (due, later) = std::mem::take(&mut self.bodies.doubtful).into_iter().partition(|(due, _)| *due <= now);
+        self.bodies.doubtful = later;
+        for (_, pid) in due {
+            if self.bodies.get(pid).is_some_and(|body| body.life != Life::Ended) && !exists(pid) {
+                self.ended(pid, Exit::Code(0), Usage::default());
+                self.reaped(pid);
+            }
+        }
+    }
+
+    /// Its children that arrive, or remain here, have got another parent by now.
+    fn orphans_that_move(&mut self, pid: Pid) {
+        let proc = &self.proc;
+        for (child, of) in self.moving.orphans(pid, |child| proc.parent(child).unwrap_or(Pid::INIT)) {
+            self.is_to_be_waited_for(child, of);
+        }
+    }
+
+    /// `pid` remains here, which is nothing to its parent if that arrives meanwhile: it begins when it has been waited for.
+    pub(crate) fn is_to_be_waited_for(&mut self, pid: Pid, parent: Pid) {
+        if self.moving.arrives(parent) && self.stands.has(parent) {
+            self.ghosts.command(parent, Command::Wait { pid, options: kern::wait::WALL });
+        } else {
+            self.waits_for(parent, pid);
+        }
+    }
+}
