@@ -3,7 +3,7 @@
 use crate::effect::Effect;
 use crate::person::{Kin, Person, Usage};
 use crate::space::Space;
-use crate::table::Body;
+use crate::table::{Body, Entry};
 use vocab::errno::ESRCH;
 use vocab::{NodeId, Pid};
 
@@ -52,7 +52,9 @@ impl Space {
     /// the kernel there gives them to `taker`.
     pub(crate) fn stand_ins_of_orphans(&mut self, pid: Pid, taker: Pid) {
         let Some(node) = self.table.get(taker).filter(|e| e.has_body()).map(|e| e.place) else { return };
-        let Some(entry) = self.table.get(pid).filter(|e| e.place != node && e.stands.contains(&node)) else { return };
+        // Or that has yet to say that it stands there since it left.
+        let stands = |e: &&Entry| e.place != node && (e.stands.contains(&node) || e.came_from == Some(node));
+        let Some(entry) = self.table.get(pid).filter(stands) else { return };
         for child in entry.children.clone() {
             // One that `pid` has waited for is nobody's, though its ghost may be there yet.
             let Some(entry) = self.table.get_mut(child).filter(|e| !e.reaped && !e.reaped_early) else { continue };
