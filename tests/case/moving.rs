@@ -102,6 +102,13 @@ END
             &format!("1 parent\n2 child\n3 parent\n{lines}"),
         )?;
     }
+    // Input that is over, of which nobody has the other end any more.
+    s.prints(
+        "cd $(mktemp -d); shoal run -n 0 bash -c '
+            read x; shoal move $$ 1; perl -e \"sleep 1 until -e q(over); print <STDIN>, qq(child\\n)\" <&0 & child=$!
+            shoal move $$ 2; shoal move $child 0; shoal move $child 2; >over; wait; cat; echo parent' </dev/null 2>&1",
+        "child\nparent",
+    )?;
     // Who outlives the program stays where the streams are.
     s.prints(
         "cd $(mktemp -d); shoal run -n 0 bash -c '(until test -e go; do sleep 0.02; done; echo late) & echo $! >child' >got

@@ -144,7 +144,7 @@ fn look(pid: Pid, known: &Known, leads: Leads) -> Result<All> {
     let links = &pipe::links(&seen) | &unix::links(&seen);
     let mut elsewhere = Elsewhere::of(links, Default::default());
     elsewhere.look_unless(pid, known)?;
-    let pipes = pipe::within(&elsewhere, &seen);
+    let pipes = pipe::within(&elsewhere, &seen, leads);
     let sockets = unix::within(pid, &elsewhere)?;
     Ok(All { seen, pipes, sockets, known: elsewhere.links, leads, left: None })
 }
@@ -219,8 +219,8 @@ pub(crate) fn nameless(pid: Pid) -> Result<BTreeMap<Identity, Obstacle>> {
     Ok(files)
 }
 
-/// As [`dump`], of a process that runs, if it has nothing open but names, standard streams and pipes that it only reads (a standard input that has ended): all else
-/// is asked of one that stands still.
+/// As [`dump`], of a process that runs, if it has nothing open but names, standard streams and pipes that it only reads (a standard input that has ended and is not
+/// relayed): all else is asked of one that stands still.
 pub(crate) fn foresee(pid: Pid, known: &Known, leads: Leads) -> Result<Option<Files>> {
     let all = look(pid, known, leads)?;
     for seen in &all.seen {

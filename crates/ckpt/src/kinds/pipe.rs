@@ -1,6 +1,6 @@
 //! Pipes of which all ends are in the process, with what is in them.
 
-use super::{All, Seen, Verdict};
+use super::{standard, All, Leads, Seen, Verdict};
 use crate::elsewhere::Elsewhere;
 use image::files::{Kind, Pipe};
 use kern::poll::{poll, Ready};
@@ -25,15 +25,16 @@ pub(super) fn links(seen: &[Seen]) -> BTreeSet<Vec<u8>> {
     seen.iter().filter(|seen| inode(seen).is_some()).map(|seen| seen.link.clone()).collect()
 }
 
-/// The inodes of those that no other process has open. A pipe that the caller may not open is another user's, made by a process into which it cannot look: on a
+/// The inodes of those that no other process has open, and that are not relayed: whoever relayed one may have closed its end, as that of an input that is over. A pipe that the caller may not open is another user's, made by a process into which it cannot look: on a
 /// node the standard streams are such.
-pub(super) fn within(elsewhere: &Elsewhere, seen: &[Seen]) -> Vec<String> {
+pub(super) fn within(elsewhere: &Elsewhere, seen: &[Seen], leads: Leads) -> Vec<String> {
     let own = elsewhere.links.iter().filter(|(_, who)| who.is_none());
     let may_open = |link: &Vec<u8>| {
         let end = seen.iter().find(|seen| seen.link == *link);
         end.is_some_and(|end| accessat(CWD, end.path(), Access::READ_OK, AtFlags::EACCESS).is_ok())
     };
-    let whole = own.filter(|(link, _)| may_open(link) && has_all_ends(link, seen));
+    let whole =
+        own.filter(|(link, _)| !standard::is_relayed(link, seen, leads) && may_open(link) && has_all_ends(link, seen));
     whole.filter_map(|(link, _)| inode_of(link)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! What leads out of the process by its standard streams: a terminal, a pipe or a socket that others have.
 
-use super::{unix, All, Seen, Verdict};
+use super::{unix, All, Leads, Seen, Verdict};
 use image::files::Kind;
 use kern::others;
 use std::cmp::Ordering;
@@ -15,7 +15,7 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
         let same = || others::compare_files((seen.pid, other.number), (seen.pid, seen.number));
         other.number == seen.number || (other.link == seen.link && same() == Ok(Ordering::Equal))
     };
-    if let Some(stream) = relayed_as(seen, all)? {
+    if let Some(stream) = relayed_as(seen, all.leads)? {
         let mut others = all.seen.iter().filter(|other| other.link == seen.link);
         // Of one that it has opened again (/dev/stderr) the flags are others.
         if others.all(|other| is_same(&other)) {
@@ -36,10 +36,16 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
     })
 }
 
+/// Is this pipe, of which these are among the open ends, one of the relayed streams, and used as that only?
+pub(super) fn is_relayed(link: &[u8], seen: &[Seen], leads: Leads) -> bool {
+    let mut ends = seen.iter().filter(|end| end.link == link);
+    ends.all(|end| matches!(relayed_as(end, leads), Ok(Some(_))))
+}
+
 /// The stream that this pipe is, and is used as. By 1>&2 it has the number of another one too, or only that.
-fn relayed_as(seen: &Seen, all: &All) -> Result<Option<u8>> {
+fn relayed_as(seen: &Seen, leads: Leads) -> Result<Option<u8>> {
     let is_pipe = |inode: &u64| seen.link == format!("pipe:[{inode}]").as_bytes();
-    let Some(stream) = all.leads.relayed.and_then(|pipes| pipes.iter().position(is_pipe)) else { return Ok(None) };
+    let Some(stream) = leads.relayed.and_then(|pipes| pipes.iter().position(is_pipe)) else { return Ok(None) };
     let used = if stream == 0 { libc::O_RDONLY } else { libc::O_WRONLY };
     Ok((seen.flags()? & libc::O_ACCMODE as u32 == used as u32).then_some(stream as u8))
 }
