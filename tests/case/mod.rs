@@ -20,6 +20,7 @@ mod mon;
 mod moving;
 mod moving_away;
 mod moving_changing;
+mod moving_ends;
 mod moving_faults;
 mod moving_forecast;
 mod moving_home;
@@ -96,6 +97,7 @@ const OTHERS: &[&[Scene]] = &[
     moving_forecast::SCENES,
     moving_signals::SCENES,
     moving_changing::SCENES,
+    moving_ends::SCENES,
     clocks::SCENES,
     moving_faults::SCENES,
     moving_terminal::SCENES,

@@ -35,6 +35,11 @@ pub(crate) struct Adopting {
 }
 
 impl Adopting {
+    /// Is this an orphan on its way?
+    pub(crate) fn has(&self, pid: Pid) -> bool {
+        self.orphans.contains_key(&pid)
+    }
+
     /// Puts off a stop, or takes it back. `false` when `pid` is no orphan on its way.
     pub(crate) fn stops(&mut self, pid: Pid, stopped: Option<Sig>) -> bool {
         match self.orphans.get_mut(&pid) {
@@ -46,15 +51,11 @@ impl Adopting {
         }
     }
 
-    /// Puts off the end of an orphan. `false` when `pid` is none on its way.
-    pub(crate) fn ends(&mut self, pid: Pid, end: (Exit, Usage)) -> bool {
-        match self.orphans.get_mut(&pid) {
-            Some(orphan) => {
-                orphan.ended = Some(end);
-                true
-            }
-            None => false,
-        }
+    /// Puts off the end of an orphan. Returns its former parent, if `pid` is an orphan on its way.
+    pub(crate) fn ends(&mut self, pid: Pid, end: (Exit, Usage)) -> Option<Pid> {
+        let orphan = self.orphans.get_mut(&pid)?;
+        orphan.ended = Some(end);
+        Some(orphan.from)
     }
 
     /// Are orphans of `from` to be made yet?
@@ -83,7 +84,8 @@ impl Agent {
         // What ends here is waited for here by what stands for its parent, which never has: it is made once more for the subreaper.
         let lives = self.bodies.get(pid).is_some_and(|body| body.life != Life::Ended);
         let stands = self.stands.get(pid).is_some_and(|stand| !stand.ending);
-        if lives || stands || self.starts.has_yet(pid) {
+        // Nor does what stands here for what was to come: the parent has ended on the way, and waits for that as soon as it is what stands for it again.
+        if lives || (stands || self.starts.has_yet(pid)) && !self.moving.arrives(from) {
             return; // it is somebody's child here already, and will stay that
         }
         self.adopting.orphans.insert(pid, Orphan { from, made: false, stopped: None, ended: None });
@@ -104,8 +106,9 @@ impl Agent {
         for (pid, orphan) in self.adopting.given(from) {
             let Some(stand) = self.stands.get_mut(pid) else { continue };
             // Its parent is a body, as that of a `shoal run` is: it waits by itself, and nobody else sees that it has.
-            stand.native_parent = stand.person.ppid;
             stand.why = Why::Runner;
+            let parent = stand.person.ppid;
+            self.stands.set_native_parent(pid, parent);
             if let Some(sig) = orphan.stopped {
                 self.mirror(pid, Some(sig));
             }
@@ -141,8 +144,8 @@ mod tests {
         let mut adopting = Adopting::default();
         assert!(!adopting.waits(Pid(10)) && !adopting.stops(Pid(11), Some(Sig::STOP)));
         adopting.orphans = HashMap::from([(Pid(11), orphan(10)), (Pid(12), orphan(10)), (Pid(21), orphan(20))]);
-        assert!(adopting.waits(Pid(10)) && !adopting.ends(Pid(10), end(3)));
-        assert!(adopting.ends(Pid(11), end(4)) && adopting.stops(Pid(12), Some(Sig::STOP)));
+        assert!(adopting.waits(Pid(10)) && adopting.ends(Pid(10), end(3)).is_none());
+        assert!(adopting.ends(Pid(11), end(4)) == Some(Pid(10)) && adopting.stops(Pid(12), Some(Sig::STOP)));
         adopting.made(Pid(11), true);
         assert!(adopting.waits(Pid(10)));
         adopting.made(Pid(12), true);
@@ -151,7 +154,7 @@ mod tests {
         given.sort_by_key(|(pid, _)| *pid);
         let given: Vec<_> = given.iter().map(|(pid, o)| (pid.0, o.stopped, o.ended)).collect();
         assert_eq!(given, [(11, None, Some(end(4))), (12, Some(Sig::STOP), None)]);
-        assert!(!adopting.ends(Pid(11), end(4)));
+        assert!(adopting.ends(Pid(11), end(4)).is_none());
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Agent {
         let Some(stand) = self.stands.get_mut(pid) else { return self.next_start() };
         stand.ending = true;
         (stand.exit, stand.usage) = (Some(exit), usage);
-        if let Some(parent) = Some(stand.native_parent).filter(|parent| self.bodies.has(*parent)) {
+        if let Some(parent) = Some(stand.native_parent()).filter(|parent| self.bodies.has(*parent)) {
             self.trace_waiting(parent);
         }
         self.ends_here(pid, exit);
@@ -92,8 +92,10 @@ impl Agent {
 
     /// Puts off the end of `pid`, if there is a reason.
     fn end_put_off(&mut self, pid: Pid, exit: Exit, usage: Usage) -> bool {
-        if self.adopting.ends(pid, (exit, usage)) {
-            return true;
+        if let Some(from) = self.adopting.ends(pid, (exit, usage)) {
+            // What was made of it for its parent to become is not it yet, and ends.
+            let lives = self.stands.get(pid).is_some_and(|stand| !stand.ending);
+            return !(lives && self.moving.arrives(from));
         }
         let waits = self.waits_first(pid);
         if waits {
@@ -120,16 +122,15 @@ impl Agent {
     fn waits_first(&self, pid: Pid) -> bool {
         let obeys = |stand: &Stand| stand.held == Held::Free && stand.runs() && !stand.ending;
         let ends = |child: &Pid| self.ends.wait_for(*child) || self.starts.ends_later(*child);
-        let later = || self.stands.children(pid).iter().any(ends) || self.moving.has_a_child_in_vain(pid);
+        let later = || self.stands.children(pid).iter().any(ends) || self.moving.has_child_ended_on_the_way(pid);
         let waits = || later() || !self.children_that_end(pid).is_empty();
         self.adopting.waits(pid) || self.stands.get(pid).is_some_and(obeys) && waits()
     }
 
     /// Children here that have ended, or will at once, and for which nobody has waited.
     fn children_that_end(&self, pid: Pid) -> Vec<Pid> {
-        let ends = |child: &Pid| self.stands.get(*child).is_some_and(|stand| stand.ending);
         let ended = |child: &Pid| self.bodies.get(*child).is_some_and(|body| body.life == Life::Ended);
-        let stands = self.stands.children(pid).into_iter().filter(ends);
+        let stands = self.stands.children_of(pid).filter(|stand| stand.ending).map(|stand| stand.person.pid);
         let bodies = self.bodies.children(pid).into_iter().filter(ended);
         self.moving.remaining(pid).chain(stands).chain(bodies).collect()
     }
@@ -149,7 +150,7 @@ impl Agent {
     /// One that was to come has ended where it was, and a SIGKILL keeps what stands for it: that becomes nothing any more, nobody tells that it does not, and so it ends now.
     fn arrives_killed(&mut self, pid: Pid) -> bool {
         let killed = |stand: &Stand| matches!(stand.held, Held::Killed | Held::Dying);
-        let in_vain = self.moving.comes_in_vain(pid) && self.stands.get(pid).is_some_and(killed);
+        let in_vain = self.moving.ended_on_the_way(pid) && self.stands.get(pid).is_some_and(killed);
         if in_vain {
             self.arrival_fails(pid, Fault::gone("it has ended where it was"));
         }

@@ -135,7 +135,7 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
             "let {pid} come to this node: its parent {parent} has just ceased to stand there"
         )));
     }
-    let strange = |stand: &&Stand| person.ppid != Pid::INIT && stand.native_parent != person.ppid;
+    let strange = |stand: &&Stand| person.ppid != Pid::INIT && stand.native_parent() != person.ppid;
     let no = |why: String| Err(Fault::refused(format!("let {pid} come to this node: {why}")));
     if stand.filter(ours).filter(strange).is_some() && !bodies.needs(pid) {
         // Its number is not free before they have ended.
@@ -152,12 +152,12 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
         Some(stand) if stand.why == Why::Runner => return no("it is a shoal run on this node itself".into()),
         Some(stand) if stand.is_users() => return no("a shoal run on this node stands for it".into()),
         None if bodies.has(person.ppid) => return no(format!("its parent {} has no child there", person.ppid)),
-        Some(stand) if bodies.has(person.ppid) && stand.native_parent != person.ppid => {
-            return no(format!("it stands there as a child of {}, not of {}", stand.native_parent, person.ppid));
+        Some(stand) if bodies.has(person.ppid) && stand.native_parent() != person.ppid => {
+            return no(format!("it stands there as a child of {}, not of {}", stand.native_parent(), person.ppid));
         }
         _ => {}
     }
-    let foreign = |child: &&&Person| stands.get(child.pid).is_some_and(|stand| stand.native_parent != pid);
+    let foreign = |child: &&&Person| stands.get(child.pid).is_some_and(|stand| stand.native_parent() != pid);
     let ends: Vec<Pid> = children.iter().filter(foreign).map(|child| child.pid).collect();
     let stays = |pid: &&Pid| bodies.needs(**pid) || stands.get(**pid).is_some_and(|stand| stand.why == Why::Runner);
     if let Some(child) = ends.iter().find(stays) {

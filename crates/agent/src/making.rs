@@ -214,6 +214,6 @@ fn native_parent(stands: &crate::stands::Stands, maker: Pid, nursery: Pid, sibli
     match sibling {
         false => maker,
         true if maker == nursery => Pid::INIT,
-        true => stands.get(maker).map_or(Pid::INIT, |stand| stand.native_parent),
+        true => stands.get(maker).map_or(Pid::INIT, |stand| stand.native_parent()),
     }
 }

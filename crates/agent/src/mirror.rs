@@ -81,7 +81,7 @@ impl Agent {
         debug!(%pid, "stance: {:?} -> {input:?} -> {stance:?}", stand.stance);
         stand.stance = stance;
         // The process that is its parent here may end before it is woken.
-        if matches!(stance, Stance::Stops | Stance::Asleep) && self.moving.departs_now(stand.native_parent) {
+        if matches!(stance, Stance::Stops | Stance::Asleep) && self.moving.departs_now(stand.native_parent()) {
             stand.orphaned = Stand::HUNG_UP;
         }
         match stance {
@@ -153,7 +153,7 @@ impl Agent {
     fn is_hung_up_no_more(&mut self, pid: Pid) {
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| stand.orphaned != SigSet(0)) else { return };
         let lives = |parent| kern::pending::read(parent).is_some_and(|now| !matches!(now.state, b'Z' | b'X'));
-        if stand.native_parent != Pid::INIT && lives(stand.native_parent) {
+        if stand.native_parent() != Pid::INIT && lives(stand.native_parent()) {
             stand.orphaned = SigSet(0);
         }
     }

@@ -13,11 +13,12 @@ const DOUBTFUL_US: u64 = 1_000_000;
 
 impl Agent {
     /// Its children have got another parent by now: all the same one (linux: `forget_original_parent`), so one of them tells for all.
-    pub(crate) fn orphans(&mut self, pid: Pid) {
-        if self.bodies.has_forked(pid) || !self.bodies.has(pid) {
-            self.orphans_that_stand(pid);
-        }
-        let children = self.bodies.children(pid);
+    pub(crate) fn reparent_children(&mut self, pid: Pid) {
+        self.reparent_stand_ins(pid);
+        let ended = |child: &Pid| self.bodies.get(*child).is_some_and(|body| body.life == Life::Ended);
+        let waited_for = |child: &Pid| ended(child) && !exists(*child);
+        let (gone, children): (Vec<_>, Vec<_>) = self.bodies.children(pid).into_iter().partition(waited_for);
+        self.bodies.doubtful.extend(gone.into_iter().map(|child| (monotonic_us() + DOUBTFUL_US, child)));
         let Some(parent) = children.iter().find_map(|child| self.proc.parent(*child).ok()) else { return };
         for child in children {
             if exists(child) {
@@ -33,14 +34,12 @@ impl Agent {
     }
 
     /// So have those that stand here as its children, and those that move, if it is not about to end yet.
-    pub(crate) fn orphans_that_stand(&mut self, pid: Pid) {
+    pub(crate) fn reparent_stand_ins(&mut self, pid: Pid) {
         for child in self.stands.children(pid) {
             let parent = self.proc.parent(child).unwrap_or(Pid::INIT);
-            if let Some(stand) = self.stands.get_mut(child) {
-                stand.native_parent = parent;
-            }
+            self.stands.set_native_parent(child, parent);
         }
-        self.orphans_that_move(pid);
+        self.reparent_moving(pid);
     }
 
     /// What a stand-in gets of a parent that ends, and has waited for, that tells of. What nobody has told of by now that parent had waited for.
@@ -48,7 +47,7 @@ impl Agent {
         let (due, later) = std::mem::take(&mut self.bodies.doubtful).into_iter().partition(|(due, _)| *due <= now);
         self.bodies.doubtful = later;
         for (_, pid) in due {
-            if self.bodies.get(pid).is_some_and(|body| body.life != Life::Ended) && !exists(pid) {
+            if self.bodies.has(pid) && !exists(pid) {
                 self.ended(pid, Exit::Code(0), Usage::default());
                 self.reaped(pid);
             }
@@ -56,9 +55,9 @@ impl Agent {
     }
 
     /// Its children that arrive, or remain here, have got another parent by now.
-    fn orphans_that_move(&mut self, pid: Pid) {
+    fn reparent_moving(&mut self, pid: Pid) {
         let proc = &self.proc;
-        for (child, of) in self.moving.orphans(pid, |child| proc.parent(child).unwrap_or(Pid::INIT)) {
+        for (child, of) in self.moving.reparent(pid, |child| proc.parent(child).unwrap_or(Pid::INIT)) {
             self.is_to_be_waited_for(child, of);
         }
     }

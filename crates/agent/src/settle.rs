@@ -213,19 +213,19 @@ impl Agent {
         }
         match self.proc.status(pid) {
             Ok(_) if self.is_ending_runner(pid) => {
-                self.orphans(pid);
+                self.reparent_children(pid);
                 self.handle(pid, Interest::empty());
             }
             Err(_) if self.is_ending_runner(pid) => self.runner_reaped(pid),
             Ok(status) if !status.ended() && self.stands.has(pid) => self.handle(pid, Interest::READ),
-            _ => self.orphans(pid),
+            _ => self.reparent_children(pid),
         }
     }
 
     /// The parent of a `shoal run`, a body of this node, has waited for it: the program on the other node is waited for. But what ended with a parent that has left
     /// that one has yet to wait for, elsewhere: of all that it waited for here the front end was told before it left, or it would not have been let leave.
     fn runner_reaped(&mut self, pid: Pid) {
-        let has_left = self.stands.get(pid).is_some_and(|stand| self.moving.has_bound(stand.native_parent));
+        let has_left = self.stands.get(pid).is_some_and(|stand| self.moving.has_bound(stand.native_parent()));
         self.drop_handle(pid);
         self.stand_in_reaped(pid, None);
         if !has_left {
@@ -286,7 +286,7 @@ impl Agent {
                 }
                 // Its parent has waited for it since the look that found it ended: nothing more tells of that.
                 Err(ESRCH) if self.bodies.get(pid).is_some_and(|body| body.life == Life::Ended) => {
-                    self.reaped(pid);
+                    self.seen_reaped(pid);
                     Ok(())
                 }
                 Err(_) => {
@@ -308,7 +308,7 @@ impl Agent {
                     self.runner_reaped(pid);
                 }
             }
-            Some(Life::Ended) if hangup => self.reaped(pid),
+            Some(Life::Ended) if hangup => self.seen_reaped(pid),
             Some(Life::Ended) => {}
             // The look, with the next batch, decides what to wait for next. Until then it must not be polled: the hangup of one that was
             // waited for cannot be masked.
@@ -345,7 +345,7 @@ impl Agent {
         self.bodies.set_life(pid, Life::Ended);
         let exit = self.ended_as(pid, exit);
         self.events.push(BodyEvent::Exited { pid, exit, usage });
-        self.orphans(pid);
+        self.reparent_children(pid);
         self.program_ended(pid);
     }
 
@@ -355,18 +355,29 @@ impl Agent {
         self.forget(pid);
     }
 
-    /// Nothing is left of it.
+    /// One that has ended is no more: its parent has waited for it. Of a wait of ours that itself tells, and until then its number is not used again: it would be told of who
+    /// has it by then.
+    pub(crate) fn seen_reaped(&mut self, pid: Pid) {
+        match self.waited_by_us(pid) {
+            true => self.drop_handle(pid),
+            false => self.reaped(pid),
+        }
+    }
+
+    /// Nothing is left of it. What its parent has waited for is told; what stands for that, and waits in its place, is not it: told after it has ended elsewhere, that wait
+    /// would count as one of who takes its orphans.
     pub(crate) fn reaped(&mut self, pid: Pid) {
         if let Some(body) = self.bodies.remove(pid) {
             let parent = body.person.ppid;
             self.usages.left(pid, Some(parent).filter(|parent| self.bodies.has(*parent)));
-            // Its stand-in has, which has just taken the place of one that leaves: told before the front end has heard that it has left, it would count as the last that
-            // it did here. Later nobody minds.
-            if !self.moving.leaves_a_stand_in(parent) {
+            if !self.stands.has(parent) || self.moving.arrives(parent) {
                 self.events.push(BodyEvent::Reaped { pid });
             }
         }
         self.forget(pid);
+        if self.adopting.has(pid) {
+            self.next_start(); // its number is free
+        }
     }
 
     fn forget(&mut self, pid: Pid) {
@@ -413,12 +424,7 @@ impl Agent {
                         self.pace.hurry();
                     }
                     self.ended(pid, exit, self.usages.whole(pid, used));
-                    self.usages.left(pid, None);
-                    match self.moving.departs_now(by) {
-                        // The parent has left, which is yet to be told: what waits in its place is not it.
-                        true => self.forget_body(pid),
-                        false => self.reaped(pid),
-                    }
+                    self.reaped(pid);
                 } else {
                     self.stand_in_reaped(pid, Some(exit));
                 }

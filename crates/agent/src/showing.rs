@@ -39,7 +39,7 @@ impl Agent {
             leaving.partition(|pid| self.bodies.get(*pid).is_some_and(|body| body.life == Life::Ended));
         self.leaving.extend(others);
         for pid in ended.into_iter().filter(|pid| !kern::proc::exists(*pid)).collect::<Vec<_>>() {
-            self.reaped(pid);
+            self.seen_reaped(pid);
         }
         self.settle();
         self.tell_now();

@@ -121,8 +121,10 @@ impl Agent {
             // Its parent, which is bound to leave, is to be counted as gone.
             let leaves =
                 matches!(work, Work::Program(start) if start.arrives && self.moving.is_bound(start.person.ppid));
-            let waits = taken(pid) && !self.is_in_vain(work);
-            if !self.starts.waits(work, &before) && !waits && !has_to_wait && !leaves {
+            // Its maker was to become a process that has ended on the way: it makes it when it stands here again.
+            let comes = matches!(work, Work::Orphan { from, .. } if self.moving.arrives(*from));
+            let waits = has_to_wait || leaves || comes || taken(pid) && !self.is_in_vain(work);
+            if !waits && !self.starts.waits(work, &before) {
                 let planned = self.planned(work);
                 // Nor is anybody to stand here whose process is being made here just now, or has been and its image comes.
                 let taken = |pid: Pid| taken(pid) || self.starts.is_starting(pid) || self.moving.is_made(pid);
@@ -253,7 +255,7 @@ impl Agent {
                             (true, false) => Command::Exec(prepared.place_here()),
                             (false, false) => Command::Spawn(prepared.place_here()),
                         };
-                        let native = self.stands.get(pid).filter(|_| in_place).map(|stand| stand.native_parent);
+                        let native = self.stands.get(pid).filter(|_| in_place).map(|stand| stand.native_parent());
                         let parent = native.unwrap_or(parent);
                         let spawning =
                             Spawning { start, parent, prepared, apart, image: None, started: false, in_place };

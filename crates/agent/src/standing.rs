@@ -161,7 +161,7 @@ impl Agent {
         let Some(stand) = self.stands.get_mut(pid) else { return };
         let told = stand.ending && stand.why != Why::Husk;
         stand.ending = true;
-        let (parent, why) = (stand.native_parent, stand.why);
+        let (parent, why) = (stand.native_parent(), stand.why);
         debug!(%pid, told, "stand-in gone");
         self.arrival_goes_on(parent);
         self.maker_gone(pid);
@@ -177,13 +177,13 @@ impl Agent {
 
     /// Has `pid`, which a body waits for (a `shoal run`, a child of one of this node), been told to end as its process elsewhere has?
     pub(crate) fn is_ending_runner(&self, pid: Pid) -> bool {
-        let waits = |stand: &Stand| stand.why == Why::Runner || self.bodies.has(stand.native_parent);
+        let waits = |stand: &Stand| stand.why == Why::Runner || self.bodies.has(stand.native_parent());
         self.stands.get(pid).is_some_and(|stand| stand.ending && waits(stand))
     }
 
     /// Will the end of this stand-in reach us by another one's wait4?
     pub(crate) fn stand_in_waits(&self, pid: Pid) -> bool {
-        self.stands.get(pid).is_some_and(|stand| self.stands.has(stand.native_parent))
+        self.stands.get(pid).is_some_and(|stand| self.stands.has(stand.native_parent()))
     }
 
     /// A stand-in's process has been waited for by its parent here.
@@ -193,14 +193,14 @@ impl Agent {
                 warn!(%pid, "a stand-in has ended before its process");
                 self.end_program(pid, exit);
             }
-            if self.bodies.has(stand.native_parent) {
-                self.usages.charge(stand.native_parent, pid, stand.usage);
+            if self.bodies.has(stand.native_parent()) {
+                self.usages.charge(stand.native_parent(), pid, stand.usage);
             }
             self.ghosts.unexpect(pid);
             self.ends_no_more(pid);
             // What it has waited for, and told nobody.
             self.leaving.extend(self.stands.children(pid).into_iter().filter(|child| !exists(*child)));
-            self.orphans(pid);
+            self.reparent_children(pid);
             // A program of ours that called `shoal run` for another node has its streams here until now.
             self.program_ended(pid);
             self.did_not_become(pid);
@@ -289,7 +289,7 @@ impl Agent {
             return true;
         }
         let parent = self.bodies.person(child).map(|person| person.ppid);
-        let parent = parent.or_else(|| self.stands.get(child).map(|stand| stand.native_parent));
+        let parent = parent.or_else(|| self.stands.get(child).map(|stand| stand.native_parent()));
         parent.map_or_else(|| !exists(child), |parent| parent == by)
     }
 
@@ -413,7 +413,7 @@ impl Agent {
         for pid in self.stands.pids() {
             let Some(stand) = self.stands.get(pid) else { continue };
             let needed = needed.contains(&pid) || self.bodies.needs(pid);
-            let needed = needed || self.bodies.has(stand.native_parent) || self.moving.arrives(stand.native_parent);
+            let needed = needed || self.bodies.has(stand.native_parent()) || self.moving.arrives(stand.native_parent());
             let keeps = needed || stand.ending || matches!(stand.why, Why::Runner | Why::Handle);
             if keeps {
                 self.idle.remove(&pid);

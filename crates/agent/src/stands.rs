@@ -56,8 +56,8 @@ pub(crate) struct Stand {
     pub(crate) person: Person,
     pub(crate) why: Why,
     pub(crate) memory: Memory,
-    /// Its parent on this node, which has to wait for it.
-    pub(crate) native_parent: Pid,
+    /// See [`Stand::native_parent`].
+    native_parent: Pid,
     pub(crate) held: Held,
     /// It was told to end.
     pub(crate) ending: bool,
@@ -80,6 +80,11 @@ pub(crate) struct Stand {
 impl Stand {
     /// What the kernel sends one that is stopped and loses its parent.
     pub(crate) const HUNG_UP: SigSet = SigSet(Sig::HUP.bit() | Sig::CONT.bit());
+
+    /// Its parent on this node, which has to wait for it.
+    pub(crate) fn native_parent(&self) -> Pid {
+        self.native_parent
+    }
 
     /// Its memory is not the agent's.
     pub(crate) fn apart(&self) -> bool {
@@ -105,6 +110,8 @@ impl Stand {
 #[derive(Debug, Default)]
 pub(crate) struct Stands {
     table: HashMap<Pid, Stand>,
+    /// By their parents here.
+    children: HashMap<Pid, BTreeSet<Pid>>,
     /// Processes elsewhere that take the orphans of their descendants, as do their stand-ins.
     subreapers: HashSet<Pid>,
 }
@@ -164,11 +171,32 @@ impl Stands {
             follows,
             groups,
         };
+        self.remove(pid);
         self.table.insert(pid, stand);
+        self.children.entry(native_parent).or_default().insert(pid);
     }
 
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Stand> {
-        self.table.remove(&pid)
+        let stand = self.table.remove(&pid)?;
+        self.has_no_child(stand.native_parent, pid);
+        Some(stand)
+    }
+
+    /// The kernel has given it to another parent.
+    pub(crate) fn set_native_parent(&mut self, pid: Pid, parent: Pid) {
+        let Some(stand) = self.table.get_mut(&pid) else { return };
+        let before = std::mem::replace(&mut stand.native_parent, parent);
+        self.has_no_child(before, pid);
+        self.children.entry(parent).or_default().insert(pid);
+    }
+
+    fn has_no_child(&mut self, parent: Pid, pid: Pid) {
+        if let Some(children) = self.children.get_mut(&parent) {
+            children.remove(&pid);
+            if children.is_empty() {
+                self.children.remove(&parent);
+            }
+        }
     }
 
     /// Does this process, which is elsewhere, take orphans?
@@ -206,18 +234,25 @@ impl Stands {
         needed
     }
 
-    /// Those whose parent here is `parent`.
+    /// Those whose parent here is `parent`, in the order of their numbers.
     pub(crate) fn children(&self, parent: Pid) -> Vec<Pid> {
-        self.table.values().filter(|stand| stand.native_parent == parent).map(|stand| stand.person.pid).collect()
+        self.children.get(&parent).into_iter().flatten().copied().collect()
+    }
+
+    /// The same themselves.
+    pub(crate) fn children_of(&self, parent: Pid) -> impl Iterator<Item = &Stand> {
+        self.children.get(&parent).into_iter().flatten().filter_map(|pid| self.get(*pid))
     }
 
     /// The process that is their parent here is about to end here, as it lives on elsewhere: of their groups, which are orphaned here alone, the kernel
     /// hangs up those that are stopped (linux: `kill_orphaned_pgrp`). Of those that have just taken the place of a process it `may` not be known.
     pub(crate) fn lose_parent(&mut self, parent: Pid, may: impl Fn(Pid) -> bool) {
-        let stopped = |stand: &&mut Stand| {
-            stand.native_parent == parent && (stand.body_stopped.is_some() || may(stand.person.pid))
-        };
-        self.table.values_mut().filter(stopped).for_each(|stand| stand.orphaned = Stand::HUNG_UP);
+        for child in self.children(parent) {
+            let stopped = |stand: &&mut Stand| stand.body_stopped.is_some() || may(child);
+            if let Some(stand) = self.table.get_mut(&child).filter(stopped) {
+                stand.orphaned = Stand::HUNG_UP;
+            }
+        }
     }
 
     /// In the order of their numbers.

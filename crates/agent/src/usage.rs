@@ -139,7 +139,7 @@ impl Agent {
                 Reads::Wait4 | Reads::Waitid { .. } => {
                     // Its child may call `shoal run` only now.
                     self.usages.waiting.entry(caller).or_default().insert(notice.tid);
-                    let mut children = self.stands.iter().filter(|s| s.why == Why::Runner && s.native_parent == caller);
+                    let mut children = self.stands.children_of(caller).filter(|stand| stand.why == Why::Runner);
                     children.any(|child| child.ending) || self.has_charged_child(caller)
                 }
             };
@@ -244,7 +244,7 @@ impl Agent {
 
     /// Has it a child here that was told to end, as its process elsewhere did, and has not yet?
     fn has_child_that_is_ending(&self, parent: Pid) -> bool {
-        let mut told = self.stands.iter().filter(|s| s.why == Why::Runner && s.native_parent == parent && s.ending);
+        let mut told = self.stands.children_of(parent).filter(|stand| stand.why == Why::Runner && stand.ending);
         let lives = |pid| kern::pending::read(pid).is_some_and(|found| !matches!(found.state, b'Z' | b'X'));
         told.any(|child| lives(child.person.pid))
     }

@@ -48,10 +48,15 @@ impl Space {
         }
     }
 
-    /// `pid` ends, and its children go to `taker`. Where that runs, they stand from now on as children of the stand-in of `pid`: when it ends,
-    /// the kernel there gives them to `taker`.
+    /// `pid` ends, and its children go to `taker`: they are to stand where that runs, and where it is about to.
     pub(crate) fn stand_ins_of_orphans(&mut self, pid: Pid, taker: Pid) {
-        let Some(node) = self.table.get(taker).filter(|e| e.has_body()).map(|e| e.place) else { return };
+        let Some(entry) = self.table.get(taker).filter(|e| e.has_body()) else { return };
+        let nodes = [Some(entry.place), entry.comes_to];
+        nodes.into_iter().flatten().for_each(|node| self.stand_ins_of_orphans_on(node, pid, taker));
+    }
+
+    /// From now on they stand on `node` as children of the stand-in of `pid`: when it ends, the kernel there gives them to `taker`.
+    fn stand_ins_of_orphans_on(&mut self, node: NodeId, pid: Pid, taker: Pid) {
         // Or that has yet to say that it stands there since it left.
         let stands = |e: &&Entry| e.place != node && (e.stands.contains(&node) || e.came_from == Some(node));
         let Some(entry) = self.table.get(pid).filter(stands) else { return };

@@ -136,7 +136,7 @@ pub enum BodyEvent {
         #[n(2)]
         usage: Usage,
     },
-    /// Its parent on this node (a body, a stand-in or the node's init) has waited for `pid`.
+    /// Its parent on this node, a body or the node's init, has waited for `pid`. Of what waits there in the place of a parent elsewhere nothing is told.
     #[n(9)]
     Reaped {
         #[n(0)]

@@ -34,6 +34,12 @@ def leaves_an_orphan(code):
     os._exit(code)
 
 
+def leaves_a_zombie(code):
+    if os.fork() == 0:
+        os._exit(code)
+    ends(code)
+
+
 def fork_silently():
     """Its end is told by no signal: clone(2) without one."""
     return libc.syscall(SYS_CLONE, 0, 0, 0, 0, 0)
@@ -108,6 +114,7 @@ KINDS = [
     (ends, waited),
     (sleeps, waited),
     (leaves_an_orphan, waited_for_both),
+    (leaves_a_zombie, waited_for_both),
     (has_a_silent_child, waited),
     (leaves_a_silent_orphan, waited_for_both),
     (waits_in_a_group, killed),

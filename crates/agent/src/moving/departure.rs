@@ -282,12 +282,12 @@ impl Agent {
         let leaves = |one: &&mut Departure| one.state == Departing::Bound;
         if let Some(departure) = self.moving.departures.get_mut(&pid).filter(leaves) {
             departure.reaped = true;
-            self.orphans_that_stand(pid);
+            self.reparent_stand_ins(pid);
             self.next_start();
             return true;
         }
         if self.moving.remains.remove(&pid).is_some() {
-            self.orphans_that_stand(pid);
+            self.reparent_stand_ins(pid);
             self.next_start();
             return true;
         }
@@ -312,7 +312,7 @@ impl Agent {
             }
             self.usages.left(pid, None);
             self.forget_body(pid);
-            self.orphans_that_stand(pid);
+            self.reparent_stand_ins(pid);
         }
         reach("source has ended it");
         let gone = Gone { signals, stands };

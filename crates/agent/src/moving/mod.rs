@@ -135,11 +135,6 @@ impl Moving {
         self.remains.contains_key(&pid)
     }
 
-    /// Has a stand-in taken the place of this one, which nobody has been told of yet?
-    pub(crate) fn leaves_a_stand_in(&self, pid: Pid) -> bool {
-        self.departures.get(&pid).is_some_and(|departure| departure.stands.is_some())
-    }
-
     /// Is it about to leave, or has left and that has not been told?
     pub(crate) fn departs_now(&self, pid: Pid) -> bool {
         self.departures.contains_key(&pid)
@@ -162,12 +157,12 @@ impl Moving {
     }
 
     /// Does it arrive, and has ended where it was?
-    pub(crate) fn comes_in_vain(&self, pid: Pid) -> bool {
+    pub(crate) fn ended_on_the_way(&self, pid: Pid) -> bool {
         self.arrivals.get(&pid).is_some_and(Arrival::has_ended)
     }
 
     /// The children of this one that arrive, or remain here, have got another `parent`: who remains, and whose that is now.
-    pub(crate) fn orphans(&mut self, pid: Pid, parent: impl Fn(Pid) -> Pid) -> Vec<(Pid, Pid)> {
+    pub(crate) fn reparent(&mut self, pid: Pid, parent: impl Fn(Pid) -> Pid) -> Vec<(Pid, Pid)> {
         let made = |one: &Arrival| one.state != Arriving::Starting && one.kin[0] == pid;
         for (child, arrival) in self.arrivals.iter_mut().filter(|(_, one)| made(one)) {
             arrival.gets_another_parent(parent(*child));
@@ -183,7 +178,7 @@ impl Moving {
     }
 
     /// Does a child of it arrive that has ended where it was?
-    pub(crate) fn has_a_child_in_vain(&self, parent: Pid) -> bool {
+    pub(crate) fn has_child_ended_on_the_way(&self, parent: Pid) -> bool {
         self.arrivals.values().any(|arrival| arrival.kin[0] == parent && arrival.has_ended())
     }
 
@@ -291,7 +286,8 @@ impl Agent {
             || is_killed_here
             || self.moving.needs(pid)
             || self.bodies.iter().any(|body| needs(&body.person))
-            || self.stands.iter().any(|stand| stand.native_parent == pid && keeps(stand) || is_in(&stand.person))
+            || self.stands.children_of(pid).any(keeps)
+            || self.stands.iter().any(|stand| is_in(&stand.person))
     }
 
     fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<u32> {

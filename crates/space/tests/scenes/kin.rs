@@ -86,6 +86,31 @@ fn the_subreaper_gets_a_zombie(told_first: bool) {
     assert!(!space.unwaited_children(Pid(201)).contains(&Pid(211)));
 }
 
+/// 201 is about to run on another node when its child 210 ends, which stands there as its child: 211 is to be there too.
+#[test]
+fn orphans_stand_also_where_their_subreaper_is_about_to_run() {
+    let mut space = running(&[0, 0]);
+    let there = NodeId(2);
+    step(&mut space, Event::NodeUp { node: there });
+    body(&mut space, N1, BodyEvent::Subreaper { pid: Pid(201), on: true });
+    body(&mut space, N1, BodyEvent::Forked { parent: Pid(201), child: Pid(210) });
+    step(&mut space, Event::Arrive { pid: Pid(210), to: N0 });
+    step(&mut space, Event::Leaves { pid: Pid(210) });
+    step(&mut space, Event::Moved { pid: Pid(210), to: N0 });
+    step(&mut space, Event::Left { pid: Pid(210) });
+    step(&mut space, Event::Stands { pid: Pid(210), node: N1 });
+    body(&mut space, N0, BodyEvent::Forked { parent: Pid(210), child: Pid(211) });
+    step(&mut space, Event::Arrive { pid: Pid(201), to: there });
+    let ended = body(&mut space, N0, exited(210, Exit::Code(0)));
+    let adopts = |effect: &Effect| match effect {
+        Effect::Adopt { node, kin, from: Pid(210) } if kin.person.pid == Pid(211) => Some(*node),
+        _ => None,
+    };
+    assert_eq!(ended.iter().filter_map(adopts).collect::<Vec<_>>(), [N1, there]);
+    // What goes with the move is another set of children now.
+    assert_eq!(space.unwaited_children(Pid(201)), [Pid(210), Pid(211)]);
+}
+
 #[test]
 fn a_zombie_that_init_has_taken_and_reaped_is_not_waited_for_by_its_parent() {
     let mut space = running(&[0]);

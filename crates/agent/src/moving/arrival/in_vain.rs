@@ -86,7 +86,7 @@ impl Agent {
             self.has_come(mover);
         });
         // Of its streams nothing is said, as in `unmake`.
-        self.orphans_that_stand(pid);
+        self.reparent_stand_ins(pid);
         let fault = Fault::gone(format!("what was to become {pid} was killed"));
         self.uplink.send(&ToFront::NotArrived { pid, fault });
         self.next_start();

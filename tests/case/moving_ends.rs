@@ -1,0 +1,129 @@
+//! Who ends while it moves, or its parent does: each end is told once, to whoever waits for it by then.
+
+use super::moving_faults::{stage, Victim};
+use super::scene::{same, wait_for, Sandbox};
+use super::{End, Scene};
+use crate::lab::place::Place;
+use crate::lab::{Doing, Res};
+use std::fs;
+use std::time::Duration;
+
+pub(crate) const SCENES: &[Scene] =
+    &[("move_killed_on_its_way_back", move_killed_on_its_way_back), ("move_leaves_a_zombie", move_leaves_a_zombie)];
+
+/// At which it is killed.
+const POINTS: [&str; 15] = [
+    "front begins",
+    "destination is told",
+    "destination has a vessel",
+    "source is told",
+    "in connected",
+    "out held",
+    "in rebuilt",
+    "destination has it",
+    "front lets it leave",
+    "out bound",
+    "source has bound it",
+    "in told to go",
+    "source has ended it",
+    "front knows that it has left",
+    "front knows that it runs",
+];
+
+/// A child that has moved away from its parent comes back to it, and is killed meanwhile.
+fn move_killed_on_its_way_back(place: &Place) -> Res<End> {
+    // Nobody but the process is killed.
+    let (s, faults) = stage(place, "move_killed_on_its_way_back", Victim::FrontDaemon)?;
+    let file = place.fresh("child").to_string_lossy().into_owned();
+    for point in POINTS {
+        let parent = s.start(&format!(
+            "shoal run -n 0 perl -e 'if (!($c = fork)) {{ sleep 1073 }} open F, \">\", \"{file}.new\"; print F $c; close F;
+                 rename \"{file}.new\", \"{file}\"; waitpid $c, 0; print $?' </dev/null"
+        ));
+        wait_for("it has a child", || fs::exists(&file).unwrap_or(false))?;
+        let child = fs::read_to_string(&file).doing("read its number")?;
+        fs::remove_file(&file).doing("remove what was read")?;
+        s.ok(&format!("shoal move {child} 1"))?;
+        faults.watch(point)?;
+        let moving = s.start(&format!("shoal move {child} 0"));
+        let held = faults.reached(Duration::from_secs(15)).map_err(|fault| format!("{point}: {fault}"))?;
+        s.ok(&format!("kill -KILL {child}"))?;
+        drop(held);
+        wait_for(&format!("killed at {point:?}, it has ended for its parent"), || !parent.is_going())?;
+        let told = parent.end()?.out;
+        same(&format!("killed at {point:?}, what its parent is told"), told.as_str(), "9")?;
+        moving.end()?;
+        wait_for("nothing is left of it", || s.count("sleep 1073") == 0)?;
+    }
+    Ok(End::Passed)
+}
+
+/// A process that takes orphans has a child, and that one a child which ends and is never waited for by it. By each argument some of the three move before the second
+/// ends: its letters say who, a small one to the first node, a large one to the third; at `k` the third ends.
+const ZOMBIES: &str = r#"
+import ctypes, os, signal, subprocess, sys, time
+
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+SIGNALS = [signal.SIGUSR1, signal.SIGUSR2]
+signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def says(file, what):
+    with open("new", "w") as new:
+        new.write(str(what))
+    os.rename("new", file)
+
+
+def hears(file):
+    while not os.path.exists(file):
+        time.sleep(0.002)
+    return int(open(file).read())
+
+
+def is_child(way):
+    pid = os.fork()
+    if pid == 0:
+        signal.sigwait(SIGNALS)
+        os._exit(7)
+    says("grandchild." + way, pid)
+    if signal.sigwait(SIGNALS) == signal.SIGUSR2:
+        os.kill(pid, signal.SIGUSR1)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        says("ended." + way, pid)
+    signal.sigwait([signal.SIGUSR1])
+    os._exit(5)
+
+
+for way in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        is_child(way)
+    grandchild = hears("grandchild." + way)
+    pids = {"p": os.getpid(), "c": child, "g": grandchild}
+    for who in way:
+        if who == "k":
+            os.kill(child, signal.SIGUSR2)
+            hears("ended." + way)
+        else:
+            node = "0" if who.islower() else "2"
+            subprocess.run(["shoal", "move", str(pids[who.lower()]), node], check=True)
+    os.kill(child, signal.SIGUSR1)
+    told = []
+    try:
+        while True:
+            told.append(os.waitpid(-1, 0))
+    except ChildProcessError:
+        print(way, sorted(told) == sorted([(child, 5 << 8), (grandchild, 7 << 8)]) or told)
+"#;
+
+fn move_leaves_a_zombie(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_leaves_a_zombie", 3)?;
+    let program = place.fresh("zombies.py");
+    fs::write(&program, ZOMBIES).doing("write a program")?;
+    let ways = ["k", "ck", "gk", "cgk", "gck", "kc", "kcP", "gcPk", "cPk", "cPkp", "gcPCk", "kcCP"];
+    let told =
+        s.ok(&format!("cd $(mktemp -d); shoal run -n 1 python3 {} {} </dev/null", program.display(), ways.join(" ")))?;
+    let expected: String = ways.iter().map(|way| format!("{way} True\n")).collect();
+    same("who is told of", told.trim(), expected.trim())?;
+    Ok(End::Passed)
+}
