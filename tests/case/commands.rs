@@ -125,7 +125,7 @@ fn traced_from_the_front_end(place: &Place) -> Res<End> {
     for _ in 0..5 {
         s.prints(&format!("{DEBUGGER} {pid}"), "0 True 0")?;
     }
-    let holds_it = "import ctypes, os, sys; c = ctypes.CDLL(None); c.ptrace(0x4206, int(sys.argv[1]), 0, 0); print(os.getpid(), flush=True); input()";
+    let holds_it = "import ctypes, os, sys; c = ctypes.CDLL(None); c.prctl(15, b\"shoal:mover\"); c.ptrace(0x4206, int(sys.argv[1]), 0, 0); print(os.getpid(), flush=True); input()";
     s.ok(&format!(
         "coproc python3 -c '{holds_it}' {pid}; read tracer <&${{COPROC[0]}}; said=$(shoal move {pid} front 2>&1) && exit 1; echo \"$said\"; \
          echo \"$said\" | grep -q \"is traced by process $tracer$\" || exit 1; echo >&${{COPROC[1]}}; wait $COPROC_PID"

@@ -25,6 +25,7 @@ use kern::proc::PROC;
 use std::fs;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use vocab::errno::EPERM;
 use vocab::{Fault, Pid, Result};
@@ -85,7 +86,11 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
 
 /// What others trace can be made into nothing. Movers let go by themselves.
 fn is_traced_by_nobody(pid: Pid) -> Result<()> {
-    let is_ours = |tracer: &Pid| fs::read(format!("{PROC}/{tracer}/comm")).is_ok_and(|name| name == b"shoal:mover\n");
+    let program = |pid: Pid| fs::metadata(format!("{PROC}/{pid}/exe")).map(|file| (file.dev(), file.ino())).ok();
+    let ours = program(Pid(std::process::id() as i32));
+    let is_named = |tracer: Pid| fs::read(format!("{PROC}/{tracer}/comm")).is_ok_and(|name| name == b"shoal:mover\n");
+    // Anybody may have the name.
+    let is_ours = |tracer: &Pid| is_named(*tracer) && ours.is_some() && program(*tracer) == ours;
     let why = |tracer| Fault::refused(format!("its stand-in cannot become it: that is traced by process {tracer}"));
     others::tracer(pid).filter(|tracer| !is_ours(tracer)).map_or(Ok(()), |tracer| Err(why(tracer)))
 }
