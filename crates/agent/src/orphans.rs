@@ -35,9 +35,14 @@ impl Agent {
 
     /// So have those that stand here as its children, and those that move, if it is not about to end yet.
     pub(crate) fn reparent_stand_ins(&mut self, pid: Pid) {
+        let is_body = self.bodies.has(pid);
         for child in self.stands.children(pid) {
-            let parent = self.proc.parent(child).unwrap_or(Pid::INIT);
-            self.stands.set_native_parent(child, parent);
+            let parent = self.proc.parent(child);
+            // Whoever got it from a body has waited for it already: another body, or what stands here for a process elsewhere, which tells.
+            if parent.is_err() && is_body {
+                self.bodies.doubtful.push((monotonic_us() + DOUBTFUL_US, child));
+            }
+            self.stands.set_native_parent(child, parent.unwrap_or(Pid::INIT));
         }
         self.reparent_moving(pid);
     }
@@ -50,6 +55,8 @@ impl Agent {
             if self.bodies.has(pid) && !exists(pid) {
                 self.ended(pid, Exit::Code(0), Usage::default());
                 self.reaped(pid);
+            } else if self.stands.get(pid).is_some_and(|stand| stand.ending) && !exists(pid) {
+                self.runner_reaped(pid);
             }
         }
     }

@@ -224,7 +224,7 @@ impl Agent {
 
     /// The parent of a `shoal run`, a body of this node, has waited for it: the program on the other node is waited for. But what ended with a parent that has left
     /// that one has yet to wait for, elsewhere: of all that it waited for here the front end was told before it left, or it would not have been let leave.
-    fn runner_reaped(&mut self, pid: Pid) {
+    pub(crate) fn runner_reaped(&mut self, pid: Pid) {
         let has_left = self.stands.get(pid).is_some_and(|stand| self.moving.has_bound(stand.native_parent()));
         self.drop_handle(pid);
         self.stand_in_reaped(pid, None);
