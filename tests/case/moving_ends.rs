@@ -59,7 +59,8 @@ fn move_killed_on_its_way_back(place: &Place) -> Res<End> {
 }
 
 /// A process that takes orphans has a child, and that one a child which ends and is never waited for by it. By each argument some of the three move before the second
-/// ends: its letters say who, a small one to the first node, a large one to the third; at `k` the third ends.
+/// ends: its letters say who, a small one to the first node, a large one to the third; at `k` the third ends, at `h` the second moves
+/// to the front end.
 const ZOMBIES: &str = r#"
 import ctypes, os, signal, subprocess, sys, time
 
@@ -99,13 +100,13 @@ for way in sys.argv[1:]:
     if child == 0:
         is_child(way)
     grandchild = hears("grandchild." + way)
-    pids = {"p": os.getpid(), "c": child, "g": grandchild}
+    pids = {"p": os.getpid(), "c": child, "g": grandchild, "h": child}
     for who in way:
         if who == "k":
             os.kill(child, signal.SIGUSR2)
             hears("ended." + way)
         else:
-            node = "0" if who.islower() else "2"
+            node = "front" if who == "h" else "0" if who.islower() else "2"
             subprocess.run(["shoal", "move", str(pids[who.lower()]), node], check=True)
     os.kill(child, signal.SIGUSR1)
     told = []
@@ -120,7 +121,7 @@ fn move_leaves_a_zombie(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_leaves_a_zombie", 3)?;
     let program = place.fresh("zombies.py");
     fs::write(&program, ZOMBIES).doing("write a program")?;
-    let ways = ["k", "ck", "gk", "cgk", "gck", "kc", "kcP", "gcPk", "cPk", "cPkp", "gcPCk", "kcCP"];
+    let ways = ["k", "ck", "gk", "cgk", "gck", "kc", "kcP", "gcPk", "cPk", "cPkp", "gcPCk", "kcCP", "kh", "khP", "kch"];
     let told =
         s.ok(&format!("cd $(mktemp -d); shoal run -n 1 python3 {} {} </dev/null", program.display(), ways.join(" ")))?;
     let expected: String = ways.iter().map(|way| format!("{way} True\n")).collect();

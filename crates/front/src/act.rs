@@ -127,7 +127,7 @@ impl Front {
                     self.natives.insert(pid, token);
                 }
             }
-            Err(_) => self.events.push_back(Event::NativeEnded { pid, exit: None }),
+            Err(_) => self.tell_native_ended(pid, None),
         }
     }
 

@@ -65,7 +65,13 @@ impl Front {
         // Somebody may have waited for it already.
         let left = self.proc.stat_of_ended(pid).ok().flatten();
         let exit = left.and_then(|stat| Exit::from_status(stat.exit_status));
-        self.events.push_back(Event::NativeEnded { pid, exit });
+        self.tell_native_ended(pid, exit);
+    }
+
+    pub(crate) fn tell_native_ended(&mut self, pid: Pid, exit: Option<Exit>) {
+        let mut unwaited = self.space.children(pid);
+        unwaited.retain(|child| kern::proc::exists(*child));
+        self.events.push_back(Event::NativeEnded { pid, exit, unwaited });
     }
 
     /// It is a ghost from now on.

@@ -76,8 +76,8 @@ pub enum Event {
     /// The ghost has ended; it is a zombie or reaped.
     Gone { pid: Pid },
 
-    /// A native process that space let the daemon watch has ended.
-    NativeEnded { pid: Pid, exit: Option<Exit> },
+    /// A native process that space let the daemon watch has ended. Of its children (ghosts too) `unwaited` have not been waited for.
+    NativeEnded { pid: Pid, exit: Option<Exit>, unwaited: Vec<Pid> },
     /// A native process whose parent is on a node has been stopped by this signal, or (`None`) goes on.
     NativeStopped { pid: Pid, sig: Option<Sig> },
 

@@ -336,11 +336,20 @@ impl Space {
         }
     }
 
-    pub(crate) fn native_ended(&mut self, pid: Pid, exit: Option<Exit>) {
-        let Some(entry) = self.table.get_mut(pid).filter(|e| e.body == Body::Native) else { return };
+    pub(crate) fn native_ended(&mut self, pid: Pid, exit: Option<Exit>, unwaited: &[Pid]) {
+        let Some(entry) = self.table.get(pid).filter(|e| e.body == Body::Native) else { return };
+        let ppid = entry.person.ppid;
+        // Nobody has told of its waits. What it has waited for is not left to who takes its orphans.
+        for child in entry.children.clone() {
+            let gone = self.table.get(child).is_some_and(|e| e.ended() && e.ghost == Ghost::Gone);
+            if gone && !unwaited.contains(&child) {
+                self.forget(child);
+            }
+        }
+        self.stand_ins_of_orphans(pid, self.taker(ppid));
+        let Some(entry) = self.table.get_mut(pid) else { return };
         let exit = exit.unwrap_or(Exit::Code(0));
         entry.body = Body::Ended(exit);
-        let ppid = entry.person.ppid;
         if self.table.get(ppid).is_some_and(Entry::waits_by_ghost) {
             // It is left as a ghost that has ended is.
             if let Some(entry) = self.table.get_mut(pid) {

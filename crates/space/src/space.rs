@@ -80,6 +80,11 @@ impl Space {
         self.table.iter().map(|(_, entry)| view(entry))
     }
 
+    /// Children of `pid` of which is known here, ended ones included.
+    pub fn children(&self, pid: Pid) -> Vec<Pid> {
+        self.table.get(pid).map(|entry| entry.children.iter().copied().collect()).unwrap_or_default()
+    }
+
     /// Children of `pid` that are native.
     pub fn native_children(&self, pid: Pid) -> Vec<Pid> {
         let children = self.table.get(pid).map(|entry| &entry.children);
@@ -137,7 +142,7 @@ impl Space {
             Event::Sleeps { pid } => self.sleeps(pid),
             Event::Dying { pid } => self.dying(pid),
             Event::Gone { pid } => self.gone(pid),
-            Event::NativeEnded { pid, exit } => self.native_ended(pid, exit),
+            Event::NativeEnded { pid, exit, unwaited } => self.native_ended(pid, exit, &unwaited),
             Event::NativeStopped { pid, sig } => self.native_stopped(pid, sig),
             Event::StandInSignalled { node, target, info, turn } => self.stand_in_signalled(node, target, info, turn),
             Event::StandInGone { node, pid } => self.stand_in_gone(node, pid),

@@ -90,7 +90,7 @@ impl Space {
         }
     }
 
-    fn forget(&mut self, pid: Pid) {
+    pub(crate) fn forget(&mut self, pid: Pid) {
         let Some(entry) = self.table.remove(pid) else { return };
         for step in entry.queue {
             self.steps.finish(step.id, &mut self.ready);

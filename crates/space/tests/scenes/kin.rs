@@ -111,6 +111,38 @@ fn orphans_stand_also_where_their_subreaper_is_about_to_run() {
     assert_eq!(space.unwaited_children(Pid(201)), [Pid(210), Pid(211)]);
 }
 
+/// 210 has come home and ends there: of its zombies the subreaper on a node gets 211, which it has not waited for, and not 212, for which nobody has told that it has.
+#[test]
+fn zombies_of_one_that_ends_at_home_are_the_subreapers() {
+    let mut space = running(&[0, 0]);
+    body(&mut space, N1, BodyEvent::Subreaper { pid: Pid(201), on: true });
+    body(&mut space, N1, BodyEvent::Forked { parent: Pid(201), child: Pid(210) });
+    step(&mut space, Event::Done { pid: Pid(201), result: Ok(0) });
+    step(&mut space, Event::Done { pid: Pid(201), result: Ok(0) });
+    step(&mut space, Event::Held { pid: Pid(210) });
+    for child in [211, 212] {
+        body(&mut space, N1, BodyEvent::Forked { parent: Pid(210), child: Pid(child) });
+        step(&mut space, Event::Done { pid: Pid(210), result: Ok(0) });
+        step(&mut space, Event::Held { pid: Pid(child) });
+        body(&mut space, N1, exited(child, Exit::Code(4)));
+        step(&mut space, Event::Dying { pid: Pid(child) });
+        step(&mut space, Event::Gone { pid: Pid(child) });
+    }
+    step(&mut space, Event::Arrive { pid: Pid(210), to: NodeId::FRONT });
+    step(&mut space, Event::Leaves { pid: Pid(210) });
+    step(&mut space, Event::Left { pid: Pid(210) });
+    step(&mut space, Event::Moved { pid: Pid(210), to: NodeId::FRONT });
+    step(&mut space, Event::Stands { pid: Pid(210), node: N1 });
+    let (exit, unwaited) = (Some(Exit::Code(0)), vec![Pid(211)]);
+    let ended = step(&mut space, Event::NativeEnded { pid: Pid(210), exit, unwaited });
+    let adopts = |effect: &Effect| match effect {
+        Effect::Adopt { node: N1, kin, from: Pid(210) } => Some(kin.person.pid),
+        _ => None,
+    };
+    assert_eq!(ended.iter().filter_map(adopts).collect::<Vec<_>>(), [Pid(211)]);
+    assert_eq!(space.unwaited_children(Pid(201)), [Pid(210), Pid(211)]);
+}
+
 #[test]
 fn a_zombie_that_init_has_taken_and_reaped_is_not_waited_for_by_its_parent() {
     let mut space = running(&[0]);

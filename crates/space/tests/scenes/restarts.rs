@@ -34,7 +34,7 @@ fn after_a_restart_both_sides_find_together() {
     let effects = step(&mut space, Event::Settled);
     assert_eq!(effects.iter().filter(|e| matches!(e, Effect::Ghost { pid: Pid(202), .. })).count(), 1);
     assert_eq!(space.iter().filter(|v| v.node == N0 && v.ended.is_none()).count(), 3);
-    let ended = step(&mut space, Event::NativeEnded { pid: Pid(100), exit: None });
+    let ended = step(&mut space, Event::NativeEnded { pid: Pid(100), exit: None, unwaited: vec![] });
     assert!(matches!(ended[..], [Effect::EndStandIn { node: N0, pid: Pid(100), .. }]));
 }
 
