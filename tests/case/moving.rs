@@ -21,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_while_a_node_is_lost", move_while_a_node_is_lost),
     ("move_forks_at_once", move_forks_at_once),
     ("move_shares_streams", move_shares_streams),
+    ("move_input_that_is_looked_at", move_input_that_is_looked_at),
     ("move_streams_of_a_node", move_streams_of_a_node),
     ("move_after_vfork", move_after_vfork),
 ];
@@ -121,6 +122,23 @@ END
         "(sleep 0.5; echo in) | shoal run -n 0 bash -c 'shoal move $$ 1; (exec >&-; cat >&2) <&0 & shoal move $! 2; exec <&- >&- 2>&-; wait' 2>&1 | cat; echo ${PIPESTATUS[1]}",
         "in\n0",
     )?;
+    Ok(End::Passed)
+}
+
+/// It asked its standard input not to wait (O_NONBLOCK), and has epoll(7) look at it. On the front end that is /dev/null, at which epoll cannot look: it stays on its node.
+fn move_input_that_is_looked_at(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_input_that_is_looked_at", 3)?;
+    let script = "import os, select, subprocess
+def moves(to):
+    with open(\"said\", \"w\") as said: subprocess.run([\"shoal\", \"move\", str(os.getpid()), to], stderr=said)
+    print(open(\"said\").read().strip().split(\": \")[-1] or to, os.get_blocking(0), [event for _, event in looks.poll(5)], os.read(0, 9))
+os.set_blocking(0, False)
+looks = select.epoll()
+looks.register(0, select.EPOLLIN)
+for to in \"1\", \"2\", \"front\", \"0\": moves(to)";
+    let stays = "its epoll looks at its standard stream 0, which is a file or device there, at which that cannot look";
+    let told = ["1", "2", stays, "0"].map(|to| format!("{to} False [16] b''"));
+    s.prints(&format!("cd $(mktemp -d); shoal run -n 0 python3 -c '{script}' </dev/null"), &told.join("\n"))?;
     Ok(End::Passed)
 }
 

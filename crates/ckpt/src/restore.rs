@@ -323,7 +323,7 @@ fn build(
     if plan.process.stopped == 0 && vessel.is_asleep()? {
         wake(&mut loan, arena, pid)?;
     }
-    let continued = take_up(&mut loan, arena, plan, brought, vessel.before())?;
+    let continued = take_up(&mut loan, arena, plan, brought, (vessel.before(), vessel.streams_are_its_own()))?;
     if continued {
         *stopped = None;
         // Of one that came before.
@@ -408,7 +408,13 @@ fn wake(loan: &mut Loan<'_>, arena: Arena, pid: Pid) -> Result<()> {
 }
 
 /// What all threads share and what must be there before they are. `true`: a SIGCONT had come.
-fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought, before: &Before) -> Result<bool> {
+fn take_up(
+    loan: &mut Loan<'_>,
+    arena: Arena,
+    plan: &Plan,
+    brought: &Brought,
+    (before, alone): (&Before, bool),
+) -> Result<bool> {
     let pid = plan.process.pid;
     let place = kern::proc::group_and_session(Pid(pid)).ok_or_else(|| Fault::gone(format!("process {pid}")))?;
     let mut script = arena.script();
@@ -423,7 +429,7 @@ fn take_up(loan: &mut Loan<'_>, arena: Arena, plan: &Plan, brought: &Brought, be
     identity::ask_for_registers(&mut script, &plan.process);
     identity::register_for_barriers(&mut script, &plan.process);
     let pending = sigstate::set_actions(&mut script, &plan.process.actions);
-    kinds::install(&mut script, &plan.files, &brought.files)?;
+    kinds::install(&mut script, &plan.files, &brought.files, alone)?;
     sigstate::waited_to_continue(&loan.run(arena, script)?, pending)
 }
 

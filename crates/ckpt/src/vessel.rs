@@ -44,6 +44,7 @@ pub struct Vessel {
     /// Where memory is to come after the process.
     open: Option<Open>,
     asleep: bool,
+    has_streams_alone: bool,
 }
 
 /// An image of which everything was read that came while its process ran.
@@ -133,6 +134,7 @@ impl Vessel {
             clock: None,
             open: None,
             asleep: false,
+            has_streams_alone: false,
         })
     }
 
@@ -159,6 +161,15 @@ impl Vessel {
     /// `Gone`.
     pub(crate) fn is_asleep(&self) -> Result<bool> {
         Ok(self.asleep && self.leader().group().is_some() && !self.leader().is_to_continue()?)
+    }
+
+    /// Its standard streams were made for it, and nobody else has them.
+    pub fn has_streams_alone(&mut self) {
+        self.has_streams_alone = true;
+    }
+
+    pub(crate) fn streams_are_its_own(&self) -> bool {
+        self.has_streams_alone
     }
 
     /// Its clocks are to be these ([`Begun::clocks`]).

@@ -28,6 +28,21 @@ impl Files {
     pub fn takes_over(&self, number: u8) -> bool {
         self.files.iter().any(|file| matches!(file.kind, Kind::Standard { stream } if stream == number))
     }
+
+    /// Those of them at which an epoll instance looks.
+    pub fn watched_streams(&self) -> Vec<u8> {
+        let watches = self.files.iter().filter_map(|file| match &file.kind {
+            Kind::Epoll { watches } => Some(watches),
+            _ => None,
+        });
+        let open = |number| self.descriptors.iter().find(|one| one.number == number);
+        let file = |watch: &Watch| self.files.get(open(watch.descriptor)?.file as usize);
+        let streams = watches.flatten().filter_map(file).filter_map(|file| match file.kind {
+            Kind::Standard { stream } => Some(stream),
+            _ => None,
+        });
+        streams.collect()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

@@ -22,6 +22,8 @@ use kern::others;
 use kern::pidfd;
 use kern::poll::{poll_for, Ready};
 use kern::proc::PROC;
+use rustix::event::epoll;
+use rustix::io::Errno;
 use std::fs;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,7 +56,7 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     carrier.tell(&has)?;
     let (image, mut carrier) = keep(*pid, carrier, asked)?;
     // Somebody may have begun since.
-    if let Err(fault) = image.may_be_made(streams.as_ref()).and_then(|()| is_traced_by_nobody(*pid)) {
+    if let Err(fault) = image.may_be_made(*pid, streams.as_ref()).and_then(|()| is_traced_by_nobody(*pid)) {
         // Said before the other node finds the connection broken, and knows no better reason.
         return word.say(&Said::Failed(fault));
     }
@@ -209,9 +211,9 @@ fn keep(pid: Pid, carrier: Carrier, asked: Asked) -> Result<(Image, Carrier)> {
         return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
     }
     let fits = coming.fits_into(pid);
-    let takes_input = coming.files().takes_over(0);
+    let (takes_input, watched) = (coming.files().takes_over(0), coming.files().watched_streams());
     let Keeper { carrier, kept } = coming.only_looked_at()?;
-    Ok((Image { bytes: kept, clocks, takes_input, fits }, carrier))
+    Ok((Image { bytes: kept, clocks, takes_input, watched, fits }, carrier))
 }
 
 /// What there is of the process.
@@ -220,6 +222,8 @@ struct Image {
     clocks: Option<Wanted>,
     /// Its standard input leads out of it.
     takes_input: bool,
+    /// Standard streams at which an epoll of it looks.
+    watched: Vec<u8>,
     /// The stand-in may have as much as it takes while it becomes that process: nothing may fail for want of it once the old node has ended its own.
     fits: Result<()>,
 }
@@ -227,15 +231,30 @@ struct Image {
 impl Image {
     /// # Errors
     /// `Refused` if not; the process stays where it is.
-    fn may_be_made(&self, streams: Option<&Streams>) -> Result<()> {
+    fn may_be_made(&self, pid: Pid, streams: Option<&Streams>) -> Result<()> {
         if self.takes_input && streams.is_some_and(Streams::has_input) {
             // What has been read for its program on the node is that one's, and cannot be told from what it would read.
             return Err(Fault::refused(
                 "it has the standard input of its program, of which some may have been read ahead for that",
             ));
         }
+        for stream in self.watched.iter().copied() {
+            if cannot_be_watched(pid, stream, streams) {
+                return Err(Fault::refused(format!(
+                    "its epoll looks at its standard stream {stream}, which is a file or device there, at which that cannot look"
+                )));
+            }
+        }
         self.fits.clone()
     }
+}
+
+/// Is what it gets as this standard stream nothing for epoll_ctl(2)? On its node it has been a pipe.
+fn cannot_be_watched(pid: Pid, stream: u8, streams: Option<&Streams>) -> bool {
+    let own = || Streams::of_relay(pid).ok()?.of(stream);
+    let Some(file) = streams.and_then(|streams| streams.of(stream)).or_else(own) else { return false };
+    let Ok(looker) = epoll::create(epoll::CreateFlags::CLOEXEC) else { return false };
+    epoll::add(looker, file, epoll::EventData::new_u64(0), epoll::EventFlags::IN) == Err(Errno::PERM)
 }
 
 /// Keeps what is read.

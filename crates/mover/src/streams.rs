@@ -37,6 +37,11 @@ impl Streams {
         [input.unwrap_or(no_input), output.unwrap_or(no_output), errors.unwrap_or(no_errors)]
     }
 
+    /// One of them, if it has that.
+    pub(super) fn of(&self, number: u8) -> Option<OwnedFd> {
+        self.0.get(usize::from(number))?.as_ref()?.try_clone().ok()
+    }
+
     /// Is what is read of its input gone for others? So some may have been read ahead.
     pub(super) fn has_input(&self) -> bool {
         let Some(input) = &self.0[0] else { return false };

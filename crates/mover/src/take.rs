@@ -127,6 +127,7 @@ fn take(order: &In, word: &mut Word) -> std::result::Result<Taken, Box<Failed>> 
     // What can be done before the process stands still.
     let has = here().map_err(Failed::with(Left::Untouched(order.pid)))?;
     let mut vessel = Vessel::take(order.pid).map_err(Failed::with(Left::Untouched(order.pid)))?;
+    vessel.has_streams_alone();
     let coming = match early(order, &listener, &has, &mut vessel, word) {
         Ok(coming) => coming,
         Err(fault) => return Err(Failed::with(Left::Vessel(vessel))(fault)),

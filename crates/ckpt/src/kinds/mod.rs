@@ -379,8 +379,8 @@ pub(crate) fn above_all(files: &Files) -> i32 {
 }
 
 /// In the new process: its descriptors are put under their numbers, all others are closed, and what needs numbers is set up. `opened`: the
-/// numbers of the image's files there, all above those of its descriptors.
-pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32]) -> Result<()> {
+/// numbers of the image's files there, all above those of its descriptors. `alone`: nobody else has its standard streams, which it may find as it left them.
+pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32], alone: bool) -> Result<()> {
     if files.terminal.as_ref().is_some_and(|terminal| terminal.controls) {
         take_terminal(script, files, opened);
     }
@@ -401,6 +401,7 @@ pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32]) -> Res
         match &file.kind {
             Kind::Epoll { watches } => epoll::set(script, number, watches),
             Kind::TimerFd { ticks, interval, .. } => timerfd::set(script, number, *ticks, interval),
+            Kind::Standard { .. } if alone => standard::set(script, number, file.flags),
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 use super::{unix, All, Leads, Seen, Verdict};
 use image::files::Kind;
 use kern::others;
+use puppet::Script;
 use std::cmp::Ordering;
 use vocab::Result;
 
@@ -48,6 +49,15 @@ fn relayed_as(seen: &Seen, leads: Leads) -> Result<Option<u8>> {
     let Some(stream) = leads.relayed.and_then(|pipes| pipes.iter().position(is_pipe)) else { return Ok(None) };
     let used = if stream == 0 { libc::O_RDONLY } else { libc::O_WRONLY };
     Ok((seen.flags()? & libc::O_ACCMODE as u32 == used as u32).then_some(stream as u8))
+}
+
+/// Descriptor `number` waits for nothing if it did not where it was (`flags`).
+pub(super) fn set(script: &mut Script, number: i32, flags: u32) {
+    let flag = flags as u64 & libc::O_NONBLOCK as u64;
+    if flag != 0 {
+        let args = [number as u64, libc::F_SETFL as u64, flag];
+        script.call(format!("have descriptor {number} not wait"), libc::SYS_fcntl, &args);
+    }
 }
 
 fn leads_out(seen: &Seen) -> bool {
