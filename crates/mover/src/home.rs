@@ -251,7 +251,7 @@ impl Image {
 
 /// Is what it gets as this standard stream nothing for epoll_ctl(2)? On its node it has been a pipe.
 fn cannot_be_watched(pid: Pid, stream: u8, streams: Option<&Streams>) -> bool {
-    let own = || Streams::of_relay(pid).ok()?.of(stream);
+    let own = || Streams::file_of_relay(pid, stream);
     let Some(file) = streams.and_then(|streams| streams.of(stream)).or_else(own) else { return false };
     let Ok(looker) = epoll::create(epoll::CreateFlags::CLOEXEC) else { return false };
     epoll::add(looker, file, epoll::EventData::new_u64(0), epoll::EventFlags::IN) == Err(Errno::PERM)

@@ -211,8 +211,7 @@ impl Agent {
     /// On with it when all of its children that were to end there have: it is not to be told of that again.
     pub(crate) fn arrival_goes_on(&mut self, pid: Pid) {
         let ends = |stand: &Stand| stand.ending && self.ghosts.has(stand.person.pid);
-        let ends =
-            |stand: &Stand| stand.native_parent() == pid && (ends(stand) || self.ends.wait_for(stand.person.pid));
+        let ends = |stand: &Stand| ends(stand) || self.ends.wait_for(stand.person.pid);
         let Some(arrival) = self.moving.arrivals.get(&pid) else { return };
         if arrival.state != Arriving::Starting || arrival.made.is_none() || self.stands.children_of(pid).any(ends) {
             return;
