@@ -1,6 +1,6 @@
 //! Who ends while it moves, or its parent does: each end is told once, to whoever waits for it by then.
 
-use super::moving_faults::{stage, Victim};
+use super::moving_faults::{stage, Victim, POINTS};
 use super::scene::{same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
@@ -11,25 +11,6 @@ use std::time::Duration;
 pub(crate) const SCENES: &[Scene] =
     &[("move_killed_on_its_way_back", move_killed_on_its_way_back), ("move_leaves_a_zombie", move_leaves_a_zombie)];
 
-/// At which it is killed.
-const POINTS: [&str; 15] = [
-    "front begins",
-    "destination is told",
-    "destination has a vessel",
-    "source is told",
-    "in connected",
-    "out held",
-    "in rebuilt",
-    "destination has it",
-    "front lets it leave",
-    "out bound",
-    "source has bound it",
-    "in told to go",
-    "source has ended it",
-    "front knows that it has left",
-    "front knows that it runs",
-];
-
 /// A child that has moved away from its parent comes back to it, and is killed meanwhile.
 fn move_killed_on_its_way_back(place: &Place) -> Res<End> {
     // Nobody but the process is killed.
@@ -37,7 +18,7 @@ fn move_killed_on_its_way_back(place: &Place) -> Res<End> {
     let file = place.fresh("child").to_string_lossy().into_owned();
     for point in POINTS {
         let parent = s.start(&format!(
-            "shoal run -n 0 perl -e 'if (!($c = fork)) {{ sleep 1073 }} open F, \">\", \"{file}.new\"; print F $c; close F;
+            "shoal run -n 0 perl -e 'if (!($c = fork)) {{ exec qw(sleep 1073) }} open F, \">\", \"{file}.new\"; print F $c; close F;
                  rename \"{file}.new\", \"{file}\"; waitpid $c, 0; print $?' </dev/null"
         ));
         wait_for("it has a child", || fs::exists(&file).unwrap_or(false))?;

@@ -45,7 +45,8 @@ impl Streams {
         let kind = FileType::from_raw_mode(stat(&path).ok()?.st_mode);
         let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = || open(&path, how, Mode::empty()).ok();
-        matches!(kind, FileType::RegularFile | FileType::Directory | FileType::CharacterDevice).then(opened).flatten()
+        let leads_out = matches!(kind, FileType::Fifo | FileType::Socket);
+        (!leads_out).then(opened).flatten()
     }
 
     /// Is what is read of its input gone for others? So some may have been read ahead.
