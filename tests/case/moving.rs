@@ -5,6 +5,7 @@ use super::scene::{holds, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::Res;
+use crate::modes::slower;
 use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -73,13 +74,13 @@ END
 /// written arrives.
 fn move_shares_streams(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "move_shares_streams", 4)?;
-    s.ok("cd $(mktemp -d)
+    let script = "cd $(mktemp -d)
         cat >script <<'END'
 moves() { shoal move $1 $2 2>>moves || echo \"$2\" >>refused; }
 for i in $(seq 6); do
     moves $$ $((i % 4))
     read x; echo $x parent
-    (read y; echo $y child; sleep 0.4; read y; echo $y child; exit $i) <&0 & child=$!
+    (read y; echo $y child; sleep NAP; read y; echo $y child; exit $i) <&0 & child=$!
     moves $child $(((i + 2) % 4))
     moves $$ $(((i + 1) % 4))
     wait $child; test $? = $i || echo status
@@ -88,7 +89,9 @@ cat
 END
         (seq 12; sleep 2; seq 13 100) | shoal run -n 0 bash script >got; test $? = 0
         cut -d' ' -f1 got | cmp - <(seq 100) && test $(grep -c child got) = 12 || { cat got moves refused; exit 1; }
-        test ! -e refused || test $(wc -l <refused) -le 3 || { cat moves; exit 1; }")?;
+        test ! -e refused || test $(wc -l <refused) -le 3 || { cat moves; exit 1; }";
+    // Long enough to move meanwhile.
+    s.ok(&script.replace("NAP", &(0.4 * f64::from(slower())).to_string()))?;
     // Input that had ended before anybody moved, as much as a pipe holds and more.
     for lines in [12, 30_000] {
         s.prints(
@@ -118,8 +121,9 @@ END
         "is relayed, and by whom is not known\nlate",
     )?;
     // What nobody on its node has any more is closed for whoever reads or writes it.
+    let opens = 0.5 * f64::from(slower());
     s.prints(
-        "(sleep 0.5; echo in) | shoal run -n 0 bash -c 'shoal move $$ 1; (exec >&-; cat >&2) <&0 & shoal move $! 2; exec <&- >&- 2>&-; wait' 2>&1 | cat; echo ${PIPESTATUS[1]}",
+        &format!("(sleep {opens}; echo in) | shoal run -n 0 bash -c 'shoal move $$ 1; (exec >&-; cat >&2) <&0 & shoal move $! 2; exec <&- >&- 2>&-; wait' 2>&1 | cat; echo ${{PIPESTATUS[1]}}"),
         "in\n0",
     )?;
     Ok(End::Passed)

@@ -5,7 +5,8 @@ use crate::lab::procs::{self, Proc};
 use crate::lab::proto::{Job, Outcome, Step};
 use crate::lab::session::{Plan, Session};
 use crate::lab::{Doing, Res};
-use rustix::process::Signal;
+use rustix::fs::OFlags;
+use rustix::process::{getpid, pidfd_open, PidfdFlags, Signal};
 use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
@@ -256,6 +257,12 @@ pub(crate) fn wait_within(time: Duration, what: &str, come: &mut dyn FnMut() -> 
         std::thread::sleep((waited / 8).clamp(Duration::from_millis(10), Duration::from_millis(100)));
     }
     Ok(())
+}
+
+/// Can a process come to the front end? Its standard streams there are those of a single thread, which nobody is lent before Linux 6.9 (PIDFD_THREAD).
+pub(crate) fn comes_home() -> bool {
+    let of_thread = PidfdFlags::from_bits_retain(OFlags::EXCL.bits());
+    pidfd_open(getpid(), of_thread).is_ok()
 }
 
 pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, expected: T) -> Res {

@@ -12,6 +12,7 @@ use crate::events::Events;
 use crate::fence::Fence;
 use crate::gate::Waiting;
 use crate::gates::Gates;
+use crate::handles::Handles;
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::moving::Moving;
@@ -159,8 +160,7 @@ pub(crate) struct Agent {
     /// Their first thread has exited; looked at when the next batch is made.
     pub(crate) leaving: BTreeSet<Pid>,
     pub(crate) volley: Volley,
-    /// Handles on bodies that leave: one poll tells the end, one that its parent has waited.
-    pub(crate) handles: HashMap<Pid, OwnedFd>,
+    pub(crate) handles: Handles,
 
     pub(crate) ghosts: Ghosts,
     pub(crate) happened: Vec<Happened>,

@@ -8,6 +8,7 @@ use crate::asks::Asks;
 use crate::config::NodeConfig;
 use crate::entries::Entries;
 use crate::gates::Gates;
+use crate::handles::Handles;
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::order::Order;
@@ -184,7 +185,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         fresh: Vec::new(),
         leaving: Default::default(),
         volley: Default::default(),
-        handles: Default::default(),
+        handles: Handles::new(),
         happened: Vec::new(),
         nursery,
         stands: Default::default(),

@@ -21,6 +21,7 @@ mod fence;
 mod front;
 mod gate;
 mod gates;
+mod handles;
 mod kin;
 mod leases;
 mod looking;

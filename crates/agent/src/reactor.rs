@@ -86,6 +86,9 @@ impl Agent {
         if self.volley.due_us().is_some_and(|due| due <= now) {
             self.end_volley();
         }
+        if self.handles.due_us().is_some_and(|due| due <= now) {
+            self.look_who_was_waited_for(now);
+        }
         if self.park_at().is_some_and(|due| due <= now) {
             self.park_late(now);
         }
@@ -156,6 +159,7 @@ impl Agent {
             self.entries.due_us(),
             self.view.as_ref().map(procfs::node_proc::Keeper::due_us),
             self.volley.due_us(),
+            self.handles.due_us(),
             self.park_at(),
             self.send_at(),
             self.wake_at(),

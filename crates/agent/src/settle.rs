@@ -1,6 +1,6 @@
 //! The ends of bodies, and what is told to the front end when: at the last moment, so that short lives cancel out.
 
-use crate::agent::{Agent, Token};
+use crate::agent::Agent;
 use crate::bodies::{Ids, Life};
 use crate::checks::What;
 use kern::clock::monotonic_us;
@@ -9,9 +9,7 @@ use kern::proc::{exists, group_and_session, Stat};
 use kern::ran::Waited;
 use kern::wait::Change;
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd;
 use tracing::warn;
-use vocab::errno::ESRCH;
 use vocab::{Exit, Pid, Sig};
 use wire::event::{BodyEvent, Usage};
 use wire::node::ToFront;
@@ -167,7 +165,7 @@ impl Agent {
         }
         if self.bodies.get(pid).is_none_or(|body| body.life == Life::Ended) {
             // There was no descriptor to have for the handle that tells when it is waited for.
-            if !self.handles.contains_key(&pid) && !self.waited_by_us(pid) {
+            if !self.handles.has(pid) && !self.waited_by_us(pid) {
                 self.handle(pid, Interest::empty());
             }
             return;
@@ -271,59 +269,6 @@ impl Agent {
         let usage = Usage { user_us: stat.user_ticks * TICK_US, system_us: stat.system_ticks * TICK_US, max_rss_kb: 0 };
         self.ended(pid, Exit::from_status(stat.exit_status).unwrap_or(Exit::Code(0)), usage);
         self.handle(pid, Interest::empty());
-    }
-
-    /// Waits for the end of a body, or (with no interest) for its parent to wait.
-    pub(crate) fn handle(&mut self, pid: Pid, interest: Interest) {
-        let token = Token::Body(pid).number();
-        let polled = match self.handles.get(&pid) {
-            Some(fd) => self.poller.modify(fd.as_fd(), token, interest),
-            None => match kern::pidfd::open(pid) {
-                Ok(fd) => {
-                    let added = self.poller.add(fd.as_fd(), token, interest);
-                    self.handles.insert(pid, fd);
-                    added
-                }
-                // Its parent has waited for it since the look that found it ended: nothing more tells of that.
-                Err(ESRCH) if self.bodies.get(pid).is_some_and(|body| body.life == Life::Ended) => {
-                    self.seen_reaped(pid);
-                    Ok(())
-                }
-                Err(_) => {
-                    self.leaving.insert(pid); // gone in between: told by the next look
-                    Ok(())
-                }
-            },
-        };
-        if let Err(fault) = polled {
-            warn!(%pid, %fault, "cannot watch a body that leaves");
-        }
-    }
-
-    /// A handle is ready: the body has ended, or its parent has waited.
-    pub(crate) fn handle_ready(&mut self, pid: Pid, hangup: bool) {
-        match self.bodies.get(pid).map(|body| body.life) {
-            None if self.is_ending_runner(pid) => {
-                if hangup {
-                    self.runner_reaped(pid);
-                }
-            }
-            Some(Life::Ended) if hangup => self.seen_reaped(pid),
-            Some(Life::Ended) => {}
-            // The look, with the next batch, decides what to wait for next. Until then it must not be polled: the hangup of one that was
-            // waited for cannot be masked.
-            _ => {
-                self.leaving.insert(pid);
-                self.drop_handle(pid);
-            }
-        }
-    }
-
-    fn drop_handle(&mut self, pid: Pid) {
-        if let Some(fd) = self.handles.remove(&pid) {
-            // A copy of it may be in a child on its way to exec, so closing alone is not enough.
-            let _ = self.poller.remove(fd.as_fd());
-        }
     }
 
     /// A body's end becomes known.

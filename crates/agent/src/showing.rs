@@ -34,7 +34,7 @@ impl Agent {
             self.look(pid, what);
         }
         // Those of which no record tells the last step: it may be done.
-        let leaving = self.handles.keys().copied();
+        let leaving = self.handles.pids();
         let (ended, others): (Vec<_>, Vec<_>) =
             leaving.partition(|pid| self.bodies.get(*pid).is_some_and(|body| body.life == Life::Ended));
         self.leaving.extend(others);

@@ -9,7 +9,6 @@ use kern::clock::monotonic_us;
 use kern::epoll::Interest;
 use kern::proc::exists;
 use kern::wait::{Change, Usage};
-use std::os::fd::AsFd;
 use tracing::{debug, error, warn};
 use vocab::{Exit, Pid, Sig, SigInfo};
 use wire::event::{BodyEvent, Person};
@@ -305,9 +304,7 @@ impl Agent {
         self.usages.left(pid, None);
         self.stopping.forget(pid);
         self.elders.counts.remove(&pid);
-        if let Some(fd) = self.handles.remove(&pid) {
-            let _ = self.poller.remove(fd.as_fd());
-        }
+        self.drop_handle(pid);
         if body.life == Life::Leaving {
             self.leaving.insert(pid);
         }
