@@ -14,6 +14,8 @@ use vocab::Pid;
 /// Where the kernel does not tell who was waited for, all are looked at after so many microseconds: soon after an end, as most are waited for at once, then ever more rarely.
 const FIRST_LOOK_US: u64 = 1_000;
 const LAST_LOOK_US: u64 = 50_000;
+/// And not sooner than this for each: a look at one takes some 0.3 us.
+const FOR_EACH_US: u64 = 10;
 
 pub(crate) struct Handles {
     of: HashMap<Pid, OwnedFd>,
@@ -48,8 +50,8 @@ impl Handles {
     /// One more waits for its parent to wait.
     fn look_soon(&mut self, now: u64) {
         if !self.told {
-            self.pause_us = FIRST_LOOK_US;
-            self.look_us = Some(now + FIRST_LOOK_US);
+            self.pause_us = FIRST_LOOK_US.max(self.of.len() as u64 * FOR_EACH_US);
+            self.look_us = Some(now + self.pause_us);
         }
     }
 
@@ -57,7 +59,7 @@ impl Handles {
     fn gone(&mut self, now: u64) -> Vec<Pid> {
         let is_gone = |fd: &OwnedFd| pidfd::is_there(fd.as_fd()) == Err(ESRCH);
         let gone: Vec<_> = self.of.iter().filter(|(_, fd)| is_gone(fd)).map(|(pid, _)| *pid).collect();
-        self.pause_us = (self.pause_us * 2).min(LAST_LOOK_US);
+        self.pause_us = (self.pause_us * 2).min(LAST_LOOK_US).max(self.of.len() as u64 * FOR_EACH_US);
         self.look_us = (gone.len() < self.of.len()).then_some(now + self.pause_us);
         gone
     }
