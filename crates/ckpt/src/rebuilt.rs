@@ -78,10 +78,10 @@ impl Rebuilt {
             return leader.release(stops).map(|()| stops);
         }
         // What was stopped before it was made stops by itself; what has come since may have come after a SIGCONT.
-        leader.is_at_rest()?;
+        let now = leader.is_at_rest()?;
         let again = leader.take_stop() && !leader.is_to_continue()?;
         stop_again(self.pid, again)?;
-        let stops = stops_by(self.stopped, &leader)?.or(again.then_some(Sig::STOP));
+        let stops = stops_by(self.stopped, &leader)?.or(again.then_some(Sig::STOP)).or(now);
         leader.release(None).map(|()| stops)
     }
 

@@ -173,8 +173,9 @@ impl Front {
                 self.here_in_doubt(pid);
                 self.come_home(pid);
             }
-            Said::IsHome => {
-                info!(%pid, "home: it runs");
+            Said::IsHome(stops) => {
+                info!(%pid, ?stops, "home: it runs");
+                self.let_go_at_home(pid, stops);
                 self.forget_home(pid);
                 self.move_ends(pid, Ok(NodeId::FRONT));
             }
@@ -195,6 +196,11 @@ impl Front {
         if self.homes.all.get(&pid).is_some_and(|one| one.mover == token) {
             self.home_fails(pid, fault);
         }
+    }
+
+    /// Has it a mover that makes it what it is to be here?
+    pub(crate) fn is_coming_home(&self, pid: Pid) -> bool {
+        self.homes.all.contains_key(&pid)
     }
 
     /// Its mover is of no use any more.

@@ -6,17 +6,28 @@ use crate::connection::Token;
 use crate::front::Front;
 use ghost::Command as Tell;
 use space::Event;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use vocab::{Exit, Pid, Sig, SigInfo};
 
-/// Those of them that are stopped, and by what.
 #[derive(Debug, Default)]
 pub(crate) struct Natives {
+    /// Those of them that are stopped, and by what.
     stopped: HashMap<Pid, Sig>,
+    /// Those of which the kernel has told that they go on, and their mover not yet that it has let them go.
+    went_on: HashSet<Pid>,
+}
+
+impl Natives {
+    fn forget(&mut self, pid: Pid) {
+        self.stopped.remove(&pid);
+        self.went_on.remove(&pid);
+    }
 }
 
 /// linux: CLD_STOPPED.
 const STOPPED: i32 = 5;
+/// linux: CLD_CONTINUED.
+const CONTINUED: i32 = 6;
 
 impl Front {
     /// If the parent of this native process is a ghost, that is to hand over what it hears of it. `stopped`: its parent knows that it is, by that.
@@ -43,6 +54,9 @@ impl Front {
             // Its mover lets what becomes it run though it is stopped.
             let stopped = now.state == b'T' || now.traced && known.is_some();
             let told = told.filter(|info| info.pid == pid);
+            if told.is_some_and(|info| info.code == CONTINUED) && self.is_coming_home(pid) {
+                self.stopped_natives.went_on.insert(pid);
+            }
             // It may have stopped and gone on since: what stands for it on a node has stopped then.
             if stopped == known.is_some() && (stopped || told.is_none()) {
                 continue;
@@ -58,10 +72,30 @@ impl Front {
         }
     }
 
+    /// Its mover has let it go. Of a stop, or its end, that its task had while it was traced the kernel has told when nobody could know that: before its parent's ghost was to hand
+    /// it over, or before it could be told from a stop of the mover's.
+    pub(crate) fn let_go_at_home(&mut self, pid: Pid, stops: Option<Sig>) {
+        let went_on = self.stopped_natives.went_on.remove(&pid);
+        let parent = self.space.get(pid).map(|view| view.person.ppid);
+        if !parent.is_some_and(|parent| self.ghosts.has(parent)) {
+            return;
+        }
+        let known = self.stopped_natives.stopped.get(&pid).copied();
+        let stopped = kern::pending::read(pid).is_some_and(|now| now.state == b'T');
+        match (stops, known) {
+            // It stops at once, which may be seen only in a moment.
+            (Some(sig), None) if stopped || !went_on => drop(self.stopped_natives.stopped.insert(pid, sig)),
+            // It may have stopped again since.
+            (None, Some(_)) if !stopped => drop(self.stopped_natives.stopped.remove(&pid)),
+            _ => return,
+        }
+        self.events.push_back(Event::NativeStopped { pid, sig: stops });
+    }
+
     pub(crate) fn native_ended(&mut self, token: Token, pid: Pid) {
         self.take(token);
         self.natives.remove(&pid);
-        self.stopped_natives.stopped.remove(&pid);
+        self.stopped_natives.forget(pid);
         // Somebody may have waited for it already.
         let left = self.proc.stat_of_ended(pid).ok().flatten();
         let exit = left.and_then(|stat| Exit::from_status(stat.exit_status));
@@ -76,7 +110,7 @@ impl Front {
 
     /// It is a ghost from now on.
     pub(crate) fn forget_native(&mut self, pid: Pid) {
-        self.stopped_natives.stopped.remove(&pid);
+        self.stopped_natives.forget(pid);
         if let Some(token) = self.natives.remove(&pid) {
             self.take(token);
         }

@@ -30,7 +30,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use vocab::errno::EPERM;
-use vocab::{Fault, Pid, Result};
+use vocab::{Fault, Pid, Result, Sig};
 
 /// How long whoever traces a stand-in is waited for when its process has nothing else to become.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
         _ => freeze_at_last(*pid),
     };
     let said = match ghost.and_then(|ghost| become_it((ghost, *light), &programs, streams, &image)) {
-        Ok(()) => Said::IsHome,
+        Ok(stops) => Said::IsHome(stops),
         Err(fault) => {
             pidfd::end(*pid);
             Said::Failed(fault)
@@ -277,7 +277,7 @@ fn become_it(
     programs: &Programs,
     streams: Option<Streams>,
     image: &Image,
-) -> Result<()> {
+) -> Result<Option<Sig>> {
     let pid = ghost.pid;
     super::hurry(image.bytes.len() > super::ROOM);
     let handle = pidfd::open(pid).map_err(|errno| Fault::sys(errno, format!("open process {pid}")))?;
@@ -299,6 +299,6 @@ fn become_it(
     let begun = vessel.early(&image.bytes[..], None, || Ok(()))?;
     let (mut rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
     reach("in made it");
-    rebuilt.go()?;
-    super::rest()
+    let stops = rebuilt.go()?;
+    super::rest().map(|()| stops)
 }

@@ -229,9 +229,9 @@ pub enum Said {
         #[n(1)]
         with: Vec<Pid>,
     },
-    /// Home: it runs.
+    /// Home: it has been let go, and runs, or stops at once by this.
     #[n(13)]
-    IsHome,
+    IsHome(#[n(0)] Option<Sig>),
     /// Out: how far it is.
     #[n(9)]
     Moving(#[n(0)] Progress),
@@ -246,7 +246,7 @@ impl Said {
             }
             Said::Typed(_) | Said::TakesOrphans => true,
             Said::Failed(_) | Said::Rebuilt | Said::Left { .. } | Said::Bound | Said::Runs | Said::Goes(_) => false,
-            Said::Whole | Said::Lost { .. } | Said::IsHome => false,
+            Said::Whole | Said::Lost { .. } | Said::IsHome(_) => false,
         }
     }
 }

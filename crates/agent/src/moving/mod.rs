@@ -387,7 +387,7 @@ impl Agent {
             return;
         }
         match said {
-            Said::Looked(_) | Said::Suited(_) | Said::IsHome => {}
+            Said::Looked(_) | Said::Suited(_) | Said::IsHome(_) => {}
             Said::Failed(fault) => {
                 warn!(pid = %whom, %fault, "a mover has failed");
                 self.mover_gone(number, whom, fault);
