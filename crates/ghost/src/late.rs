@@ -77,9 +77,11 @@ impl Ghosts {
             debug!(%pid, errno, "a stand-in cannot be continued");
         }
         let stopped = before.is_some_and(|now| now.state == b'T');
-        if let Some(ghost) = self.ghosts.get_mut(&pid).filter(|ghost| ghost.state == State::Away && ghost.is_to_stop())
-        {
-            ghost.wakes = if stopped { Wakes::Has } else { Wakes::Will };
+        if let Some(ghost) = self.ghosts.get_mut(&pid).filter(|ghost| ghost.state == State::Away) {
+            if ghost.is_to_stop() {
+                ghost.wakes = if stopped { Wakes::Has } else { Wakes::Will };
+            }
+            // Also if it was seen to be stopped: it may stop again before it holds.
             self.went_away(pid);
         }
         before
@@ -293,7 +295,8 @@ mod tests {
     /// It gets SIGCONT when it is told to wake, and once more if it was not stopped then and stops as it was told, with SIGCONT blocked.
     #[test]
     fn a_stop_after_it_was_woken_is_its_own_unless_it_was_told_that_before() {
-        for (was_stopped, blocks, own) in [(true, true, true), (false, false, true), (false, true, false)] {
+        let told = [(true, true, true), (false, false, true), (false, true, false)].map(|case| (true, case));
+        for (is_told, (was_stopped, blocks, own)) in told.into_iter().chain([(false, (true, false, true))]) {
             let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
             let mut program = Program::new("env");
             program.args(if blocks { &["--block-signal=CONT"][..] } else { &[] });
@@ -305,7 +308,8 @@ mod tests {
                 assert!(kern::pending::now_us() < until, "it begins");
             }
             let mut ghost = Ghost::coming(1, Some(1));
-            (ghost.state, ghost.working) = (State::Away, Some((7, Command::Stop(Sig::STOP), None)));
+            ghost.state = State::Away;
+            ghost.working = is_told.then_some((7, Command::Stop(Sig::STOP), None));
             ghosts.ghosts.insert(pid, ghost);
             if was_stopped {
                 stop(pid);
