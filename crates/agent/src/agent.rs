@@ -169,8 +169,6 @@ pub(crate) struct Agent {
     /// Turns of the signals that stop or continue and that were told to the front end.
     pub(crate) turns: u64,
     /// Stand-ins that are to wake from a stop that they may have yet to do, and when they are looked at next.
-    pub(crate) waking: BTreeSet<Pid>,
-    pub(crate) wake_us: u64,
     /// Since when nobody needs them (monotonic).
     pub(crate) idle: HashMap<Pid, u64>,
     /// Of whom the front end was told that they stand here no more, and when (monotonic).

@@ -190,8 +190,6 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         nursery,
         stands: Default::default(),
         turns: 0,
-        waking: Default::default(),
-        wake_us: 0,
         idle: Default::default(),
         starts: Default::default(),
         told_gone: Default::default(),

@@ -5,7 +5,7 @@
 //! | Runs | |
 //! | Asleep | a SIGSTOP of its own has stopped it |
 //! | Stops | it was told to stop, and reports that when it runs again |
-//! | Wakes | it was told to stop, and gets SIGCONT until it reports that; then it stops once more if so said |
+//! | Wakes | it was told to stop, and was woken until it reports that ([`ghost::Ghosts::wake`]); then it stops once more if so said |
 //!
 //! The front end tells what the body is after the signals that it has had from here. When more are on their way it will tell again, so what is
 //! told before counts for nothing: a stand-in that somebody here has continued does not stop by what came before, nor the other way round.
@@ -13,12 +13,8 @@
 use crate::agent::Agent;
 use crate::stands::{Held, Later, Stand};
 use ghost::Command;
-use kern::signal::send_to_main_thread;
 use tracing::debug;
 use vocab::{Pid, Sig, SigInfo, SigSet};
-
-/// How often one is looked at that is to wake, in microseconds.
-const WAKE_US: u64 = 5_000;
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +59,8 @@ fn next(stance: Stance, input: Input) -> (Stance, Act) {
         (S::Stops | S::Wakes(_), Input::Over | Input::NotDone(_)) => (S::Runs, Act::Nothing),
         (S::Asleep, Input::Woken) => (S::Runs, Act::Nothing),
         (S::Runs, Input::Sleeps) => (S::Asleep, Act::Nothing),
+        // Before it has reported.
+        (S::Wakes(_), Input::Sleeps) => (S::Stops, Act::Nothing),
         (same, _) => (same, Act::Nothing),
     }
 }
@@ -84,10 +82,6 @@ impl Agent {
         if matches!(stance, Stance::Stops | Stance::Asleep) && self.moving.departs_now(stand.native_parent()) {
             stand.orphaned = Stand::HUNG_UP;
         }
-        match stance {
-            Stance::Wakes(_) => self.waking.insert(pid),
-            _ => self.waking.remove(&pid),
-        };
         match act {
             Act::Nothing => {}
             Act::Stop(sig) => self.ghosts.command(pid, Command::Stop(sig)),
@@ -98,8 +92,8 @@ impl Agent {
     /// By a SIGCONT of ours, which takes away what stops and waits (linux: `prepare_signal`). That came after what had stopped it, or its body: so it is passed on.
     fn wake(&mut self, pid: Pid) {
         let known = self.stands.get(pid).is_some_and(|stand| stand.held == Held::Caught);
-        let waits = kern::pending::read(pid).filter(|_| !known).map(|now| now.shared).unwrap_or_default();
-        wake(pid);
+        let before = self.ghosts.wake(pid).filter(|_| !known);
+        let waits = before.map(|before| before.shared).unwrap_or_default();
         for sig in [Sig::STOP, Sig::TSTP, Sig::TTIN, Sig::TTOU].into_iter().filter(|sig| waits.has(*sig)) {
             self.signalled(pid, &SigInfo::kill(sig, Pid::NONE, 0));
         }
@@ -136,7 +130,7 @@ impl Agent {
         if held == Held::Caught {
             self.held(pid, Held::Free);
             if stopped.is_none() {
-                wake(pid);
+                self.ghosts.wake(pid);
             }
             let runs_on = self.ghosts.interrupt(pid);
             if stopped.is_some() && !runs_on {
@@ -241,7 +235,7 @@ impl Agent {
         if self.stands.get(pid).is_some_and(|stand| stand.held == Held::Caught) {
             // SIGCONT takes the SIGSTOP that waits away, before its hold is interrupted.
             self.held(pid, Held::Free);
-            wake(pid);
+            self.ghosts.wake(pid);
             self.ghosts.interrupt(pid);
         }
         self.turn_stance(pid, Input::Body(None));
@@ -290,25 +284,6 @@ impl Agent {
         }
     }
 
-    /// Those that were to wake, and had not stopped yet then.
-    pub(crate) fn wake_late(&mut self, now: u64) {
-        if self.waking.is_empty() || now < self.wake_us {
-            return;
-        }
-        self.wake_us = now + WAKE_US;
-        self.waking.retain(|pid| self.stands.has(*pid));
-        for pid in self.waking.iter().copied().collect::<Vec<_>>() {
-            if kern::pending::read(pid).is_some_and(|now| now.state == b'T') {
-                self.wake(pid);
-            }
-        }
-    }
-
-    /// When [`Agent::wake_late`] has something to do next.
-    pub(crate) fn wake_at(&self) -> Option<u64> {
-        (!self.waking.is_empty()).then_some(self.wake_us)
-    }
-
     /// On a new link: what was sent on the old one may be lost, and is not answered then.
     pub(crate) fn stops_again(&mut self) {
         for pid in self.stands.pids() {
@@ -318,13 +293,6 @@ impl Agent {
                 self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0));
             }
         }
-    }
-}
-
-/// To the thread: a SIGCONT of somebody else that waits for the process is not taken for ours.
-fn wake(pid: Pid) {
-    if let Err(errno) = send_to_main_thread(pid, Sig::CONT) {
-        debug!(%pid, errno, "a stand-in cannot be continued");
     }
 }
 

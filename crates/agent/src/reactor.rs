@@ -70,7 +70,6 @@ impl Agent {
         }
         self.look_again();
         let now = monotonic_us();
-        self.wake_late(now);
         self.look_in_storm(now)?;
         if self.uplink.due_us().is_some_and(|due| due <= now) {
             self.serve_link()?;
@@ -162,7 +161,6 @@ impl Agent {
             self.handles.due_us(),
             self.park_at(),
             self.send_at(),
-            self.wake_at(),
             self.moving.tend_at(),
             self.let_go_at(),
             self.usages.due_us(),

@@ -303,7 +303,7 @@ impl Front {
             until = until.min(connection.deadline_us().unwrap_or(until));
         }
         until = until.min(self.ghosts.late_at().map_or(until, |due| due.max(now + LATE_US)));
-        if self.reports.waking() || self.sleepers.any() {
+        if self.sleepers.any() {
             until = until.min(now + LATE_US);
         }
         until.saturating_sub(now)

@@ -55,8 +55,6 @@ enum Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     ledgers: HashMap<Pid, Ledger>,
-    /// Whose Wake came while Stops were not done, and how many of those are left.
-    waking: HashMap<Pid, usize>,
     /// Commands that were none of the space's, and are reported first: how many.
     before: HashMap<Pid, usize>,
     /// Intermediate processes, and whose they are.
@@ -64,11 +62,6 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Is anybody to be woken who has yet to stop?
-    pub(crate) fn waking(&self) -> bool {
-        !self.waking.is_empty()
-    }
-
     /// Before all that the space wants of it, a new stand-in was given so many commands.
     pub(crate) fn begins_with(&mut self, pid: Pid, commands: usize) {
         self.before.insert(pid, commands);
@@ -78,15 +71,13 @@ impl Reports {
     pub(crate) fn forget(&mut self, pid: Pid) {
         self.before.remove(&pid);
         self.ledgers.remove(&pid);
-        self.waking.remove(&pid);
     }
 
-    fn stop_done(&mut self, pid: Pid) {
-        if let Some(left) = self.waking.get_mut(&pid) {
-            *left -= 1;
-            if *left == 0 {
-                self.waking.remove(&pid);
-            }
+    /// The newest of the stops that it was told, so many, were taken back: they are done.
+    fn stops_taken_back(&mut self, pid: Pid, count: usize) {
+        let entries = self.ledgers.get_mut(&pid).into_iter().flat_map(|ledger| ledger.entries.iter_mut().rev());
+        for entry in entries.filter(|entry| **entry == Entry::Stop).take(count) {
+            *entry = Entry::Finished(Ok(0));
         }
     }
 }
@@ -181,24 +172,17 @@ impl Front {
         self.ghosts.command(pid, command);
     }
 
-    /// The body runs again, and so shall its ghost.
+    /// The body runs again, and so shall its ghost: it does no stop that it has not begun. (It would be woken from each of them, and lose a SIGSTOP that comes meanwhile.)
     pub(crate) fn wake_ghost(&mut self, pid: Pid) {
-        let entries = self.reports.ledgers.get(&pid).into_iter().flat_map(|ledger| &ledger.entries);
-        match entries.filter(|entry| **entry == Entry::Stop).count() {
-            0 => self.reports.waking.remove(&pid),
-            stops => self.reports.waking.insert(pid, stops),
-        };
-        self.send_cont(pid);
-    }
-
-    fn send_cont(&self, pid: Pid) {
-        if self.aways.is_yet_to_leave(pid) {
-            return;
+        let mut taken_back = 0;
+        while self.ghosts.take_back(pid, |command| matches!(command, Command::Stop(_))) {
+            taken_back += 1;
         }
-        // To the thread: a SIGCONT of somebody else that waits for the process is not taken for ours.
-        if let Err(errno) = kern::signal::send_to_main_thread(pid, Sig::CONT) {
-            debug!(%pid, errno, "wake");
+        self.reports.stops_taken_back(pid, taken_back);
+        if !self.aways.is_yet_to_leave(pid) {
+            self.ghosts.wake(pid);
         }
+        self.report(pid);
     }
 
     pub(crate) fn look_after_ghosts(&mut self, now: u64) {
@@ -206,12 +190,6 @@ impl Front {
         self.ghosts.look_after(now, &mut happened);
         for one in happened {
             self.on_ghost(one);
-        }
-        let waking: Vec<Pid> = self.reports.waking.keys().copied().collect();
-        for pid in waking {
-            if kern::pending::read(pid).is_some_and(|p| p.state == b'T') {
-                self.send_cont(pid);
-            }
         }
     }
 
@@ -242,10 +220,6 @@ impl Front {
         match ledger.reported(&outcome.command) {
             None => warn!(%pid, ?outcome, "done, and not asked for"),
             Some(entry) => match (*entry, result) {
-                (Entry::Stop, _) => {
-                    *entry = Entry::Finished(result);
-                    self.reports.stop_done(pid);
-                }
                 (Entry::Orphan { pid: child }, Ok(through)) => {
                     *entry = Entry::Intermediate { pid: child, through: Pid(through) };
                     self.reports.intermediates.insert(Pid(through), pid);

@@ -1,10 +1,16 @@
 //! Stand-ins that were answered, made or expected, and do not come to hold: SIGSTOP took them on the way, or they ended without the hold file.
+//!
+//! One that is told to stop is away by our will, until [`Ghosts::wake`]. A SIGCONT takes away also a SIGSTOP that comes for what was done after (linux:
+//! `prepare_signal`), so it gets no more of them than it needs: one when it was stopped, and then all is over that it was told; else, should it stop by
+//! what it was told all the same, one more. Any other stop is news.
 
 use crate::command::Command;
 use crate::life::State;
 use crate::table::{Ghost, Ghosts, Happened};
+use kern::pending::Pending;
 use kern::standin::Hold;
 use std::collections::BTreeSet;
+use tracing::debug;
 use vocab::{Pid, Sig, SigInfo};
 
 /// A stand-in that was answered and is not back after this many microseconds may have stopped without telling.
@@ -34,7 +40,61 @@ impl Late {
     }
 }
 
+/// Is one to wake from the [`Command::Stop`] that it does?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wakes {
+    No,
+    /// It was not stopped when SIGCONT was sent: it may be yet, and is continued again then.
+    Will,
+    /// It was, and was continued.
+    Has,
+}
+
+/// What a look at one that is stopped, and is away, means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sleep {
+    /// It does what it was told, and is not to any more.
+    Stale,
+    /// A SIGSTOP of its own.
+    Own,
+}
+
+impl Wakes {
+    /// It blocks SIGCONT when it stops as it was told, and not yet when it takes the command.
+    fn sleep(self, now: &Pending) -> Sleep {
+        match self {
+            Wakes::Will if now.blocked.has(Sig::CONT) => Sleep::Stale,
+            Wakes::No | Wakes::Will | Wakes::Has => Sleep::Own,
+        }
+    }
+}
+
 impl Ghosts {
+    /// By a SIGCONT of ours, to the thread: one of somebody else that waits for the process is not taken for it. Says what there was before.
+    pub fn wake(&mut self, pid: Pid) -> Option<Pending> {
+        let before = kern::pending::read(pid);
+        if let Err(errno) = kern::signal::send_to_main_thread(pid, Sig::CONT) {
+            debug!(%pid, errno, "a stand-in cannot be continued");
+        }
+        let stopped = before.is_some_and(|now| now.state == b'T');
+        if let Some(ghost) = self.ghosts.get_mut(&pid).filter(|ghost| ghost.state == State::Away) {
+            if ghost.is_to_stop() {
+                ghost.wakes = if stopped { Wakes::Has } else { Wakes::Will };
+            }
+            // Also if it was seen to be stopped: it may stop again before it holds.
+            self.went_away(pid);
+        }
+        before
+    }
+
+    /// It has stopped after it was woken, as it had been told before. What waits for it came since.
+    fn wake_again(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
+        let waits = self.wake(pid).map(|before| before.shared).unwrap_or_default();
+        for sig in [Sig::STOP, Sig::TSTP, Sig::TTIN, Sig::TTOU].into_iter().filter(|sig| waits.has(*sig)) {
+            happened.push(Happened::Signal { pid, info: SigInfo::kill(sig, Pid::NONE, 0) });
+        }
+    }
+
     /// Looks after stand-ins that were answered, or made, and do not hold yet; to be called at [`Ghosts::late_at`], or up to a few
     /// milliseconds later, so that many are looked after at once.
     pub fn look_after(&mut self, now_us: u64, happened: &mut Vec<Happened>) {
@@ -43,8 +103,10 @@ impl Ghosts {
             let Some((pid, since_us)) = self.late.next_due(now_us) else { return };
             let Some(ghost) = self.ghosts.get_mut(&pid).filter(|ghost| ghost.is_late(since_us)) else { continue };
             looks += 1;
-            match kern::pending::read(pid).map(|p| p.state) {
-                Some(b'T') => {
+            let now = kern::pending::read(pid);
+            match now.map(|now| (now.state, ghost.wakes.sleep(&now))) {
+                Some((b'T', Sleep::Stale)) => self.wake_again(pid, happened),
+                Some((b'T', Sleep::Own)) => {
                     if std::mem::replace(&mut ghost.state, State::Away) == State::Coming {
                         ghost.stopped_early = !ghost.blocks;
                         happened.push(Happened::Held { pid });
@@ -52,7 +114,7 @@ impl Ghosts {
                     happened.push(Happened::StoppedItself { pid });
                 }
                 // The kernel ends nobody in the exit gate before we have answered.
-                None | Some(b'Z' | b'X') => self.ended_unseen(pid, happened),
+                None | Some((b'Z' | b'X', _)) => self.ended_unseen(pid, happened),
                 _ => self.late.still_away(pid, since_us, now_us),
             }
         }
@@ -81,9 +143,13 @@ impl Ghosts {
 }
 
 impl Ghost {
-    /// Is it away since then, and not because it was told to stop?
+    fn is_to_stop(&self) -> bool {
+        matches!(self.working, Some((_, Command::Stop(_), _)))
+    }
+
+    /// Is it away since then, and not because it is told to stop?
     fn is_late(&self, since_us: u64) -> bool {
-        let told = matches!(self.working, Some((_, Command::Stop(_), _)));
+        let told = self.is_to_stop() && self.wakes == Wakes::No;
         matches!(self.state, State::Coming | State::Away) && self.away_since_us == since_us && !told && !self.drains()
     }
 
@@ -223,6 +289,40 @@ mod tests {
             let mut ghost = Ghost::coming(1, Some(slot));
             (ghost.state, ghost.working) = (State::Away, Some((7, exit(sig), None)));
             assert_eq!(ghost.is_late(ghost.away_since_us), !left, "{sig:?} {slot}");
+        }
+    }
+
+    /// It gets SIGCONT when it is told to wake, and once more if it was not stopped then and stops as it was told, with SIGCONT blocked.
+    #[test]
+    fn a_stop_after_it_was_woken_is_its_own_unless_it_was_told_that_before() {
+        let told = [(true, true, true), (false, false, true), (false, true, false)].map(|case| (true, case));
+        for (is_told, (was_stopped, blocks, own)) in told.into_iter().chain([(false, (true, false, true))]) {
+            let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+            let mut program = Program::new("env");
+            program.args(if blocks { &["--block-signal=CONT"][..] } else { &[] });
+            let mut child = program.args(["sleep", "100"]).spawn().expect("env(1)");
+            let pid = Pid(child.id() as i32);
+            let blocked = || kern::pending::read(pid).is_some_and(|now| now.blocked.has(Sig::CONT));
+            let until = kern::pending::now_us() + 5_000_000;
+            while blocked() != blocks {
+                assert!(kern::pending::now_us() < until, "it begins");
+            }
+            let mut ghost = Ghost::coming(1, Some(1));
+            ghost.state = State::Away;
+            ghost.working = is_told.then_some((7, Command::Stop(Sig::STOP), None));
+            ghosts.ghosts.insert(pid, ghost);
+            if was_stopped {
+                stop(pid);
+            }
+            ghosts.wake(pid);
+            stop(pid);
+            let mut happened = Vec::new();
+            ghosts.look_after(ghosts.late_at().expect("it is to wake"), &mut happened);
+            let told = matches!(happened[..], [Happened::StoppedItself { pid: who }] if who == pid);
+            assert_eq!(told, own, "{was_stopped} {blocks} {happened:?}");
+            assert_eq!(kern::pending::read(pid).map(|now| now.state) == Some(b'T'), own, "{was_stopped} {blocks}");
+            assert_eq!(ghosts.late_at().is_none(), own, "whether it wakes is seen");
+            child.kill().and_then(|()| child.wait()).expect("my child");
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::command::{Command, Name};
 use crate::early::Early;
 use crate::family::Family;
-use crate::late::Late;
+use crate::late::{Late, Wakes};
 use crate::life::{next, Input, State};
 use crate::looks::Looks;
 use kern::fuse::{Device, Request};
@@ -81,6 +81,8 @@ pub(crate) struct Ghost {
     pub(crate) stopped_early: bool,
     /// It blocks all signals from its first moment on, so the kernel discards none of them.
     pub(crate) blocks: bool,
+    /// Is it to wake from the stop that it does?
+    pub(crate) wakes: Wakes,
 }
 
 /// A request that the kernel sends again (FUSE_UNIQUE_RESEND, linux/fuse.h).
@@ -364,7 +366,7 @@ impl Ghosts {
             // Interrupted between our answer and its taking: it has not seen the command (it comes with EINTR).
             return;
         }
-        ghost.working = None;
+        (ghost.working, ghost.wakes) = (None, Wakes::No);
         let family = ghost.family;
         let mut ret = hold.ret;
         if let (Command::Clone { pid: asked, sibling, .. }, Some(slot)) = (command, slot) {
@@ -428,6 +430,7 @@ impl Ghosts {
         self.next_tag = self.next_tag.wrapping_add(1).max(1);
         let Some(ghost) = self.ghosts.get_mut(&pid) else { return };
         ghost.working = Some((self.next_tag, command, slot));
+        ghost.wakes = Wakes::No;
         ghost.ending |= command.ends();
         trace!(%pid, ?command, "command");
         let answer = command.encode(self.next_tag, slot.unwrap_or(u32::MAX));
@@ -469,6 +472,7 @@ impl Ghost {
             away_since_us: 0,
             stopped_early: false,
             blocks: false,
+            wakes: Wakes::No,
         }
     }
 

@@ -12,6 +12,8 @@ pub struct Pending {
     pub signals: SigSet,
     /// Those pending for the process, not for its main thread alone.
     pub shared: SigSet,
+    /// Those that its main thread blocks.
+    pub blocked: SigSet,
     /// The state letter.
     pub state: u8,
     /// Somebody traces it: whether a signal has stopped it cannot be told from its state.
@@ -75,7 +77,7 @@ fn read_file(file: &File, pid: Pid) -> Option<Pending> {
 }
 
 fn parse(text: &[u8]) -> Option<Pending> {
-    let mut pending = Pending { signals: SigSet(0), shared: SigSet(0), state: b'?', traced: false };
+    let mut pending = Pending { signals: SigSet(0), shared: SigSet(0), blocked: SigSet(0), state: b'?', traced: false };
     for line in text.split(|b| *b == b'\n') {
         if let Some(rest) = line.strip_prefix(b"State:\t") {
             pending.state = *rest.first().unwrap_or(&b'?');
@@ -85,6 +87,8 @@ fn parse(text: &[u8]) -> Option<Pending> {
             pending.signals.0 |= set(hex)?;
             // PTRACE_ATTACH sends one (linux: ptrace_attach), which stops nobody, but for the tracer.
             pending.signals.0 &= if pending.traced { !Sig::STOP.bit() } else { u64::MAX };
+        } else if let Some(hex) = line.strip_prefix(b"SigBlk:\t") {
+            pending.blocked.0 = set(hex)?;
         } else if let Some(hex) = line.strip_prefix(b"ShdPnd:\t") {
             pending.shared.0 = set(hex)?;
             pending.signals.0 |= pending.shared.0;
