@@ -215,9 +215,12 @@ impl Held {
                 return Err(Fault::changed("one of its children has ended on the way"));
             }
         }
-        let mut script = arena.script();
-        sigstate::drop_waiting(&mut script, once.into_iter());
-        loan.run(arena, script)?;
+        // A script that does nothing is none.
+        if !once.is_empty() {
+            let mut script = arena.script();
+            sigstate::drop_waiting(&mut script, once.into_iter());
+            loan.run(arena, script)?;
+        }
         loan.give_back()?;
         let queues = std::iter::once(&mut self.written.queued.process).chain(self.written.queued.threads.first_mut());
         queues.for_each(|queue| queue.retain(|info| number(info).is_some_and(|sig| sig.number() >= REAL_TIME)));
