@@ -207,9 +207,7 @@ impl Held {
             unheeded.keep(&mut script);
             loan.run(arena, script)?;
             if children::of(self.pid())? != children || !children::are_there(children) {
-                let mut script = arena.script();
-                unheeded.leave(&mut script, self.pid())?;
-                loan.run(arena, script)?;
+                unheeded.leave(&mut loan, arena, self.pid())?;
                 loan.unmap_arena(arena)?;
                 loan.give_back()?;
                 return Err(Fault::changed("one of its children has ended on the way"));

@@ -95,9 +95,7 @@ impl Rebuilt {
         let Some(leader) = self.threads.first() else { return Ok(()) };
         let remote = RemoteMemory::open(self.pid)?;
         let mut loan = Loan::take(leader, &remote, &kern::areas::areas(self.pid, false)?)?;
-        let mut script = arena.script();
-        unheeded.leave(&mut script, self.pid)?;
-        loan.run(arena, script)?;
+        unheeded.leave(&mut loan, arena, self.pid)?;
         loan.unmap_arena(arena)?;
         loan.give_back()
     }

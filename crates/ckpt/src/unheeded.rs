@@ -5,7 +5,7 @@
 use crate::{children, sigstate};
 use image::process::{Action, Process};
 use image::Bytes;
-use puppet::Script;
+use puppet::{Arena, Loan, Script};
 use vocab::{Pid, Result, Sig};
 
 /// Any address will do: what has it does not run before it has another.
@@ -46,19 +46,22 @@ impl Unheeded {
         sigstate::set_action(script, &keeps(&self.action));
     }
 
-    /// The kernel takes them again, and what has ended meanwhile is taken as it would have been.
+    /// The kernel takes them again, and what has ended meanwhile is taken as it would have been: looked for when no other can stay.
     ///
     /// # Errors
-    /// `Wire` for a broken image.
-    pub(crate) fn leave(&self, script: &mut Script, pid: Pid) -> Result<()> {
-        sigstate::set_action(script, &self.action);
-        let new = |child: &&Pid| !self.ended.contains(&child.0) && children::has_ended_by_signal(**child, Sig::CHLD);
-        for child in children::of(pid)?.iter().filter(new) {
-            script.attempt(libc::SYS_wait4, &[child.0 as u64, 0, libc::WNOHANG as u64, 0]);
-        }
+    /// `Wire` for a broken image; `Gone` when it was killed.
+    pub(crate) fn leave(&self, loan: &mut Loan<'_>, arena: Arena, pid: Pid) -> Result<()> {
+        let mut script = arena.script();
+        sigstate::set_action(&mut script, &self.action);
         // It is dropped with what ignores it (linux: `do_sigaction`).
         let queue = if self.action.handler == libc::SIG_IGN as u64 { &self.queue[..] } else { &[] };
-        sigstate::set_queue(script, queue, pid.0 as u64, None)
+        sigstate::set_queue(&mut script, queue, pid.0 as u64, None)?;
+        loan.run(arena, script)?;
+        let new = |child: &&Pid| !self.ended.contains(&child.0) && children::has_ended_by_signal(**child, Sig::CHLD);
+        for child in children::of(pid)?.iter().filter(new) {
+            loan.call(libc::SYS_wait4, &[child.0 as u64, 0, libc::WNOHANG as u64, 0])?;
+        }
+        Ok(())
     }
 }
 
