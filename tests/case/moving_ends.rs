@@ -8,8 +8,11 @@ use crate::lab::{Doing, Res};
 use std::fs;
 use std::time::Duration;
 
-pub(crate) const SCENES: &[Scene] =
-    &[("move_killed_on_its_way_back", move_killed_on_its_way_back), ("move_leaves_a_zombie", move_leaves_a_zombie)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("move_killed_on_its_way_back", move_killed_on_its_way_back),
+    ("move_leaves_a_zombie", move_leaves_a_zombie),
+    ("move_of_who_ignores_ends", move_of_who_ignores_ends),
+];
 
 /// A child that has moved away from its parent comes back to it, and is killed meanwhile.
 fn move_killed_on_its_way_back(place: &Place) -> Res<End> {
@@ -35,6 +38,47 @@ fn move_killed_on_its_way_back(place: &Place) -> Res<End> {
         same(&format!("killed at {point:?}, what its parent is told"), told.as_str(), "9")?;
         moving.end()?;
         wait_for("nothing is left of it", || s.count("sleep 1073") == 0)?;
+    }
+    Ok(End::Passed)
+}
+
+/// Who leaves the ends of its children to the kernel moves away from one, or back to it, and that is killed meanwhile: its wait never returns it, and ends.
+fn move_of_who_ignores_ends(place: &Place) -> Res<End> {
+    const AWAY: [&str; 5] = ["out held", "out sent", "out bound", "out told to end", "out ended"];
+    const BACK: [&str; 4] = ["destination has a vessel", "in rebuilt", "out bound", "destination runs it"];
+    let (s, faults) = stage(place, "move_of_who_ignores_ends", Victim::FrontDaemon)?;
+    let file = place.fresh("ignored").to_string_lossy().into_owned();
+    let each = |way: &str, point: &str, how: &str| {
+        let parent = s.start(&format!(
+            "shoal run -n 0 perl -MPOSIX -e 'sigaction(SIGCHLD, POSIX::SigAction->new({how}));
+                 if (!($c = fork)) {{ exec qw(sleep 1076) }} open F, \">\", \"{file}.new\"; print F \"$$ $c\"; close F;
+                 rename \"{file}.new\", \"{file}\"; $r = waitpid -1, 0; print \"$r \", $! == ECHILD' </dev/null"
+        ));
+        wait_for("it has a child", || fs::exists(&file).unwrap_or(false))?;
+        let both = fs::read_to_string(&file).doing("read their numbers")?;
+        fs::remove_file(&file).doing("remove what was read")?;
+        let (pid, child) = both.split_once(' ').unwrap_or_default();
+        if way == "0" {
+            s.ok(&format!("shoal move {pid} 1"))?;
+        }
+        faults.watch(point)?;
+        let moving = s.start(&format!("shoal move {pid} {way}"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        s.ok(&format!("kill -KILL {child}; while kill -0 {child}; do sleep 0.02; test $((i++)) -lt 5 || break; done"))?;
+        drop(held);
+        let ended = wait_for("it has ended", || !parent.is_going());
+        s.sh(&format!("kill -KILL {pid}"))?;
+        let told = parent.end()?.out;
+        ended?;
+        same("what its wait has returned", told.as_str(), "-1 1")?;
+        moving.end()?;
+        wait_for("nothing is left of them", || s.count("sleep 1076") == 0)
+    };
+    for how in ["\"IGNORE\"", "\"DEFAULT\", POSIX::SigSet->new, SA_NOCLDWAIT"] {
+        let ways = AWAY.map(|point| ("1", point)).into_iter().chain(BACK.map(|point| ("0", point)));
+        for (way, point) in ways {
+            each(way, point, how).map_err(|fault| format!("{how}, to {way}, at {point:?}: {fault}"))?;
+        }
     }
     Ok(End::Passed)
 }

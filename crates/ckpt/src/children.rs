@@ -60,6 +60,22 @@ pub(crate) fn of(pid: Pid) -> Result<Vec<Pid>> {
     Ok(all)
 }
 
+/// Has it ended, so that its parent is told by this signal?
+pub(crate) fn has_ended_by_signal(child: Pid, sig: Sig) -> bool {
+    // Of proc_pid_stat(5), from the state on: the 38th of all is the signal.
+    const EXIT_SIGNAL: usize = 38 - 3;
+    let fields = proc::stat_fields(child).unwrap_or_default();
+    let signal = fields.get(EXIT_SIGNAL).and_then(|field| field.parse().ok());
+    fields.first().is_some_and(|state| state == "Z") && signal == Some(i32::from(sig.number()))
+}
+
+/// Are all of these there, and the kernel takes none by itself just now (linux: `exit_notify`, EXIT_DEAD)?
+pub(crate) fn are_there(children: &[Pid]) -> bool {
+    let is_there =
+        |child: &Pid| proc::stat_fields(*child).is_ok_and(|fields| fields.first().is_some_and(|is| is != "X"));
+    children.iter().all(is_there)
+}
+
 /// How they are; before it is read which signals wait, so that what has come of this is among them.
 pub(crate) fn note(children: &[Pid], process: &mut Process) {
     for child in children {

@@ -16,6 +16,7 @@ use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, waiting, Given, Survey, Waiting};
 use crate::timers::RunningTimers;
 use crate::together::Together;
+use crate::unheeded::Unheeded;
 use crate::{apart, children, identity, keys, kinds, leaving, memory, pages, proc, sigstate, timers, waits};
 use image::memory::{Kept, Memory};
 use image::process::Process;
@@ -343,7 +344,8 @@ fn write_asked(
     write_pages((&memory, &frozen.together), (large, little), (&areas, &threads, &behind, looked), out)?;
     mark("dump: pages written");
     let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
-    Ok(Written { taken, stopped, queued, running, locks, believed, behind, areas })
+    let unheeded = Unheeded::of(&process);
+    Ok(Written { taken, stopped, queued, running, locks, believed, unheeded, behind, areas })
 }
 
 /// Mappings and threads, what stays behind, and what was seen of what had gone in rounds.

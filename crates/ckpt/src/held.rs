@@ -8,6 +8,7 @@ use crate::queued::{number, since, Queued, REAL_TIME};
 use crate::remain::{remain, Done, Remains};
 use crate::timers::RunningTimers;
 use crate::undisturbed::Undisturbed;
+use crate::unheeded::Unheeded;
 use crate::{apart, children, sigstate};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
@@ -48,6 +49,8 @@ pub(crate) struct Written {
     pub(crate) locks: bool,
     /// Links of descriptors that nobody else had when it was surveyed.
     pub(crate) believed: BTreeSet<Vec<u8>>,
+    /// It leaves the ends of its children to the kernel.
+    pub(crate) unheeded: Option<Unheeded>,
     pub(crate) behind: Vec<Run>,
     /// As they were written.
     pub(crate) areas: Vec<Area>,
@@ -175,12 +178,12 @@ impl Held {
     }
 
     /// From now on it does not run past its image: it is killed if the calling process ends. The signals of the image are with that from now on. One more
-    /// of the same number would be none as long as they waited here too (linux: `legacy_queue`).
+    /// of the same number would be none as long as they waited here too (linux: `legacy_queue`). And of its `children` each stays that ends, for what takes its place.
     ///
     /// # Errors
-    /// `Gone` when it was killed.
-    pub fn bind(&mut self) -> Result<()> {
-        self.bind_signals()?;
+    /// `Gone` when it was killed; `Changed` when the kernel has taken one of these: then it may go on.
+    pub fn bind(&mut self, children: &[Pid]) -> Result<()> {
+        self.bind_signals(children)?;
         // It is not to be hung up when its old terminal ends; nor may that fail now.
         if let Some(Err(fault)) = self.written.taken.take().map(Taken::goes) {
             tracing::warn!(%fault, "its old terminal may hang it up");
@@ -188,19 +191,34 @@ impl Held {
         Ok(())
     }
 
-    fn bind_signals(&mut self) -> Result<()> {
+    fn bind_signals(&mut self, children: &[Pid]) -> Result<()> {
         self.frozen.threads.iter().try_for_each(Stopped::die_with_tracer)?;
         // Of real-time signals each waits for itself.
         let once: Vec<Sig> = self.written.queued.of_leader().filter(|sig| sig.number() < REAL_TIME).collect();
-        if once.is_empty() {
+        let unheeded = self.written.unheeded.as_ref().filter(|_| !children.is_empty());
+        if once.is_empty() && unheeded.is_none() {
             return Ok(());
         }
         let memory = RemoteMemory::open(self.pid())?;
         let mut loan = Loan::take(self.frozen.leader(), &memory, &areas(self.pid(), false)?)?;
         let arena = loan.map_arena(None)?;
-        let mut script = arena.script();
-        sigstate::drop_waiting(&mut script, once.into_iter());
-        loan.run(arena, script)?;
+        if let Some(unheeded) = unheeded {
+            let mut script = arena.script();
+            unheeded.keep(&mut script);
+            loan.run(arena, script)?;
+            if children::of(self.pid())? != children || !children::are_there(children) {
+                unheeded.leave(&mut loan, arena, self.pid())?;
+                loan.unmap_arena(arena)?;
+                loan.give_back()?;
+                return Err(Fault::changed("one of its children has ended on the way"));
+            }
+        }
+        // A script that does nothing is none.
+        if !once.is_empty() {
+            let mut script = arena.script();
+            sigstate::drop_waiting(&mut script, once.into_iter());
+            loan.run(arena, script)?;
+        }
         loan.give_back()?;
         let queues = std::iter::once(&mut self.written.queued.process).chain(self.written.queued.threads.first_mut());
         queues.for_each(|queue| queue.retain(|info| number(info).is_some_and(|sig| sig.number() >= REAL_TIME)));

@@ -64,6 +64,7 @@ mod timers;
 mod together;
 mod tracees;
 mod undisturbed;
+mod unheeded;
 pub mod vdso;
 pub mod vessel;
 mod waits;

@@ -7,9 +7,10 @@ use crate::queued::stops_by;
 use crate::remain::{remain, stop_again, Done, Remains};
 use crate::timers::RunningTimers;
 use crate::together::Together;
+use crate::unheeded::Unheeded;
 use image::files::Files;
 use kern::remote_memory::RemoteMemory;
-use puppet::{Loan, Stopped};
+use puppet::{Arena, Loan, Stopped};
 use vocab::{Fault, Pid, Result, Sig};
 
 /// A process that is as the image says, and stands still. Dropped, it is killed.
@@ -24,6 +25,8 @@ pub struct Rebuilt {
     /// Its locks are taken when it goes, as the original has them until it has ended.
     pub(crate) files: Files,
     pub(crate) ahead: Option<Ahead>,
+    /// It leaves the ends of its children to the kernel when it goes; where there is a script of it to be.
+    pub(crate) unheeded: Option<(Unheeded, Arena)>,
     /// Closed with this.
     pub(crate) _prepared: Prepared,
     /// Until it goes its maker stays where it is: whoever it wakes then runs elsewhere at once, and not here in its place (linux: `select_task_rq_rt`).
@@ -69,6 +72,9 @@ impl Rebuilt {
         if kinds::has_locks(&self.files) {
             self.take_locks()?;
         }
+        if let Some((unheeded, arena)) = self.unheeded.take() {
+            self.leave_ends_to_kernel(&unheeded, arena)?;
+        }
         let mut threads = std::mem::take(&mut self.threads).into_iter();
         let leader = threads.next();
         threads.try_for_each(|thread| thread.release(None))?;
@@ -83,6 +89,15 @@ impl Rebuilt {
         stop_again(self.pid, again)?;
         let stops = stops_by(self.stopped, &leader)?.or(again.then_some(Sig::STOP)).or(now);
         leader.release(None).map(|()| stops)
+    }
+
+    fn leave_ends_to_kernel(&self, unheeded: &Unheeded, arena: Arena) -> Result<()> {
+        let Some(leader) = self.threads.first() else { return Ok(()) };
+        let remote = RemoteMemory::open(self.pid)?;
+        let mut loan = Loan::take(leader, &remote, &kern::areas::areas(self.pid, false)?)?;
+        unheeded.leave(&mut loan, arena, self.pid)?;
+        loan.unmap_arena(arena)?;
+        loan.give_back()
     }
 
     fn take_locks(&self) -> Result<()> {

@@ -13,6 +13,7 @@ use crate::rebuilt::{Broken, Rebuilt};
 use crate::survey::MANY;
 use crate::timers::RunningTimers;
 use crate::together::Together;
+use crate::unheeded::Unheeded;
 use crate::vessel::{Begun, Vessel, FEW};
 use crate::{
     children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, remain, rights, sigstate, threads,
@@ -172,12 +173,12 @@ impl<R: Read + Send> Coming<R> {
     /// `Wire` for a broken image; what it may not do.
     pub fn rebuild(mut self, mut vessel: Vessel) -> std::result::Result<(Rebuilt, R), Box<Broken>> {
         let pid = vessel.pid();
-        let (mut others, mut ahead) = (Vec::new(), None);
+        let (mut others, mut ahead, mut unheeded) = (Vec::new(), None, None);
         let together = Together::here();
         let anywhere = together.bring(pid);
         let (processors, first) = (anywhere.as_deref(), self.first);
         let mut stopped = Sig::new(self.plan.process.stopped);
-        let made = (&mut others, &mut ahead, &mut stopped);
+        let made = (&mut others, &mut ahead, &mut stopped, &mut unheeded);
         let goes = (&together, processors);
         let done = build(&mut vessel, made, &self.plan, (&mut self.reader, first), &self.prepared, goes);
         if let (Err(_), Some(before)) = (&done, &anywhere) {
@@ -197,6 +198,7 @@ impl<R: Read + Send> Coming<R> {
             running,
             files: self.plan.files,
             ahead,
+            unheeded,
             _prepared: self.prepared,
             _together: together,
         };
@@ -299,9 +301,12 @@ fn plan(
     Ok((plan, rest))
 }
 
+/// What is there of what is built, besides the leader.
+type Parts<'a> = (&'a mut Vec<Stopped>, &'a mut Option<Ahead>, &'a mut Option<Sig>, &'a mut Option<(Unheeded, Arena)>);
+
 fn build(
     vessel: &mut Vessel,
-    (others, ahead, stopped): (&mut Vec<Stopped>, &mut Option<Ahead>, &mut Option<Sig>),
+    (others, ahead, stopped, unheeded): Parts<'_>,
     plan: &Plan,
     (reader, first): (&mut Reader<impl Read + Send>, Record),
     prepared: &Prepared,
@@ -323,7 +328,10 @@ fn build(
     if plan.process.stopped == 0 && vessel.is_asleep()? {
         wake(&mut loan, arena, pid)?;
     }
-    let continued = take_up(&mut loan, arena, plan, brought, (vessel.before(), vessel.streams_are_its_own()))?;
+    // Without children here no end can be lost.
+    let its = Unheeded::of(&plan.process).filter(|_| children::of(pid).is_ok_and(|all| !all.is_empty()));
+    let own = (vessel.before(), vessel.streams_are_its_own());
+    let continued = take_up(&mut loan, arena, plan, brought, own, its.is_some())?;
     if continued {
         *stopped = None;
         // Of one that came before.
@@ -350,7 +358,10 @@ fn build(
         regs.push(waits::go_on(&mut loan, remote, arena, saved)?);
     }
     mark("restore: waits");
-    loan.unmap_arena(arena)?;
+    *unheeded = its.map(|its| (its, arena));
+    if unheeded.is_none() {
+        loan.unmap_arena(arena)?;
+    }
     identity::set_outside(pid, &plan.process, vessel.before())?;
     let all: Vec<&Stopped> = std::iter::once(leader).chain(others).collect();
     for ((thread, saved), regs) in all.iter().zip(&plan.threads).zip(&regs) {
@@ -414,6 +425,7 @@ fn take_up(
     plan: &Plan,
     brought: &Brought,
     (before, alone): (&Before, bool),
+    keeps_ends: bool,
 ) -> Result<bool> {
     let pid = plan.process.pid;
     let place = kern::proc::group_and_session(Pid(pid)).ok_or_else(|| Fault::gone(format!("process {pid}")))?;
@@ -428,7 +440,8 @@ fn take_up(
     identity::set(&mut script, &plan.process, before, place);
     identity::ask_for_registers(&mut script, &plan.process);
     identity::register_for_barriers(&mut script, &plan.process);
-    let pending = sigstate::set_actions(&mut script, &plan.process.actions);
+    let actions = if keeps_ends { Unheeded::kept(&plan.process) } else { plan.process.actions.clone() };
+    let pending = sigstate::set_actions(&mut script, &actions);
     kinds::install(&mut script, &plan.files, &brought.files, alone)?;
     sigstate::waited_to_continue(&loan.run(arena, script)?, pending)
 }

@@ -55,11 +55,15 @@ pub(crate) fn set_actions(script: &mut Script, actions: &[Action]) -> u64 {
     let others = (1..=SIGNALS).filter(|signal| !matches!(i32::from(*signal), libc::SIGKILL | libc::SIGSTOP));
     for signal in std::iter::once(Sig::CONT.number()).chain(others) {
         let one = actions.iter().find(|action| action.signal == signal).copied().unwrap_or_default();
-        let Action { handler, flags, restorer, mask, .. } = one;
-        let at = script.bytes(KernelAction { handler, flags, restorer, mask }.as_bytes());
-        script.call("set the action of a signal", libc::SYS_rt_sigaction, &[signal.into(), at, 0, SET]);
+        set_action(script, &Action { signal, ..one });
     }
     pending
+}
+
+pub(crate) fn set_action(script: &mut Script, action: &Action) {
+    let Action { signal, handler, flags, restorer, mask } = *action;
+    let at = script.bytes(KernelAction { handler, flags, restorer, mask }.as_bytes());
+    script.call("set the action of a signal", libc::SYS_rt_sigaction, &[signal.into(), at, 0, SET]);
 }
 
 /// Did SIGCONT wait for what is to be the process, as for any that is not yet what it shall be? Then what had stopped it does no more.

@@ -48,7 +48,8 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     // A word of the agent calls it off as well.
     // To look at the agent, which has most descriptors of all, would take longer than the rest.
     let ours = [std::process::id(), std::os::unix::process::parent_id()].map(|pid| Pid(pid as i32));
-    let there = held.is_as_surveyed(&children, &ours).and_then(|()| carrier.hear()).and_then(|_all| held.bind());
+    let there =
+        held.is_as_surveyed(&children, &ours).and_then(|()| carrier.hear()).and_then(|_all| held.bind(&children));
     match there {
         Ok(()) => leave(order, held, word, &mut carrier, found),
         Err(fault) => {
