@@ -48,7 +48,7 @@ fn move_of_who_ignores_ends(place: &Place) -> Res<End> {
     const BACK: [&str; 4] = ["destination has a vessel", "in rebuilt", "out bound", "destination runs it"];
     let (s, faults) = stage(place, "move_of_who_ignores_ends", Victim::FrontDaemon)?;
     let file = place.fresh("ignored").to_string_lossy().into_owned();
-    let each = |way: &str, point: &str, how: &str| {
+    let each = |way: &str, point: &'static str, how: &str| {
         let parent = s.start(&format!(
             "shoal run -n 0 perl -MPOSIX -e 'sigaction(SIGCHLD, POSIX::SigAction->new({how}));
                  if (!($c = fork)) {{ exec qw(sleep 1076) }} open F, \">\", \"{file}.new\"; print F \"$$ $c\"; close F;

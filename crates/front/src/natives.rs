@@ -83,8 +83,8 @@ impl Front {
         let known = self.stopped_natives.stopped.get(&pid).copied();
         let stopped = kern::pending::read(pid).is_some_and(|now| now.state == b'T');
         match (stops, known) {
-            // It stops at once, which may be seen only in a moment.
-            (Some(sig), None) if stopped || !went_on => drop(self.stopped_natives.stopped.insert(pid, sig)),
+            // It stops at once, which may be seen only in a moment. If that was known, it may have gone on and stopped again: what stands for it on a node has stopped then.
+            (Some(sig), _) if stopped || !went_on => drop(self.stopped_natives.stopped.insert(pid, sig)),
             // It may have stopped again since.
             (None, Some(_)) if !stopped => drop(self.stopped_natives.stopped.remove(&pid)),
             _ => return,
