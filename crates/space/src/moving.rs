@@ -154,7 +154,8 @@ impl Space {
         let early = std::mem::take(&mut entry.early);
         let person = entry.person.clone();
         let (children, mut stands) = (std::mem::take(&mut entry.children), std::mem::take(&mut entry.stands));
-        let subreaper = entry.subreaper;
+        // What stands there knows of its stops by turns: one without is older than any.
+        let (subreaper, heard) = (entry.subreaper, std::mem::take(&mut entry.heard));
         stands.remove(&NodeId::FRONT);
         let watched = self.table.get(person.ppid).is_some_and(Entry::waits_by_ghost);
         let Some(entry) = self.table.get_mut(pid) else { return };
@@ -170,7 +171,7 @@ impl Space {
         }
         self.table.remove(pid);
         let native = Entry::new(person, NodeId::FRONT, Body::Native, Ghost::Absent);
-        self.table.insert(Entry { children, stands, subreaper, halted, ..native });
+        self.table.insert(Entry { children, stands, subreaper, heard, halted, ..native });
         // Who relayed its streams relays no more but what others have of them now: whoever does so when it leaves again knows nothing of theirs.
         let others = self.table.values_mut().filter(|entry| entry.streams == Some(pid));
         others.for_each(|entry| entry.streams = None);
@@ -300,6 +301,40 @@ mod tests {
         let exited = BodyEvent::Exited { pid: PID, exit: Exit::Code(3), usage: Usage::default() };
         let (told, ..) = step(body(N0, exited));
         assert!(told.contains(&Effect::Ghost { pid: PID, command: Command::Exit(3) }), "{told:?}");
+    }
+
+    /// Its parent is on a node, and what stands for it there has taken a SIGSTOP on the way: that one believes no word of its stops which is older than that.
+    #[test]
+    fn what_stands_for_one_that_comes_home_hears_of_its_stop_after_its_own_word() {
+        let mut space = Space::new();
+        let mut effects = Vec::new();
+        let mut step = |event| {
+            space.step(event, &mut effects);
+            space.audit().expect("the invariants hold");
+            std::mem::take(&mut effects)
+        };
+        let (creds, name) = (Creds::default(), b"prog".to_vec());
+        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+        step(Event::NodeUp { node: N0 });
+        step(Event::NodeUp { node: N1 });
+        step(Event::Run { person, at: NodeId::FRONT, to: N0, kin: vec![] });
+        step(Event::Held { pid: PID });
+        step(Event::Body { node: N0, event: BodyEvent::Started { pid: PID } });
+        step(Event::Body { node: N0, event: BodyEvent::Forked { parent: PID, child: CHILD } });
+        step(Event::Held { pid: CHILD });
+        step(Event::Arrive { pid: CHILD, to: N1 });
+        step(Event::Leaves { pid: CHILD });
+        step(Event::Moved { pid: CHILD, to: N1 });
+        step(Event::Left { pid: CHILD });
+        step(Event::StandInWanted { node: N0, pid: CHILD, native: None });
+        step(Event::Arrive { pid: CHILD, to: NodeId::FRONT });
+        let info = vocab::SigInfo::kill(Sig::STOP, PID, 0);
+        step(Event::StandInSignalled { node: N0, target: CHILD, info, turn: Some(7) });
+        step(Event::Leaves { pid: CHILD });
+        step(Event::Moved { pid: CHILD, to: NodeId::FRONT });
+        let told = step(Event::NativeStopped { pid: CHILD, sig: Some(Sig::STOP) });
+        let stops = Effect::StopStandIn { node: N0, pid: CHILD, sig: Sig::STOP, turn: Some(7) };
+        assert!(told.contains(&stops), "{told:?}");
     }
 
     /// A process that leaves the front end, stopped: SIGCONT comes to it on the way, or to its ghost, or does not. The parent of its ghost is not told anew that it is stopped.
