@@ -57,8 +57,8 @@ impl Front {
             if told.is_some_and(|info| info.code == CONTINUED) && self.is_coming_home(pid) {
                 self.stopped_natives.went_on.insert(pid);
             }
-            // It may have stopped and gone on since: what stands for it on a node has stopped then.
-            if stopped == known.is_some() && (stopped || told.is_none()) {
+            // It may have stopped and gone on since, or gone on and stopped: what stands for it on a node has done so then.
+            if stopped == known.is_some() && told.is_none() {
                 continue;
             }
             let by = told.filter(|info| info.code == STOPPED);
