@@ -7,6 +7,17 @@ use kern::standin::Hold;
 use tracing::trace;
 use vocab::{Pid, Sig, SigInfo, SigSet};
 
+/// What it has handed over.
+#[derive(Default)]
+pub(crate) struct Handed {
+    /// Signals up to this count.
+    seq: u32,
+    /// It has taken the one after that, too.
+    has_next: bool,
+    /// A SIGSTOP waited behind the signal with this count: had that been a SIGCONT that waited, it would have taken it away (linux: `prepare_signal`).
+    stopped_after: Option<u32>,
+}
+
 impl Ghosts {
     /// Lets a caught stand-in go on: it dies of its SIGKILL or stops by its SIGSTOP. `true` when it does neither, because a SIGCONT of
     /// ours has taken back the SIGSTOP; when somebody else's has, it will hand that over.
@@ -45,6 +56,7 @@ impl Ghosts {
             self.looks.caught();
             if let Some(ghost) = self.ghosts.get_mut(&pid) {
                 ghost.killed = signals.has(Sig::KILL);
+                ghost.handed.stopped_after = ghost.handed.has_next.then(|| ghost.handed.seq.wrapping_add(1));
                 if ghost.step(pid, Input::Caught) {
                     happened.push(Happened::Caught { pid, signals });
                 }
@@ -68,11 +80,16 @@ impl Ghosts {
             self.pressing.push(pid);
         }
         if let Some(info) = ghost.news(hold) {
-            happened.push(Happened::Signal { pid, info });
+            // The SIGSTOP after it was told before it.
+            match info.sig == Sig::CONT && ghost.handed.stopped_after == Some(hold.seq) {
+                true => trace!(%pid, "SIGCONT that a SIGSTOP has taken back"),
+                false => happened.push(Happened::Signal { pid, info }),
+            }
         }
         if hold.signals != 0 {
-            ghost.seq = hold.seq;
+            ghost.handed.seq = hold.seq;
         }
+        ghost.handed.has_next = hold.signals == Hold::CLOSED;
     }
 
     fn answer_eintr(&mut self, pid: Pid) {
@@ -156,7 +173,7 @@ const EINTR: i32 = 4;
 impl Ghost {
     /// The signal that it hands over with this hold, if it has not before. No handler is called for SIGKILL and SIGSTOP: one that says so lies.
     pub(crate) fn news(&self, hold: &Hold) -> Option<SigInfo> {
-        let new = hold.signals != 0 && hold.seq != self.seq;
+        let new = hold.signals != 0 && hold.seq != self.handed.seq;
         let info = hold.info.info().filter(|info| new && ![Sig::KILL, Sig::STOP].contains(&info.sig));
         info.map(|info| SigInfo { count: Some(hold.seq), ..info })
     }

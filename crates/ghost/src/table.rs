@@ -6,6 +6,7 @@ use crate::family::Family;
 use crate::late::{Late, Wakes};
 use crate::life::{next, Input, State};
 use crate::looks::Looks;
+use crate::signals::Handed;
 use kern::fuse::{Device, Request};
 use kern::proc::{root, Proc};
 use kern::standin::{here::Slots, Hold};
@@ -64,8 +65,7 @@ pub(crate) struct Ghost {
     pub(crate) state: State,
     /// The request that waits for our answer, in Held, Caught and Dying.
     pub(crate) unique: u64,
-    /// Signals up to this count have been taken.
-    pub(crate) seq: u32,
+    pub(crate) handed: Handed,
     pub(crate) working: Option<(u32, Command, Option<u32>)>,
     queue: VecDeque<Command>,
     /// Has handed over a signal and was not answered since. It can take one more.
@@ -461,7 +461,7 @@ impl Ghost {
         Ghost {
             state: State::Coming,
             unique: 0,
-            seq: 0,
+            handed: Handed::default(),
             working: None,
             queue: VecDeque::new(),
             owed: false,
