@@ -129,9 +129,6 @@ impl Agent {
     }
 
     fn has_been_given(&mut self, target: Pid, sig: Sig, turn: Option<u64>) {
-        if turn.is_some() {
-            self.elders.in_hand.retain(|(_, whom), _| *whom != target);
-        }
         self.given(target, sig, turn);
         self.elders.given(target, sig, monotonic_us());
         if self.sending.is_empty() {
@@ -229,8 +226,6 @@ impl Agent {
     pub(crate) fn sent(&mut self, sender: Pid, target: Pid) {
         if self.sending.get(&target).is_some_and(|sending| sending.awaits == Awaits::Sender(sender)) {
             self.send_later(target);
-        } else if let Some((sig, turn)) = self.elders.in_hand.remove(&(sender, target)) {
-            self.has_been_given(target, sig, Some(turn));
         }
     }
 
@@ -239,10 +234,6 @@ impl Agent {
         let its = |(target, s): (&Pid, &Sending)| (s.awaits == Awaits::Sender(sender)).then_some(*target);
         for target in self.sending.iter().filter_map(its).collect::<Vec<_>>() {
             self.send_without(target);
-        }
-        for ((_, target), (sig, turn)) in self.elders.in_hand.extract_if(|(by, _), _| *by == sender).collect::<Vec<_>>()
-        {
-            self.has_been_given(target, sig, Some(turn));
         }
     }
 
@@ -264,16 +255,17 @@ impl Agent {
         self.sending.values().filter_map(until).min()
     }
 
-    /// It is about to leave this node: what is on its way to it is given to it before.
-    pub(crate) fn send_at_once(&mut self, target: Pid) {
+    /// It is about to leave this node: what is on its way to it is given to it before. `false` while a stand-in is just sending it one: what came after that waits for it.
+    pub(crate) fn send_at_once(&mut self, target: Pid) -> bool {
         while let Some(awaits) = self.sending.get(&target).map(|sending| sending.awaits) {
             match awaits {
-                Awaits::Sender(sender) if self.is_sending(sender, target) => self.leave_in_hand(sender, target),
+                Awaits::Sender(sender) if self.is_sending(sender, target) => return false,
                 Awaits::Sender(_) => self.send_without(target),
                 Awaits::Parent(_) => self.send_after_parent(target),
-                Awaits::Start => return,
+                Awaits::Start => break,
             }
         }
+        true
     }
 
     /// Has its stand-in been given the command, so that it does it now if it runs?
@@ -299,17 +291,7 @@ impl Agent {
         let Some(Sending { info, turn, later, .. }) = self.sending.remove(&target) else { return };
         self.has_been_given(target, info.sig, turn);
         self.go_on_with(target, later);
-    }
-
-    /// The stand-in sends it in a moment, and is not waited for. What is seen of the body until then is not what becomes of it by that: its turn counts
-    /// when it has been sent.
-    fn leave_in_hand(&mut self, sender: Pid, target: Pid) {
-        let Some(Sending { info, turn, later, .. }) = self.sending.remove(&target) else { return };
-        match turn {
-            Some(turn) => drop(self.elders.in_hand.insert((sender, target), (info.sig, turn))),
-            None => self.has_been_given(target, info.sig, None),
-        }
-        self.go_on_with(target, later);
+        self.leave_goes_on(target);
     }
 
     /// Its parent has had it, or will not.

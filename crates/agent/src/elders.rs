@@ -42,8 +42,6 @@ pub(crate) struct Elders {
     order: VecDeque<(u64, Pid, Sig)>,
     /// Children whose turn it is.
     pub(crate) next: Vec<Pid>,
-    /// By sender and receiver: what stops or continues, which the sender's stand-in has in its hands, and nobody waits for any more; and the turn of that.
-    pub(crate) in_hand: HashMap<(Pid, Pid), (Sig, u64)>,
     pub(crate) reached: Reached,
     /// Who has had a terminal's.
     pub(crate) struck: Reached,

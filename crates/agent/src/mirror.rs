@@ -93,7 +93,12 @@ impl Agent {
     fn wake(&mut self, pid: Pid) {
         let known = self.stands.get(pid).is_some_and(|stand| stand.held == Held::Caught);
         let before = self.ghosts.wake(pid).filter(|_| !known);
-        let waits = before.map(|before| before.shared).unwrap_or_default();
+        let mut waits = before.map(|before| before.shared).unwrap_or_default();
+        let told = self.stands.get(pid).is_some_and(|stand| matches!(stand.stance, Stance::Wakes(_)));
+        // It blocks SIGCONT when it stops as it was told.
+        if told && before.is_some_and(|before| before.state == b'T' && !before.blocked.has(Sig::CONT)) {
+            waits = SigSet(waits.0 | Sig::STOP.bit());
+        }
         for sig in [Sig::STOP, Sig::TSTP, Sig::TTIN, Sig::TTOU].into_iter().filter(|sig| waits.has(*sig)) {
             self.signalled(pid, &SigInfo::kill(sig, Pid::NONE, 0));
         }
@@ -229,6 +234,7 @@ impl Agent {
 
     /// It must obey whatever it was told before. (Its parent may be told that it goes on.)
     pub(crate) fn rouse(&mut self, pid: Pid) {
+        let ran = self.stands.get(pid).is_some_and(|stand| stand.runs() && stand.held == Held::Free);
         if self.stands.get(pid).is_some_and(|stand| stand.stance == Stance::Stops) {
             self.take_back_stop(pid);
         }
@@ -242,6 +248,9 @@ impl Agent {
         // Also one of which we do not know that it is stopped.
         if kern::pending::read(pid).is_some_and(|now| now.state == b'T') {
             self.wake(pid);
+            if ran {
+                self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0));
+            }
         }
     }
 
@@ -277,6 +286,7 @@ impl Agent {
     /// It hands over a signal that stops or continues: so it runs.
     pub(crate) fn ran(&mut self, pid: Pid, sig: Sig) {
         self.turn_stance(pid, Input::Woken);
+        self.was_woken(pid);
         let Some(stand) = self.stands.get_mut(pid) else { return };
         if stand.body_stopped.take().is_some() && sig != Sig::CONT && stand.runs() {
             // It was stopped. The SIGCONT that has woken it was discarded by this one (linux: `prepare_signal`).

@@ -192,7 +192,7 @@ impl Held {
     }
 
     fn bind_signals(&mut self, children: &[Pid]) -> Result<()> {
-        self.frozen.threads.iter().try_for_each(Stopped::die_with_tracer)?;
+        self.frozen.threads.iter().try_for_each(|thread| thread.die_with_tracer(false))?;
         // Of real-time signals each waits for itself.
         let once: Vec<Sig> = self.written.queued.of_leader().filter(|sig| sig.number() < REAL_TIME).collect();
         let unheeded = self.written.unheeded.as_ref().filter(|_| !children.is_empty());

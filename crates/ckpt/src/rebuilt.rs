@@ -85,9 +85,10 @@ impl Rebuilt {
         }
         // What was stopped before it was made stops by itself; what has come since may have come after a SIGCONT.
         let now = leader.is_at_rest()?;
-        let again = leader.take_stop() && !leader.is_to_continue()?;
+        let goes_on = leader.is_to_continue()?;
+        let again = leader.take_stop() && !goes_on;
         stop_again(self.pid, again)?;
-        let stops = stops_by(self.stopped, &leader)?.or(again.then_some(Sig::STOP)).or(now);
+        let stops = stops_by(self.stopped, &leader)?.or(again.then_some(Sig::STOP)).or(now).filter(|_| !goes_on);
         leader.release(None).map(|()| stops)
     }
 

@@ -10,6 +10,7 @@ use crate::opened::{Brought, Opened, Wants};
 use crate::places::Opener;
 use crate::prepared::Prepared;
 use crate::rebuilt::{Broken, Rebuilt};
+use crate::sigstate::Came;
 use crate::survey::MANY;
 use crate::timers::RunningTimers;
 use crate::together::Together;
@@ -331,11 +332,13 @@ fn build(
     // Without children here no end can be lost.
     let its = Unheeded::of(&plan.process).filter(|_| children::of(pid).is_ok_and(|all| !all.is_empty()));
     let own = (vessel.before(), vessel.streams_are_its_own());
+    // A SIGCONT that waits by now came after this; what comes from now on came after that.
+    let stops = vessel.leader().take_stop();
     let continued = take_up(&mut loan, arena, plan, brought, own, its.is_some())?;
-    if continued {
-        *stopped = None;
-        // Of one that came before.
-        vessel.leader().take_stop();
+    match continued {
+        true => *stopped = None,
+        false if stops => vessel.leader().put_back_stop(),
+        false => {}
     }
     mark("restore: taken up");
     threads::make(&mut loan, arena, &plan.threads[1..], others)?;
@@ -350,7 +353,13 @@ fn build(
         threads::make_room_for_tiles(&mut loan, arena, saved)?;
     }
     mark("restore: threads set");
-    become_it(&mut loan, arena, (plan, prepared.name()), vessel.before(), continued)?;
+    let came = match (continued, vessel.stops_anew()?) {
+        (true, _) => Came::Continued,
+        (false, None) => Came::Unknown,
+        (false, Some(true)) => Came::Stops,
+        (false, Some(false)) => Came::Nothing,
+    };
+    become_it(&mut loan, arena, (plan, prepared.name()), vessel.before(), came)?;
     mark("restore: become");
     let mut regs = vec![waits::go_on(&mut loan, remote, arena, &plan.threads[0])?];
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
@@ -452,10 +461,10 @@ fn become_it(
     arena: Arena,
     (plan, named): (&Plan, Option<&[u8]>),
     before: &Before,
-    continued: bool,
+    came: Came,
 ) -> Result<()> {
     let process = &plan.process;
-    let waits = if continued { &sigstate::without_stops(&process.queue) } else { &process.queue };
+    let waits = &came.leaves(process, &plan.threads);
     let children = children::of(Pid(process.pid))?;
     let news = children::catch_up(loan, arena, process, &children)?;
     timers::make(loan, arena, &process.timers, &plan.ringing)?;

@@ -6,15 +6,17 @@
 use crate::freeze::Frozen;
 use kern::proc::PROC;
 use kern::ptrace::{self, Halt};
-use puppet::Running;
+use puppet::{Running, Stopped};
 use std::collections::BTreeMap;
 use std::path::Path;
-use vocab::{Pid, Result};
+use vocab::{Fault, Kind, Pid, Result};
 
 /// See the module. Dropped, it is stopped if it is.
 pub struct Roused {
     pid: Pid,
     threads: BTreeMap<Pid, Running>,
+    /// Has it been stopped all the while? A new stop is none that it was roused from, whether or not a SIGCONT came before that.
+    asleep: Option<bool>,
 }
 
 /// From now on all threads of the process run, and those that they make. [`Roused::attend`] is to be called whenever SIGCHLD comes.
@@ -22,7 +24,7 @@ pub struct Roused {
 /// # Errors
 /// EPERM for who may not trace it or when it is traced already; `Gone`.
 pub fn rouse(pid: Pid) -> Result<Roused> {
-    let mut roused = Roused { pid, threads: BTreeMap::new() };
+    let mut roused = Roused { pid, threads: BTreeMap::new(), asleep: None };
     loop {
         let all = crate::proc::numbers_in(pid, "task")?;
         let new: Vec<Pid> = all.into_iter().map(Pid).filter(|tid| !roused.threads.contains_key(tid)).collect();
@@ -58,8 +60,21 @@ impl Roused {
     pub fn attend(&mut self) {
         while let Ok(Some((tid, halt))) = ptrace::wait_any() {
             let sig = match halt {
-                Halt::Signal(sig) => Some(sig),
-                Halt::Group(_) | Halt::Trap | Halt::Event(_) => None,
+                Halt::Signal(sig) => {
+                    self.asleep = if sig.stops() { Some(false) } else { self.asleep };
+                    Some(sig)
+                }
+                // One that is stopped begins with this.
+                Halt::Group(_) => {
+                    self.asleep.get_or_insert(true);
+                    None
+                }
+                // The notice of a SIGCONT, which comes before the next signal is taken (linux: `ptrace_trap_notify`); a new thread begins with one, too.
+                Halt::Trap => {
+                    self.asleep = if tid == self.pid { Some(false) } else { self.asleep };
+                    None
+                }
+                Halt::Event(_) => None,
                 // Its parent is to be told by the kernel, and not after us.
                 Halt::Exiting => {
                     self.threads.remove(&tid);
@@ -82,6 +97,11 @@ impl Roused {
         }
     }
 
+    /// It was continued, perhaps before this process traced it.
+    pub fn went_on(&mut self) {
+        self.asleep = Some(false);
+    }
+
     /// It has ended.
     pub fn is_over(&self) -> bool {
         self.threads.is_empty()
@@ -94,6 +114,22 @@ impl Roused {
     pub fn freeze(mut self) -> Result<Frozen> {
         self.attend();
         Frozen::of(self.pid, std::mem::take(&mut self.threads).into_values())
+    }
+
+    /// What is left of it, which has one thread, is to be a vessel: that, and has it been stopped all the while?
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub(crate) fn into_vessel(mut self) -> Result<(Stopped, bool)> {
+        self.attend();
+        let leader = self
+            .threads
+            .remove(&self.pid)
+            .ok_or_else(|| Fault::new(Kind::Gone, format!("process {} has ended", self.pid)))?;
+        leader.interrupt()?;
+        let leader = leader.stopped()?;
+        leader.die_with_tracer(true)?;
+        Ok((leader, self.asleep == Some(true)))
     }
 
     /// Nobody traces it any more: it is stopped, if it is.

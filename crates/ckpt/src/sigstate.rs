@@ -1,6 +1,7 @@
 //! Actions of signals, and signals that wait.
 
-use image::process::Action;
+use image::process::{Action, Process};
+use image::thread::Thread;
 use image::Bytes;
 use kern::ptrace::{self, Queue, RawInfo};
 use puppet::script::Outcome;
@@ -86,10 +87,34 @@ pub(crate) fn drop_waiting(script: &mut Script, signals: impl Iterator<Item = Si
     }
 }
 
-/// Of what waited when the process was written, a SIGCONT that came later leaves nothing that stops.
-pub(crate) fn without_stops(queue: &[Bytes]) -> Vec<Bytes> {
-    let stops = |info: &&Bytes| info.0.first().and_then(|number| Sig::new(*number)).is_some_and(Sig::stops);
-    queue.iter().filter(|info| !stops(info)).cloned().collect()
+/// What has come to what is to be the process, after all that waited when that was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Came {
+    Unknown,
+    Nothing,
+    /// SIGCONT.
+    Continued,
+    /// A signal that stops it: by SIGCONT it would be taken away.
+    Stops,
+}
+
+impl Came {
+    /// Of what waited when the process was written, this leaves so much (linux: `prepare_signal`). A SIGCONT has continued it, and is of no use to one that does not heed
+    /// it: what stops it just now would be taken away.
+    pub(crate) fn leaves(self, process: &Process, threads: &[Thread]) -> Vec<Bytes> {
+        let heeds = |action: &Action| action.signal == Sig::CONT.number() && action.handler > 1;
+        let heeds =
+            process.actions.iter().any(heeds) || threads.iter().any(|thread| thread.mask & Sig::CONT.bit() != 0);
+        let left = |sig: Sig| match self {
+            Came::Stops if sig == Sig::CONT => false,
+            Came::Nothing if sig == Sig::CONT => heeds,
+            Came::Continued => !sig.stops(),
+            Came::Unknown | Came::Nothing | Came::Stops => true,
+        };
+        let queue = &process.queue;
+        let stays = |info: &&Bytes| info.0.first().and_then(|number| Sig::new(*number)).is_none_or(left);
+        queue.iter().filter(stays).cloned().collect()
+    }
 }
 
 /// A thread may queue any siginfo to its own process (linux: `do_rt_sigqueueinfo`). `thread`: for that thread only.

@@ -8,6 +8,7 @@ use crate::memory;
 use crate::pages;
 use crate::rebuild::{self, Emptied, Open};
 use crate::remain::{remain, stop_again, Remains};
+use crate::roused::Roused;
 use crate::runs::{both, without};
 use crate::threads;
 use crate::timers::RunningTimers;
@@ -43,7 +44,8 @@ pub struct Vessel {
     clock: Option<Clock>,
     /// Where memory is to come after the process.
     open: Option<Open>,
-    asleep: bool,
+    /// Was it stopped before it became one, as the process of the image was to its parent's knowledge? `None`: that is not known.
+    asleep: Option<bool>,
     has_streams_alone: bool,
 }
 
@@ -116,10 +118,29 @@ impl Vessel {
     /// # Errors
     /// `Gone`; EPERM for who may not trace it. It is killed then.
     pub fn take(pid: Pid) -> Result<Vessel> {
-        let leader = Running::seize(pid, true, true)?;
-        leader.interrupt()?;
-        let leader = Doomed(vec![leader.stopped()?]);
-        let remote = RemoteMemory::open(pid)?;
+        Vessel::of(stopped(pid)?, None)
+    }
+
+    /// The same of one that was not stopped before.
+    ///
+    /// # Errors
+    /// As [`Vessel::take`].
+    pub fn take_awake(pid: Pid) -> Result<Vessel> {
+        Vessel::of(stopped(pid)?, Some(false))
+    }
+
+    /// The same of one that ran though it was stopped, as the process of the image was to its parent's knowledge. If that is not any more, its parent is told that it goes on.
+    ///
+    /// # Errors
+    /// As [`Vessel::take`].
+    pub fn take_roused(roused: Roused) -> Result<Vessel> {
+        let (leader, asleep) = roused.into_vessel()?;
+        Vessel::of(leader, Some(asleep))
+    }
+
+    fn of(leader: Stopped, asleep: Option<bool>) -> Result<Vessel> {
+        let remote = RemoteMemory::open(leader.tid())?;
+        let leader = Doomed(vec![leader]);
         let emptied = rebuild::empty(&leader.0[0], &remote)?;
         let threads = leader.saved();
         let (there, placed, vdso) = (Vec::new(), Vec::new(), None);
@@ -133,7 +154,7 @@ impl Vessel {
             wanted: None,
             clock: None,
             open: None,
-            asleep: false,
+            asleep,
             has_streams_alone: false,
         })
     }
@@ -150,17 +171,25 @@ impl Vessel {
         &self.remote
     }
 
-    /// It was stopped, as the process of the image was to its parent's knowledge. If that is not any more, its parent is told that it goes on.
-    pub fn was_asleep(&mut self) {
-        self.asleep = true;
-    }
-
-    /// Has its parent been told that it is stopped, and not that it goes on, and no SIGCONT waits that would tell?
+    /// Has its parent been told that it is stopped, and not that it goes on, and no signal waits by which it will be told?
     ///
     /// # Errors
     /// `Gone`.
     pub(crate) fn is_asleep(&self) -> Result<bool> {
-        Ok(self.asleep && self.leader().group().is_some() && !self.leader().is_to_continue()?)
+        let leader = self.leader();
+        Ok(self.asleep == Some(true)
+            && leader.group().is_some()
+            && !leader.is_to_continue()?
+            && !leader.is_to_stop()?)
+    }
+
+    /// Has a signal come to it as a vessel that stops it? `None`: that is not known.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub(crate) fn stops_anew(&self) -> Result<Option<bool>> {
+        let Some(asleep) = self.asleep else { return Ok(None) };
+        Ok(Some(!asleep && self.leader().group().is_some() || self.leader().is_to_stop()?))
     }
 
     /// Its standard streams were made for it, and nobody else has them.
@@ -412,6 +441,12 @@ fn clocks_before<R: Read + Send>(reader: &mut Reader<R>, asked: Option<Asked>) -
         }
         other => Ok((other, None)),
     }
+}
+
+fn stopped(pid: Pid) -> Result<Stopped> {
+    let leader = Running::seize(pid, true, true)?;
+    leader.interrupt()?;
+    leader.stopped()
 }
 
 /// Killed when it is dropped, since its memory is not what it was.

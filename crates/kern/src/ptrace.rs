@@ -88,14 +88,7 @@ impl Halt {
 /// # Errors
 /// EPERM when somebody else traces it or it may not be traced, ESRCH when it is gone.
 pub fn seize(tid: Pid, follow: bool, kill: bool) -> Errno<()> {
-    let mut options = libc::PTRACE_O_TRACEEXIT;
-    if follow {
-        options |= libc::PTRACE_O_TRACECLONE;
-    }
-    if kill {
-        options |= libc::PTRACE_O_EXITKILL;
-    }
-    request(libc::PTRACE_SEIZE, tid, 0, options as u64)
+    request(libc::PTRACE_SEIZE, tid, 0, options(follow, kill) as u64)
 }
 
 /// As [`seize`] with neither, for at most so many microseconds (up to 999,999). One that executes a program keeps its process from being traced (linux: `ptrace_attach`,
@@ -109,9 +102,15 @@ pub fn seize_within(tid: Pid, us: u64) -> Errno<()> {
     unsafe { impatient::call(libc::SYS_ptrace, args, us) }.map(drop)
 }
 
-/// From now on a thread that stands still is killed, and with it its process, when its tracer ends.
-pub fn die_with_tracer(tid: Pid) -> Errno<()> {
-    request(libc::PTRACE_SETOPTIONS, tid, 0, (libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_EXITKILL) as u64)
+/// From now on a thread that stands still is killed, and with it its process, when its tracer ends. With `follow` the threads that it makes are traced too.
+pub fn die_with_tracer(tid: Pid, follow: bool) -> Errno<()> {
+    request(libc::PTRACE_SETOPTIONS, tid, 0, options(follow, true) as u64)
+}
+
+fn options(follow: bool, kill: bool) -> i32 {
+    let follow = if follow { libc::PTRACE_O_TRACECLONE } else { 0 };
+    let kill = if kill { libc::PTRACE_O_EXITKILL } else { 0 };
+    libc::PTRACE_O_TRACEEXIT | follow | kill
 }
 
 /// From now on a thread that stands still stops in front of a new program that it executes ([`EXECUTED`]); it is killed when its tracer ends.

@@ -44,6 +44,9 @@ pub enum Order {
     /// To Home: what has stood for the process waits for its tracer, and is to become it.
     #[n(11)]
     Become,
+    /// To In that has it run though it is stopped: its parent has continued it. If it is stopped now, that is by another signal.
+    #[n(13)]
+    Woken,
 }
 
 /// Stop this process, and send its image.

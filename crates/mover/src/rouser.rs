@@ -57,26 +57,33 @@ impl Rouser {
     }
 }
 
-/// What stands for a stopped process runs until it has become a vessel. It is stopped again when this returns, or is to be what is returned.
+/// What became of one that ran.
+pub(super) enum Told {
+    /// It is a vessel, and runs on.
+    Go(Roused),
+    /// It is to be this, and is stopped again.
+    Remain(Remain),
+}
+
+/// What stands for a stopped process runs until it has become a vessel.
 ///
 /// # Errors
 /// EPERM for who may not trace it; `Gone` when it, or the agent, is gone.
-pub(super) fn run_until_told(pid: Pid, word: &mut Word) -> Result<Option<Remain>> {
+pub(super) fn run_until_told(pid: Pid, word: &mut Word) -> Result<Told> {
     let (told, mut roused) = (SignalFd::new(&[Sig::CHLD])?, rouse(pid)?);
     loop {
         while told.take()?.is_some() {}
         roused.attend();
-        let remain = match word.heard()? {
-            Some(Order::Go) => None,
-            Some(Order::Remain(order)) => Some(order),
-            Some(other) => return Err(Fault::wire(format!("the agent says {other:?}"))),
-            None => {
-                wait(&[(word.fd(), Ready::READ), (told.as_fd(), Ready::READ)], None)?;
-                continue;
+        match word.heard()? {
+            Some(Order::Go) => return Ok(Told::Go(roused)),
+            Some(Order::Woken) => roused.went_on(),
+            Some(Order::Remain(order)) => {
+                roused.let_go()?;
+                return Ok(Told::Remain(order));
             }
+            Some(other) => return Err(Fault::wire(format!("the agent says {other:?}"))),
+            None => drop(wait(&[(word.fd(), Ready::READ), (told.as_fd(), Ready::READ)], None)?),
         };
-        roused.let_go()?;
-        return Ok(remain);
     }
 }
 

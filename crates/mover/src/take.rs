@@ -5,11 +5,12 @@ use super::lazy::{hold, Pending};
 use super::look::here;
 use super::orders::{In, Order, Remain, Said};
 use super::remains::Ready;
-use super::rouser::run_until_told;
+use super::rouser::{run_until_told, Told};
 use super::slate::Note;
 use ckpt::clocks::Asked;
 use ckpt::rebuilt::{Broken, Rebuilt};
 use ckpt::restore::Coming;
+use ckpt::roused::Roused;
 use ckpt::vessel::Vessel;
 use kern::faultpoint::reach;
 use kern::sock;
@@ -20,12 +21,14 @@ use vocab::{Fault, Pid, Result};
 /// Takes the image and makes the process what it says; lets it run when the other mover or the agent says so. Otherwise it is killed, or a
 /// stand-in takes its place.
 pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
-    if order.asleep {
-        if let Some(order) = run_until_told(order.pid, word)? {
-            return give_back(&order);
-        }
-    }
-    match take(order, word) {
+    let there = match order.asleep {
+        true => match run_until_told(order.pid, word)? {
+            Told::Remain(order) => return give_back(&order),
+            Told::Go(roused) => There::Roused(roused),
+        },
+        false => There::Process(order.pid),
+    };
+    match take(order, there, word) {
         Ok(taken) => run(order.pid, taken, word),
         Err(failed) => given_up(*failed, word),
     }
@@ -72,9 +75,25 @@ fn go(mut rebuilt: Rebuilt, bells: &[BorrowedFd<'_>], word: &mut Word) -> Result
     word.say(&Said::Goes(stops))
 }
 
+/// What is to be a vessel.
+enum There {
+    Process(Pid),
+    /// It is stopped, and ran all the same.
+    Roused(Roused),
+}
+
+impl There {
+    fn take(self) -> Result<Vessel> {
+        match self {
+            There::Process(pid) => Vessel::take_awake(pid),
+            There::Roused(roused) => Vessel::take_roused(roused),
+        }
+    }
+}
+
 /// What there is when it has failed. Dropped, all but the first are killed.
 enum Left {
-    Untouched(Pid),
+    Untouched(There),
     Vessel(Vessel),
     Broken(Box<Broken>),
     Rebuilt(Rebuilt),
@@ -84,7 +103,7 @@ impl Left {
     fn remain(self, order: &Remain) -> Result<()> {
         let ready = Ready::new(order)?;
         match self {
-            Left::Untouched(pid) => Vessel::take(pid)?.remain(&ready.remains()),
+            Left::Untouched(there) => there.take()?.remain(&ready.remains()),
             Left::Vessel(vessel) => vessel.remain(&ready.remains()),
             Left::Broken(broken) => broken.remain(&ready.remains()),
             Left::Rebuilt(rebuilt) => rebuilt.remain(&ready.remains()),
@@ -115,26 +134,25 @@ fn given_up(failed: Failed, word: &mut Word) -> Result<()> {
         match word.wait()? {
             Order::Remain(order) => return left.remain(&order),
             // Said before it was heard of the failure.
-            Order::Off | Order::Go => {}
+            Order::Off | Order::Go | Order::Woken => {}
             other => return Err(Fault::wire(format!("the agent says {other:?}"))),
         }
     }
 }
 
 /// Up to where the other mover knows that all of it is there.
-fn take(order: &In, word: &mut Word) -> std::result::Result<Taken, Box<Failed>> {
-    let listener = listen(word).map_err(Failed::with(Left::Untouched(order.pid)))?;
+fn take(order: &In, there: There, word: &mut Word) -> std::result::Result<Taken, Box<Failed>> {
     // What can be done before the process stands still.
-    let has = here().map_err(Failed::with(Left::Untouched(order.pid)))?;
-    let mut vessel = Vessel::take(order.pid).map_err(Failed::with(Left::Untouched(order.pid)))?;
+    let (listener, has) = match listen(word).and_then(|listener| Ok((listener, here()?))) {
+        Ok(both) => both,
+        Err(fault) => return Err(Failed::with(Left::Untouched(there))(fault)),
+    };
+    let mut vessel = there.take().map_err(Failed::with(Left::Untouched(There::Process(order.pid))))?;
     vessel.has_streams_alone();
     let coming = match early(order, &listener, &has, &mut vessel, word) {
         Ok(coming) => coming,
         Err(fault) => return Err(Failed::with(Left::Vessel(vessel))(fault)),
     };
-    if order.asleep {
-        vessel.was_asleep();
-    }
     let held = vessel.bell().is_some();
     let (mut rebuilt, mut carrier) = coming.rebuild(vessel).map_err(|broken| {
         let fault = broken.fault.clone();

@@ -215,6 +215,11 @@ impl Stopped {
         self.met_stop.take()
     }
 
+    /// A SIGSTOP that the caller has taken by [`Stopped::take_stop`] is as if it had not been.
+    pub fn put_back_stop(&self) {
+        self.met_stop.set(true);
+    }
+
     /// A SIGSTOP that was taken from it waits for its process again, as far as the caller may send one: whoever takes it next stops them all.
     ///
     /// # Errors
@@ -231,10 +236,22 @@ impl Stopped {
     /// # Errors
     /// `Gone`.
     pub fn is_to_continue(&self) -> Result<bool> {
+        self.waits(Sig::CONT)
+    }
+
+    /// Does a SIGSTOP wait for it or its process, or was one taken from it?
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn is_to_stop(&self) -> Result<bool> {
+        Ok(self.met_stop.get() || self.waits(Sig::STOP)?)
+    }
+
+    fn waits(&self, sig: Sig) -> Result<bool> {
         let waits = |queue| {
             let all = ptrace::queued(self.tid, queue);
             let all = all.map_err(|errno| failed(self.tid, errno, "look at the signals"))?;
-            Ok(all.iter().any(|info| info[0] as i32 == libc::SIGCONT))
+            Ok(all.iter().any(|info| info[0] == u64::from(sig.number())))
         };
         Ok(waits(Queue::Process)? || waits(Queue::Thread)?)
     }
@@ -255,9 +272,9 @@ impl Stopped {
         ptrace::set_sigmask(self.tid, mask).map_err(|errno| failed(self.tid, errno, "set the signal mask"))
     }
 
-    /// From now on it does not outlive its tracer, unless it is given up before.
-    pub fn die_with_tracer(&self) -> Result<()> {
-        ptrace::die_with_tracer(self.tid).map_err(|errno| failed(self.tid, errno, "the binding to its tracer"))
+    /// From now on it does not outlive its tracer, unless it is given up before. With `follow` the threads that it makes are traced too.
+    pub fn die_with_tracer(&self, follow: bool) -> Result<()> {
+        ptrace::die_with_tracer(self.tid, follow).map_err(|errno| failed(self.tid, errno, "the binding to its tracer"))
     }
 
     /// Tells this thread, and no other of its process, to end by a call of its own; `gate` is the address of a `syscall` instruction. [`Stopped::ends`] is to follow.

@@ -251,6 +251,13 @@ impl Agent {
         }
     }
 
+    /// Somebody has continued it, of which its mover may see nothing.
+    pub(crate) fn was_woken(&mut self, pid: Pid) {
+        if let Some(mover) = self.moving.arrivals.get(&pid).and_then(|arrival| arrival.rouser) {
+            self.order_mover(mover, &Order::Woken);
+        }
+    }
+
     /// This mover is gone. Had it what stands for it run, that goes on without it.
     pub(super) fn rouser_gone(&mut self, pid: Pid, mover: u32) {
         let starting = |one: &&mut Arrival| one.state == Arriving::Starting && one.rouser == Some(mover);

@@ -21,7 +21,7 @@ use kern::faultpoint::reach;
 use kern::pidfd;
 use kern::proc::PROC;
 use mover::{Order, Out, Sides};
-use tracing::info;
+use tracing::{debug, info};
 use vocab::{Fault, Pid, Sig, SigInfo};
 use wire::event::Person;
 use wire::node::ToFront;
@@ -37,6 +37,8 @@ pub(super) struct Departure {
     pub(super) stands: Option<Person>,
     /// Relayed streams that it has, and the branch over which they go on.
     pub(super) streams: Option<(StreamsId, u64)>,
+    /// The front end lets it leave, with these children that it has not waited for.
+    pub(super) may_leave: Option<Vec<Pid>>,
 }
 
 /// How far it is.
@@ -138,6 +140,7 @@ impl Agent {
                         reaped: false,
                         stands: None,
                         streams,
+                        may_leave: None,
                     },
                 );
             }
@@ -165,14 +168,26 @@ impl Agent {
     /// The front end lets it leave, with these children that it has not waited for.
     pub(crate) fn leave(&mut self, pid: Pid, children: Vec<Pid>) {
         reach("source is to leave");
-        if self.moving.departures.contains_key(&pid) {
-            return self.departs(pid, Turn::Leave(children));
+        if let Some(departure) = self.moving.departures.get_mut(&pid) {
+            departure.may_leave = Some(children);
+            return self.leave_goes_on(pid);
         }
         let said = match self.moving.gone.get(&pid) {
             Some(gone) => gone.told(pid),
             None => ToFront::NotLeft { pid, fault: Fault::gone(format!("{pid} does not leave this node")) },
         };
         self.uplink.send(&said);
+    }
+
+    /// It does when it has been given all that came for it here: the front end keeps what comes from now on.
+    pub(crate) fn leave_goes_on(&mut self, pid: Pid) {
+        let waits = self.moving.departures.get(&pid).is_some_and(|departure| departure.may_leave.is_some());
+        if waits && self.send_at_once(pid) {
+            let departure = self.moving.departures.get_mut(&pid);
+            if let Some(children) = departure.and_then(|departure| departure.may_leave.take()) {
+                self.departs(pid, Turn::Leave(children));
+            }
+        }
     }
 
     /// It is not to leave.
@@ -212,8 +227,6 @@ impl Agent {
                 if let Some((id, _)) = departure.streams {
                     self.streams.may_leave(id);
                 }
-                // What comes for it from now on the front end keeps.
-                self.send_at_once(pid);
                 let mut children = if let Turn::Leave(children) = turn { children } else { Vec::new() };
                 children.sort_unstable();
                 self.order_mover(mover, &Order::Leave(children));
@@ -315,6 +328,7 @@ impl Agent {
             self.reparent_stand_ins(pid);
         }
         reach("source has ended it");
+        debug!(%pid, ?signals, stands, "departure: it has been sent these since");
         let gone = Gone { signals, stands };
         self.uplink.send(&gone.told(pid));
         self.moving.gone.insert(pid, gone);

@@ -5,7 +5,7 @@ use crate::agent::Agent;
 use kern::pidfd;
 use mover::Order;
 use tracing::{info, warn};
-use vocab::{Exit, Fault, Pid, Sig};
+use vocab::{Exit, Fault, Pid, Sig, SigInfo};
 use wire::event::{Person, Usage};
 use wire::node::ToFront;
 
@@ -81,6 +81,11 @@ impl Agent {
         warn!(%pid, "what was to arrive was killed");
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
         self.is_over(pid, &arrival);
+        let stood = arrival.made.as_ref().is_some_and(|made| made.in_place);
+        if stood && arrival.state.mover().is_none_or(|mover| self.moving.movers.contains_key(&mover)) {
+            // Not by the end of its mover: who kills what stands here for a process, or is to become it here, kills that.
+            self.tell_signal(pid, SigInfo::kill(Sig::KILL, Pid::NONE, 0), None);
+        }
         arrival.state.mover().or(arrival.rouser).into_iter().for_each(|mover| {
             self.end_mover(mover);
             self.has_come(mover);
