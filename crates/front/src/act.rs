@@ -49,6 +49,7 @@ impl Front {
                     self.answer(asker, Answer::NotStarted { copy, fault, status: FAILED }, last);
                 }
             }
+            Effect::WatchStop { pid } => self.stopped_natives.doubt(pid, monotonic_us()),
             Effect::SignalNative { target, info } => signal_native(target, &info),
             Effect::SignalNatives { node, id, pgid, but, sender, info, errno } => {
                 let errno = self.signal_natives(pgid, &but, &sender, info.as_ref(), errno);
@@ -80,6 +81,7 @@ impl Front {
             Effect::StopStandIn { node, pid, sig, turn } => (node, ToNode::Stopped { pid, sig, turn }),
             Effect::ContinueStandIn { node, pid, turn } => (node, ToNode::Continued { pid, turn }),
             Effect::Signal { node, target, info, thread, turn } => {
+                debug!(%target, %node, sig = info.sig.number(), by = %info.pid, turn, "a signal goes to its node");
                 self.deliveries.signalled(target);
                 (node, ToNode::Signal { target, info, thread, turn })
             }
@@ -153,6 +155,7 @@ impl Front {
 
 /// As kill(2) of the sender, which may have ended by now or be on a node.
 fn signal_native(target: Pid, info: &SigInfo) {
+    debug!(%target, sig = info.sig.number(), by = %info.pid, "a signal goes to a native process");
     let queue = |info: &SigInfo| pidfd::open(target).and_then(|fd| pidfd::queue(fd.as_fd(), info));
     let sent = match info.code {
         SigInfo::SI_USER if info.pid.0 > 1 => match send_as(info.pid, info.uid, target, None, info.sig) {

@@ -303,6 +303,7 @@ impl Front {
             until = until.min(connection.deadline_us().unwrap_or(until));
         }
         until = until.min(self.ghosts.late_at().map_or(until, |due| due.max(now + LATE_US)));
+        until = until.min(self.stopped_natives.due_us().unwrap_or(until));
         if self.sleepers.any() {
             until = until.min(now + LATE_US);
         }
@@ -319,6 +320,7 @@ impl Front {
         self.listener.listen_again(&self.poller, now);
         self.local.listen_again(&self.poller, now);
         self.look_after_ghosts(now);
+        self.look_at_natives(now);
         self.homes_go_on();
         self.roused_go_on(now);
         self.branches_late(now);

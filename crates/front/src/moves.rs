@@ -485,8 +485,7 @@ impl Front {
 
     /// They are kept with those that came here.
     pub(crate) fn signals_follow(&mut self, node: NodeId, target: Pid, signals: Vec<SigInfo>) {
-        let events = signals.into_iter().map(|info| Event::StandInSignalled { node, target, info, turn: None });
-        self.events.extend(events);
+        self.events.push_back(Event::Follows { node, target, signals });
         self.settle();
     }
 }

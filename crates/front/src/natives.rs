@@ -5,6 +5,7 @@
 use crate::connection::Token;
 use crate::front::Front;
 use ghost::Command as Tell;
+use kern::clock::monotonic_us;
 use space::Event;
 use std::collections::{HashMap, HashSet};
 use vocab::{Exit, Pid, Sig, SigInfo};
@@ -15,12 +16,43 @@ pub(crate) struct Natives {
     stopped: HashMap<Pid, Sig>,
     /// Those of which the kernel has told that they go on, and their mover not yet that it has let them go.
     went_on: HashSet<Pid>,
+    /// Those of which something on a node waits to hear whether they stop: when each is looked at, and since when it waits (monotonic, in microseconds). The kernel may say
+    /// nothing of them, as when SIGCONT takes away a SIGSTOP or one that is stopped is sent another.
+    doubted: HashMap<Pid, (u64, u64)>,
 }
+
+/// One in doubt is looked at after this many microseconds,
+const SOON_US: u64 = 5_000;
+/// and then when it has been so for twice as long, but after this many at the latest.
+const PATIENCE_US: u64 = 500_000;
 
 impl Natives {
     fn forget(&mut self, pid: Pid) {
         self.stopped.remove(&pid);
         self.went_on.remove(&pid);
+        self.doubted.remove(&pid);
+    }
+
+    /// Whether it is stopped is told soon.
+    pub(crate) fn doubt(&mut self, pid: Pid, now_us: u64) {
+        self.doubted.insert(pid, (now_us + SOON_US, now_us));
+    }
+
+    fn doubt_longer(&mut self, pid: Pid, since_us: u64, now_us: u64) {
+        let wait_us = now_us.saturating_sub(since_us).clamp(SOON_US, PATIENCE_US);
+        self.doubted.insert(pid, (now_us + wait_us, since_us));
+    }
+
+    /// When [`Front::look_at_natives`] has something to do next (monotonic, in microseconds).
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.doubted.values().map(|(due_us, _)| *due_us).min()
+    }
+
+    fn take_due(&mut self, now_us: u64) -> Vec<(Pid, u64)> {
+        self.doubted
+            .extract_if(|_, (due_us, _)| *due_us <= now_us)
+            .map(|(pid, (_, since_us))| (pid, since_us))
+            .collect()
     }
 }
 
@@ -50,12 +82,20 @@ impl Front {
     pub(crate) fn look_at_children(&mut self, parent: Pid, told: Option<&SigInfo>) {
         for pid in self.space.native_children(parent) {
             let Some(now) = kern::pending::read(pid) else { continue };
+            let told = told.filter(|info| info.pid == pid && [STOPPED, CONTINUED].contains(&info.code));
+            if self.is_coming_home(pid) {
+                // Its mover says how it lets it go.
+                if told.is_some_and(|info| info.code == CONTINUED) {
+                    self.stopped_natives.went_on.insert(pid);
+                }
+                continue;
+            }
             let known = self.stopped_natives.stopped.get(&pid).copied();
-            // Its mover lets what becomes it run though it is stopped.
-            let stopped = now.state == b'T' || now.traced && known.is_some();
-            let told = told.filter(|info| info.pid == pid);
-            if told.is_some_and(|info| info.code == CONTINUED) && self.is_coming_home(pid) {
-                self.stopped_natives.went_on.insert(pid);
+            let mut stopped = now.state == b'T';
+            if now.traced {
+                // Then that cannot be seen, and what is told may be one of several words.
+                stopped = told.map_or(known.is_some(), |info| info.code == STOPPED);
+                self.stopped_natives.doubt(pid, monotonic_us());
             }
             // It may have stopped and gone on since, or gone on and stopped: what stands for it on a node has done so then.
             if stopped == known.is_some() && told.is_none() {
@@ -72,14 +112,40 @@ impl Front {
         }
     }
 
+    /// Tells of those in doubt what has become of them. Of one that has a signal before it, or a mover, that is not known yet.
+    pub(crate) fn look_at_natives(&mut self, now_us: u64) {
+        for (pid, since_us) in self.stopped_natives.take_due(now_us) {
+            let Some(now) = kern::pending::read(pid) else { continue };
+            // Whether a signal has stopped one with a tracer cannot be seen.
+            let traced_long = now.traced && now_us > since_us + PATIENCE_US;
+            let stopped = now.state == b'T' || now.state == b't' && traced_long;
+            let waits = now.traced && !traced_long || now.signals.has(Sig::STOP) && !stopped;
+            if waits || self.space.is_signalled(pid) || self.is_coming_home(pid) {
+                self.stopped_natives.doubt_longer(pid, since_us, now_us);
+                continue;
+            }
+            let sig = stopped.then(|| *self.stopped_natives.stopped.entry(pid).or_insert(Sig::STOP));
+            if sig.is_none() {
+                self.stopped_natives.stopped.remove(&pid);
+            }
+            self.events.push_back(Event::NativeStopped { pid, sig });
+        }
+    }
+
     /// Its mover has let it go. Of a stop, or its end, that its task had while it was traced the kernel has told when nobody could know that: before its parent's ghost was to hand
     /// it over, or before it could be told from a stop of the mover's.
     pub(crate) fn let_go_at_home(&mut self, pid: Pid, stops: Option<Sig>) {
+        self.tell_as_let_go(pid, stops);
+        self.events.push_back(Event::IsHome { pid });
+    }
+
+    fn tell_as_let_go(&mut self, pid: Pid, stops: Option<Sig>) {
         let went_on = self.stopped_natives.went_on.remove(&pid);
         let parent = self.space.get(pid).map(|view| view.person.ppid);
         if !parent.is_some_and(|parent| self.ghosts.has(parent)) {
             return;
         }
+        self.stopped_natives.doubt(pid, monotonic_us());
         let known = self.stopped_natives.stopped.get(&pid).copied();
         let stopped = kern::pending::read(pid).is_some_and(|now| now.state == b'T');
         match (stops, known) {

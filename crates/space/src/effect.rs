@@ -60,6 +60,8 @@ pub enum Effect {
         /// For one that stops or continues: what the node tells of the body's state after it has this turn, or a later one.
         turn: Option<u64>,
     },
+    /// A process of the front end that has no ghost is sent SIGSTOP, for which its stand-in waits: tell with NativeStopped what comes of it.
+    WatchStop { pid: Pid },
     /// Send it to a process of the front end that has no ghost; permission has been checked.
     SignalNative { target: Pid, info: SigInfo },
     /// `sender` signals the native processes in group `pgid` on the front end (those that are no ghosts) but those in `but`, as far as it may, or

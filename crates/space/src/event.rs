@@ -81,6 +81,10 @@ pub enum Event {
     /// A native process whose parent is on a node has been stopped by this signal, or (`None`) goes on.
     NativeStopped { pid: Pid, sig: Option<Sig> },
 
+    /// A process that came to the front end is what it was, and runs there.
+    IsHome { pid: Pid },
+    /// A process that leaves `node`, or has left it, had been sent these there after it was written.
+    Follows { node: NodeId, target: Pid, signals: Vec<SigInfo> },
     /// A stand-in on `node` was signalled there; what happens must happen to the real one.
     StandInSignalled { node: NodeId, target: Pid, info: SigInfo, turn: Option<u64> },
     /// The stand-in of `pid` on `node` is gone, with the last of its kin there.

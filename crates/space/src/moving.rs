@@ -14,7 +14,7 @@ use crate::life::Ghost;
 use crate::person::{Kin, Usage};
 use crate::space::Space;
 use crate::table::{Body, Entry};
-use vocab::{Exit, NodeId, Pid};
+use vocab::{Exit, NodeId, Pid, Sig, SigInfo};
 
 impl Space {
     /// What is to become `pid` is to be made on `to`, with its kin.
@@ -72,7 +72,7 @@ impl Space {
 
     pub(crate) fn leaves(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body() || e.body == Body::Native) else { return };
-        entry.leaving = true;
+        (entry.leaving, entry.turned) = (true, false);
         let place = entry.place;
         self.log(pid, place, "leaves", 0);
     }
@@ -145,13 +145,31 @@ impl Space {
         }
     }
 
+    /// These had come to it where it was before, after it was written: they are older than all that the space has kept, and has sent since.
+    pub(crate) fn follows(&mut self, node: NodeId, pid: Pid, mut signals: Vec<SigInfo>) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        if entry.leaving {
+            signals.append(&mut entry.early);
+            entry.early = signals;
+            return;
+        }
+        // What stops and what continues take each other away, whichever came first (linux: `prepare_signal`).
+        let turned = entry.turned;
+        signals.retain(|info| !(turned && (info.sig.stops() || info.sig == Sig::CONT)));
+        for info in signals {
+            self.stand_in_signalled(node, pid, info, None);
+        }
+    }
+
     /// Its ghost is the process itself from now on, a native one.
     fn comes_home(&mut self, pid: Pid) {
         let lives = |e: &&mut Entry| e.has_body() || e.body == Body::Unclaimed;
         let Some(entry) = self.table.get_mut(pid).filter(lives) else { return };
         let steps: Vec<_> = entry.queue.drain(..).map(|step| step.id).collect();
         let given: Vec<_> = entry.given.drain(..).map(|given| given.id).collect();
-        let early = std::mem::take(&mut entry.early);
+        let mut now = std::mem::take(&mut entry.early);
+        let killed = now.iter().any(|info| info.sig == Sig::KILL);
+        let early = now.split_off(now.iter().position(|info| info.sig.stops() && !killed).unwrap_or(now.len()));
         let person = entry.person.clone();
         let (children, mut stands) = (std::mem::take(&mut entry.children), std::mem::take(&mut entry.stands));
         // What stands there knows of its stops by turns: one without is older than any.
@@ -171,15 +189,13 @@ impl Space {
         }
         self.table.remove(pid);
         let native = Entry::new(person, NodeId::FRONT, Body::Native, Ghost::Absent);
-        self.table.insert(Entry { children, stands, subreaper, heard, halted, ..native });
+        self.table.insert(Entry { children, stands, subreaper, heard, halted, early, settles: true, ..native });
         // Who relayed its streams relays no more but what others have of them now: whoever does so when it leaves again knows nothing of theirs.
         let others = self.table.values_mut().filter(|entry| entry.streams == Some(pid));
         others.for_each(|entry| entry.streams = None);
         self.log(pid, NodeId::FRONT, "came home", 0);
         self.out.push(Effect::WatchNative { pid });
-        for info in early {
-            self.deliver(pid, info);
-        }
+        self.out.extend(now.into_iter().map(|info| Effect::SignalNative { target: pid, info }));
     }
 
     /// Has its ghost done all that it was told, or can it not any more?
@@ -197,12 +213,12 @@ impl Space {
     }
 
     /// What it was sent meanwhile is sent on.
-    fn settle_down(&mut self, pid: Pid) {
+    pub(crate) fn settle_down(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
-        entry.leaving = false;
-        if entry.has_body() {
+        (entry.leaving, entry.settles) = (false, false);
+        if entry.has_body() || entry.body == Body::Native {
             for info in std::mem::take(&mut entry.early) {
-                self.deliver(pid, info);
+                self.pass_on(pid, info);
             }
         }
     }
@@ -282,6 +298,7 @@ mod tests {
         assert!(!settled, "its ghost has yet to clone");
         step(Event::Leaves { pid: PID });
         step(Event::Signalled { pid: PID, info: signal(Sig::TERM) });
+        step(Event::Signalled { pid: PID, info: signal(Sig::TSTP) });
         step(Event::Lands { pid: PID });
         let (told, ..) = step(Event::NodeLost { node: N0 });
         assert!(!told.iter().any(|e| matches!(e, Effect::Ghost { command: Command::Die { .. }, .. })), "{told:?}");
@@ -289,7 +306,12 @@ mod tests {
         let (told, node, _) = step(Event::Moved { pid: PID, to: NodeId::FRONT });
         assert_eq!(node, Some(NodeId::FRONT));
         assert!(told.contains(&Effect::WatchNative { pid: PID }));
-        assert!(told.contains(&Effect::SignalNative { target: PID, info: signal(Sig::TERM) }), "{told:?}");
+        let terminates = Effect::SignalNative { target: PID, info: signal(Sig::TERM) };
+        assert!(told.contains(&terminates), "{told:?}");
+        let stops = Effect::SignalNative { target: PID, info: signal(Sig::TSTP) };
+        assert!(!told.contains(&stops), "it is not yet what it was: {told:?}");
+        let (told, ..) = step(Event::IsHome { pid: PID });
+        assert!(told.contains(&stops), "{told:?}");
         step(Event::Natives { persons: vec![person] });
         let (told, ..) = step(Event::Arrive { pid: PID, to: N0 });
         assert!(told.iter().any(|e| matches!(e, Effect::Arrive { node: N0, .. })), "{told:?}");
@@ -373,6 +395,41 @@ mod tests {
                 assert_eq!(step(body(BodyEvent::Continued { pid: PID, turn: Some(1) })), 0);
                 assert_eq!(step(body(BodyEvent::Stopped { pid: PID, sig: Sig::STOP, turn: Some(1) })), 1);
             }
+        }
+    }
+
+    /// What had come to the old place is older than what the space has kept, or has sent since: of what stops and what continues the newest counts.
+    #[test]
+    fn what_had_come_before_it_left_comes_before_all_else_or_not_at_all() {
+        let signal = |sig| SigInfo::kill(sig, Pid(100), 0);
+        for (before, sent) in [(true, [Sig::STOP, Sig::TERM, Sig::CONT].as_slice()), (false, &[Sig::CONT, Sig::TERM])] {
+            let mut space = Space::new();
+            let mut effects = Vec::new();
+            let mut step = |event| {
+                space.step(event, &mut effects);
+                space.audit().expect("the invariants hold");
+                let to = |e| if let Effect::Signal { info, node, .. } = e { Some((node, info.sig)) } else { None };
+                effects.drain(..).filter_map(to).collect::<Vec<_>>()
+            };
+            let (creds, name) = (Creds::default(), b"prog".to_vec());
+            let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+            let follows = Event::Follows { node: N0, target: PID, signals: vec![signal(Sig::STOP), signal(Sig::TERM)] };
+            step(Event::NodeUp { node: N0 });
+            step(Event::NodeUp { node: N1 });
+            step(Event::Run { person, at: NodeId::FRONT, to: N0, kin: vec![] });
+            step(Event::Held { pid: PID });
+            step(Event::Body { node: N0, event: BodyEvent::Started { pid: PID } });
+            step(Event::Arrive { pid: PID, to: N1 });
+            step(Event::Leaves { pid: PID });
+            assert_eq!(step(Event::Signalled { pid: PID, info: signal(Sig::CONT) }), []);
+            let mut told = if before { step(follows.clone()) } else { Vec::new() };
+            told.extend(step(Event::Moved { pid: PID, to: N1 }));
+            told.extend(if before { Vec::new() } else { step(follows) });
+            assert_eq!(
+                told,
+                sent.iter().map(|sig| (N1, *sig)).collect::<Vec<_>>(),
+                "told before it has moved: {before}"
+            );
         }
     }
 }

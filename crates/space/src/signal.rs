@@ -71,6 +71,7 @@ impl Space {
         match entry.body {
             Body::Unclaimed => entry.early.push(info),
             Body::Starting | Body::Running | Body::Stopped(_) => self.send_to_body(pid, info, None),
+            Body::Native if entry.keeps(&info) => entry.early.push(info),
             Body::Native => self.out.push(Effect::SignalNative { target: pid, info }),
             Body::Many(_) => self.many_signalled(pid, info),
             Body::Ended(_) => {}
@@ -88,6 +89,7 @@ impl Space {
         let turn = (info.sig.stops() || info.sig == Sig::CONT).then(|| {
             entry.turns += 1;
             entry.awaited = entry.turns;
+            entry.turned = true;
             entry.turns
         });
         if entry.leaving {
@@ -126,22 +128,55 @@ impl Space {
             entry.heard.insert(node, turn);
             // That one stops by it is told then.
             let will_stop = watched && entry.body == Body::Native && info.sig == Sig::STOP;
-            if matches!(entry.body, Body::Native | Body::Many(_)) && !will_stop {
+            if will_stop {
+                self.out.push(Effect::WatchStop { pid: target });
+            } else if matches!(entry.body, Body::Native | Body::Many(_)) {
                 // Nobody tells of its stops.
                 self.out.push(Effect::ContinueStandIn { node, pid: target, turn: Some(turn) });
             }
         }
-        // One that has ended meanwhile has no ghost any more that could.
-        let sender_obeys = self.table.get(info.pid).is_some_and(|s| s.ghost.will_obey() && s.end == End::No);
-        let native = self.table.get(target).is_some_and(|entry| entry.body == Body::Native);
-        // What rt_sigqueueinfo says of the sender is the sender's word: nobody is told to send anything for that.
-        if native && sender_obeys && matches!(info.code, SigInfo::SI_USER | SigInfo::SI_TKILL) {
-            // So that the receiver sees who sent it.
-            let command = Command::Kill { target: KillTarget::Process(target), sig: info.sig.number() };
-            self.push(info.pid, Act::Kill { command, ask: None }, Mark::default());
-        } else {
-            self.deliver(target, info);
+        self.pass_on(target, info);
+    }
+
+    /// To a native process from whoever sends it, and after what others were told to send.
+    pub(crate) fn pass_on(&mut self, target: Pid, info: SigInfo) {
+        match self.who_sends(target, &info) {
+            Some(sender) => self.signal_by_ghost(sender, target, info.sig),
+            None => self.deliver(target, info),
         }
+    }
+
+    /// Whose ghost sends it to this native process, so that it sees who sent it.
+    fn who_sends(&self, target: Pid, info: &SigInfo) -> Option<Pid> {
+        let to = self.table.get(target).filter(|entry| entry.body == Body::Native && !entry.keeps(info))?;
+        // One that has ended meanwhile has no ghost any more that could.
+        let obeys = |pid: Pid| self.table.get(pid).is_some_and(|s| s.ghost.will_obey() && s.end == End::No);
+        // What rt_sigqueueinfo says of the sender is the sender's word: nobody is told to send anything for that.
+        if obeys(info.pid) && matches!(info.code, SigInfo::SI_USER | SigInfo::SI_TKILL) {
+            return Some(info.pid);
+        }
+        // Nobody sees who has sent SIGSTOP, but it is not to overtake the SIGCONT before it.
+        let parent = self.table.get(to.person.ppid).filter(|parent| obeys(parent.person.pid))?;
+        let follows = info.sig == Sig::STOP && self.is_signalled(target) && may_signal(parent, to, Some(info.sig));
+        follows.then_some(parent.person.pid)
+    }
+
+    /// After what others were told to send it.
+    fn signal_by_ghost(&mut self, sender: Pid, target: Pid, sig: Sig) {
+        let before = self.table.get(target).and_then(|entry| entry.signalled);
+        let command = Command::Kill { target: KillTarget::Process(target), sig: sig.number() };
+        let mark = Mark { after: before.into_iter().collect(), ..Mark::default() };
+        let step = self.push(sender, Act::Kill { command, ask: None }, mark);
+        if let Some(entry) = self.table.get_mut(target) {
+            entry.signalled = step;
+        }
+    }
+
+    /// Is this native process yet to be sent a signal: by a ghost, or when it is where it is to be?
+    pub fn is_signalled(&self, pid: Pid) -> bool {
+        let Some(native) = self.table.get(pid).filter(|entry| entry.body == Body::Native) else { return false };
+        let turns = |info: &SigInfo| info.sig.stops() || info.sig == Sig::CONT;
+        native.early.iter().any(turns) || native.signalled.is_some_and(|id| self.steps.is_open(id))
     }
 }
 
@@ -149,4 +184,79 @@ impl Space {
 pub(crate) fn may_signal(sender: &Entry, target: &Entry, sig: Option<Sig>) -> bool {
     let same_session = sig == Some(Sig::CONT) && sender.person.sid == target.person.sid;
     same_session || sender.person.creds.may_signal(&target.person.creds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{BodyEvent, Event};
+    use crate::person::Person;
+
+    const N0: NodeId = NodeId(0);
+    const PARENT: Pid = Pid(200);
+    const CHILD: Pid = Pid(5000);
+
+    /// A space with a process on a node whose child has come to the front end, and what it wants of an event.
+    fn family() -> impl FnMut(Event) -> Vec<Effect> {
+        let mut space = Space::new();
+        let mut effects = Vec::new();
+        let mut step = move |event| {
+            space.step(event, &mut effects);
+            space.audit().expect("the invariants hold");
+            effects.drain(..).filter(|effect| !matches!(effect, Effect::Transition(_))).collect()
+        };
+        let (creds, name) = (Creds::default(), b"prog".to_vec());
+        let person = Person { pid: PARENT, ppid: Pid(100), pgid: PARENT, sid: Pid(100), creds, name };
+        let of_parent = |event| Event::Body { node: N0, event };
+        let _: Vec<Effect> = step(Event::NodeUp { node: N0 });
+        step(Event::Run { person, at: NodeId::FRONT, to: N0, kin: vec![] });
+        step(Event::Held { pid: PARENT });
+        step(of_parent(BodyEvent::Started { pid: PARENT }));
+        step(of_parent(BodyEvent::Forked { parent: PARENT, child: CHILD }));
+        step(Event::Done { pid: PARENT, result: Ok(CHILD.0) });
+        step(Event::Held { pid: CHILD });
+        step(Event::Arrive { pid: CHILD, to: NodeId::FRONT });
+        step(Event::Leaves { pid: CHILD });
+        step(Event::Moved { pid: CHILD, to: NodeId::FRONT });
+        step(Event::IsHome { pid: CHILD });
+        step(Event::StandInWanted { node: N0, pid: CHILD, native: None });
+        step
+    }
+
+    fn hands_over(info: SigInfo, turn: u64) -> Event {
+        Event::StandInSignalled { node: N0, target: CHILD, info, turn: Some(turn) }
+    }
+
+    fn kills(sig: Sig) -> Effect {
+        let command = Command::Kill { target: KillTarget::Process(CHILD), sig: sig.number() };
+        Effect::Ghost { pid: PARENT, command }
+    }
+
+    #[test]
+    fn a_stop_does_not_overtake_the_continuation_before_it() {
+        let mut step = family();
+        let told = step(hands_over(SigInfo::kill(Sig::CONT, PARENT, 0), 1));
+        assert!(told.contains(&kills(Sig::CONT)), "{told:?}");
+        let told = step(hands_over(our_signal(Sig::STOP), 2));
+        assert!(!told.iter().any(|effect| matches!(effect, Effect::SignalNative { .. })), "{told:?}");
+        assert!(told.contains(&Effect::WatchStop { pid: CHILD }), "{told:?}");
+        let told = [told, step(Event::Done { pid: PARENT, result: Ok(0) })].concat();
+        assert!(told.contains(&kills(Sig::STOP)), "{told:?}");
+        step(Event::Done { pid: PARENT, result: Ok(0) });
+        let told = step(hands_over(our_signal(Sig::STOP), 3));
+        assert!(told.contains(&Effect::SignalNative { target: CHILD, info: our_signal(Sig::STOP) }), "{told:?}");
+    }
+
+    #[test]
+    fn what_was_seen_before_a_signal_that_is_on_its_way_is_not_told() {
+        let mut step = family();
+        let stopped = Event::NativeStopped { pid: CHILD, sig: Some(Sig::STOP) };
+        let stops = |effect: &Effect| matches!(effect, Effect::StopStandIn { pid: CHILD, .. });
+        step(hands_over(SigInfo::kill(Sig::CONT, PARENT, 0), 1));
+        let told = step(stopped.clone());
+        assert!(!told.iter().any(stops) && told.contains(&Effect::WatchStop { pid: CHILD }), "{told:?}");
+        step(Event::Done { pid: PARENT, result: Ok(0) });
+        let told = step(stopped);
+        assert!(told.iter().any(stops), "{told:?}");
+    }
 }

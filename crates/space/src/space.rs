@@ -144,6 +144,8 @@ impl Space {
             Event::Gone { pid } => self.gone(pid),
             Event::NativeEnded { pid, exit, unwaited } => self.native_ended(pid, exit, &unwaited),
             Event::NativeStopped { pid, sig } => self.native_stopped(pid, sig),
+            Event::IsHome { pid } => self.settle_down(pid),
+            Event::Follows { node, target, signals } => self.follows(node, target, signals),
             Event::StandInSignalled { node, target, info, turn } => self.stand_in_signalled(node, target, info, turn),
             Event::StandInGone { node, pid } => self.stand_in_gone(node, pid),
             Event::StandInFollowed { node, pid } => self.stand_in_followed(node, pid),

@@ -69,6 +69,10 @@ impl Space {
 
     /// The one there does.
     pub(crate) fn stand_in_stops(&mut self, node: NodeId, pid: Pid) {
+        if self.is_signalled(pid) {
+            // What was seen of it may be from before that signal, of which the stand-in knows.
+            return self.out.push(Effect::WatchStop { pid });
+        }
         let Some(entry) = self.table.get(pid) else { return };
         let turn = entry.heard.get(&node).copied();
         self.out.push(match (&entry.body, entry.halted) {

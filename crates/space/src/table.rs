@@ -76,8 +76,12 @@ pub(crate) struct Entry {
     pub(crate) leaving: bool,
     /// That is done, and it comes to the front end.
     pub(crate) lands: bool,
+    /// Since it left a place it was sent what stops or continues it.
+    pub(crate) turned: bool,
     /// From there it has moved, and what it did there may be told after that it runs where it is.
     pub(crate) came_from: Option<NodeId>,
+    /// It has come to the front end, and what becomes it there is not yet as it was: what it is sent waits for that.
+    pub(crate) settles: bool,
     /// The node on which there is something that is to become it.
     pub(crate) comes_to: Option<NodeId>,
     /// The ghost's hold is interrupted, with this pending.
@@ -98,6 +102,8 @@ pub(crate) struct Entry {
     pub(crate) heard: BTreeMap<NodeId, u64>,
     /// A native one, with its parent on a node, is stopped by this.
     pub(crate) halted: Option<Sig>,
+    /// A native one: the newest signal that a ghost was told to send it.
+    pub(crate) signalled: Option<StepId>,
     /// Stop commands given and not reported.
     pub(crate) stops: u32,
     /// Of stop commands given before those: it was woken from them, and has not reported them.
@@ -155,6 +161,9 @@ impl Entry {
             known: 0,
             heard: BTreeMap::new(),
             halted: None,
+            signalled: None,
+            turned: false,
+            settles: false,
             stops: 0,
             woken: 0,
             left: false,
@@ -189,6 +198,13 @@ impl Entry {
             Body::Many(_) | Body::Ended(_) => false,
             _ => true,
         }
+    }
+
+    /// A native one: is this kept until it is where it is to be? What takes the place of one that leaves would hand it over late, and after what comes then; and a stop that
+    /// comes to what is yet to become the process cannot be told from the one in which that was written.
+    pub(crate) fn keeps(&self, info: &SigInfo) -> bool {
+        let settles = self.settles && (info.sig.stops() || !self.early.is_empty());
+        info.sig != Sig::KILL && (self.leaving || settles)
     }
 
     /// Is there a body on a node that can get signals?
