@@ -10,6 +10,7 @@ use std::time::Duration;
 pub(crate) const SCENES: &[Scene] = &[
     ("move_home_stopped", move_home_stopped),
     ("move_home_stopped_continued_on_its_way", continued_on_its_way),
+    ("move_home_stopped_by_its_parent", stopped_by_its_parent),
     ("move_home_stopped_killed_on_its_way", killed_on_its_way),
     ("move_home_stopped_front_killed", front_killed),
     ("move_stopped_called_off", called_off),
@@ -102,6 +103,29 @@ fn continued_on_its_way(place: &Place) -> Res<End> {
             done"
         ),
         &["stopped 19 continued stopped 19 continued exited 12"; 4].join("\n"),
+    )?;
+    Ok(End::Passed)
+}
+
+/// Stops and continues its child within milliseconds again and again, and says when that is not as it was told last: `STORM FILE` writes the child's PID there.
+const STORM: &str = r#"$p = fork; if (!$p) { $SIG{TERM} = sub { exit 7 }; 1 while 1 }
+    open F, ">$ARGV[0].new"; print F $p; close F; rename "$ARGV[0].new", $ARGV[0];
+    sub stopped { open S, "/proc/$p/stat" or return 0; <S> =~ /^\d+ \(.*?\) T/ }
+    sub is { for (1 .. 5000) { return if stopped() == $_[0]; select undef, undef, undef, .002 } print "round $n: not ", $_[0] ? "stopped\n" : "going\n"; kill KILL => $p; exit 1 }
+    for $n (1 .. 60) {
+        for (STOP, CONT, STOP, CONT, STOP) { kill $_, $p; select undef, undef, undef, .0002 + rand .003 }
+        is(1); kill CONT => $p; is(0)
+    }
+    kill TERM => $p; waitpid $p, 0; print "child ", $? >> 8, "\n""#;
+
+fn stopped_by_its_parent(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_stopped_by_its_parent", 2)?;
+    s.prints(
+        &format!(
+            "cd $(mktemp -d); shoal run -n 0 perl -e '{STORM}' child & r=$!; until test -s child; do sleep 0.01; done; p=$(cat child); n=0
+            while kill -0 $p 2>/dev/null; do for to in front 1 front 0; do shoal move $p $to 2>/dev/null && n=$((n + 1)); done; done; wait $r; test $n -gt 5 || echo $n moves"
+        ),
+        "child 7",
     )?;
     Ok(End::Passed)
 }
