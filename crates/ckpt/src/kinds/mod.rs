@@ -192,8 +192,11 @@ pub(crate) fn survey(pid: Pid, leads: Leads) -> Result<(Known, Left, Vec<Obstacl
     let all = look(pid, &Known::default(), leads)?;
     let obstacle = |seen: &Seen| {
         match judge(seen, &all) {
-            // One that leads elsewhere by now was looked at as two: what it is counts when the process stands still.
-            Ok(Verdict::Refused(obstacle)) => Ok(seen.is_still().then_some(obstacle)),
+            // One that leads elsewhere by now, or did in between, was looked at as two: what it is counts when the process stands still.
+            Ok(Verdict::Refused(obstacle)) => {
+                let again = || matches!(judge(seen, &all), Ok(Verdict::Refused(again)) if again == obstacle);
+                Ok((seen.is_still() && again() && seen.is_still() && again()).then_some(obstacle))
+            }
             // It was closed meanwhile.
             Err(fault) if matches!(fault.errno, libc::ENOENT | libc::EBADF) => Ok(None),
             judged => judged.map(|_| None),
