@@ -1,7 +1,7 @@
 //! Starting programs: the stand-ins they need are made one after the other, then the parent's stand-in clones the program.
 
 use crate::agent::Agent;
-use crate::kin::{self, Place, Plan};
+use crate::kin::{self, Make, Place, Plan};
 use crate::setup::{Begins, Prepared};
 use crate::stands::{Held, Later, Why};
 use crate::starts::{Making, Phase, Spawning, Start, Work};
@@ -128,8 +128,9 @@ impl Agent {
                 let planned = self.planned(work);
                 // Nor is anybody to stand here whose process is being made here just now, or has been and its image comes.
                 let taken = |pid: Pid| taken(pid) || self.starts.is_starting(pid) || self.moving.is_made(pid);
-                let leaves =
-                    |plan: &Plan| !plan.ends.is_empty() || plan.makes.iter().any(|make| taken(make.person.pid));
+                // And who is about to be a program makes none any more.
+                let no = |make: &Make| taken(make.person.pid) || self.starts.in_place(make.maker);
+                let leaves = |plan: &Plan| !plan.ends.is_empty() || plan.makes.iter().any(no);
                 if !planned.as_ref().is_ok_and(leaves) {
                     return self.starts.queue.remove(at).map(|work| (work, planned));
                 }
@@ -292,6 +293,7 @@ impl Agent {
             stood = self.stands.remove(pid);
             self.idle.remove(&pid);
             self.ghosts.left(pid);
+            self.maker_gone(pid);
         }
         if arrives {
             self.arrival_started(person, stood);

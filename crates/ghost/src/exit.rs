@@ -26,6 +26,18 @@ impl Ghosts {
         self.forget(pid, happened);
     }
 
+    /// One that was told to become a program has done so, or has ended: its number is no stand-in's any more.
+    /// Whom it was yet to clone is expected no more.
+    pub fn left(&mut self, pid: Pid) {
+        let queue = self.ghosts.get_mut(&pid).map(|ghost| std::mem::take(&mut ghost.queue)).unwrap_or_default();
+        for command in queue {
+            if let Command::Clone { pid: child, .. } = command {
+                self.ghosts.remove(&child);
+            }
+        }
+        self.forget(pid, &mut Vec::new());
+    }
+
     /// `pid` was expected, and cannot come any more if it has not come: then it dies as one that has.
     pub fn comes_no_more(&mut self, pid: Pid, happened: &mut Vec<Happened>) {
         if self.came(pid) {
@@ -88,5 +100,23 @@ impl Ghosts {
         let may = |g: &Ghost| g.family == 0 || (g.family == fh && g.slot == Some(0));
         let mut firsts = self.ghosts.iter().filter(|(_, g)| may(g)).map(|(pid, _)| *pid);
         firsts.find(|first| Path::new(&format!("{PROC}/{first}/task/{pid}")).exists())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Name;
+
+    #[test]
+    fn whom_one_that_became_a_program_was_yet_to_clone_is_expected_no_more() {
+        let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
+        let (maker, child) = (Pid(7), Pid(8));
+        ghosts.ghosts.insert(maker, Ghost::coming(1, Some(0)));
+        ghosts.command(maker, Command::Exec(0));
+        ghosts.command(maker, Command::Clone { pid: child, sibling: false, name: Name::default() });
+        assert!(ghosts.has(child));
+        ghosts.left(maker);
+        assert!(!ghosts.has(maker) && !ghosts.has(child));
     }
 }

@@ -67,7 +67,7 @@ pub(crate) struct Ghost {
     pub(crate) unique: u64,
     pub(crate) handed: Handed,
     pub(crate) working: Option<(u32, Command, Option<u32>)>,
-    queue: VecDeque<Command>,
+    pub(crate) queue: VecDeque<Command>,
     /// Has handed over a signal and was not answered since. It can take one more.
     pub(crate) owed: bool,
     /// It is caught by SIGKILL.
@@ -271,11 +271,6 @@ impl Ghosts {
     /// Has it been told to become a program?
     pub fn becomes(&self, pid: Pid) -> bool {
         self.ghosts.get(&pid).is_some_and(|ghost| matches!(ghost.working, Some((_, Command::Exec(_), _))))
-    }
-
-    /// One that was told to become a program has done so, or has ended: its number is no stand-in's any more.
-    pub fn left(&mut self, pid: Pid) {
-        self.forget(pid, &mut Vec::new());
     }
 
     /// Reads what the kernel has for us, at most `most` requests; more may wait when it returns true.
