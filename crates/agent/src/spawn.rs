@@ -287,21 +287,24 @@ impl Agent {
         if ends.terminal {
             (person.pgid, person.sid) = (pid, pid);
         }
-        let mut stood = None;
-        if spawning.in_place {
+        let (mut stood, in_place) = (None, spawning.in_place);
+        if in_place {
             self.starts.spawning.remove(&pid);
             stood = self.stands.remove(pid);
             self.idle.remove(&pid);
             self.ghosts.left(pid);
-            self.maker_gone(pid);
         }
         if arrives {
             self.arrival_started(person, stood);
             self.now(later);
+            self.maker_gone(pid);
             self.arrival_goes_on(pid);
             return self.next_start();
         }
         self.bodies.add(person);
+        if in_place {
+            self.maker_gone(pid);
+        }
         self.starts.programs.insert(pid, id);
         if !numbers.is_empty() {
             self.starts.along.insert(pid, numbers.into_iter().collect());

@@ -32,7 +32,9 @@ impl Ghosts {
         let queue = self.ghosts.get_mut(&pid).map(|ghost| std::mem::take(&mut ghost.queue)).unwrap_or_default();
         for command in queue {
             if let Command::Clone { pid: child, .. } = command {
-                self.ghosts.remove(&child);
+                if self.is_coming(child) {
+                    self.ghosts.remove(&child);
+                }
             }
         }
         self.forget(pid, &mut Vec::new());

@@ -60,7 +60,7 @@ pub enum Effect {
         /// For one that stops or continues: what the node tells of the body's state after it has this turn, or a later one.
         turn: Option<u64>,
     },
-    /// A process of the front end that has no ghost is sent SIGSTOP, for which its stand-in waits: tell with NativeStopped what comes of it.
+    /// A process of the front end that has no ghost is sent what stops or continues it, and its stand-in waits for that: tell with NativeStopped what comes of it.
     WatchStop { pid: Pid },
     /// Send it to a process of the front end that has no ghost; permission has been checked.
     SignalNative { target: Pid, info: SigInfo },

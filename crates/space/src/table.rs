@@ -80,7 +80,7 @@ pub(crate) struct Entry {
     pub(crate) turned: bool,
     /// From there it has moved, and what it did there may be told after that it runs where it is.
     pub(crate) came_from: Option<NodeId>,
-    /// It has come to the front end, and what becomes it there is not yet as it was: what it is sent waits for that.
+    /// It has come to the front end, and what becomes it there is not yet as it was: what stops it waits for that, and what follows.
     pub(crate) settles: bool,
     /// The node on which there is something that is to become it.
     pub(crate) comes_to: Option<NodeId>,
