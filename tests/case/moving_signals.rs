@@ -15,6 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_continued_on_its_way", move_continued_on_its_way),
     ("move_stopped_on_its_way", move_stopped_on_its_way),
     ("move_waits_after_a_stop", move_waits_after_a_stop),
+    ("move_signalled_by_its_group", move_signalled_by_its_group),
 ];
 
 /// Where its parent stays.
@@ -153,6 +154,25 @@ fn move_waits_after_a_stop(place: &Place) -> Res<End> {
             program.display()
         ),
         "through",
+    )?;
+    Ok(End::Passed)
+}
+
+/// A signal to a group is the kernel's affair where its members are or stand, and the front end's elsewhere: one that moves meanwhile has each once.
+fn move_signalled_by_its_group(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_signalled_by_its_group", 3)?;
+    let program = compiled_of(place, "real", "group_counts")?;
+    // To where its parent is and away from there; past it; and by way of the front end. Both lines say the same number.
+    s.prints(
+        &format!(
+            "cd $(mktemp -d); for ways in '0 1' '0 2' '0 1 front'; do
+                rm -f who; shoal run -n 1 {} >said 2>who & r=$!; until test -s who; do sleep 0.01; done; read p c <who
+                for i in $(seq 12); do for to in $ways; do shoal move $c $to || echo stays; done; done
+                kill -TERM $p; wait $r; sed 's/,.*//' said | sort -u | wc -l; sed -n 's/^had [0-9]*, //p' said; tail -n +2 who
+            done",
+            program.display()
+        ),
+        &["1\n0 failed, status 0"; 3].join("\n"),
     )?;
     Ok(End::Passed)
 }

@@ -79,7 +79,7 @@ impl Agent {
             }
             ToNode::Start { person, program, kin, channel } => self.start(person, program, kin, &channel),
             ToNode::Signal { target, info, thread, turn } => self.signal_comes(target, &info, thread, turn),
-            ToNode::KillDone { id, errno } => self.kill_done(id, errno),
+            ToNode::KillDone { id, errno, left } => self.kill_done(id, errno, left),
             ToNode::Answer { id, answer, last } => self.answered(id, answer, last),
             ToNode::Ended { pid, exit, usage } => self.end_stand_in(pid, exit, usage),
             ToNode::Stopped { pid, sig, turn } => self.body_stopped(pid, Some(sig), turn),

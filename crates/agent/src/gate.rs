@@ -3,17 +3,17 @@
 use crate::agent::Agent;
 use crate::bodies::Ids;
 use crate::checks::What;
+use crate::killing::Killing;
 use crate::unsent::Unsent;
 use kern::clock::monotonic_us;
-use kern::proc::{exists, group_and_session, Status, PROC};
+use kern::proc::{exists, group_and_session, PROC};
 use kern::ran::Waited;
 use kern::seccomp::{Call, Held, Notice};
 use kern::standin::setup::IMAGE;
 use std::collections::HashMap;
 use std::path::Path;
 use tracing::warn;
-use vocab::errno::EINVAL;
-use vocab::{Pid, Sig};
+use vocab::Pid;
 use wire::event::BodyEvent;
 use wire::node::{KillTarget, ToFront};
 
@@ -24,21 +24,11 @@ const TURN: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     /// By the number of our question.
-    kills: HashMap<u64, Killing>,
+    pub(crate) kills: HashMap<u64, Killing>,
     /// pidfd_open and rt_sigqueueinfo: by process.
     handles: HashMap<Pid, Vec<Held>>,
     pub(crate) unsent: Unsent,
-    questions: u64,
-}
-
-/// A kill(2) of which the front end is asked.
-#[derive(Debug)]
-struct Killing {
-    call: Held,
-    sender: Pid,
-    /// A group is signalled here too.
-    target: KillTarget,
-    sig: u8,
+    pub(crate) questions: u64,
 }
 
 impl Agent {
@@ -195,53 +185,6 @@ impl Agent {
         self.ask_kill(notice, caller, KillTarget::Thread { pid: Pid(pid), tid: Pid(tid) }, sig);
     }
 
-    fn ask_kill(&mut self, notice: Notice, sender: Pid, target: KillTarget, sig: i32) {
-        let Some(sig) = u8::try_from(sig).ok().filter(|sig| *sig <= 64) else {
-            notice.held.answer(EINVAL);
-            return;
-        };
-        self.waiting.questions += 1;
-        let id = self.waiting.questions;
-        self.waiting.kills.insert(id, Killing { call: notice.held, sender, target, sig });
-        if self.uplink.up() {
-            self.tell_all(sender); // what the sender did before must be known there when it is judged
-            self.uplink.send(&ToFront::Kill { id, sender, target, sig });
-        }
-    }
-
-    /// The front end's answer. A group's members here are signalled now, by the call itself going on: unless none of them would be, since the kernel
-    /// here would say EPERM where elsewhere somebody was signalled.
-    pub(crate) fn kill_done(&mut self, id: u64, errno: i32) {
-        let Some(Killing { call, sender, target, sig }) = self.waiting.kills.remove(&id) else { return };
-        let members = match target {
-            KillTarget::Group(group) => self.members(group),
-            _ => Vec::new(),
-        };
-        match members.is_empty() || errno == 0 && !self.may_signal_any(sender, &members, sig) {
-            true => call.answer(errno),
-            false => call.proceed(),
-        };
-    }
-
-    fn members(&mut self, group: Pid) -> Vec<Pid> {
-        // Somebody may have joined it just now.
-        for (pid, what) in self.checks.all() {
-            if what == What::Group {
-                self.look(pid, what);
-            }
-        }
-        let bodies = self.bodies.iter().map(|body| &body.person);
-        let all = bodies.chain(self.stands.iter().map(|stand| &stand.person));
-        all.filter(|person| person.pgid == group).map(|person| person.pid).collect()
-    }
-
-    /// As their ids are now: by the rule of linux: `check_kill_permission`.
-    fn may_signal_any(&self, sender: Pid, members: &[Pid], sig: u8) -> bool {
-        let Ok(from) = self.proc.status(sender) else { return true };
-        let may = |to: Status| from.creds.may_signal(&to.creds) || sig == Sig::CONT.number() && from.sid == to.sid;
-        members.iter().any(|pid| self.proc.status(*pid).is_ok_and(may))
-    }
-
     /// rt_sigqueueinfo goes on when its target stands here, and the stand-in hands over what the kernel has given it. So the siginfo is read by
     /// the caller's own kernel call and never by us: the caller's memory may be a file of a file system that is its user's, who need not answer.
     fn queue(&mut self, notice: Notice, caller: Pid, pid: i32, sig: i32) {
@@ -280,13 +223,7 @@ impl Agent {
     /// There is a link again, and no answer comes to what was asked over the last one. Whether that was heard nobody knows: who asks is as one process of
     /// a machine, for which a number is right or wrong, so it waits and is asked about again. Without a link in time all of them end.
     pub(crate) fn gate_asks_again(&mut self) {
-        self.waiting.kills.retain(|_, killing| killing.call.waits());
-        let mut asked: Vec<_> = self.waiting.kills.iter().map(|(id, k)| (*id, k.sender, k.target, k.sig)).collect();
-        asked.sort_unstable_by_key(|(id, ..)| *id);
-        for (id, sender, target, sig) in asked {
-            self.tell_all(sender);
-            self.uplink.send(&ToFront::Kill { id, sender, target, sig });
-        }
+        self.kills_asked_again();
         for pid in self.waiting.handles.keys() {
             self.uplink.send(&ToFront::StandInWanted { pid: *pid });
         }

@@ -22,6 +22,8 @@ mod front;
 mod gate;
 mod gates;
 mod handles;
+
+mod killing;
 mod kin;
 mod leases;
 mod looking;

@@ -51,9 +51,9 @@ impl Front {
             }
             Effect::WatchStop { pid } => self.stopped_natives.doubt(pid, monotonic_us()),
             Effect::SignalNative { target, info } => signal_native(target, &info),
-            Effect::SignalNatives { node, id, pgid, but, sender, info, errno } => {
+            Effect::SignalNatives { node, id, pgid, but, sender, info, errno, left } => {
                 let errno = self.signal_natives(pgid, &but, &sender, info.as_ref(), errno);
-                self.send(node, &ToNode::KillDone { id, errno });
+                self.send(node, &ToNode::KillDone { id, errno, left });
             }
             Effect::WatchNative { pid } => self.watch_native(pid),
             Effect::Ended { pid, exit } => {
@@ -85,7 +85,7 @@ impl Front {
                 self.deliveries.signalled(target);
                 (node, ToNode::Signal { target, info, thread, turn })
             }
-            Effect::KillDone { node, id, errno } => (node, ToNode::KillDone { id, errno }),
+            Effect::KillDone { node, id, errno, left } => (node, ToNode::KillDone { id, errno, left }),
             _ => return,
         };
         self.send(node, &message);

@@ -108,6 +108,9 @@ const SET_MODE_FILTER: u64 = 1;
 const FLAG_SPEC_ALLOW: u64 = 1 << 2;
 const FLAG_NEW_LISTENER: u64 = 1 << 3;
 /// Once a notice was received only a deadly signal ends the wait, so that no call is done twice (Linux 5.19).
+///
+/// ODDITY(notice-interrupted): before it is received a signal with a handler ends the call, which returns EINTR without SA_RESTART, also where it never does by itself. linux:
+/// `seccomp_do_user_notification`. prog: tests/prog/odd_notice_interrupted.c
 const FLAG_WAIT_KILLABLE_RECV: u64 = 1 << 5;
 
 const NOTIF_RECV: u64 = 0xc050_2100;

@@ -67,9 +67,18 @@ pub enum Effect {
     /// `sender` signals the native processes in group `pgid` on the front end (those that are no ghosts) but those in `but`, as far as it may, or
     /// (`info` is `None`) asks only. Then KillAsked is answered: by 0 if it may signal one of them; else by `errno`, or EPERM where that says that
     /// there is nobody and there is.
-    SignalNatives { node: NodeId, id: u64, pgid: Pid, but: Vec<Pid>, sender: Person, info: Option<SigInfo>, errno: i32 },
-    /// Answer to KillAsked.
-    KillDone { node: NodeId, id: u64, errno: i32 },
+    SignalNatives {
+        node: NodeId,
+        id: u64,
+        pgid: Pid,
+        but: Vec<Pid>,
+        sender: Person,
+        info: Option<SigInfo>,
+        errno: i32,
+        left: Vec<Pid>,
+    },
+    /// Answer to KillAsked. Members of a group that are left to the node: what it has of them it signals, and it asks for the others one by one.
+    KillDone { node: NodeId, id: u64, errno: i32, left: Vec<Pid> },
 
     /// Tell with NativeEnded when this process of the front end ends (a pidfd).
     WatchNative { pid: Pid },

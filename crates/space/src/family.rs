@@ -329,7 +329,7 @@ impl Space {
                 What::Copy(copy) => self.copied(pid, copy, Err(vocab::errno::ESRCH)),
                 What::Reap(child) => self.wait_otherwise(child),
                 What::Kill(Some((node, id))) => {
-                    self.out.push(Effect::KillDone { node, id, errno: vocab::errno::ESRCH })
+                    self.out.push(Effect::KillDone { node, id, errno: vocab::errno::ESRCH, left: Vec::new() })
                 }
                 _ => {}
             }

@@ -45,7 +45,7 @@ impl Space {
                     self.stop_ghost(pid);
                 }
             }
-            What::Kill(Some((node, id))) => self.out.push(Effect::KillDone { node, id, errno }),
+            What::Kill(Some((node, id))) => self.out.push(Effect::KillDone { node, id, errno, left: Vec::new() }),
             What::Kill(None) => {}
             What::Other(what) if errno != 0 => self.log(pid, vocab::NodeId::FRONT, what, errno),
             What::Other(_) => {}

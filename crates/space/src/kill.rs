@@ -25,7 +25,7 @@ impl Space {
             }
         };
         if let Some(errno) = errno {
-            self.out.push(Effect::KillDone { node, id, errno });
+            self.out.push(Effect::KillDone { node, id, errno, left: Vec::new() });
         }
     }
 
@@ -117,20 +117,22 @@ impl Space {
         }
     }
 
-    /// Members on the sender's node, and those that stand there, are that node's own affair.
+    /// Members on the sender's node, those that stand there, and those that have left it and may, are that node's own affair.
     fn kill_group(&mut self, node: NodeId, id: u64, sender: Pid, pgid: Pid, info: Option<SigInfo>) -> Option<i32> {
-        let there = |e: &Entry| e.place == node || e.stands.contains(&node);
+        let there = |e: &Entry| e.place == node || e.stands.contains(&node) || e.came_from == Some(node);
         // One that its parent has waited for is a zombie here only until its ghost is.
         let rest = |e: &Entry| e.person.pgid == pgid && !there(e) && !e.reaped && e.body != Body::Native;
         let errno = self.kill_each(sender, self.table.which(rest), info);
+        let left = self.table.which(|e| e.person.pgid == pgid && there(e) && !e.reaped);
         // The group of a job of a shell on the front end may have members that the space has never heard of.
         let leader = self.table.get(pgid);
         if leader.is_some_and(|e| !e.asked && e.body != Body::Native) {
-            return Some(errno);
+            self.out.push(Effect::KillDone { node, id, errno, left });
+            return None;
         }
         let but = self.table.which(|e| e.person.pgid == pgid && there(e) && e.body == Body::Native);
         let sender = self.table.get(sender)?.person.clone();
-        self.out.push(Effect::SignalNatives { node, id, pgid, but, sender, info, errno });
+        self.out.push(Effect::SignalNatives { node, id, pgid, but, sender, info, errno, left });
         None
     }
 

@@ -108,7 +108,7 @@ impl World {
             Effect::EndStandIn { node, pid, exit, .. } => {
                 order(&mut self.bodies, node, Order::Ended { target: pid.0, exit })
             }
-            Effect::KillDone { node, id, errno } | Effect::SignalNatives { node, id, errno, .. } => {
+            Effect::KillDone { node, id, errno, .. } | Effect::SignalNatives { node, id, errno, .. } => {
                 assert!(self.bodies.asked.remove(&(node, id)), "answered {id} of {node} twice: {errno}");
             }
             _ => {}

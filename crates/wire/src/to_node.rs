@@ -76,6 +76,9 @@ pub enum ToNode {
         id: u64,
         #[n(1)]
         errno: i32,
+        /// Members of the group that it was for, which are or stand on this node as far as is known, or have until now: they have not been signalled.
+        #[n(2)]
+        left: Vec<Pid>,
     },
     #[n(7)]
     Answer {

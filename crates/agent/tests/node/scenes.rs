@@ -158,7 +158,7 @@ fn a_kill_of_somebody_elsewhere_is_asked() {
             ToFront::Kill { id, sender: Pid(5001), target: t, sig: s, .. } if (*t, *s) == (target, sig) => Some(*id),
             _ => None,
         });
-        front.send(&ToNode::KillDone { id, errno });
+        front.send(&ToNode::KillDone { id, errno, left: vec![] });
     }
     assert_eq!(front.exit(5001), Exit::Code(10));
 }
@@ -199,7 +199,7 @@ fn a_stand_in_passes_signals_on() {
             }
             _ => None,
         });
-        front.send(&ToNode::KillDone { id, errno: 0 });
+        front.send(&ToNode::KillDone { id, errno: 0, left: vec![] });
         front.hear("Signal", |said| match said {
             ToFront::Signal { target: t, info, .. } if t.0 == target && info.sig == sig => Some(()),
             _ => None,
@@ -335,7 +335,7 @@ fn a_handle_on_somebody_elsewhere() {
         ToFront::Kill { id, target: KillTarget::Process(Pid(4002)), .. } => Some(*id),
         _ => None,
     });
-    front.send(&ToNode::KillDone { id, errno: 0 });
+    front.send(&ToNode::KillDone { id, errno: 0, left: vec![] });
     front.send(&ToNode::Ended { pid: Pid(4000), exit: Exit::Code(1), usage: Default::default() });
     assert_eq!(front.exit(5001), Exit::Code(5));
     front

@@ -11,10 +11,14 @@ fn kill_of_all_goes_by_permission() {
     let effects = step(&mut space, ask(200, 15));
     let info = SigInfo::kill(Sig::TERM, Pid(200), 7);
     let signal = Effect::Signal { node: N0, target: Pid(202), info, thread: None, turn: None };
-    assert_eq!(effects, [signal, Effect::KillDone { node: N0, id: 1, errno: 0 }]);
-    assert_eq!(step(&mut space, ask(201, 0)), [Effect::KillDone { node: N0, id: 1, errno: 0 }], "nobody it may signal");
-    assert_eq!(step(&mut running(&[7]), ask(200, 15)), [Effect::KillDone { node: N0, id: 1, errno: 0 }]);
-    assert_eq!(step(&mut space, ask(200, 65)), [Effect::KillDone { node: N0, id: 1, errno: 22 }]);
+    assert_eq!(effects, [signal, Effect::KillDone { node: N0, id: 1, errno: 0, left: vec![] }]);
+    assert_eq!(
+        step(&mut space, ask(201, 0)),
+        [Effect::KillDone { node: N0, id: 1, errno: 0, left: vec![] }],
+        "nobody it may signal"
+    );
+    assert_eq!(step(&mut running(&[7]), ask(200, 15)), [Effect::KillDone { node: N0, id: 1, errno: 0, left: vec![] }]);
+    assert_eq!(step(&mut space, ask(200, 65)), [Effect::KillDone { node: N0, id: 1, errno: 22, left: vec![] }]);
 }
 
 #[test]
@@ -23,7 +27,8 @@ fn kill_of_a_group_that_is_of_the_front_end_is_answered_there() {
     let ask =
         |pgid| Event::KillAsked { node: N0, id: 1, sender: Pid(200), target: KillTarget::Group(Pid(pgid)), sig: 15 };
     let info = SigInfo::kill(Sig::TERM, Pid(200), 7);
-    let natives = |pgid, but, errno| Effect::SignalNatives {
+    let natives = |pgid, but: Vec<Pid>, errno| Effect::SignalNatives {
+        left: but.clone(),
         node: N0,
         id: 1,
         pgid: Pid(pgid),
@@ -37,7 +42,11 @@ fn kill_of_a_group_that_is_of_the_front_end_is_answered_there() {
     assert_eq!(step(&mut space, ask(201)), [natives(201, vec![], 1)], "a job that may have other members");
     body(&mut space, N0, BodyEvent::Forked { parent: Pid(202), child: Pid(300) });
     body(&mut space, N0, BodyEvent::Group { pid: Pid(300), pgid: Pid(300) });
-    assert_eq!(step(&mut space, ask(300)), [Effect::KillDone { node: N0, id: 1, errno: 3 }], "the node's own");
+    assert_eq!(
+        step(&mut space, ask(300)),
+        [Effect::KillDone { node: N0, id: 1, errno: 3, left: vec![Pid(300)] }],
+        "the node's own"
+    );
 }
 
 #[test]

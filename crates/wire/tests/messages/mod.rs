@@ -443,7 +443,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         EventsDone => any::<u64>().prop_map(|batch| T::EventsDone { batch }),
         Start => start.prop_map(|(person, program, kin, channel)| T::Start { person, program, kin, channel }),
         Signal => signal.prop_map(|(target, info, thread, turn)| T::Signal { target, info, thread, turn }),
-        KillDone => (any::<u64>(), any::<i32>()).prop_map(|(id, errno)| T::KillDone { id, errno }),
+        KillDone => (any::<u64>(), any::<i32>(), vec(pid(), 0..3)).prop_map(|(id, errno, left)| T::KillDone { id, errno, left }),
         Answer => answer.prop_map(|(id, answer, last)| T::Answer { id, answer, last }),
         Ended => (pid(), exit(), usage()).prop_map(|(pid, exit, usage)| T::Ended { pid, exit, usage }),
         Stopped => (pid(), sig(), turn()).prop_map(|(pid, sig, turn)| T::Stopped { pid, sig, turn }),

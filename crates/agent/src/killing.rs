@@ -1,0 +1,129 @@
+//! A kill(2) of which the front end is asked.
+//!
+//! Of a group, the kernel here signals who is in it here, and the front end the others. Who moves is in both places for a while, or in none, as each of the
+//! two knows it. So the front end names whom it has left to this node; what the kernel here has is the answer, and for who is not in the group here
+//! by now the front end is asked once more, one by one. Everybody has it once.
+
+use crate::agent::Agent;
+use crate::checks::What;
+use kern::proc::{group_and_session, Status};
+use kern::seccomp::{Held, Notice};
+use vocab::errno::{EINVAL, ESRCH};
+use vocab::{Pid, Sig};
+use wire::node::{KillTarget, ToFront};
+
+#[derive(Debug)]
+pub(crate) struct Killing {
+    call: Held,
+    sender: Pid,
+    target: KillTarget,
+    sig: u8,
+    /// What the front end is asked for now: the target, and then each of `rest`.
+    asked: KillTarget,
+    /// Members of the group that are left to this node.
+    here: Vec<Pid>,
+    /// Those that are not here after all, of whom the front end is yet to be asked.
+    rest: Vec<Pid>,
+    /// What has been answered, 0 before anything else, and ESRCH last.
+    errno: i32,
+}
+
+impl Killing {
+    fn question(&self, id: u64) -> ToFront {
+        ToFront::Kill { id, sender: self.sender, target: self.asked, sig: self.sig }
+    }
+}
+
+impl Agent {
+    pub(crate) fn ask_kill(&mut self, notice: Notice, sender: Pid, target: KillTarget, sig: i32) {
+        let Some(sig) = u8::try_from(sig).ok().filter(|sig| *sig <= 64) else {
+            notice.held.answer(EINVAL);
+            return;
+        };
+        let (here, rest) = (Vec::new(), Vec::new());
+        let killing = Killing { call: notice.held, sender, target, sig, asked: target, here, rest, errno: ESRCH };
+        self.ask_of(killing);
+    }
+
+    fn ask_of(&mut self, killing: Killing) {
+        self.waiting.questions += 1;
+        let id = self.waiting.questions;
+        if self.uplink.up() {
+            self.tell_all(killing.sender); // what the sender did before must be known there when it is judged
+            self.uplink.send(&killing.question(id));
+        }
+        self.waiting.kills.insert(id, killing);
+    }
+
+    /// There is a link again.
+    pub(crate) fn kills_asked_again(&mut self) {
+        self.waiting.kills.retain(|_, killing| killing.call.waits());
+        let mut questions: Vec<_> = self.waiting.kills.iter().map(|(id, k)| (*id, k.sender, k.question(*id))).collect();
+        questions.sort_unstable_by_key(|(id, ..)| *id);
+        for (_, sender, question) in questions {
+            self.tell_all(sender);
+            self.uplink.send(&question);
+        }
+    }
+
+    /// The front end's answer; of a group, `left` are the members that it has left to this node.
+    pub(crate) fn kill_done(&mut self, id: u64, errno: i32, left: Vec<Pid>) {
+        let Some(mut killing) = self.waiting.kills.remove(&id) else { return };
+        killing.errno = match (killing.errno, errno) {
+            (0, _) | (_, ESRCH) => killing.errno,
+            _ => errno,
+        };
+        if let KillTarget::Group(group) = killing.asked {
+            // Of a body, only the kernel here knows in which group it is by now.
+            let elsewhere = |pid: &Pid| !is_in(*pid, group) && !self.bodies.has(*pid);
+            (killing.rest, killing.here) = left.into_iter().partition(elsewhere);
+        }
+        match killing.rest.pop() {
+            Some(pid) => {
+                killing.asked = KillTarget::Process(pid);
+                self.ask_of(killing);
+            }
+            None => self.killed_elsewhere(killing),
+        }
+    }
+
+    /// A group's members here are signalled now, by the call itself going on: unless none of them would be, since the kernel here would say EPERM, or that nobody is
+    /// there, where elsewhere somebody was signalled.
+    fn killed_elsewhere(&mut self, killing: Killing) {
+        let Killing { call, sender, target, sig, here, errno, .. } = killing;
+        let members = match target {
+            KillTarget::Group(group) => self.members(group, here),
+            _ => Vec::new(),
+        };
+        match members.is_empty() || errno == 0 && !self.may_signal_any(sender, &members, sig) {
+            true => call.answer(errno),
+            false => call.proceed(),
+        };
+    }
+
+    /// Who is in it on this machine, of those that are known here and of those in `known`.
+    fn members(&mut self, group: Pid, known: Vec<Pid>) -> Vec<Pid> {
+        // Somebody may have joined it just now.
+        for (pid, what) in self.checks.all() {
+            if what == What::Group {
+                self.look(pid, what);
+            }
+        }
+        let bodies = self.bodies.iter().map(|body| &body.person);
+        let all = bodies.chain(self.stands.iter().map(|stand| &stand.person));
+        let all = all.filter(|person| person.pgid == group).map(|person| person.pid);
+        all.chain(known).filter(|pid| is_in(*pid, group)).collect()
+    }
+
+    /// As their ids are now: by the rule of linux: `check_kill_permission`.
+    fn may_signal_any(&self, sender: Pid, members: &[Pid], sig: u8) -> bool {
+        let Ok(from) = self.proc.status(sender) else { return true };
+        let may = |to: Status| from.creds.may_signal(&to.creds) || sig == Sig::CONT.number() && from.sid == to.sid;
+        members.iter().any(|pid| self.proc.status(*pid).is_ok_and(may))
+    }
+}
+
+/// As the kernel here sees it.
+fn is_in(pid: Pid, group: Pid) -> bool {
+    group_and_session(pid).is_some_and(|(pgid, _)| pgid == group)
+}
