@@ -16,6 +16,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_away_writes_to_one_outside", move_away_writes_to_one_outside),
     ("move_away_ends_front_killed", move_away_ends_front_killed),
     ("move_away_then_restart", move_away_then_restart),
+    ("move_away_begins_a_run", move_away_begins_a_run),
     ("move_away_front_killed", |place| each_point_away(place, Victim::FrontDaemon)),
     ("move_away_destination_daemon_killed", |place| each_point_away(place, Victim::Daemon(DESTINATION))),
     ("move_away_destination_node_killed", |place| each_point_away(place, Victim::Machine(DESTINATION))),
@@ -68,6 +69,25 @@ fn each_point_away(place: &Place, victim: Victim) -> Res<End> {
         };
         let how = How { point, program: PROGRAM, before: Some("front"), stopped: false, how: "", to: "1", fate };
         at_point(&s, place, &faults, victim, how).map_err(|fault| format!("{victim:?} at {point:?}: {fault}"))?;
+    }
+    Ok(End::Passed)
+}
+
+/// What is about to move executes `shoal run`, for the node to which it was to go: it stays, and the program runs under its number, which nobody has any more.
+fn move_away_begins_a_run(place: &Place) -> Res<End> {
+    let (s, faults) = stage(place, "move_away_begins_a_run", Victim::FrontDaemon)?;
+    for point in POINTS_AWAY.into_iter().take_while(|point| *point != ALL_IS_THERE) {
+        let go = place.fresh("go").to_string_lossy().into_owned();
+        faults.watch(point)?;
+        let moving = s.start(&format!(
+            "perl -e 'select(undef, undef, undef, 0.005) until -e q({go}); exec qw(shoal run -n 1 sh -c), q(hostname; exit 7)' & p=$!
+            shoal move $p 1 2>/dev/null; wait $p; echo $?"
+        ));
+        let held = faults.reached(Duration::from_secs(15))?;
+        s.ok(&format!("touch {go}; sleep 0.1"))?;
+        drop(held);
+        let ended = moving.end()?;
+        same(&format!("at {point:?} it runs"), ended.out.trim(), "n1\n7")?;
     }
     Ok(End::Passed)
 }

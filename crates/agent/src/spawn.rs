@@ -21,7 +21,7 @@ impl Agent {
     /// Starts a program, or tells the front end why not.
     pub(crate) fn start(&mut self, person: Person, program: Program, kin: Vec<Kin>, channel: &ChannelTo) {
         let pid = person.pid;
-        let free = match self.bodies.has(pid) || self.starts.has(pid) {
+        let free = match self.bodies.has(pid) || self.moving.arrives(pid) || self.starts.is_to_begin(pid) {
             true => Err(Fault::refused(format!("start {pid}: the number is in use on this node"))),
             false => self.open_streams(&program, channel).and_then(|ends| match ends.terminal {
                 true => kern::pty::give(ends.stdin.as_fd(), person.creds.uid.effective).map(|()| ends),

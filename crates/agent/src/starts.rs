@@ -191,7 +191,11 @@ impl Starts {
 
     /// Must this wait for one of its kin that is on its way itself, or for one of these?
     pub(crate) fn waits(&self, work: &Work, before: &HashSet<Pid>) -> bool {
-        before.contains(&work.pid()) || work.kin().iter().any(|pid| before.contains(pid) || self.is_starting(*pid))
+        // What was to arrive under this number and is not wanted any more is made, and ends, first.
+        let follows = matches!(work, Work::Program(_)) && self.spawning.contains_key(&work.pid());
+        follows
+            || before.contains(&work.pid())
+            || work.kin().iter().any(|pid| before.contains(pid) || self.is_starting(*pid))
     }
 
     /// What is parked, and the stand-ins that are being made for that and are not yet what they shall be: who depends on them waits too.

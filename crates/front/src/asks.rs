@@ -141,6 +141,9 @@ impl Front {
             Target::All => true,
             Target::Nodes(nodes) => nodes.len() > 1,
         };
+        if self.is_yet_to_stay(asker, caller.pid) {
+            return self.wait_for_nodes(asker, caller, target, program);
+        }
         self.may_bring(asker, caller.pid, &program.numbers)?;
         let view = self.nodes.view();
         let to = policy::place(&view, &policy_target(&target), &mut self.nodes.turn)?;

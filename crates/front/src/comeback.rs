@@ -5,9 +5,11 @@
 //! come back ([`Front::settle_in_time`]) it is not known that there is no such node, and whoever names one waits.
 
 use crate::front::Front;
+use crate::move_states::State;
 use crate::runs::Asker;
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
+use wire::node::ToNode;
 use wire::run::{Caller, Program, Target};
 
 /// What a client has asked, to be answered when its nodes are back or come no more.
@@ -59,6 +61,28 @@ impl Front {
         Ok(())
     }
 
+    /// Who asks for a program to run in its place is not to move any more, for nobody can carry that. Is it yet to be known that it stays, because its node may have let it go already?
+    pub(crate) fn is_yet_to_stay(&mut self, asker: Asker, pid: Pid) -> bool {
+        let at = match asker {
+            Asker::Local(_) => NodeId::FRONT,
+            Asker::Remote { node, .. } => node,
+        };
+        let Some(one) = self.moves.get_mut(&pid).filter(|one| one.from == at) else { return false };
+        let why = Fault::refused("it has begun to run a program elsewhere");
+        match one.state {
+            state if state.can_end() => {
+                self.move_fails(pid, why);
+                false
+            }
+            State::Leaving => {
+                one.why.get_or_insert(why);
+                self.send(at, &ToNode::Stay { pid });
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Keeps the question until [`Front::early_again`].
     ///
     /// # Errors
@@ -78,7 +102,7 @@ impl Front {
         Ok(())
     }
 
-    /// A node is back, or the time to come back is over: all questions are asked again, with what is true of the callers by now.
+    /// A node is back, or the time to come back is over, or a move: all questions are asked again, with what is true of the callers by now.
     pub(crate) fn early_again(&mut self) {
         for Early { asker, caller, ask } in std::mem::take(&mut self.early) {
             let caller = match asker {

@@ -17,7 +17,7 @@ use crate::front::Front;
 use crate::move_one::Move;
 use space::{BodyEvent, Event};
 use std::collections::HashMap;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use vocab::{Exit, NodeId, Pid, SigInfo};
 use wire::node::ToNode;
 use wire::way::Way;
@@ -199,6 +199,10 @@ impl Front {
             return self.lands(pid, node, left);
         }
         match self.place(pid) {
+            // It was called off, and a program is to run there under its number, of which the node has not read yet.
+            Place::On(here) if here == node && self.space.get(pid).is_some_and(|view| view.starting) => {
+                debug!(%node, %pid, "what has arrived was called off");
+            }
             Place::On(here) if here == node => self.let_run(node, pid),
             Place::Unknown => drop(self.doubts.arrived.insert(pid, node)),
             Place::On(_) if self.doubts.leaving.contains_key(&pid) => drop(self.doubts.arrived.insert(pid, node)),

@@ -374,6 +374,7 @@ impl Front {
     /// The move is over, and who asked is told.
     pub(crate) fn move_ends(&mut self, pid: Pid, outcome: Result<NodeId>) {
         let Some(Move { asker, from, to, .. }) = self.moves.remove(&pid) else { return };
+        self.early_again();
         self.happened(&match &outcome {
             Ok(_) => Happening::Moved { pid, from, to },
             Err(why) => Happening::Stayed { pid, from, to, why: why.to_string() },

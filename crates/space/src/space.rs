@@ -33,6 +33,8 @@ pub struct View<'a> {
     pub ended: Option<Exit>,
     /// It is on its way to another node, or not yet the program that it is to be, and has had signals meanwhile.
     pub signals_wait: bool,
+    /// It is yet to begin where it is: nothing that has come there before was it.
+    pub starting: bool,
     /// Its ghost was found after a restart, and no node has said yet that it is there.
     pub unclaimed: bool,
     /// By it one process is told from a later one with its number.
@@ -219,6 +221,7 @@ fn view(entry: &Entry) -> View<'_> {
         stopped: if let Body::Stopped(sig) = entry.body { Some(sig) } else { None },
         ended: if let Body::Ended(exit) = entry.body { Some(exit) } else { None },
         signals_wait: !entry.early.is_empty(),
+        starting: entry.body == Body::Starting,
         unclaimed: entry.body == Body::Unclaimed,
         birth: entry.birth,
     }
