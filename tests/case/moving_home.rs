@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_home_of_a_subreaper", move_home_of_a_subreaper),
     ("move_home_job", move_home_job),
     ("move_home_refused", move_home_refused),
+    ("move_home_executes_itself", move_home_executes_itself),
     ("move_home_no_room", move_home_no_room),
     ("move_home_of_many_descriptors", move_home_of_many_descriptors),
     ("move_home_front_killed", |place| each_point(place, Victim::FrontDaemon)),
@@ -348,6 +349,19 @@ fn move_home_no_room(place: &Place) -> Res<End> {
         shoal move $p front 2>&1 | grep -o 'No space left'; ls -A $at; shoal where $p; umount $at
         for to in front 0; do shoal move $p $to; shoal where $p; ls -A /run/shoal/homes; done; ls -A /run/shoal/aways; kill $p",
         "No space left\nn0\nfront\nn0",
+    )?;
+    Ok(End::Passed)
+}
+
+/// What executes itself all the time finds itself in /proc, also before the directory that it had there while it was elsewhere has been taken away.
+fn move_home_executes_itself(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_executes_itself", 1)?;
+    s.prints(
+        "cd $(mktemp -d); echo \"test -e $PWD/end && exit 7; exec /proc/self/exe $PWD/program\" >program
+        shoal run -n 0 sh program & p=$!; until shoal where $p >/dev/null 2>&1; do sleep 0.01; done
+        b=$(awk '$2 == \"(shoal:binds)\" { print $1 }' /proc/[0-9]*/stat 2>/dev/null)
+        for i in 1 2 3 4 5; do kill -STOP $b; shoal move $p front; sleep 0.05; kill -CONT $b; shoal move $p 0; done; touch end; wait $p; echo $?",
+        "7",
     )?;
     Ok(End::Passed)
 }

@@ -17,6 +17,7 @@ mod doors;
 mod ghosts;
 mod guide;
 mod here;
+mod homecoming;
 mod inodes;
 pub mod keeper;
 mod learning;

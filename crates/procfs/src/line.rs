@@ -94,6 +94,7 @@ fn follow(changes: &Receiver<Change>, server: &Server, doors: &Doors) {
         if let Err(fault) = doors.tell(&gone, &new) {
             return warn!("/proc shows ghosts: {fault}");
         }
+        server.homecoming.is_made();
         stirred.into_iter().for_each(|(pid, other)| server.outdate(pid, other));
         server.ahead.change(new.iter().filter_map(|pid| server.ghosts.get(*pid)), &gone);
         for pid in gone.into_iter().filter(|pid| server.ghosts.get(*pid).is_none()) {
@@ -138,7 +139,12 @@ fn hear(mut stream: BufReader<UnixStream>, server: &Server, tell: &Sender<Change
             }
         }
         match next(&mut stream) {
-            Ok(Answer::Ghosts { stand, gone, others }) => drop(tell.send(take(server, stand, gone, &others))),
+            Ok(Answer::Ghosts { stand, gone, others }) => {
+                server.homecoming.hears();
+                let change = take(server, stand, gone, &others);
+                server.homecoming.are_gone();
+                drop(tell.send(change));
+            }
             Ok(Answer::Entries { id, found, last, errno, node }) => {
                 server.machines.answered(node, id, &found, last, errno);
             }
@@ -147,6 +153,7 @@ fn hear(mut stream: BufReader<UnixStream>, server: &Server, tell: &Sender<Change
                 if again.is_none() {
                     info!(%fault, "what runs elsewhere is not shown");
                     let gone = server.ghosts.pids().to_vec();
+                    server.homecoming.hears();
                     let _ = tell.send(take(server, Vec::new(), gone, &[]));
                     again = Some(Instant::now() + AGAIN);
                 }

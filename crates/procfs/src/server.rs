@@ -7,6 +7,7 @@ use crate::crew::Crew;
 use crate::directories::Directories;
 use crate::ghosts::{Ghost, Ghosts};
 use crate::guide::Guide;
+use crate::homecoming::{looked_for, Homecoming};
 use crate::inodes::{Inode, Inodes, Told};
 use crate::machines::Machines;
 use crate::names::{Place, FOREVER_US};
@@ -39,6 +40,7 @@ pub(crate) struct Server {
     open: Directories,
     pub(crate) ahead: Arc<Ahead>,
     pub(crate) counts: Counts,
+    pub(crate) homecoming: Homecoming,
 }
 
 impl Server {
@@ -67,6 +69,7 @@ impl Server {
             open,
             ahead,
             counts: Counts::default(),
+            homecoming: Homecoming::default(),
         }
     }
 
@@ -77,7 +80,7 @@ impl Server {
         let mut room = Tree::room();
         self.crew.begin();
         while let Ok(asked) = self.tree.next_request(&mut room) {
-            let unique = asked.unique;
+            let (unique, asker, node) = (asked.unique, asked.pid, looked_for(&asked));
             self.crew.takes(thread);
             if self.ahead.whom().is_none() || self.ahead.is(asked.pid) {
                 self.guide.sees(asked.pid);
@@ -85,7 +88,7 @@ impl Server {
             self.counts.counts(&asked);
             let been = self.ahead.has_been(asked.pid);
             if let Err(errno) = self.answer(asked) {
-                self.tree.fail(unique, errno);
+                self.tree.fail(unique, self.told_again(errno, asker, node));
             }
             if let Some(pid) = been {
                 self.store(pid);

@@ -18,3 +18,4 @@ pub const EADDRINUSE: i32 = 98;
 pub const ENOTCONN: i32 = 107;
 pub const ETIMEDOUT: i32 = 110;
 pub const EHOSTDOWN: i32 = 112;
+pub const ESTALE: i32 = 116;
