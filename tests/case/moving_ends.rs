@@ -1,5 +1,6 @@
 //! Who ends while it moves, or its parent does: each end is told once, to whoever waits for it by then.
 
+use super::hostile::compiled_of;
 use super::moving_faults::{stage, Victim, POINTS};
 use super::scene::{comes_home, same, wait_for, Sandbox};
 use super::{End, Scene};
@@ -9,6 +10,7 @@ use std::fs;
 use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
+    ("move_of_what_a_subreaper_gets", move_of_what_a_subreaper_gets),
     ("move_killed_on_its_way_back", move_killed_on_its_way_back),
     ("move_leaves_a_zombie", move_leaves_a_zombie),
     ("move_of_who_ignores_ends", move_of_who_ignores_ends),
@@ -155,5 +157,25 @@ fn move_leaves_a_zombie(place: &Place) -> Res<End> {
         s.ok(&format!("cd $(mktemp -d); shoal run -n 1 python3 {} {} </dev/null", program.display(), ways.join(" ")))?;
     let expected: String = ways.iter().map(|way| format!("{way} True\n")).collect();
     same("who is told of", told.trim(), expected.trim())?;
+    Ok(End::Passed)
+}
+
+/// Whoever of the three has moved, and though it is one no more as soon as it has waited: what was orphaned before is its child.
+fn move_of_what_a_subreaper_gets(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_of_what_a_subreaper_gets", 3)?;
+    let program = compiled_of(place, "real", "subreaper_no_more")?;
+    let moves = ["g 1", "c 1", "s 1", "g front", "s front", "c 1 g 2", "g 1 c front", "g 1 s 2 c 1"];
+    s.prints(
+        &format!(
+            "cd $(mktemp -d); for moves in {}; do
+                rm -f who; shoal run -n 0 {} 2>who & r=$!; until test -s who; do sleep 0.01; done; read s c g <who
+                set -- $moves; while test $# -gt 0; do eval pid=\\$$1; shoal move $pid $2; shift 2; done
+                kill -USR1 $c; until test \"$(ps -o ppid= -p $g | tr -d ' ')\" = $s; do sleep 0.01; done; sleep 0.05; kill -USR1 $g; wait $r
+            done",
+            moves.map(|moves| format!("'{moves}'")).join(" "),
+            program.display()
+        ),
+        &["3 4"; 8].join("\n"),
+    )?;
     Ok(End::Passed)
 }

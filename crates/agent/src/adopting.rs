@@ -7,13 +7,15 @@
 //! | waiting | its former parent's stand-in is gone: a child of the subreaper, which stops and ends as its body does |
 //!
 //! Until then stops and ends are put off: they would be told to the former parent. So is the end of that parent until all are made ([`crate::ends`]).
+//!
+//! A subreaper that becomes one, or is one no more, does so here when those below it that had ended before have: their orphans are whose they were there.
 
 use crate::agent::Agent;
 use crate::bodies::Life;
-use crate::stands::Why;
+use crate::stands::{Stand, Why};
 use crate::starts::Work;
 use ghost::Command;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use vocab::{Exit, Pid, Sig};
 use wire::event::Usage;
 use wire::node::{Kin, ToFront};
@@ -28,10 +30,18 @@ struct Orphan {
     ended: Option<(Exit, Usage)>,
 }
 
+/// A subreaper's stand-in is to be one, or one no more, when these have ended.
+#[derive(Debug)]
+struct Switch {
+    on: bool,
+    after: HashSet<Pid>,
+}
+
 /// All orphans on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Adopting {
     orphans: HashMap<Pid, Orphan>,
+    switches: HashMap<Pid, Switch>,
 }
 
 impl Adopting {
@@ -121,6 +131,27 @@ impl Agent {
     /// A process elsewhere takes orphans, or no more: so does its stand-in.
     pub(crate) fn stand_in_takes_orphans(&mut self, pid: Pid, on: bool) {
         self.stands.take_orphans(pid, on);
+        let ends = |stand: &&Stand| stand.ending || self.ends.wait_for(stand.person.pid);
+        let ending = self.stands.iter().filter(ends).map(|stand| stand.person.pid);
+        let after = ending.filter(|one| self.stands.is_below(*one, pid)).collect();
+        self.adopting.switches.insert(pid, Switch { on, after });
+        self.switches(pid);
+    }
+
+    /// Nobody stands here any more who was to end before that.
+    pub(crate) fn switches_go_on(&mut self, ended: Pid) {
+        let waits = |switch: &mut Switch| switch.after.remove(&ended) && switch.after.is_empty();
+        let all = self.adopting.switches.iter_mut();
+        let ready: Vec<Pid> = all.filter_map(|(pid, switch)| waits(switch).then_some(*pid)).collect();
+        ready.into_iter().for_each(|pid| self.switches(pid));
+        self.adopting.switches.remove(&ended);
+    }
+
+    fn switches(&mut self, pid: Pid) {
+        if !self.adopting.switches.get(&pid).is_some_and(|switch| switch.after.is_empty()) {
+            return;
+        }
+        let Some(Switch { on, .. }) = self.adopting.switches.remove(&pid) else { return };
         if self.stands.get(pid).is_some_and(|stand| !stand.ending) {
             self.ghosts.command(pid, Command::Subreaper(on));
         }

@@ -86,6 +86,10 @@ impl Agent {
             Call::Reads { of, at } => self.reads_usage(notice, caller, of, at),
             Call::Subreaper { on } => {
                 self.showing.order.set_shown(false);
+                // Who has ended before, of whom it may know, had it for the subreaper of their children, or had not.
+                self.watch();
+                self.waited_for(caller);
+                self.settle();
                 notice.held.proceed();
                 if self.bodies.set_takes_orphans(caller, on) {
                     self.events.push(BodyEvent::Subreaper { pid: caller, on });

@@ -203,6 +203,7 @@ impl Agent {
             // A program of ours that called `shoal run` for another node has its streams here until now.
             self.program_ended(pid);
             self.did_not_become(pid);
+            self.switches_go_on(pid);
             self.next_start();
         }
     }

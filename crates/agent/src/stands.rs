@@ -199,6 +199,12 @@ impl Stands {
         }
     }
 
+    /// Is `pid` a descendant of `of` here, as long as all between them stand here?
+    pub(crate) fn is_below(&self, pid: Pid, of: Pid) -> bool {
+        let parent = |pid: &Pid| self.get(*pid).map(|stand| stand.native_parent());
+        std::iter::successors(parent(&pid), parent).take(self.iter().count()).any(|one| one == of)
+    }
+
     /// Does this process, which is elsewhere, take orphans?
     pub(crate) fn takes_orphans(&self, pid: Pid) -> bool {
         self.subreapers.contains(&pid)
