@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(crate) const SCENES: &[Scene] = &[
     ("move_home_child", move_home_child),
     ("move_home_child_and_parent", move_home_child_and_parent),
+    ("move_home_child_and_parent_places", move_home_child_and_parent_places),
     ("move_home_child_of_a_user", move_home_child_of_a_user),
     ("move_home_child_writes_in_order", move_home_child_writes_in_order),
     ("move_home_child_refused", move_home_child_refused),
@@ -77,6 +78,20 @@ fn move_home_child_and_parent(place: &Place) -> Res<End> {
         ),
         "9\nchild on front with its parent\nchild on n1 with its parent\nchild on front with its parent\nchild on n0 with its parent\nchild on front with its parent\nchild ends on front\nexited 5 for front",
     )?;
+    Ok(End::Passed)
+}
+
+/// Each has its working directory and umask, though what stands for them has one of both in common.
+fn move_home_child_and_parent_places(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_home_child_and_parent_places", 1)?;
+    let how = "d=$(mktemp -d); cd /usr; shoal run -n 0 sh -c 'exec </dev/null >/dev/null 2>&1; umask 027; (umask 0; cd /tmp; exec sleep 1091) & echo $! >'$d'/c; exec sleep 1090' & p=$!
+        until test -s $d/c && c=$(cat $d/c) && test \"$(readlink /proc/$c/cwd)\" = /tmp; do sleep 0.01; done";
+    let what = "for q in $p $c; do awk '/^Umask/ {print $2}' /proc/$q/status; readlink /proc/$q/cwd; done; kill -KILL $c $p; wait $p || true";
+    for moves in
+        ["shoal move $p front; shoal move $c front", "shoal move $c front; shoal move $p front; shoal move $p 0"]
+    {
+        s.prints(&format!("{how}; {moves}; {what}"), "0027\n/usr\n0000\n/tmp")?;
+    }
     Ok(End::Passed)
 }
 

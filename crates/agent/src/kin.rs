@@ -137,11 +137,15 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     }
     let strange = |stand: &&Stand| person.ppid != Pid::INIT && stand.native_parent() != person.ppid;
     let no = |why: String| Err(Fault::refused(format!("let {pid} come to this node: {why}")));
+    // A number is not free before they have ended (linux: `alloc_pid`).
+    let member = |leader: Pid, ends: &[Pid]| {
+        let is_in =
+            |one: &&Person| [one.pgid, one.sid].contains(&leader) && one.pid != leader && !ends.contains(&one.pid);
+        stands.iter().map(|stand| &stand.person).find(is_in).map(|one| one.pid)
+    };
     if stand.filter(ours).filter(strange).is_some() && !bodies.needs(pid) {
-        // Its number is not free before they have ended.
-        let is_in = |one: &Person| one.pid != pid && [one.pgid, one.sid].contains(&pid);
-        if let Some(one) = stands.iter().find(|one| is_in(&one.person)) {
-            return no(format!("it stands there as another's child, and {} in its group or session", one.person.pid));
+        if let Some(one) = member(pid, &[]) {
+            return no(format!("it stands there as another's child, and {one} in its group or session"));
         }
         return Ok(Plan { makes: Vec::new(), parent: pid, place: Place::Stay, ends: vec![pid] });
     }
@@ -162,6 +166,9 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     let stays = |pid: &&Pid| bodies.needs(**pid) || stands.get(**pid).is_some_and(|stand| stand.why == Why::Runner);
     if let Some(child) = ends.iter().find(stays) {
         return no(format!("its child {child} stands there as another's"));
+    }
+    if let Some((child, one)) = ends.iter().find_map(|child| Some((child, member(*child, &ends)?))) {
+        return no(format!("its child {child} stands there as another's, and {one} in its group or session"));
     }
     if !ends.is_empty() {
         return Ok(Plan { makes: Vec::new(), parent: pid, place: Place::Stay, ends });

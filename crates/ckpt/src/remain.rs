@@ -203,6 +203,9 @@ fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_
     if identity::lower(&mut script, pid)? {
         loan.run(arena, script)?;
     }
+    // It has them in common with the stand-ins that it has made, which go elsewhere when they become processes; and who shares them with others gains no capabilities by a
+    // file (linux: `check_unsafe_exec`).
+    loan.must("have a working directory and umask of its own", libc::SYS_unshare, &[libc::CLONE_FS as u64])?;
     // One argument, which is empty as its path is, and no environment.
     let flags = libc::AT_EMPTY_PATH as u64;
     let args = |at: u64| [program as u64, at + 16, at, at + 8, flags, 0];
@@ -215,8 +218,6 @@ fn become_nothing(leader: &Stopped, others: Vec<Stopped>, nothing: BorrowedFd<'_
         Memory::Shared => {
             let at = (loan.stack() - BELOW) & !15;
             remote.write(at, [at + 16, 0, 0].as_bytes())?;
-            // Who shares those with others gains no capabilities by a file (linux: `check_unsafe_exec`).
-            loan.must("have a working directory of its own", libc::SYS_unshare, &[libc::CLONE_FS as u64])?;
             loan.unmap_arena(arena)?;
             loan.execute_without_arena(libc::SYS_execveat, args(at))?;
         }

@@ -39,6 +39,8 @@ pub struct Stat {
     pub ppid: Pid,
     pub pgid: Pid,
     pub sid: Pid,
+    /// The number of its controlling terminal; 0: it has none.
+    pub terminal: i64,
     /// The kernel's flags of the task (PF_*, linux/sched.h).
     pub flags: u32,
     /// User and system time in clock ticks (100 a second).
