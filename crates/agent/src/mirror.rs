@@ -269,7 +269,7 @@ impl Agent {
     /// session that has no terminal here the kernel hangs up nobody for another reason.
     pub(crate) fn is_of_orphan(&mut self, pid: Pid, info: &SigInfo) -> bool {
         let hangs_up = info.code == SigInfo::SI_KERNEL && Stand::HUNG_UP.has(info.sig);
-        let alone = hangs_up && self.proc.stat(pid).is_ok_and(|stat| stat.terminal == 0);
+        let alone = hangs_up && self.proc.has_terminal(pid) == Ok(false);
         let Some(stand) = self.stands.get_mut(pid).filter(|stand| alone || hangs_up && stand.orphaned.has(info.sig))
         else {
             return false;
