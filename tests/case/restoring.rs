@@ -46,7 +46,8 @@ fn restore_on_a_node(place: &Place) -> Res<End> {
         until grep -q 'two.*True' /run/said; do sleep 0.05; done; shoal move {pid} 1
         shoal restore {image} -n 0 </dev/null 2>&1; echo $?; echo three >&3
         until grep -q 'three.*True' /run/said; do sleep 0.05; done; cat /run/said
-        kill {pid}; wait $r; echo $?; test -e /proc/{pid} || echo gone"
+        kill {pid}; wait $r; echo $?; test -e /proc/{pid} || echo gone
+        shoal restore {image} -n 1 <&3 >/run/said & r=$!; echo four >&3; until grep -q 'four.*True' /run/said; do sleep 0.05; done; kill $r; wait $r; echo $?; test -e /proc/{pid} || echo gone"
     );
     let told = s.ok(&moved)?;
     let lines: Vec<&str> = told.lines().collect();
@@ -57,7 +58,7 @@ fn restore_on_a_node(place: &Place) -> Res<End> {
         format!("three {pid} n1 True"),
     ];
     same("what is said", &lines[..lines.len().min(4)], &expected.iter().map(String::as_str).collect::<Vec<_>>()[..])?;
-    same("its end", lines.get(4..), Some(&["143", "gone"][..]))?;
+    same("its end", lines.get(4..), Some(&["143", "gone", "143", "gone"][..]))?;
     // By itself, with nothing to read.
     s.prints(&format!("shoal restore --detach {image} -n 1 | cat; echo $?"), "0")?;
     s.until(&format!("! test -e /proc/{pid}"))?;

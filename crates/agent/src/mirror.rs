@@ -265,13 +265,10 @@ impl Agent {
         self.signalled(pid, &SigInfo::kill(Sig::STOP, Pid::NONE, 0));
     }
 
-    /// Is this the hangup of one that has lost its parent here, or of whose group another has left, when it was stopped? Then it stops again, if its body is stopped yet. Of a
-    /// session that has no terminal here the kernel hangs up nobody for another reason.
+    /// Is this the hangup of one that has lost its parent here, when it was stopped? Then it stops again, if its body is stopped yet.
     pub(crate) fn is_of_orphan(&mut self, pid: Pid, info: &SigInfo) -> bool {
-        let hangs_up = info.code == SigInfo::SI_KERNEL && Stand::HUNG_UP.has(info.sig);
-        let alone = hangs_up && self.proc.has_terminal(pid) == Ok(false);
-        let Some(stand) = self.stands.get_mut(pid).filter(|stand| alone || hangs_up && stand.orphaned.has(info.sig))
-        else {
+        let by_kernel = info.code == SigInfo::SI_KERNEL;
+        let Some(stand) = self.stands.get_mut(pid).filter(|stand| by_kernel && stand.orphaned.has(info.sig)) else {
             return false;
         };
         stand.orphaned.0 &= !info.sig.bit();

@@ -444,9 +444,11 @@ impl Agent {
         }
     }
 
-    /// A stand-in is to end here, and the process lives on elsewhere: what the kernel sends its stopped children for that is nothing to their bodies.
+    /// A stand-in or process is to end here, and the process lives on elsewhere: what the kernel sends its stopped children for that, and others of the group of what was a process, is
+    /// nothing to their bodies.
     pub(crate) fn lets_children_go(&mut self, pid: Pid) {
-        self.stands.lose_parent(pid, |child| self.moving.departs_now(child));
+        let group = self.bodies.person(pid).map(|person| person.pgid);
+        self.stands.lose_parent(pid, group, |child| self.moving.departs_now(child));
     }
 
     /// When [`Agent::let_go`] has something to do next.

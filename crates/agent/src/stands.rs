@@ -250,10 +250,17 @@ impl Stands {
         self.children.get(&parent).into_iter().flatten().filter_map(|pid| self.get(*pid))
     }
 
-    /// The process that is their parent here is about to end here, as it lives on elsewhere: of their groups, which are orphaned here alone, the kernel
+    /// The process that is their parent here is about to end here, as it lives on elsewhere: of their groups, and of its own, which are orphaned here alone, the kernel
     /// hangs up those that are stopped (linux: `kill_orphaned_pgrp`). Of those that have just taken the place of a process it `may` not be known.
-    pub(crate) fn lose_parent(&mut self, parent: Pid, may: impl Fn(Pid) -> bool) {
-        for child in self.children(parent) {
+    pub(crate) fn lose_parent(&mut self, parent: Pid, group: Option<Pid>, may: impl Fn(Pid) -> bool) {
+        let children = self.children(parent);
+        let group_of = |pid: &Pid| self.get(*pid).map(|stand| stand.person.pgid);
+        let groups: HashSet<Pid> = children.iter().filter_map(group_of).chain(group).collect();
+        if groups.is_empty() {
+            return;
+        }
+        let members = self.iter().filter(|stand| groups.contains(&stand.person.pgid)).map(|stand| stand.person.pid);
+        for child in members.chain(children).collect::<HashSet<Pid>>() {
             let stopped = |stand: &&mut Stand| stand.body_stopped.is_some() || may(child);
             if let Some(stand) = self.table.get_mut(&child).filter(stopped) {
                 stand.orphaned = Stand::HUNG_UP;

@@ -39,8 +39,6 @@ pub struct Stat {
     pub ppid: Pid,
     pub pgid: Pid,
     pub sid: Pid,
-    /// The number of its controlling terminal; 0: it has none.
-    pub terminal: i64,
     /// The kernel's flags of the task (PF_*, linux/sched.h).
     pub flags: u32,
     /// User and system time in clock ticks (100 a second).
@@ -239,16 +237,7 @@ impl Proc {
         Ok(stat)
     }
 
-    /// Has its session a terminal on this machine? For who knows that it executes no program just now, as what has just said that it waits for its next command
-    /// (ODDITY stat-waits-for-exec).
-    ///
-    /// # Errors
-    /// As [`Proc::stat`].
-    pub fn has_terminal(&self, pid: Pid) -> std::result::Result<bool, i32> {
-        self.stat(pid).map(|stat| stat.terminal != 0)
-    }
-
-    /// The same as [`Proc::stat`] for whoever must wait for nobody (ODDITY stat-waits-for-exec): `None` while the process lives. Who has ended executes no program any more.
+    /// The same for whoever must wait for nobody (ODDITY stat-waits-for-exec): `None` while the process lives. Who has ended executes no program any more.
     ///
     /// # Errors
     /// As [`Proc::stat`].

@@ -4,7 +4,7 @@
 
 use crate::sys::{check, checked};
 use std::sync::atomic::{AtomicBool, Ordering};
-use vocab::{Fault, Pid, Result, Sig, SigSet};
+use vocab::{Pid, Result, Sig, SigSet};
 
 /// Bytes of a kernel signal set.
 const SET: usize = 8;
@@ -157,17 +157,6 @@ fn no_core() {
         libc::setrlimit(libc::RLIMIT_CORE, &none);
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
     }
-}
-
-/// The keys of a terminal that end a program end the one that is waited for, and this process with it (as system(3) does).
-pub fn ignore_from_terminal() -> Result<()> {
-    for sig in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: a number and a constant action.
-        if unsafe { libc::signal(sig, libc::SIG_IGN) } == libc::SIG_ERR {
-            return Err(Fault::sys(libc::EINVAL, "ignore the keys of the terminal"));
-        }
-    }
-    Ok(())
 }
 
 /// A descriptor from which the signals of `mask` are read that wait for the reader (signalfd(2)), close-on-exec.

@@ -2,12 +2,11 @@
 
 use super::restore_elsewhere;
 use super::restore_elsewhere::{become_it, on_a_node};
-use super::restored::accompany;
+use super::restored::{accompany, Reads};
 use crate::imagefile;
 use ckpt::claims::Owner;
 use ckpt::whole::{restore, restore_into};
 use clap::Args;
-use kern::wait::Change;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -83,7 +82,7 @@ impl Restore {
         if self.detach {
             return Ok(ExitCode::SUCCESS);
         }
-        ended_as(pid, accompany(pid)?)
+        ended_as(pid, accompany(pid, Reads::Itself)?)
     }
 }
 
@@ -103,7 +102,7 @@ impl Restore {
         if self.detach {
             Ok(ExitCode::SUCCESS)
         } else {
-            ends_as(pid)
+            ended_as(pid, accompany(pid, Reads::Command)?)
         }
     }
 
@@ -125,16 +124,7 @@ impl Restore {
     }
 }
 
-/// Ends as the process does: with its status, or of the same signal.
-fn ends_as(pid: Pid) -> Result<ExitCode> {
-    kern::signal::ignore_from_terminal()?;
-    let waited = kern::wait::ended(pid).map_err(|errno| Fault::sys(errno, format!("wait for process {pid}")))?;
-    match waited.change {
-        Change::Ended(exit) => ended_as(pid, exit),
-        other => Err(Fault::bug(format!("process {pid} ended with {other:?}"))),
-    }
-}
-
+/// Ends as the process has: with its status, or of the same signal.
 fn ended_as(pid: Pid, exit: Exit) -> Result<ExitCode> {
     match exit {
         Exit::Code(code) => Ok(ExitCode::from(code)),

@@ -4,6 +4,7 @@
 //! that runs on the node with that PID is this command again (`--within`). It reads the image from its standard input, by which whatever this command reads comes
 //! behind it, and is made the process of the image by a third one (`--into`), which is not its child.
 
+use super::restored::PASSED_ON;
 use crate::imagefile;
 use image::{Reader, Record};
 use kern::newborn::execute_as;
@@ -14,7 +15,7 @@ use std::io::{copy, pipe, BufReader, PipeWriter, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode, Stdio};
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Fault, NodeId, Pid, Result, Sig, SigSet};
 
 /// Begins the process of the image in a file on a node; with `detach` it has read all that it ever will when this returns.
 pub(super) fn on_a_node(node: NodeId, mut file: File, words: &[String], detach: bool) -> Result<Pid> {
@@ -36,6 +37,9 @@ pub(super) fn on_a_node(node: NodeId, mut file: File, words: &[String], detach: 
         errno => Fault::sys(errno, format!("make a process with PID {pid}")),
     })?;
     drop(input);
+    // They are for who waits for the process, and not for the thread, which would lose them. Those by which a terminal stops who reads in the background are not among them.
+    let bits = PASSED_ON.iter().chain([&Sig::CHLD]).fold(0, |bits, sig| bits | sig.bit());
+    kern::signal::block(SigSet(bits))?;
     let feed = std::thread::spawn(move || feed(file, output, detach));
     if detach {
         feed.join().map_err(|_| Fault::bug("the thread that sends the image has failed"))?;

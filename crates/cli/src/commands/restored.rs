@@ -11,17 +11,18 @@ use vocab::errno::EINTR;
 use vocab::{Exit, Fault, Pid, Result, Sig};
 
 /// What is passed on if somebody sends it to the command. SIGTTIN and SIGTTOU are the command's own.
-const PASSED_ON: [Sig; 9] =
+pub(super) const PASSED_ON: [Sig; 9] =
     [Sig::HUP, Sig::INT, Sig::QUIT, Sig::TERM, Sig::USR1, Sig::USR2, Sig::CONT, Sig::TSTP, Sig::WINCH];
 
 /// Blocks until the process has ended.
-pub(super) fn accompany(pid: Pid) -> Result<Exit> {
+pub(super) fn accompany(pid: Pid, reads: Reads) -> Result<Exit> {
     let ignored = signal::inherited_ignored();
     let kept: Vec<Sig> = PASSED_ON.into_iter().filter(|sig| !ignored.has(*sig)).chain([Sig::CHLD]).collect();
     let signals = SignalFd::new(&kept)?;
-    let one = Restored::new(pid);
+    let mut one = Restored::new(pid, reads);
     one.give_terminal();
     loop {
+        one.looks_again(reads);
         // Before it is waited for: what has changed by now raised no signal that is read here.
         while let Some(waited) = try_one(pid).map_err(|errno| Fault::sys(errno, format!("wait for process {pid}")))? {
             match waited.change {
@@ -43,6 +44,14 @@ pub(super) fn accompany(pid: Pid) -> Result<Exit> {
     }
 }
 
+/// From whom the process has what is typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reads {
+    Itself,
+    /// From the command, which passes it on to where the process is: that keeps the terminal. It is in the group of the image only some time after it was made.
+    Command,
+}
+
 /// The process.
 struct Restored {
     pid: Pid,
@@ -55,14 +64,20 @@ struct Restored {
 }
 
 impl Restored {
-    fn new(pid: Pid) -> Restored {
+    fn new(pid: Pid, reads: Reads) -> Restored {
         let own = Pid(std::process::id() as i32);
         let (ours, session) = group_and_session(own).unwrap_or((own, own));
         let its = group_and_session(pid);
         let apart = its.is_some_and(|(group, _)| group != ours);
-        let shares = apart && its == Some((pid, session));
+        let shares = apart && reads == Reads::Itself && its == Some((pid, session));
         let terminal = shares.then(|| File::open("/dev/tty").ok()).flatten();
         Restored { pid, apart, terminal, ours }
+    }
+
+    fn looks_again(&mut self, reads: Reads) {
+        if reads == Reads::Command {
+            self.apart = group_and_session(self.pid).is_some_and(|(group, _)| group != self.ours);
+        }
     }
 
     /// It leads a group, which is to have the keys and may read, if the command may; `false` if not.

@@ -30,7 +30,6 @@ pub(super) fn stat(text: &[u8]) -> Option<Stat> {
         ppid: Pid(number(get(4))?),
         pgid: Pid(number(get(5))?),
         sid: Pid(number(get(6))?),
-        terminal: number(get(7))?,
         flags: number(get(9))?,
         user_ticks: number(get(14))?,
         system_ticks: number(get(15))?,
