@@ -22,7 +22,6 @@ mod front;
 mod gate;
 mod gates;
 mod handles;
-
 mod killing;
 mod kin;
 mod leases;

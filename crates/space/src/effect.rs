@@ -66,7 +66,7 @@ pub enum Effect {
     SignalNative { target: Pid, info: SigInfo },
     /// `sender` signals the native processes in group `pgid` on the front end (those that are no ghosts) but those in `but`, as far as it may, or
     /// (`info` is `None`) asks only. Then KillAsked is answered: by 0 if it may signal one of them; else by `errno`, or EPERM where that says that
-    /// there is nobody and there is.
+    /// there is nobody and there is; `left` as in `KillDone`.
     SignalNatives {
         node: NodeId,
         id: u64,
