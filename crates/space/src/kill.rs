@@ -117,11 +117,10 @@ impl Space {
         }
     }
 
-    /// Members on the sender's node, those that stand there, those that have left it and may, and those that are to come, for which somebody may stand there already, are that
-    /// node's own affair.
+    /// Members on the sender's node, those that stand there, and those that have left it and may, are that node's own affair. Not those that are to come: what is made there for one that
+    /// has not stood there may be in the group, and get the signal too, but if it does not come that is lost.
     fn kill_group(&mut self, node: NodeId, id: u64, sender: Pid, pgid: Pid, info: Option<SigInfo>) -> Option<i32> {
-        let moves = |e: &Entry| [e.came_from, e.comes_to].contains(&Some(node));
-        let there = |e: &Entry| e.place == node || e.stands.contains(&node) || moves(e);
+        let there = |e: &Entry| e.place == node || e.stands.contains(&node) || e.came_from == Some(node);
         // One that its parent has waited for is a zombie here only until its ghost is.
         let rest = |e: &Entry| e.person.pgid == pgid && !there(e) && !e.reaped && e.body != Body::Native;
         let errno = self.kill_each(sender, self.table.which(rest), info);
