@@ -2,7 +2,7 @@
 //!
 //! Of a group, the kernel here signals who is in it here, and the front end the others. Who moves is in both places for a while, or in none, as each of the
 //! two knows it. So the front end names whom it has left to this node; what the kernel here has is the answer, and for who is not in the group here
-//! by now the front end is asked once more, one by one. Everybody has it once.
+//! by now the front end is asked once more, one by one. So everybody has it once, but for who comes to where nothing has stood for it: what is made for it may be in the group.
 
 use crate::agent::Agent;
 use crate::checks::What;

@@ -436,6 +436,7 @@ impl Agent {
         let Some(pid) = self.starts.spawning.iter().find_map(|(pid, s)| is(s).then_some(*pid)) else { return };
         self.has_spawned(parent, pid, address, outcome);
         self.no_more_busy(parent);
+        self.next_start(); // of the same number
     }
 
     fn has_spawned(&mut self, parent: Pid, pid: Pid, address: u64, outcome: &Outcome) {

@@ -1,5 +1,5 @@
-//! What is asked about nodes which have yet to come back to this daemon, after it has followed another one: programs that are to run there, and
-//! processes that were there.
+//! What is asked and cannot be answered yet: about nodes which have yet to come back to this daemon, after it has followed another one (programs that are to run there, and
+//! processes that were there), and by a process of which it is not known yet whether it moves.
 //!
 //! Such nodes are known by the ranges of PIDs that the daemon before this one has given them, such processes by their ghosts. Until the time is over in which they may
 //! come back ([`Front::settle_in_time`]) it is not known that there is no such node, and whoever names one waits.

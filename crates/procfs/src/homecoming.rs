@@ -37,11 +37,7 @@ impl Homecoming {
         self.count().heard += 1;
     }
 
-    /// Those are gone of whom was heard.
-    pub(crate) fn are_gone(&self) {
-        self.changed.notify_all();
-    }
-
+    /// What was heard of first, of what had not been made, is.
     pub(crate) fn is_made(&self) {
         self.count().made += 1;
         self.changed.notify_all();

@@ -141,9 +141,7 @@ fn hear(mut stream: BufReader<UnixStream>, server: &Server, tell: &Sender<Change
         match next(&mut stream) {
             Ok(Answer::Ghosts { stand, gone, others }) => {
                 server.homecoming.hears();
-                let change = take(server, stand, gone, &others);
-                server.homecoming.are_gone();
-                drop(tell.send(change));
+                drop(tell.send(take(server, stand, gone, &others)));
             }
             Ok(Answer::Entries { id, found, last, errno, node }) => {
                 server.machines.answered(node, id, &found, last, errno);
