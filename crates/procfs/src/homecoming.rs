@@ -2,16 +2,14 @@
 //! has been done: the kernel walks a path from its beginning again when it is told ESTALE (linux: `do_filp_open`, `retry_estale`).
 
 use crate::ghosts::Ghost;
-use crate::here::proc;
 use crate::server::Server;
 use kern::fuse::tree::{Asked, What, ROOT};
 use kern::proc::exists;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vocab::errno::{ESRCH, ESTALE};
-use vocab::Pid;
 
-/// For so long it is waited for the word that it has come, and until nothing lies there.
+/// For so long it is waited until nothing lies there.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How many changes of who stands here have been heard of, and have been made everywhere.
@@ -70,13 +68,12 @@ pub(crate) fn looked_for(asked: &Asked) -> Option<u64> {
 }
 
 impl Server {
-    /// What thread `asker` is told instead, who looks for something in this directory or below, and is told that the process is gone.
-    pub(crate) fn told_again(&self, errno: i32, asker: Pid, node: Option<u64>) -> i32 {
+    /// What is told instead to who looks for something in this directory or below, and is told that the process is gone.
+    pub(crate) fn told_again(&self, errno: i32, node: Option<u64>) -> i32 {
         let inode = node.filter(|_| errno == ESRCH).and_then(|node| self.inodes.get(node));
         let Some(ghost) = inode.map(|inode| inode.ghost.clone()).filter(|ghost| !ghost.apart) else { return errno };
-        let is_itself = || proc().and_then(|proc| proc.status(asker)).is_ok_and(|asker| asker.tgid == ghost.pid);
         // The number may be another one's by now: then that is found.
-        if !(ghost.is_gone() && exists(ghost.pid) || is_itself()) {
+        if !(ghost.is_gone() && exists(ghost.pid)) {
             return errno;
         }
         let _waits = self.crew.waits();
@@ -92,7 +89,7 @@ mod tests {
     use super::*;
     use crate::ghosts::Ghosts;
     use std::sync::Arc;
-    use vocab::NodeId;
+    use vocab::{NodeId, Pid};
 
     #[test]
     fn a_ghost_has_left_when_the_change_of_which_its_end_was_is_made() {

@@ -80,7 +80,7 @@ impl Server {
         let mut room = Tree::room();
         self.crew.begin();
         while let Ok(asked) = self.tree.next_request(&mut room) {
-            let (unique, asker, node) = (asked.unique, asked.pid, looked_for(&asked));
+            let (unique, node) = (asked.unique, looked_for(&asked));
             self.crew.takes(thread);
             if self.ahead.whom().is_none() || self.ahead.is(asked.pid) {
                 self.guide.sees(asked.pid);
@@ -88,7 +88,7 @@ impl Server {
             self.counts.counts(&asked);
             let been = self.ahead.has_been(asked.pid);
             if let Err(errno) = self.answer(asked) {
-                self.tree.fail(unique, self.told_again(errno, asker, node));
+                self.tree.fail(unique, self.told_again(errno, node));
             }
             if let Some(pid) = been {
                 self.store(pid);
