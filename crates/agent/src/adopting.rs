@@ -13,7 +13,7 @@
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::stands::{Stand, Why};
-use crate::starts::Work;
+use crate::starts::{persons, Work};
 use ghost::Command;
 use std::collections::{HashMap, HashSet};
 use vocab::{Exit, Pid, Sig};
@@ -89,7 +89,7 @@ impl Adopting {
 
 impl Agent {
     /// Lets an orphan of `from` stand here, so that its subreaper gets it.
-    pub(crate) fn adopt(&mut self, kin: Kin, from: Pid) {
+    pub(crate) fn adopt(&mut self, kin: Kin, from: Pid, others: Vec<Kin>) {
         let pid = kin.person.pid;
         // What ends here is waited for here by what stands for its parent, which never has: it is made once more for the subreaper.
         let lives = self.bodies.get(pid).is_some_and(|body| body.life != Life::Ended);
@@ -99,7 +99,7 @@ impl Agent {
             return; // it is somebody's child here already, and will stay that
         }
         self.adopting.orphans.insert(pid, Orphan { from, made: false, stopped: None, ended: None });
-        self.starts.queue.push_back(Work::Orphan { person: kin.person, from });
+        self.starts.queue.push_back(Work::Orphan { person: kin.person, from, kin: persons(others) });
         self.next_start();
     }
 

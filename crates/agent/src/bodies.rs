@@ -32,6 +32,8 @@ pub(crate) struct Body {
     left: bool,
     /// Does it live in a PID namespace that was made on this node? `None`: nobody has looked. It is so for life.
     apart: Option<bool>,
+    /// Somebody here has a pidfd of it, or may have one.
+    held: bool,
 }
 
 /// May its user and groups be others than the table has?
@@ -95,7 +97,7 @@ impl Bodies {
         let (life, ids) = (Life::Live, Ids::Executed);
         self.table.insert(
             person.pid,
-            Body { person, life, takes_orphans: false, forks: false, ids, left: false, apart: None },
+            Body { person, life, takes_orphans: false, forks: false, ids, left: false, apart: None, held: false },
         );
     }
 
@@ -154,6 +156,16 @@ impl Bodies {
         if let Some(body) = self.table.get_mut(&pid) {
             body.apart = Some(apart);
         }
+    }
+
+    pub(crate) fn set_held(&mut self, pid: Pid) {
+        if let Some(body) = self.table.get_mut(&pid) {
+            body.held = true;
+        }
+    }
+
+    pub(crate) fn is_held(&self, pid: Pid) -> bool {
+        self.table.get(&pid).is_some_and(|body| body.held)
     }
 
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Body> {

@@ -87,11 +87,11 @@ impl Agent {
             ToNode::Lease(lease) => self.leased(lease),
             ToNode::Ps { id } => self.ps(id),
             ToNode::Entries { id, wanted } => self.entries_wanted(id, wanted),
-            ToNode::StandIn { kin } => self.stand_in(kin),
+            ToNode::StandIn { kin, others } => self.stand_in(kin, others),
             ToNode::NoStandIn { pid, errno } => self.handle_answered(pid, errno),
             ToNode::StandInIs { person } => self.stand_in_is(person),
             ToNode::Subreaper { pid, on } => self.stand_in_takes_orphans(pid, on),
-            ToNode::Adopt { kin, from } => self.adopt(kin, from),
+            ToNode::Adopt { kin, from, others } => self.adopt(kin, from, others),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
             ToNode::Arrive { person, kin, channel, key, children, lazy } => {
                 self.arrive(person, kin, channel, key, (children, lazy))

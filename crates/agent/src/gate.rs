@@ -4,6 +4,7 @@ use crate::agent::Agent;
 use crate::bodies::Ids;
 use crate::checks::What;
 use crate::killing::Killing;
+use crate::stands::Stand;
 use crate::unsent::Unsent;
 use kern::clock::monotonic_us;
 use kern::proc::{exists, group_and_session, PROC};
@@ -27,6 +28,8 @@ pub(crate) struct Waiting {
     pub(crate) kills: HashMap<u64, Killing>,
     /// pidfd_open and rt_sigqueueinfo: by process.
     handles: HashMap<Pid, Vec<Held>>,
+    /// The same, and who calls, about one that is leaving.
+    leaving: Vec<(Notice, Pid, i32)>,
     pub(crate) unsent: Unsent,
     pub(crate) questions: u64,
 }
@@ -114,7 +117,12 @@ impl Agent {
     fn is_here(&self, pid: i32) -> bool {
         let pid = Pid(pid);
         // A number of our leases is taken here as long as its process lives anywhere; the gate may be older than the lease.
-        self.leases.has(pid) || self.bodies.has(pid) || self.stands.has(pid) || exists(pid) && pid != Pid::INIT
+        match self.stands.get(pid) {
+            // What is let go is made once more.
+            Some(stand) if stand.is_let_go() => false,
+            Some(_) => true,
+            None => self.leases.has(pid) || self.bodies.has(pid) || exists(pid) && pid != Pid::INIT,
+        }
     }
 
     /// Its stand-in here would tell us of a signal and we the front end: the way there is shorter without it.
@@ -122,7 +130,7 @@ impl Agent {
         self.uplink.up() && !self.bodies.has(pid) && self.stands.get(pid).is_some_and(|stand| !stand.ending)
     }
 
-    /// Is it about to go on elsewhere? Then the front end keeps what it is sent: here that could come when it has been looked at for the last time, or has ended.
+    /// Is it about to go on elsewhere? Then the front end keeps what kill(2) sends it: here that could come when it has been looked at for the last time, or has ended.
     /// Not what it sends itself, which it does once more there if it is made to stand still meanwhile.
     fn is_leaving(&self, pid: Pid, caller: Pid) -> bool {
         self.uplink.up() && pid != caller && self.moving.leaves(pid)
@@ -165,6 +173,7 @@ impl Agent {
                 && (sig == 0 || !self.only_stands(Pid(pid)))
                 && !self.is_leaving(Pid(pid), caller) =>
             {
+                self.is_asked_for(Pid(pid));
                 return proceed(&notice);
             }
             _ if self.numbers_apart(caller, notice.tid) => return proceed(&notice),
@@ -182,7 +191,9 @@ impl Agent {
 
     fn thread_kill(&mut self, notice: Notice, caller: Pid, tgid: Option<i32>, tid: i32, sig: i32) {
         let pid = tgid.unwrap_or(tid);
-        if pid <= 0 || tid <= 0 || self.is_here(pid) || self.numbers_apart(caller, notice.tid) {
+        let here = |agent: &Agent| agent.is_here(pid) && !agent.is_leaving(Pid(pid), caller);
+        if pid <= 0 || tid <= 0 || here(self) || self.numbers_apart(caller, notice.tid) {
+            self.is_asked_for(Pid(pid));
             notice.held.proceed();
             return;
         }
@@ -201,9 +212,17 @@ impl Agent {
         }
     }
 
-    /// The call goes on as soon as `pid` is or stands on this node.
+    /// The call goes on as soon as `pid` is or stands on this node, and not while it leaves: what it is sent then may come when it has been looked at for the last time.
     fn when_it_stands(&mut self, notice: Notice, caller: Pid, pid: i32) {
+        if self.is_leaving(Pid(pid), caller) && !self.numbers_apart(caller, notice.tid) {
+            return self.waiting.leaving.push((notice, caller, pid));
+        }
         if pid <= 0 || self.is_here(pid) || self.numbers_apart(caller, notice.tid) {
+            self.is_asked_for(Pid(pid));
+            if matches!(notice.call, Call::PidfdOpen { .. }) {
+                self.bodies.set_held(Pid(pid));
+                self.stands.get_mut(Pid(pid)).into_iter().for_each(Stand::is_held);
+            }
             notice.held.proceed();
             return;
         }
@@ -211,6 +230,17 @@ impl Agent {
         calls.push(notice.held);
         if calls.len() == 1 {
             self.uplink.send(&ToFront::StandInWanted { pid: Pid(pid) });
+        }
+    }
+
+    /// Who has waited for one that was leaving goes on.
+    pub(crate) fn when_they_have_left(&mut self) {
+        if self.waiting.leaving.is_empty() {
+            return;
+        }
+        // Those for whom it is too early wait on.
+        for (notice, caller, pid) in std::mem::take(&mut self.waiting.leaving) {
+            self.when_it_stands(notice, caller, pid);
         }
     }
 

@@ -143,7 +143,10 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
             |one: &&Person| [one.pgid, one.sid].contains(&leader) && one.pid != leader && !ends.contains(&one.pid);
         stands.iter().map(|stand| &stand.person).find(is_in).map(|one| one.pid)
     };
-    if stand.filter(ours).filter(strange).is_some() && !bodies.needs(pid) {
+    if stand.filter(ours).filter(strange).is_some() {
+        if bodies.needs(pid) {
+            return no("it stands there as another's child, and others there need it as that".into());
+        }
         if let Some(one) = member(pid, &[]) {
             return no(format!("it stands there as another's child, and {one} in its group or session"));
         }
@@ -193,10 +196,11 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     }
 }
 
-/// Plans that `person` stands here because somebody wants a handle on it.
-pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> Vec<Make> {
-    let kin = std::slice::from_ref(person);
-    let mut planner = Planner::new(kin, &person.creds, stands, bodies);
+/// Plans that `person`, with `kin` alive elsewhere, stands here because somebody wants a handle on it: as its parent's child, and in its group behind
+/// a leader who stands for himself, as each of them may come here, and be wanted.
+pub(crate) fn plan_handle(person: &Person, kin: &[Person], stands: &Stands, bodies: &Bodies) -> Vec<Make> {
+    let all: Vec<Person> = kin.iter().chain([person]).cloned().collect();
+    let mut planner = Planner { begets: true, ..Planner::new(&all, &person.creds, stands, bodies) };
     planner.need(person.pid, 8);
     for make in planner.makes.iter_mut().filter(|make| make.person.pid == person.pid) {
         make.why = Why::Handle;
@@ -208,7 +212,13 @@ pub(crate) fn plan_handle(person: &Person, stands: &Stands, bodies: &Bodies) -> 
 ///
 /// # Errors
 /// `Gone` when that can make no child any more.
-pub(crate) fn plan_orphan(person: &Person, from: Pid, stands: &Stands, bodies: &Bodies) -> Result<Vec<Make>> {
+pub(crate) fn plan_orphan(
+    person: &Person,
+    from: Pid,
+    kin: &[Person],
+    stands: &Stands,
+    bodies: &Bodies,
+) -> Result<Vec<Make>> {
     let able = |stand: &Stand| !stand.ending && stand.runs() && stand.held == Held::Free;
     if stands.get(person.pid).is_some_and(|stand| !stand.ending) {
         return Ok(Vec::new()); // planned again: its stand-in was long in coming
@@ -216,7 +226,7 @@ pub(crate) fn plan_orphan(person: &Person, from: Pid, stands: &Stands, bodies: &
     if !stands.get(from).is_some_and(|stand| able(stand) && stand.may_make(&person.creds)) {
         return Err(Fault::gone(format!("let {} stand as a child of {from}: that ends", person.pid)));
     }
-    let mut planner = Planner::new(&[], &person.creds, stands, bodies);
+    let mut planner = Planner::new(kin, &person.creds, stands, bodies);
     let place = match () {
         () if person.sid == person.pid => Place::Session,
         () if person.pgid == person.pid => Place::Lead,

@@ -10,6 +10,7 @@ mod agent;
 mod asks;
 mod birth;
 mod bodies;
+mod channels;
 mod checks;
 pub mod config;
 mod deliver;

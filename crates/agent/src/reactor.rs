@@ -98,6 +98,7 @@ impl Agent {
         self.send_after_parents();
         self.beat();
         self.let_go();
+        self.when_they_have_left();
         self.trace_no_more();
         Ok(())
     }

@@ -4,11 +4,9 @@ use crate::agent::Agent;
 use crate::kin::{self, Make, Place, Plan};
 use crate::setup::{Begins, Prepared};
 use crate::stands::{Held, Later, Why};
-use crate::starts::{Making, Phase, Spawning, Start, Work};
-use crate::streams::{ChildEnds, Open, To};
+use crate::starts::{persons, Making, Phase, Spawning, Start, Work};
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tracing::{debug, info, warn};
 use vocab::errno::{EIO, ENOENT, ESRCH};
@@ -30,7 +28,7 @@ impl Agent {
         };
         match free {
             Ok(ends) => {
-                let kin = kin.into_iter().map(|kin| kin.person).collect();
+                let kin = persons(kin);
                 let start = Start { person, program, kin, ends, misses: 0, arrives: false, later: Vec::new() };
                 self.starts.queue.push_back(Work::Program(Box::new(start)));
                 self.next_start();
@@ -39,51 +37,17 @@ impl Agent {
         }
     }
 
-    pub(crate) fn open_streams(&self, program: &Program, channel: &ChannelTo) -> Result<ChildEnds> {
-        self.gates.room()?;
-        let (address, token, key) = self.dials(channel)?;
-        let to = To::Dial { address, token };
-        self.streams.open(Open { to, key, stdio: program.stdio.clone(), waits: channel.waits })
-    }
-
-    /// The channel of one that has come, or is to, was lost with a daemon of the front end.
-    pub(crate) fn redial(&mut self, pid: Pid, channel: &ChannelTo) {
-        let arrives = self.moving.streams_of(pid);
-        let starts = &self.starts;
-        let known = || starts.programs.get(&pid).or_else(|| starts.ended.get(&pid)).copied();
-        let Some(streams) = arrives.or_else(known) else { return };
-        let done =
-            self.dials(channel).and_then(|(address, token, key)| self.streams.redial(streams, (address, token), key));
-        match done {
-            Ok(()) => info!(%pid, "streams: dials again"),
-            // The front end says it again when the link is back.
-            Err(fault) => warn!(%pid, %fault, "streams"),
-        }
-    }
-
-    fn dials(&self, channel: &ChannelTo) -> Result<(SocketAddr, [u8; 16], [u8; 32])> {
-        let peer = self.uplink.peer().ok_or_else(|| Fault::gone("open the channel: no link"))?;
-        let address = match channel.address.as_str() {
-            "" => peer,
-            text => text.parse().map_err(|_| Fault::wire(format!("the channel's address {text:?} is none")))?,
-        };
-        let wrong = |_| Fault::wire("a channel's token or key has a wrong length");
-        let token = channel.token.as_slice().try_into().map_err(wrong)?;
-        let key = channel.key.as_slice().try_into().map_err(wrong)?;
-        Ok((address, token, key))
-    }
-
     /// Lets a process stand here.
-    pub(crate) fn stand_in(&mut self, kin: Kin) {
+    pub(crate) fn stand_in(&mut self, kin: Kin, others: Vec<Kin>) {
         let pid = kin.person.pid;
         if self.bodies.has(pid) || self.stands.get(pid).is_some_and(|stand| !stand.ending) {
-            if let Some(stand) = self.stands.get_mut(pid).filter(|stand| stand.why == Why::Kin) {
-                stand.why = Why::Handle;
+            if let Some(stand) = self.stands.get_mut(pid) {
+                stand.is_held();
             }
             self.stood_in(pid, 0);
             return;
         }
-        self.starts.queue.push_back(Work::Handle { person: kin.person, ended: false });
+        self.starts.queue.push_back(Work::Handle { person: kin.person, kin: persons(others), ended: false });
         self.next_start();
     }
 
@@ -168,9 +132,13 @@ impl Agent {
                 }
                 kin::plan(person, ends.terminal, kin, &self.stands, &self.bodies)
             }
-            Work::Handle { person, ended: true } => Err(Fault::gone(format!("stand for {}: it has ended", person.pid))),
-            Work::Handle { person, .. } => Ok(alone(kin::plan_handle(person, &self.stands, &self.bodies))),
-            Work::Orphan { person, from } => kin::plan_orphan(person, *from, &self.stands, &self.bodies).map(alone),
+            Work::Handle { person, ended: true, .. } => {
+                Err(Fault::gone(format!("stand for {}: it has ended", person.pid)))
+            }
+            Work::Handle { person, kin, .. } => Ok(alone(kin::plan_handle(person, kin, &self.stands, &self.bodies))),
+            Work::Orphan { person, from, kin } => {
+                kin::plan_orphan(person, *from, kin, &self.stands, &self.bodies).map(alone)
+            }
         }
     }
 
@@ -190,13 +158,13 @@ impl Agent {
                 self.not_started((start.person.pid, start.arrives), fault);
                 self.now(start.later);
             }
-            Work::Handle { person, ended: true } => self.stood_in(person.pid, ESRCH),
+            Work::Handle { person, ended: true, .. } => self.stood_in(person.pid, ESRCH),
             Work::Handle { person, .. } => {
                 warn!(%fault, "no stand-in for a handle");
                 let errno = if fault.root_errno() != 0 { fault.root_errno() } else { ESRCH };
                 self.stood_in(person.pid, errno);
             }
-            Work::Orphan { person, from } => {
+            Work::Orphan { person, from, .. } => {
                 debug!(pid = %person.pid, %fault, "an orphan cannot stand here");
                 self.orphan_made(person.pid, from, false);
             }
@@ -226,7 +194,7 @@ impl Agent {
         let Some(Making { work, parent, place, .. }) = self.starts.making.take() else { return };
         match work {
             Work::Handle { person, .. } => self.stood_in(person.pid, 0),
-            Work::Orphan { person, from } => self.orphan_made(person.pid, from, true),
+            Work::Orphan { person, from, .. } => self.orphan_made(person.pid, from, true),
             Work::Program(start) => {
                 let Start { person, program, ends, .. } = &*start;
                 let stdio = [&ends.stdin, &ends.stdout, &ends.stderr].map(AsRawFd::as_raw_fd);

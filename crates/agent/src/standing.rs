@@ -407,7 +407,7 @@ impl Agent {
     /// Lets stand-ins go that nobody has needed for a while.
     pub(crate) fn let_go(&mut self) {
         let now = monotonic_us();
-        let needed = self.stands.needed(&self.bodies);
+        let needed = self.stands.needed();
         for pid in self.stands.pids() {
             let Some(stand) = self.stands.get(pid) else { continue };
             let needed = needed.contains(&pid) || self.bodies.needs(pid);
@@ -449,6 +449,11 @@ impl Agent {
     pub(crate) fn lets_children_go(&mut self, pid: Pid) {
         let group = self.bodies.person(pid).map(|person| person.pgid);
         self.stands.lose_parent(pid, group, |child| self.moving.departs_now(child));
+    }
+
+    /// A call here is about to find it.
+    pub(crate) fn is_asked_for(&mut self, pid: Pid) {
+        self.idle.remove(&pid);
     }
 
     /// When [`Agent::let_go`] has something to do next.

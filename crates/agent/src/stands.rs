@@ -1,6 +1,5 @@
 //! Who stands on this node for a process that is elsewhere.
 
-use crate::bodies::Bodies;
 use crate::mirror::Stance;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use vocab::{Creds, Exit, Pid, Sig, SigSet};
@@ -84,6 +83,18 @@ impl Stand {
     /// Its parent on this node, which has to wait for it.
     pub(crate) fn native_parent(&self) -> Pid {
         self.native_parent
+    }
+
+    /// Somebody has a pidfd of it, or may have one.
+    pub(crate) fn is_held(&mut self) {
+        if self.why == Why::Kin {
+            self.why = Why::Handle;
+        }
+    }
+
+    /// It ends here alone.
+    pub(crate) fn is_let_go(&self) -> bool {
+        self.ending && self.exit.is_none() && self.why != Why::Runner
     }
 
     /// Its memory is not the agent's.
@@ -217,25 +228,14 @@ impl Stands {
         };
     }
 
-    /// Those that others here need: parents and leaders of a `shoal run` on this node and of what stands in the place of a process that has left, those below which somebody stands whose children they are
-    /// to take, and the parents of those that bodies need.
-    pub(crate) fn needed(&self, bodies: &Bodies) -> HashSet<Pid> {
+    /// Those that others here need. The leaders of all: the numbers of their group and session are taken here as long as they stand (linux: `alloc_pid`), and who has them
+    /// could neither come back nor be made to stand here. And the parents, here and elsewhere: who were given to another here could not come as what they are.
+    pub(crate) fn needed(&self) -> HashSet<Pid> {
         let mut needed = HashSet::new();
-        for stand in self.iter() {
+        for stand in self.iter().filter(|stand| stand.why != Why::Husk) {
             let Person { pid, ppid, pgid, sid, .. } = stand.person;
-            // One with memory of its own has the group and the session that its process had: their numbers are taken here as long as it stands (linux: `alloc_pid`),
-            // and who has them could not come back.
-            if stand.apart() {
-                needed.extend([ppid, pgid, sid].into_iter().filter(|kin| *kin != pid));
-            }
-            if stand.why != Why::Husk && self.takes_orphans(stand.native_parent) {
-                needed.insert(stand.native_parent);
-            }
-            let mut at = stand;
-            while bodies.needs(stand.person.pid) && needed.insert(at.native_parent) {
-                let Some(parent) = self.get(at.native_parent) else { break };
-                at = parent;
-            }
+            let real = |kin: &Pid| *kin != pid && self.get(*kin).is_some_and(|kin| kin.why != Why::Husk);
+            needed.extend([stand.native_parent, ppid, pgid, sid].into_iter().filter(real));
         }
         needed
     }

@@ -16,6 +16,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use vocab::Pid;
 use wire::event::Person;
+use wire::node::Kin;
 use wire::run::Program;
 
 /// What is to be made.
@@ -24,6 +25,7 @@ pub(crate) enum Work {
     /// A stand-in that somebody wants a handle on.
     Handle {
         person: Person,
+        kin: Vec<Person>,
         /// The process has ended meanwhile: there is nothing to have a handle on.
         ended: bool,
     },
@@ -31,6 +33,7 @@ pub(crate) enum Work {
     Orphan {
         person: Person,
         from: Pid,
+        kin: Vec<Person>,
     },
 }
 
@@ -56,12 +59,31 @@ impl Work {
         }
     }
 
-    /// Who must not be on its way when this is planned: parent and leaders of a program, the process itself of what is to stand.
-    fn kin(&self) -> Vec<Pid> {
-        let Work::Program(start) = self else { return vec![self.pid()] };
-        let person = &start.person;
-        [person.ppid, person.pgid, person.sid].into_iter().filter(|pid| *pid != person.pid).collect()
+    fn kin_mut(&mut self) -> &mut Vec<Person> {
+        match self {
+            Work::Program(start) => &mut start.kin,
+            Work::Handle { kin, .. } | Work::Orphan { kin, .. } => kin,
+        }
     }
+
+    /// Who must not be on its way when this is planned: parent and leaders of a program, of what is to stand the process itself and who may have to
+    /// stand with it.
+    fn kin(&self) -> Vec<Pid> {
+        match self {
+            Work::Program(start) => {
+                let Person { pid, ppid, pgid, sid, .. } = start.person;
+                [ppid, pgid, sid].into_iter().filter(|kin| *kin != pid).collect()
+            }
+            Work::Handle { person, kin, .. } | Work::Orphan { person, kin, .. } => {
+                kin.iter().chain([person]).map(|one| one.pid).collect()
+            }
+        }
+    }
+}
+
+/// Those persons themselves.
+pub(crate) fn persons(kin: Vec<Kin>) -> Vec<Person> {
+    kin.into_iter().map(|kin| kin.person).collect()
 }
 
 /// The work whose stand-ins are being made.
@@ -267,9 +289,9 @@ impl Starts {
     /// A process elsewhere has ended: nothing is to be made for it any more.
     pub(crate) fn forget_kin(&mut self, pid: Pid) {
         for work in self.works() {
+            work.kin_mut().retain(|person| person.pid != pid);
             match work {
-                Work::Program(start) => start.kin.retain(|person| person.pid != pid),
-                Work::Handle { person, ended } if person.pid == pid => *ended = true,
+                Work::Handle { person, ended, .. } if person.pid == pid => *ended = true,
                 _ => {}
             }
         }
@@ -279,14 +301,9 @@ impl Starts {
     /// A process elsewhere is another than it was: what stands for it is made as it is now.
     pub(crate) fn kin_is(&mut self, now: &Person) {
         for work in self.works() {
+            let is = |person: &&mut Person| person.pid == now.pid;
+            work.kin_mut().iter_mut().filter(is).for_each(|person| *person = now.clone());
             match work {
-                Work::Program(start) => {
-                    start
-                        .kin
-                        .iter_mut()
-                        .filter(|person| person.pid == now.pid)
-                        .for_each(|person| *person = now.clone());
-                }
                 Work::Handle { person, .. } if person.pid == now.pid => *person = now.clone(),
                 _ => {}
             }
@@ -335,7 +352,7 @@ mod tests {
     }
 
     fn handle(pid: i32) -> Work {
-        Work::Handle { person: person(pid, pid), ended: false }
+        Work::Handle { person: person(pid, pid), kin: Vec::new(), ended: false }
     }
 
     /// Of 11 whose leader, 10, is being cloned.
@@ -348,7 +365,7 @@ mod tests {
 
     fn told(work: &Work) -> (i32, i32, bool) {
         match work {
-            Work::Handle { person, ended } => (person.pid.0, person.pgid.0, *ended),
+            Work::Handle { person, ended, .. } => (person.pid.0, person.pgid.0, *ended),
             _ => (0, 0, false),
         }
     }

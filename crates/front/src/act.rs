@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::front::Front;
 use crate::parents::Kept;
-use crate::persons::{kin_to_wire, to_wire, usage_to_wire};
+use crate::persons::{all_to_wire, kin_to_wire, to_wire, usage_to_wire};
 use kern::clock::monotonic_us;
 use kern::pidfd;
 use kern::proc::{group_and_session, Status};
@@ -71,9 +71,13 @@ impl Front {
         let (node, message) = match effect {
             Effect::BecomeStandIn { node, pid, creds } => (node, ToNode::BecomeStandIn { pid, creds }),
             Effect::StandInIs { node, person } => (node, ToNode::StandInIs { person: to_wire(person) }),
-            Effect::StandIn { node, kin } => (node, ToNode::StandIn { kin: kin_to_wire(kin) }),
+            Effect::StandIn { node, kin, others } => {
+                (node, ToNode::StandIn { kin: kin_to_wire(kin), others: all_to_wire(others) })
+            }
             Effect::Subreaper { node, pid, on } => (node, ToNode::Subreaper { pid, on }),
-            Effect::Adopt { node, kin, from } => (node, ToNode::Adopt { kin: kin_to_wire(kin), from }),
+            Effect::Adopt { node, kin, from, others } => {
+                (node, ToNode::Adopt { kin: kin_to_wire(kin), from, others: all_to_wire(others) })
+            }
             Effect::NoStandIn { node, pid, errno } => (node, ToNode::NoStandIn { pid, errno }),
             Effect::EndStandIn { node, pid, exit, usage } => {
                 (node, ToNode::Ended { pid, exit, usage: usage_to_wire(usage) })
@@ -99,7 +103,7 @@ impl Front {
             self.events.push_back(Event::NotStarted { node, pid, status: FAILED });
             return;
         };
-        let kin = kin.into_iter().map(kin_to_wire).collect();
+        let kin = all_to_wire(kin);
         let sent = match self.queued(node) {
             waiting @ START_MOST.. => Err(Fault::gone(format!("start the program: {waiting} bytes wait for the node"))),
             _ => self.try_send(node, &ToNode::Start { person: to_wire(person), program, kin, channel }),
@@ -153,17 +157,20 @@ impl Front {
     }
 }
 
-/// As kill(2) of the sender, which may have ended by now or be on a node.
+/// As kill(2) of the sender, which may have ended by now or be on a node; or as its tgkill(2) of the first thread.
 fn signal_native(target: Pid, info: &SigInfo) {
     debug!(%target, sig = info.sig.number(), by = %info.pid, "a signal goes to a native process");
     let queue = |info: &SigInfo| pidfd::open(target).and_then(|fd| pidfd::queue(fd.as_fd(), info));
+    let thread = (info.code == SigInfo::SI_TKILL).then_some(target);
     let sent = match info.code {
-        SigInfo::SI_USER if info.pid.0 > 1 => match send_as(info.pid, info.uid, target, None, info.sig) {
-            // Its ghost is still there, as a zombie.
-            Err(EEXIST) => queue(&SigInfo { code: SigInfo::SI_QUEUE, ..*info }),
-            sent => sent,
-        },
-        code if code < 0 && code != SigInfo::SI_TKILL => queue(info),
+        SigInfo::SI_USER | SigInfo::SI_TKILL if info.pid.0 > 1 => {
+            match send_as(info.pid, info.uid, target, thread, info.sig) {
+                // Its ghost is still there, as a zombie.
+                Err(EEXIST) => queue(&SigInfo { code: SigInfo::SI_QUEUE, ..*info }),
+                sent => sent,
+            }
+        }
+        code if code < 0 => queue(info),
         _ => pidfd::open(target).and_then(|fd| pidfd::kill(fd.as_fd(), info.sig)),
     };
     if let Err(errno) = sent {

@@ -7,7 +7,7 @@ use crate::fetching::NODE_LOST;
 use crate::front::Front;
 use crate::move_one::Move;
 use crate::move_states::{next, Change, Next, State};
-use crate::persons::{kin_to_wire, to_wire};
+use crate::persons::{all_to_wire, to_wire};
 use crate::runs::{Again, Asker};
 use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
@@ -121,7 +121,7 @@ impl Front {
             Ok(None) => self.aways.channel(pid),
             Err(fault) => return self.move_fails(pid, fault),
         };
-        let kin = kin.into_iter().map(kin_to_wire).collect();
+        let kin = all_to_wire(kin);
         self.send(node, &ToNode::Arrive { person: to_wire(person), kin, channel, key, children, lazy });
     }
 
@@ -323,6 +323,7 @@ impl Front {
         let Some(from) = self.moves.get(&pid).map(|one| one.from) else { return };
         self.count_moved(from, NodeId::FRONT);
         self.stays_if_said(pid);
+        self.stands_elsewhere(pid, NodeId::FRONT);
         self.send(from, &ToNode::Forget { pid });
     }
 

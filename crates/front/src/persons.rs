@@ -63,6 +63,10 @@ pub(crate) fn kin_to_wire(kin: space::Kin) -> n::Kin {
     n::Kin { person: to_wire(kin.person), node: kin.node }
 }
 
+pub(crate) fn all_to_wire(kin: Vec<space::Kin>) -> Vec<n::Kin> {
+    kin.into_iter().map(kin_to_wire).collect()
+}
+
 pub(crate) fn target_from_wire(target: n::KillTarget) -> space::KillTarget {
     match target {
         n::KillTarget::Process(pid) => space::KillTarget::Process(pid),

@@ -33,7 +33,7 @@ pub enum Effect {
     /// The process `pid` on `node` is from now on the stand-in of its program on another node.
     BecomeStandIn { node: NodeId, pid: Pid, creds: Creds },
     /// Answer to StandInWanted: let it stand there.
-    StandIn { node: NodeId, kin: Kin },
+    StandIn { node: NodeId, kin: Kin, others: Vec<Kin> },
     /// Answer to StandInWanted: it cannot (ESRCH).
     NoStandIn { node: NodeId, pid: Pid, errno: i32 },
     /// The body has changed group, session, credentials or name: so shall its stand-in on `node`. Answered by
@@ -43,7 +43,7 @@ pub enum Effect {
     Subreaper { node: NodeId, pid: Pid, on: bool },
     /// `from` ends, and stands on `node`; its child `kin` goes to the subreaper `kin.person.ppid`, whose body is there. Comes before the
     /// EndStandIn of `from`, whose stand-in makes that of the child: so the kernel there gives it to the subreaper.
-    Adopt { node: NodeId, kin: Kin, from: Pid },
+    Adopt { node: NodeId, kin: Kin, from: Pid, others: Vec<Kin> },
     /// The body ended: its stand-in on `node` ends likewise.
     EndStandIn { node: NodeId, pid: Pid, exit: Exit, usage: Usage },
     /// The body is stopped, so shall its stand-in be, unless that has sent a signal that stops or continues after `turn`.

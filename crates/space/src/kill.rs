@@ -121,13 +121,13 @@ impl Space {
     /// has not stood there may be in the group, and get the signal too, but if it does not come that is lost.
     fn kill_group(&mut self, node: NodeId, id: u64, sender: Pid, pgid: Pid, info: Option<SigInfo>) -> Option<i32> {
         let there = |e: &Entry| e.place == node || e.stands.contains(&node) || e.came_from == Some(node);
+        // The group of a job of a shell on the front end may have members that the space has never heard of.
+        let known = self.table.get(pgid).is_some_and(|leader| !leader.asked && leader.body != Body::Native);
         // One that its parent has waited for is a zombie here only until its ghost is.
-        let rest = |e: &Entry| e.person.pgid == pgid && !there(e) && !e.reaped && e.body != Body::Native;
+        let rest = |e: &Entry| e.person.pgid == pgid && !there(e) && !e.reaped && (known || e.body != Body::Native);
         let errno = self.kill_each(sender, self.table.which(rest), info);
         let left = self.table.which(|e| e.person.pgid == pgid && there(e) && !e.reaped);
-        // The group of a job of a shell on the front end may have members that the space has never heard of.
-        let leader = self.table.get(pgid);
-        if leader.is_some_and(|e| !e.asked && e.body != Body::Native) {
+        if known {
             self.out.push(Effect::KillDone { node, id, errno, left });
             return None;
         }

@@ -19,8 +19,8 @@ impl Space {
         let mut kin = Vec::new();
         let mut seen = vec![pid];
         let (mut all, mut at) = (vec![self.taker(person.ppid), person.sid, person.ppid, person.pgid], person.ppid);
-        // Further ancestors may come there too, and are to be parents of those that stand there then.
-        while let Some(entry) = self.table.get(at).filter(|e| e.has_body() && all.len() < MOST_KIN) {
+        // Further ancestors may come there too, also from the front end, and are to be parents of those that stand there then.
+        while let Some(entry) = self.table.get(at).filter(|_| all.len() < MOST_KIN) {
             at = entry.person.ppid;
             all.push(at);
         }
@@ -70,10 +70,13 @@ impl Space {
             entry.left = false;
             let person = Person { ppid: taker, ..entry.person.clone() };
             let (body, kin) = (entry.body.clone(), Kin { person, node: entry.place });
-            self.out.push(Effect::Adopt { node, kin, from: pid });
+            if entry.ended() {
+                entry.stands.remove(&node);
+            }
+            let others = self.kin_on(node, child);
+            self.out.push(Effect::Adopt { node, kin, from: pid, others });
             match body {
                 Body::Ended(exit) => {
-                    entry.stands.remove(&node);
                     self.out.push(Effect::EndStandIn { node, pid: child, exit, usage: Usage::default() });
                 }
                 Body::Stopped(sig) => self.out.push(Effect::StopStandIn { node, pid: child, sig, turn: None }),
@@ -117,7 +120,8 @@ impl Space {
             Some(entry) => {
                 entry.stands.insert(node);
                 let kin = Kin { person: entry.person.clone(), node: entry.place };
-                self.out.push(Effect::StandIn { node, kin });
+                let others = self.kin_on(node, pid);
+                self.out.push(Effect::StandIn { node, kin, others });
             }
             None => self.out.push(Effect::NoStandIn { node, pid, errno: ESRCH }),
         }

@@ -132,6 +132,9 @@ pub enum ToNode {
     StandIn {
         #[n(0)]
         kin: Kin,
+        /// Its ancestors and leaders that are not on the node themselves.
+        #[n(1)]
+        others: Vec<Kin>,
     },
     /// There is no such process: the answer to [`ToFront::StandInWanted`](crate::node::ToFront::StandInWanted).
     #[n(14)]
@@ -178,6 +181,9 @@ pub enum ToNode {
         kin: Kin,
         #[n(1)]
         from: Pid,
+        /// As in [`ToNode::StandIn`].
+        #[n(2)]
+        others: Vec<Kin>,
     },
     /// Make a process that is to become `person`, with the kin it needs, and take its image; `key` is that of the connection over which it comes.
     #[n(20)]

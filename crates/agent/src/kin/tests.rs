@@ -69,7 +69,7 @@ fn an_orphan_is_made_by_the_one_that_leaves_it() {
     stands.add(person(100, 1, 100, 100), Why::Kin, None, Pid::INIT);
     stands.add(person(150, 100, 150, 100), Why::Runner, None, Pid(100));
     let planned = |orphan: &Person, stands: &Stands| {
-        plan_orphan(orphan, Pid(150), stands, &Bodies::default())
+        plan_orphan(orphan, Pid(150), &[], stands, &Bodies::default())
             .map(|makes| makes.iter().map(|m| (m.person.pid.0, m.maker.0, m.place)).collect::<Vec<_>>())
     };
     assert_eq!(planned(&person(200, 120, 150, 100), &stands), Ok(vec![(200, 150, Place::Stay)]));
@@ -94,7 +94,7 @@ fn a_users_own_stand_in_makes_that_users_processes_only() {
     let of_ann = Person { creds: ann.clone(), ..of_root.clone() };
     let plan = super::plan(&of_ann, false, &[], &stands, &Bodies::default()).expect("a plan");
     assert_eq!((plan.parent, makes(&plan)), (Pid(150), vec![]));
-    let handles = [of_root.clone(), of_ann.clone()].map(|one| plan_handle(&one, &stands, &Bodies::default()));
+    let handles = [of_root.clone(), of_ann.clone()].map(|one| plan_handle(&one, &[], &stands, &Bodies::default()));
     assert_eq!(handles.map(|makes| makes.iter().any(|make| make.maker == Pid(150))), [false, true]);
     // What it has made is its user's as well, and no program is put in its place.
     stands.add(of_ann, Why::Kin, Some(Pid(150)), Pid(150));
@@ -179,9 +179,44 @@ fn a_session_of_bodies_alone_cannot_be_joined() {
 
 #[test]
 fn a_handle_is_made_with_what_it_needs() {
-    let makes = plan_handle(&person(150, 100, 140, 100), &Stands::default(), &Bodies::default());
-    let order: Vec<_> = makes.iter().map(|m| (m.person.pid.0, m.why)).collect();
-    assert_eq!(order, [(100, Why::Husk), (140, Why::Husk), (150, Why::Handle)]);
+    let planned = |kin: &[Person]| {
+        let makes = plan_handle(&person(150, 130, 140, 100), kin, &Stands::default(), &Bodies::default());
+        makes.iter().map(|m| (m.person.pid.0, m.maker.0, m.sibling, m.why)).collect::<Vec<_>>()
+    };
+    let alone = [(100, 0, true, Why::Husk), (140, 100, true, Why::Husk), (150, 100, false, Why::Handle)];
+    assert_eq!(planned(&[]), alone);
+    // Who lives stands there himself: a handle on him may be wanted, and he may come.
+    let kin = [person(100, 1, 100, 100), person(130, 100, 140, 100), person(140, 100, 140, 100)];
+    let all = [(100, 0, true, Why::Kin), (140, 100, false, Why::Kin), (130, 100, false, Why::Kin)];
+    assert_eq!(planned(&kin), [&all[..], &[(150, 130, false, Why::Handle)]].concat());
+}
+
+#[test]
+fn who_stands_keeps_its_parent_and_its_leaders() {
+    let mut stands = Stands::default();
+    let add = |stands: &mut Stands, one: Person, why, parent| stands.add(one, why, None, Pid(parent));
+    add(&mut stands, person(100, 1, 100, 100), Why::Kin, 1);
+    add(&mut stands, person(130, 100, 130, 100), Why::Kin, 100);
+    add(&mut stands, person(140, 100, 140, 100), Why::Husk, 100);
+    add(&mut stands, person(150, 130, 140, 100), Why::Kin, 130);
+    let mut needed: Vec<_> = stands.needed().into_iter().map(|pid| pid.0).collect();
+    needed.sort_unstable();
+    assert_eq!(needed, [100, 130], "a husk goes at once");
+}
+
+#[test]
+fn who_is_needed_as_another_s_child_does_not_come() {
+    let mut stands = Stands::default();
+    stands.add(person(100, 1, 100, 100), Why::Kin, None, Pid::INIT);
+    stands.add(person(130, 100, 100, 100), Why::Kin, None, Pid(100));
+    stands.add(person(150, 130, 150, 100), Why::Kin, None, Pid::INIT);
+    let mut bodies = Bodies::default();
+    let kin = [person(100, 1, 100, 100), person(130, 100, 100, 100)];
+    let plan = |stands: &Stands, bodies: &Bodies| plan_arrival(&person(150, 130, 150, 100), &kin, stands, bodies);
+    assert_eq!(plan(&stands, &bodies).map(|plan| plan.ends), Ok(vec![Pid(150)]), "it is made once more");
+    bodies.add(person(160, 130, 150, 100));
+    let fault = plan(&stands, &bodies).expect_err("its number is taken");
+    assert!(fault.to_string().contains("others there need it"), "{fault}");
 }
 
 #[test]

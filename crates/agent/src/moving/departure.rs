@@ -15,6 +15,7 @@ use super::Gone;
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::checks::What;
+use crate::stands::Stand;
 use crate::streams::StreamsId;
 use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
@@ -278,10 +279,11 @@ impl Agent {
         if let Some(departure) = self.moving.departures.get_mut(&pid) {
             departure.stands = Some(person.clone());
         }
-        let remain = self.remain(pid);
+        let (remain, held) = (self.remain(pid), self.bodies.is_held(pid));
         self.usages.left(pid, None);
         self.forget_body(pid);
         self.stands_in_place(person);
+        self.stands.get_mut(pid).filter(|_| held).into_iter().for_each(Stand::is_held);
         self.order_mover(mover, &Order::Remain(remain));
     }
 

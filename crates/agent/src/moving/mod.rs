@@ -276,17 +276,19 @@ impl Agent {
     fn is_needed_here(&self, pid: Pid) -> bool {
         let Some(person) = self.bodies.person(pid) else { return false };
         let needs = |other: &Person| other.pid != pid && [other.ppid, other.pgid, other.sid].contains(&pid);
-        let keeps = |stand: &Stand| stand.why == Why::Runner || self.bodies.needs(stand.person.pid);
+        let stays = |stand: &Stand| stand.why != Why::Husk && !stand.is_let_go();
         // As long as one is in a group or session of that number it is taken, and it could not come back (linux: `alloc_pid`).
         let is_in = |person: &Person| person.pid != pid && [person.pgid, person.sid].contains(&pid);
         let parent_is_here = self.bodies.has(person.ppid) || self.moving.arrives(person.ppid);
-        // A kill of those that it has made is not asked about.
-        let is_killed_here = self.bodies.has_forked(pid) && self.gates.passes(pid);
+        // A kill by those that it has made is not asked about, nor one by anybody here of a number that this node gave it.
+        let is_killed_here = self.bodies.has_forked(pid) && self.gates.passes(pid)
+            || self.leases.has(pid) && self.bodies.iter().any(|body| body.person.pid != pid);
         parent_is_here
             || is_killed_here
+            || self.bodies.is_held(pid)
             || self.moving.needs(pid)
             || self.bodies.iter().any(|body| needs(&body.person))
-            || self.stands.children_of(pid).any(keeps)
+            || self.stands.children_of(pid).any(stays)
             || self.stands.iter().any(|stand| is_in(&stand.person))
     }
 

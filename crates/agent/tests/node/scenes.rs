@@ -328,7 +328,7 @@ fn a_handle_on_somebody_elsewhere() {
     front.start(5001, &["python3", "-c", script]);
     front.hear("StandInWanted", |said| matches!(said, ToFront::StandInWanted { pid: Pid(4000) }).then_some(()));
     let kin = wire::node::Kin { person: person(4000, 1, 4000, 4000, b"far"), node: vocab::NodeId(1) };
-    front.send(&ToNode::StandIn { kin });
+    front.send(&ToNode::StandIn { kin, others: Vec::new() });
     front.hear("StandInDone", |said| matches!(said, ToFront::StandInDone { pid: Pid(4000), errno: 0 }).then_some(()));
     // Only when it has its handle may the other one end.
     let id = front.hear("Kill", |said| match said {
@@ -350,7 +350,7 @@ fn who_ends_before_it_stands_here_is_not_stood_for() {
     let mut front = Front::new("queued");
     for pid in [4000, 4001, 4002] {
         let kin = wire::node::Kin { person: person(pid, 1, pid, pid, b"far"), node: vocab::NodeId(1) };
-        front.send(&ToNode::StandIn { kin });
+        front.send(&ToNode::StandIn { kin, others: Vec::new() });
     }
     front.send(&ToNode::StandInIs { person: person(4002, 1, 4002, 4002, b"near") });
     front.send(&ToNode::Ended { pid: Pid(4001), exit: Exit::Code(1), usage: Default::default() });

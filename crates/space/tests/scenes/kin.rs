@@ -1,8 +1,8 @@
 //! Children and subreapers, and many of them.
 
 use super::{body, exited, person, running, step, N0, N1};
-use space::{BodyEvent, Effect, Event, Space};
-use vocab::{Exit, NodeId, Pid};
+use space::{BodyEvent, Effect, Event, KillTarget, Space};
+use vocab::{Exit, NodeId, Pid, Sig, SigInfo};
 
 #[test]
 fn what_comes_and_goes_before_its_ghost_is_begun_leaves_no_trace() {
@@ -36,7 +36,7 @@ fn orphans_stand_where_their_subreaper_runs_before_their_parent_ends_there() {
     body(&mut space, N0, BodyEvent::Reaped { pid: Pid(213) });
     let ended = body(&mut space, N0, exited(210, Exit::Code(0)));
     let told = ended.iter().filter_map(|effect| match effect {
-        Effect::Adopt { node: N1, kin, from: Pid(210) } => Some((kin.person.pid.0, kin.person.ppid.0)),
+        Effect::Adopt { node: N1, kin, from: Pid(210), .. } => Some((kin.person.pid.0, kin.person.ppid.0)),
         Effect::EndStandIn { node: N1, pid, .. } => Some((pid.0, 0)),
         _ => None,
     });
@@ -74,7 +74,7 @@ fn the_subreaper_gets_a_zombie(told_first: bool) {
         ended.append(&mut step(&mut space, Event::Stands { pid: Pid(210), node: N1 }));
     }
     let told = ended.iter().filter_map(|effect| match effect {
-        Effect::Adopt { node: N1, kin, from: Pid(210) } => Some((kin.person.pid.0, kin.person.ppid.0)),
+        Effect::Adopt { node: N1, kin, from: Pid(210), .. } => Some((kin.person.pid.0, kin.person.ppid.0)),
         Effect::EndStandIn { node: N1, pid, .. } => Some((pid.0, 0)),
         _ => None,
     });
@@ -103,7 +103,7 @@ fn orphans_stand_also_where_their_subreaper_is_about_to_run() {
     step(&mut space, Event::Arrive { pid: Pid(201), to: there });
     let ended = body(&mut space, N0, exited(210, Exit::Code(0)));
     let adopts = |effect: &Effect| match effect {
-        Effect::Adopt { node, kin, from: Pid(210) } if kin.person.pid == Pid(211) => Some(*node),
+        Effect::Adopt { node, kin, from: Pid(210), .. } if kin.person.pid == Pid(211) => Some(*node),
         _ => None,
     };
     assert_eq!(ended.iter().filter_map(adopts).collect::<Vec<_>>(), [N1, there]);
@@ -136,7 +136,7 @@ fn zombies_of_one_that_ends_at_home_are_the_subreapers() {
     let (exit, unwaited) = (Some(Exit::Code(0)), vec![Pid(211)]);
     let ended = step(&mut space, Event::NativeEnded { pid: Pid(210), exit, unwaited });
     let adopts = |effect: &Effect| match effect {
-        Effect::Adopt { node: N1, kin, from: Pid(210) } => Some(kin.person.pid),
+        Effect::Adopt { node: N1, kin, from: Pid(210), .. } => Some(kin.person.pid),
         _ => None,
     };
     assert_eq!(ended.iter().filter_map(adopts).collect::<Vec<_>>(), [Pid(211)]);
@@ -212,4 +212,44 @@ fn what_stands_for_a_native_follows_what_the_front_end_sees_of_it() {
     assert_eq!(step(&mut space, native(100)), []);
     let follows = Effect::StandInIs { node: N0, person: person(150, 100, 150, 0) };
     assert_eq!(step(&mut space, native(150)), [follows]);
+}
+
+/// 210, which leads a group on node 1, and its child 211, of that group, which has come home.
+fn with_one_at_home() -> Space {
+    let mut space = running(&[0, 0]);
+    for (parent, child) in [(201, 210), (210, 211)] {
+        body(&mut space, N1, BodyEvent::Forked { parent: Pid(parent), child: Pid(child) });
+        step(&mut space, Event::Done { pid: Pid(parent), result: Ok(0) });
+        step(&mut space, Event::Held { pid: Pid(child) });
+        body(&mut space, N1, BodyEvent::Group { pid: Pid(child), pgid: Pid(210) });
+        step(&mut space, Event::Done { pid: Pid(child), result: Ok(0) });
+    }
+    step(&mut space, Event::Arrive { pid: Pid(211), to: NodeId::FRONT });
+    step(&mut space, Event::Leaves { pid: Pid(211) });
+    step(&mut space, Event::Left { pid: Pid(211) });
+    step(&mut space, Event::Moved { pid: Pid(211), to: NodeId::FRONT });
+    space
+}
+
+#[test]
+fn a_group_kill_reaches_who_of_a_group_of_programs_has_come_home() {
+    let mut space = with_one_at_home();
+    let target = KillTarget::Group(Pid(210));
+    let told = step(&mut space, Event::KillAsked { node: N0, id: 1, sender: Pid(200), target, sig: 15 });
+    let info = SigInfo::kill(Sig::TERM, Pid(200), 0);
+    assert!(told.contains(&Effect::SignalNative { target: Pid(211), info }), "{told:?}");
+    assert!(told.contains(&Effect::KillDone { node: N0, id: 1, errno: 0, left: vec![] }), "{told:?}");
+}
+
+/// The ancestors of what stands for 212, a child of 211, go on past 211.
+#[test]
+fn who_is_to_stand_somewhere_comes_with_ancestors_and_leaders() {
+    let mut space = with_one_at_home();
+    let native = Some(person(212, 211, 210, 0));
+    let told = step(&mut space, Event::StandInWanted { node: N0, pid: Pid(212), native });
+    let others = |effect: &Effect| match effect {
+        Effect::StandIn { node: N0, others, .. } => Some(others.iter().map(|kin| kin.person.pid.0).collect::<Vec<_>>()),
+        _ => None,
+    };
+    assert_eq!(told.iter().find_map(others), Some(vec![100, 211, 210, 201]));
 }
