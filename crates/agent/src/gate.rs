@@ -120,8 +120,9 @@ impl Agent {
         match self.stands.get(pid) {
             // What is let go is made once more.
             Some(stand) if stand.is_let_go() => false,
-            Some(_) => true,
-            None => self.leases.has(pid) || self.bodies.has(pid) || exists(pid) && pid != Pid::INIT,
+            // Or it is yet to be made.
+            Some(_) => exists(pid),
+            None => self.leases.has(pid) || self.bodies.has(pid) || pid != Pid::INIT && lives(pid),
         }
     }
 
@@ -267,4 +268,9 @@ impl Agent {
 fn proceed(notice: &Notice) {
     // A caller that is gone meanwhile needs nothing any more.
     notice.held.proceed();
+}
+
+/// Of one that has left the parent may yet have to wait for what was here.
+fn lives(pid: Pid) -> bool {
+    exists(pid) && kern::pending::read(pid).is_some_and(|now| !matches!(now.state, b'Z' | b'X'))
 }

@@ -2,14 +2,19 @@
 //!
 //! Of a group, the kernel here signals who is in it here, and the front end the others. Who moves is in both places for a while, or in none, as each of the
 //! two knows it. So the front end names whom it has left to this node; what the kernel here has is the answer, and for who is not in the group here
-//! by now the front end is asked once more, one by one. So everybody has it once, but for who comes to where nothing has stood for it: what is made for it may be in the group.
+//! by now the front end is asked once more, one by one. So it is for who leaves, whom the kernel here may signal when it has been looked at for the last time. What is left of those may be in the group here, and so may what is made for one
+//! that comes and has not stood here, to whom the front end has seen where it is: then the others are signalled one by one here too. So everybody has it once.
 
 use crate::agent::Agent;
 use crate::checks::What;
+use kern::pidfd;
 use kern::proc::{group_and_session, Status};
 use kern::seccomp::{Held, Notice};
-use vocab::errno::{EINVAL, ESRCH};
-use vocab::{Pid, Sig};
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use tracing::debug;
+use vocab::errno::{EINVAL, EPERM, ESRCH};
+use vocab::{Pid, Sig, SigInfo};
 use wire::node::{KillTarget, ToFront};
 
 #[derive(Debug)]
@@ -78,6 +83,9 @@ impl Agent {
             let elsewhere = |pid: &Pid| !is_in(*pid, group) && !self.bodies.has(*pid);
             (killing.rest, killing.here) = left.into_iter().partition(elsewhere);
         }
+        // Or they have begun to leave by now.
+        let leaves = |pid: &mut Pid| *pid != killing.sender && self.moving.leaves(*pid);
+        killing.rest.extend(killing.here.extract_if(.., leaves));
         match killing.rest.pop() {
             Some(pid) => {
                 killing.asked = KillTarget::Process(pid);
@@ -91,17 +99,25 @@ impl Agent {
     /// there, where elsewhere somebody was signalled.
     fn killed_elsewhere(&mut self, killing: Killing) {
         let Killing { call, sender, target, sig, here, errno, .. } = killing;
-        let members = match target {
-            KillTarget::Group(group) => self.members(group, here),
-            _ => Vec::new(),
-        };
+        let (mut members, mut strangers) = (Vec::new(), Vec::new());
+        if let KillTarget::Group(group) = target {
+            let seen_to = |pid: &Pid| *pid != sender && !here.contains(pid) && is_in(*pid, group);
+            strangers = self.moving.under_way().filter(seen_to).collect();
+            members = self.members(group, here);
+        }
+        if let Some(sig) = Sig::new(sig).filter(|_| !strangers.is_empty()) {
+            members.retain(|pid| !strangers.contains(pid));
+            let said = self.signal_each(sender, &members, sig);
+            call.answer(if errno == 0 || said == 0 { 0 } else { said });
+            return;
+        }
         match members.is_empty() || errno == 0 && !self.may_signal_any(sender, &members, sig) {
             true => call.answer(errno),
             false => call.proceed(),
         };
     }
 
-    /// Who is in it on this machine, of those that are known here and of those in `known`.
+    /// Who is in it on this machine, each once, of those that are known here and of those in `known`.
     fn members(&mut self, group: Pid, known: Vec<Pid>) -> Vec<Pid> {
         // Somebody may have joined it just now.
         for (pid, what) in self.checks.all() {
@@ -112,7 +128,26 @@ impl Agent {
         let bodies = self.bodies.iter().map(|body| &body.person);
         let all = bodies.chain(self.stands.iter().map(|stand| &stand.person));
         let all = all.filter(|person| person.pgid == group).map(|person| person.pid);
-        all.chain(known).filter(|pid| is_in(*pid, group)).collect()
+        let each: BTreeSet<Pid> = all.chain(known).filter(|pid| is_in(*pid, group)).collect();
+        each.into_iter().collect()
+    }
+
+    /// As kill(2) of a group would, but that no other than a kernel may say that the code is SI_USER.
+    fn signal_each(&self, sender: Pid, members: &[Pid], sig: Sig) -> i32 {
+        let uid = self.proc.status(sender).map_or(0, |status| status.creds.uid.real);
+        let info = SigInfo { code: SigInfo::SI_QUEUE, ..SigInfo::kill(sig, sender, uid) };
+        let mut errno = ESRCH;
+        for pid in members {
+            if !self.may_signal_any(sender, &[*pid], sig.number()) {
+                errno = if errno == ESRCH { EPERM } else { errno };
+                continue;
+            }
+            match pidfd::open(*pid).and_then(|fd| pidfd::queue(fd.as_fd(), &info)) {
+                Ok(()) => errno = 0,
+                Err(fault) => debug!(%pid, %sig, errno = fault, "a member is not signalled"),
+            }
+        }
+        errno
     }
 
     /// As their ids are now: by the rule of linux: `check_kill_permission`.

@@ -205,6 +205,7 @@ impl Agent {
     pub(crate) fn has_stopped(&mut self, pid: Pid) {
         match self.moving.arrives(pid) {
             true if self.starts.in_place(pid) && !self.moving.is_roused(pid) => self.rouse_to_become(pid),
+            true if self.starts.waits_to_become(pid) => self.next_start(),
             true => {}
             false => self.rouse_if_busy(pid),
         }

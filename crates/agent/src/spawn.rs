@@ -7,6 +7,7 @@ use crate::stands::{Held, Later, Why};
 use crate::starts::{persons, Making, Phase, Spawning, Start, Work};
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
+use kern::proc::exists;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tracing::{debug, info, warn};
 use vocab::errno::{EIO, ENOENT, ESRCH};
@@ -40,7 +41,8 @@ impl Agent {
     /// Lets a process stand here.
     pub(crate) fn stand_in(&mut self, kin: Kin, others: Vec<Kin>) {
         let pid = kin.person.pid;
-        if self.bodies.has(pid) || self.stands.get(pid).is_some_and(|stand| !stand.ending) {
+        let stands = self.stands.get(pid).is_some_and(|stand| !stand.ending) && exists(pid);
+        if self.bodies.has(pid) || stands {
             if let Some(stand) = self.stands.get_mut(pid) {
                 stand.is_held();
             }
@@ -98,8 +100,20 @@ impl Agent {
                 if !planned.as_ref().is_ok_and(leaves) {
                     return self.starts.queue.remove(at).map(|work| (work, planned));
                 }
-                planned.iter().flat_map(|plan| &plan.ends).for_each(|pid| self.end_unneeded(*pid));
+                let (makes, ends) = planned.map(|plan| (plan.makes, plan.ends)).unwrap_or_default();
+                ends.iter().for_each(|pid| self.end_unneeded(*pid));
+                // As below.
+                let waiting = |make: &Make| self.moving.who_waits_for(make.person.pid);
+                makes
+                    .iter()
+                    .filter_map(waiting)
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|pid| self.rouse_to_obey(pid));
             }
+            // One that is stopped waits for nobody.
+            let parent = self.moving.who_waits_for(pid).or(has_to_wait.then_some(pid));
+            parent.into_iter().for_each(|parent| self.rouse_to_obey(parent));
             before.insert(pid);
         }
         None

@@ -210,7 +210,8 @@ impl Agent {
 
     pub(crate) fn child_changed(&mut self, pid: Pid) {
         // One that becomes a process waits for its children itself.
-        if !self.moving.arrives(pid) && self.stands.get(pid).is_some_and(|stand| !stand.ending) {
+        let becomes = self.moving.arrives(pid) && !self.starts.waits_to_become(pid);
+        if !becomes && self.stands.get(pid).is_some_and(|stand| !stand.ending) {
             self.ghosts.command(pid, WAIT);
         }
     }

@@ -240,6 +240,12 @@ impl Starts {
         self.spawning.get(&pid).is_some_and(|spawning| spawning.in_place)
     }
 
+    /// Is it to arrive, and its stand-in, if there is one, has not been told yet to become it?
+    pub(crate) fn waits_to_become(&self, pid: Pid) -> bool {
+        let mut works = self.queue.iter().chain(self.makings().map(|making| &making.work));
+        works.any(|work| matches!(work, Work::Program(start) if start.person.pid == pid && start.arrives))
+    }
+
     /// Has it been handed to its parent's stand-in, and not exec'd as far as we know?
     pub(crate) fn is_starting(&self, pid: Pid) -> bool {
         self.spawning.get(&pid).is_some_and(|spawning| !spawning.started)

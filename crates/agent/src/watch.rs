@@ -303,6 +303,11 @@ impl Agent {
     }
 
     pub(crate) fn apply_group(&mut self, pid: Pid, pgid: Pid, sid: Pid) -> bool {
+        // Who made the group did that before.
+        let made_it = |pid: Pid| proc::group_and_session(pid).is_some_and(|(pgid, _)| pgid == pid);
+        if pgid != pid && self.checks.of(pgid).contains(&What::Group) && made_it(pgid) {
+            self.look(pgid, What::Group);
+        }
         let event = match self.bodies.set_group(pid, pgid, sid) {
             Changed::Nothing => return false,
             Changed::Group => BodyEvent::Group { pid, pgid },

@@ -301,9 +301,10 @@ impl Agent {
             self.next_start();
             return true;
         }
-        if self.moving.remains.remove(&pid).is_some() {
+        if let Some(parent) = self.moving.remains.remove(&pid) {
             self.reparent_stand_ins(pid);
             self.next_start();
+            self.no_more_busy(parent);
             return true;
         }
         if self.moving.arrives(pid) {

@@ -104,6 +104,12 @@ impl Moving {
         self.arrivals.contains_key(&pid)
     }
 
+    /// Those that come, and those that leave as [`Moving::leaves`] has it.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = Pid> + '_ {
+        let leaving = self.departures.keys().chain(self.remains.keys()).chain(self.gone.keys());
+        self.arrivals.keys().copied().chain(leaving.copied().filter(|pid| self.leaves(*pid)))
+    }
+
     /// The mover of a process that can run here no more.
     fn keeper(&self, pid: Pid) -> Option<u32> {
         let departure = self.departures.get(&pid)?;
@@ -133,6 +139,11 @@ impl Moving {
     /// Is this number still taken by what is left of a process that is elsewhere?
     pub(crate) fn remains(&self, pid: Pid) -> bool {
         self.remains.contains_key(&pid)
+    }
+
+    /// Who has to wait for what is left of it.
+    pub(crate) fn who_waits_for(&self, pid: Pid) -> Option<Pid> {
+        self.remains.get(&pid).copied()
     }
 
     /// Is it about to leave, or has left and that has not been told?
@@ -281,8 +292,7 @@ impl Agent {
         let is_in = |person: &Person| person.pid != pid && [person.pgid, person.sid].contains(&pid);
         let parent_is_here = self.bodies.has(person.ppid) || self.moving.arrives(person.ppid);
         // A kill by those that it has made is not asked about, nor one by anybody here of a number that this node gave it.
-        let is_killed_here = self.bodies.has_forked(pid) && self.gates.passes(pid)
-            || self.leases.has(pid) && self.bodies.iter().any(|body| body.person.pid != pid);
+        let is_killed_here = self.bodies.has_forked(pid) && self.gates.passes(pid) || self.leases.has(pid);
         parent_is_here
             || is_killed_here
             || self.bodies.is_held(pid)
