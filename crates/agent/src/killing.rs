@@ -3,14 +3,16 @@
 //! Of a group, the kernel here signals who is in it here, and the front end the others. Who moves is in both places for a while, or in none, as each of the
 //! two knows it. So the front end names whom it has left to this node; what the kernel here has is the answer, and for who is not in the group here
 //! by now the front end is asked once more, one by one. So it is for who leaves, whom the kernel here may signal when it has been looked at for the last time. What is left of those may be in the group here, and so may what is made for one
-//! that comes and has not stood here, to whom the front end has seen where it is: then the others are signalled one by one here too. So everybody has it once.
+//! that comes and has not stood here, to whom the front end has seen where it is: if anybody is in the group here whom it has not left to this node, the others are signalled one by
+//! one here too. So everybody has it once.
 
 use crate::agent::Agent;
 use crate::checks::What;
+use crate::stands::Why;
 use kern::pidfd;
 use kern::proc::{group_and_session, Status};
 use kern::seccomp::{Held, Notice};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::os::fd::AsFd;
 use tracing::debug;
 use vocab::errno::{EINVAL, EPERM, ESRCH};
@@ -99,10 +101,11 @@ impl Agent {
     /// there, where elsewhere somebody was signalled.
     fn killed_elsewhere(&mut self, killing: Killing) {
         let Killing { call, sender, target, sig, here, errno, .. } = killing;
-        let (mut members, mut strangers) = (Vec::new(), Vec::new());
+        let (mut members, mut strangers) = (Vec::new(), HashSet::new());
         if let KillTarget::Group(group) = target {
+            let stands = self.stands.iter().filter(|stand| stand.why != Why::Husk).map(|stand| stand.person.pid);
             let seen_to = |pid: &Pid| *pid != sender && !here.contains(pid) && is_in(*pid, group);
-            strangers = self.moving.under_way().filter(seen_to).collect();
+            strangers = self.moving.under_way().chain(stands).filter(seen_to).collect();
             members = self.members(group, here);
         }
         if let Some(sig) = Sig::new(sig).filter(|_| !strangers.is_empty()) {
