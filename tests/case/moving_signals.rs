@@ -16,6 +16,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_stopped_on_its_way", move_stopped_on_its_way),
     ("move_waits_after_a_stop", move_waits_after_a_stop),
     ("move_signalled_by_its_group", move_signalled_by_its_group),
+    ("move_of_a_clan", move_of_a_clan),
 ];
 
 /// Where its parent stays.
@@ -173,6 +174,27 @@ fn move_signalled_by_its_group(place: &Place) -> Res<End> {
             program.display()
         ),
         &["1\n0 failed, status 0"; 3].join("\n"),
+    )?;
+    Ok(End::Passed)
+}
+
+/// Three generations, of which one after the other moves: each reaches each in every way, and they are kin as before.
+fn move_of_a_clan(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_of_a_clan", 3)?;
+    let program = compiled_of(place, "real", "clan")?;
+    // Who is moved where, by the rest of a division: 29 and 31 have all pairs of six and four in 24 steps or a few more. One that has a pidfd just then is moved a little later.
+    s.prints(
+        &format!(
+            "cd $(mktemp -d); shoal run -n 1 {} file </dev/null >said & r=$!; until test -s file; do sleep 0.01; done; read -a all <file
+            for i in $(seq 40); do
+                p=${{all[i * 29 % 31 % 6]}}; to=$((i * 31 % 29 % 4)); test $to = 3 && to=front
+                for try in 1 2 3 4 5; do shoal move $p $to 2>why && break; sleep 0.05; done || cat why
+                n=$(wc -l <file); until test $(wc -l <file) -gt $n; do test -s said && break 2; sleep 0.01; done
+            done
+            kill -TERM ${{all[0]}}; wait $r; echo $?; cat said",
+            program.display()
+        ),
+        "0\nwell",
     )?;
     Ok(End::Passed)
 }

@@ -8,7 +8,7 @@
 
 use crate::agent::Agent;
 use crate::checks::What;
-use crate::stands::Why;
+use crate::stands::{Stand, Why};
 use kern::pidfd;
 use kern::proc::{group_and_session, Status};
 use kern::seccomp::{Held, Notice};
@@ -103,7 +103,9 @@ impl Agent {
         let Killing { call, sender, target, sig, here, errno, .. } = killing;
         let (mut members, mut strangers) = (Vec::new(), HashSet::new());
         if let KillTarget::Group(group) = target {
-            let stands = self.stands.iter().filter(|stand| stand.why != Why::Husk).map(|stand| stand.person.pid);
+            // A `shoal run` may have output to write when its program is known to have ended: nobody else sees to that one.
+            let is_kin = |stand: &&Stand| matches!(stand.why, Why::Kin | Why::Handle);
+            let stands = self.stands.iter().filter(is_kin).map(|stand| stand.person.pid);
             let seen_to = |pid: &Pid| *pid != sender && !here.contains(pid) && is_in(*pid, group);
             strangers = self.moving.under_way().chain(stands).filter(seen_to).collect();
             members = self.members(group, here);
