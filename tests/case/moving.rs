@@ -321,6 +321,8 @@ fn move_empties_a_node(place: &Place) -> Res<End> {
     s.prints("shoal move --from 1 --all 2 2>&1 | grep -o 'is open in process' | sort -u", "is open in process")?;
     s.prints("shoal move --from 1 --all 2 2>/dev/null; echo $?", "1")?;
     s.fails("shoal move --from 1 --all 2 0", 1)?;
+    let line = s.fails("shoal move --from front --all", 1)?;
+    holds(&line, line.contains("is no node"))?;
     s.ok("kill $(shoal ps | awk '/sleep 105/ {print $1}')")?;
     sleepers.end()?;
     pair.end()?;

@@ -13,6 +13,7 @@ use crate::fence::Fence;
 use crate::gate::Waiting;
 use crate::gates::Gates;
 use crate::handles::Handles;
+use crate::idle::Idle;
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::moving::Moving;
@@ -168,9 +169,7 @@ pub(crate) struct Agent {
     pub(crate) stands: Stands,
     /// Turns of the signals that stop or continue and that were told to the front end.
     pub(crate) turns: u64,
-    /// Stand-ins that are to wake from a stop that they may have yet to do, and when they are looked at next.
-    /// Since when nobody needs them (monotonic).
-    pub(crate) idle: HashMap<Pid, u64>,
+    pub(crate) idle: Idle,
     /// Of whom the front end was told that they stand here no more, and when (monotonic).
     pub(crate) told_gone: HashMap<Pid, u64>,
     pub(crate) starts: Starts,

@@ -116,12 +116,12 @@ impl Agent {
     /// Is what this node's kernel says of that number right?
     fn is_here(&self, pid: i32) -> bool {
         let pid = Pid(pid);
-        // A number of our leases is taken here as long as its process lives anywhere; the gate may be older than the lease.
         match self.stands.get(pid) {
             // What is let go is made once more.
             Some(stand) if stand.is_let_go() => false,
-            // Or it is yet to be made.
+            // It may be yet to be made.
             Some(_) => exists(pid),
+            // A number of our leases is taken here as long as its process lives anywhere; the gate may be older than the lease.
             None => self.leases.has(pid) || self.bodies.has(pid) || pid != Pid::INIT && lives(pid),
         }
     }
@@ -215,7 +215,9 @@ impl Agent {
 
     /// The call goes on as soon as `pid` is or stands on this node, and not while it leaves: what it is sent then may come when it has been looked at for the last time.
     fn when_it_stands(&mut self, notice: Notice, caller: Pid, pid: i32) {
-        if self.is_leaving(Pid(pid), caller) && !self.numbers_apart(caller, notice.tid) {
+        // Of two that leave none waits for the other: who waits here cannot be made to stand still.
+        let waits = self.is_leaving(Pid(pid), caller) && !self.moving.departs_now(caller);
+        if waits && !self.numbers_apart(caller, notice.tid) {
             return self.waiting.leaving.push((notice, caller, pid));
         }
         if pid <= 0 || self.is_here(pid) || self.numbers_apart(caller, notice.tid) {

@@ -104,7 +104,7 @@ impl Agent {
         let (mut members, mut strangers) = (Vec::new(), HashSet::new());
         if let KillTarget::Group(group) = target {
             // A `shoal run` may have output to write when its program is known to have ended: nobody else sees to that one.
-            let is_kin = |stand: &&Stand| matches!(stand.why, Why::Kin | Why::Handle);
+            let is_kin = |stand: &&Stand| matches!(stand.why, Why::Kin | Why::Handle) && stand.person.pgid == group;
             let stands = self.stands.iter().filter(is_kin).map(|stand| stand.person.pid);
             let seen_to = |pid: &Pid| *pid != sender && !here.contains(pid) && is_in(*pid, group);
             strangers = self.moving.under_way().chain(stands).filter(seen_to).collect();
@@ -139,8 +139,8 @@ impl Agent {
 
     /// As kill(2) of a group would, but that no other than a kernel may say that the code is SI_USER.
     fn signal_each(&self, sender: Pid, members: &[Pid], sig: Sig) -> i32 {
-        let uid = self.proc.status(sender).map_or(0, |status| status.creds.uid.real);
-        let info = SigInfo { code: SigInfo::SI_QUEUE, ..SigInfo::kill(sig, sender, uid) };
+        let Ok(from) = self.proc.status(sender) else { return ESRCH };
+        let info = SigInfo { code: SigInfo::SI_QUEUE, ..SigInfo::kill(sig, sender, from.creds.uid.real) };
         let mut errno = ESRCH;
         for pid in members {
             if !self.may_signal_any(sender, &[*pid], sig.number()) {

@@ -3,7 +3,7 @@
 
 use crate::bodies::Bodies;
 use crate::stands::{Held, Stand, Stands, Why};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use vocab::{Creds, Fault, Pid, Result};
 use wire::event::Person;
 
@@ -61,6 +61,8 @@ struct Planner<'a> {
     begets: bool,
     /// (group, session) of those that will be made.
     made: HashMap<Pid, (Pid, Pid)>,
+    /// Those that are being planned: a parent may be in its child's group.
+    under_way: HashSet<Pid>,
     makes: Vec<Make>,
 }
 
@@ -137,6 +139,14 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     }
     let strange = |stand: &&Stand| person.ppid != Pid::INIT && stand.native_parent() != person.ppid;
     let no = |why: String| Err(Fault::refused(format!("let {pid} come to this node: {why}")));
+    // Who is made joins a group that is there, and its child is made by it.
+    let in_childs_group = |parent: &Person, child: Pid| parent.pgid == child && !stands.has(parent.pid);
+    if children.iter().any(|child| in_childs_group(person, child.pid)) {
+        return no("it is in the group that its child leads".into());
+    }
+    if kin.iter().any(|one| one.pid == parent && in_childs_group(one, pid)) {
+        return no(format!("its parent {parent} is in the group that it leads"));
+    }
     // A number is not free before they have ended (linux: `alloc_pid`).
     let member = |leader: Pid, ends: &[Pid]| {
         let is_in =
@@ -238,7 +248,8 @@ pub(crate) fn plan_orphan(
 
 impl<'a> Planner<'a> {
     fn new(kin: &'a [Person], user: &'a Creds, stands: &'a Stands, bodies: &'a Bodies) -> Planner<'a> {
-        Planner { kin, stands, bodies, user, taker: None, begets: false, made: HashMap::new(), makes: Vec::new() }
+        let (made, under_way, makes) = (HashMap::new(), HashSet::new(), Vec::new());
+        Planner { kin, stands, bodies, user, taker: None, begets: false, made, under_way, makes }
     }
 }
 
@@ -294,9 +305,14 @@ impl Planner<'_> {
     /// Makes `pid` stand here, unless it does. `depth` bounds what a foolish list of kin can ask for.
     fn need(&mut self, pid: Pid, depth: u32) {
         let Some(person) = self.person(pid).cloned() else { return };
-        if self.here(pid) || depth == 0 {
+        if self.here(pid) || depth == 0 || !self.under_way.insert(pid) {
             return;
         }
+        self.need_now(pid, &person, depth);
+        self.under_way.remove(&pid);
+    }
+
+    fn need_now(&mut self, pid: Pid, person: &Person, depth: u32) {
         let leads = person.sid == pid;
         if (!leads || self.begets) && self.person(person.ppid).is_some() {
             self.need(person.ppid, depth - 1);
@@ -309,15 +325,15 @@ impl Planner<'_> {
                 true => (person.ppid, false),
                 false => self.founder(pid, &person.creds),
             };
-            self.make(Make { maker, sibling, person, why: Why::Kin, place: Place::Session });
+            self.make(Make { maker, sibling, person: person.clone(), why: Why::Kin, place: Place::Session });
             return;
         }
-        let (maker, sibling) = self.maker(&person);
+        let (maker, sibling) = self.maker(person);
         let place = match person.pgid {
             group if group == pid => Place::Lead,
             group => self.join(group, person.sid, maker),
         };
-        self.make(Make { maker, sibling, person, why: Why::Kin, place });
+        self.make(Make { maker, sibling, person: person.clone(), why: Why::Kin, place });
     }
 
     /// Who makes a stand-in for `person`, and whether as a sibling.
@@ -382,7 +398,11 @@ impl Planner<'_> {
             None if self.bodies.needs(sid) || self.here(sid) => NURSERY,
             None if self.begets && self.person(sid).is_some_and(|leader| leader.sid == sid) => {
                 self.need(sid, 8);
-                sid
+                if self.here(sid) {
+                    sid
+                } else {
+                    NURSERY
+                }
             }
             None => {
                 let (person, why) = self.leader(sid, sid);

@@ -23,6 +23,7 @@ mod front;
 mod gate;
 mod gates;
 mod handles;
+mod idle;
 mod killing;
 mod kin;
 mod leases;

@@ -14,12 +14,6 @@ use vocab::{Exit, Pid, Sig, SigInfo};
 use wire::event::{BodyEvent, Person};
 use wire::node::ToFront;
 
-/// How long a stand-in stays when nobody needs it any more: the next program of the same shell finds it there.
-const LINGER_US: u64 = 1_000_000;
-
-/// What the front end has sent before it hears something has come after so long, or the link is lost.
-const CROSSING_US: u64 = 60_000_000;
-
 /// Children that are looked at because one has stopped.
 const MOST_LOOKS: usize = 32;
 
@@ -405,38 +399,6 @@ impl Agent {
         }
     }
 
-    /// Lets stand-ins go that nobody has needed for a while.
-    pub(crate) fn let_go(&mut self) {
-        let now = monotonic_us();
-        let needed = self.stands.needed();
-        for pid in self.stands.pids() {
-            let Some(stand) = self.stands.get(pid) else { continue };
-            let needed = needed.contains(&pid) || self.bodies.needs(pid);
-            let needed = needed || self.bodies.has(stand.native_parent()) || self.moving.arrives(stand.native_parent());
-            let keeps = needed || stand.ending || matches!(stand.why, Why::Runner | Why::Handle);
-            if keeps {
-                self.idle.remove(&pid);
-                continue;
-            }
-            let husk = stand.why == Why::Husk;
-            let since = *self.idle.entry(pid).or_insert(now);
-            if !self.is_used(pid) && (husk || now >= since + LINGER_US) {
-                self.idle.remove(&pid);
-                if let Some(stand) = self.stands.get_mut(pid) {
-                    stand.ending = true;
-                }
-                self.stands.take_orphans(pid, false);
-                self.lets_children_go(pid);
-                self.ends_here(pid, Exit::Code(0));
-                if !husk {
-                    self.told_gone.retain(|_, told| *told + CROSSING_US > now);
-                    self.told_gone.insert(pid, now);
-                    self.uplink.send(&ToFront::StandInGone { pid });
-                }
-            }
-        }
-    }
-
     /// This one stands here now. Should the front end have heard after it asked for it that it stands here no more, it is to know.
     pub(crate) fn stands_again(&mut self, pid: Pid) {
         let known = self.stands.get(pid).is_some_and(|stand| stand.why != Why::Husk);
@@ -450,21 +412,5 @@ impl Agent {
     pub(crate) fn lets_children_go(&mut self, pid: Pid) {
         let group = self.bodies.person(pid).map(|person| person.pgid);
         self.stands.lose_parent(pid, group, |child| self.moving.departs_now(child));
-    }
-
-    /// A call here is about to find it.
-    pub(crate) fn is_asked_for(&mut self, pid: Pid) {
-        self.idle.remove(&pid);
-    }
-
-    /// When [`Agent::let_go`] has something to do next.
-    pub(crate) fn let_go_at(&self) -> Option<u64> {
-        let due = self.idle.iter().filter(|(pid, _)| !self.is_used(**pid));
-        due.map(|(_, since)| since + LINGER_US).min()
-    }
-
-    /// Does what starts or arrives need it at this moment? That does not make it young again: where there is always something of that kind it would stay for ever.
-    fn is_used(&self, pid: Pid) -> bool {
-        self.starts.needs(pid) || self.moving.needs(pid)
     }
 }

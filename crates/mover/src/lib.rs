@@ -19,6 +19,7 @@ mod take;
 mod tended;
 
 pub use orders::{Heirs, Held, Home, In, Order, Out, Remain, Said, Sides};
+pub use remains::in_the_way;
 pub use slate::Note;
 pub use tended::{look_again_us, tend, Tended};
 

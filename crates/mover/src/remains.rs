@@ -124,8 +124,12 @@ fn loaded(path: &str) -> Result<u64> {
     Ok(end)
 }
 
-/// Why a program of shoal's that executes in the place of this process, if so, would not have the capabilities that it needs: what the process does.
-pub(super) fn in_the_way(pid: Pid) -> Result<Option<String>> {
+/// Why a program of shoal's that executes in the place of this process, if so, would not have the capabilities that it needs: what the process does, in words. Called by the mover,
+/// and by the agent before it is asked for more than is needed.
+///
+/// # Errors
+/// What reading `/proc/PID/status` says.
+pub fn in_the_way(pid: Pid) -> Result<Option<String>> {
     let path = format!("{PROC}/{pid}/status");
     let status = fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
     let namespace = |of: &str| fs::read_link(format!("{PROC}/{of}/ns/mnt")).ok();

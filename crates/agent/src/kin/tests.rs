@@ -219,6 +219,29 @@ fn who_is_needed_as_another_s_child_does_not_come() {
     assert!(fault.to_string().contains("others there need it"), "{fault}");
 }
 
+/// 150 has joined the group of its child 151.
+#[test]
+fn a_parent_in_its_childs_group_is_made_once() {
+    let kin = [person(100, 1, 100, 100), person(150, 100, 151, 100), person(151, 150, 151, 100)];
+    for wanted in [150, 151] {
+        let (own, others): (Vec<_>, Vec<_>) = kin.iter().cloned().partition(|one| one.pid.0 == wanted);
+        let makes = plan_handle(&own[0], &others, &Stands::default(), &Bodies::default());
+        let mut made: Vec<_> = makes.iter().map(|make| make.person.pid.0).collect();
+        made.sort_unstable();
+        assert_eq!(made, [100, 150, 151], "{makes:?}");
+    }
+}
+
+#[test]
+fn a_parent_in_its_childs_group_and_that_child_do_not_come_where_neither_stands() {
+    let kin = [person(100, 1, 100, 100), person(150, 100, 151, 100), person(151, 150, 151, 100)];
+    for (comes, why) in [(150, "in the group that its child leads"), (151, "its parent 150 is in the group")] {
+        let (own, others): (Vec<_>, Vec<_>) = kin.iter().cloned().partition(|one| one.pid.0 == comes);
+        let fault = plan_arrival(&own[0], &others, &Stands::default(), &Bodies::default()).expect_err(why);
+        assert!(fault.to_string().contains(why), "{fault}");
+    }
+}
+
 #[test]
 fn kin_in_a_circle_end() {
     let kin = [person(150, 151, 150, 100), person(151, 150, 151, 100)];

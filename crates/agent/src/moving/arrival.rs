@@ -13,7 +13,7 @@ mod in_vain;
 
 use crate::agent::Agent;
 use crate::checks::What;
-use crate::stands::Stand;
+use crate::stands::{Stand, Why};
 use crate::starts::{Start, Work};
 use crate::streams::StreamsId;
 use ghost::Command;
@@ -79,6 +79,8 @@ struct Made {
     in_place: bool,
     /// And was stopped by this.
     stopped: Option<Sig>,
+    /// And somebody has a pidfd of it, or may have one.
+    held: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,8 +191,9 @@ impl Agent {
     pub(crate) fn arrival_started(&mut self, person: Person, stood: Option<Stand>) {
         let pid = person.pid;
         let ended = stood.as_ref().and_then(|stand| stand.exit.map(|exit| (exit, stand.usage)));
+        let held = stood.as_ref().is_some_and(|stand| stand.why == Why::Handle);
         let (in_place, stopped) = (stood.is_some(), stood.and_then(|stand| stand.body_stopped));
-        let made = Made { person, in_place, stopped };
+        let made = Made { person, in_place, stopped, held };
         let here = self.children_here(pid);
         let Some(arrival) = self.moving.arrivals.get_mut(&pid) else {
             return self.unmake(made, None, ended); // it was abandoned meanwhile
@@ -367,6 +370,9 @@ impl Agent {
         }
         self.bodies.add_arrived(person);
         self.bodies.set_takes_orphans(pid, takes_orphans);
+        if made.held {
+            self.bodies.set_held(pid);
+        }
         if lazy && !self.moving.held.values().any(|rest| rest.is_of(pid)) {
             self.moving.whole.insert(pid);
         }

@@ -15,7 +15,6 @@ use super::Gone;
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::checks::What;
-use crate::stands::Stand;
 use crate::streams::StreamsId;
 use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
@@ -282,8 +281,7 @@ impl Agent {
         let (remain, held) = (self.remain(pid), self.bodies.is_held(pid));
         self.usages.left(pid, None);
         self.forget_body(pid);
-        self.stands_in_place(person);
-        self.stands.get_mut(pid).filter(|_| held).into_iter().for_each(Stand::is_held);
+        self.stands_in_place(person, held);
         self.order_mover(mover, &Order::Remain(remain));
     }
 

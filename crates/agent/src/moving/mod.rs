@@ -258,11 +258,12 @@ impl Agent {
     }
 
     /// It is a stand-in from now on, as soon as a mover has seen to that.
-    fn stands_in_place(&mut self, person: Person) {
+    fn stands_in_place(&mut self, person: Person, held: bool) {
         let pid = person.pid;
         let creds = person.creds.clone();
         let name = Name::new(&person.name);
         self.stands.add_in_place(person);
+        self.stands.get_mut(pid).filter(|_| held).into_iter().for_each(Stand::is_held);
         self.ghosts.expect_in_place(pid);
         self.ghosts.command(pid, Tell::Children(true));
         self.ghosts.command(pid, Tell::Ids { uid: creds.uid, gid: creds.gid });
@@ -287,19 +288,29 @@ impl Agent {
     fn is_needed_here(&self, pid: Pid) -> bool {
         let Some(person) = self.bodies.person(pid) else { return false };
         let needs = |other: &Person| other.pid != pid && [other.ppid, other.pgid, other.sid].contains(&pid);
-        let stays = |stand: &Stand| stand.why != Why::Husk && !stand.is_let_go();
+        let keeps =
+            |stand: &Stand| matches!(stand.why, Why::Runner | Why::Handle) || self.bodies.needs(stand.person.pid);
         // As long as one is in a group or session of that number it is taken, and it could not come back (linux: `alloc_pid`).
         let is_in = |person: &Person| person.pid != pid && [person.pgid, person.sid].contains(&pid);
         let parent_is_here = self.bodies.has(person.ppid) || self.moving.arrives(person.ppid);
-        // A kill by those that it has made is not asked about, nor one by anybody here of a number that this node gave it.
-        let is_killed_here = self.bodies.has_forked(pid) && self.gates.passes(pid) || self.leases.has(pid);
+        // A kill by those that it has made is not asked about.
+        let is_killed_here = self.bodies.has_forked(pid) && self.gates.passes(pid);
         parent_is_here
             || is_killed_here
             || self.bodies.is_held(pid)
             || self.moving.needs(pid)
             || self.bodies.iter().any(|body| needs(&body.person))
-            || self.stands.children_of(pid).any(stays)
+            || self.stands.children_of(pid).any(keeps)
             || self.stands.iter().any(|stand| is_in(&stand.person))
+            || self.had_better_stay(pid)
+    }
+
+    /// A kill of a number that this node gave it is not asked about either: what stands for it is made as soon as it has left, a millisecond later. And those that stand here as its
+    /// children, though nobody needs them, could not come as that for a while. Neither is to keep it from leaving.
+    fn had_better_stay(&self, pid: Pid) -> bool {
+        let stays = |stand: &Stand| stand.why != Why::Husk && !stand.is_let_go();
+        let had_better = self.leases.has(pid) || self.stands.children_of(pid).any(stays);
+        had_better && mover::in_the_way(pid).is_ok_and(|why| why.is_none())
     }
 
     fn start_mover(&mut self, whom: Pid, order: &Order) -> Result<u32> {

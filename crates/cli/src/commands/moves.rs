@@ -101,6 +101,9 @@ type One = fn(&mut Local, Pid, NodeId) -> Result<bool>;
 /// # Errors
 /// `Refused` for a node that there is not.
 fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>, one: One) -> Result<bool> {
+    if from.is_front() {
+        return Err(Fault::refused("--from front: the front end is no node; name the processes"));
+    }
     all_known(daemon, to.into_iter().filter(|to| !to.is_front()).chain([from]))?;
     let (mut tried, mut all_moved) = (BTreeSet::new(), true);
     loop {
