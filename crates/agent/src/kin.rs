@@ -139,13 +139,8 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     }
     let strange = |stand: &&Stand| person.ppid != Pid::INIT && stand.native_parent() != person.ppid;
     let no = |why: String| Err(Fault::refused(format!("let {pid} come to this node: {why}")));
-    // Who is made joins a group that is there, and its child is made by it.
-    let in_childs_group = |parent: &Person, child: Pid| parent.pgid == child && !stands.has(parent.pid);
-    if children.iter().any(|child| in_childs_group(person, child.pid)) {
-        return no("it is in the group that its child leads".into());
-    }
-    if kin.iter().any(|one| one.pid == parent && in_childs_group(one, pid)) {
-        return no(format!("its parent {parent} is in the group that it leads"));
+    if let Some(why) = in_a_childs_group(person, kin, stands) {
+        return no(why);
     }
     // A number is not free before they have ended (linux: `alloc_pid`).
     let member = |leader: Pid, ends: &[Pid]| {
@@ -204,6 +199,17 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
         None => Ok(Plan { makes: planner.makes, parent: pid, place: Place::Stay, ends }),
         Some(_) => Ok(planner.in_place(person, false)),
     }
+}
+
+/// Who is made joins a group that is there, and its child is made by it: so neither a parent in its child's group can come nor that child, unless the parent stands here.
+fn in_a_childs_group(person: &Person, kin: &[Person], stands: &Stands) -> Option<String> {
+    let Person { pid, ppid, .. } = *person;
+    let is_in_it = |parent: &Person, child: Pid| parent.pgid == child && !stands.has(parent.pid);
+    if kin.iter().any(|child| child.ppid == pid && child.pid != pid && is_in_it(person, child.pid)) {
+        return Some("it is in the group that its child leads".into());
+    }
+    let parent = kin.iter().find(|one| one.pid == ppid && is_in_it(one, pid));
+    parent.map(|_| format!("its parent {ppid} is in the group that it leads"))
 }
 
 /// Plans that `person`, with `kin` alive elsewhere, stands here because somebody wants a handle on it: as its parent's child, and in its group behind
