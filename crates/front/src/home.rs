@@ -313,6 +313,10 @@ impl Front {
             self.ghosts.command(pid, Tell::Home);
             // One that a SIGKILL waits for dies of it now.
             self.ghosts.interrupt(pid);
+            // And one that has been stopped since it was looked at last does nothing before it is made to.
+            if kern::pending::read(pid).is_some_and(|now| now.state == b'T') {
+                self.order_home(pid, &Order::Rouse);
+            }
         }
     }
 
