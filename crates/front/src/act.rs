@@ -15,6 +15,7 @@ use vocab::errno::{EEXIST, EPERM, ESRCH};
 use vocab::{Fault, NodeId, Pid, Sig, SigInfo};
 use wire::ask::Answer;
 use wire::node::ToNode;
+use wire::run::LATE_RELAY;
 
 /// Microseconds from one line about a body without a ghost to the next.
 const NO_GHOST_AGAIN_US: u64 = 1_000_000;
@@ -144,6 +145,8 @@ impl Front {
             let Some((_, sid)) = group_and_session(pid).filter(|(group, _)| *group == pgid) else { continue };
             // What ends may be what is left of a ghost: one that is let go at its exit gate has no memory any more.
             let lives = |status: &Status| status.memory && !status.ended();
+            // A stopped relay would keep from coming home who has streams of it.
+            let lives = |status: &Status| lives(status) && status.name.as_bytes() != LATE_RELAY.as_bytes();
             let Some(status) = self.proc.status(pid).ok().filter(lives) else { continue };
             let continues = info.is_some_and(|info| info.sig == Sig::CONT) && sid == sender.sid;
             if continues || sender.creds.may_signal(&status.creds) {

@@ -3,6 +3,10 @@
 use minicbor::{Decode, Encode};
 use vocab::{Capabilities, Creds, NodeId, Pid};
 
+/// By this name ps shows, and the front end knows, what is left of a `shoal run` that relays for the descendants of its program. It is in the program's group, and not of the job: a signal to that
+/// is for the descendants.
+pub const LATE_RELAY: &str = "shoal:late";
+
 /// Where the program is to run.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum Target {
