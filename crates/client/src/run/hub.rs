@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 use vocab::{Exit, Fault, Pid, Result};
 use wire::ask::{Answer, Ask};
-use wire::run::Window;
+use wire::run::{Window, LATE_RELAY};
 
 /// The exit status of the first copy once it is known, as a wait status; -1 before.
 pub(crate) static OUTCOME: AtomicI32 = AtomicI32::new(-1);
@@ -91,6 +91,10 @@ impl Hub {
     fn hand_over(&mut self, apart: bool) {
         for (of, node) in self.channels.nodes() {
             self.late_lines.iter_mut().flatten().for_each(|lines| lines.moved((of.0, 0), of, node));
+        }
+        // From its beginning on, and with it what forks it: by that name a signal to the group passes it by, which would stop it.
+        if let Err(fault) = kern::ns::set_name(LATE_RELAY) {
+            tracing::warn!(%fault, "the relay of what descendants write");
         }
         match self.channels.hand_over(apart) {
             Ok(None) => {}

@@ -8,16 +8,11 @@ use super::takers::Takers;
 use kern::signal;
 use std::sync::Arc;
 use vocab::{Sig, SigSet};
-use wire::run::LATE_RELAY;
 use wire::stream::Stream;
 
 /// Relays until nobody on the nodes can write any more, or nobody here reads. Signals stay blocked as they were in the relay's
 /// threads: those that mean the job are for the descendants, who get them from the daemon.
 pub(super) fn relay(channels: Channels, lines: [Option<Lines>; 2]) {
-    // Without it a group signal may stop it.
-    if let Err(fault) = kern::ns::set_name(LATE_RELAY) {
-        tracing::warn!(%fault, "the relay of what descendants write");
-    }
     // The handlers are the hold's, and there is no hold here.
     let stops = signal::set_default(Sig::TTOU).and_then(|()| signal::unblock(SigSet(Sig::TTOU.bit())));
     if stops.is_err() {
