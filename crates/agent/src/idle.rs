@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::stands::{Stand, Why};
 use kern::clock::monotonic_us;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use vocab::{Exit, Pid};
 use wire::node::ToFront;
 
@@ -42,6 +42,9 @@ impl Agent {
         let is_husk = |pid: &Pid| self.stands.get(*pid).is_some_and(|stand| stand.why == Why::Husk);
         let at_once = |pid: &Pid| is_husk(pid) && !self.bodies.needs(*pid);
         self.idle.looks = now < self.idle.look_us && !may.is_empty();
+        if may.is_empty() {
+            return self.idle.since.clear();
+        }
         if self.idle.looks && !may.iter().any(at_once) {
             return;
         }
@@ -52,7 +55,8 @@ impl Agent {
             let needed = needed.contains(&pid) || self.bodies.needs(pid);
             needed || self.bodies.has(parent) || self.moving.arrives(parent)
         };
-        let go: Vec<Pid> = may.into_iter().filter(|pid| self.stands.get(*pid).is_some_and(|one| !keeps(one))).collect();
+        let go: HashSet<Pid> =
+            may.into_iter().filter(|pid| self.stands.get(*pid).is_some_and(|one| !keeps(one))).collect();
         self.idle.since.retain(|pid, _| go.contains(pid));
         for pid in go {
             let since = *self.idle.since.entry(pid).or_insert(now);

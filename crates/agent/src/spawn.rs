@@ -102,16 +102,11 @@ impl Agent {
                 }
                 let (makes, ends) = planned.map(|plan| (plan.makes, plan.ends)).unwrap_or_default();
                 ends.iter().for_each(|pid| self.end_unneeded(*pid));
-                // As below.
+                // A parent that is stopped does not wait, here as where this itself waits.
                 let waiting = |make: &Make| self.moving.who_waits_for(make.person.pid);
-                makes
-                    .iter()
-                    .filter_map(waiting)
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .for_each(|pid| self.rouse_to_obey(pid));
+                let parents: Vec<Pid> = makes.iter().filter_map(waiting).collect();
+                parents.into_iter().for_each(|parent| self.rouse_to_obey(parent));
             }
-            // One that is stopped waits for nobody.
             let parent = self.moving.who_waits_for(pid).or(has_to_wait.then_some(pid));
             parent.into_iter().for_each(|parent| self.rouse_to_obey(parent));
             before.insert(pid);

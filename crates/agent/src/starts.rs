@@ -190,21 +190,14 @@ impl Starts {
 
     /// Is it a program that is to be started here, and not exec'd as far as we know?
     pub(crate) fn is_to_begin(&self, pid: Pid) -> bool {
-        let queued = |work: &Work| matches!(work, Work::Program(start) if start.person.pid == pid && !start.arrives);
-        self.queue.iter().any(queued)
-            || self.makings().any(|making| queued(&making.work))
+        self.unspawned().any(|start| start.person.pid == pid && !start.arrives)
             || self.spawning.get(&pid).is_some_and(|spawning| !spawning.started && !spawning.start.arrives)
     }
 
     /// Programs that are to be started here and are no bodies yet.
     pub(crate) fn to_begin(&self) -> Vec<Pid> {
         let spawning = self.spawning.values().filter(|spawning| !spawning.started).map(|spawning| &spawning.start);
-        let works = self.queue.iter().chain(self.makings().map(|making| &making.work));
-        let programs = works.filter_map(|work| match work {
-            Work::Program(start) => Some(start),
-            _ => None,
-        });
-        programs.chain(spawning).filter(|start| !start.arrives).map(|start| start.person.pid).collect()
+        self.unspawned().chain(spawning).filter(|start| !start.arrives).map(|start| start.person.pid).collect()
     }
 
     fn makings(&self) -> impl Iterator<Item = &Making> {
@@ -242,8 +235,7 @@ impl Starts {
 
     /// Is it to arrive, and its stand-in, if there is one, has not been told yet to become it?
     pub(crate) fn waits_to_become(&self, pid: Pid) -> bool {
-        let mut works = self.queue.iter().chain(self.makings().map(|making| &making.work));
-        works.any(|work| matches!(work, Work::Program(start) if start.person.pid == pid && start.arrives))
+        self.unspawned().any(|start| start.person.pid == pid && start.arrives)
     }
 
     /// Has it been handed to its parent's stand-in, and not exec'd as far as we know?
@@ -284,12 +276,16 @@ impl Starts {
     }
 
     fn programs_under_way(&self) -> impl Iterator<Item = &Start> {
+        self.unspawned().chain(self.spawning.values().map(|spawning| &spawning.start)).map(|start| &**start)
+    }
+
+    /// Programs that nobody has been told to become or to make.
+    fn unspawned(&self) -> impl Iterator<Item = &Box<Start>> {
         let works = self.queue.iter().chain(self.makings().map(|making| &making.work));
-        let programs = works.filter_map(|work| match work {
+        works.filter_map(|work| match work {
             Work::Program(start) => Some(start),
             _ => None,
-        });
-        programs.chain(self.spawning.values().map(|spawning| &spawning.start)).map(|start| &**start)
+        })
     }
 
     /// A process elsewhere has ended: nothing is to be made for it any more.

@@ -146,8 +146,9 @@ impl Front {
             // What ends may be what is left of a ghost: one that is let go at its exit gate has no memory any more.
             let lives = |status: &Status| status.memory && !status.ended();
             // A stopped relay would keep from coming home who has streams of it.
-            let lives = |status: &Status| lives(status) && status.name.as_bytes() != LATE_RELAY.as_bytes();
-            let Some(status) = self.proc.status(pid).ok().filter(lives) else { continue };
+            let relays = |status: &Status| status.name.as_bytes() == LATE_RELAY.as_bytes();
+            let is_member = |status: &Status| lives(status) && !relays(status);
+            let Some(status) = self.proc.status(pid).ok().filter(is_member) else { continue };
             let continues = info.is_some_and(|info| info.sig == Sig::CONT) && sid == sender.sid;
             if continues || sender.creds.may_signal(&status.creds) {
                 errno = 0;
