@@ -88,7 +88,11 @@ impl Space {
         match (&entry.body, entry.end) {
             (_, End::Issued(_)) => self.out.push(Effect::Interrupt { pid }),
             (Body::Ended(_), _) => self.flush(pid),
-            (Body::Many(_), _) => self.kill_copies(pid),
+            (Body::Many(_), _) => {
+                self.kill_copies(pid);
+                // It clones nobody any more: copies that are still to come do not.
+                self.flush(pid);
+            }
             _ => self.kill_body(pid),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{body, exited, ghost, person, running, step, N0, N1};
 use space::{BodyEvent, Command, Effect, Event, Space};
-use vocab::{Exit, NodeId, Pid, Sig, SigInfo};
+use vocab::{Exit, NodeId, Pid, Sig, SigInfo, SigSet};
 
 #[test]
 fn several_copies_end_as_the_worst_of_them() {
@@ -141,4 +141,24 @@ fn what_comes_for_copies_before_all_are_there_is_for_the_later_ones_too() {
     let alarm = SigInfo { code: SigInfo::SI_KERNEL, ..SigInfo::kill(Sig::new(14).expect("SIGALRM"), Pid::NONE, 0) };
     let effects = step(&mut space, Event::Signalled { pid: Pid(300), info: alarm });
     assert_eq!(effects, [sent(N0, 301, alarm), sent(N1, 302, alarm)], "no terminal's: for all of them");
+}
+
+#[test]
+fn a_parent_of_copies_that_is_killed_before_it_has_cloned_them_all_waits_for_no_more() {
+    let killed = || Event::Pending { pid: Pid(300), set: SigSet(Sig::KILL.bit()) };
+    let many = || Event::RunMany { parent: person(300, 100, 300, 7), to: vec![N0, N1], kin: vec![] };
+    let mut space = running(&[]);
+    step(&mut space, many());
+    step(&mut space, Event::Held { pid: Pid(300) });
+    let effects = step(&mut space, killed());
+    assert!(effects.contains(&Effect::Interrupt { pid: Pid(300) }), "none has come: {effects:?}");
+
+    let mut space = running(&[]);
+    step(&mut space, many());
+    step(&mut space, Event::Held { pid: Pid(300) });
+    step(&mut space, Event::Done { pid: Pid(300), result: Ok(301) });
+    let effects = step(&mut space, killed());
+    assert!(!effects.contains(&Effect::Interrupt { pid: Pid(300) }), "the first has not ended: {effects:?}");
+    let effects = body(&mut space, N0, exited(301, Exit::Killed { sig: Sig::KILL, core: false }));
+    assert!(effects.contains(&Effect::Interrupt { pid: Pid(300) }), "{effects:?}");
 }
