@@ -131,6 +131,11 @@ impl Space {
         if info.sig.stops() {
             self.push(pid, Act::Command(Command::Stop(info.sig)), Mark::default());
         }
+        if info.sig == Sig::CONT {
+            // It came after the stops that are not done yet.
+            self.drop_stops(pid);
+            self.wake(pid);
+        }
         if let Some(Body::Many(many)) = self.table.get_mut(pid).map(|e| &mut e.body) {
             if many.coming > 0 {
                 many.early.push(info);

@@ -162,3 +162,19 @@ fn a_parent_of_copies_that_is_killed_before_it_has_cloned_them_all_waits_for_no_
     let effects = body(&mut space, N0, exited(301, Exit::Killed { sig: Sig::KILL, core: false }));
     assert!(effects.contains(&Effect::Interrupt { pid: Pid(300) }), "{effects:?}");
 }
+
+#[test]
+fn a_parent_of_copies_does_no_stop_that_sigcont_came_after() {
+    let mut space = running(&[]);
+    step(&mut space, Event::RunMany { parent: person(300, 100, 300, 7), to: vec![N0], kin: vec![] });
+    step(&mut space, Event::Held { pid: Pid(300) });
+    let signal = |sig| Event::Signalled { pid: Pid(300), info: SigInfo::kill(sig, Pid(100), 0) };
+    let effects = step(&mut space, signal(Sig::TSTP));
+    assert!(effects.contains(&ghost(300, Command::Stop(Sig::TSTP))), "{effects:?}");
+    let effects = step(&mut space, signal(Sig::CONT));
+    assert!(effects.contains(&Effect::Wake { pid: Pid(300) }), "it was told, and has not said that it is done: {effects:?}");
+    step(&mut space, Event::Done { pid: Pid(300), result: Ok(301) });
+    step(&mut space, Event::Done { pid: Pid(300), result: Ok(0) });
+    let effects = step(&mut space, signal(Sig::CONT));
+    assert!(!effects.contains(&Effect::Wake { pid: Pid(300) }), "it runs: {effects:?}");
+}
