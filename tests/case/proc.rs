@@ -230,8 +230,9 @@ fn proc_is_known_before_anybody_looks(place: &Place) -> Res<End> {
     wait_for("what was asked for by who looked", || asked(&s).attributes > before.attributes)?;
     let after = asked(&s);
     same("directories that had to be opened", after.opened, before.opened)?;
-    // Of what is guarded the name is asked for again by those ahead of whom nobody goes; without having learnt it would be nearly a thousand.
-    holds("few names had to be looked up", after.names - before.names < 200)?;
+    // Of what is guarded the name is asked for again, once for each of the 302 ahead of whom nobody went (under load that may be most of them);
+    // without having learnt it would be nearly a thousand.
+    holds("few names had to be looked up", after.names - before.names < 400)?;
     s.ok("pkill -x sleep")?;
     going.end()?;
     s.until("test $(ls /proc/$(pgrep -x shoal:ahead)/fd | wc -l) -lt 50")?;
