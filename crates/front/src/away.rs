@@ -24,7 +24,7 @@ use space::Event;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::{info, warn};
-use vocab::{Exit, Fault, NodeId, Pid, Result};
+use vocab::{Exit, Fault, NodeId, Pid, Result, Sig, SigSet};
 use wire::ask::{self, Answer};
 use wire::node::{ChannelTo, ToNode};
 use wire::run::{Caller, Program};
@@ -44,6 +44,8 @@ pub(crate) struct Leaving {
     pub(crate) stood: bool,
     /// Its mover has said that it has left.
     left: bool,
+    /// What is in its place was seen to be stopped before that: as it was, or by a SIGSTOP that has come since.
+    seen_stopped: bool,
     /// A daemon before this one has begun it.
     pub(crate) again: bool,
     /// So its ghost waits until it is known where it is.
@@ -57,7 +59,7 @@ impl Leaving {
     /// `Sys` when the kernel gives no random bytes.
     pub(crate) fn new(to: Option<NodeId>) -> Result<Leaving> {
         let (token, key) = (link::random()?, link::random()?);
-        let (mover, bound, stood, left) = (None, false, false, false);
+        let (mover, bound, stood, left, seen_stopped) = (None, false, false, false, false);
         Ok(Leaving {
             to,
             token,
@@ -67,6 +69,7 @@ impl Leaving {
             bound,
             stood,
             left,
+            seen_stopped,
             again: false,
             asks: None,
             sleeps: false,
@@ -99,6 +102,12 @@ impl Aways {
     /// Is it what it was, and has its mover yet to look which signals have come? Those go after it, and ours would. When its ghost holds it is seen to that this runs.
     pub(crate) fn is_yet_to_leave(&self, pid: Pid) -> bool {
         self.all.get(&pid).is_some_and(|one| one.bound && !one.left)
+    }
+
+    /// Has its mover yet to say whether it was stopped? Then that it is now means nothing before.
+    pub(crate) fn sees_stopped(&mut self, pid: Pid) -> bool {
+        let one = self.all.get_mut(&pid).filter(|one| one.bound && !one.left);
+        one.map(|one| one.seen_stopped = true).is_some()
     }
 
     /// How the new node reaches who will relay the streams of this one.
@@ -307,8 +316,14 @@ impl Front {
     }
 
     pub(crate) fn end_away(&mut self, pid: Pid) {
-        if let Some(one) = self.aways.all.get_mut(&pid) {
+        let one = self.aways.all.get_mut(&pid);
+        let seen_stopped = one.is_some_and(|one| {
             one.left = one.bound;
+            std::mem::take(&mut one.seen_stopped)
+        });
+        if seen_stopped && !self.sleepers.knows_stop(pid) {
+            // By a SIGSTOP of its own.
+            self.events.push_back(Event::Pending { pid, set: SigSet(Sig::STOP.bit()) });
         }
         if let Some(token) = self.aways.all.get_mut(&pid).and_then(|one| one.mover.take()) {
             self.close(token);

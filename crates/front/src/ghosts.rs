@@ -122,8 +122,9 @@ impl Front {
                 }
             }
             Happened::Caught { pid, signals } => self.events.push_back(Event::Pending { pid, set: signals }),
+            Happened::StoppedItself { pid } if self.aways.sees_stopped(pid) => {}
             // The one that it was let sleep by.
-            Happened::StoppedItself { pid } if self.space.is_asleep(pid) => {}
+            Happened::StoppedItself { pid } if self.space.is_asleep(pid) || self.sleepers.knows_stop(pid) => {}
             Happened::StoppedItself { pid } => {
                 self.events.push_back(Event::Pending { pid, set: SigSet(Sig::STOP.bit()) });
             }

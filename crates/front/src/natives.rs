@@ -124,7 +124,8 @@ impl Front {
                 self.stopped_natives.doubt_longer(pid, since_us, now_us);
                 continue;
             }
-            let sig = stopped.then(|| *self.stopped_natives.stopped.entry(pid).or_insert(Sig::STOP));
+            let told = stopped && self.has_a_ghost_for_parent(pid);
+            let sig = told.then(|| *self.stopped_natives.stopped.entry(pid).or_insert(Sig::STOP));
             if sig.is_none() {
                 self.stopped_natives.stopped.remove(&pid);
             }
@@ -132,17 +133,32 @@ impl Front {
         }
     }
 
+    fn has_a_ghost_for_parent(&self, pid: Pid) -> bool {
+        let parent = self.space.get(pid).map(|view| view.person.ppid);
+        parent.is_some_and(|parent| self.ghosts.has(parent))
+    }
+
     /// Its mover has let it go. Of a stop, or its end, that its task had while it was traced the kernel has told when nobody could know that: before its parent's ghost was to hand
     /// it over, or before it could be told from a stop of the mover's.
     pub(crate) fn let_go_at_home(&mut self, pid: Pid, stops: Option<Sig>) {
         self.tell_as_let_go(pid, stops);
+        self.children_stop_here_alone(pid);
         self.events.push_back(Event::IsHome { pid });
+    }
+
+    /// Nobody is told any more whether the native children of this one, which is at home, run: what stands for them on nodes does, or it would keep what it is sent when they
+    /// have gone on.
+    fn children_stop_here_alone(&mut self, parent: Pid) {
+        for pid in self.space.native_children(parent) {
+            if self.stopped_natives.stopped.remove(&pid).is_some() {
+                self.events.push_back(Event::NativeStopped { pid, sig: None });
+            }
+        }
     }
 
     fn tell_as_let_go(&mut self, pid: Pid, stops: Option<Sig>) {
         let went_on = self.stopped_natives.went_on.remove(&pid);
-        let parent = self.space.get(pid).map(|view| view.person.ppid);
-        if !parent.is_some_and(|parent| self.ghosts.has(parent)) {
+        if !self.has_a_ghost_for_parent(pid) {
             return;
         }
         self.stopped_natives.doubt(pid, monotonic_us());

@@ -55,6 +55,11 @@ impl Sleepers {
         }
     }
 
+    /// Is it known that this ghost is stopped, until it is continued?
+    pub(crate) fn knows_stop(&self, pid: Pid) -> bool {
+        self.all.get(&pid).is_some_and(|one| !one.continued)
+    }
+
     /// Is any ghost to be looked after?
     pub(crate) fn any(&self) -> bool {
         !self.all.is_empty()
