@@ -168,6 +168,9 @@ impl Space {
         let steps: Vec<_> = entry.queue.drain(..).map(|step| step.id).collect();
         let given: Vec<_> = entry.given.drain(..).map(|given| given.id).collect();
         let mut now = std::mem::take(&mut entry.early);
+        if std::mem::take(&mut entry.stop_pending) {
+            drop_newest_stop(&mut now);
+        }
         let killed = now.iter().any(|info| info.sig == Sig::KILL);
         let early = now.split_off(now.iter().position(|info| info.sig.stops() && !killed).unwrap_or(now.len()));
         let person = entry.person.clone();
@@ -221,6 +224,15 @@ impl Space {
                 self.pass_on(pid, info);
             }
         }
+    }
+}
+
+/// The SIGSTOP that its ghost has waits for what becomes the process, or has stopped it. What came after that is known to who makes it the process.
+fn drop_newest_stop(early: &mut Vec<SigInfo>) {
+    let newest = early.iter().rposition(|info| info.sig == Sig::STOP);
+    let continued = |at: &usize| early[at + 1..].iter().any(|info| info.sig == Sig::CONT);
+    if let Some(at) = newest.filter(|at| !continued(at)) {
+        early.remove(at);
     }
 }
 
@@ -357,6 +369,38 @@ mod tests {
         let told = step(Event::NativeStopped { pid: CHILD, sig: Some(Sig::STOP) });
         let stops = Effect::StopStandIn { node: N0, pid: CHILD, sig: Sig::STOP, turn: Some(7) };
         assert!(told.contains(&stops), "{told:?}");
+    }
+
+    /// SIGSTOP comes to its ghost, which becomes it and has that still.
+    #[test]
+    fn one_that_comes_home_is_not_stopped_once_more_by_what_its_ghost_has() {
+        let comes_home = |stop: Event| {
+            let mut space = Space::new();
+            let mut effects = Vec::new();
+            let mut step = |event| {
+                space.step(event, &mut effects);
+                space.audit().expect("the invariants hold");
+                std::mem::take(&mut effects)
+            };
+            let (creds, name) = (Creds::default(), b"prog".to_vec());
+            let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+            step(Event::NodeUp { node: N0 });
+            step(Event::Run { person, at: NodeId::FRONT, to: N0, kin: vec![] });
+            step(Event::Held { pid: PID });
+            step(Event::Body { node: N0, event: BodyEvent::Started { pid: PID } });
+            step(Event::Arrive { pid: PID, to: NodeId::FRONT });
+            step(Event::Leaves { pid: PID });
+            step(stop);
+            let mut told = step(Event::Moved { pid: PID, to: NodeId::FRONT });
+            told.extend(step(Event::IsHome { pid: PID }));
+            let stops = |e: &&Effect| matches!(e, Effect::SignalNative { info, .. } if info.sig == Sig::STOP);
+            told.iter().filter(stops).count()
+        };
+        let waits = Event::Pending { pid: PID, set: vocab::SigSet(Sig::STOP.bit()) };
+        assert_eq!(comes_home(waits), 0);
+        let info = vocab::SigInfo::kill(Sig::STOP, Pid::NONE, 0);
+        let of_node = Event::StandInSignalled { node: N0, target: PID, info, turn: Some(1) };
+        assert_eq!(comes_home(of_node), 1, "nothing else has that");
     }
 
     /// A process that leaves the front end, stopped: SIGCONT comes to it on the way, or to its ghost, or does not. The parent of its ghost is not told anew that it is stopped.
