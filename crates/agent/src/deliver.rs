@@ -229,12 +229,29 @@ impl Agent {
         }
     }
 
-    /// A stand-in that is gone, or stops, will not send what it was told to.
+    /// A stand-in that is gone will not send what it was told to.
     pub(crate) fn sends_no_more(&mut self, sender: Pid) {
-        let its = |(target, s): (&Pid, &Sending)| (s.awaits == Awaits::Sender(sender)).then_some(*target);
-        for target in self.sending.iter().filter_map(its).collect::<Vec<_>>() {
+        for target in self.sent_by(sender) {
             self.send_without(target);
         }
+    }
+
+    /// One that stops will not, either, if it has not been given the command. If it has, it sends that now, or a signal has stopped it before it could say that it has: to whom it
+    /// was sent may have answered with that one.
+    pub(crate) fn stops_sending(&mut self, sender: Pid) {
+        for target in self.sent_by(sender) {
+            match self.is_sending(sender, target) {
+                true if kern::pending::has_just_sent(sender) => self.send_later(target),
+                true if !kern::pending::stops(sender) => {}
+                _ => self.send_without(target),
+            }
+        }
+    }
+
+    /// To whom this stand-in is to send what is sent next.
+    fn sent_by(&self, sender: Pid) -> Vec<Pid> {
+        let its = |(target, s): (&Pid, &Sending)| (s.awaits == Awaits::Sender(sender)).then_some(*target);
+        self.sending.iter().filter_map(its).collect()
     }
 
     /// What has not been sent in time, and for what no parent's signal has come.

@@ -127,7 +127,7 @@ impl Agent {
             return;
         }
         if stopped.is_some() {
-            self.sends_no_more(pid);
+            self.stops_sending(pid);
         }
         if (stopped.is_none() || held == Held::Caught) && told {
             self.take_back_stop(pid);

@@ -36,6 +36,17 @@ impl Sleeper {
     }
 }
 
+/// What becomes of one that holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// It stops now, as its process is.
+    Sleeps,
+    /// Its process runs, and so does it.
+    Runs,
+    /// SIGCONT has come to it, or there is nobody any more for whom it would stop.
+    Over,
+}
+
 /// A process that was stopped where it was, and runs where it is, stops there within this many microseconds, or does not.
 const STOPS_US: u64 = 1_000_000;
 
@@ -86,18 +97,25 @@ impl Front {
             let view = self.space.get(*pid);
             let stopped = view.as_ref().is_some_and(|view| view.stopped.is_some());
             let over = one.continued || !self.ghosts.has(*pid) || view.is_none_or(|view| view.ended.is_some());
-            match stopped || over {
-                true => done.push((*pid, false)),
-                false if one.runs(since, now, agreed) => done.push((*pid, true)),
-                false => {}
+            if over {
+                done.push((*pid, Next::Over));
+            } else if stopped {
+                done.push((*pid, Next::Sleeps));
+            } else if one.runs(since, now, agreed) {
+                done.push((*pid, Next::Runs));
             }
         }
-        for (pid, runs) in done {
-            info!(%pid, runs, "away: its ghost holds");
+        for (pid, next) in done {
+            info!(%pid, ?next, "away: its ghost holds");
+            if next == Next::Sleeps {
+                // Also if it was continued, and its process has been stopped again since.
+                self.events.push_back(Event::Sleeps { pid });
+                self.settle();
+            }
             if let Some(one) = self.sleepers.all.remove(&pid) {
                 self.let_sleep(one.mover);
             }
-            if runs {
+            if next == Next::Runs {
                 self.events.push_back(Event::NotStopped { pid });
                 self.settle();
                 self.wake_ghost(pid);

@@ -25,6 +25,16 @@ pub fn read(pid: Pid) -> Option<Pending> {
     read_file(&open(pid)?, pid)
 }
 
+/// Is it stopped on its way out of a call that has sent a signal? A signal that is met there has come after that (proc_pid_syscall(5), linux: `proc_pid_syscall`).
+/// Called by a node's agent of stand-ins that it has told to send one.
+pub fn has_just_sent(pid: Pid) -> bool {
+    const SENDS: [i64; 3] = [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_tgsigqueueinfo];
+    let call = std::fs::read_to_string(format!("{PROC}/{pid}/syscall")).unwrap_or_default();
+    // "running", or -1 where it is in no call.
+    let number = call.split(' ').next().and_then(|number| number.parse().ok());
+    number.is_some_and(|number| SENDS.contains(&number)) && read(pid).is_some_and(|now| now.state == b'T')
+}
+
 /// Reads of the same few processes again and again: it keeps their files open.
 ///
 /// A daemon asks of every stand-in that is signalled, while the signal waits; with the file open that is one call, not three.
@@ -144,6 +154,29 @@ mod tests {
             parse(text.as_bytes()).expect("a status").signals.0
         };
         assert_eq!([of(0, stop, 0), of(7, stop, 0), of(7, stop, stop), of(7, stop | 1, 0)], [stop, 0, stop, 1]);
+    }
+
+    #[test]
+    fn one_that_is_stopped_by_its_own_signal_has_just_sent_it() {
+        for (does, expected) in [("kill -STOP $$", true), ("exec sleep 100", false)] {
+            let mut child = std::process::Command::new("sh").args(["-c", does]).spawn().expect("sh(1)");
+            let pid = Pid(child.id() as i32);
+            if !expected {
+                let sleeps = format!("{} ", libc::SYS_clock_nanosleep);
+                while !std::fs::read_to_string(format!("/proc/{pid}/syscall")).is_ok_and(|does| does.starts_with(&sleeps))
+                {
+                    let _ = crate::poll::poll(&[], 1);
+                }
+                assert!(!has_just_sent(pid));
+                crate::signal::send(pid, Sig::STOP).expect("it lives");
+            }
+            while read(pid).map(|now| now.state) != Some(b'T') {
+                let _ = crate::poll::poll(&[], 1);
+            }
+            assert_eq!(has_just_sent(pid), expected, "{does}");
+            child.kill().expect("it lives");
+            child.wait().expect("it ends");
+        }
     }
 
     #[test]
