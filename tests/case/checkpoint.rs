@@ -287,6 +287,11 @@ fn checkpoint_that_fails(place: &Place) -> Res<End> {
         let why = told_of(name, "No space left on device (os error 28)");
         holds(&format!("{:?} ends with {why:?}", told(&done)), told(&done).ends_with(&why))?;
     }
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" >&-", "sh"]).arg(shoal(place)?).args(["checkpoint", &pid, "--stop", "-o", "-"]);
+    let done = command.stdin(Stdio::null()).output().doing("run shoal")?;
+    let why = "standard output is closed";
+    holds(&format!("{:?} ends with {why:?}", told(&done)), told(&done).ends_with(why))?;
     must(place, &["checkpoint", &pid, "--stop", "-o", &path])?;
     child.wait().doing("wait for the program")?;
     let mut child = restore(place, &image, &out)?;

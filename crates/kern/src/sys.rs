@@ -75,13 +75,25 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> std::result::Result<usize, i32
     check(unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) } as i64).map(|n| n as usize)
 }
 
+/// Of an open file (F_GETFL).
+fn flags(fd: BorrowedFd<'_>) -> Result<i32> {
+    // SAFETY: F_GETFL takes and returns plain numbers.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    checked(flags.into(), || "read descriptor flags".into()).map(|flags| flags as i32)
+}
+
+/// Is it open for both reading and writing?
+///
+/// # Errors
+/// `Sys` as fcntl(2).
+pub fn reads_and_writes(fd: BorrowedFd<'_>) -> Result<bool> {
+    Ok(flags(fd)? & libc::O_ACCMODE == libc::O_RDWR)
+}
+
 /// Sets or clears O_NONBLOCK.
 pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
-    // SAFETY: F_GETFL and F_SETFL take and return plain numbers.
-    let flags =
-        checked(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }.into(), || "read descriptor flags".into())?;
-    let flags = if on { flags as i32 | libc::O_NONBLOCK } else { flags as i32 & !libc::O_NONBLOCK };
-    // SAFETY: as above.
+    let flags = if on { flags(fd)? | libc::O_NONBLOCK } else { flags(fd)? & !libc::O_NONBLOCK };
+    // SAFETY: F_SETFL takes and returns plain numbers.
     checked(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }.into(), || "set O_NONBLOCK".into()).map(drop)
 }
 

@@ -182,8 +182,7 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid) else { return };
         if let (Body::Stopped(_), false) = (&entry.body, watched) {
             // Nobody there is told any more whether it runs.
-            let goes =
-                |node: &NodeId| Effect::ContinueStandIn { node: *node, pid, turn: entry.heard.get(node).copied() };
+            let goes = |node: &NodeId| Effect::ContinueStandIn { node: *node, pid, turn: heard.get(node).copied() };
             self.out.extend(stands.iter().map(goes));
         }
         let halted = if let Body::Stopped(sig) = entry.body { Some(sig).filter(|_| watched) } else { None };
@@ -369,6 +368,33 @@ mod tests {
         let told = step(Event::NativeStopped { pid: CHILD, sig: Some(Sig::STOP) });
         let stops = Effect::StopStandIn { node: N0, pid: CHILD, sig: Sig::STOP, turn: Some(7) };
         assert!(told.contains(&stops), "{told:?}");
+    }
+
+    /// Its parent is at home and its stop of no interest elsewhere: what stands for it on a node has handed over a SIGSTOP, and believes no word that is older than that.
+    #[test]
+    fn what_stands_for_a_stopped_one_that_comes_home_to_its_parent_goes_on() {
+        let mut space = Space::new();
+        let mut effects = Vec::new();
+        let mut step = |event| {
+            space.step(event, &mut effects);
+            space.audit().expect("the invariants hold");
+            std::mem::take(&mut effects)
+        };
+        let (creds, name) = (Creds::default(), b"prog".to_vec());
+        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+        step(Event::NodeUp { node: N0 });
+        step(Event::NodeUp { node: N1 });
+        step(Event::Run { person, at: NodeId::FRONT, to: N0, kin: vec![] });
+        step(Event::Held { pid: PID });
+        step(Event::Body { node: N0, event: BodyEvent::Started { pid: PID } });
+        step(Event::StandInWanted { node: N1, pid: PID, native: None });
+        let info = SigInfo::kill(Sig::STOP, Pid::NONE, 0);
+        step(Event::StandInSignalled { node: N1, target: PID, info, turn: Some(7) });
+        step(Event::Body { node: N0, event: BodyEvent::Stopped { pid: PID, sig: Sig::STOP, turn: Some(1) } });
+        step(Event::Arrive { pid: PID, to: NodeId::FRONT });
+        step(Event::Leaves { pid: PID });
+        let told = step(Event::Moved { pid: PID, to: NodeId::FRONT });
+        assert!(told.contains(&Effect::ContinueStandIn { node: N1, pid: PID, turn: Some(7) }), "{told:?}");
     }
 
     /// SIGSTOP comes to its ghost, which becomes it and has that still.

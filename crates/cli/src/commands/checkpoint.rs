@@ -15,7 +15,7 @@ use kern::proc::exists;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Seek, Stdout, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use vocab::{Fault, Kind, NodeId, Pid, Result, Sig, SigSet};
@@ -110,7 +110,7 @@ impl Checkpoint {
                 let file = open.map_err(|e| Fault::io(&e, format!("write {}", path.display())))?;
                 Ok(stream(file, path.display().to_string()))
             }
-            (None, _) => Ok(stream(std::io::stdout(), "standard output")),
+            (None, _) => standard_output(),
         }
     }
 
@@ -168,6 +168,20 @@ enum Target<'a> {
 
 fn stream<'a>(to: impl Write + Send + 'static, name: impl Into<String>) -> Target<'a> {
     Target::Stream(BufWriter::new(Box::new(Named::new(to, name))))
+}
+
+/// Where it is closed the standard library has opened the null device in its place, for reading too (std, `sanitize_standard_fds`); an image would be lost there, and with `--stop`
+/// its process.
+///
+/// # Errors
+/// `Refused` then.
+fn standard_output<'a>() -> Result<Target<'a>> {
+    let out = std::io::stdout();
+    let device = |path: &str| std::fs::metadata(path).map(|found| found.rdev()).ok();
+    match device("/proc/self/fd/1") == device("/dev/null") && kern::sys::reads_and_writes(out.as_fd())? {
+        true => Err(Fault::refused("standard output is closed")),
+        false => Ok(stream(out, "standard output")),
+    }
 }
 
 /// Standard output; whoever reads it says on standard input that it has kept the image. The process must not end before.
