@@ -96,11 +96,13 @@ impl Front {
             let since = *one.holds_us.get_or_insert(now);
             let view = self.space.get(*pid);
             let stopped = view.as_ref().is_some_and(|view| view.stopped.is_some());
-            let over = one.continued || !self.ghosts.has(*pid) || view.is_none_or(|view| view.ended.is_some());
-            if over {
+            let ended = !self.ghosts.has(*pid) || view.is_none_or(|view| view.ended.is_some());
+            if ended {
                 done.push((*pid, Next::Over));
             } else if stopped {
                 done.push((*pid, Next::Sleeps));
+            } else if one.continued {
+                done.push((*pid, Next::Over));
             } else if one.runs(since, now, agreed) {
                 done.push((*pid, Next::Runs));
             }
@@ -108,7 +110,7 @@ impl Front {
         for (pid, next) in done {
             info!(%pid, ?next, "away: its ghost holds");
             if next == Next::Sleeps {
-                // Also if it was continued, and its process has been stopped again since.
+                // Also if it was continued: its process has been stopped again since, or will be said to go on.
                 self.events.push_back(Event::Sleeps { pid });
                 self.settle();
             }
