@@ -115,8 +115,7 @@ impl Agent {
     pub(crate) fn adopted_here(&mut self, from: Pid) {
         for (pid, orphan) in self.adopting.given(from) {
             let Some(stand) = self.stands.get_mut(pid) else { continue };
-            // Its parent is a body, as that of a `shoal run` is: it waits by itself, and nobody else sees that it has.
-            stand.why = Why::Runner;
+            stand.why = Why::Adopted;
             let parent = stand.person.ppid;
             self.stands.set_native_parent(pid, parent);
             if let Some(sig) = orphan.stopped {

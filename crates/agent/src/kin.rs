@@ -128,7 +128,7 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     let pid = person.pid;
     let children: Vec<&Person> = kin.iter().filter(|one| one.ppid == pid && one.pid != pid).collect();
     let stand = stands.get(pid).filter(|stand| !stand.ending);
-    let ours = |stand: &&Stand| stand.why != Why::Runner && !stand.is_users();
+    let ours = |stand: &&Stand| !stand.why.a_body_waits() && !stand.is_users();
     let parent = person.ppid;
     let stands_here = stands.get(parent).is_some_and(|stand| !stand.ending) || kin.iter().any(|one| one.pid == parent);
     if parent.0 > Pid::INIT.0 && !bodies.has(parent) && !stands_here {
@@ -171,7 +171,7 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     }
     let foreign = |child: &&&Person| stands.get(child.pid).is_some_and(|stand| stand.native_parent() != pid);
     let ends: Vec<Pid> = children.iter().filter(foreign).map(|child| child.pid).collect();
-    let stays = |pid: &&Pid| bodies.needs(**pid) || stands.get(**pid).is_some_and(|stand| stand.why == Why::Runner);
+    let stays = |pid: &&Pid| bodies.needs(**pid) || stands.get(**pid).is_some_and(|stand| stand.why.a_body_waits());
     if let Some(child) = ends.iter().find(stays) {
         return no(format!("its child {child} stands there as another's"));
     }

@@ -159,7 +159,7 @@ impl Agent {
         self.arrival_goes_on(parent);
         self.maker_gone(pid);
         self.adopted_here(pid);
-        if why == Why::Runner || self.bodies.has(parent) {
+        if why.a_body_waits() || self.bodies.has(parent) {
             // Its parent is a body, which waits for it by itself; nobody else sees that it has.
             self.leaving.remove(&pid);
             self.handle(pid, Interest::empty());
@@ -170,7 +170,7 @@ impl Agent {
 
     /// Has `pid`, which a body waits for (a `shoal run`, a child of one of this node), been told to end as its process elsewhere has?
     pub(crate) fn is_ending_runner(&self, pid: Pid) -> bool {
-        let waits = |stand: &Stand| stand.why == Why::Runner || self.bodies.has(stand.native_parent());
+        let waits = |stand: &Stand| stand.why.a_body_waits() || self.bodies.has(stand.native_parent());
         self.stands.get(pid).is_some_and(|stand| stand.ending && waits(stand))
     }
 

@@ -14,8 +14,17 @@ pub(crate) enum Why {
     Husk,
     /// `shoal run` itself: ends as its program does.
     Runner,
+    /// An orphan that was given to a body here, its subreaper.
+    Adopted,
     /// Somebody has a pidfd of it, or may have one: stays until the process ends.
     Handle,
+}
+
+impl Why {
+    /// Its parent is a body, which waits for it when it likes, and nobody else sees that it has.
+    pub(crate) fn a_body_waits(self) -> bool {
+        matches!(self, Why::Runner | Why::Adopted)
+    }
 }
 
 /// What the kernel keeps it in.
@@ -94,7 +103,7 @@ impl Stand {
 
     /// It ends here alone.
     pub(crate) fn is_let_go(&self) -> bool {
-        self.ending && self.exit.is_none() && self.why != Why::Runner
+        self.ending && self.exit.is_none() && !self.why.a_body_waits()
     }
 
     /// Its memory is not the agent's.
@@ -132,9 +141,9 @@ impl Stands {
         self.table.contains_key(&pid)
     }
 
-    /// Has it ended, and will be waited for in a moment? (The parent of a `shoal run` is a body, which waits when it likes.)
+    /// Has it ended, and will be waited for in a moment?
     pub(crate) fn leaves(&self, pid: Pid) -> bool {
-        self.get(pid).is_some_and(|stand| stand.ending && stand.why != Why::Runner)
+        self.get(pid).is_some_and(|stand| stand.ending && !stand.why.a_body_waits())
     }
 
     pub(crate) fn get(&self, pid: Pid) -> Option<&Stand> {

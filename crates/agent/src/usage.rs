@@ -16,7 +16,6 @@
 //! | traced, gets a signal or is stopped | released; the call is asked about again when it is restarted |
 
 use crate::agent::Agent;
-use crate::stands::Why;
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
 use kern::ptrace;
@@ -130,7 +129,7 @@ impl Agent {
     /// A thread of `caller` reads the usage of children.
     pub(crate) fn reads_usage(&mut self, notice: Notice, caller: Pid, of: Reads, at: u64) {
         if at != 0 && self.bodies.has(caller) && !self.usages.traced.contains_key(&notice.tid) {
-            if self.stands.iter().any(|stand| stand.why == Why::Runner) || !self.usages.charged.is_empty() {
+            if self.stands.iter().any(|stand| stand.why.a_body_waits()) || !self.usages.charged.is_empty() {
                 self.settle();
                 self.waited_for(caller);
             }
@@ -139,7 +138,7 @@ impl Agent {
                 Reads::Wait4 | Reads::Waitid { .. } => {
                     // Its child may call `shoal run` only now.
                     self.usages.waiting.entry(caller).or_default().insert(notice.tid);
-                    let mut children = self.stands.children_of(caller).filter(|stand| stand.why == Why::Runner);
+                    let mut children = self.stands.children_of(caller).filter(|stand| stand.why.a_body_waits());
                     children.any(|child| child.ending) || self.has_charged_child(caller)
                 }
             };
@@ -244,7 +243,7 @@ impl Agent {
 
     /// Has it a child here that was told to end, as its process elsewhere did, and has not yet?
     fn has_child_that_is_ending(&self, parent: Pid) -> bool {
-        let mut told = self.stands.children_of(parent).filter(|stand| stand.why == Why::Runner && stand.ending);
+        let mut told = self.stands.children_of(parent).filter(|stand| stand.why.a_body_waits() && stand.ending);
         let lives = |pid| kern::pending::read(pid).is_some_and(|found| !matches!(found.state, b'Z' | b'X'));
         told.any(|child| lives(child.person.pid))
     }

@@ -170,7 +170,7 @@ impl Front {
     }
 
     /// Those that are no ghosts.
-    fn children_here(&self, pid: Pid) -> Vec<Pid> {
+    pub(crate) fn children_here(&self, pid: Pid) -> Vec<Pid> {
         let threads = self.proc.tasks(pid).unwrap_or_default();
         let all = threads.into_iter().flat_map(|tid| self.proc.children(tid).unwrap_or_default());
         all.filter(|child| !self.ghosts.has(*child)).collect()

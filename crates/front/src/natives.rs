@@ -4,9 +4,10 @@
 
 use crate::connection::Token;
 use crate::front::Front;
+use crate::persons;
 use ghost::Command as Tell;
 use kern::clock::monotonic_us;
-use space::Event;
+use space::{Event, Person};
 use std::collections::{HashMap, HashSet};
 use vocab::{Exit, Pid, Sig, SigInfo};
 
@@ -185,9 +186,28 @@ impl Front {
     }
 
     pub(crate) fn tell_native_ended(&mut self, pid: Pid, exit: Option<Exit>) {
+        self.know_orphans(pid);
         let mut unwaited = self.space.children(pid);
         unwaited.retain(|child| kern::proc::exists(*child));
         self.events.push_back(Event::NativeEnded { pid, exit, unwaited });
+    }
+
+    /// The kernel has given the children of this one to the next who takes orphans. If that is a ghost, its process is to get them where it is, by what stands there for this one.
+    fn know_orphans(&mut self, of: Pid) {
+        let mut at = self.space.get(of).map(|view| view.person.ppid);
+        let mut orphans = Vec::new();
+        while let Some(above) = at.filter(|pid| pid.0 > 1 && self.space.get(*pid).is_some()) {
+            if self.ghosts.has(above) {
+                let unknown = self.children_here(above).into_iter().filter(|pid| self.space.get(*pid).is_none());
+                orphans.extend(unknown.filter_map(|pid| persons::read(&self.proc, pid).ok()));
+            }
+            at = self.space.get(above).map(|view| view.person.ppid);
+        }
+        if !orphans.is_empty() {
+            let persons = orphans.into_iter().map(|person| Person { ppid: of, ..person }).collect();
+            self.events.push_back(Event::Natives { persons });
+            self.settle();
+        }
     }
 
     /// It is a ghost from now on.

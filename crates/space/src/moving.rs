@@ -70,6 +70,11 @@ impl Space {
         children.into_iter().filter(|child| !waited(child)).collect()
     }
 
+    /// Is it a child that its parent on a node has not heard of, and has not there?
+    pub fn is_unheard_of(&self, pid: Pid) -> bool {
+        self.table.get(pid).is_some_and(|entry| entry.unheard_of)
+    }
+
     pub(crate) fn leaves(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid).filter(|e| e.has_body() || e.body == Body::Native) else { return };
         (entry.leaving, entry.turned) = (true, false);
@@ -119,6 +124,12 @@ impl Space {
     }
 
     pub(crate) fn moved(&mut self, pid: Pid, to: NodeId) {
+        // Where it comes it has all of them.
+        for child in self.table.get(pid).map(|entry| entry.children.clone()).unwrap_or_default() {
+            if let Some(child) = self.table.get_mut(child) {
+                child.unheard_of = false;
+            }
+        }
         if to.is_front() {
             return self.comes_home(pid);
         }

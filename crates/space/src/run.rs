@@ -133,7 +133,9 @@ impl Space {
                 }
                 Some(_) => {}
                 None => {
-                    self.table.insert(Entry::new(person, NodeId::FRONT, Body::Native, Ghost::Absent));
+                    let unheard_of = self.table.get(person.ppid).is_some_and(Entry::waits_by_ghost);
+                    let native = Entry::new(person, NodeId::FRONT, Body::Native, Ghost::Absent);
+                    self.table.insert(Entry { unheard_of, ..native });
                     self.out.push(Effect::WatchNative { pid });
                 }
             }

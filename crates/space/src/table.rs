@@ -108,6 +108,8 @@ pub(crate) struct Entry {
     pub(crate) stops: u32,
     /// Of stop commands given before those: it was woken from them, and has not reported them.
     pub(crate) woken: u32,
+    /// Its parent, which was on a node, has got it by the end of another on the front end, and does not know that: it stands nowhere as its child.
+    pub(crate) unheard_of: bool,
     /// On its node init or a stand-in is its parent: their waiting for it is not its parent's.
     pub(crate) left: bool,
     /// The parent has waited for the body.
@@ -166,6 +168,7 @@ impl Entry {
             settles: false,
             stops: 0,
             woken: 0,
+            unheard_of: false,
             left: false,
             reaped: false,
             reaped_early: false,

@@ -289,7 +289,7 @@ impl Agent {
         let Some(person) = self.bodies.person(pid) else { return false };
         let needs = |other: &Person| other.pid != pid && [other.ppid, other.pgid, other.sid].contains(&pid);
         let keeps =
-            |stand: &Stand| matches!(stand.why, Why::Runner | Why::Handle) || self.bodies.needs(stand.person.pid);
+            |stand: &Stand| stand.why.a_body_waits() || stand.why == Why::Handle || self.bodies.needs(stand.person.pid);
         // As long as one is in a group or session of that number it is taken, and it could not come back (linux: `alloc_pid`).
         let is_in = |person: &Person| person.pid != pid && [person.pgid, person.sid].contains(&pid);
         let parent_is_here = self.bodies.has(person.ppid) || self.moving.arrives(person.ppid);
