@@ -188,6 +188,13 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     }
     // One that has ended may not be waited for yet.
     for child in children.into_iter().filter(|child| !stands.has(child.pid) && !bodies.has(child.pid)) {
+        let taken = member(child.pid, &[]).is_some() || bodies.needs(child.pid);
+        if taken {
+            return no(format!(
+                "its child {} does not stand there, and others of the group or session that it leads do",
+                child.pid
+            ));
+        }
         let place = match () {
             () if child.sid == child.pid => Place::Session,
             () if child.pgid == child.pid => Place::Lead,

@@ -253,7 +253,9 @@ impl Front {
     }
 
     fn tell_to_leave(&mut self, pid: Pid) {
-        let Some((from, mut children)) = self.moves.get(&pid).map(|one| (one.from, one.children.clone())) else { return };
+        let Some((from, mut children)) = self.moves.get(&pid).map(|one| (one.from, one.children.clone())) else {
+            return;
+        };
         children.retain(|child| !self.space.is_unheard_of(*child));
         self.send(from, &ToNode::Leave { pid, children });
     }

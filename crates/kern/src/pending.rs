@@ -163,7 +163,8 @@ mod tests {
             let pid = Pid(child.id() as i32);
             if !expected {
                 let sleeps = format!("{} ", libc::SYS_clock_nanosleep);
-                while !std::fs::read_to_string(format!("/proc/{pid}/syscall")).is_ok_and(|does| does.starts_with(&sleeps))
+                while !std::fs::read_to_string(format!("/proc/{pid}/syscall"))
+                    .is_ok_and(|does| does.starts_with(&sleeps))
                 {
                     let _ = crate::poll::poll(&[], 1);
                 }

@@ -303,3 +303,16 @@ fn a_child_of_a_body_comes_only_to_where_it_is_that_ones_child() {
     let plan = plan_arrival(&child, &kin, &stands, &bodies).expect("a plan");
     assert_eq!((makes(&plan), plan.parent), (vec![], Pid(201)));
 }
+
+#[test]
+fn who_comes_with_a_child_that_leads_others_here_and_does_not_stand_is_refused_by_name() {
+    let mut bodies = Bodies::default();
+    bodies.add(person(201, 1, 200, 100));
+    let kin = [person(200, 150, 200, 100), person(100, 1, 100, 100)];
+    let mut stands = Stands::default();
+    stands.add(person(100, 1, 100, 100), Why::Kin, None, Pid::INIT);
+    let arrives = |bodies: &Bodies| plan_arrival(&person(150, 100, 100, 100), &kin, &stands, bodies);
+    let refused = arrives(&bodies).map(|_| ()).expect_err("its number is taken").to_string();
+    assert!(refused.contains("its child 200"), "{refused}");
+    assert!(arrives(&Bodies::default()).is_ok());
+}

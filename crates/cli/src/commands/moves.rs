@@ -45,7 +45,9 @@ impl Move {
         }
         let mut daemon = self.daemon.connect()?;
         let one: One = match (self.explain, self.lazy) {
-            (true, _) => explain,
+            (true, _) => {
+                |daemon, pid, to| explain(daemon, pid, to).map(|goes| if goes { Outcome::Goes } else { Outcome::Stays })
+            }
             (_, true) => |daemon, pid, to| go(daemon, pid, to, true),
             _ => |daemon, pid, to| go(daemon, pid, to, false),
         };
@@ -56,7 +58,7 @@ impl Move {
                 let (pids, to) = (pids.iter().map(pid).collect::<Result<Vec<Pid>>>()?, to.parse()?);
                 let mut all = true;
                 for pid in pids {
-                    all &= one(&mut daemon, pid, to)?;
+                    all &= one(&mut daemon, pid, to)?.counts();
                 }
                 all
             }
@@ -83,20 +85,40 @@ fn pid(word: &String) -> Result<Pid> {
     word.parse().map(Pid).map_err(|_| Fault::refused(format!("{word:?} is no PID")))
 }
 
-/// Moves one; `false`, and why is said, when it stays.
-fn go(daemon: &mut Local, pid: Pid, to: NodeId, lazy: bool) -> Result<bool> {
+/// What has become of one.
+enum Outcome {
+    Goes,
+    /// Why has been said.
+    Stays,
+    Fails(Fault),
+}
+
+impl Outcome {
+    /// `false`, and why is said, when it stays.
+    fn counts(self) -> bool {
+        match self {
+            Outcome::Goes => return true,
+            Outcome::Stays => {}
+            Outcome::Fails(fault) => kern::own::complain(fault),
+        }
+        false
+    }
+}
+
+/// Moves one.
+fn go(daemon: &mut Local, pid: Pid, to: NodeId, lazy: bool) -> Result<Outcome> {
     let mut line = Line::new(pid);
     let seen = line.is_seen();
     let mut show = |progress| line.show(progress);
     let moved = move_to(daemon, pid, to, lazy, if seen { Some(&mut show) } else { None });
     line.clear();
-    Ok(moved.map_err(kern::own::complain).is_ok())
+    Ok(moved.map_or_else(Outcome::Fails, |()| Outcome::Goes))
 }
 
-/// What is done with each process; `false` when it does not go, which has been said.
-type One = fn(&mut Local, Pid, NodeId) -> Result<bool>;
+/// What is done with each process.
+type One = fn(&mut Local, Pid, NodeId) -> Result<Outcome>;
 
-/// Moves everything away from a node, and what is started there meanwhile; each process is tried once.
+/// Moves everything away from a node, and what is started there meanwhile; each process is tried once. What has ended has not stayed.
 ///
 /// # Errors
 /// `Refused` for a node that there is not.
@@ -113,8 +135,11 @@ fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>, one: One) -> Resu
         }
         for pid in there {
             let to = to.map_or_else(|| emptiest(daemon, from), Ok)?;
-            all_moved &= one(daemon, pid, to)?;
             tried.insert(pid);
+            all_moved &= match one(daemon, pid, to)? {
+                Outcome::Fails(_) if !processes(daemon, from)?.contains(&pid) => true,
+                outcome => outcome.counts(),
+            };
         }
     }
 }

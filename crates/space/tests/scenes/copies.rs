@@ -172,7 +172,10 @@ fn a_parent_of_copies_does_no_stop_that_sigcont_came_after() {
     let effects = step(&mut space, signal(Sig::TSTP));
     assert!(effects.contains(&ghost(300, Command::Stop(Sig::TSTP))), "{effects:?}");
     let effects = step(&mut space, signal(Sig::CONT));
-    assert!(effects.contains(&Effect::Wake { pid: Pid(300) }), "it was told, and has not said that it is done: {effects:?}");
+    assert!(
+        effects.contains(&Effect::Wake { pid: Pid(300) }),
+        "it was told, and has not said that it is done: {effects:?}"
+    );
     step(&mut space, Event::Done { pid: Pid(300), result: Ok(301) });
     step(&mut space, Event::Done { pid: Pid(300), result: Ok(0) });
     let effects = step(&mut space, signal(Sig::CONT));
