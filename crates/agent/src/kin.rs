@@ -195,12 +195,7 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
                 child.pid
             ));
         }
-        let place = match () {
-            () if child.sid == child.pid => Place::Session,
-            () if child.pgid == child.pid => Place::Lead,
-            () => planner.join(child.pgid, child.sid, pid),
-        };
-        planner.make(Make { maker: pid, sibling: false, person: child.clone(), why: Why::Kin, place });
+        planner.make_child(child, pid);
     }
     match stand {
         None => Ok(Plan { makes: planner.makes, parent: pid, place: Place::Stay, ends }),
@@ -260,6 +255,15 @@ pub(crate) fn plan_orphan(
 }
 
 impl<'a> Planner<'a> {
+    fn make_child(&mut self, child: &Person, maker: Pid) {
+        let place = match () {
+            () if child.sid == child.pid => Place::Session,
+            () if child.pgid == child.pid => Place::Lead,
+            () => self.join(child.pgid, child.sid, maker),
+        };
+        self.make(Make { maker, sibling: false, person: child.clone(), why: Why::Kin, place });
+    }
+
     fn new(kin: &'a [Person], user: &'a Creds, stands: &'a Stands, bodies: &'a Bodies) -> Planner<'a> {
         let (made, under_way, makes) = (HashMap::new(), HashSet::new(), Vec::new());
         Planner { kin, stands, bodies, user, taker: None, begets: false, made, under_way, makes }
