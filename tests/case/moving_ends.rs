@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_of_what_a_subreaper_gets", move_of_what_a_subreaper_gets),
+    ("move_of_what_a_subreaper_has_got", move_of_what_a_subreaper_has_got),
     ("move_killed_on_its_way_back", move_killed_on_its_way_back),
     ("move_leaves_a_zombie", move_leaves_a_zombie),
     ("move_of_who_ignores_ends", move_of_who_ignores_ends),
@@ -177,5 +178,28 @@ fn move_of_what_a_subreaper_gets(place: &Place) -> Res<End> {
         ),
         &["3 4"; 8].join("\n"),
     )?;
+    Ok(End::Passed)
+}
+
+/// The orphan moves, or its subreaper, when it has been given to that. Where all begin, what moves before the parent ends, and what after.
+fn move_of_what_a_subreaper_has_got(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_of_what_a_subreaper_has_got", 3)?;
+    let program = compiled_of(place, "real", "subreaper_no_more")?;
+    let mut ways = vec![("shoal run -n 1", "s 0", "g 0"), ("shoal run -n 1", "s 0", "g 2 g 0 s 1")];
+    if comes_home() {
+        ways.extend([("", "s 0", "g 1"), ("", "s 0", "g 1 s 2"), ("", "s 0", "s 1 g 1"), ("", "s 0", "s front")]);
+    }
+    for (run, before, after) in ways {
+        let told = s.ok(&format!(
+            "cd $(mktemp -d); {run} {} 2>who </dev/null & r=$!; until test -s who; do sleep 0.01; done; read s c g <who
+            moves() {{ while test $# -gt 0; do eval pid=\\$$1; shoal move $pid $2; shift 2; done; }}
+            moves {before}
+            kill -USR1 $c; until test \"$(ps -o ppid= -p $g | tr -d ' ')\" = $s; do sleep 0.01; done
+            moves {after}
+            kill -USR1 $g; wait $r",
+            program.display()
+        ))?;
+        same(&format!("{run:?}, {before}, then {after}"), told.trim(), "3 4")?;
+    }
     Ok(End::Passed)
 }
