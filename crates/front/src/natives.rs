@@ -10,6 +10,7 @@ use kern::clock::monotonic_us;
 use space::{Event, Person};
 use std::collections::{HashMap, HashSet};
 use vocab::{Exit, Pid, Sig, SigInfo};
+use wire::run::LATE_RELAY;
 
 #[derive(Debug, Default)]
 pub(crate) struct Natives {
@@ -194,17 +195,16 @@ impl Front {
 
     /// The kernel has given the children of this one to the next who takes orphans. If that is a ghost, its process is to get them where it is, by what stands there for this one.
     fn know_orphans(&mut self, of: Pid) {
-        let mut at = self.space.get(of).map(|view| view.person.ppid);
-        let mut orphans = Vec::new();
-        while let Some(above) = at.filter(|pid| pid.0 > 1 && self.space.get(*pid).is_some()) {
-            if self.ghosts.has(above) {
-                let unknown = self.children_here(above).into_iter().filter(|pid| self.space.get(*pid).is_none());
-                orphans.extend(unknown.filter_map(|pid| persons::read(&self.proc, pid).ok()));
-            }
-            at = self.space.get(above).map(|view| view.person.ppid);
+        let Some(taker) = self.space.get(of).map(|view| self.space.taker(view.person.ppid)) else { return };
+        if !self.ghosts.has(taker) {
+            return;
         }
-        if !orphans.is_empty() {
-            let persons = orphans.into_iter().map(|person| Person { ppid: of, ..person }).collect();
+        let unknown = self.children_here(taker).into_iter().filter(|pid| self.space.get(*pid).is_none());
+        let orphans = unknown.filter_map(|pid| persons::read(&self.proc, pid).ok());
+        // What the ghost itself has forked is nobody's.
+        let orphans = orphans.filter(|person| person.name != LATE_RELAY.as_bytes());
+        let persons: Vec<Person> = orphans.map(|person| Person { ppid: of, ..person }).collect();
+        if !persons.is_empty() {
             self.events.push_back(Event::Natives { persons });
             self.settle();
         }

@@ -157,7 +157,7 @@ impl Space {
     }
 
     /// Who takes the orphans of a process whose parent is `from` (linux: `find_new_reaper`, kernel/exit.c).
-    pub(crate) fn taker(&self, from: Pid) -> Pid {
+    pub fn taker(&self, from: Pid) -> Pid {
         let mut at = from;
         while let Some(entry) = self.table.get(at) {
             if entry.subreaper && !entry.ended() {
