@@ -249,6 +249,15 @@ impl Stands {
         needed
     }
 
+    /// `parent` is a body no more, and what stands for it waits for those that it was given.
+    pub(crate) fn waits_for_adopted(&mut self, parent: Pid) {
+        for pid in self.children(parent) {
+            if let Some(stand) = self.get_mut(pid).filter(|stand| stand.why == Why::Adopted) {
+                stand.why = Why::Kin;
+            }
+        }
+    }
+
     /// Those whose parent here is `parent`, in the order of their numbers.
     pub(crate) fn children(&self, parent: Pid) -> Vec<Pid> {
         self.children.get(&parent).into_iter().flatten().copied().collect()

@@ -263,6 +263,7 @@ impl Agent {
         let creds = person.creds.clone();
         let name = Name::new(&person.name);
         self.stands.add_in_place(person);
+        self.stands.waits_for_adopted(pid);
         self.stands.get_mut(pid).filter(|_| held).into_iter().for_each(Stand::is_held);
         self.ghosts.expect_in_place(pid);
         self.ghosts.command(pid, Tell::Children(true));
