@@ -249,11 +249,11 @@ impl Stands {
         needed
     }
 
-    /// `parent` is a body no more, and what stands for it waits for those that it was given.
+    /// `parent` is a body no more, and what stands for it waits for those that it was given. They stay: somebody may have a pidfd of one by now.
     pub(crate) fn waits_for_adopted(&mut self, parent: Pid) {
         for pid in self.children(parent) {
             if let Some(stand) = self.get_mut(pid).filter(|stand| stand.why == Why::Adopted) {
-                stand.why = Why::Kin;
+                stand.why = Why::Handle;
             }
         }
     }

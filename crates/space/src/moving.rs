@@ -260,6 +260,27 @@ mod tests {
     const CHILD: Pid = Pid(5000);
     const OTHER: Pid = Pid(5001);
 
+    fn person() -> Person {
+        let (creds, name) = (Creds::default(), b"prog".to_vec());
+        Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name }
+    }
+
+    /// Of a space of two nodes in which that process runs on the first: each step, and what it tells.
+    fn on_a_node() -> impl FnMut(Event) -> Vec<Effect> {
+        let (mut space, mut effects) = (Space::new(), Vec::new());
+        let mut step = move |event| {
+            space.step(event, &mut effects);
+            space.audit().expect("the invariants hold");
+            std::mem::take(&mut effects)
+        };
+        step(Event::NodeUp { node: N0 });
+        step(Event::NodeUp { node: N1 });
+        step(Event::Run { person: person(), at: NodeId::FRONT, to: N0, kin: vec![] });
+        step(Event::Held { pid: PID });
+        step(Event::Body { node: N0, event: BodyEvent::Started { pid: PID } });
+        step
+    }
+
     #[test]
     fn what_it_did_before_it_moved_counts_also_when_it_is_told_last() {
         let mut space = Space::new();
@@ -270,8 +291,7 @@ mod tests {
             let killed = effects.drain(..).any(|e| matches!(e, Effect::Signal { .. }));
             (space.unwaited_children(PID), killed)
         };
-        let (creds, name) = (Creds::default(), b"prog".to_vec());
-        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+        let person = person();
         let body = |event| Event::Body { node: N0, event };
         let forked = |child| body(BodyEvent::Forked { parent: PID, child });
         let ended = |pid| body(BodyEvent::Exited { pid, exit: Exit::Code(0), usage: Usage::default() });
@@ -303,8 +323,7 @@ mod tests {
             let node = space.get(PID).map(|view| view.node);
             (std::mem::take(&mut effects), node, space.is_settled(PID))
         };
-        let (creds, name) = (Creds::default(), b"prog".to_vec());
-        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+        let person = person();
         let body = |node, event| Event::Body { node, event };
         let signal = |sig| vocab::SigInfo::kill(sig, Pid(100), 0);
         step(Event::NodeUp { node: N0 });
@@ -350,20 +369,7 @@ mod tests {
     /// Its parent is on a node, and what stands for it there has taken a SIGSTOP on the way: that one believes no word of its stops which is older than that.
     #[test]
     fn what_stands_for_one_that_comes_home_hears_of_its_stop_after_its_own_word() {
-        let mut space = Space::new();
-        let mut effects = Vec::new();
-        let mut step = |event| {
-            space.step(event, &mut effects);
-            space.audit().expect("the invariants hold");
-            std::mem::take(&mut effects)
-        };
-        let (creds, name) = (Creds::default(), b"prog".to_vec());
-        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
-        step(Event::NodeUp { node: N0 });
-        step(Event::NodeUp { node: N1 });
-        step(Event::Run { person, at: NodeId::FRONT, to: N0, kin: vec![] });
-        step(Event::Held { pid: PID });
-        step(Event::Body { node: N0, event: BodyEvent::Started { pid: PID } });
+        let mut step = on_a_node();
         step(Event::Body { node: N0, event: BodyEvent::Forked { parent: PID, child: CHILD } });
         step(Event::Held { pid: CHILD });
         step(Event::Arrive { pid: CHILD, to: N1 });
@@ -384,20 +390,7 @@ mod tests {
     /// Its parent is at home and its stop of no interest elsewhere: what stands for it on a node has handed over a SIGSTOP, and believes no word that is older than that.
     #[test]
     fn what_stands_for_a_stopped_one_that_comes_home_to_its_parent_goes_on() {
-        let mut space = Space::new();
-        let mut effects = Vec::new();
-        let mut step = |event| {
-            space.step(event, &mut effects);
-            space.audit().expect("the invariants hold");
-            std::mem::take(&mut effects)
-        };
-        let (creds, name) = (Creds::default(), b"prog".to_vec());
-        let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
-        step(Event::NodeUp { node: N0 });
-        step(Event::NodeUp { node: N1 });
-        step(Event::Run { person, at: NodeId::FRONT, to: N0, kin: vec![] });
-        step(Event::Held { pid: PID });
-        step(Event::Body { node: N0, event: BodyEvent::Started { pid: PID } });
+        let mut step = on_a_node();
         step(Event::StandInWanted { node: N1, pid: PID, native: None });
         let info = SigInfo::kill(Sig::STOP, Pid::NONE, 0);
         step(Event::StandInSignalled { node: N1, target: PID, info, turn: Some(7) });
@@ -412,19 +405,7 @@ mod tests {
     #[test]
     fn one_that_comes_home_is_not_stopped_once_more_by_what_its_ghost_has() {
         let comes_home = |stop: Event| {
-            let mut space = Space::new();
-            let mut effects = Vec::new();
-            let mut step = |event| {
-                space.step(event, &mut effects);
-                space.audit().expect("the invariants hold");
-                std::mem::take(&mut effects)
-            };
-            let (creds, name) = (Creds::default(), b"prog".to_vec());
-            let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
-            step(Event::NodeUp { node: N0 });
-            step(Event::Run { person, at: NodeId::FRONT, to: N0, kin: vec![] });
-            step(Event::Held { pid: PID });
-            step(Event::Body { node: N0, event: BodyEvent::Started { pid: PID } });
+            let mut step = on_a_node();
             step(Event::Arrive { pid: PID, to: NodeId::FRONT });
             step(Event::Leaves { pid: PID });
             step(stop);
@@ -452,8 +433,7 @@ mod tests {
                 let stop = Command::Stop(Sig::STOP);
                 effects.drain(..).filter(|e| *e == Effect::Ghost { pid: PID, command: stop.clone() }).count()
             };
-            let (creds, name) = (Creds::default(), b"prog".to_vec());
-            let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+            let person = person();
             let body = |event| Event::Body { node: N0, event };
             step(Event::NodeUp { node: N0 });
             step(Event::Natives { persons: vec![person] });
@@ -492,8 +472,7 @@ mod tests {
                 let to = |e| if let Effect::Signal { info, node, .. } = e { Some((node, info.sig)) } else { None };
                 effects.drain(..).filter_map(to).collect::<Vec<_>>()
             };
-            let (creds, name) = (Creds::default(), b"prog".to_vec());
-            let person = Person { pid: PID, ppid: Pid(100), pgid: PID, sid: Pid(100), creds, name };
+            let person = person();
             let follows = Event::Follows { node: N0, target: PID, signals: vec![signal(Sig::STOP), signal(Sig::TERM)] };
             step(Event::NodeUp { node: N0 });
             step(Event::NodeUp { node: N1 });
