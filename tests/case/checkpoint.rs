@@ -290,7 +290,7 @@ fn checkpoint_that_fails(place: &Place) -> Res<End> {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" >&-", "sh"]).arg(shoal(place)?).args(["checkpoint", &pid, "--stop", "-o", "-"]);
     let done = command.stdin(Stdio::null()).output().doing("run shoal")?;
-    let why = "standard output is closed";
+    let why = "standard output is closed, or the null device";
     holds(&format!("{:?} ends with {why:?}", told(&done)), told(&done).ends_with(why))?;
     must(place, &["checkpoint", &pid, "--stop", "-o", &path])?;
     child.wait().doing("wait for the program")?;

@@ -179,7 +179,7 @@ fn standard_output<'a>() -> Result<Target<'a>> {
     let out = std::io::stdout();
     let device = |path: &str| std::fs::metadata(path).map(|found| found.rdev()).ok();
     match device("/proc/self/fd/1") == device("/dev/null") && kern::sys::reads_and_writes(out.as_fd())? {
-        true => Err(Fault::refused("standard output is closed")),
+        true => Err(Fault::refused("standard output is closed, or the null device")),
         false => Ok(stream(out, "standard output")),
     }
 }
