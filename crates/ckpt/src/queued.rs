@@ -5,11 +5,12 @@ use crate::sigstate;
 use image::process::Process;
 use image::thread::Thread;
 use image::Bytes;
+use kern::pidfd::raw_siginfo;
 use kern::ptrace::{Queue, RawInfo};
 use puppet::Stopped;
 use std::num::NonZero;
-use vocab::{Result, Sig};
-use zerocopy::FromBytes;
+use vocab::{Result, Sig, SigInfo};
+use zerocopy::{FromBytes, IntoBytes};
 
 pub(crate) fn raw(info: &Bytes) -> Option<RawInfo> {
     RawInfo::read_from_bytes(&info.0).ok()
@@ -47,6 +48,14 @@ impl Queued {
     pub(crate) fn of_leader(&self) -> impl Iterator<Item = Sig> + '_ {
         self.process.iter().chain(self.threads.iter().take(1).flatten()).filter_map(number)
     }
+}
+
+/// It has gone on by this SIGCONT after it was written, which ended what stopped it, and waits for it (linux: `prepare_signal`).
+pub(crate) fn goes_on(process: &mut Process, info: &SigInfo) {
+    let turns = |info: &Bytes| raw(info).as_ref().and_then(number).is_some_and(|sig| sig.stops() || sig == Sig::CONT);
+    process.stopped = 0;
+    process.queue.retain(|info| !turns(info));
+    process.queue.push(Bytes(raw_siginfo(info).as_bytes().to_vec()));
 }
 
 /// The signals that waited before the timers were read; of threads, if a timer signals one.
@@ -104,7 +113,6 @@ pub(crate) fn stops_by(stopped: Option<Sig>, leader: &Stopped) -> Result<Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerocopy::IntoBytes;
 
     fn rt() -> Sig {
         Sig::new(40).expect("a signal")
@@ -125,6 +133,18 @@ mod tests {
         assert_eq!(since(&[stop, user], vec![user, cont]), [cont]);
         let (one, other) = (info(rt(), 1), info(rt(), 2));
         assert_eq!(since(&[one], vec![one, other]), [other]);
+    }
+
+    #[test]
+    fn one_that_has_gone_on_since_it_was_written_is_not_stopped_and_has_the_continuation() {
+        let waits = |sig: Sig| Bytes(info(sig, 0).as_bytes().to_vec());
+        let queue = vec![waits(Sig::USR1), waits(Sig::TSTP), waits(Sig::CONT)];
+        let mut process = Process { queue, stopped: Sig::STOP.number(), ..Process::default() };
+        let by = SigInfo::kill(Sig::CONT, vocab::Pid(7), 1000);
+        goes_on(&mut process, &by);
+        let left: Vec<RawInfo> = process.queue.iter().filter_map(raw).collect();
+        assert_eq!(left, [info(Sig::USR1, 0), raw_siginfo(&by)]);
+        assert_eq!(process.stopped, 0);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use puppet::{Arena, Loan, Running, Stopped};
 use std::io::Read;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use vocab::{Pid, Result, Sig};
+use vocab::{Pid, Result, Sig, SigInfo};
 
 /// The most of what a process may have many of (timers, say) that scripts for a little arena make: all kinds together take fewer than [`Arena::FEW`] calls.
 pub(crate) const FEW: usize = 24;
@@ -46,6 +46,8 @@ pub struct Vessel {
     open: Option<Open>,
     /// Was it stopped before it became one, as the process of the image was to its parent's knowledge? `None`: that is not known.
     asleep: Option<bool>,
+    /// A SIGCONT that came after the process of the image was written, and has had its effect.
+    went_on: Option<SigInfo>,
     has_streams_alone: bool,
 }
 
@@ -155,6 +157,7 @@ impl Vessel {
             clock: None,
             open: None,
             asleep,
+            went_on: None,
             has_streams_alone: false,
         })
     }
@@ -183,13 +186,24 @@ impl Vessel {
             && !leader.is_to_stop()?)
     }
 
+    /// By this SIGCONT, which it has taken itself, its process has gone on after it was written: if it is stopped, that is by another signal.
+    pub fn goes_on_by(&mut self, info: &SigInfo) {
+        self.asleep = Some(false);
+        self.went_on = Some(info.clone());
+    }
+
+    pub(crate) fn went_on(&self) -> Option<&SigInfo> {
+        self.went_on.as_ref()
+    }
+
     /// Has a signal come to it as a vessel that stops it? `None`: that is not known.
     ///
     /// # Errors
     /// `Gone`.
     pub(crate) fn stops_anew(&self) -> Result<Option<bool>> {
         let Some(asleep) = self.asleep else { return Ok(None) };
-        Ok(Some(!asleep && self.leader().group().is_some() || self.leader().is_to_stop()?))
+        let leader = self.leader();
+        Ok(Some(!asleep && leader.group().is_some() || leader.has_met_stop() || leader.is_to_stop()?))
     }
 
     /// Its standard streams were made for it, and nobody else has them.

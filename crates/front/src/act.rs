@@ -52,6 +52,7 @@ impl Front {
             }
             Effect::WatchStop { pid } => self.stopped_natives.doubt(pid, monotonic_us()),
             Effect::SignalNative { target, info } => signal_native(target, &info),
+            Effect::HasGoneOn { pid, info } => self.has_gone_on(pid, info),
             Effect::SignalNatives { node, id, pgid, but, sender, info, errno, left } => {
                 let errno = self.signal_natives(pgid, &but, &sender, info.as_ref(), errno);
                 self.send(node, &ToNode::KillDone { id, errno, left });

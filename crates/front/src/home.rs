@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tracing::{info, warn};
-use vocab::{Exit, Fault, NodeId, Pid, Result, Sig};
+use vocab::{Exit, Fault, NodeId, Pid, Result, Sig, SigInfo};
 use wire::ask::Answer;
 use wire::node::ToNode;
 
@@ -51,6 +51,8 @@ struct Coming {
     awaited: Option<(Asker, u64)>,
     /// Its place among the ghosts, which it leaves when it is made.
     slot: Option<KeptSlot>,
+    /// By this SIGCONT it has gone on since the image of it was made.
+    went_on: Option<SigInfo>,
 }
 
 /// In the run directory: where movers wait for a successor of this daemon.
@@ -104,7 +106,7 @@ impl Front {
         relay.iter().for_each(|(asker, told)| self.answer(*asker, told.clone(), false));
         let awaited = relay.as_ref().filter(|_| light).map(|(asker, _)| *asker).zip(branch);
         let relay = relay.filter(|_| !light);
-        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay, awaited, slot: None });
+        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay, awaited, slot: None, went_on: None });
         info!(%pid, light, "home: Taking");
         Ok(branch)
     }
@@ -113,7 +115,10 @@ impl Front {
     pub(crate) fn recover_homes(&mut self) {
         for (pid, mover) in self.movers_left(HOMES) {
             info!(%pid, "home: its mover waits");
-            self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay: None, awaited: None, slot: None });
+            self.homes.all.insert(
+                pid,
+                Coming { mover, step: Step::Taking, relay: None, awaited: None, slot: None, went_on: None },
+            );
         }
     }
 
@@ -374,7 +379,14 @@ impl Front {
         self.settle();
         self.watch_as_a_child(pid, stopped);
         self.is_home(pid);
-        self.order_home(pid, &Order::Become);
+        let went_on = self.homes.all.get_mut(&pid).and_then(|one| one.went_on.take());
+        self.order_home(pid, &Order::Become(went_on));
+    }
+
+    pub(crate) fn has_gone_on(&mut self, pid: Pid, by: SigInfo) {
+        if let Some(one) = self.homes.all.get_mut(&pid) {
+            one.went_on = Some(by);
+        }
     }
 
     /// A directory that only root may enter, for a program with capabilities: these count where it is not mounted nosuid, as /run is.

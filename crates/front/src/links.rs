@@ -286,13 +286,14 @@ impl Front {
             }
             Some(Connection::Client { link, peer }) => {
                 self.views_gone(token);
+                let pid = peer.creds().pid;
+                let asked = self.runs.is_asked_by(pid, Asker::Local(token));
                 self.runs.asker_gone(Asker::Local(token));
                 self.moves_asker_gone(Asker::Local(token));
                 self.feed_asker_gone(Asker::Local(token));
-                // It may have been killed before it could stand for its program.
+                // It may have been killed before it could stand for its program. A relay that it has left when its program came home closes a connection in its name, too.
                 let mut happened = Vec::new();
-                let pid = peer.creds().pid;
-                if peer.pid(link.fd()).is_some() || !exists(pid) {
+                if asked && (peer.pid(link.fd()).is_some() || !exists(pid)) {
                     self.ghosts.comes_no_more(pid, &mut happened);
                 }
                 for one in happened {

@@ -133,6 +133,11 @@ impl Runs {
         self.runs.insert(pid, run);
     }
 
+    /// Is this the connection on which `caller` has asked for what has not ended?
+    pub(crate) fn is_asked_by(&self, caller: Pid, asker: Asker) -> bool {
+        self.runs.get(&caller).is_some_and(|run| run.asker == asker)
+    }
+
     /// Has `caller` asked for something that has not ended?
     pub(crate) fn has(&self, caller: Pid) -> bool {
         self.runs.contains_key(&caller)
@@ -391,6 +396,19 @@ mod tests {
         assert!(runs.ended(PROGRAM).is_some());
         assert!(dial(&mut runs, &next).is_some());
         assert!(!runs.is_connected(PROGRAM, PROGRAM), "nobody takes it");
+    }
+
+    /// The relay that it has left when it came home has the connection of its time before.
+    #[test]
+    fn who_asks_anew_asks_by_its_own_connection_alone() {
+        let (before, now) = (Asker::Local(7), Asker::Local(8));
+        let mut runs = runs(before);
+        assert!(runs.is_asked_by(CALLER, before));
+        runs.ended(PROGRAM);
+        assert!(!runs.is_asked_by(CALLER, before));
+        let run = Run { asker: now, program: Program::default(), address: String::new(), copies: Vec::new(), alive: 0 };
+        runs.follow(CALLER, NodeId(1), ([0; 16], [0; 32]), run);
+        assert!(runs.is_asked_by(CALLER, now) && !runs.is_asked_by(CALLER, before));
     }
 
     #[test]

@@ -97,12 +97,11 @@ impl Front {
             let view = self.space.get(*pid);
             let stopped = view.as_ref().is_some_and(|view| view.stopped.is_some());
             let ended = !self.ghosts.has(*pid) || view.is_none_or(|view| view.ended.is_some());
-            if ended {
+            if ended || one.continued {
+                // Taken for stopped, it would be woken when its process is said to go on: a SIGSTOP that has come since would be lost by that.
                 done.push((*pid, Next::Over));
             } else if stopped {
                 done.push((*pid, Next::Sleeps));
-            } else if one.continued {
-                done.push((*pid, Next::Over));
             } else if one.runs(since, now, agreed) {
                 done.push((*pid, Next::Runs));
             }
@@ -110,7 +109,6 @@ impl Front {
         for (pid, next) in done {
             info!(%pid, ?next, "away: its ghost holds");
             if next == Next::Sleeps {
-                // Also if it was continued: its process has been stopped again since, or will be said to go on.
                 self.events.push_back(Event::Sleeps { pid });
                 self.settle();
             }

@@ -69,6 +69,7 @@ impl Ghosts {
             return;
         };
         let Some(ghost) = self.ghosts.get_mut(&who) else { return };
+        tracing::trace!(%pid, %who, fh, family = ghost.family, state = ?ghost.state, "flush");
         // A clone that fails late (a number in use) closes the child's copy of the descriptors in the
         // cloner's name. linux: copy_process, bad_fork_cleanup_files.
         let clones = matches!(ghost.working, Some((_, Command::Clone { .. } | Command::Spawn(_), _)));

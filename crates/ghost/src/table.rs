@@ -313,6 +313,7 @@ impl Ghosts {
             return;
         }
         let family = self.next_family;
+        trace!(%pid, family, "opened");
         self.next_family += 1;
         let first = self.first.take_if(|(first, _)| *first == pid);
         self.families.insert(family, first.map_or_else(|| Family::new(1), |(_, ours)| ours));

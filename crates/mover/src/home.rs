@@ -30,7 +30,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use vocab::errno::EPERM;
-use vocab::{Fault, Pid, Result, Sig};
+use vocab::{Fault, Pid, Result, Sig, SigInfo};
 
 /// How long whoever traces a stand-in is waited for when its process has nothing else to become.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,15 +68,13 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let _lost = carrier.tell(&[]);
     let (carrier, rouser) = (Some(carrier), Rouser::default());
     let mut waiting = Waiting { word, carrier, found, pid: *pid, bound: false, rouser };
-    if !waiting.may_become()? {
-        return Ok(());
-    }
+    let Some(went_on) = waiting.may_become()? else { return Ok(()) };
     reach("in told to go");
     let ghost = match std::mem::take(&mut waiting.rouser) {
         rouser if rouser.fd().is_some() => rouser.freeze(*pid),
         _ => freeze_at_last(*pid),
     };
-    let said = match ghost.and_then(|ghost| become_it((ghost, *light), &programs, streams, &image)) {
+    let said = match ghost.and_then(|ghost| become_it((ghost, *light, went_on), &programs, streams, &image)) {
         Ok(stops) => Said::IsHome(stops),
         Err(fault) => {
             pidfd::end(*pid);
@@ -91,10 +89,10 @@ fn is_traced_by_nobody(pid: Pid) -> Result<()> {
     let program = |pid: Pid| fs::metadata(format!("{PROC}/{pid}/exe")).map(|file| (file.dev(), file.ino())).ok();
     let ours = program(Pid(std::process::id() as i32));
     let is_named = |tracer: Pid| fs::read(format!("{PROC}/{tracer}/comm")).is_ok_and(|name| name == b"shoal:mover\n");
-    // Anybody may have the name.
-    let is_ours = |tracer: &Pid| is_named(*tracer) && ours.is_some() && program(*tracer) == ours;
+    // Anybody may have the name. One that ends has no program any more, and lets go.
+    let lets_go = |tracer: &Pid| program(*tracer).is_none_or(|its| is_named(*tracer) && Some(its) == ours);
     let why = |tracer| Fault::refused(format!("its stand-in cannot become it: that is traced by process {tracer}"));
-    others::tracer(pid).filter(|tracer| !is_ours(tracer)).map_or(Ok(()), |tracer| Err(why(tracer)))
+    others::tracer(pid).filter(|tracer| !lets_go(tracer)).map_or(Ok(()), |tracer| Err(why(tracer)))
 }
 
 /// The old node has none any more, and somebody may have begun to trace what stands for it in the milliseconds since that was looked at. Nothing tells when they let it go.
@@ -127,15 +125,15 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Waits until the process may be made; `false`: nobody wants it.
+    /// Waits until the process may be made, and hears what has continued it since it was written; `None`: nobody wants it.
     ///
     /// # Errors
     /// `Gone` when no daemon follows the one that has gone.
-    fn may_become(&mut self) -> Result<bool> {
+    fn may_become(&mut self) -> Result<Option<Option<SigInfo>>> {
         loop {
             self.rouser.attend()?;
             match self.word.heard() {
-                Ok(Some(Order::Become)) => return Ok(true),
+                Ok(Some(Order::Become(went_on))) => return Ok(Some(went_on)),
                 Ok(Some(Order::Rouse)) => {
                     self.rouser.rouse(self.pid);
                     continue;
@@ -145,7 +143,7 @@ impl Waiting<'_> {
                     self.is_bound()?;
                     continue;
                 }
-                Ok(Some(Order::Off)) => return Ok(false),
+                Ok(Some(Order::Off)) => return Ok(None),
                 Ok(Some(other)) => return Err(Fault::wire(format!("the daemon says {other:?}"))),
                 Ok(None) => {}
                 Err(_) => {
@@ -273,7 +271,7 @@ impl Read for Keeper {
 
 /// The process that was a ghost, and has the standard streams of its program unless it is a light one, becomes the one of the image.
 fn become_it(
-    (ghost, light): (Frozen, bool),
+    (ghost, light, went_on): (Frozen, bool, Option<SigInfo>),
     programs: &Programs,
     streams: Option<Streams>,
     image: &Image,
@@ -295,6 +293,7 @@ fn become_it(
     replace(ghost, &programs.program(&["shoal", "vessel"], [input, output, errors]))?;
     reach("in has a vessel");
     let mut vessel = Vessel::take(pid)?;
+    went_on.iter().for_each(|by| vessel.goes_on_by(by));
     vessel.wants(image.clocks);
     let begun = vessel.early(&image.bytes[..], None, || Ok(()))?;
     let (mut rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;

@@ -41,9 +41,10 @@ pub enum Order {
     /// To Home: what stands for the process is stopped, or may be, and is to do all the same what it is told before it becomes it.
     #[n(12)]
     Rouse,
-    /// To Home: what has stood for the process waits for its tracer, and is to become it.
+    /// To Home: what has stood for the process waits for its tracer, and is to become it. It has taken this SIGCONT since the process was written, and may have stopped
+    /// again since.
     #[n(11)]
-    Become,
+    Become(#[n(0)] Option<SigInfo>),
     /// To In that has it run though it is stopped: its parent has continued it. If it is stopped now, that is by another signal.
     #[n(13)]
     Woken,

@@ -64,6 +64,8 @@ pub enum Effect {
     WatchStop { pid: Pid },
     /// Send it to a process of the front end that has no ghost; permission has been checked.
     SignalNative { target: Pid, info: SigInfo },
+    /// It comes home, and this SIGCONT, which what stood for it there has taken, came after it was written: who makes it the process is to know that.
+    HasGoneOn { pid: Pid, info: SigInfo },
     /// `sender` signals the native processes in group `pgid` on the front end (those that are no ghosts) but those in `but`, as far as it may, or
     /// (`info` is `None`) asks only. Then KillAsked is answered: by 0 if it may signal one of them; else by `errno`, or EPERM where that says that
     /// there is nobody and there is; `left` as in `KillDone`.

@@ -176,6 +176,7 @@ impl Space {
         };
         entry.body = Body::Ended(exit);
         entry.early.clear();
+        entry.went_on = None;
         let stop_pending = std::mem::take(&mut entry.stop_pending);
         let (place, killed, asked, ppid) = (entry.place, entry.kill_pending, entry.asked, entry.person.ppid);
         let reaped = std::mem::take(&mut entry.reaped_early);

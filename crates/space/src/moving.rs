@@ -160,8 +160,10 @@ impl Space {
     pub(crate) fn follows(&mut self, node: NodeId, pid: Pid, mut signals: Vec<SigInfo>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         if entry.leaving {
-            signals.append(&mut entry.early);
-            entry.early = signals;
+            signals.retain(|info| entry.went_on.is_none() || !info.sig.stops());
+            for later in std::mem::replace(&mut entry.early, signals) {
+                entry.keep(later);
+            }
             return;
         }
         // What stops and what continues take each other away, whichever came first (linux: `prepare_signal`).
@@ -179,6 +181,7 @@ impl Space {
         let steps: Vec<_> = entry.queue.drain(..).map(|step| step.id).collect();
         let given: Vec<_> = entry.given.drain(..).map(|given| given.id).collect();
         let mut now = std::mem::take(&mut entry.early);
+        let went_on = entry.went_on.take();
         if std::mem::take(&mut entry.stop_pending) {
             drop_newest_stop(&mut now);
         }
@@ -208,6 +211,7 @@ impl Space {
         others.for_each(|entry| entry.streams = None);
         self.log(pid, NodeId::FRONT, "came home", 0);
         self.out.push(Effect::WatchNative { pid });
+        self.out.extend(went_on.map(|info| Effect::HasGoneOn { pid, info }));
         self.out.extend(now.into_iter().map(|info| Effect::SignalNative { target: pid, info }));
     }
 
@@ -229,19 +233,18 @@ impl Space {
     pub(crate) fn settle_down(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         (entry.leaving, entry.settles) = (false, false);
+        let went_on = entry.went_on.take();
         if entry.has_body() || entry.body == Body::Native {
-            for info in std::mem::take(&mut entry.early) {
+            for info in went_on.into_iter().chain(std::mem::take(&mut entry.early)) {
                 self.pass_on(pid, info);
             }
         }
     }
 }
 
-/// The SIGSTOP that its ghost has waits for what becomes the process, or has stopped it. What came after that is known to who makes it the process.
+/// The SIGSTOP that its ghost has waits for what becomes the process, or has stopped it.
 fn drop_newest_stop(early: &mut Vec<SigInfo>) {
-    let newest = early.iter().rposition(|info| info.sig == Sig::STOP);
-    let continued = |at: &usize| early[at + 1..].iter().any(|info| info.sig == Sig::CONT);
-    if let Some(at) = newest.filter(|at| !continued(at)) {
+    if let Some(at) = early.iter().rposition(|info| info.sig == Sig::STOP) {
         early.remove(at);
     }
 }
@@ -401,6 +404,43 @@ mod tests {
         assert!(told.contains(&Effect::ContinueStandIn { node: N1, pid: PID, turn: Some(7) }), "{told:?}");
     }
 
+    /// What it would be sent anew takes away what has stopped it since: who makes it the process is told in its place.
+    #[test]
+    fn a_continuation_that_its_ghost_has_taken_is_not_sent_to_one_that_comes_home() {
+        let cont = SigInfo::kill(Sig::CONT, Pid(100), 0);
+        let taken = Event::Signalled { pid: PID, info: cont };
+        let passed_on = Event::StandInSignalled { node: N1, target: PID, info: cont, turn: Some(1) };
+        for (event, anew) in [(taken, false), (passed_on, true)] {
+            let mut step = on_a_node();
+            step(Event::Arrive { pid: PID, to: NodeId::FRONT });
+            step(Event::Leaves { pid: PID });
+            step(event);
+            let mut told = step(Event::Moved { pid: PID, to: NodeId::FRONT });
+            told.extend(step(Event::IsHome { pid: PID }));
+            assert_eq!(told.contains(&Effect::SignalNative { target: PID, info: cont }), anew, "{told:?}");
+            assert_eq!(told.contains(&Effect::HasGoneOn { pid: PID, info: cont }), !anew, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn what_continues_one_on_its_way_takes_away_what_stops_it_also_where_it_stays() {
+        let (stop, cont) = (SigInfo::kill(Sig::TSTP, Pid(100), 0), SigInfo::kill(Sig::CONT, Pid(100), 0));
+        let sent = |told: &[Effect]| -> Vec<Sig> {
+            let sig = |e: &Effect| if let Effect::Signal { info, .. } = e { Some(info.sig) } else { None };
+            told.iter().filter_map(sig).collect()
+        };
+        for then in [Event::Stays { pid: PID }, Event::Moved { pid: PID, to: N1 }] {
+            for (first, second, left) in [(stop, cont, vec![Sig::CONT]), (cont, stop, vec![Sig::CONT, Sig::TSTP])] {
+                let mut step = on_a_node();
+                step(Event::Arrive { pid: PID, to: N1 });
+                step(Event::Leaves { pid: PID });
+                step(Event::Signalled { pid: PID, info: first });
+                step(Event::Signalled { pid: PID, info: second });
+                assert_eq!(sent(&step(then.clone())), left);
+            }
+        }
+    }
+
     /// SIGSTOP comes to its ghost, which becomes it and has that still.
     #[test]
     fn one_that_comes_home_is_not_stopped_once_more_by_what_its_ghost_has() {
@@ -463,7 +503,7 @@ mod tests {
     #[test]
     fn what_had_come_before_it_left_comes_before_all_else_or_not_at_all() {
         let signal = |sig| SigInfo::kill(sig, Pid(100), 0);
-        for (before, sent) in [(true, [Sig::STOP, Sig::TERM, Sig::CONT].as_slice()), (false, &[Sig::CONT, Sig::TERM])] {
+        for before in [true, false] {
             let mut space = Space::new();
             let mut effects = Vec::new();
             let mut step = |event| {
@@ -485,11 +525,7 @@ mod tests {
             let mut told = if before { step(follows.clone()) } else { Vec::new() };
             told.extend(step(Event::Moved { pid: PID, to: N1 }));
             told.extend(if before { Vec::new() } else { step(follows) });
-            assert_eq!(
-                told,
-                sent.iter().map(|sig| (N1, *sig)).collect::<Vec<_>>(),
-                "told before it has moved: {before}"
-            );
+            assert_eq!(told, [(N1, Sig::CONT), (N1, Sig::TERM)], "told before it has moved: {before}");
         }
     }
 }

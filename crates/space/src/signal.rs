@@ -44,13 +44,24 @@ impl Space {
         if info.sig.stops() && matches!(entry.body, Body::Stopped(_)) && entry.stops + entry.woken == 0 {
             // It runs though the body does not: the SIGCONT that has woken it was discarded by this one (linux: `prepare_signal`).
             entry.asleep = false;
-            self.deliver(pid, our_signal(Sig::CONT));
+            self.goes_on_by(pid, our_signal(Sig::CONT));
         }
         let Some(entry) = self.table.get_mut(pid) else { return };
         if entry.ids.is_some_and(|id| self.steps.is_open(id)) && !self.may_still(pid, &info) {
             return self.log(pid, NodeId::FRONT, "not permitted any more: signal", i32::from(info.sig.number()));
         }
+        match info.sig {
+            Sig::CONT => self.goes_on_by(pid, info),
+            _ => self.deliver(pid, info),
+        }
+    }
+
+    /// A SIGCONT that its ghost has taken. Sent to that once more when it becomes the process, it would take away a SIGSTOP that has come since (linux: `prepare_signal`).
+    fn goes_on_by(&mut self, pid: Pid, info: SigInfo) {
         self.deliver(pid, info);
+        if let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.leaving && entry.has_body()) {
+            entry.went_on = entry.early.pop();
+        }
     }
 
     /// The kernel has checked against the ghost's ids, which are not the body's yet.
@@ -69,9 +80,9 @@ impl Space {
     pub(crate) fn deliver(&mut self, pid: Pid, info: SigInfo) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         match entry.body {
-            Body::Unclaimed => entry.early.push(info),
+            Body::Unclaimed => entry.keep(info),
             Body::Starting | Body::Running | Body::Stopped(_) => self.send_to_body(pid, info, None),
-            Body::Native if entry.keeps(&info) => entry.early.push(info),
+            Body::Native if entry.keeps(&info) => entry.keep(info),
             Body::Native => self.out.push(Effect::SignalNative { target: pid, info }),
             Body::Many(_) => self.many_signalled(pid, info),
             Body::Ended(_) => {}
@@ -93,7 +104,7 @@ impl Space {
             entry.turns
         });
         if entry.leaving {
-            return entry.early.push(info);
+            return entry.keep(info);
         }
         self.out.push(Effect::Signal { node: entry.place, target: pid, info, thread, turn });
     }

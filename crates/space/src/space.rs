@@ -220,7 +220,7 @@ fn view(entry: &Entry) -> View<'_> {
         node: entry.place,
         stopped: if let Body::Stopped(sig) = entry.body { Some(sig) } else { None },
         ended: if let Body::Ended(exit) = entry.body { Some(exit) } else { None },
-        signals_wait: !entry.early.is_empty(),
+        signals_wait: !entry.early.is_empty() || entry.went_on.is_some(),
         starting: entry.body == Body::Starting,
         unclaimed: entry.body == Body::Unclaimed,
         birth: entry.birth,

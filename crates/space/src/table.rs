@@ -72,6 +72,8 @@ pub(crate) struct Entry {
     pub(crate) runner: Option<(NodeId, Option<Exit>)>,
     /// Signals that came before the program was exec'd, or while it is on its way to another node.
     pub(crate) early: Vec<SigInfo>,
+    /// SIGCONT came to its ghost while it was on its way: that has gone on by it, or would have.
+    pub(crate) went_on: Option<SigInfo>,
     /// Its node ends it, since another one has it.
     pub(crate) leaving: bool,
     /// That is done, and it comes to the front end.
@@ -150,6 +152,7 @@ impl Entry {
             asked: false,
             runner: None,
             early: Vec::new(),
+            went_on: None,
             leaving: false,
             lands: false,
             came_from: None,
@@ -208,6 +211,14 @@ impl Entry {
     pub(crate) fn keeps(&self, info: &SigInfo) -> bool {
         let settles = self.settles && (info.sig.stops() || !self.early.is_empty());
         info.sig != Sig::KILL && (self.leaving || settles)
+    }
+
+    /// Until then it waits, as where it is to be it would: SIGCONT takes away what stops (linux: `prepare_signal`).
+    pub(crate) fn keep(&mut self, info: SigInfo) {
+        if info.sig == Sig::CONT {
+            self.early.retain(|before| !before.sig.stops());
+        }
+        self.early.push(info);
     }
 
     /// Is there a body on a node that can get signals?
