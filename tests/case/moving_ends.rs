@@ -12,10 +12,49 @@ use std::time::Duration;
 pub(crate) const SCENES: &[Scene] = &[
     ("move_of_what_a_subreaper_gets", move_of_what_a_subreaper_gets),
     ("move_of_what_a_subreaper_has_got", move_of_what_a_subreaper_has_got),
+    ("move_of_who_gets_orphans", move_of_who_gets_orphans),
     ("move_killed_on_its_way_back", move_killed_on_its_way_back),
     ("move_leaves_a_zombie", move_leaves_a_zombie),
     ("move_of_who_ignores_ends", move_of_who_ignores_ends),
 ];
+
+/// A subreaper of the front end, which does not know what its child has forked, gets that on its way to a node. Whether it has to be asked again, as at the first of these
+/// points, or goes with what it had before.
+fn move_of_who_gets_orphans(place: &Place) -> Res<End> {
+    const ON_ITS_WAY: [&str; 9] = [
+        "out may leave",
+        "out held",
+        "in rebuilt",
+        "destination has it",
+        "out bound",
+        "source has bound it",
+        "out told to end",
+        "out ended",
+        "destination runs it",
+    ];
+    let (s, faults) = stage(place, "move_of_who_gets_orphans", Victim::FrontDaemon)?;
+    let program = compiled_of(place, "real", "subreaper_no_more")?;
+    for point in ON_ITS_WAY {
+        let at = |fault: String| format!("at {point:?}: {fault}");
+        let file = place.fresh("orphans").to_string_lossy().into_owned();
+        let going = s.start(&format!("{} 2>{file} </dev/null", program.display()));
+        let who = || fs::read_to_string(&file).unwrap_or_default();
+        wait_for("it has a grandchild", || who().ends_with('\n')).map_err(at)?;
+        let text = who();
+        let [subreaper, child, grandchild] = text.split_whitespace().collect::<Vec<_>>()[..] else {
+            return Err(format!("whose numbers are {text:?}"));
+        };
+        faults.watch(point)?;
+        let moving = s.start(&format!("shoal move {subreaper} 1; shoal where {subreaper}"));
+        let held = faults.reached(Duration::from_secs(15)).map_err(at)?;
+        s.ok(&format!("kill -USR1 {child}; sleep 0.05")).map_err(at)?;
+        drop(held);
+        same("where it is", moving.end()?.out.trim(), "n1").map_err(at)?;
+        s.ok(&format!("kill -USR1 {grandchild}")).map_err(at)?;
+        same("what it has waited for", going.end()?.out.trim(), "3 4").map_err(at)?;
+    }
+    Ok(End::Passed)
+}
 
 /// A child that has moved away from its parent comes back to it, and is killed meanwhile.
 fn move_killed_on_its_way_back(place: &Place) -> Res<End> {

@@ -213,6 +213,8 @@ impl Agent {
                 self.stopping.is_let_go(pid);
                 return false;
             }
+            // Which has just let it go, or will have: it stops again before it does anything.
+            _ if self.stops.is_some() && self.stopping.is_stopped(pid) && self.moving.has_a_mover(pid) => return false,
             // It ends, and goes on elsewhere as it was.
             _ if self.moving.has_bound(pid) => return false,
             _ => State::Runs,

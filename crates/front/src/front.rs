@@ -282,6 +282,7 @@ impl Front {
                 self.act(effect);
             }
         }
+        self.tell_of_those_put_off();
     }
 
     /// How long nothing need be done unless something happens.

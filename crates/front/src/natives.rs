@@ -21,6 +21,8 @@ pub(crate) struct Natives {
     /// Those of which something on a node waits to hear whether they stop: when each is looked at, and since when it waits (monotonic, in microseconds). The kernel may say
     /// nothing of them, as when SIGCONT takes away a SIGSTOP or one that is stopped is sent another.
     doubted: HashMap<Pid, (u64, u64)>,
+    /// Those that ended while who takes their orphans was about to leave: they are told when it is known where that is.
+    ended: Vec<(Pid, Option<Exit>)>,
 }
 
 /// One in doubt is looked at after this many microseconds,
@@ -187,10 +189,30 @@ impl Front {
     }
 
     pub(crate) fn tell_native_ended(&mut self, pid: Pid, exit: Option<Exit>) {
+        if self.taker_leaves(pid) {
+            return self.stopped_natives.ended.push((pid, exit));
+        }
         self.know_orphans(pid);
         let mut unwaited = self.space.children(pid);
         unwaited.retain(|child| kern::proc::exists(*child));
         self.events.push_back(Event::NativeEnded { pid, exit, unwaited });
+    }
+
+    /// Who takes the orphans of this process is written as it was before it got them, or will be: they are to come to it where it is then, unless it stays.
+    fn taker_leaves(&self, pid: Pid) -> bool {
+        let ppid = self.space.get(pid).map(|view| view.person.ppid);
+        ppid.is_some_and(|ppid| self.space.is_leaving_home(self.space.taker(ppid)))
+    }
+
+    /// Who takes the orphans of some may have left, or not.
+    pub(crate) fn tell_of_those_put_off(&mut self) {
+        let all = std::mem::take(&mut self.stopped_natives.ended);
+        let (later, now): (Vec<_>, Vec<_>) = all.into_iter().partition(|(pid, _)| self.taker_leaves(*pid));
+        self.stopped_natives.ended = later;
+        if !now.is_empty() {
+            now.into_iter().for_each(|(pid, exit)| self.tell_native_ended(pid, exit));
+            self.settle();
+        }
     }
 
     /// The kernel has given the children of this one to the next who takes orphans. If that is a ghost, its process is to get them where it is, by what stands there for this one.

@@ -10,7 +10,7 @@ use crate::table::{Ghost, Ghosts, Happened};
 use kern::pending::Pending;
 use kern::standin::Hold;
 use std::collections::BTreeSet;
-use tracing::debug;
+use tracing::{debug, trace};
 use vocab::{Pid, Sig, SigInfo};
 
 /// A stand-in that was answered and is not back after this many microseconds may have stopped without telling.
@@ -77,6 +77,7 @@ impl Ghosts {
             debug!(%pid, errno, "a stand-in cannot be continued");
         }
         let stopped = before.is_some_and(|now| now.state == b'T');
+        trace!(%pid, ?before, "woken");
         if let Some(ghost) = self.ghosts.get_mut(&pid).filter(|ghost| ghost.state == State::Away) {
             if ghost.is_to_stop() {
                 ghost.wakes = if stopped { Wakes::Has } else { Wakes::Will };

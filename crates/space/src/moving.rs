@@ -70,6 +70,11 @@ impl Space {
         children.into_iter().filter(|child| !waited(child)).collect()
     }
 
+    /// Is it native, and about to leave the front end?
+    pub fn is_leaving_home(&self, pid: Pid) -> bool {
+        self.table.get(pid).is_some_and(|entry| entry.body == Body::Native && entry.leaving)
+    }
+
     /// Is it a child that its parent on a node has not heard of, and has not there?
     pub fn is_unheard_of(&self, pid: Pid) -> bool {
         self.table.get(pid).is_some_and(|entry| entry.unheard_of)
