@@ -344,14 +344,15 @@ impl Ghosts {
         ghost.family = fh;
         ghost.slot = Some(hold.slot);
         self.uniques.insert(unique, pid);
-        match maker {
-            Some(maker) if first => self.early.push(Early { pid, maker }),
-            None if first => happened.push(Happened::Held { pid }),
-            _ => {}
-        }
         self.note_done(pid, hold, happened);
         self.runs_again(pid, hold, happened);
         self.hands_over(pid, hold, happened);
+        match maker {
+            Some(maker) if first => self.early.push(Early { pid, maker }),
+            // It was sent before that what it hands over: nobody is to tell it to stop who does not know of its SIGCONT.
+            None if first => happened.push(Happened::Held { pid }),
+            _ => {}
+        }
         self.give_next(pid);
     }
 
