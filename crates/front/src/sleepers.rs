@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Token};
 use crate::front::Front;
-use ghost::Happened;
+use ghost::{Command as Tell, Happened};
 use link::beat::Agreed;
 use mover::Order;
 use space::Event;
@@ -22,7 +22,7 @@ struct Sleeper {
     mover: Token,
     /// Since when it holds (monotonic).
     holds_us: Option<u64>,
-    /// SIGCONT has come to it.
+    /// SIGCONT has come to it, and it has not stopped as it was told since.
     continued: bool,
     /// Since when its node says that it runs (monotonic).
     runs_us: Option<u64>,
@@ -53,10 +53,13 @@ const STOPS_US: u64 = 1_000_000;
 impl Sleepers {
     /// What this ghost tells, if it is one.
     pub(crate) fn hears(&mut self, happened: &Happened) {
-        if let Happened::Signal { pid, info } = happened {
-            let sleeper = self.all.get_mut(pid).filter(|_| info.sig == Sig::CONT);
-            sleeper.into_iter().for_each(|one| one.continued = true);
-        }
+        let continued = match happened {
+            Happened::Signal { info, .. } if info.sig == Sig::CONT => true,
+            // It goes on all the same, by the leave of its mover.
+            Happened::Done { outcome, .. } if matches!(outcome.command, Tell::Stop(_)) && outcome.ret == 0 => false,
+            _ => return,
+        };
+        self.all.get_mut(&happened.pid()).into_iter().for_each(|one| one.continued = continued);
     }
 
     /// Its node says whether this process is stopped.
@@ -153,6 +156,22 @@ impl Front {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn one_that_stops_as_it_was_told_after_it_was_continued_is_stopped() {
+        let pid = Pid(7);
+        let mut sleepers = Sleepers::default();
+        sleepers.all.insert(pid, Sleeper { mover: 1, holds_us: None, continued: false, runs_us: None });
+        let continued = Happened::Signal { pid, info: vocab::SigInfo::kill(Sig::CONT, Pid(1), 0) };
+        let told =
+            |ret| Happened::Done { pid, outcome: ghost::Outcome { command: Tell::Stop(Sig::STOP), ret, out: [0; 4] } };
+        sleepers.hears(&continued);
+        assert!(!sleepers.knows_stop(pid));
+        sleepers.hears(&told(i64::from(-vocab::errno::EAGAIN)));
+        assert!(!sleepers.knows_stop(pid), "it has not stopped");
+        sleepers.hears(&told(0));
+        assert!(sleepers.knows_stop(pid));
+    }
 
     #[test]
     fn its_node_is_waited_for_to_say_whether_it_is_stopped() {
