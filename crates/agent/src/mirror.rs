@@ -95,8 +95,7 @@ impl Agent {
         let before = self.ghosts.wake(pid).filter(|_| !known);
         let mut waits = before.map(|before| before.shared).unwrap_or_default();
         let told = self.stands.get(pid).is_some_and(|stand| matches!(stand.stance, Stance::Wakes(_)));
-        // It blocks SIGCONT when it stops as it was told.
-        if told && before.is_some_and(|before| before.state == b'T' && !before.blocked.has(Sig::CONT)) {
+        if told && before.is_some_and(|before| before.state == b'T' && !before.stops_as_told()) {
             waits = SigSet(waits.0 | Sig::STOP.bit());
         }
         for sig in [Sig::STOP, Sig::TSTP, Sig::TTIN, Sig::TTOU].into_iter().filter(|sig| waits.has(*sig)) {

@@ -60,10 +60,9 @@ enum Sleep {
 }
 
 impl Wakes {
-    /// It blocks SIGCONT when it stops as it was told, and not yet when it takes the command.
     fn sleep(self, now: &Pending) -> Sleep {
         match self {
-            Wakes::Will if now.blocked.has(Sig::CONT) => Sleep::Stale,
+            Wakes::Will if now.stops_as_told() => Sleep::Stale,
             Wakes::No | Wakes::Will | Wakes::Has => Sleep::Own,
         }
     }
@@ -293,17 +292,17 @@ mod tests {
         }
     }
 
-    /// It gets SIGCONT when it is told to wake, and once more if it was not stopped then and stops as it was told, with SIGCONT blocked.
+    /// It gets SIGCONT when it is told to wake, and once more if it was not stopped then and stops as it was told.
     #[test]
     fn a_stop_after_it_was_woken_is_its_own_unless_it_was_told_that_before() {
         let told = [(true, true, true), (false, false, true), (false, true, false)].map(|case| (true, case));
         for (is_told, (was_stopped, blocks, own)) in told.into_iter().chain([(false, (true, false, true))]) {
             let mut ghosts = Ghosts::adopt(kern::sys::memory_file(b"").expect("a descriptor"));
             let mut program = Program::new("env");
-            program.args(if blocks { &["--block-signal=CONT"][..] } else { &[] });
+            program.args(if blocks { &["--block-signal=HUP"][..] } else { &[] });
             let mut child = program.args(["sleep", "100"]).spawn().expect("env(1)");
             let pid = Pid(child.id() as i32);
-            let blocked = || kern::pending::read(pid).is_some_and(|now| now.blocked.has(Sig::CONT));
+            let blocked = || kern::pending::read(pid).is_some_and(|now| now.stops_as_told());
             let until = kern::pending::now_us() + 5_000_000;
             while blocked() != blocks {
                 assert!(kern::pending::now_us() < until, "it begins");

@@ -20,6 +20,14 @@ pub struct Pending {
     pub traced: bool,
 }
 
+impl Pending {
+    /// Has a stand-in that is stopped, and has nothing in hand, stopped as it was told? Then it lets through only what stops it, and SIGCONT; where it holds, all
+    /// ([`crate::standin`]).
+    pub fn stops_as_told(&self) -> bool {
+        self.blocked.has(Sig::HUP)
+    }
+}
+
 /// `None` when there is no such process.
 pub fn read(pid: Pid) -> Option<Pending> {
     read_file(&open(pid)?, pid)

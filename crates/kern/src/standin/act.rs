@@ -201,7 +201,8 @@ unsafe fn die(slot: *mut Slot, sig: u64, core: bool) -> i64 {
 }
 
 /// Stops by `sig` and comes back after SIGCONT; in an orphaned group the kernel ignores all but SIGSTOP. EAGAIN, and no stop, when a signal is
-/// to be handed over or SIGCONT waits: that came after what is to stop it here, and a stop would take it back (linux: `prepare_signal`).
+/// to be handed over or SIGCONT waits: that came after what is to stop it here, and a stop would take it back (linux: `prepare_signal`). One is overlooked only when it is
+/// sent while the kernel is about to carry out the stop, within some 0.1 us.
 // SAFETY: (of a call) `slot` is the calling stand-in's own.
 unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
     // SAFETY: the slot is the caller's own.
@@ -210,29 +211,17 @@ unsafe fn stop(slot: *mut Slot, sig: u64) -> i64 {
         relay.before_stop();
     }
     disposition(sig, 0);
-    // SAFETY: the slot is the caller's own; the set is live and has 8 bytes; signals to itself.
-    let waits = unsafe {
-        let myself = Myself::get();
-        let mut pending = 0u64;
-        // Nothing comes between these two calls: a SIGCONT between them is lost, and no call does both.
-        raw::call(libc::SYS_rt_sigpending, [(&raw mut pending) as u64, 8, 0, 0, 0, 0]);
-        let waits = (&raw const (*slot).taken).read_volatile() != 0 || pending & 1 << (libc::SIGCONT - 1) != 0;
-        if !waits {
-            myself.send(sig);
-        }
-        waits
-    };
-    block(ALL & !(1 << (sig - 1)));
+    let myself = Myself::get();
+    // One that waits is taken now.
+    block(ALL & !(1 << (sig - 1)) & !Sig::CONT.bit());
+    // SAFETY: the slot is the caller's own.
+    let ret = unsafe { raw::stop(myself.pid, myself.tid, sig, &raw const (*slot).taken) };
     block(ALL);
     disposition(sig, on_signal as *const () as u64);
     if let Some(relay) = relay {
         relay.after_stop();
     }
-    if waits {
-        EAGAIN
-    } else {
-        0
-    }
+    ret
 }
 
 /// The calling thread, for signals to itself.

@@ -6,6 +6,7 @@ global_asm!(
     ".pushsection .text.shoal_raw,\"ax\",@progbits",
     ".globl shoal_raw_begin, shoal_raw_syscall, shoal_raw_clone, shoal_raw_hold, shoal_raw_end",
     ".globl shoal_raw_hold_begin, shoal_raw_hold_syscall, shoal_raw_hold_abort, shoal_raw_enter, shoal_raw_on_stack",
+    ".globl shoal_raw_stop, shoal_raw_stop_begin, shoal_raw_stop_syscall, shoal_raw_stop_abort",
     ".globl shoal_raw_restorer",
     ".balign 16",
     "shoal_raw_begin:",
@@ -45,6 +46,18 @@ global_asm!(
     "shoal_raw_hold_abort:",
     "mov rax, -4",
     "ret",
+    // (pid, tid, signal, taken): tgkill(2), or -EAGAIN without a call when *taken is set; see act.rs
+    "shoal_raw_stop:",
+    "shoal_raw_stop_begin:",
+    "cmp dword ptr [rcx], 0",
+    "jne shoal_raw_stop_abort",
+    "mov eax, 234",
+    "shoal_raw_stop_syscall:",
+    "syscall",
+    "ret",
+    "shoal_raw_stop_abort:",
+    "mov rax, -11",
+    "ret",
     // (stack, entry, argument): leaves this stack for good
     "shoal_raw_enter:",
     "mov rsp, rdi",
@@ -73,6 +86,7 @@ extern "C" {
     fn shoal_raw_syscall(number: i64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> i64;
     fn shoal_raw_clone(args: *const CloneArgs, size: usize, entry: extern "C" fn(u64) -> !, argument: u64) -> i64;
     fn shoal_raw_hold(fd: i64, request: u64, hold: *mut super::Hold, taken: *const u32) -> i64;
+    fn shoal_raw_stop(pid: u64, tid: u64, sig: u64, taken: *const u32) -> i64;
     fn shoal_raw_enter(stack: u64, entry: extern "C" fn(u64) -> !, argument: u64) -> !;
     fn shoal_raw_on_stack(stack: u64, code: extern "C" fn(*mut super::Slot), argument: *mut super::Slot);
     static shoal_raw_begin: u8;
@@ -80,6 +94,9 @@ extern "C" {
     static shoal_raw_hold_begin: u8;
     static shoal_raw_hold_syscall: u8;
     static shoal_raw_hold_abort: u8;
+    static shoal_raw_stop_begin: u8;
+    static shoal_raw_stop_syscall: u8;
+    static shoal_raw_stop_abort: u8;
     static shoal_raw_restorer: u8;
 }
 
@@ -128,6 +145,15 @@ pub unsafe fn hold(fd: i32, hold: *mut super::Hold, taken: *const u32) -> i64 {
     unsafe { shoal_raw_hold(fd.into(), super::HOLD_IOCTL.into(), hold, taken) }
 }
 
+/// Sends the calling thread `sig`, unless `*taken` is set: -EAGAIN then, and no signal whose handler has set it before this call is in the kernel is overlooked.
+///
+/// # Safety
+/// Only from a stand-in's own loop, with its own slot.
+pub unsafe fn stop(pid: u64, tid: u64, sig: u64, taken: *const u32) -> i64 {
+    // SAFETY: by the caller's promise.
+    unsafe { shoal_raw_stop(pid, tid, sig, taken) }
+}
+
 /// Leaves the current stack for `stack` and runs `entry(argument)` there.
 ///
 /// # Safety
@@ -151,13 +177,20 @@ pub fn code_range() -> (u64, u64) {
     (&raw const shoal_raw_begin as u64, &raw const shoal_raw_end as u64)
 }
 
-/// Where a hold that has not yet entered the kernel must go when a signal came: `(first, last, abort)` addresses.
-pub(super) fn hold_window() -> (u64, u64, u64) {
-    (
-        &raw const shoal_raw_hold_begin as u64,
-        &raw const shoal_raw_hold_syscall as u64,
-        &raw const shoal_raw_hold_abort as u64,
-    )
+/// Where a hold, or a stop, that has not yet entered the kernel must go when a signal came: `(first, last, abort)` addresses.
+pub(super) fn windows() -> [(u64, u64, u64); 2] {
+    [
+        (
+            &raw const shoal_raw_hold_begin as u64,
+            &raw const shoal_raw_hold_syscall as u64,
+            &raw const shoal_raw_hold_abort as u64,
+        ),
+        (
+            &raw const shoal_raw_stop_begin as u64,
+            &raw const shoal_raw_stop_syscall as u64,
+            &raw const shoal_raw_stop_abort as u64,
+        ),
+    ]
 }
 
 /// Address of the code that ends a signal handler (rt_sigreturn).

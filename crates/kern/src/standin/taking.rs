@@ -102,10 +102,11 @@ pub(super) unsafe extern "C" fn on_signal(sig: i32, info: *const RawInfo, contex
         const RIP: usize = 5 + 16;
         const SIGMASK: usize = 5 + 32;
         context.add(SIGMASK).write(ALL);
-        let (first, last, abort) = raw::hold_window();
         let at = context.add(RIP).read();
-        if first <= at && at <= last {
-            context.add(RIP).write(abort);
+        for (first, last, abort) in raw::windows() {
+            if first <= at && at <= last {
+                context.add(RIP).write(abort);
+            }
         }
     }
 }
