@@ -124,14 +124,16 @@ impl Space {
         // The group of a job of a shell on the front end may have members that the space has never heard of.
         let known = self.table.get(pgid).is_some_and(|leader| !leader.asked && leader.body != Body::Native);
         // One that its parent has waited for is a zombie here only until its ghost is.
-        let rest = |e: &Entry| e.person.pgid == pgid && !there(e) && !e.reaped && (known || e.body != Body::Native);
+        // What takes the place of one that leaves may be there already, which is no native process any more.
+        let ours = |e: &Entry| known || e.body != Body::Native || e.leaving;
+        let rest = |e: &Entry| e.person.pgid == pgid && !there(e) && !e.reaped && ours(e);
         let errno = self.kill_each(sender, self.table.which(rest), info);
         let left = self.table.which(|e| e.person.pgid == pgid && there(e) && !e.reaped);
         if known {
             self.out.push(Effect::KillDone { node, id, errno, left });
             return None;
         }
-        let but = self.table.which(|e| e.person.pgid == pgid && there(e) && e.body == Body::Native);
+        let but = self.table.which(|e| e.person.pgid == pgid && (there(e) || ours(e)) && e.body == Body::Native);
         let sender = self.table.get(sender)?.person.clone();
         self.out.push(Effect::SignalNatives { node, id, pgid, but, sender, info, errno, left });
         None

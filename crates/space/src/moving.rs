@@ -409,6 +409,27 @@ mod tests {
         assert!(told.contains(&Effect::ContinueStandIn { node: N1, pid: PID, turn: Some(7) }), "{told:?}");
     }
 
+    /// The space keeps what its group is sent, as of all that leave: neither what it was nor what takes its place has it otherwise.
+    #[test]
+    fn one_that_leaves_the_front_end_has_what_a_job_of_a_shell_there_is_sent() {
+        let mut step = on_a_node();
+        step(Event::Body { node: N0, event: BodyEvent::Forked { parent: PID, child: CHILD } });
+        step(Event::Held { pid: CHILD });
+        step(Event::Arrive { pid: PID, to: NodeId::FRONT });
+        step(Event::Leaves { pid: PID });
+        step(Event::Moved { pid: PID, to: NodeId::FRONT });
+        step(Event::IsHome { pid: PID });
+        step(Event::Arrive { pid: PID, to: N1 });
+        step(Event::Leaves { pid: PID });
+        let target = crate::person::KillTarget::Group(PID);
+        let told = step(Event::KillAsked { node: N0, id: 1, sender: CHILD, target, sig: Sig::USR1.number() });
+        let left = |e: &Effect| matches!(e, Effect::SignalNatives { but, .. } if but.contains(&PID));
+        assert!(told.iter().any(left), "{told:?}");
+        let told = step(Event::Moved { pid: PID, to: N1 });
+        let has = |e: &Effect| matches!(e, Effect::Signal { node: N1, target: PID, info, .. } if info.sig == Sig::USR1);
+        assert_eq!(told.iter().filter(|e| has(e)).count(), 1, "{told:?}");
+    }
+
     /// What it would be sent anew takes away what has stopped it since: who makes it the process is told in its place.
     #[test]
     fn a_continuation_that_its_ghost_has_taken_is_not_sent_to_one_that_comes_home() {
