@@ -189,7 +189,7 @@ impl Vessel {
     /// By this SIGCONT, which it has taken itself, its process has gone on after it was written: if it is stopped, that is by another signal.
     pub fn goes_on_by(&mut self, info: &SigInfo) {
         self.asleep = Some(false);
-        self.went_on = Some(info.clone());
+        self.went_on = Some(*info);
     }
 
     pub(crate) fn went_on(&self) -> Option<&SigInfo> {
