@@ -10,6 +10,7 @@ use std::time::Duration;
 pub(crate) const SCENES: &[Scene] = &[
     ("move_home_stopped", move_home_stopped),
     ("move_home_stopped_continued_on_its_way", continued_on_its_way),
+    ("move_home_continued_and_stopped", continued_and_stopped),
     ("move_home_stopped_by_its_parent", stopped_by_its_parent),
     ("move_home_stopped_killed_on_its_way", killed_on_its_way),
     ("move_home_stopped_front_killed", front_killed),
@@ -104,6 +105,30 @@ fn continued_on_its_way(place: &Place) -> Res<End> {
         ),
         &["stopped 19 continued stopped 19 continued exited 12"; 4].join("\n"),
     )?;
+    Ok(End::Passed)
+}
+
+/// When nothing of it is on the node any more it is continued where its parent is, and stopped again: the stop came last.
+fn continued_and_stopped(place: &Place) -> Res<End> {
+    let (s, faults) = stage(place, "move_home_continued_and_stopped", Victim::FrontDaemon)?;
+    let waits = waits();
+    // With and without a handler for SIGCONT; that one does not run, since a stop takes back a continuation that waits.
+    for (program, end) in [(COUNTS, "11"), (r#"$SIG{TERM}=sub{exit 9}; open U, ">up"; sleep 1 while 1"#, "9")] {
+        let file = place.fresh("continued_and_stopped").to_string_lossy().into_owned();
+        let going = s.start(&format!(
+            "{waits} begin shoal run -n 0 perl -e '{program}'; kill -STOP $p; seen stopped; echo \"p=$p; cd $PWD\" >{file}.new; mv {file}.new {file}; end"
+        ));
+        wait_for("it is stopped", || std::fs::exists(&file).unwrap_or(false))?;
+        faults.watch("in rebuilt")?;
+        let moving = s.start(&format!(". {file}; shoal move $p front; shoal where $p"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        s.prints(&format!("{waits} . {file}; kill -CONT $p; told 2; sleep 0.02; kill -STOP $p; sleep 0.02"), "")?;
+        drop(held);
+        same("where it is", moving.end()?.out.trim(), "front")?;
+        s.prints(&format!("{waits} . {file}; is T; told 3; kill -CONT $p; told 4; is S; kill -TERM $p"), "")?;
+        let told = format!("stopped 19 continued stopped 19 continued exited {end}");
+        same("what its parent was told", going.end()?.out.trim(), told.as_str())?;
+    }
     Ok(End::Passed)
 }
 
