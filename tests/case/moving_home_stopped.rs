@@ -1,16 +1,17 @@
 //! Stopped processes come to the front end and leave it, and are stopped all the time: for their parent, too.
 
 use super::moving_faults::{at_point, stage, Fate, How, Victim, PROGRAM};
-use super::scene::{holds, same, wait_for, Sandbox};
+use super::scene::{holds, outside, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
-use crate::lab::{procs, Res};
+use crate::lab::{procs, Doing, Res};
 use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_home_stopped", move_home_stopped),
     ("move_home_stopped_continued_on_its_way", continued_on_its_way),
     ("move_home_continued_and_stopped", continued_and_stopped),
+    ("move_home_continued_where_it_was", continued_where_it_was),
     ("move_home_stopped_by_its_parent", stopped_by_its_parent),
     ("move_home_stopped_killed_on_its_way", killed_on_its_way),
     ("move_home_stopped_front_killed", front_killed),
@@ -128,6 +129,30 @@ fn continued_and_stopped(place: &Place) -> Res<End> {
         s.prints(&format!("{waits} . {file}; is T; told 3; kill -CONT $p; told 4; is S; kill -TERM $p"), "")?;
         let told = format!("stopped 19 continued stopped 19 continued exited {end}");
         same("what its parent was told", going.end()?.out.trim(), told.as_str())?;
+    }
+    Ok(End::Passed)
+}
+
+/// It is continued on its node just before it stands still, when its agent is about to let it leave: its parent, which knew it as stopped, is told, and it runs.
+fn continued_where_it_was(place: &Place) -> Res<End> {
+    let (s, faults) = stage(place, "move_home_continued_where_it_was", Victim::FrontDaemon)?;
+    let (waits, agent) = (waits(), s.agent("n0")?.to_string());
+    for program in [COUNTS, r#"$SIG{TERM}=sub{exit 11}; open U, ">up"; sleep 1 while 1"#] {
+        let file = place.fresh("continued_where_it_was").to_string_lossy().into_owned();
+        let going = s.start(&format!(
+            "{waits} begin shoal run -n 0 perl -e '{program}'; kill -STOP $p; seen stopped; echo \"p=$p; cd $PWD\" >{file}.new; mv {file}.new {file}; end"
+        ));
+        wait_for("it is stopped", || std::fs::exists(&file).unwrap_or(false))?;
+        let text = std::fs::read_to_string(&file).doing("read which it is")?;
+        let pid = text.trim_start_matches("p=").split(';').next().unwrap_or_default();
+        faults.watch("source is to leave")?;
+        let moving = s.start(&format!("shoal move {pid} front; shoal where {pid}"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        outside(&["nsenter", "-t", &agent, "-p", "-m", "--", "bash", "-c", &format!("kill -CONT {pid}")])?;
+        drop(held);
+        same("where it is", moving.end()?.out.trim(), "front")?;
+        s.prints(&format!("{waits} . {file}; told 2; is S; kill -TERM $p"), "")?;
+        same("what its parent was told", going.end()?.out.trim(), "stopped 19 continued exited 11")?;
     }
     Ok(End::Passed)
 }

@@ -111,9 +111,18 @@ impl Roused {
     ///
     /// # Errors
     /// As [`crate::freeze::freeze`].
-    pub fn freeze(mut self) -> Result<Frozen> {
+    pub fn freeze(self) -> Result<Frozen> {
+        self.freeze_as_it_is().map(|(frozen, _)| frozen)
+    }
+
+    /// The same; and has it been stopped all the while?
+    ///
+    /// # Errors
+    /// As [`Roused::freeze`].
+    pub fn freeze_as_it_is(mut self) -> Result<(Frozen, bool)> {
         self.attend();
-        Frozen::of(self.pid, std::mem::take(&mut self.threads).into_values())
+        let asleep = self.asleep == Some(true);
+        Frozen::of(self.pid, std::mem::take(&mut self.threads).into_values()).map(|frozen| (frozen, asleep))
     }
 
     /// What is left of it, which has one thread, is to be a vessel: that, and has it been stopped all the while?

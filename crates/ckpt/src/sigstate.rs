@@ -3,10 +3,11 @@
 use image::process::{Action, Process};
 use image::thread::Thread;
 use image::Bytes;
+use kern::pidfd::raw_siginfo;
 use kern::ptrace::{self, Queue, RawInfo};
 use puppet::script::Outcome;
 use puppet::Script;
-use vocab::{Fault, Pid, Result, Sig, SigSet};
+use vocab::{Fault, Pid, Result, Sig, SigInfo, SigSet};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const SIGNALS: u8 = 64;
@@ -111,9 +112,14 @@ impl Came {
             Came::Continued => !sig.stops(),
             Came::Unknown | Came::Nothing | Came::Stops => true,
         };
-        let queue = &process.queue;
-        let stays = |info: &&Bytes| info.0.first().and_then(|number| Sig::new(*number)).is_none_or(left);
-        queue.iter().filter(stays).cloned().collect()
+        let sig = |info: &Bytes| info.0.first().and_then(|number| Sig::new(*number));
+        let mut queue: Vec<Bytes> = process.queue.iter().filter(|info| sig(info).is_none_or(left)).cloned().collect();
+        // Its own action has thrown one out of the queue that it blocks and waits for, if that is none (linux: `do_sigaction`).
+        if self == Came::Continued && heeds && !queue.iter().any(|info| sig(info) == Some(Sig::CONT)) {
+            let again = raw_siginfo(&SigInfo::kill(Sig::CONT, Pid::NONE, 0));
+            queue.push(Bytes(again.as_bytes().to_vec()));
+        }
+        queue
     }
 }
 
@@ -131,4 +137,27 @@ pub(crate) fn set_queue(script: &mut Script, queue: &[Bytes], pid: u64, thread: 
         };
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(sig: Sig) -> Bytes {
+        Bytes(raw_siginfo(&SigInfo::kill(sig, Pid(7), 0)).as_bytes().to_vec())
+    }
+
+    /// Whether it blocks it or has a handler; else a continuation that it has had is none that waits.
+    #[test]
+    fn a_continuation_that_came_to_what_is_to_be_the_process_waits_for_one_that_heeds_it() {
+        let handler = Action { signal: Sig::CONT.number(), handler: 4096, ..Action::default() };
+        for (mask, actions, waits) in [(0, vec![], 0), (Sig::CONT.bit(), vec![], 1), (0, vec![handler], 1)] {
+            let queue = vec![waiting(Sig::TSTP)];
+            let process = Process { queue, actions, ..Process::default() };
+            let threads = [Thread { mask, ..Thread::default() }];
+            let left = Came::Continued.leaves(&process, &threads);
+            let conts = left.iter().filter(|info| info.0[0] == Sig::CONT.number()).count();
+            assert_eq!((left.len(), conts), (waits, waits));
+        }
+    }
 }

@@ -131,6 +131,14 @@ impl Vessel {
         Vessel::of(stopped(pid)?, Some(false))
     }
 
+    /// The same of one that is stopped, as the process of the image was to its parent's knowledge.
+    ///
+    /// # Errors
+    /// As [`Vessel::take`].
+    pub fn take_asleep(pid: Pid) -> Result<Vessel> {
+        Vessel::of(stopped(pid)?, Some(true))
+    }
+
     /// The same of one that ran though it was stopped, as the process of the image was to its parent's knowledge. If that is not any more, its parent is told that it goes on.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use crate::runs::Asker;
 use ghost::{Command as Tell, Happened, KeptSlot};
 use kern::faultpoint::reach;
 use kern::{mount, pidfd};
-use mover::{Home, In, Order, Said};
+use mover::{Home, In, Order, Said, Stood};
 use space::{BodyEvent, Event};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -375,12 +375,13 @@ impl Front {
         info!(%pid, "home: {:?} -> Becoming", one.step);
         (one.step, one.slot) = (Step::Becoming, slot);
         let stopped = self.space.get(pid).and_then(|view| view.stopped);
+        let asleep = self.space.is_asleep_as_its_process(pid);
         self.events.push_back(Event::Moved { pid, to: NodeId::FRONT });
         self.settle();
         self.watch_as_a_child(pid, stopped);
         self.is_home(pid);
         let went_on = self.homes.all.get_mut(&pid).and_then(|one| one.went_on.take());
-        self.order_home(pid, &Order::Become(went_on));
+        self.order_home(pid, &Order::Become(Stood { went_on, asleep }));
     }
 
     pub(crate) fn has_gone_on(&mut self, pid: Pid, by: SigInfo) {

@@ -7,7 +7,7 @@
 use super::carrier::{wait, Carrier, Word};
 use super::found::Found;
 use super::look::here;
-use super::orders::{Home, In, Order, Said};
+use super::orders::{Home, In, Order, Said, Stood};
 use super::remains::{in_the_way, Ready as Programs};
 use super::rouser::Rouser;
 use super::streams::Streams;
@@ -30,7 +30,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use vocab::errno::EPERM;
-use vocab::{Fault, Pid, Result, Sig, SigInfo};
+use vocab::{Fault, Pid, Result, Sig};
 
 /// How long whoever traces a stand-in is waited for when its process has nothing else to become.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,13 +68,15 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     let _lost = carrier.tell(&[]);
     let (carrier, rouser) = (Some(carrier), Rouser::default());
     let mut waiting = Waiting { word, carrier, found, pid: *pid, bound: false, rouser };
-    let Some(went_on) = waiting.may_become()? else { return Ok(()) };
+    let Some(stood) = waiting.may_become()? else { return Ok(()) };
     reach("in told to go");
     let ghost = match std::mem::take(&mut waiting.rouser) {
         rouser if rouser.fd().is_some() => rouser.freeze(*pid),
-        _ => freeze_at_last(*pid),
+        _ => freeze_at_last(*pid).map(|ghost| (ghost, false)),
     };
-    let said = match ghost.and_then(|ghost| become_it((ghost, *light, went_on), &programs, streams, &image)) {
+    let stood = |asleep| Stood { asleep: stood.asleep && asleep, ..stood };
+    let made = ghost.and_then(|(ghost, asleep)| become_it((ghost, *light, stood(asleep)), &programs, streams, &image));
+    let said = match made {
         Ok(stops) => Said::IsHome(stops),
         Err(fault) => {
             pidfd::end(*pid);
@@ -101,9 +103,12 @@ fn is_traced_by_nobody(pid: Pid) -> Result<()> {
 /// As [`freeze`]; EPERM when they have not within [`PATIENCE`].
 fn freeze_at_last(pid: Pid) -> Result<Frozen> {
     let until = Instant::now() + PATIENCE;
+    // One that has let it go since it was in the way is in nobody's way.
+    let mut was_traced = true;
     loop {
         match freeze(pid) {
-            Err(fault) if fault.root_errno() == EPERM && others::tracer(pid).is_some() && Instant::now() < until => {
+            Err(fault) if fault.root_errno() == EPERM && was_traced && Instant::now() < until => {
+                was_traced = others::tracer(pid).is_some();
                 let _interrupted = poll_for(&[], Some(LOOKS_EACH));
             }
             done => return done,
@@ -125,15 +130,15 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Waits until the process may be made, and hears what has continued it since it was written; `None`: nobody wants it.
+    /// Waits until the process may be made, and hears what has come to what stood for it; `None`: nobody wants it.
     ///
     /// # Errors
     /// `Gone` when no daemon follows the one that has gone.
-    fn may_become(&mut self) -> Result<Option<Option<SigInfo>>> {
+    fn may_become(&mut self) -> Result<Option<Stood>> {
         loop {
             self.rouser.attend()?;
             match self.word.heard() {
-                Ok(Some(Order::Become(went_on))) => return Ok(Some(went_on)),
+                Ok(Some(Order::Become(stood))) => return Ok(Some(stood)),
                 Ok(Some(Order::Rouse)) => {
                     self.rouser.rouse(self.pid);
                     continue;
@@ -271,7 +276,7 @@ impl Read for Keeper {
 
 /// The process that was a ghost, and has the standard streams of its program unless it is a light one, becomes the one of the image.
 fn become_it(
-    (ghost, light, went_on): (Frozen, bool, Option<SigInfo>),
+    (ghost, light, stood): (Frozen, bool, Stood),
     programs: &Programs,
     streams: Option<Streams>,
     image: &Image,
@@ -292,8 +297,8 @@ fn become_it(
     let replace = if light { replace_one_of_many } else { replace };
     replace(ghost, &programs.program(&["shoal", "vessel"], [input, output, errors]))?;
     reach("in has a vessel");
-    let mut vessel = Vessel::take(pid)?;
-    went_on.iter().for_each(|by| vessel.goes_on_by(by));
+    let mut vessel = if stood.asleep { Vessel::take_asleep(pid)? } else { Vessel::take(pid)? };
+    stood.went_on.iter().for_each(|by| vessel.goes_on_by(by));
     vessel.wants(image.clocks);
     let begun = vessel.early(&image.bytes[..], None, || Ok(()))?;
     let (mut rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;

@@ -18,7 +18,7 @@ mod streams;
 mod take;
 mod tended;
 
-pub use orders::{Heirs, Held, Home, In, Order, Out, Remain, Said, Sides};
+pub use orders::{Heirs, Held, Home, In, Order, Out, Remain, Said, Sides, Stood};
 pub use remains::in_the_way;
 pub use slate::Note;
 pub use tended::{look_again_us, tend, Tended};

@@ -41,13 +41,23 @@ pub enum Order {
     /// To Home: what stands for the process is stopped, or may be, and is to do all the same what it is told before it becomes it.
     #[n(12)]
     Rouse,
-    /// To Home: what has stood for the process waits for its tracer, and is to become it. It has taken this SIGCONT since the process was written, and may have stopped
-    /// again since.
+    /// To Home: what has stood for the process waits for its tracer, and is to become it.
     #[n(11)]
-    Become(#[n(0)] Option<SigInfo>),
+    Become(#[n(0)] Stood),
     /// To In that has it run though it is stopped: its parent has continued it. If it is stopped now, that is by another signal.
     #[n(13)]
     Woken,
+}
+
+/// What has come to what stood for a process, as far as that has told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
+pub struct Stood {
+    /// It has taken this SIGCONT since the process was written, and may have stopped again since.
+    #[n(0)]
+    pub went_on: Option<SigInfo>,
+    /// It is stopped only since the process was: it goes on if that did.
+    #[n(1)]
+    pub asleep: bool,
 }
 
 /// Stop this process, and send its image.

@@ -48,12 +48,15 @@ impl Rouser {
         self.0.as_ref().is_some_and(|(_, roused)| roused.is_over())
     }
 
-    /// It stands still.
+    /// It stands still. Has it been stopped all the while?
     ///
     /// # Errors
     /// As [`freeze`].
-    pub(super) fn freeze(self, pid: Pid) -> Result<Frozen> {
-        self.0.map_or_else(|| freeze(pid), |(_, roused)| roused.freeze())
+    pub(super) fn freeze(self, pid: Pid) -> Result<(Frozen, bool)> {
+        match self.0 {
+            Some((_, roused)) => roused.freeze_as_it_is(),
+            None => freeze(pid).map(|ghost| (ghost, false)),
+        }
     }
 }
 

@@ -190,6 +190,10 @@ impl Space {
         if std::mem::take(&mut entry.stop_pending) {
             drop_newest_stop(&mut now);
         }
+        if matches!(entry.body, Body::Stopped(_)) {
+            // So is what stood for it, or was until somebody continued that.
+            now.retain(|info| !info.sig.stops());
+        }
         let killed = now.iter().any(|info| info.sig == Sig::KILL);
         let early = now.split_off(now.iter().position(|info| info.sig.stops() && !killed).unwrap_or(now.len()));
         let person = entry.person.clone();
@@ -407,6 +411,24 @@ mod tests {
         step(Event::Leaves { pid: PID });
         let told = step(Event::Moved { pid: PID, to: NodeId::FRONT });
         assert!(told.contains(&Effect::ContinueStandIn { node: N1, pid: PID, turn: Some(7) }), "{told:?}");
+    }
+
+    /// It stopped on its node after it was written, by a signal that follows it; its ghost has stopped as well, and may have been continued since by who no daemon knows of.
+    #[test]
+    fn what_has_stopped_one_that_comes_home_stopped_is_not_sent_to_it_once_more() {
+        for stopped in [true, false] {
+            let mut step = on_a_node();
+            step(Event::Arrive { pid: PID, to: NodeId::FRONT });
+            step(Event::Leaves { pid: PID });
+            let stop = SigInfo::kill(Sig::STOP, Pid::NONE, 0);
+            if stopped {
+                step(Event::Body { node: N0, event: BodyEvent::Stopped { pid: PID, sig: Sig::STOP, turn: None } });
+            }
+            step(Event::Follows { node: N0, target: PID, signals: vec![stop] });
+            let mut told = step(Event::Moved { pid: PID, to: NodeId::FRONT });
+            told.extend(step(Event::IsHome { pid: PID }));
+            assert_eq!(told.contains(&Effect::SignalNative { target: PID, info: stop }), !stopped, "{told:?}");
+        }
     }
 
     /// The space keeps what its group is sent, as of all that leave: neither what it was nor what takes its place has it otherwise.

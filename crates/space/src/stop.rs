@@ -152,6 +152,16 @@ impl Space {
         self.table.get(pid).is_some_and(|entry| entry.asleep)
     }
 
+    /// Is its body stopped by what is known of it, and has nothing else stopped or continued its ghost since?
+    pub fn is_asleep_as_its_process(&self, pid: Pid) -> bool {
+        let turned = |entry: &Entry| {
+            entry.stop_pending
+                || entry.went_on.is_some()
+                || entry.early.iter().any(|info| info.sig.stops() || info.sig == Sig::CONT)
+        };
+        self.table.get(pid).is_some_and(|entry| matches!(entry.body, Body::Stopped(_)) && !turned(entry))
+    }
+
     /// Takes the pending SIGSTOP from the ghost, which has still to obey: a SIGCONT before the interrupted hold is answered
     /// does (linux: `prepare_signal`, kernel/signal.c), and a parent does not see it.
     pub(crate) fn discard_stop(&mut self, pid: Pid) {
