@@ -296,7 +296,15 @@ fn forked_apart() -> Result<Option<Pid>> {
     let mut status = 0;
     // SAFETY: takes numbers, and words that live through the calls; the set is libc's own.
     unsafe {
-        while libc::waitpid(between.0, &raw mut status, 0) < 0 && *libc::__errno_location() == libc::EINTR {}
+        loop {
+            let waited = libc::waitpid(between.0, &raw mut status, libc::WUNTRACED);
+            if waited > 0 && libc::WIFSTOPPED(status) {
+                // It is of the caller's group, and who stops that may continue the caller alone.
+                libc::kill(between.0, libc::SIGCONT);
+            } else if waited >= 0 || *libc::__errno_location() != libc::EINTR {
+                break;
+            }
+        }
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigaddset(&raw mut set, libc::SIGCHLD);
         let (mut info, now): (libc::siginfo_t, libc::timespec) = std::mem::zeroed();
