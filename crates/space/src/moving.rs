@@ -190,7 +190,7 @@ impl Space {
         if std::mem::take(&mut entry.stop_pending) {
             drop_newest_stop(&mut now);
         }
-        if matches!(entry.body, Body::Stopped(_)) {
+        if matches!(entry.body, Body::Stopped(_)) && entry.known >= entry.awaited {
             // So is what stood for it, or was until somebody continued that.
             now.retain(|info| !info.sig.stops());
         }
@@ -429,6 +429,18 @@ mod tests {
             told.extend(step(Event::IsHome { pid: PID }));
             assert_eq!(told.contains(&Effect::SignalNative { target: PID, info: stop }), !stopped, "{told:?}");
         }
+        // But for one that came after it was continued, of which its node has not heard.
+        let mut step = on_a_node();
+        step(Event::Body { node: N0, event: BodyEvent::Stopped { pid: PID, sig: Sig::STOP, turn: None } });
+        step(Event::Arrive { pid: PID, to: NodeId::FRONT });
+        step(Event::Leaves { pid: PID });
+        let info = SigInfo::kill(Sig::STOP, Pid::NONE, 0);
+        for (sig, turn) in [(Sig::CONT, 1), (Sig::STOP, 2)] {
+            step(Event::StandInSignalled { node: N1, target: PID, info: SigInfo { sig, ..info }, turn: Some(turn) });
+        }
+        let mut told = step(Event::Moved { pid: PID, to: NodeId::FRONT });
+        told.extend(step(Event::IsHome { pid: PID }));
+        assert!(told.contains(&Effect::SignalNative { target: PID, info }), "{told:?}");
     }
 
     /// The space keeps what its group is sent, as of all that leave: neither what it was nor what takes its place has it otherwise.
