@@ -210,8 +210,7 @@ impl Vessel {
     /// `Gone`.
     pub(crate) fn stops_anew(&self) -> Result<Option<bool>> {
         let Some(asleep) = self.asleep else { return Ok(None) };
-        let leader = self.leader();
-        Ok(Some(!asleep && leader.group().is_some() || leader.has_met_stop() || leader.is_to_stop()?))
+        Ok(Some(!asleep && self.leader().group().is_some() || self.leader().is_to_stop()?))
     }
 
     /// Its standard streams were made for it, and nobody else has them.

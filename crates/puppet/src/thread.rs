@@ -215,10 +215,6 @@ impl Stopped {
         self.met_stop.take()
     }
 
-    pub fn has_met_stop(&self) -> bool {
-        self.met_stop.get()
-    }
-
     /// A SIGSTOP that the caller has taken by [`Stopped::take_stop`] is as if it had not been.
     pub fn put_back_stop(&self) {
         self.met_stop.set(true);
