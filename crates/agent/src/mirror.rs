@@ -32,6 +32,8 @@ enum Input {
     /// A stop that it was told is over; or did not come about, because SIGCONT was waiting for it.
     Over,
     NotDone(Sig),
+    /// Such a stop is reported by the leave of a mover: it is stopped yet.
+    SleepsOn,
     /// Somebody's SIGCONT has woken it.
     Woken,
     /// A SIGSTOP of its own takes it.
@@ -56,6 +58,7 @@ fn next(stance: Stance, input: Input) -> (Stance, Act) {
         (S::Stops, Input::NotDone(sig)) | (S::Wakes(Some(sig)), Input::Over | Input::NotDone(_)) => {
             (S::Stops, Act::Stop(sig))
         }
+        (S::Runs | S::Stops, Input::SleepsOn) => (S::Asleep, Act::Nothing),
         (S::Stops | S::Wakes(_), Input::Over | Input::NotDone(_)) => (S::Runs, Act::Nothing),
         (S::Asleep, Input::Woken) => (S::Runs, Act::Nothing),
         (S::Runs, Input::Sleeps) => (S::Asleep, Act::Nothing),
@@ -219,7 +222,18 @@ impl Agent {
 
     /// A stand-in reports the stop that it was told: it runs again, or has not stopped.
     pub(crate) fn stop_reported(&mut self, pid: Pid, sig: Sig, ret: i64) {
-        self.turn_stance(pid, if ret == -EAGAIN { Input::NotDone(sig) } else { Input::Over });
+        let told = self.stands.get(pid).is_some_and(|stand| stand.stance == Stance::Stops);
+        let input = match ret {
+            ret if ret == -EAGAIN => Input::NotDone(sig),
+            _ if told && self.moving.sleeps_on(pid) => Input::SleepsOn,
+            _ => Input::Over,
+        };
+        self.turn_stance(pid, input);
+    }
+
+    /// It was stopped when it began to become a process that has not come, and is stopped as soon as its mover lets it go.
+    pub(crate) fn sleeps_on(&mut self, pid: Pid) {
+        self.turn_stance(pid, Input::SleepsOn);
     }
 
     /// Is it stopped, and its parent knows? A stop that it has not begun is taken back.
@@ -332,7 +346,8 @@ mod tests {
     #[test]
     fn one_stop_is_under_way_at_a_time() {
         for stance in STANCES {
-            for input in [STOP, GO, Input::Over, Input::NotDone(Sig::STOP), Input::Woken, Input::Sleeps] {
+            let reports = [Input::Over, Input::NotDone(Sig::STOP), Input::SleepsOn];
+            for input in [STOP, GO, Input::Woken, Input::Sleeps].into_iter().chain(reports) {
                 let (after, act) = next(stance, input);
                 let given = matches!(act, Act::Stop(_));
                 let reported = matches!(input, Input::Over | Input::NotDone(_));
@@ -340,6 +355,15 @@ mod tests {
                 assert!(!given || stance == Stance::Runs || reported, "{stance:?} {input:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_reports_its_stop_by_the_leave_of_a_mover_is_stopped_yet() {
+        let (asleep, act) = next(Stance::Stops, Input::SleepsOn);
+        assert_eq!((asleep, act), (Stance::Asleep, Act::Nothing));
+        assert_eq!(next(asleep, STOP), (Stance::Asleep, Act::Nothing));
+        assert_eq!(next(asleep, GO), (Stance::Runs, Act::Wake));
+        assert_eq!(next(Stance::Wakes(None), Input::SleepsOn).1, Act::Nothing);
     }
 
     #[test]

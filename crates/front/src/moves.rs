@@ -350,8 +350,9 @@ impl Front {
         one.state = State::Pending;
         if state.has_run() {
             reach(HAS_LEFT);
-            self.events.push_back(Event::Left { pid });
+            // Before all is said of it there.
             self.stays_if_said(pid);
+            self.events.push_back(Event::Left { pid });
             self.stands_elsewhere(pid, to);
         } else {
             reach(RUNS);

@@ -184,9 +184,11 @@ impl Space {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let mut stands = std::mem::take(&mut entry.stands);
         stands.extend(entry.comes_to.take());
+        let from = entry.came_from.filter(|from| !from.is_front() && !stands.contains(from));
         for node in stands {
-            self.out.push(Effect::EndStandIn { node, pid, exit, usage });
+            self.end_stand_in(node, pid, exit, usage);
         }
+        from.into_iter().for_each(|node| self.unsaid.ended(node, pid, ppid, exit));
         self.steps.follows_no_more(|who, _| who == pid);
         self.log(pid, place, "ended, wait status", exit.to_status());
         if asked {
@@ -361,7 +363,7 @@ impl Space {
         let mut stands = std::mem::take(&mut entry.stands);
         stands.extend(entry.comes_to.take());
         for node in stands {
-            self.out.push(Effect::EndStandIn { node, pid, exit, usage: Usage::default() });
+            self.end_stand_in(node, pid, exit, Usage::default());
         }
         self.orphan_children(pid);
         self.bury(pid);

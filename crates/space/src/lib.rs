@@ -26,6 +26,7 @@ mod standin;
 mod step;
 mod stop;
 mod table;
+mod unsaid;
 mod wait;
 
 #[cfg(test)]

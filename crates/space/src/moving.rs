@@ -110,13 +110,15 @@ impl Space {
             return; // it says so when it is back
         }
         self.log(pid, node, "stands where it was", 0);
-        let end = |exit| Effect::EndStandIn { node, pid, exit, usage: Usage::default() };
-        let Some(entry) = self.table.get_mut(pid) else { return self.out.push(end(Exit::NodeLost)) };
-        match entry.body {
-            Body::Ended(exit) => return self.out.push(end(exit)),
-            _ if entry.place == node => return,
-            _ => {}
+        let ended = match self.table.get(pid).map(|entry| &entry.body) {
+            None => Some(self.unsaid.exit(node, pid).unwrap_or(Exit::NodeLost)),
+            Some(Body::Ended(exit)) => Some(*exit),
+            Some(_) => None,
+        };
+        if let Some(exit) = ended {
+            return self.end_stand_in(node, pid, exit, Usage::default());
         }
+        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.place != node) else { return };
         entry.stands.insert(node);
         if entry.subreaper {
             self.out.push(Effect::Subreaper { node, pid, on: true });
@@ -231,7 +233,9 @@ impl Space {
         })
     }
 
+    /// The node that it has left has said what it has of it.
     pub(crate) fn left(&mut self, pid: Pid) {
+        self.all_said(pid);
         let from = self.table.get_mut(pid).and_then(|entry| entry.came_from.take());
         if from == Some(NodeId::FRONT) {
             self.has_its_place(pid);

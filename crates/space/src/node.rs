@@ -13,6 +13,7 @@ impl Space {
     /// Everything on the node has ended. Asks that came from it have nobody who waits for them.
     pub(crate) fn node_lost(&mut self, node: NodeId) {
         self.nodes.remove(&node);
+        self.unsaid.lost(node);
         self.log(Pid::NONE, node, "node lost", 0);
         self.steps.follows_no_more(|_, at| at == node);
         for entry in self.table.values_mut() {

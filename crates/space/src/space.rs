@@ -5,6 +5,7 @@ use crate::event::{BodyEvent, Event};
 use crate::person::Person;
 use crate::step::{Act, Mark, Step, StepId, Steps};
 use crate::table::{Body, Entry, Table};
+use crate::unsaid::Unsaid;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use vocab::{Exit, NodeId, Pid, Sig};
@@ -19,6 +20,7 @@ pub struct Space {
     /// Ghosts that may have something due.
     pub(crate) ready: Vec<Pid>,
     pub(crate) out: Vec<Effect>,
+    pub(crate) unsaid: Unsaid,
 }
 
 /// What can be asked of one process of the space.

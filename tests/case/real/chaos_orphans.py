@@ -72,15 +72,22 @@ def stops_itself(code):
     os._exit(code)
 
 
+def wait(pid, options=0):
+    """What this round has been told is said when it goes wrong."""
+    told = os.waitpid(pid, options)
+    told_of_round.append((told, time.time()))
+    return told
+
+
 def waited(pid, code):
     told = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     check((told.si_pid, told.si_status) == (pid, code), told)
-    check(os.waitpid(pid, 0) == (pid, code << 8))
+    check(wait(pid) == (pid, code << 8))
 
 
 def waited_for_both(_pid, code):
     for _ in range(2):
-        told = os.waitpid(-1, WALL)
+        told = wait(-1, WALL)
         check(told[1] == code << 8, told, code)
 
 
@@ -88,15 +95,15 @@ def killed(pid, _code):
     while os.getpgid(pid) != pid:
         time.sleep(0.002)
     os.killpg(pid, signal.SIGTERM)
-    told = os.waitpid(pid, 0)
+    told = wait(pid)
     check(told == (pid, signal.SIGTERM), told)
 
 
 def continued(pid, code):
-    told = os.waitpid(pid, os.WUNTRACED)
+    told = wait(pid, os.WUNTRACED)
     while os.WIFSTOPPED(told[1]):  # a stop may be told again after a move
         os.killpg(pid, signal.SIGCONT)
-        told = os.waitpid(pid, os.WUNTRACED)
+        told = wait(pid, os.WUNTRACED)
     check(told == (pid, code << 8), told)
 
 
@@ -107,7 +114,7 @@ def has_no_more_children():
         return
     with open("/proc/thread-self/children") as children:
         stats = [open(f"/proc/{pid}/stat").read()[:60] for pid in children.read().split()]
-    check(False, "more children:", told, stats, os.uname().nodename, time.time())
+    check(False, "more children:", told, stats, os.uname().nodename, time.time(), told_of_round)
 
 
 KINDS = [
@@ -121,6 +128,7 @@ KINDS = [
     (stops_itself, continued),
 ]
 
+told_of_round = []
 libc = ctypes.CDLL(None)
 libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 end = time.monotonic() + float(sys.argv[1])
@@ -129,6 +137,7 @@ while time.monotonic() < end:
     pid = os.fork()
     if pid == 0:
         does(code)
+    told_of_round[:] = [does.__name__, os.getpid(), pid]
     then(pid, code)
     has_no_more_children()
 print("well")

@@ -38,6 +38,8 @@ pub(super) struct Arrival {
     streams: StreamsId,
     /// By the leave of this mover what stands for it, and is stopped, runs until it is its vessel.
     pub(super) rouser: Option<u32>,
+    /// Nobody has continued it meanwhile, as far as is known.
+    asleep: bool,
     /// The end of its streams is its own.
     program: bool,
     /// The front end waits to hear that all of its memory is there.
@@ -61,6 +63,11 @@ impl Arrival {
         self.made.iter_mut().for_each(|made| made.person.ppid = parent);
     }
 
+    /// Is what is to become it stopped, and runs by the leave of its mover alone?
+    pub(super) fn sleeps_on(&self) -> bool {
+        self.asleep
+    }
+
     /// Has it ended where it was?
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_some()
@@ -77,8 +84,10 @@ struct Made {
     person: Person,
     /// It stood here, and is to stand here again if it does not come.
     in_place: bool,
-    /// And was stopped by this.
+    /// And its process was stopped by this.
     stopped: Option<Sig>,
+    /// And it is yet, whatever it does by the leave of its mover.
+    asleep: bool,
     /// And somebody has a pidfd of it, or may have one.
     held: bool,
 }
@@ -165,6 +174,7 @@ impl Agent {
             children,
             streams: ends.id,
             rouser: None,
+            asleep: false,
             takes_orphans: false,
             made: None,
             ended: None,
@@ -193,7 +203,8 @@ impl Agent {
         let ended = stood.as_ref().and_then(|stand| stand.exit.map(|exit| (exit, stand.usage)));
         let held = stood.as_ref().is_some_and(|stand| stand.why == Why::Handle);
         let (in_place, stopped) = (stood.is_some(), stood.and_then(|stand| stand.body_stopped));
-        let made = Made { person, in_place, stopped, held };
+        let asleep = self.moving.sleeps_on(pid);
+        let made = Made { person, in_place, stopped, asleep, held };
         let here = self.children_here(pid);
         let Some(arrival) = self.moving.arrivals.get_mut(&pid) else {
             return self.unmake(made, None, ended); // it was abandoned meanwhile
@@ -245,6 +256,7 @@ impl Agent {
             Ok(mover) => {
                 if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
                     arrival.rouser = Some(mover);
+                    arrival.asleep = true;
                 }
             }
             Err(fault) => {
@@ -256,7 +268,9 @@ impl Agent {
 
     /// Somebody has continued it, of which its mover may see nothing.
     pub(crate) fn was_woken(&mut self, pid: Pid) {
-        if let Some(mover) = self.moving.arrivals.get(&pid).and_then(|arrival| arrival.rouser) {
+        let Some(arrival) = self.moving.arrivals.get_mut(&pid) else { return };
+        arrival.asleep = false;
+        if let Some(mover) = arrival.rouser {
             self.order_mover(mover, &Order::Woken);
         }
     }

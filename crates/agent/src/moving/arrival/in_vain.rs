@@ -18,7 +18,7 @@ impl Agent {
     /// It has not come: what was to become it ends, or stands here again.
     pub(super) fn unmake(&mut self, made: Made, mover: Option<u32>, ended: Option<(Exit, Usage)>) {
         // Its streams say nothing of an end: the program, if it is that, has not ended here.
-        let Made { person, in_place, stopped, held } = made;
+        let Made { person, in_place, stopped, asleep, held } = made;
         let pid = person.pid;
         if !in_place {
             mover.into_iter().for_each(|mover| {
@@ -32,7 +32,10 @@ impl Agent {
         }
         let order = Order::Remain(self.remain(pid));
         self.stands_in_place(person, held);
-        if stopped.is_some() {
+        if asleep {
+            self.sleeps_on(pid);
+        }
+        if asleep || stopped.is_some() {
             self.mirror(pid, stopped);
         }
         match mover {
