@@ -4,6 +4,7 @@
 //! | state of an orphan | next |
 //! |---|---|
 //! | coming | its stand-in is made: waiting; it cannot be: forgotten, and the front end is told |
+//! | (it stands here already) | waiting |
 //! | waiting | its former parent's stand-in is gone: a child of the subreaper, which stops and ends as its body does |
 //!
 //! Until then stops and ends are put off: they would be told to the former parent. So is the end of that parent until all are made ([`crate::ends`]).
@@ -12,9 +13,11 @@
 
 use crate::agent::Agent;
 use crate::bodies::Life;
+use crate::standing::WAIT;
 use crate::stands::{Stand, Why};
 use crate::starts::{persons, Work};
 use ghost::Command;
+use kern::clock::monotonic_us;
 use std::collections::{HashMap, HashSet};
 use vocab::{Exit, Pid, Sig};
 use wire::event::Usage;
@@ -25,6 +28,8 @@ use wire::node::{Kin, ToFront};
 struct Orphan {
     /// Its former parent.
     from: Pid,
+    /// Who takes it.
+    taker: Pid,
     made: bool,
     stopped: Option<Sig>,
     ended: Option<(Exit, Usage)>,
@@ -92,15 +97,47 @@ impl Agent {
     pub(crate) fn adopt(&mut self, kin: Kin, from: Pid, others: Vec<Kin>) {
         let pid = kin.person.pid;
         // What ends here is waited for here by what stands for its parent, which never has: it is made once more for the subreaper.
-        let lives = self.bodies.get(pid).is_some_and(|body| body.life != Life::Ended);
-        let stands = self.stands.get(pid).is_some_and(|stand| !stand.ending);
-        // Nor does what stands here for what was to come: the parent has ended on the way, and waits for that as soon as it is what stands for it again.
-        if lives || (stands || self.starts.has_yet(pid)) && !self.moving.arrives(from) {
-            return; // it is somebody's child here already, and will stay that
+        // It may be about to stand here, where it was.
+        self.hear_movers();
+        let body = self.bodies.get(pid).map(|body| body.life);
+        if body.is_some_and(|life| life != Life::Ended) {
+            return self.spare(kin, from, others); // it is somebody's child here already, and will stay that
         }
-        self.adopting.orphans.insert(pid, Orphan { from, made: false, stopped: None, ended: None });
+        let taker = kin.person.ppid;
+        let stood = self.stands.get(pid).filter(|stand| !stand.ending).map(|stand| stand.native_parent());
+        // Nor does what stands here for what was to come: the parent has ended on the way, and waits for that as soon as it is what stands for it again.
+        if (stood.is_some() || self.starts.has_yet(pid)) && !self.moving.arrives(from) {
+            if stood == Some(from) && self.stands.get(from).is_some_and(|stand| !stand.ending) {
+                self.adopting.orphans.insert(pid, Orphan { from, taker, made: true, stopped: None, ended: None });
+            }
+            return;
+        }
+        let ended = if body.is_none() { self.unheard.end(from, pid) } else { None };
+        if kin.node == self.number && body.or(ended.map(|_| Life::Ended)).is_none() {
+            return; // and when it did is not known any more
+        }
+        self.adopting.orphans.insert(pid, Orphan { from, taker, made: false, stopped: None, ended });
         self.starts.queue.push_back(Work::Orphan { person: kin.person, from, kin: persons(others) });
         self.next_start();
+    }
+
+    /// It is here, and its parent's process has ended before it was told of an end of it: nor is what stands for that to wait for it.
+    fn spare(&mut self, kin: Kin, from: Pid, others: Vec<Kin>) {
+        if self.stands.get(from).is_some_and(|stand| !stand.ending) {
+            self.unheard.spare(kin, from, others);
+            while self.ghosts.take_back(from, |command| *command == WAIT) {}
+        }
+    }
+
+    /// What stands for `by`, or did, has waited for this one, which has ended so.
+    pub(crate) fn waited_here(&mut self, by: Pid, pid: Pid, end: (Exit, Usage)) {
+        if self.adopting.ends(pid, end).is_some() {
+            return;
+        }
+        self.unheard.waited(by, pid, end, monotonic_us());
+        if let Some((kin, from, others)) = self.unheard.take_spared(pid) {
+            self.adopt(kin, from, others);
+        }
     }
 
     pub(crate) fn orphan_made(&mut self, pid: Pid, from: Pid, made: bool) {
@@ -113,11 +150,11 @@ impl Agent {
 
     /// The stand-in `from` ends now, and the kernel gives its children to the subreaper.
     pub(crate) fn adopted_here(&mut self, from: Pid) {
+        self.unheard.is_gone(from);
         for (pid, orphan) in self.adopting.given(from) {
             let Some(stand) = self.stands.get_mut(pid) else { continue };
             stand.why = Why::Adopted;
-            let parent = stand.person.ppid;
-            self.stands.set_native_parent(pid, parent);
+            self.stands.set_native_parent(pid, orphan.taker);
             if let Some(sig) = orphan.stopped {
                 self.mirror(pid, Some(sig));
             }
@@ -162,7 +199,7 @@ mod tests {
     use super::*;
 
     fn orphan(from: i32) -> Orphan {
-        Orphan { from: Pid(from), made: false, stopped: None, ended: None }
+        Orphan { from: Pid(from), taker: Pid(1), made: false, stopped: None, ended: None }
     }
 
     fn end(code: u8) -> (Exit, Usage) {

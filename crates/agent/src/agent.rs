@@ -24,6 +24,7 @@ use crate::stands::Stands;
 use crate::starts::Starts;
 use crate::stopping::Stopping;
 use crate::streams::Streams;
+use crate::unheard::Unheard;
 use crate::uplink::Uplink;
 use crate::usage::Usages;
 use crate::volley::Volley;
@@ -174,6 +175,7 @@ pub(crate) struct Agent {
     pub(crate) told_gone: HashMap<Pid, u64>,
     pub(crate) starts: Starts,
     pub(crate) adopting: Adopting,
+    pub(crate) unheard: Unheard,
     pub(crate) ends: Ends,
     pub(crate) moving: Moving,
 

@@ -194,6 +194,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         starts: Default::default(),
         told_gone: Default::default(),
         adopting: Default::default(),
+        unheard: Default::default(),
         ends: Default::default(),
         moving: Default::default(),
         sending: Default::default(),

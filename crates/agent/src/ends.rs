@@ -5,6 +5,7 @@
 //! | an orphan on its way | its former parent has ended ([`crate::adopting`]) |
 //! | a parent whose orphans are to stand here | they do, or cannot |
 //! | a parent that has yet to wait for children here of which its process has been told | it has |
+//! | a parent that waits for children here of which its process has not been told | it waits for nobody ([`crate::unheard`]) |
 //! | what is to become a process that arrives | it does not come, or a SIGKILL keeps it from becoming that |
 //!
 //! A stand-in of which something else has made an end has none that waits.
@@ -12,6 +13,7 @@
 use crate::agent::Agent;
 use crate::bodies::Life;
 use crate::deliver::plain;
+use crate::standing::WAIT;
 use crate::stands::{Held, Later, Stand};
 use ghost::Command;
 use std::collections::HashMap;
@@ -123,7 +125,8 @@ impl Agent {
         let obeys = |stand: &Stand| stand.held == Held::Free && stand.runs() && !stand.ending;
         let ends = |child: &Pid| self.ends.wait_for(*child) || self.starts.ends_later(*child);
         let later = || self.stands.children(pid).iter().any(ends) || self.moving.has_child_ended_on_the_way(pid);
-        let waits = || later() || !self.children_that_end(pid).is_empty();
+        let is_waiting = || self.unheard.spares(pid) && self.ghosts.works_on(pid, |command| *command == WAIT);
+        let waits = || is_waiting() || later() || !self.children_that_end(pid).is_empty();
         self.adopting.waits(pid) || self.stands.get(pid).is_some_and(obeys) && waits()
     }
 
@@ -131,7 +134,8 @@ impl Agent {
     fn children_that_end(&self, pid: Pid) -> Vec<Pid> {
         let ended = |child: &Pid| self.bodies.get(*child).is_some_and(|body| body.life == Life::Ended);
         let stands = self.stands.children_of(pid).filter(|stand| stand.ending).map(|stand| stand.person.pid);
-        let bodies = self.bodies.children(pid).into_iter().filter(ended);
+        let heard_of = |child: &Pid| !self.unheard.is_spared(*child);
+        let bodies = self.bodies.children(pid).into_iter().filter(ended).filter(heard_of);
         self.moving.remaining(pid).chain(stands).chain(bodies).collect()
     }
 

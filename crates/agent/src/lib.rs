@@ -49,6 +49,7 @@ mod stands;
 mod starts;
 mod stopping;
 pub mod streams;
+mod unheard;
 mod unsent;
 mod uplink;
 mod usage;

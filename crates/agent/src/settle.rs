@@ -368,8 +368,12 @@ impl Agent {
                     if by != Pid::INIT {
                         self.pace.hurry();
                     }
-                    self.ended(pid, exit, self.usages.whole(pid, used));
+                    let used = self.usages.whole(pid, used);
+                    self.ended(pid, exit, used);
                     self.reaped(pid);
+                    if self.stands.has(by) {
+                        self.waited_here(by, pid, (exit, used));
+                    }
                 } else {
                     self.stand_in_reaped(pid, Some(exit));
                 }

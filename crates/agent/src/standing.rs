@@ -26,7 +26,7 @@ const WNOWAIT: i32 = 0x0100_0000;
 
 /// Waits for the end of any child of the stand-in. A stop and a continuation stay for the process for which it stands: should that come here before it was told of them, nobody
 /// else can tell it.
-const WAIT: Command = Command::Wait { pid: Pid(-1), options: WNOHANG | kern::wait::WALL };
+pub(crate) const WAIT: Command = Command::Wait { pid: Pid(-1), options: WNOHANG | kern::wait::WALL };
 
 /// A siginfo of SIGCHLD about a stop or a continuation has one of these codes (sigaction(2)).
 const CLD_STOPS: std::ops::RangeInclusive<i32> = 4..=6;
@@ -205,7 +205,7 @@ impl Agent {
     pub(crate) fn child_changed(&mut self, pid: Pid) {
         // One that becomes a process waits for its children itself.
         let becomes = self.moving.arrives(pid) && !self.starts.waits_to_become(pid);
-        if !becomes && self.stands.get(pid).is_some_and(|stand| !stand.ending) {
+        if !becomes && !self.unheard.spares(pid) && self.stands.get(pid).is_some_and(|stand| !stand.ending) {
             self.ghosts.command(pid, WAIT);
         }
     }
@@ -257,7 +257,7 @@ impl Agent {
                 }
                 self.child_changed(pid);
             }
-            Command::Wait { .. } => {}
+            Command::Wait { .. } => drop(self.end_goes_on(pid)),
             Command::Setsid
             | Command::Setpgid { .. }
             | Command::Ids { .. }

@@ -63,13 +63,20 @@ impl Space {
         for child in entry.children.clone() {
             // One that `pid` has waited for is nobody's, though its ghost may be there yet.
             let Some(entry) = self.table.get_mut(child).filter(|e| !e.reaped && !e.reaped_early) else { continue };
+            let person = Person { ppid: taker, ..entry.person.clone() };
+            let (body, kin) = (entry.body.clone(), Kin { person, node: entry.place });
+            if entry.place == node && !entry.ended() {
+                // That kernel gives it to who takes it; if it has ended there just now, `pid` has not heard of it.
+                if entry.has_body() {
+                    self.out.push(Effect::Adopt { node, kin, from: pid, others: Vec::new() });
+                }
+                continue;
+            }
             // One that has ended there what stands for `pid` has waited for, or will.
-            if entry.place == node && !entry.ended() || !entry.stands.insert(node) {
+            if !entry.stands.insert(node) {
                 continue;
             }
             entry.left = false;
-            let person = Person { ppid: taker, ..entry.person.clone() };
-            let (body, kin) = (entry.body.clone(), Kin { person, node: entry.place });
             if entry.ended() {
                 entry.stands.remove(&node);
             }
