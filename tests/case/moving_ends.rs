@@ -6,6 +6,7 @@ use super::scene::{comes_home, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{Doing, Res};
+use rustix::process::Signal;
 use std::fs;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_of_what_a_subreaper_gets", move_of_what_a_subreaper_gets),
     ("move_of_what_a_subreaper_has_got", move_of_what_a_subreaper_has_got),
     ("move_of_who_gets_orphans", move_of_who_gets_orphans),
+    ("move_of_orphans_that_end", move_of_orphans_that_end),
     ("move_killed_on_its_way_back", move_killed_on_its_way_back),
     ("move_leaves_a_zombie", move_leaves_a_zombie),
     ("move_of_who_ignores_ends", move_of_who_ignores_ends),
@@ -51,6 +53,53 @@ fn move_of_who_gets_orphans(place: &Place) -> Res<End> {
         drop(held);
         same("where it is", moving.end()?.out.trim(), "n1").map_err(at)?;
         s.ok(&format!("kill -USR1 {grandchild}")).map_err(at)?;
+        same("what it has waited for", going.end()?.out.trim(), "3 4").map_err(at)?;
+    }
+    Ok(End::Passed)
+}
+
+/// Its child, where it is itself or where that has gone, ends while the old node has yet to say what it has of it; or as its parent does, which is elsewhere.
+fn move_of_orphans_that_end(place: &Place) -> Res<End> {
+    const AS_THE_OLD_NODE_SAYS_IT: [&str; 3] = ["out told to end", "out ended", "source has ended it"];
+    let (s, faults) = stage(place, "move_of_orphans_that_end", Victim::FrontDaemon)?;
+    let program = compiled_of(place, "real", "orphans_that_end")?;
+    let file = place.fresh("orphans").to_string_lossy().into_owned();
+    let said = || fs::read_to_string(&file).unwrap_or_default();
+    // On node 1; its child has gone to node 0. With the numbers of that and of the grandchild.
+    let start = |how: &str| {
+        drop(fs::remove_file(&file));
+        let going = s.start(&format!("shoal run -n 1 {} {how} 2>{file} </dev/null", program.display()));
+        wait_for("it has a grandchild", || said().ends_with('\n'))?;
+        let text = said();
+        let Some((child, grandchild)) = text.trim().split_once(' ').and_then(|(_, both)| both.split_once(' ')) else {
+            return Err(format!("whose numbers are {text:?}"));
+        };
+        s.ok(&format!("shoal move {child} 0"))?;
+        Ok((going, child.to_string(), grandchild.to_string()))
+    };
+    for (how, expected) in [("waits", "3"), ("zombie", "3 4")] {
+        for point in AS_THE_OLD_NODE_SAYS_IT {
+            let at = |fault: String| format!("{how} at {point:?}: {fault}");
+            let (going, _, grandchild) = start(how).map_err(at)?;
+            faults.watch(point)?;
+            let moving = s.start(&format!("shoal move {grandchild} 0"));
+            let held = faults.reached(Duration::from_secs(15)).map_err(at)?;
+            s.ok(&format!("kill -USR1 {grandchild}; sleep 0.1")).map_err(at)?;
+            drop(held);
+            same("what it has waited for", going.end()?.out.trim(), expected).map_err(at)?;
+            moving.end()?;
+        }
+    }
+    // Neither node hears of the other meanwhile.
+    let front = s.daemon("front")?;
+    for round in 0..5 {
+        let at = |fault: String| format!("round {round}: {fault}");
+        let (going, child, grandchild) = start("apart").map_err(at)?;
+        s.ok(&format!("kill -USR1 {child} {grandchild}")).map_err(at)?;
+        wait_for("both were told", || said().matches("told").count() == 2).map_err(at)?;
+        s.signal(front, Signal::STOP)?;
+        std::thread::sleep(Duration::from_millis(1300));
+        s.signal(front, Signal::CONT)?;
         same("what it has waited for", going.end()?.out.trim(), "3 4").map_err(at)?;
     }
     Ok(End::Passed)

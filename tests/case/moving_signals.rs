@@ -17,6 +17,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("move_waits_after_a_stop", move_waits_after_a_stop),
     ("move_signalled_by_its_group", move_signalled_by_its_group),
     ("move_of_a_clan", move_of_a_clan),
+    ("move_refused_while_it_is_stopped", move_refused_while_it_is_stopped),
 ];
 
 /// Where its parent stays.
@@ -196,5 +197,41 @@ fn move_of_a_clan(place: &Place) -> Res<End> {
         ),
         "0\nwell",
     )?;
+    Ok(End::Passed)
+}
+
+/// Its parent, on its node, stops it, has it moved, which cannot be, and continues it: what stood for it where it was to go is stopped yet, which is no new stop.
+fn move_refused_while_it_is_stopped(place: &Place) -> Res<End> {
+    const ROUNDS: &str = r#"
+import os, signal, subprocess, time
+r, w = os.pipe()
+def fork(group):
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, group)
+        if group: os.closerange(r, w + 1)
+        while True: signal.pause()
+    while os.getpgid(pid) != (group or pid): time.sleep(0.001)
+    return pid
+child = fork(0)
+member = fork(child) # which has its leader with it
+time.sleep(0.1)
+subprocess.run(["shoal", "move", str(member), "1"], check=True)
+for round in range(120):
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    said = subprocess.run(["shoal", "move", str(child), "1"], capture_output=True, text=True)
+    assert "cannot be carried" in said.stderr, said
+    time.sleep(round % 60 * 0.00015) # it is looked at some milliseconds after that
+    os.kill(child, signal.SIGCONT)
+    told = os.waitpid(child, os.WUNTRACED | os.WCONTINUED)
+    assert os.WIFCONTINUED(told[1]), (round, told)
+    time.sleep(0.02)
+    more = os.waitpid(child, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
+    assert more == (0, 0), (round, more)
+os.killpg(child, signal.SIGKILL)
+print("well")"#;
+    let s = Sandbox::new(place, "move_refused_while_it_is_stopped", 2)?;
+    s.prints(&format!("shoal run -n 0 python3 -S -c '{ROUNDS}' </dev/null"), "well")?;
     Ok(End::Passed)
 }
