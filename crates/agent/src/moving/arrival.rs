@@ -13,6 +13,7 @@ mod in_vain;
 
 use crate::agent::Agent;
 use crate::checks::What;
+use crate::moving::Moving;
 use crate::stands::{Stand, Why};
 use crate::starts::{Start, Work};
 use crate::streams::StreamsId;
@@ -37,7 +38,7 @@ pub(super) struct Arrival {
     children: Vec<Pid>,
     streams: StreamsId,
     /// By the leave of this mover what stands for it, and is stopped, runs until it is its vessel.
-    pub(super) rouser: Option<u32>,
+    rouser: Option<u32>,
     /// Nobody has continued it meanwhile, as far as is known.
     asleep: bool,
     /// The end of its streams is its own.
@@ -61,11 +62,6 @@ impl Arrival {
     pub(super) fn gets_another_parent(&mut self, parent: Pid) {
         self.kin[0] = parent;
         self.made.iter_mut().for_each(|made| made.person.ppid = parent);
-    }
-
-    /// Is what is to become it stopped, and runs by the leave of its mover alone?
-    pub(super) fn sleeps_on(&self) -> bool {
-        self.asleep
     }
 
     /// Has it ended where it was?
@@ -126,6 +122,18 @@ fn vessel(terminal: bool) -> Program {
         capabilities: None,
         personality: None,
         numbers: Vec::new(),
+    }
+}
+
+impl Moving {
+    /// Does what stands for one that arrives run by the leave of a mover?
+    pub(crate) fn is_roused(&self, pid: Pid) -> bool {
+        self.arrivals.get(&pid).is_some_and(|arrival| arrival.rouser.is_some())
+    }
+
+    /// And is it stopped all the same?
+    pub(crate) fn sleeps_on(&self, pid: Pid) -> bool {
+        self.arrivals.get(&pid).is_some_and(|arrival| arrival.asleep)
     }
 }
 

@@ -116,16 +116,6 @@ impl Moving {
         (departure.state == departure::Departing::Bound).then_some(departure.mover)
     }
 
-    /// Does what stands for one that arrives run by the leave of a mover?
-    pub(crate) fn is_roused(&self, pid: Pid) -> bool {
-        self.arrivals.get(&pid).is_some_and(|arrival| arrival.rouser.is_some())
-    }
-
-    /// And is it stopped all the same?
-    pub(crate) fn sleeps_on(&self, pid: Pid) -> bool {
-        self.arrivals.get(&pid).is_some_and(arrival::Arrival::sleeps_on)
-    }
-
     /// The streams of one that arrives.
     pub(crate) fn streams_of(&self, pid: Pid) -> Option<StreamsId> {
         self.arrivals.get(&pid).map(arrival::Arrival::streams)
