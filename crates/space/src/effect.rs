@@ -42,7 +42,7 @@ pub enum Effect {
     /// The process takes orphans, or no more: so shall its stand-in on `node`, if one is there or comes.
     Subreaper { node: NodeId, pid: Pid, on: bool },
     /// `from` ends, and stands on `node`; its child `kin` goes to the subreaper `kin.person.ppid`, whose body is there. Comes before the
-    /// EndStandIn of `from`, whose stand-in makes that of the child: so the kernel there gives it to the subreaper.
+    /// EndStandIn of `from`, whose stand-in makes that of the child: so the kernel there gives it to the subreaper. Of a `kin` that is on `node` itself `from` has heard no end.
     Adopt { node: NodeId, kin: Kin, from: Pid, others: Vec<Kin> },
     /// The body ended: its stand-in on `node` ends likewise.
     EndStandIn { node: NodeId, pid: Pid, exit: Exit, usage: Usage },

@@ -174,7 +174,7 @@ pub enum ToNode {
         on: bool,
     },
     /// `from`, which stands on the node and whose end is told next, leaves the child `kin` to the subreaper `kin.person.ppid`, which runs there:
-    /// the stand-in of `from` is to make the child's before it ends.
+    /// the stand-in of `from` is to make the child's before it ends. A child that is on the node itself lives there, or has ended there so lately that `from` was not told.
     #[n(19)]
     Adopt {
         #[n(0)]
