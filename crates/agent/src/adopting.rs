@@ -124,9 +124,17 @@ impl Agent {
     /// It is here, and its parent's process has ended before it was told of an end of it: nor is what stands for that to wait for it.
     fn spare(&mut self, kin: Kin, from: Pid, others: Vec<Kin>) {
         if self.stands.get(from).is_some_and(|stand| !stand.ending) {
+            // It may have ended already, and have been left to that.
+            self.leaving.insert(kin.person.pid);
             self.unheard.spare(kin, from, others);
             while self.ghosts.take_back(from, |command| *command == WAIT) {}
         }
+    }
+
+    /// Is nobody of ours to wait for it, and does nobody who did so before?
+    pub(crate) fn is_spared(&self, pid: Pid) -> bool {
+        let waits = |parent: Pid| self.ghosts.works_on(parent, |command| *command == WAIT);
+        self.unheard.is_spared(pid) && !self.bodies.person(pid).is_some_and(|person| waits(person.ppid))
     }
 
     /// What stands for `by`, or did, has waited for this one, which has ended so.
@@ -150,7 +158,6 @@ impl Agent {
 
     /// The stand-in `from` ends now, and the kernel gives its children to the subreaper.
     pub(crate) fn adopted_here(&mut self, from: Pid) {
-        self.unheard.is_gone(from);
         for (pid, orphan) in self.adopting.given(from) {
             let Some(stand) = self.stands.get_mut(pid) else { continue };
             stand.why = Why::Adopted;

@@ -19,17 +19,18 @@ impl Agent {
         let waited_for = |child: &Pid| ended(child) && !exists(*child);
         let (gone, children): (Vec<_>, Vec<_>) = self.bodies.children(pid).into_iter().partition(waited_for);
         self.bodies.doubtful.extend(gone.into_iter().map(|child| (monotonic_us() + DOUBTFUL_US, child)));
-        let Some(parent) = children.iter().find_map(|child| self.proc.parent(*child).ok()) else { return };
+        let parent = children.iter().find_map(|child| self.proc.parent(*child).ok());
         for child in children {
-            if exists(child) {
-                self.apply_parent(child, parent);
-            } else if parent == Pid::INIT {
+            let lives = exists(child);
+            if !lives && parent == Some(Pid::INIT) {
                 // `pid` has waited for it before that ended: of those that init gets its own wait tells.
                 self.leaving.insert(child);
-            } else {
-                self.bodies.doubtful.push((monotonic_us() + DOUBTFUL_US, child));
-                self.apply_parent(child, parent);
+                continue;
             }
+            if !lives {
+                self.bodies.doubtful.push((monotonic_us() + DOUBTFUL_US, child));
+            }
+            parent.into_iter().for_each(|parent| self.apply_parent(child, parent));
         }
     }
 

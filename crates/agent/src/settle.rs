@@ -235,12 +235,13 @@ impl Agent {
     pub(crate) fn waited_by_us(&self, pid: Pid) -> bool {
         let parent = self.bodies.person(pid).map_or(Pid::NONE, |person| person.ppid);
         // One that is about to be a process waits itself.
-        parent == Pid::INIT || self.stands.has(parent) && !self.moving.arrives(parent)
+        let waits = |parent| self.stands.has(parent) && !self.moving.arrives(parent);
+        parent == Pid::INIT || waits(parent) && !self.is_spared(pid)
     }
 
     /// Is what stands for its parent, and is about to be that, a stand-in still? Then the wait for it was one that it had in its hands, and tells how it ended.
     fn has_stood_for_parent(&self, pid: Pid) -> bool {
-        self.bodies.person(pid).is_some_and(|person| self.stands.has(person.ppid))
+        self.bodies.person(pid).is_some_and(|person| self.stands.has(person.ppid)) && !self.is_spared(pid)
     }
 
     /// Are `pid` and its parent, a body that has not ended, of this group?

@@ -194,6 +194,7 @@ impl Agent {
             // What it has waited for, and told nobody.
             self.leaving.extend(self.stands.children(pid).into_iter().filter(|child| !exists(*child)));
             self.reparent_children(pid);
+            self.unheard.is_gone(pid);
             // A program of ours that called `shoal run` for another node has its streams here until now.
             self.program_ended(pid);
             self.did_not_become(pid);

@@ -61,6 +61,8 @@ impl Space {
         self.deliver(pid, info);
         if let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.leaving && entry.has_body()) {
             entry.went_on = entry.early.pop();
+            let place = entry.place;
+            self.log(pid, place, "has gone on as it leaves, by", info.pid.0);
         }
     }
 

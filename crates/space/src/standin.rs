@@ -74,6 +74,8 @@ impl Space {
             }
             // One that has ended there what stands for `pid` has waited for, or will.
             if !entry.stands.insert(node) {
+                // An end of it from now on is none that `pid` has heard of, either.
+                self.out.push(Effect::Adopt { node, kin, from: pid, others: Vec::new() });
                 continue;
             }
             entry.left = false;

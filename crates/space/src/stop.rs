@@ -208,6 +208,8 @@ impl Space {
             Body::Starting | Body::Running | Body::Stopped(_) => {
                 entry.asleep = false;
                 entry.stop_pending = true;
+                let place = entry.place;
+                self.log(pid, place, "is to stop as its ghost", 0);
                 self.deliver(pid, our_signal(Sig::STOP));
             }
             Body::Many(_) => {
