@@ -34,6 +34,19 @@ impl Agent {
         }
     }
 
+    /// All records are read. Stand-ins whose parents here have ended by then have another one, before that waits for them: what is gone by now those parents have waited
+    /// for, which nobody could tell later.
+    pub(crate) fn orphans_are_known(&mut self) {
+        self.watch();
+        let ends = |pid: &Pid| self.bodies.get(*pid).is_some_and(|body| body.life != Life::Live);
+        for parent in self.stands.parents().filter(ends).collect::<Vec<_>>() {
+            if kern::pending::read(parent).is_none_or(|now| matches!(now.state, b'Z' | b'X')) {
+                self.runners_waited_for(parent);
+                self.reparent_stand_ins(parent);
+            }
+        }
+    }
+
     /// So have those that stand here as its children, and those that move, if it is not about to end yet.
     pub(crate) fn reparent_stand_ins(&mut self, pid: Pid) {
         let is_body = self.bodies.has(pid);

@@ -9,7 +9,7 @@ use kern::proc::{exists, group_and_session, Stat};
 use kern::ran::Waited;
 use kern::wait::Change;
 use std::collections::{HashMap, HashSet};
-use tracing::warn;
+use tracing::{debug, warn};
 use vocab::{Exit, Pid, Sig};
 use wire::event::{BodyEvent, Usage};
 use wire::node::ToFront;
@@ -77,7 +77,7 @@ impl Agent {
     }
 
     /// The same of children that run elsewhere.
-    fn runners_waited_for(&mut self, parent: Pid) {
+    pub(crate) fn runners_waited_for(&mut self, parent: Pid) {
         let runners = self.stands.iter().filter(|stand| stand.person.ppid == parent);
         for pid in runners.map(|stand| stand.person.pid).collect::<Vec<_>>() {
             if self.is_ending_runner(pid) && !exists(pid) {
@@ -224,6 +224,8 @@ impl Agent {
     /// that one has yet to wait for, elsewhere: of all that it waited for here the front end was told before it left, or it would not have been let leave.
     pub(crate) fn runner_reaped(&mut self, pid: Pid) {
         let has_left = self.stands.get(pid).is_some_and(|stand| self.moving.has_bound(stand.native_parent()));
+        let parent = self.stands.get(pid).map(|stand| stand.native_parent());
+        debug!(%pid, ?parent, has_left, "it has been waited for here");
         self.drop_handle(pid);
         self.stand_in_reaped(pid, None);
         if !has_left {

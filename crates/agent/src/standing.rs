@@ -48,6 +48,7 @@ impl Agent {
         match happened {
             Happened::Held { .. } => {}
             Happened::Signal { pid, info } if info.sig == Sig::CHLD => {
+                self.orphans_are_known();
                 self.child_changed(pid);
                 if CLD_STOPS.contains(&info.code) {
                     self.child_stopped(pid, info.pid);
@@ -248,8 +249,11 @@ impl Agent {
                 let [status, user_us, system_us, max_rss_kb] = outcome.out;
                 let used =
                     Usage { user_us: user_us as u64, system_us: system_us as u64, max_rss_kb: max_rss_kb as u64 };
-                self.watch(); // a program may end before the record of its exec was read
                 let child = Pid(outcome.ret as i32);
+                if self.may_wait_for(pid, child) {
+                    self.stands.was_waited_for(child, pid);
+                }
+                self.orphans_are_known(); // and the record of its exec was read
                 match Change::from_status(status as i32) {
                     Some(change) if self.may_wait_for(pid, child) => {
                         self.changed(pid, child, change, crate::settle::usage(used));

@@ -210,6 +210,13 @@ impl Stands {
         self.children.entry(parent).or_default().insert(pid);
     }
 
+    /// What stands for `by` has waited for it, and so was its parent: its own, which may have ended just now, has not.
+    pub(crate) fn was_waited_for(&mut self, pid: Pid, by: Pid) {
+        if self.table.contains_key(&pid) {
+            self.set_native_parent(pid, by);
+        }
+    }
+
     fn has_no_child(&mut self, parent: Pid, pid: Pid) {
         if let Some(children) = self.children.get_mut(&parent) {
             children.remove(&pid);
@@ -256,6 +263,11 @@ impl Stands {
                 stand.why = Why::Handle;
             }
         }
+    }
+
+    /// Whoever here is the parent of some.
+    pub(crate) fn parents(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.children.keys().copied()
     }
 
     /// Those whose parent here is `parent`, in the order of their numbers.

@@ -2,6 +2,7 @@
  *
  * waits: the grandchild ends on SIGUSR1, its parent waits for it and ends: nobody is left then.
  * zombie: its parent ends when that has ended, and does not wait for it.
+ * deep: the child waits for the grandchild; that has a child of its own, which ends on SIGUSR1, and for which it does not wait: its number is the last then.
  * apart: on SIGUSR1 both say so; the child ends a while after that, and the grandchild a little later. */
 #include <signal.h>
 #include <stdio.h>
@@ -36,17 +37,20 @@ static int child(const char *how)
 {
     int apart = strcmp(how, "apart") == 0, status;
     siginfo_t info;
-    pid_t parent = getppid(), self = getpid(), pid = fork();
+    pid_t parent = getppid(), self = getpid(), pid = fork(), last;
     if (pid == 0) {
         if (apart)
             return later(GRANDCHILD, 1050);
+        if (strcmp(how, "deep") == 0 && (last = fork()) != 0)
+            fprintf(stderr, "%d %d %d\n", parent, getpid(), last);
         until_told();
         return GRANDCHILD;
     }
-    fprintf(stderr, "%d %d %d\n", parent, self, pid);
+    if (strcmp(how, "deep") != 0)
+        fprintf(stderr, "%d %d %d\n", parent, self, pid);
     if (apart)
         return later(CHILD, 1000);
-    if (strcmp(how, "waits") == 0)
+    if (strcmp(how, "waits") == 0 || strcmp(how, "deep") == 0)
         waitpid(pid, &status, 0);
     else
         waitid(P_PID, pid, &info, WEXITED | WNOWAIT);
