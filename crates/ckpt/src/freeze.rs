@@ -105,13 +105,27 @@ impl Frozen {
         Frozen { pid, threads: Vec::new(), processors: Vec::new(), together, lent, undisturbed: Cell::default() }
     }
 
-    /// Of these threads, which are traced: all that the process has.
+    /// Of these threads, which are traced, as are those that they make: all that the process has.
     pub(crate) fn of(pid: Pid, threads: impl Iterator<Item = Running>) -> Result<Frozen> {
         let mut frozen = Frozen::none_of(pid);
         let running: Vec<Running> = threads.collect();
         running.iter().try_for_each(|thread| thread.interrupt().or_else(unless_gone))?;
+        let mut seen: BTreeSet<i32> = running.iter().map(|thread| thread.tid().0).collect();
         wait(running, &mut frozen)?;
-        frozen.in_order()
+        loop {
+            // Made before their makers stood still, or were traced. Were one forgotten, who executes a program would wait for its end for ever (linux: `de_thread`).
+            let new: Vec<i32> =
+                crate::proc::numbers_in(pid, "task")?.into_iter().filter(|tid| !seen.contains(tid)).collect();
+            if new.is_empty() {
+                return frozen.in_order();
+            }
+            seen.extend(&new);
+            // Those that are traced stand still before their first instruction.
+            let (born, others): (Vec<i32>, Vec<i32>) =
+                new.into_iter().partition(|tid| kern::pending::read(Pid(*tid)).is_some_and(|thread| thread.traced));
+            wait(born.into_iter().map(|tid| Running::known(Pid(tid))).collect(), &mut frozen)?;
+            stop(&others, &mut frozen)?;
+        }
     }
 
     fn in_order(mut self) -> Result<Frozen> {

@@ -50,12 +50,12 @@ impl Queued {
     }
 }
 
-/// It has gone on by this SIGCONT after it was written, which ended what stopped it, and waits for it (linux: `prepare_signal`).
-pub(crate) fn goes_on(process: &mut Process, info: &SigInfo) {
+/// It has gone on by a SIGCONT after it was written, which ended what stopped it (linux: `prepare_signal`): by this one, which it is to have, or by one that it has, or is to have no more.
+pub(crate) fn goes_on(process: &mut Process, info: Option<&SigInfo>) {
     let turns = |info: &Bytes| raw(info).as_ref().and_then(number).is_some_and(|sig| sig.stops() || sig == Sig::CONT);
     process.stopped = 0;
     process.queue.retain(|info| !turns(info));
-    process.queue.push(Bytes(raw_siginfo(info).as_bytes().to_vec()));
+    process.queue.extend(info.map(|info| Bytes(raw_siginfo(info).as_bytes().to_vec())));
 }
 
 /// The signals that waited before the timers were read; of threads, if a timer signals one.
@@ -141,7 +141,7 @@ mod tests {
         let queue = vec![waits(Sig::USR1), waits(Sig::TSTP), waits(Sig::CONT)];
         let mut process = Process { queue, stopped: Sig::STOP.number(), ..Process::default() };
         let by = SigInfo::kill(Sig::CONT, vocab::Pid(7), 1000);
-        goes_on(&mut process, &by);
+        goes_on(&mut process, Some(&by));
         let left: Vec<RawInfo> = process.queue.iter().filter_map(raw).collect();
         assert_eq!(left, [info(Sig::USR1, 0), raw_siginfo(&by)]);
         assert_eq!(process.stopped, 0);

@@ -17,8 +17,8 @@ use crate::together::Together;
 use crate::unheeded::Unheeded;
 use crate::vessel::{Begun, Vessel, FEW};
 use crate::{
-    children, cpu, identity, keys, kinds, memory, pages, places, pool, queued, rebuild, remain, rights, sigstate,
-    threads, timers, vdso, waits,
+    children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, remain, rights, sigstate, threads,
+    timers, vdso, waits,
 };
 use image::files::Files;
 use image::memory::Memory;
@@ -174,7 +174,7 @@ impl<R: Read + Send> Coming<R> {
     /// `Wire` for a broken image; what it may not do.
     pub fn rebuild(mut self, mut vessel: Vessel) -> std::result::Result<(Rebuilt, R), Box<Broken>> {
         let pid = vessel.pid();
-        vessel.went_on().into_iter().for_each(|by| queued::goes_on(&mut self.plan.process, by));
+        vessel.lets_go_on(&mut self.plan.process);
         let (mut others, mut ahead, mut unheeded) = (Vec::new(), None, None);
         let together = Together::here();
         let anywhere = together.bring(pid);

@@ -15,8 +15,40 @@ use vocab::{Fault, Kind, Pid, Result};
 pub struct Roused {
     pid: Pid,
     threads: BTreeMap<Pid, Running>,
-    /// Has it been stopped all the while? A new stop is none that it was roused from, whether or not a SIGCONT came before that.
-    asleep: Option<bool>,
+    stop: Stop,
+}
+
+/// What has become of the stop from which it was roused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It was not seen stopped.
+    Unseen,
+    Holds,
+    /// A SIGCONT has ended it. That may be gone since: a SIGSTOP throws it out of the queue (linux: `prepare_signal`).
+    Over,
+    /// Something has stopped it anew, whether or not a SIGCONT came before that.
+    Anew,
+}
+
+impl Stop {
+    /// The table.
+    fn next(self, halt: Seen) -> Stop {
+        match (self, halt) {
+            (_, Seen::Continued) => Stop::Over,
+            (Stop::Unseen, Seen::Stopped) => Stop::Holds,
+            (Stop::Unseen | Stop::Holds, Seen::Stops) => Stop::Anew,
+            (same, _) => same,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    /// It takes a signal that stops it.
+    Stops,
+    /// It is. One that is stopped begins with this.
+    Stopped,
+    Continued,
 }
 
 /// From now on all threads of the process run, and those that they make. [`Roused::attend`] is to be called whenever SIGCHLD comes.
@@ -24,7 +56,7 @@ pub struct Roused {
 /// # Errors
 /// EPERM for who may not trace it or when it is traced already; `Gone`.
 pub fn rouse(pid: Pid) -> Result<Roused> {
-    let mut roused = Roused { pid, threads: BTreeMap::new(), asleep: None };
+    let mut roused = Roused { pid, threads: BTreeMap::new(), stop: Stop::Unseen };
     loop {
         let all = crate::proc::numbers_in(pid, "task")?;
         let new: Vec<Pid> = all.into_iter().map(Pid).filter(|tid| !roused.threads.contains_key(tid)).collect();
@@ -38,6 +70,8 @@ pub fn rouse(pid: Pid) -> Result<Roused> {
                 Err(_) if tid != pid && (traced(tid) || !roused.has(tid)) => {
                     roused.threads.insert(tid, Running::known(tid));
                 }
+                // It ends, and is gone soon.
+                Err(fault) if tid != pid && fault.kind == Kind::Changed => {}
                 Err(fault) => return Err(fault),
             }
         }
@@ -61,17 +95,16 @@ impl Roused {
         while let Ok(Some((tid, halt))) = ptrace::wait_any() {
             let sig = match halt {
                 Halt::Signal(sig) => {
-                    self.asleep = if sig.stops() { Some(false) } else { self.asleep };
+                    self.stop = if sig.stops() { self.stop.next(Seen::Stops) } else { self.stop };
                     Some(sig)
                 }
-                // One that is stopped begins with this.
                 Halt::Group(_) => {
-                    self.asleep.get_or_insert(true);
+                    self.stop = self.stop.next(Seen::Stopped);
                     None
                 }
                 // The notice of a SIGCONT, which comes before the next signal is taken (linux: `ptrace_trap_notify`); a new thread begins with one, too.
                 Halt::Trap => {
-                    self.asleep = if tid == self.pid { Some(false) } else { self.asleep };
+                    self.stop = if tid == self.pid { self.stop.next(Seen::Continued) } else { self.stop };
                     None
                 }
                 Halt::Event(_) => None,
@@ -99,7 +132,7 @@ impl Roused {
 
     /// It was continued, perhaps before this process traced it.
     pub fn went_on(&mut self) {
-        self.asleep = Some(false);
+        self.stop = self.stop.next(Seen::Continued);
     }
 
     /// It has ended.
@@ -115,14 +148,14 @@ impl Roused {
         self.freeze_as_it_is().map(|(frozen, _)| frozen)
     }
 
-    /// The same; and has it been stopped all the while?
+    /// The same; and what has become of its stop.
     ///
     /// # Errors
     /// As [`Roused::freeze`].
-    pub fn freeze_as_it_is(mut self) -> Result<(Frozen, bool)> {
+    pub fn freeze_as_it_is(mut self) -> Result<(Frozen, Stop)> {
         self.attend();
-        let asleep = self.asleep == Some(true);
-        Frozen::of(self.pid, std::mem::take(&mut self.threads).into_values()).map(|frozen| (frozen, asleep))
+        let stop = self.stop;
+        Frozen::of(self.pid, std::mem::take(&mut self.threads).into_values()).map(|frozen| (frozen, stop))
     }
 
     /// What is left of it, which has one thread, is to be a vessel: that, and has it been stopped all the while?
@@ -138,7 +171,7 @@ impl Roused {
         leader.interrupt()?;
         let leader = leader.stopped()?;
         leader.die_with_tracer(true)?;
-        Ok((leader, self.asleep == Some(true)))
+        Ok((leader, self.stop == Stop::Holds))
     }
 
     /// Nobody traces it any more: it is stopped, if it is.
@@ -147,5 +180,19 @@ impl Roused {
     /// As [`Roused::freeze`].
     pub fn let_go(self) -> Result<()> {
         self.freeze()?.thaw(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_holds_until_a_signal_ends_it_or_another_stops_it_anew() {
+        for stop in [Stop::Unseen, Stop::Holds, Stop::Over, Stop::Anew] {
+            assert_eq!(stop.next(Seen::Continued), Stop::Over);
+            assert_eq!(stop.next(Seen::Stopped) == Stop::Holds, matches!(stop, Stop::Unseen | Stop::Holds), "{stop:?}");
+            assert_eq!(stop.next(Seen::Stops), if stop == Stop::Over { stop } else { Stop::Anew });
+        }
     }
 }

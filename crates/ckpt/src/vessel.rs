@@ -6,6 +6,7 @@ use crate::foresee::Foreseen;
 use crate::identity::Before;
 use crate::memory;
 use crate::pages;
+use crate::queued;
 use crate::rebuild::{self, Emptied, Open};
 use crate::remain::{remain, stop_again, Remains};
 use crate::roused::Roused;
@@ -14,7 +15,7 @@ use crate::threads;
 use crate::timers::RunningTimers;
 use image::forecast::Forecast;
 use image::memory::{Area as Saved, Memory};
-use image::process::Header;
+use image::process::{Header, Process};
 use image::{Pages, Reader, Record};
 use kern::pagemap::Run;
 use kern::remote_memory::RemoteMemory;
@@ -47,7 +48,7 @@ pub struct Vessel {
     /// Was it stopped before it became one, as the process of the image was to its parent's knowledge? `None`: that is not known.
     asleep: Option<bool>,
     /// A SIGCONT that came after the process of the image was written, and has had its effect.
-    went_on: Option<SigInfo>,
+    went_on: Option<Option<SigInfo>>,
     has_streams_alone: bool,
 }
 
@@ -197,11 +198,18 @@ impl Vessel {
     /// By this SIGCONT, which it has taken itself, its process has gone on after it was written: if it is stopped, that is by another signal.
     pub fn goes_on_by(&mut self, info: &SigInfo) {
         self.asleep = Some(false);
-        self.went_on = Some(*info);
+        self.went_on = Some(Some(*info));
     }
 
-    pub(crate) fn went_on(&self) -> Option<&SigInfo> {
-        self.went_on.as_ref()
+    /// The same by one that waits for it yet, or is none any more.
+    pub fn has_gone_on(&mut self) {
+        self.asleep = Some(false);
+        self.went_on.get_or_insert(None);
+    }
+
+    /// What it is to become was stopped as it was written, and is not any more.
+    pub(crate) fn lets_go_on(&self, process: &mut Process) {
+        self.went_on.iter().for_each(|by| queued::goes_on(process, by.as_ref()));
     }
 
     /// Has a signal come to it as a vessel that stops it? `None`: that is not known.

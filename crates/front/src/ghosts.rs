@@ -181,6 +181,7 @@ impl Front {
         }
         self.reports.stops_taken_back(pid, taken_back);
         if !self.aways.is_yet_to_leave(pid) {
+            self.is_woken(pid);
             self.ghosts.wake(pid);
         }
         self.report(pid);

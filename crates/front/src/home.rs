@@ -53,6 +53,8 @@ struct Coming {
     slot: Option<KeptSlot>,
     /// By this SIGCONT it has gone on since the image of it was made.
     went_on: Option<SigInfo>,
+    /// Its ghost was continued to obey, not by anybody's signal.
+    woken: bool,
 }
 
 /// In the run directory: where movers wait for a successor of this daemon.
@@ -106,7 +108,9 @@ impl Front {
         relay.iter().for_each(|(asker, told)| self.answer(*asker, told.clone(), false));
         let awaited = relay.as_ref().filter(|_| light).map(|(asker, _)| *asker).zip(branch);
         let relay = relay.filter(|_| !light);
-        self.homes.all.insert(pid, Coming { mover, step: Step::Taking, relay, awaited, slot: None, went_on: None });
+        self.homes
+            .all
+            .insert(pid, Coming { mover, step: Step::Taking, relay, awaited, slot: None, went_on: None, woken: false });
         info!(%pid, light, "home: Taking");
         Ok(branch)
     }
@@ -117,7 +121,15 @@ impl Front {
             info!(%pid, "home: its mover waits");
             self.homes.all.insert(
                 pid,
-                Coming { mover, step: Step::Taking, relay: None, awaited: None, slot: None, went_on: None },
+                Coming {
+                    mover,
+                    step: Step::Taking,
+                    relay: None,
+                    awaited: None,
+                    slot: None,
+                    went_on: None,
+                    woken: false,
+                },
             );
         }
     }
@@ -375,13 +387,18 @@ impl Front {
         info!(%pid, "home: {:?} -> Becoming", one.step);
         (one.step, one.slot) = (Step::Becoming, slot);
         let stopped = self.space.get(pid).and_then(|view| view.stopped);
-        let asleep = self.space.is_asleep_as_its_process(pid);
+        let asleep = !one.woken && self.space.is_asleep_as_its_process(pid);
         self.events.push_back(Event::Moved { pid, to: NodeId::FRONT });
         self.settle();
         self.watch_as_a_child(pid, stopped);
         self.is_home(pid);
         let went_on = self.homes.all.get_mut(&pid).and_then(|one| one.went_on.take());
         self.order_home(pid, &Order::Become(Stood { went_on, asleep }));
+    }
+
+    /// SIGCONT is sent to its ghost, and is nobody's.
+    pub(crate) fn is_woken(&mut self, pid: Pid) {
+        self.homes.all.get_mut(&pid).into_iter().for_each(|one| one.woken = true);
     }
 
     pub(crate) fn has_gone_on(&mut self, pid: Pid, by: SigInfo) {

@@ -16,6 +16,7 @@ use ckpt::clocks::{Asked, Wanted};
 use ckpt::freeze::{freeze, Frozen};
 use ckpt::remain::{replace, replace_one_of_many};
 use ckpt::restore::Coming;
+use ckpt::roused::Stop;
 use ckpt::vessel::{Begun, Vessel};
 use kern::faultpoint::reach;
 use kern::others;
@@ -72,10 +73,9 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     reach("in told to go");
     let ghost = match std::mem::take(&mut waiting.rouser) {
         rouser if rouser.fd().is_some() => rouser.freeze(*pid),
-        _ => freeze_at_last(*pid).map(|ghost| (ghost, false)),
+        _ => freeze_at_last(*pid).map(|ghost| (ghost, Stop::Unseen)),
     };
-    let stood = |asleep| Stood { asleep: stood.asleep && asleep, ..stood };
-    let made = ghost.and_then(|(ghost, asleep)| become_it((ghost, *light, stood(asleep)), &programs, streams, &image));
+    let made = ghost.and_then(|(ghost, stop)| become_it((ghost, stop, *light, stood), &programs, streams, &image));
     let said = match made {
         Ok(stops) => Said::IsHome(stops),
         Err(fault) => {
@@ -276,7 +276,7 @@ impl Read for Keeper {
 
 /// The process that was a ghost, and has the standard streams of its program unless it is a light one, becomes the one of the image.
 fn become_it(
-    (ghost, light, stood): (Frozen, bool, Stood),
+    (ghost, stop, light, stood): (Frozen, Stop, bool, Stood),
     programs: &Programs,
     streams: Option<Streams>,
     image: &Image,
@@ -297,8 +297,16 @@ fn become_it(
     let replace = if light { replace_one_of_many } else { replace };
     replace(ghost, &programs.program(&["shoal", "vessel"], [input, output, errors]))?;
     reach("in has a vessel");
-    let mut vessel = if stood.asleep { Vessel::take_asleep(pid)? } else { Vessel::take(pid)? };
-    stood.went_on.iter().for_each(|by| vessel.goes_on_by(by));
+    let mut vessel = match (stood.asleep, stop) {
+        (true, Stop::Holds) => Vessel::take_asleep(pid)?,
+        _ => Vessel::take(pid)?,
+    };
+    match stood.went_on {
+        Some(by) => vessel.goes_on_by(&by),
+        // After the ghost had handed over its last signal.
+        None if stood.asleep && stop == Stop::Over => vessel.has_gone_on(),
+        None => {}
+    }
     vessel.wants(image.clocks);
     let begun = vessel.early(&image.bytes[..], None, || Ok(()))?;
     let (mut rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;

@@ -4,7 +4,7 @@ use super::carrier::{wait, Word};
 use super::found::Found;
 use super::orders::{Order, Remain, Said};
 use ckpt::freeze::{freeze, Frozen};
-use ckpt::roused::{rouse, Roused};
+use ckpt::roused::{rouse, Roused, Stop};
 use kern::init::SignalFd;
 use kern::pidfd;
 use kern::poll::Ready;
@@ -48,14 +48,14 @@ impl Rouser {
         self.0.as_ref().is_some_and(|(_, roused)| roused.is_over())
     }
 
-    /// It stands still. Has it been stopped all the while?
+    /// It stands still. What has become of its stop?
     ///
     /// # Errors
     /// As [`freeze`].
-    pub(super) fn freeze(self, pid: Pid) -> Result<(Frozen, bool)> {
+    pub(super) fn freeze(self, pid: Pid) -> Result<(Frozen, Stop)> {
         match self.0 {
             Some((_, roused)) => roused.freeze_as_it_is(),
-            None => freeze(pid).map(|ghost| (ghost, false)),
+            None => freeze(pid).map(|ghost| (ghost, Stop::Unseen)),
         }
     }
 }
