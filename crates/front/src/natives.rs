@@ -21,6 +21,8 @@ pub(crate) struct Natives {
     /// Those of which something on a node waits to hear whether they stop: when each is looked at, and since when it waits (monotonic, in microseconds). The kernel may say
     /// nothing of them, as when SIGCONT takes away a SIGSTOP or one that is stopped is sent another.
     doubted: HashMap<Pid, (u64, u64)>,
+    /// Those of them that were seen to be stopped, by nobody knows what: the kernel's word may be on its way.
+    unnamed: HashSet<Pid>,
     /// Those that ended while who takes their orphans was about to leave: they are told when it is known where that is.
     ended: Vec<(Pid, Option<Exit>)>,
 }
@@ -35,6 +37,17 @@ impl Natives {
         self.stopped.remove(&pid);
         self.went_on.remove(&pid);
         self.doubted.remove(&pid);
+        self.unnamed.remove(&pid);
+    }
+
+    /// Is the signal that has stopped it to be waited for once more?
+    fn waits_for_name(&mut self, pid: Pid, stopped: bool) -> bool {
+        let was_unnamed = self.unnamed.remove(&pid);
+        let waits = stopped && !was_unnamed && !self.stopped.contains_key(&pid);
+        if waits {
+            self.unnamed.insert(pid);
+        }
+        waits
     }
 
     /// Whether it is stopped is told soon.
@@ -129,6 +142,10 @@ impl Front {
                 continue;
             }
             let told = stopped && self.has_a_ghost_for_parent(pid);
+            if self.stopped_natives.waits_for_name(pid, told) {
+                self.stopped_natives.doubt(pid, now_us);
+                continue;
+            }
             let sig = told.then(|| *self.stopped_natives.stopped.entry(pid).or_insert(Sig::STOP));
             if sig.is_none() {
                 self.stopped_natives.stopped.remove(&pid);
@@ -238,5 +255,19 @@ impl Front {
         if let Some(token) = self.natives.remove(&pid) {
             self.take(token);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_stopped_one_is_waited_for_once() {
+        let (mut natives, pid) = (Natives::default(), Pid(7));
+        assert!(natives.waits_for_name(pid, true) && !natives.waits_for_name(pid, true));
+        assert!(natives.waits_for_name(pid, true) && !natives.waits_for_name(pid, false));
+        natives.stopped.insert(pid, Sig::TSTP);
+        assert!(!natives.waits_for_name(pid, true));
     }
 }

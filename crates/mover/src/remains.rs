@@ -9,7 +9,7 @@ use kern::mount::permit_all_capabilities;
 use kern::proc::PROC;
 use rustix::fs::{open, Mode, OFlags};
 use std::fs::{self, File, Permissions};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -128,10 +128,13 @@ fn loaded(path: &str) -> Result<u64> {
 /// and by the agent before it is asked for more than is needed.
 ///
 /// # Errors
-/// What reading `/proc/PID/status` says.
+/// `Gone` when it has ended; else what reading `/proc/PID/status` says.
 pub fn in_the_way(pid: Pid) -> Result<Option<String>> {
     let path = format!("{PROC}/{pid}/status");
-    let status = fs::read_to_string(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+    let status = fs::read_to_string(&path).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => Fault::gone(format!("process {pid} has ended")),
+        _ => Fault::io(&e, format!("read {path}")),
+    })?;
     let namespace = |of: &str| fs::read_link(format!("{PROC}/{of}/ns/mnt")).ok();
     let left = |line: &str| u64::from_str_radix(line.strip_prefix("CapBnd:")?.trim(), 16).ok();
     // By which a stand-in makes the children that its process has made.
