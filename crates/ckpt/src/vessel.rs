@@ -47,7 +47,7 @@ pub struct Vessel {
     open: Option<Open>,
     /// Was it stopped before it became one, as the process of the image was to its parent's knowledge? `None`: that is not known.
     asleep: Option<bool>,
-    /// A SIGCONT that came after the process of the image was written, and has had its effect.
+    /// A SIGCONT that came after the process of the image was written, and has had its effect. `Some(None)`: it waits for it yet, or a SIGSTOP has thrown it out.
     went_on: Option<Option<SigInfo>>,
     has_streams_alone: bool,
 }

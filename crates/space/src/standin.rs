@@ -72,12 +72,12 @@ impl Space {
                 }
                 continue;
             }
-            // One that has ended there what stands for `pid` has waited for, or will.
             if !entry.stands.insert(node) {
-                // An end of it from now on is none that `pid` has heard of, either.
+                // It does already, and an end of it from now on is none that `pid` has heard of, either.
                 self.out.push(Effect::Adopt { node, kin, from: pid, others: Vec::new() });
                 continue;
             }
+            // For one that has ended there what stands for `pid` has waited, or will: it is made once more.
             entry.left = false;
             if entry.ended() {
                 entry.stands.remove(&node);
