@@ -42,6 +42,7 @@ mod residue;
 mod restart;
 mod restoring;
 mod restoring_threads;
+mod rights;
 mod scene;
 mod shell;
 mod slow;
@@ -113,6 +114,7 @@ const OTHERS: &[&[Scene]] = &[
     jobs::SCENES,
     commands::SCENES,
     mon::SCENES,
+    rights::SCENES,
     users::SCENES,
     watching::SCENES,
     capi::SCENES,

@@ -81,8 +81,12 @@ fn move_opens_nothing_for_its_user(place: &Place) -> Res<End> {
         let pid = s.ok(&format!("cat {said}"))?;
         s.fails(&format!("{ANN} shoal move {pid} 1"), 1)?;
         // Its old node may hear first that there is nobody any more who takes it.
-        let denied =
-            |line: &str| [&format!("pid={pid} "), word, "ermission denied"].iter().all(|one| line.contains(*one));
+        let why = match what {
+            "directory" => "another file by now",
+            "memory" => "of user 0",
+            _ => "ermission denied",
+        };
+        let denied = |line: &str| [&format!("pid={pid} "), word, why].iter().all(|one| line.contains(*one));
         s.until(&format!("test $(shoal where {pid}) = n0"))?;
         holds(&format!("a log says {word:?}"), s.logs().lines().any(denied))?;
         s.ok(&format!("touch {said}.go"))?;

@@ -93,12 +93,12 @@ impl Agent {
             ToNode::Subreaper { pid, on } => self.stand_in_takes_orphans(pid, on),
             ToNode::Adopt { kin, from, others } => self.adopt(kin, from, others),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
-            ToNode::Arrive { person, kin, channel, key, children, lazy } => {
-                self.arrive(person, kin, channel, key, (children, lazy))
+            ToNode::Arrive { person, kin, channel, key, children, lazy, user } => {
+                self.arrive(person, kin, channel, key, (children, lazy, user))
             }
-            ToNode::Depart { pid, address, key, streams: branch, progress, lazy } => {
+            ToNode::Depart { pid, address, key, streams: branch, progress, lazy, user } => {
                 let address = self.uplink.reached(address);
-                self.depart(Out { pid, address, key, progress, lazy, branch, ..Out::default() });
+                self.depart(Out { pid, address, key, progress, lazy, branch, user, ..Out::default() });
             }
             ToNode::Leave { pid, children } => self.leave(pid, children),
             ToNode::Stay { pid } => self.stay(pid),
@@ -107,7 +107,7 @@ impl Agent {
             ToNode::Forget { pid } => self.forget_gone(pid),
             ToNode::Branch { id, token, copy, further } => self.branch(id, &token, copy, further),
             ToNode::RestLost { pid } => self.rest_is_lost(pid),
-            ToNode::Look { id, pid, streams } => self.look_at(id, pid, streams),
+            ToNode::Look { id, pid, streams, user } => self.look_at(id, pid, streams, user),
             ToNode::Suits { id, pid, needs } => self.suits(id, pid, needs),
             ToNode::Barrier { id, pid } => self.barrier(id, pid),
             ToNode::Redial { pid, channel } => self.redial(pid, &channel),

@@ -1,17 +1,18 @@
 //! What an image may claim that another user than root could write: it is a file like others, and says of its process what its owner likes.
 
+use crate::identity;
+use image::memory::{Area, Memory};
 use image::objects::Objects;
 use image::process::Process;
 use image::thread::Thread;
+use kern::areas::AreaFlags;
 use std::collections::BTreeSet;
-use vocab::{Fault, Result};
+use vocab::{Fault, Pid, Result};
 
 /// The owner of an image's file, who is not root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     pub uid: u32,
-    /// The file's group.
-    pub gid: u32,
 }
 
 /// Set-user-ID and set-group-ID.
@@ -26,13 +27,14 @@ impl Owner {
         Fault::refused(format!("the image is a file of user {}'s, and is to be {what}", self.uid))
     }
 
-    /// The groups that the owner is known to be in: that of the file, and those of the machine's database (passwd(5), group(5)).
+    /// The groups that the owner is known to be in, by the machine's database (passwd(5), group(5)). The group of the file says nothing: a set-group-ID directory gives
+    /// its own to all files in it.
     fn groups(&self) -> BTreeSet<u32> {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let (users, groups) = (read("/etc/passwd"), read("/etc/group"));
         let number = |field: Option<&str>| field.and_then(|text| text.parse::<u32>().ok());
         let mut names = Vec::new();
-        let mut known = BTreeSet::from([self.gid]);
+        let mut known = BTreeSet::new();
         for line in users.lines() {
             let mut fields = line.split(':');
             let (name, uid) = (fields.next().unwrap_or_default(), number(fields.nth(1)));
@@ -54,7 +56,10 @@ impl Owner {
     /// # Errors
     /// `Refused` for ids and rights that are not the owner's.
     pub(crate) fn may_be(&self, threads: &[Thread]) -> Result<()> {
-        let known = self.groups();
+        self.may_be_in(threads, &self.groups())
+    }
+
+    fn may_be_in(&self, threads: &[Thread], known: &BTreeSet<u32>) -> Result<()> {
         for Thread { tid, creds, scheduling, .. } in threads {
             let [inheritable, permitted, effective, _, ambient] = creds.capabilities;
             let foreign = creds.gids.iter().chain(&creds.groups).find(|gid| !known.contains(gid));
@@ -94,6 +99,37 @@ impl Owner {
             () => Ok(()),
         }
     }
+
+    /// `own`: the hard limits of who restores, by resource. The owner's are known to nobody.
+    ///
+    /// # Errors
+    /// The same for limits above these, and for more locked memory than may be locked.
+    fn may_use(&self, process: &Process, memory: &Memory, own: &[(u32, u64)]) -> Result<()> {
+        let hard = |resource: u32| own.iter().find(|(which, _)| *which == resource).map_or(0, |(_, hard)| *hard);
+        let above = (0..).zip(&process.limits).find(|(resource, limit)| limit.hard > hard(*resource));
+        if let Some((resource, limit)) = above {
+            let (its, most) = (limit.hard, hard(resource));
+            return Err(self.refused(format!("a process with {its} as limit {resource}, above {most} of who restores")));
+        }
+        let is_locked = |area: &&Area| AreaFlags::from_bits_retain(area.flags).contains(AreaFlags::LOCKED);
+        let locked: u64 = memory.areas.iter().filter(is_locked).map(|area| area.end - area.start).sum();
+        let most = process.limits.get(libc::RLIMIT_MEMLOCK as usize).map_or(0, |limit| limit.soft);
+        match locked > most {
+            true => Err(self.refused(format!("a process with {locked} bytes of locked memory, which may lock {most}"))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a process is to use, when all but its pages has been read.
+///
+/// # Errors
+/// `Refused` for more than the owner of the image may have; as prlimit(2).
+pub(crate) fn check_use(owner: Option<Owner>, process: &Process, memory: &Memory) -> Result<()> {
+    let Some(owner) = owner else { return Ok(()) };
+    let own = identity::limits(Pid(std::process::id() as i32))?;
+    let hard: Vec<(u32, u64)> = own.into_iter().map(|(resource, _, hard)| (resource, hard)).collect();
+    owner.may_use(process, memory, &hard)
 }
 
 /// As far as it is known by now. Whoever is no such owner may claim anything.
@@ -116,18 +152,21 @@ pub(crate) fn check(
 mod tests {
     use super::*;
     use image::objects::{Object, ObjectKind};
+    use image::process::Limit;
     use image::thread::{Creds, Scheduling};
 
     #[test]
     fn an_image_of_a_users_claims_that_user_and_no_more() {
-        let owner = Owner { uid: 61001, gid: 61001 };
+        let owner = Owner { uid: 61001 };
+        let known = BTreeSet::from([61001]);
         let (uids, gids) = ([61001; 4], [61001; 4]);
         let good = Thread { tid: 7, creds: Creds { uids, gids, ..Creds::default() }, ..Thread::default() };
-        assert_eq!(owner.may_be(std::slice::from_ref(&good)), Ok(()));
+        assert_eq!(owner.may_be_in(std::slice::from_ref(&good), &known), Ok(()));
+        assert!(owner.may_be(std::slice::from_ref(&good)).is_err(), "nobody knows that user");
         let with = |change: fn(&mut Thread)| {
             let mut thread = good.clone();
             change(&mut thread);
-            owner.may_be(&[good.clone(), thread])
+            owner.may_be_in(&[good.clone(), thread], &known)
         };
         let bad: [fn(&mut Thread); 9] = [
             |thread| thread.creds.uids[3] = 0,
@@ -150,6 +189,15 @@ mod tests {
         let lives = |root: &[u8], oom_score_adj| {
             owner.may_live(&Process { root: root.into(), oom_score_adj, ..Process::default() })
         };
+        let uses = |hard: u64, locked: u64| {
+            let mut limits = vec![Limit::default(); 16];
+            limits[libc::RLIMIT_NOFILE as usize].hard = hard;
+            limits[libc::RLIMIT_MEMLOCK as usize].soft = 8192;
+            let flags = AreaFlags::LOCKED.bits();
+            let memory = Memory { areas: vec![Area { end: locked, flags, ..Area::default() }], ..Memory::default() };
+            owner.may_use(&Process { limits, ..Process::default() }, &memory, &[(libc::RLIMIT_NOFILE, 1024)])
+        };
+        assert!(uses(1024, 8192).is_ok() && uses(1025, 8192).is_err() && uses(1024, 8193).is_err());
         assert!(lives(b"/", 0).is_ok() && lives(b"/tmp", 0).is_err() && lives(b"/", -1).is_err());
     }
 }

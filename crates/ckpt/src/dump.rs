@@ -308,6 +308,7 @@ fn write_asked(
     });
     mark("dump: threads read");
     let (keys, mut threads) = threads?;
+    seen.of_user.as_ref().map_or(Ok(()), |user| user.owns(&threads))?;
     for (thread, waited) in threads.iter_mut().zip(&waited.threads) {
         thread.queue = running.without_theirs(waited, std::mem::take(&mut thread.queue));
     }

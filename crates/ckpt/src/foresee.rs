@@ -7,7 +7,7 @@ use crate::kinds;
 use crate::memory::{self, file_of};
 use crate::objects::{Found, Made};
 use crate::opened::{Brought, Opened, Wants};
-use crate::places::{self, Opener};
+use crate::places::Opener;
 use crate::survey::Survey;
 use crate::{apart, identity, proc};
 use image::files::{Files, Kind};
@@ -35,8 +35,7 @@ pub fn foresee(pid: Pid, seen: &Survey, stays: Option<&Behind>) -> Result<Option
     }
     let memory = memory::describe(pid, &areas, &mut Found::default(), &[])?;
     let Some(files) = kinds::foresee(pid, &seen.known, seen.leads)? else { return Ok(None) };
-    let link = |name| proc::link(pid, name).map(Into::into);
-    let (exe, cwd, root) = (link("exe")?, link("cwd")?, link("root")?);
+    let ([exe, cwd, root], places) = identity::places(pid)?;
     let name = proc::file(pid, "comm")?.trim_ascii_end().into();
     let lazy = Kept {
         runs: stays.map(|stays| stays.mappings().iter().map(|run| (run.start, run.end)).collect()).unwrap_or_default(),
@@ -46,7 +45,7 @@ pub fn foresee(pid: Pid, seen: &Survey, stays: Option<&Behind>) -> Result<Option
     if !apart::has_our_users(pid)? {
         return Ok(None);
     }
-    Ok(Some(Forecast { creds, exe, cwd, root, memory, files, name, lazy }))
+    Ok(Some(Forecast { creds, exe, cwd, root, memory, files, name, lazy, places }))
 }
 
 /// What a vessel has of it.
@@ -69,9 +68,9 @@ impl Foreseen {
         forecast: Forecast,
         make: impl FnOnce(&Forecast, &Opened) -> Result<(Brought, Option<Range<u64>>)>,
     ) -> Result<Foreseen> {
-        let opener = Opener { rights: places::rights_of(&forecast.creds), believed: true };
-        let Forecast { exe, cwd, root, memory, files, .. } = &forecast;
-        let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, &Made::default(), &opener, None)?;
+        let opener = Opener::of(&forecast.creds);
+        let Forecast { exe, cwd, root, places, memory, files, .. } = &forecast;
+        let opened = Opened::open(&Wants { exe, cwd, root, places, memory, files }, &Made::default(), &opener, None)?;
         let (brought, foreign) = make(&forecast, &opened)?;
         Ok(Foreseen { forecast, opened, brought, foreign, leaves: Vec::new() })
     }
@@ -86,11 +85,11 @@ impl Foreseen {
 
     /// Has the image just that? Offsets of files may be others, and are set.
     pub(crate) fn holds(&self, process: &Process, memory: &Memory, files: &Files, threads: &[Thread]) -> bool {
-        let Forecast { exe, cwd, root, memory: foreseen, files: before, .. } = &self.forecast;
-        let places = (exe, cwd, root) == (&process.exe, &process.cwd, &process.root);
-        let rights = places::rights_of(&self.forecast.creds) == places::rights(threads);
-        let same = places && rights && foreseen == memory;
-        same && self.opened.is_still(&Wants { exe, cwd, root, memory, files: before })
+        let Forecast { exe, cwd, root, places, memory: foreseen, files: before, .. } = &self.forecast;
+        let same_places = (exe, cwd, root, places) == (&process.exe, &process.cwd, &process.root, &process.places);
+        let same_rights = Opener::of(&self.forecast.creds).has_rights_of(&Opener::new(threads, true));
+        let same = same_places && same_rights && foreseen == memory;
+        same && self.opened.is_still(&Wants { exe, cwd, root, places, memory, files: before })
             && self.follow(before, files).is_some()
     }
 

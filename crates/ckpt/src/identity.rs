@@ -2,14 +2,19 @@
 
 use crate::apart;
 use crate::cpu::XTILEDATA;
+use crate::file_id;
 use crate::proc::{self, Fields};
+use image::file_id::{FileId, Places};
 use image::process::{Layout, Limit, Process};
 use image::thread::Creds;
+use image::Bytes;
 use kern::own;
 use kern::pagemap::PAGE;
 use kern::proc::{root, Proc, PROC};
 use puppet::script::Outcome;
 use puppet::{Script, Slot};
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::AsRawFd;
 use vocab::{Fault, Pid, Result};
 use zerocopy::IntoBytes;
 
@@ -17,14 +22,16 @@ use zerocopy::IntoBytes;
 pub(crate) fn read(pid: Pid, status: &Fields) -> Result<Process> {
     let stat = proc::stat_fields(pid)?;
     let field = |index| proc::stat_number(&stat, index);
+    let ([exe, cwd, root], places) = places(pid)?;
     Ok(Process {
         pid: pid.0,
         parent: field(4)? as i32,
         group: field(5)? as i32,
         session: field(6)? as i32,
-        exe: proc::link(pid, "exe")?.into(),
-        cwd: proc::link(pid, "cwd")?.into(),
-        root: proc::link(pid, "root")?.into(),
+        exe,
+        cwd,
+        root,
+        places,
         umask: status.number("Umask", 8)? as u32,
         personality: number(pid, "personality", 16)? as u32,
         oom_score_adj: number(pid, "oom_score_adj", 10)? as i32,
@@ -47,6 +54,20 @@ pub(crate) fn read(pid: Pid, status: &Fields) -> Result<Process> {
         limits: limits(pid)?.into_iter().map(|(_, soft, hard)| Limit { soft, hard }).collect(),
         ..Process::default()
     })
+}
+
+/// Program, working directory and root directory: names, and which they are. Each is pinned, so that both are of one.
+pub(crate) fn places(pid: Pid) -> Result<([Bytes; 3], Places)> {
+    let look = |link: &str| -> Result<(Bytes, FileId)> {
+        let path = format!("{PROC}/{pid}/{link}");
+        let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("look where {path} leads"));
+        let pinned = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+        let name =
+            rustix::fs::readlink(format!("{PROC}/self/fd/{}", pinned.as_raw_fd()), Vec::new()).map_err(failed)?;
+        Ok((name.into_bytes().into(), file_id::of(&pinned)?))
+    };
+    let ((exe, program), (cwd, working), (root, top)) = (look("exe")?, look("cwd")?, look("root")?);
+    Ok(([exe, cwd, root], Places { exe: Some(program), cwd: Some(working), root: Some(top) }))
 }
 
 /// What only the process itself can ask.

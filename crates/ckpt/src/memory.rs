@@ -1,6 +1,7 @@
 //! Mappings and what is in them.
 
 use crate::elsewhere::is_deleted;
+use crate::file_id;
 use crate::objects::Found;
 use crate::runs::without;
 use crate::{keys, pool, proc};
@@ -10,9 +11,9 @@ use kern::pagemap::{PageMap, Run};
 use kern::pool::mmap_flags;
 use kern::proc::PROC;
 use puppet::Script;
-use std::ffi::OsStr;
-use std::fs::Metadata;
-use std::os::unix::ffi::OsStrExt;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result};
 
@@ -96,17 +97,20 @@ fn mapped(pid: Pid, area: &Area, found: &mut Found) -> Result<Mapped> {
         true => found.number_of(&path, &link, !area.flags.contains(AreaFlags::NORESERVE))?,
         false => None,
     };
-    let failed = |e: std::io::Error| Fault::io(&e, format!("look at {path}"));
-    let file = match std::fs::metadata(&path) {
-        Err(e) if e.raw_os_error() == Some(libc::EPERM) => named_so(area, &link)?,
-        looked => looked.map_err(failed)?,
+    let failed = |e: Errno| Fault::sys(e.raw_os_error(), format!("look at {path}"));
+    // Pinned, so that all that is told of the file is of one.
+    let pinned = match rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::PERM) => named_so(area, &link)?,
+        pinned => pinned.map_err(failed)?,
     };
-    let opened = std::fs::symlink_metadata(&path).map_err(failed)?;
+    let file = rustix::fs::fstat(&pinned).map_err(failed)?;
+    let opened = std::fs::symlink_metadata(&path).map_err(|e| Fault::io(&e, format!("look at {path}")))?;
     Ok(Mapped {
+        id: if object.is_none() { Some(file_id::of(&pinned)?) } else { None },
         path: link.into(),
         offset: area.offset,
-        size: file.size(),
-        modified: file.mtime() as u64 * 1_000_000_000 + file.mtime_nsec() as u64,
+        size: file.st_size as u64,
+        modified: file.st_mtime as u64 * 1_000_000_000 + file.st_mtime_nsec,
         // The link of a file that is open for writing says so (linux: `proc_map_files_instantiate`).
         writable: opened.mode() & 0o200 != 0,
         object,
@@ -114,11 +118,13 @@ fn mapped(pid: Pid, area: &Area, found: &mut Found) -> Result<Mapped> {
 }
 
 /// The file of this name, for who may not follow the links of map_files (proc_pid_map_files(5)): it must be the one that is mapped.
-fn named_so(area: &Area, link: &[u8]) -> Result<Metadata> {
+fn named_so(area: &Area, link: &[u8]) -> Result<OwnedFd> {
     let name = String::from_utf8_lossy(link);
-    let file = std::fs::metadata(OsStr::from_bytes(link)).map_err(|e| Fault::io(&e, format!("look at {name}")))?;
-    let device = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
-    match (device, file.ino()) == (area.device, area.inode) {
+    let failed = |e: Errno| Fault::sys(e.raw_os_error(), format!("look at {name}"));
+    let file = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    let found = rustix::fs::fstat(&file).map_err(failed)?;
+    let device = (rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev));
+    match (device, found.st_ino) == (area.device, area.inode) {
         true => Ok(file),
         false => Err(Fault::refused(format!("{name} is not the file that is mapped at {:#x}", area.start))),
     }

@@ -4,12 +4,13 @@
 
 use crate::claims::SET_IDS;
 use crate::elsewhere::{identity, is_deleted, Identity};
+use crate::places::Opener;
 use crate::pool;
 use image::objects::{Object, ObjectKind, Objects};
 use image::Writer;
 use kern::proc::PROC;
-use kern::rights::Rights;
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
@@ -90,22 +91,25 @@ fn memory_kind(link: &[u8]) -> Option<ObjectKind> {
 /// The objects of a process that is dumped.
 #[derive(Default)]
 pub(crate) struct Found {
-    objects: Vec<(Identity, String, Object)>,
+    objects: Vec<(OwnedFd, Identity, Object)>,
 }
 
 impl Found {
     /// The number of the file to which `path` leads; `None` if it has a name. `reserved`: of a mapping without MAP_NORESERVE.
     pub(crate) fn number_of(&mut self, path: &str, link: &[u8], reserved: bool) -> Result<Option<u32>> {
-        let identity = match look(path, link)? {
+        // From here on all is told of one file, wherever the path leads by then.
+        let pinned = open(path, OFlags::PATH)?;
+        let identity = match look(&itself(&pinned), link)? {
             Look::Named => return Ok(None),
             Look::Refused(why) => return Err(Fault::refused(format!("{} {why}", String::from_utf8_lossy(link)))),
             Look::Nameless(identity) => identity,
         };
-        let known = self.objects.iter().position(|(other, ..)| *other == identity);
+        let known = self.objects.iter().position(|(_, other, _)| *other == identity);
         let number = match known {
             Some(number) => number,
             None => {
-                self.objects.push((identity, path.to_owned(), describe(path, link, reserved)?));
+                let object = describe(&itself(&pinned), link, reserved)?;
+                self.objects.push((pinned, identity, object));
                 self.objects.len() - 1
             }
         };
@@ -119,9 +123,9 @@ impl Found {
         }
         out.objects(&Objects { objects: self.objects.iter().map(|(.., object)| object.clone()).collect() })?;
         let contents = self.objects.iter().enumerate();
-        contents.into_iter().try_for_each(|(number, (which, path, object))| {
-            let done = write_content((number as u64, *which), path, object, out);
-            done.map_err(|fault| fault.doing(format!("read what is in {path}")))
+        contents.into_iter().try_for_each(|(number, (pinned, _, object))| {
+            let done = write_content(number as u64, &itself(pinned), object, out);
+            done.map_err(|fault| fault.doing(format!("read what is in object {number}")))
         })
     }
 }
@@ -158,6 +162,11 @@ fn name_of(link: &[u8], inode: u64) -> ObjectKind {
     }
 }
 
+/// A path to an open file of this process.
+fn itself(file: &impl AsRawFd) -> String {
+    format!("{PROC}/self/fd/{}", file.as_raw_fd())
+}
+
 fn open(path: &str, flags: OFlags) -> Result<OwnedFd> {
     rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| Fault::sys(e.raw_os_error(), format!("open {path}")))
@@ -170,16 +179,12 @@ fn seals(path: &str) -> Result<u32> {
 
 /// Holes do not travel. Of huge pages the kernel tells none: those are what is zero.
 fn write_content(
-    (number, which): (u64, Identity),
+    number: u64,
     path: &str,
     &Object { size, page, .. }: &Object,
     out: &mut Writer<impl Write>,
 ) -> Result<()> {
     let file = File::from(open(path, OFlags::RDONLY)?);
-    let found = rustix::fs::fstat(&file).map_err(|e| Fault::sys(e.raw_os_error(), "look at it again"))?;
-    if (found.st_dev, found.st_ino) != which {
-        return Err(Fault::refused("it is another file by now"));
-    }
     let mut buffer = vec![0; HEAD + PIECE.min(size) as usize];
     let mut at = 0;
     while at < size {
@@ -214,10 +219,10 @@ const LATE: SealFlags = SealFlags::FUTURE_WRITE;
 
 impl Made {
     /// Makes all of them, empty. `Unsupported` where there are not as many huge pages as are set aside for them. Their numbers are below those of the image's descriptors until they are opened again.
-    pub(crate) fn new(objects: &Objects, rights: &Rights) -> Result<Made> {
+    pub(crate) fn new(objects: &Objects, opener: &Opener) -> Result<Made> {
         pool::check_objects(objects)?;
         let make = |object: &Object| {
-            let file = make(object, rights).map_err(|fault| fault.doing(format!("make {:?} again", object.kind)))?;
+            let file = make(object, opener).map_err(|fault| fault.doing(format!("make {:?} again", object.kind)))?;
             Ok((file, object.clone()))
         };
         Ok(Made { objects: objects.objects.iter().map(make).collect::<Result<_>>()? })
@@ -242,8 +247,8 @@ impl Made {
     }
 
     /// Once the content is there: owners, times and seals.
-    pub(crate) fn settle(&self, rights: &Rights) -> Result<()> {
-        self.objects.iter().try_for_each(|(file, object)| settle(file, object, rights))
+    pub(crate) fn settle(&self, opener: &Opener) -> Result<()> {
+        self.objects.iter().try_for_each(|(file, object)| settle(file, object, opener.is_all(0)))
     }
 
     /// Once the mappings are there: seals that concern those to come only.
@@ -257,18 +262,14 @@ impl Made {
     }
 
     /// The object as one more open file. Its owner might set any mode, and so may open it however the mode is.
-    pub(crate) fn open(&self, number: u32, flags: OFlags, rights: &Rights) -> Result<OwnedFd> {
+    pub(crate) fn open(&self, number: u32, flags: OFlags, opener: &Opener) -> Result<OwnedFd> {
         let (file, object) = self.get(number.into())?;
-        let open = || open(&format!("{PROC}/self/fd/{}", file.as_raw_fd()), flags);
-        match object.uid == rights.uid {
-            true => open(),
-            false => rights.lent(open)?,
-        }
+        opener.made(object.uid, || open(&itself(file), flags))?
     }
 }
 
 /// Where it had a name, with the rights of the process.
-fn make(object: &Object, rights: &Rights) -> Result<File> {
+fn make(object: &Object, opener: &Opener) -> Result<File> {
     let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), "make a file");
     let file = match &object.kind {
         ObjectKind::Memory { name, .. } if object.page != 0 => {
@@ -280,15 +281,10 @@ fn make(object: &Object, rights: &Rights) -> Result<File> {
         ObjectKind::Shared { reserved } => {
             return Ok(kern::shared_memory::anonymous(object.size, *reserved, object.page)?.into())
         }
-        ObjectKind::Unnamed { directory } => rights.lent(|| unnamed(&directory.0))?.map_err(failed)?,
-        ObjectKind::Deleted { path } => {
-            let file = rights.lent(|| deleted(&path.0))?.map_err(failed)?;
-            // It is to have the owner and the mode that it had, which nobody is to come to by a name that was given to it meanwhile.
-            match rustix::fs::fstat(&file).map_err(failed)?.st_nlink {
-                0 => file,
-                _ => return Err(Fault::refused("somebody has given another name to a file that was made without one")),
-            }
+        ObjectKind::Unnamed { directory } => {
+            opener.lent(|| unnamed(Path::new(OsStr::from_bytes(&directory.0)), OFlags::empty()))?.map_err(failed)?
         }
+        ObjectKind::Deleted { path } => opener.lent(|| deleted(&path.0))?.map_err(failed)?,
     };
     rustix::fs::ftruncate(&file, object.size).map_err(failed)?;
     Ok(file.into())
@@ -296,35 +292,33 @@ fn make(object: &Object, rights: &Rights) -> Result<File> {
 
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-fn unnamed(directory: &[u8]) -> std::result::Result<OwnedFd, rustix::io::Errno> {
-    rustix::fs::open(directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, PRIVATE)
+/// A file that never has a name, under which somebody could open it while it is filled. A file system that makes none (NFS, for one) is replaced by that of /tmp.
+fn unnamed(directory: &Path, more: OFlags) -> rustix::io::Result<OwnedFd> {
+    let make = |directory: &Path| {
+        rustix::fs::open(directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | more, PRIVATE)
+    };
+    match make(directory) {
+        Err(Errno::OPNOTSUPP) => make(Path::new("/tmp")),
+        made => made,
+    }
 }
 
-/// A file with the name that it had, or where that is another's by now with another name, which is deleted at once. If its directory is
-/// gone too, the nearest above.
-fn deleted(path: &[u8]) -> std::result::Result<OwnedFd, rustix::io::Errno> {
+/// A file in the directory of one that was deleted, or in the nearest above that is there. Nobody can give it a name (O_EXCL), as nobody could to the deleted one.
+fn deleted(path: &[u8]) -> rustix::io::Result<OwnedFd> {
     let path = Path::new(OsStr::from_bytes(path));
     let directory = path.ancestors().skip(1).find(|above| above.is_dir()).unwrap_or(Path::new("/"));
-    let spare = directory.join(format!(".shoal-{}", std::process::id()));
-    let how = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-    let own = directory.join(path.file_name().unwrap_or_default());
-    let (file, name) = match rustix::fs::open(&own, how, PRIVATE) {
-        Ok(file) => (file, own),
-        Err(rustix::io::Errno::EXIST) => (rustix::fs::open(&spare, how, PRIVATE)?, spare),
-        Err(errno) => return Err(errno),
-    };
-    rustix::fs::unlink(&name).map(|()| file)
+    unnamed(directory, OFlags::EXCL)
 }
 
 /// Whoever is not root executes none of these with rights: what is in it may have come from another file, exchanged while it was copied.
-fn settle(file: &File, object: &Object, rights: &Rights) -> Result<()> {
+fn settle(file: &File, object: &Object, is_roots: bool) -> Result<()> {
     let failed = |what: &'static str| move |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), what);
     let now = file.metadata().map_err(|e| Fault::io(&e, "look at an object"))?;
     if (now.uid(), now.gid()) != (object.uid, object.gid) {
         std::os::unix::fs::fchown(file, Some(object.uid), Some(object.gid))
             .map_err(|e| Fault::io(&e, "set the owner of an object"))?;
     }
-    let mode = if rights.uid == 0 { object.mode } else { object.mode & !SET_IDS };
+    let mode = if is_roots { object.mode } else { object.mode & !SET_IDS };
     if now.mode() & 0o7777 != mode {
         rustix::fs::fchmod(file, Mode::from_raw_mode(mode)).map_err(failed("set the mode of an object"))?;
     }
@@ -388,13 +382,13 @@ mod tests {
     fn content_outside_of_an_object_is_refused() {
         let kind = ObjectKind::Memory { name: b"m"[..].into(), seals: 0 };
         let object = Object { kind, size: 10, mode: 0o600, uid: 0, gid: 0, accessed: 0, modified: 0, page: 0 };
-        let rights = Rights::default();
-        let made = Made::new(&Objects { objects: vec![object] }, &rights).expect("memory");
+        let root = Opener::new(&[], true);
+        let made = Made::new(&Objects { objects: vec![object] }, &root).expect("memory");
         made.content(0, 6, b"tail").expect("within");
         assert!(made.content(0, 7, b"tail").is_err() && made.content(0, u64::MAX, b"t").is_err());
-        assert!(made.content(1, 0, b"t").is_err() && made.open(1, OFlags::RDONLY, &rights).is_err());
+        assert!(made.content(1, 0, b"t").is_err() && made.open(1, OFlags::RDONLY, &root).is_err());
         let mut all = Vec::new();
-        File::from(made.open(0, OFlags::RDONLY, &rights).expect("open")).read_to_end(&mut all).expect("open");
+        File::from(made.open(0, OFlags::RDONLY, &root).expect("open")).read_to_end(&mut all).expect("open");
         assert_eq!(all, b"\0\0\0\0\0\0tail");
     }
 }

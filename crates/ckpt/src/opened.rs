@@ -3,11 +3,11 @@
 use crate::bring::{bring, Wanted};
 use crate::kinds::{self, Reopened};
 use crate::objects::Made;
-use crate::places::{self, Opener};
+use crate::places::{self, Opener, Place};
+use image::file_id::Places;
 use image::files::{Files, Kind};
 use image::memory::{Area, Memory};
 use image::Bytes;
-use kern::rights::Rights;
 use puppet::{Arena, Loan};
 use rustix::fs::{OFlags, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,6 +18,7 @@ pub(crate) struct Wants<'a> {
     pub(crate) exe: &'a Bytes,
     pub(crate) cwd: &'a Bytes,
     pub(crate) root: &'a Bytes,
+    pub(crate) places: &'a Places,
     pub(crate) memory: &'a Memory,
     pub(crate) files: &'a Files,
 }
@@ -52,11 +53,12 @@ impl Opened {
     pub(crate) fn open(wants: &Wants<'_>, objects: &Made, opener: &Opener, slave: Option<&OwnedFd>) -> Result<Opened> {
         let base = kinds::above_all(wants.files);
         let files = kinds::reopen(wants.files, objects, base, opener, slave)?;
-        let mapped = open_mapped(wants, objects, base, &opener.rights)?;
+        let mapped = open_mapped(wants, objects, base, opener)?;
         let above = |opened: Result<OwnedFd>| kinds::above(opened?, base);
-        let exe = above(places::program(&wants.exe.0, opener))?;
-        let cwd = above(places::directory(&wants.cwd.0, opener))?;
-        let root = above(places::directory(&wants.root.0, opener))?;
+        let Places { exe, cwd, root } = wants.places;
+        let exe = above(places::program(Place::new(wants.exe, exe.as_ref()), opener))?;
+        let cwd = above(places::directory(Place::new(wants.cwd, cwd.as_ref()), opener))?;
+        let root = above(places::root(Place::new(wants.root, root.as_ref()), opener))?;
         Ok(Opened { files, mapped, exe, cwd, root, base })
     }
 
@@ -129,19 +131,23 @@ impl Opened {
     }
 }
 
-/// The files of the mappings, which must be those that they were.
-/// That two looks at a mapping saw one thing nobody vouches for, so root gives nothing here.
-fn open_mapped(wants: &Wants<'_>, objects: &Made, base: i32, rights: &Rights) -> Result<Vec<Option<OwnedFd>>> {
-    let opener = &Opener { rights: rights.clone(), believed: false };
+/// The files of the mappings, which must be those that they were. Whether a mapping could become writable was seen by another look than its file: so nothing is given
+/// for writing.
+fn open_mapped(wants: &Wants<'_>, objects: &Made, base: i32, opener: &Opener) -> Result<Vec<Option<OwnedFd>>> {
+    let unbelieving = opener.unbelieving();
     let open = |area: &Area| {
         let Some(file) = &area.file else { return Ok(None) };
-        let flags = if area.shared && file.writable { OFlags::RDWR } else { OFlags::RDONLY };
+        let (flags, opener) = match area.shared && file.writable {
+            true => (OFlags::RDWR, &unbelieving),
+            false => (OFlags::RDONLY, opener),
+        };
         if let Some(object) = file.object {
-            return kinds::above(objects.open(object, flags, rights)?, base).map(Some);
+            return kinds::above(objects.open(object, flags, opener)?, base).map(Some);
         }
+        let place = Place::new(&file.path, file.id.as_ref());
         let fd = match !area.shared && file.path == *wants.exe {
-            true => places::program(&file.path.0, opener),
-            false => places::file(&file.path.0, flags, opener),
+            true => places::program(place, opener),
+            false => places::file(place, flags, opener),
         };
         let fd = kinds::above(fd?, base)?;
         let name = String::from_utf8_lossy(&file.path.0).into_owned();

@@ -1,211 +1,361 @@
-//! Files of an image are opened with the rights of its process: names may lead elsewhere by now, links in them are other users' to exchange, and the
-//! process is to come to nothing that it could not open itself. But it may have been given what it could not: a log of root's, a directory. Where an
-//! image can be believed, and root alone decides where a name leads, root opens it.
+//! Files of an image are opened again so that the process has nothing that it had not: the very file, or one that it could open itself by the least of its ids.
+//!
+//! | the name leads to | the file is opened |
+//! |---|---|
+//! | the file of the image, in a file system that both machines have | as it was open, whoever may open it now: the process was given it, or had more rights once |
+//! | a file of another file system, with the owner, group and mode of that file | with each of the ids that the process has: it may have less by one than by another, and its user may have chosen the name |
+//! | any other file | not at all |
+//!
+//! Links on the way are followed only where nobody but root could have made them ([`crate::walk`]). An image whose word is not root's is never given anything.
 
+use crate::file_id::{self, Match};
+use crate::least;
+use crate::walk::{walk, walk_carefully};
+use image::file_id::FileId;
 use image::thread::{Creds, Thread};
+use image::Bytes;
 use kern::proc::PROC;
 use kern::rights::Rights;
-use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
 use vocab::{Fault, Result};
 
 /// The major number of devices whose open files have no state: null, zero, full, random (Documentation/admin-guide/devices.txt).
 pub(crate) const STATELESS: u32 = 1;
 
+/// A file of an image: its name, and which it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) path: &'a [u8],
+    pub(crate) id: Option<&'a FileId>,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn new(path: &'a Bytes, id: Option<&'a FileId>) -> Place<'a> {
+        Place { path: &path.0, id }
+    }
+
+    fn failed(&self) -> impl Fn(Errno) -> Fault + use<'a> {
+        let path = self.path;
+        move |e| Fault::sys(e.raw_os_error(), format!("open {}", String::from_utf8_lossy(path)))
+    }
+
+    fn refused(&self, why: &str) -> Fault {
+        Fault::refused(format!("{} {why}", String::from_utf8_lossy(self.path)))
+    }
+}
+
 /// With whose rights files are opened.
+#[derive(Clone, Debug)]
 pub(crate) struct Opener {
-    pub(crate) rights: Rights,
+    /// Each must suffice.
+    rights: Vec<Rights>,
     /// The image is root's word, or a mover's.
-    pub(crate) believed: bool,
+    believed: bool,
 }
 
-/// The rights of the process to which these threads belong, of which the first tells. Those that it may raise count.
-pub(crate) fn rights(threads: &[Thread]) -> Rights {
-    let Some(leader) = threads.first() else {
-        // An image of before threads were first in it; the kernel takes away what the caller does not have.
-        return Rights { capabilities: !0, ..Rights::default() };
-    };
-    rights_of(&leader.creds)
-}
-
-/// The same of who has these.
-pub(crate) fn rights_of(creds: &Creds) -> Rights {
-    let ([.., uid], [.., gid]) = (creds.uids, creds.gids);
-    Rights { uid, gid, groups: creds.groups.clone(), capabilities: creds.capabilities[1] }
-}
-
-fn failed(path: &[u8]) -> impl Fn(rustix::io::Errno) -> Fault + '_ {
-    |e| Fault::sys(e.raw_os_error(), format!("open {}", String::from_utf8_lossy(path)))
+/// A file that is pinned.
+struct Found {
+    fd: OwnedFd,
+    /// The file of the image.
+    itself: bool,
 }
 
 impl Opener {
-    /// Finds it without opening it: who is asked to open a pipe with a name waits.
-    fn find(&self, path: &[u8]) -> Result<OwnedFd> {
-        let found = self.rights.lent(|| rustix::fs::open(path, FOUND, Mode::empty()))?;
-        found.or_else(|errno| self.given(path, errno)).map_err(failed(path))
+    /// For the process to which these threads belong.
+    pub(crate) fn new(threads: &[Thread], believed: bool) -> Opener {
+        Opener { rights: least::of(threads.iter().map(|thread| &thread.creds)), believed }
     }
 
-    /// What it cannot come to itself: another way, or the same failure.
-    fn given(&self, path: &[u8], errno: rustix::io::Errno) -> rustix::io::Result<OwnedFd> {
-        let found = (errno == rustix::io::Errno::ACCESS && self.believed).then(|| roots_own(path)).flatten();
-        found.ok_or(errno)
+    /// For one of whose threads all have these.
+    pub(crate) fn of(creds: &Creds) -> Opener {
+        Opener { rights: least::of([creds]), believed: true }
     }
-}
 
-const FOUND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+    /// The same without giving anything.
+    pub(crate) fn unbelieving(&self) -> Opener {
+        Opener { rights: self.rights.clone(), believed: false }
+    }
 
-/// File systems whose names lead to the same file for everybody, and to nothing but files (linux/magic.h): ext, xfs, btrfs, tmpfs, ramfs, overlayfs, f2fs, NFS,
-/// SMB, Ceph, Lustre, GPFS, ZFS.
-const PLAIN: [u64; 14] = [
-    0xef53,
-    0x5846_5342,
-    0x9123_683e,
-    0x0102_1994,
-    0x8584_58f6,
-    0x794c_7630,
-    0xf2f5_2010,
-    0x6969,
-    0xff53_4d42,
-    0xfe53_4d42,
-    0x00c3_6400,
-    0x0bd0_0bd0,
-    0x4750_4653,
-    0x2fc1_2fc1,
-];
+    pub(crate) fn has_rights_of(&self, other: &Opener) -> bool {
+        self.rights == other.rights
+    }
 
-/// A path on which nobody but root can exchange anything, and which no link leads astray.
-fn roots_own(path: &[u8]) -> Option<OwnedFd> {
-    const OTHERS_WRITE: u32 = 0o022;
-    const STICKY: u32 = 0o1000;
-    let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    let mut at = rustix::fs::open("/", FOUND, Mode::empty()).ok()?;
-    for part in path.components() {
-        let name = match part {
-            Component::RootDir => continue,
-            Component::Normal(name) => name,
-            _ => return None,
-        };
-        let directory = rustix::fs::fstat(&at).ok()?;
-        let next = rustix::fs::openat(&at, name, FOUND | OFlags::NOFOLLOW, Mode::empty()).ok()?;
-        let found = rustix::fs::fstat(&next).ok()?;
-        let fixed = directory.st_mode & OTHERS_WRITE == 0 || directory.st_mode & STICKY != 0 && found.st_uid == 0;
-        let plain =
-            rustix::fs::fstatfs(&next).is_ok_and(|system| PLAIN.contains(&(system.f_type as u64 & 0xffff_ffff)));
-        if directory.st_uid != 0 || !fixed || !plain || FileType::from_raw_mode(found.st_mode) == FileType::Symlink {
-            return None;
+    /// Does `act` with each of the rights: the last outcome, or the first failure.
+    fn each<T>(&self, act: impl Fn() -> rustix::io::Result<T>) -> Result<rustix::io::Result<T>> {
+        least::each(&self.rights, act)
+    }
+
+    /// With the rights that no more than a user has, if the process has any such.
+    pub(crate) fn lent<T>(&self, act: impl FnOnce() -> T) -> Result<T> {
+        self.rights[0].lent(act)
+    }
+
+    /// Opens a file that was made for the process, as a descriptor of the image says. Its owner might set any mode, and so may open it however the mode is.
+    ///
+    /// # Errors
+    /// `Sys` when the rights cannot be taken on.
+    pub(crate) fn made<T>(&self, owner: u32, open: impl Fn() -> Result<T>) -> Result<Result<T>> {
+        match self.believed || self.is_all(owner) {
+            true => Ok(open()),
+            false => self.rights[0].lent(open),
         }
-        at = next;
     }
-    path.is_absolute().then_some(at)
+
+    /// Is it this user by each of its ids?
+    pub(crate) fn is_all(&self, uid: u32) -> bool {
+        self.rights.iter().all(|rights| rights.uid == uid)
+    }
+
+    /// Pins the file without opening it: who is asked to open a pipe with a name waits.
+    fn find(&self, place: Place<'_>) -> Result<Found> {
+        if self.believed && place.id.is_some() {
+            if let Ok(fd) = walk(place.path) {
+                let is_itself = file_id::compare(place.id, &file_id::of(&fd)?) == Match::Itself;
+                if is_itself && file_id::is_plain(&fd) {
+                    return Ok(Found { fd, itself: true });
+                }
+            }
+        }
+        let fd = self.find_as_least(place)?;
+        match file_id::compare(place.id, &file_id::of(&fd)?) {
+            Match::Other(why) => Err(place.refused(&why)),
+            Match::Itself | Match::Alike => Ok(Found { fd, itself: false }),
+        }
+    }
+
+    fn find_as_least(&self, place: Place<'_>) -> Result<OwnedFd> {
+        let first = std::cell::Cell::new(None);
+        let found = self.each(|| {
+            let fd = walk(place.path)?;
+            let now = rustix::fs::fstat(&fd).map(|now| (now.st_dev, now.st_ino))?;
+            match first.replace(Some(now)) {
+                Some(before) if before != now => Err(Errno::STALE),
+                _ => Ok(fd),
+            }
+        })?;
+        found.map_err(place.failed())
+    }
+
+    /// Opens what was found, with the rights of the process unless it is given.
+    fn open(&self, found: &Found, flags: OFlags) -> Result<rustix::io::Result<OwnedFd>> {
+        match found.itself {
+            true => Ok(opened(&found.fd, flags)),
+            false => self.each(|| opened(&found.fd, flags)),
+        }
+    }
+
+    fn may_execute(&self, found: &Found) -> Result<rustix::io::Result<()>> {
+        let again = format!("{PROC}/self/fd/{}", found.fd.as_raw_fd());
+        match found.itself {
+            true => Ok(Ok(())),
+            false => self.each(|| rustix::fs::accessat(rustix::fs::CWD, &again, Access::EXEC_OK, AtFlags::EACCESS)),
+        }
+    }
 }
 
 fn opened(found: &OwnedFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(format!("{PROC}/self/fd/{}", found.as_raw_fd()), flags | OFlags::CLOEXEC, Mode::empty())
 }
 
+fn stat(found: &Found, place: Place<'_>) -> Result<Stat> {
+    rustix::fs::fstat(&found.fd).map_err(place.failed())
+}
+
 /// A file, directory or device without a state.
 ///
 /// # Errors
-/// EACCES and its like where the process could not open it so; `Refused` for what else has its name.
-pub(crate) fn file(path: &[u8], flags: OFlags, opener: &Opener) -> Result<OwnedFd> {
-    let found = opener.find(path)?;
+/// EACCES and its like where the process could not open it so; `Refused` for another file of that name.
+pub(crate) fn file(place: Place<'_>, flags: OFlags, opener: &Opener) -> Result<OwnedFd> {
+    let found = opener.find(place)?;
     if flags.contains(OFlags::PATH) {
-        return Ok(found);
+        return Ok(found.fd);
     }
-    let now = rustix::fs::fstat(&found).map_err(failed(path))?;
+    let now = stat(&found, place)?;
     let carried = match FileType::from_raw_mode(now.st_mode) {
         FileType::RegularFile | FileType::Directory => true,
         FileType::CharacterDevice => rustix::fs::major(now.st_rdev) == STATELESS,
         _ => false,
     };
     if !carried {
-        return Err(Fault::refused(format!("{} is another kind of file here", String::from_utf8_lossy(path))));
+        return Err(place.refused("is another kind of file here"));
     }
-    let open = opener.rights.lent(|| opened(&found, flags))?;
-    open.or_else(|errno| opened(&opener.given(path, errno)?, flags)).map_err(failed(path))
+    opener.open(&found, flags)?.map_err(place.failed())
+}
+
+/// A file, directory or the like that is only pointed at (O_PATH), for who may read it.
+///
+/// # Errors
+/// As [`file`].
+pub(crate) fn readable(place: Place<'_>, opener: &Opener) -> Result<OwnedFd> {
+    let found = opener.find(place)?;
+    let again = format!("{PROC}/self/fd/{}", found.fd.as_raw_fd());
+    let may = opener.each(|| rustix::fs::accessat(rustix::fs::CWD, &again, Access::READ_OK, AtFlags::EACCESS))?;
+    may.map(|()| found.fd).map_err(place.failed())
 }
 
 /// A directory that the process may enter.
-pub(crate) fn directory(path: &[u8], opener: &Opener) -> Result<OwnedFd> {
-    let found = opener.find(path)?;
-    match may_execute(&found, &opener.rights)? {
-        Ok(()) => Ok(found),
-        Err(errno) => opener.given(path, errno).map_err(failed(path)),
-    }
+pub(crate) fn directory(place: Place<'_>, opener: &Opener) -> Result<OwnedFd> {
+    let found = opener.find(place)?;
+    opener.may_execute(&found)?.map_err(place.failed())?;
+    Ok(found.fd)
 }
 
-/// A program that it may execute, and need not be able to read.
-pub(crate) fn program(path: &[u8], opener: &Opener) -> Result<OwnedFd> {
-    let found = opener.find(path)?;
-    may_execute(&found, &opener.rights)?.map_err(failed(path))?;
-    let now = rustix::fs::fstat(&found).map_err(failed(path))?;
-    match FileType::from_raw_mode(now.st_mode) {
-        FileType::RegularFile => opened(&found, OFlags::RDONLY).map_err(failed(path)),
-        _ => Err(Fault::refused(format!("{} is no program here", String::from_utf8_lossy(path)))),
+/// A root directory. Whoever chooses what is below one chooses what set-user-ID programs find in /etc: one of another file system is to be root's.
+pub(crate) fn root(place: Place<'_>, opener: &Opener) -> Result<OwnedFd> {
+    if place.path == b"/" {
+        return walk(place.path).map_err(place.failed());
     }
+    let found = opener.find(place)?;
+    if !found.itself && !walk_carefully(place.path).is_ok_and(|way| way.fixed) {
+        return Err(place.refused("is a root directory on whose way others than root may change names"));
+    }
+    Ok(found.fd)
 }
 
-fn may_execute(found: &OwnedFd, rights: &Rights) -> Result<rustix::io::Result<()>> {
-    let again = format!("{PROC}/self/fd/{}", found.as_raw_fd());
-    let may = || rustix::fs::accessat(rustix::fs::CWD, again, Access::EXEC_OK, AtFlags::EACCESS);
-    rights.lent(may)
+/// A program that it may execute, and need not be able to read if root alone decides where its name leads.
+pub(crate) fn program(place: Place<'_>, opener: &Opener) -> Result<OwnedFd> {
+    let found = opener.find(place)?;
+    opener.may_execute(&found)?.map_err(place.failed())?;
+    if FileType::from_raw_mode(stat(&found, place)?.st_mode) != FileType::RegularFile {
+        return Err(place.refused("is no program here"));
+    }
+    match opener.open(&found, OFlags::RDONLY)? {
+        Err(Errno::ACCESS) if opener.believed && walk_carefully(place.path).is_ok_and(|way| way.fixed) => {
+            opened(&found.fd, OFlags::RDONLY).map_err(place.failed())
+        }
+        done => done.map_err(place.failed()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{chown, symlink, PermissionsExt};
+    use std::path::{Path, PathBuf};
+
+    const ANN: u32 = 61001;
+
+    fn opener(ids: &[u32], capabilities: u64, believed: bool) -> Opener {
+        let rights = |uid: &u32| Rights { uid: *uid, gid: *uid, groups: Vec::new(), capabilities };
+        Opener { rights: ids.iter().map(rights).collect(), believed }
+    }
+
+    fn bytes(path: &Path) -> Vec<u8> {
+        path.as_os_str().as_encoded_bytes().to_vec()
+    }
+
+    fn id(path: &Path) -> FileId {
+        file_id::of(&rustix::fs::open(path, OFlags::PATH, Mode::empty()).expect("it is there")).expect("open")
+    }
+
+    /// As of another machine's file of this name.
+    fn alike(path: &Path) -> FileId {
+        FileId { system: b"elsewhere"[..].into(), ..id(path) }
+    }
+
+    fn errno<T>(opened: Result<T>) -> i32 {
+        opened.map_or_else(|fault| if fault.kind == vocab::Kind::Refused { -1 } else { fault.errno }, |_| 0)
+    }
+
+    /// Files of root's in directories of root's: `open` (0711), `secret` (0600), `closed/in` (directory 0700); links to `secret` of root's and, in a directory of hers, of ann's.
+    fn files() -> Option<PathBuf> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let at = std::env::temp_dir().canonicalize().expect("there").join(format!(
+            "places.{}.{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("mine");
+        for directory in [at.clone(), at.join("closed"), at.join("anns")] {
+            std::fs::create_dir(directory).expect("a new one");
+        }
+        for (name, bits) in [("open", 0o711), ("secret", 0o600), ("closed/in", 0o644)] {
+            std::fs::write(at.join(name), "x").expect("a file");
+            mode(&at.join(name), bits);
+        }
+        for link in ["link", "anns/link"] {
+            symlink(at.join("secret"), at.join(link)).expect("a link");
+        }
+        let fifo = at.join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o666), 0).expect("a pipe");
+        for (name, bits) in [("", 0o755), ("closed", 0o700), ("anns", 0o755), ("fifo", 0o666)] {
+            mode(&at.join(name), bits);
+        }
+        chown(at.join("anns"), Some(ANN), Some(ANN)).expect("mine");
+        Some(at)
+    }
 
     #[test]
     fn nothing_is_opened_that_the_process_could_not_open_and_nobody_waits_for_a_pipe() {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
-        let at = std::env::temp_dir().join(format!("places.{}", std::process::id()));
-        let (open, closed, secret, link) = (at.join("open"), at.join("closed"), at.join("secret"), at.join("link"));
-        let mode = |path: &Path, mode| {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("mine");
+        let Some(at) = files() else { return };
+        let ann = opener(&[ANN], 0, false);
+        let open = |name: &str, flags, by: &Opener| {
+            let path = bytes(&at.join(name));
+            errno(file(Place { path: &path, id: None }, flags, by))
         };
-        for directory in [&at, &closed] {
-            std::fs::create_dir(directory).expect("a new one");
+        for name in ["secret", "link", "open", "closed/in"] {
+            assert_eq!(open(name, OFlags::RDONLY, &ann), libc::EACCES, "{name}");
         }
-        std::fs::write(&open, "x").and_then(|()| std::fs::write(&secret, "x")).expect("files");
-        std::os::unix::fs::symlink(&secret, &link).expect("a link");
-        let fifo = at.join("fifo");
-        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o666), 0).expect("a pipe");
-        for (path, bits) in [(&at, 0o755), (&open, 0o711), (&closed, 0o700), (&secret, 0o600), (&fifo, 0o666)] {
-            mode(path, bits);
+        assert_eq!(open("anns/link", OFlags::RDONLY, &opener(&[0], !0, true)), libc::ELOOP);
+        assert_eq!(open("fifo", OFlags::RDONLY, &ann), -1);
+        assert_eq!(open("link", OFlags::RDWR, &opener(&[0], !0, true)), 0);
+        // By one of its ids it may not.
+        for ids in [[0, ANN], [ANN, 0]] {
+            assert_eq!(open("secret", OFlags::RDONLY, &opener(&ids, !0, true)), 0, "with a right to all files");
+            assert_eq!(open("secret", OFlags::RDONLY, &opener(&ids, 0, true)), libc::EACCES);
         }
-        let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
-        let by = |uid, capabilities, believed| {
-            let rights = Rights { uid, gid: uid, groups: Vec::new(), capabilities };
-            Opener { rights, believed }
+        let place = |name: &str| bytes(&at.join(name));
+        let of =
+            |path: &[u8], how: fn(Place<'_>, &Opener) -> Result<OwnedFd>| errno(how(Place { path, id: None }, &ann));
+        let execute = |name: &str, by: &Opener| errno(program(Place { path: &place(name), id: None }, by));
+        assert_eq!(execute("open", &opener(&[ANN], 0, true)), 0, "all of its way is root's");
+        assert_eq!(execute("open", &ann), libc::EACCES, "by the word of a user's image");
+        assert_eq!(of(&place("link"), program), libc::EACCES);
+        assert_eq!((of(&place("closed"), directory), of(&place("anns"), directory)), (libc::EACCES, 0));
+        std::fs::rename(at.join("open"), at.join("anns/open")).expect("mine");
+        assert_eq!(execute("anns/open", &opener(&[ANN], 0, true)), libc::EACCES, "its name is ann's to give");
+        assert_eq!((of(b"/", root), of(&place("anns"), root), of(&place(""), root)), (0, 0, 0));
+        assert_eq!(of(&place("anns/open"), root), -1);
+        std::fs::remove_dir_all(&at).expect("mine");
+    }
+
+    #[test]
+    fn the_file_itself_is_given_and_no_other() {
+        let Some(at) = files() else { return };
+        let by = |name: &str, id: &FileId, believed| {
+            let path = bytes(&at.join(name));
+            errno(file(Place { path: &path, id: Some(id) }, OFlags::RDWR, &opener(&[ANN], 0, believed)))
         };
-        let (ann, root) = (by(61001, 0, false), by(0, !0, true));
-        let errno = |opened: Result<OwnedFd>| opened.map_or_else(|fault| fault.errno, |_| 0);
-        for path in [&secret, &link, &open] {
-            assert_eq!(errno(file(&bytes(path), OFlags::RDONLY, &ann)), libc::EACCES, "{path:?}");
+        for name in ["secret", "closed/in"] {
+            let (own, other) = (id(&at.join(name)), alike(&at.join(name)));
+            assert_eq!((by(name, &own, true), by(name, &own, false)), (0, libc::EACCES), "{name}");
+            assert_eq!(by(name, &other, true), libc::EACCES, "{name}");
         }
-        assert_eq!(errno(program(&bytes(&open), &ann)), 0);
-        assert_eq!(errno(program(&bytes(&link), &ann)), libc::EACCES);
-        assert_eq!((errno(directory(&bytes(&closed), &ann)), errno(directory(&bytes(&at), &ann))), (libc::EACCES, 0));
-        assert!(file(&bytes(&fifo), OFlags::RDONLY, &ann).is_err_and(|fault| fault.kind == vocab::Kind::Refused));
-        assert_eq!(errno(file(&bytes(&link), OFlags::RDWR, &root)), 0);
-        // What she may have been given, where nobody but root decides what that is.
-        let believed = by(61001, 0, true);
-        for path in [&secret, &open] {
-            assert_eq!(errno(file(&bytes(path), OFlags::RDWR, &believed)), 0, "{path:?}");
+        // Whose it is counts where the file is another machine's.
+        std::fs::write(at.join("anns/file"), "x").expect("a file");
+        chown(at.join("anns/file"), Some(ANN), Some(ANN)).expect("mine");
+        let hers = alike(&at.join("anns/file"));
+        assert_eq!(by("anns/file", &hers, true), 0);
+        for other in
+            [FileId { uid: 0, ..hers.clone() }, FileId { gid: 0, ..hers.clone() }, FileId { mode: 0o100_600, ..hers }]
+        {
+            assert_eq!(by("anns/file", &other, true), -1);
         }
-        assert_eq!(errno(directory(&bytes(&closed), &believed)), 0);
-        assert_eq!(errno(file(&bytes(&link), OFlags::RDWR, &believed)), libc::EACCES);
-        assert_eq!(errno(file(b"/proc/1/mem", OFlags::RDWR, &believed)), libc::EACCES);
-        for (bits, owner, expected) in [(0o777, 0, libc::EACCES), (0o1777, 0, 0), (0o755, 61001, libc::EACCES)] {
-            std::os::unix::fs::chown(&at, Some(owner), None).expect("mine");
-            mode(&at, bits);
-            assert_eq!(errno(file(&bytes(&secret), OFlags::RDWR, &believed)), expected, "{bits:o} of {owner}");
-        }
+        // The name leads elsewhere by now.
+        let secret = id(&at.join("secret"));
+        std::fs::rename(at.join("anns/file"), at.join("anns/old")).expect("mine");
+        symlink(at.join("secret"), at.join("anns/file")).expect("a link");
+        assert_eq!(by("anns/file", &secret, true), libc::ELOOP);
+        assert_eq!(by("anns/old", &secret, true), -1);
+        // An open file of procfs is another process's than its name.
+        let path = format!("/proc/{}/environ", std::process::id()).into_bytes();
+        let environ = id(Path::new(std::str::from_utf8(&path).expect("ASCII")));
+        let opened = file(Place { path: &path, id: Some(&environ) }, OFlags::RDONLY, &opener(&[ANN], 0, true));
+        assert_eq!(errno(opened), libc::EACCES);
         std::fs::remove_dir_all(&at).expect("mine");
     }
 }

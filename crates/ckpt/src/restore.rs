@@ -7,6 +7,7 @@ use crate::identity::Before;
 use crate::kinds::terminal::furnish;
 use crate::objects::Made;
 use crate::opened::{Brought, Opened, Wants};
+use crate::ownership::User;
 use crate::places::Opener;
 use crate::prepared::Prepared;
 use crate::rebuilt::{Broken, Rebuilt};
@@ -17,14 +18,15 @@ use crate::together::Together;
 use crate::unheeded::Unheeded;
 use crate::vessel::{Begun, Vessel, FEW};
 use crate::{
-    children, cpu, identity, keys, kinds, memory, pages, places, pool, rebuild, remain, rights, sigstate, threads,
-    timers, vdso, waits,
+    children, cpu, identity, keys, kinds, memory, pages, pool, rebuild, remain, rights, sigstate, threads, timers,
+    vdso, waits,
 };
 use image::files::Files;
 use image::memory::Memory;
 use image::process::{Header, Process};
 use image::thread::Thread;
 use image::{Reader, Record};
+use kern::faultpoint::reach;
 use kern::pagemap::Run;
 use kern::ptrace::{self, Regs};
 use kern::timeline::mark;
@@ -64,21 +66,23 @@ pub struct Coming<R: Read + Send> {
 }
 
 impl<R: Read + Send> Coming<R> {
-    /// What is behind that which a vessel has read ([`Vessel::early`]), which is then to be the process.
+    /// What is behind that which a vessel has read ([`Vessel::early`]), which is then to be the process. `user`: whose it must be altogether.
     ///
     /// # Errors
-    /// `Wire` for a broken image; what cannot be opened again.
-    pub fn go_on(begun: Begun<R>) -> Result<Coming<R>> {
-        Coming::plan(begun, false, None)
+    /// `Wire` for a broken image; `Refused` for what is not this user's; what cannot be opened again.
+    pub fn go_on(begun: Begun<R>, user: Option<&User>) -> Result<Coming<R>> {
+        Coming::plan(begun, false, (None, user))
     }
 
-    pub(crate) fn plan(begun: Begun<R>, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
+    pub(crate) fn plan(begun: Begun<R>, any_processor: bool, whose: Whose<'_>) -> Result<Coming<R>> {
         let Begun { mut reader, first, foreseen, guessed, terminal, .. } = begun;
-        let (mut plan, first) = plan(&mut reader, first, any_processor, owner)?;
+        let (mut plan, first) = plan(&mut reader, first, any_processor, whose)?;
+        let (owner, _) = whose;
         plan.early.guessed.pages.extend(guessed);
         mark("restore: all but pages read");
         let Plan { process, memory, files, threads, .. } = &plan;
         let (slave, typed) = furnish(terminal, files.terminal.as_ref())?.unzip();
+        reach("in opens files");
         let prepared = match foreseen.map(|foreseen| (foreseen.holds(process, memory, files, threads), foreseen)) {
             Some((true, foreseen)) => {
                 plan.early.guessed.placed = true;
@@ -86,9 +90,10 @@ impl<R: Read + Send> Coming<R> {
             }
             other => {
                 let Plan { process, memory, files, threads, objects, .. } = &plan;
-                let opener = Opener { rights: places::rights(threads), believed: owner.is_none() };
-                let Process { exe, cwd, root, .. } = process;
-                let opened = Opened::open(&Wants { exe, cwd, root, memory, files }, objects, &opener, slave.as_ref())?;
+                let opener = Opener::new(threads, owner.is_none());
+                let Process { exe, cwd, root, places, .. } = process;
+                let wants = Wants { exe, cwd, root, places, memory, files };
+                let opened = Opened::open(&wants, objects, &opener, slave.as_ref())?;
                 Prepared::Now { opened, instead_of: other.map(|(_, foreseen)| foreseen) }
             }
         };
@@ -233,13 +238,17 @@ impl Plan {
     }
 }
 
+/// Whose the file of an image is, who is not root, and who has asked for a move.
+pub(crate) type Whose<'a> = (Option<Owner>, Option<&'a User>);
+
 /// Reads up to the first record of pages, or the end.
 fn plan(
     reader: &mut Reader<impl Read + Send>,
     first: Record,
     any_processor: bool,
-    owner: Option<Owner>,
+    (owner, user): Whose<'_>,
 ) -> Result<(Plan, Record)> {
+    let is_theirs = |threads: &[Thread]| user.map_or(Ok(()), |user| user.owns(threads));
     let mut header: Option<Header> = None;
     let (mut process, mut memory, mut files) = (None, None, None);
     let mut threads: Vec<Thread> = Vec::new();
@@ -259,8 +268,9 @@ fn plan(
             Record::Files(record) => files = Some(record),
             Record::Thread(record) => threads.push(*record),
             Record::Objects(record) => {
+                is_theirs(&threads)?;
                 claims::check(owner, &threads, Some(&record), None)?;
-                objects = Made::new(&record, &places::rights(&threads))?;
+                objects = Made::new(&record, &Opener::new(&threads, owner.is_none()))?;
             }
             Record::Content { object, offset, bytes } => objects.content(object, offset, &bytes)?,
             Record::Early(pages) if guessed => early.guessed.pages.push(pages),
@@ -275,8 +285,9 @@ fn plan(
         }
         next = pages::following(reader)?;
     };
+    is_theirs(&threads)?;
     claims::check(owner, &threads, None, process.as_ref())?;
-    objects.settle(&places::rights(&threads))?;
+    objects.settle(&Opener::new(&threads, owner.is_none()))?;
     let missing = |what: &'static str| move || Fault::wire(format!("an image without {what}"));
     let header = header.ok_or_else(missing("a header"))?;
     let expected = header.threads as usize;
@@ -296,6 +307,7 @@ fn plan(
         return Err(missing("all of its threads")());
     }
     plan.ringing = timers::take_ringing(&mut plan.process, &mut plan.threads);
+    claims::check_use(owner, &plan.process, &plan.memory)?;
     rebuild::check(&plan.memory)?;
     keys::check(&plan.memory)?;
     pool::check(&plan.memory)?;

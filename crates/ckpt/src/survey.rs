@@ -7,6 +7,7 @@ use crate::kinds::terminal::Tty;
 use crate::kinds::{Leads, Left};
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
+use crate::ownership::User;
 use crate::proc::{self, Fields};
 use crate::runs::{either, without};
 use crate::{apart, children, kinds, memory, pool, timers, tracees};
@@ -35,12 +36,27 @@ pub struct Survey {
     /// As in [`Given`].
     pub(crate) leads: Leads,
     pub(crate) filters: u64,
+    /// Whose it must be altogether when it stands still.
+    pub(crate) of_user: Option<User>,
     /// Threads may stay in the kernel's code (vdso(7)), half-way through a look at its clocks.
     pub(crate) same_kernel: bool,
     pub obstacles: Vec<Obstacle>,
 }
 
 impl Survey {
+    /// An ordinary user has it carried: it must be that user's altogether.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn for_user(&mut self, pid: Pid, user: Option<User>) -> Result<()> {
+        match user.as_ref().map_or(Ok(()), |user| user.seems_to_own(pid)) {
+            Err(fault) if fault.kind == vocab::Kind::Refused => self.obstacles.push(fault.to_string()),
+            looked => looked?,
+        }
+        self.of_user = user;
+        Ok(())
+    }
+
     /// It goes on under the kernel of this name ([`crate::boot::boot`]).
     ///
     /// # Errors
@@ -136,7 +152,8 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     kern::cpu::place_of_key_rights();
     let filters = given.filters;
     let reads = kinds::generated::may_read(pid)?;
-    Ok(Survey { areas, waiting, clock, known, left, reads, children, leads, filters, same_kernel: false, obstacles })
+    let (of_user, same_kernel) = (None, false);
+    Ok(Survey { areas, waiting, clock, known, left, reads, children, leads, filters, of_user, same_kernel, obstacles })
 }
 
 /// They are found again by their names. The one that is looked at is held meanwhile, since the process may go elsewhere.

@@ -147,10 +147,8 @@ impl Front {
     pub(crate) fn may_leave_front(&self, caller: &Caller, pid: Pid) -> Result<()> {
         let gone = || Fault::gone(format!("{pid} is no process of the space"));
         let person = persons::process(&self.proc, pid).filter(|_| !self.ghosts.has(pid)).ok_or_else(gone)?;
-        let owner = &person.creds;
-        let its = [owner.uid.real, owner.uid.effective, owner.uid.saved];
-        if caller.creds.uid.effective != 0 && its != [caller.creds.uid.effective; 3] {
-            return Err(Fault::refused(format!("{pid} is another user's")));
+        if !caller.may_move(&person.creds) {
+            return Err(Fault::refused(format!("{pid} is another user's, or has rights that you have not")));
         }
         if pid == Pid::INIT {
             return Err(Fault::refused("1 is the front end's own, to which orphans go"));
@@ -197,7 +195,10 @@ impl Front {
     /// What the agent of the old node would be told.
     pub(crate) fn tell_away(&mut self, message: &ToNode) {
         match message {
-            ToNode::Depart { pid, address, key, progress, .. } => self.depart(*pid, address, key, *progress),
+            ToNode::Depart { pid, address, key, progress, user, .. } => {
+                let (pid, address, key, progress, user) = (*pid, address.clone(), key.clone(), *progress, user.clone());
+                self.depart(Out { pid, address, key, progress, user, ..Out::default() });
+            }
             ToNode::Leave { pid, children } => {
                 reach("source is to leave");
                 let mut children = children.clone();
@@ -212,10 +213,13 @@ impl Front {
         }
     }
 
-    fn depart(&mut self, pid: Pid, address: &str, key: &[u8], progress: bool) {
+    fn depart(&mut self, wanted: Out) {
         reach("source is told");
-        let order = self.out(pid, address.to_owned(), key.to_vec(), progress);
-        let order = order.and_then(|order| Ok(Out { heirs: Some(self.heirs(AWAYS, pid)?), ..order }));
+        let pid = wanted.pid;
+        let order = self.out(pid).and_then(|Out { remains, home, .. }| {
+            let heirs = Some(self.heirs(AWAYS, pid)?);
+            Ok(Out { remains, home, heirs, ..wanted })
+        });
         match order.and_then(|order| self.start_mover(pid, &Order::Out(order))) {
             Ok(mover) => {
                 if let Some(one) = self.aways.all.get_mut(&pid) {

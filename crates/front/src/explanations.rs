@@ -82,7 +82,7 @@ impl Front {
         }
         let id = self.explanations.begin(asker, uid, explained, monotonic_us());
         let streams = self.relayed_with(pid).is_some();
-        self.send(from, &ToNode::Look { id, pid, streams });
+        self.send(from, &ToNode::Look { id, pid, streams, user: caller.ordinary() });
     }
 
     /// The old node has looked.

@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tracing::{info, warn};
-use vocab::{Exit, Fault, NodeId, Pid, Result, Sig, SigInfo};
+use vocab::{Creds, Exit, Fault, NodeId, Pid, Result, Sig, SigInfo};
 use wire::ask::Answer;
 use wire::node::ToNode;
 
@@ -91,7 +91,7 @@ impl Front {
     }
 
     /// Starts to take one; the old node is to send it as soon as the mover listens.
-    pub(crate) fn begin_home(&mut self, pid: Pid, key: Vec<u8>) -> Result<Option<u64>> {
+    pub(crate) fn begin_home(&mut self, pid: Pid, key: Vec<u8>, user: Option<Creds>) -> Result<Option<u64>> {
         reach("destination is told");
         let light = !self.runs.is_by_itself(pid);
         let program = self.relayed_with(pid).filter(|_| light);
@@ -101,7 +101,7 @@ impl Front {
             (true, None) => None,
         };
         let (relay, branch) = told.unzip();
-        let process = In { pid, key, asleep: false };
+        let process = In { pid, key, asleep: false, user };
         let (heirs, programs) = (self.heirs(HOMES, pid)?, self.programs()?);
         let order = Home { process, heirs, light, relay: program, programs };
         let mover = self.start_mover(pid, &Order::Home(order))?;

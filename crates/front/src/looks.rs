@@ -4,7 +4,7 @@ use crate::connection::{Connection, Token};
 use crate::front::Front;
 use mover::{Order, Out, Said};
 use std::collections::HashMap;
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Creds, Fault, NodeId, Pid, Result};
 use wire::look::{Look, Needs};
 use wire::node::ToNode;
 
@@ -27,14 +27,14 @@ impl Front {
     /// What a node would be asked.
     pub(crate) fn ask_here(&mut self, message: &ToNode) {
         match message {
-            ToNode::Look { id, pid, .. } => self.look_here(*id, *pid),
+            ToNode::Look { id, pid, user, .. } => self.look_here(*id, *pid, user.clone()),
             ToNode::Suits { id, pid, needs } => self.suits_here(*id, *pid, needs.clone()),
             _ => {}
         }
     }
 
-    fn look_here(&mut self, id: u64, pid: Pid) {
-        let order = self.out(pid, String::new(), Vec::new(), false).map(Order::Look);
+    fn look_here(&mut self, id: u64, pid: Pid, user: Option<Creds>) {
+        let order = self.out(pid).map(|out| Order::Look(Out { user, ..out }));
         self.begin_look(pid, Looking::At(id), order);
     }
 
@@ -43,10 +43,10 @@ impl Front {
     }
 
     /// How it would leave.
-    pub(crate) fn out(&self, pid: Pid, address: String, key: Vec<u8>, progress: bool) -> Result<Out> {
+    pub(crate) fn out(&self, pid: Pid) -> Result<Out> {
         let remains = Some(self.remain(pid)?);
         // What takes its place relays its streams, whatever they are.
-        Ok(Out { pid, address, key, remains, progress, home: true, ..Out::default() })
+        Ok(Out { pid, remains, home: true, ..Out::default() })
     }
 
     fn begin_look(&mut self, pid: Pid, looking: Looking, order: Result<Order>) {

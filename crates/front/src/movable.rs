@@ -16,10 +16,8 @@ impl Front {
         let Some(view) = self.space.get(pid).filter(|view| !view.node.is_front()) else {
             return self.may_leave_front(caller, pid).map(|()| NodeId::FRONT);
         };
-        let owner = &view.person.creds;
-        let its = [owner.uid.real, owner.uid.effective, owner.uid.saved];
-        if caller.creds.uid.effective != 0 && its != [caller.creds.uid.effective; 3] {
-            return Err(Fault::refused(format!("{pid} is another user's")));
+        if !caller.may_move(&view.person.creds) {
+            return Err(Fault::refused(format!("{pid} is another user's, or has rights that you have not")));
         }
         match view.ended {
             None => Ok(view.node),

@@ -3,7 +3,7 @@
 use crate::move_states::State;
 use crate::runs::Asker;
 use space::Person;
-use vocab::{Fault, NodeId, Pid};
+use vocab::{Creds, Fault, NodeId, Pid};
 
 /// One process on its way.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Move {
     /// Who asked wants to know how far it is.
     pub(crate) progress: bool,
     pub(crate) lazy: bool,
+    /// Who asked, if not root: the process must be this user's altogether.
+    pub(crate) user: Option<Creds>,
     /// What was to come of its memory could not.
     pub(crate) lost: bool,
     /// The new node was lost while the old one was to end it.
@@ -51,6 +53,7 @@ impl Move {
             branch: None,
             progress: false,
             lazy: false,
+            user: None,
             lost: false,
             nowhere: false,
             why: None,

@@ -40,7 +40,8 @@ impl Front {
         progress: bool,
         lazy: bool,
     ) {
-        let wanted = |decided| Move { asker: Some(asker), progress, lazy, ..decided };
+        let user = caller.ordinary();
+        let wanted = |decided| Move { asker: Some(asker), progress, lazy, user, ..decided };
         match self.begin_move(caller, (pid, to), lazy, wanted) {
             Ok(true) => {}
             Ok(false) => self.answer(asker, Answer::Moved { pid, node: to }, true),
@@ -106,9 +107,9 @@ impl Front {
         let Some(one) = self.moves.get_mut(&pid) else { return };
         one.person = Some(person.clone());
         one.children.clone_from(&children);
-        let (key, from, lazy) = (one.key.to_vec(), one.from, one.lazy);
+        let (key, from, lazy, user) = (one.key.to_vec(), one.from, one.lazy, one.user.clone());
         if node.is_front() {
-            let begun = self.begin_home(pid, key);
+            let begun = self.begin_home(pid, key, user);
             let noted = begun.map(|branch| self.moves.get_mut(&pid).map_or((), |one| one.branch = branch));
             return noted.unwrap_or_else(|fault| self.move_fails(pid, fault));
         }
@@ -122,7 +123,7 @@ impl Front {
             Err(fault) => return self.move_fails(pid, fault),
         };
         let kin = all_to_wire(kin);
-        self.send(node, &ToNode::Arrive { person: to_wire(person), kin, channel, key, children, lazy });
+        self.send(node, &ToNode::Arrive { person: to_wire(person), kin, channel, key, children, lazy, user });
     }
 
     /// One of the two nodes says something of a move, in the order of what else it says.
@@ -207,8 +208,8 @@ impl Front {
         };
         one.state = State::Carrying;
         let (from, key, streams, progress, lazy) = (one.from, one.key.to_vec(), one.branch, one.progress, one.lazy);
-        let address = address.unwrap_or_default();
-        self.send(from, &ToNode::Depart { pid, address, key, streams, progress, lazy });
+        let (address, user) = (address.unwrap_or_default(), one.user.clone());
+        self.send(from, &ToNode::Depart { pid, address, key, streams, progress, lazy, user });
     }
 
     /// It has kept none of the streams for which there is a branch.

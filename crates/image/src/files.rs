@@ -1,5 +1,6 @@
 //! The descriptors of a process, and the open files behind them.
 
+use crate::file_id::FileId;
 use crate::process::Interval;
 use crate::terminal::Terminal;
 use crate::Bytes;
@@ -74,6 +75,9 @@ pub struct OpenFile {
     pub locks: Vec<Lock>,
     #[n(4)]
     pub owner: Option<Owner>,
+    /// Of one that has a name ([`Kind::Named`]); `None` also in an image of a build before there were file ids.
+    #[n(5)]
+    pub id: Option<FileId>,
 }
 
 /// Whom an open file signals when something can be read or written (fcntl(2), F_SETOWN_EX).
@@ -212,6 +216,9 @@ pub struct Watched {
     pub mask: u32,
     #[n(2)]
     pub path: Bytes,
+    /// Of the watched file.
+    #[n(3)]
+    pub id: Option<FileId>,
 }
 
 /// What an epoll instance looks at (epoll_ctl(2)).

@@ -1,5 +1,6 @@
 //! What a process is expected to have when it stands still.
 
+use crate::file_id::Places;
 use crate::files::Files;
 use crate::memory::{Kept, Memory};
 use crate::thread::Creds;
@@ -31,4 +32,7 @@ pub struct Forecast {
     #[n(7)]
     #[cbor(default)]
     pub lazy: Kept,
+    #[n(8)]
+    #[cbor(default)]
+    pub places: Places,
 }

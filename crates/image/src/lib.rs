@@ -8,6 +8,7 @@
 
 mod bytes;
 pub mod cpu;
+pub mod file_id;
 pub mod files;
 pub mod forecast;
 pub mod frame;

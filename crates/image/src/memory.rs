@@ -1,5 +1,6 @@
 //! The mappings of a process. What is in them follows in records of pages.
 
+use crate::file_id::FileId;
 use crate::Bytes;
 use minicbor::{Decode, Encode};
 use serde::Serialize;
@@ -72,6 +73,9 @@ pub struct Mapped {
     /// Index among the objects, for a file without a name.
     #[n(5)]
     pub object: Option<u32>,
+    /// Of a file with a name.
+    #[n(6)]
+    pub id: Option<FileId>,
 }
 
 /// What of the early pages was still so when the process stood still.

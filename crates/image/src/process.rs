@@ -1,6 +1,7 @@
 //! What all threads of a process have in common, apart from memory and descriptors.
 
 use crate::cpu::Cpu;
+use crate::file_id::Places;
 use crate::Bytes;
 use minicbor::{Decode, Encode};
 use serde::Serialize;
@@ -161,6 +162,9 @@ pub struct Process {
     #[n(30)]
     #[cbor(default)]
     pub dumped: Option<u32>,
+    #[n(31)]
+    #[cbor(default)]
+    pub places: Places,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

@@ -233,6 +233,7 @@ mod tests {
             kind: crate::files::Kind::Pipe { pipe: 0 },
             locks: Vec::new(),
             owner: None,
+            id: None,
         };
         writer.files(&Files { files: vec![pipe], ..Files::default() }).expect("memory");
         let mut piece = Piece::new();

@@ -14,6 +14,7 @@ pub mod disk;
 pub mod epoll;
 pub mod faultpoint;
 pub mod features;
+pub mod file_handle;
 pub mod fuse;
 pub mod huge;
 pub mod idle;

@@ -91,6 +91,13 @@ impl Word {
         }
     }
 
+    /// Until the agent has something to say, or this moment (monotonic, microseconds).
+    pub(super) fn wait_until(&self, until_us: u64) {
+        if self.ahead.is_none() {
+            let _late = wait(&[(self.line.fd(), Ready::READ)], Some(until_us));
+        }
+    }
+
     pub(super) fn say(&mut self, said: &Said) -> Result<()> {
         say_all(&mut self.line, said)
     }

@@ -14,6 +14,7 @@ use super::streams::Streams;
 use super::take::listen;
 use ckpt::clocks::{Asked, Wanted};
 use ckpt::freeze::{freeze, Frozen};
+use ckpt::ownership::User;
 use ckpt::remain::{replace, replace_one_of_many};
 use ckpt::restore::Coming;
 use ckpt::roused::Stop;
@@ -39,7 +40,7 @@ const LOOKS_EACH: Duration = Duration::from_millis(2);
 
 /// Takes the image, says so, and makes the process when it is told to.
 pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
-    let Home { process: In { pid, key, .. }, heirs, light, relay, programs } = order;
+    let Home { process: In { pid, key, user, .. }, heirs, light, relay, programs } = order;
     if let Some(why) = in_the_way(*pid)? {
         return Err(Fault::refused(format!("its stand-in cannot become it: it {why}")));
     }
@@ -55,7 +56,8 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     super::hurry(false);
     let asked = Asked::now()?;
     carrier.tell(&has)?;
-    let (image, mut carrier) = keep(*pid, carrier, asked)?;
+    let user = user.as_ref().and_then(User::who_asks);
+    let (image, mut carrier) = keep(*pid, (carrier, asked), user.as_ref())?;
     // Somebody may have begun since.
     if let Err(fault) = image.may_be_made(*pid, streams.as_ref()).and_then(|()| is_traced_by_nobody(*pid)) {
         // Said before the other node finds the connection broken, and knows no better reason.
@@ -203,13 +205,13 @@ impl Waiting<'_> {
 }
 
 /// All of the image, which is whole, and of which the files could be opened.
-fn keep(pid: Pid, carrier: Carrier, asked: Asked) -> Result<(Image, Carrier)> {
+fn keep(pid: Pid, (carrier, asked): (Carrier, Asked), user: Option<&User>) -> Result<(Image, Carrier)> {
     let mut begun = Begun::skipping(Keeper { carrier, kept: Vec::new() }, asked, super::rest)?;
     let clocks = begun.clocks();
     super::hurry(false);
     // From now on the process stands still, and waits for nobody.
     begun.source().carrier.tell(&[])?;
-    let coming = Coming::go_on(begun)?;
+    let coming = Coming::go_on(begun, user)?;
     if coming.pid() != pid {
         return Err(Fault::wire(format!("the image is of process {}", coming.pid())));
     }
@@ -309,7 +311,8 @@ fn become_it(
     }
     vessel.wants(image.clocks);
     let begun = vessel.early(&image.bytes[..], None, || Ok(()))?;
-    let (mut rebuilt, _) = Coming::go_on(begun)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
+    // Whose it is was looked at when it came.
+    let (mut rebuilt, _) = Coming::go_on(begun, None)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
     reach("in made it");
     let stops = rebuilt.go()?;
     super::rest().map(|()| stops)

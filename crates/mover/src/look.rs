@@ -6,6 +6,7 @@ use ckpt::boot::boot;
 use ckpt::ended::{ended, is_over, reason};
 use ckpt::kinds::terminal::Tty;
 use ckpt::outlook::{self, Needed};
+use ckpt::ownership::User;
 use ckpt::pool;
 use ckpt::precopy::Way;
 use ckpt::survey::{survey_again, Given, Survey};
@@ -107,6 +108,7 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     let terminal = order.terminal.map(|sides| Tty::of(agent, sides.master, sides.slave)).transpose()?;
     let given = Given { filters: order.filters, children: true, streams: order.home, relayed: order.streams, terminal };
     let mut seen = survey_again(pid, given, followed)?;
+    seen.for_user(pid, order.user.as_ref().and_then(User::who_asks))?;
     if let Some(remains) = &order.remains {
         Ready::new(remains)?;
         seen.obstacles.extend(cannot_remain(order)?);

@@ -1,7 +1,7 @@
 //! What the agent and a mover say to each other.
 
 use minicbor::{Decode, Encode};
-use vocab::{Fault, Pid, Sig, SigInfo};
+use vocab::{Creds, Fault, Pid, Sig, SigInfo};
 use wire::look::{Look, Needs, Progress};
 
 /// From the agent. The first is [`Order::Out`] or [`Order::In`].
@@ -102,6 +102,9 @@ pub struct Out {
     /// As [`Out::streams`], but they cannot go along: nobody knows who relays them.
     #[n(12)]
     pub relayed: Option<[u64; 3]>,
+    /// Who asks for it, if not root: the process must be this user's altogether.
+    #[n(13)]
+    pub user: Option<Creds>,
 }
 
 /// Successors of the daemon, to a mover of the front end.
@@ -160,6 +163,9 @@ pub struct In {
     #[n(2)]
     #[cbor(default)]
     pub asleep: bool,
+    /// As [`Out::user`].
+    #[n(3)]
+    pub user: Option<Creds>,
 }
 
 /// Take an image, and keep it until what stands for this process can become it.

@@ -11,7 +11,7 @@ use super::slate::Note;
 use ckpt::asking::rehearse;
 use ckpt::behind::behind;
 use ckpt::dump::{hold_after, hold_lazily};
-use ckpt::ended::reason as reason_of;
+use ckpt::ended::{is_over, reason as reason_of};
 use ckpt::foresee::foresee;
 use ckpt::guess::guess;
 use ckpt::held::{Held, Waiting};
@@ -19,6 +19,7 @@ use ckpt::outlook::outlook;
 use ckpt::precopy::{follow, Precopy};
 use ckpt::survey::Survey;
 use image::Writer;
+use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
 use kern::pidfd::{self, read_siginfo};
 use kern::proc::group_and_session;
@@ -26,7 +27,10 @@ use kern::timeline::mark;
 use std::io::BufWriter;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use vocab::{Fault, Pid, Result, Sig, SigInfo};
+use vocab::{Fault, Kind, Pid, Result, Sig, SigInfo};
+
+/// For so long the other node's reason is waited for, in microseconds; the process runs on meanwhile.
+const BETTER_REASON_US: u64 = 300_000;
 
 /// Bytes that wait for others to go with them.
 const LITTLE: usize = 16 * 1024;
@@ -42,7 +46,7 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     let found = order.heirs.as_ref().map(Found::new).transpose()?;
     let (mut held, children, _early) = match carry(order, seen, &mut carrier, word) {
         Ok(carried) => carried,
-        Err(fault) => return fails(reason(fault), word),
+        Err(fault) => return fails(order.pid, reason(fault), word),
     };
     reach("out sent");
     // A word of the agent calls it off as well.
@@ -54,13 +58,17 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
         Ok(()) => leave(order, held, word, &mut carrier, found),
         Err(fault) => {
             held.go_on()?;
-            fails(reason(fault), word)
+            fails(order.pid, reason(fault), word)
         }
     }
 }
 
-/// While the carrier is still there: the other node, which finds the connection broken then, knows no better reason.
-fn fails(why: Fault, word: &mut Word) -> Result<()> {
+/// While the carrier is still there: the other node, which finds the connection broken then, knows no better reason. Where the connection is broken already, the
+/// other node knows why: the front end is to hear that first, and the agent says so.
+fn fails(pid: Pid, why: Fault, word: &mut Word) -> Result<()> {
+    if why.kind == Kind::Gone && !is_over(pid) {
+        word.wait_until(monotonic_us() + BETTER_REASON_US);
+    }
     word.say(&Said::Failed(why))
 }
 

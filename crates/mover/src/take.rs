@@ -8,6 +8,7 @@ use super::remains::Ready;
 use super::rouser::{run_until_told, Told};
 use super::slate::Note;
 use ckpt::clocks::Asked;
+use ckpt::ownership::User;
 use ckpt::rebuilt::{Broken, Rebuilt};
 use ckpt::restore::Coming;
 use ckpt::roused::Roused;
@@ -201,7 +202,8 @@ fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: 
     mark("in ready");
     begun.source().tell(&[])?;
     begun.source().sleep()?;
-    let mut coming = Coming::go_on(begun)?;
+    let user = order.user.as_ref().and_then(User::who_asks);
+    let mut coming = Coming::go_on(begun, user.as_ref())?;
     let typed = coming.take_typed();
     if !typed.is_empty() {
         word.say(&Said::Typed(typed))?;

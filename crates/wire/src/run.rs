@@ -135,6 +135,22 @@ pub struct Caller {
     pub sid: vocab::Pid,
 }
 
+impl Caller {
+    /// Whose processes alone this caller may have moved; `None` for root.
+    pub fn ordinary(&self) -> Option<Creds> {
+        (self.creds.uid.effective != 0).then(|| self.creds.clone())
+    }
+
+    /// May this caller have a process with these ids moved? Who carries it looks again when it stands still, and at what it may do besides.
+    pub fn may_move(&self, its: &Creds) -> bool {
+        let ids = |ids: &vocab::Ids| [ids.real, ids.effective, ids.saved, ids.fs];
+        let groups = ids(&its.gid).into_iter().chain(its.groups.iter().copied());
+        let has = |group| group == self.creds.gid.effective || self.creds.groups.contains(&group);
+        let own = self.creds.uid.effective;
+        own == 0 || ids(&its.uid) == [own; 4] && groups.into_iter().all(has)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

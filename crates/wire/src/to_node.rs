@@ -206,6 +206,9 @@ pub enum ToNode {
         #[n(5)]
         #[cbor(default, skip_if = "crate::way::is_not")]
         lazy: bool,
+        /// Who asks for it, if not root: the process must be this user's altogether.
+        #[n(6)]
+        user: Option<Creds>,
     },
     /// Send the image of this body to `address` (`address:port`), and keep it still until [`ToNode::Leave`] or [`ToNode::Stay`].
     #[n(21)]
@@ -228,6 +231,9 @@ pub enum ToNode {
         #[n(5)]
         #[cbor(default, skip_if = "crate::way::is_not")]
         lazy: bool,
+        /// As in [`ToNode::Arrive`].
+        #[n(6)]
+        user: Option<Creds>,
     },
     /// Another node has the process: it is to end here.
     #[n(22)]
@@ -281,6 +287,9 @@ pub enum ToNode {
         /// Its standard streams are relayed.
         #[n(2)]
         streams: bool,
+        /// As in [`ToNode::Arrive`].
+        #[n(3)]
+        user: Option<Creds>,
     },
     /// Could a process of another node come here that needs this?
     #[n(29)]

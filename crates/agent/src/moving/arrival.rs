@@ -22,7 +22,7 @@ use kern::faultpoint::reach;
 use kern::proc::PROC;
 use mover::{In, Order};
 use tracing::{debug, info};
-use vocab::{Exit, Fault, Pid, Sig};
+use vocab::{Creds, Exit, Fault, Pid, Sig};
 use wire::event::{BodyEvent, Person, Usage};
 use wire::node::{ChannelTo, Kin, ToFront};
 use wire::run::{Program, Stdio, Window};
@@ -45,6 +45,8 @@ pub(super) struct Arrival {
     program: bool,
     /// The front end waits to hear that all of its memory is there.
     lazy: bool,
+    /// Who has it moved, if not root.
+    user: Option<Creds>,
     /// Its mover says so: where it has been before it may have begun with it unheard, on the front end.
     takes_orphans: bool,
     /// From the time when its process is there.
@@ -145,7 +147,7 @@ impl Agent {
         kin: Vec<Kin>,
         channel: Option<ChannelTo>,
         key: Vec<u8>,
-        (children, lazy): (Vec<Pid>, bool),
+        (children, lazy, user): (Vec<Pid>, bool, Option<Creds>),
     ) {
         let pid = person.pid;
         reach("destination is told");
@@ -175,6 +177,7 @@ impl Agent {
         let arrival = Arrival {
             program: is_program,
             lazy,
+            user,
             person: person.clone(),
             key,
             kin: its,
@@ -238,13 +241,13 @@ impl Agent {
         if arrival.state != Arriving::Starting || arrival.made.is_none() || self.stands.children_of(pid).any(ends) {
             return;
         }
-        let key = arrival.key.clone();
+        let (key, user) = (arrival.key.clone(), arrival.user.clone());
         let mover = match arrival.rouser {
             Some(mover) => {
                 self.order_mover(mover, &Order::Go);
                 Ok(mover)
             }
-            None => self.start_mover(pid, &Order::In(In { pid, key, asleep: false })),
+            None => self.start_mover(pid, &Order::In(In { pid, key, asleep: false, user })),
         };
         match mover {
             Ok(mover) => self.arrival_is(pid, Arriving::Taking { mover }),
@@ -259,8 +262,8 @@ impl Agent {
             return self.rouse(pid);
         }
         let Some(arrival) = self.moving.arrivals.get(&pid) else { return };
-        let key = arrival.key.clone();
-        match self.start_mover(pid, &Order::In(In { pid, key, asleep: true })) {
+        let (key, user) = (arrival.key.clone(), arrival.user.clone());
+        match self.start_mover(pid, &Order::In(In { pid, key, asleep: true, user })) {
             Ok(mover) => {
                 if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
                     arrival.rouser = Some(mover);

@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::bodies::Life;
 use mover::{Order, Out, Said};
-use vocab::{Fault, Pid, Result};
+use vocab::{Creds, Fault, Pid, Result};
 use wire::look::{Look, Needs};
 use wire::node::ToFront;
 
@@ -37,7 +37,7 @@ impl Looking {
 
 impl Agent {
     /// How would this body leave?
-    pub(crate) fn look_at(&mut self, id: u64, pid: Pid, streams: bool) {
+    pub(crate) fn look_at(&mut self, id: u64, pid: Pid, streams: bool, user: Option<Creds>) {
         let begun = match self.bodies.get(pid).map(|body| body.life) {
             // As in `depart`.
             Some(Life::Live | Life::Leaving) => {
@@ -46,7 +46,7 @@ impl Agent {
                 let (its, pipes) = self.relayed(pid);
                 let terminal = self.terminal_of(its.filter(|_| streams));
                 let (streams, relayed) = if streams { (pipes, None) } else { (None, pipes) };
-                let order = Out { pid, filters, streams, relayed, remains, terminal, ..Out::default() };
+                let order = Out { pid, filters, streams, relayed, remains, terminal, user, ..Out::default() };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),

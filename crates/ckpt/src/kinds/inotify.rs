@@ -1,10 +1,11 @@
 //! inotify(7): watches, whose files are found again by their names. Nobody can look at events without taking them.
 
 use super::{All, Seen, Verdict};
+use crate::file_id;
+use crate::places::{self, Opener, Place};
 use image::files::{Kind, Watched};
-use kern::inotify;
 use kern::proc::PROC;
-use kern::rights::Rights;
+use kern::{file_handle, inotify};
 use rustix::fs::inotify::{CreateFlags, WatchFlags};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsStr;
@@ -25,7 +26,10 @@ pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
     for line in seen.info.lines().filter_map(|line| line.strip_prefix("inotify ")) {
         let watch = parse(line).ok_or_else(|| seen.strange("inotify"))?;
         match path(seen, &watch) {
-            Some(path) => watches.push(Watched { number: watch.number, mask: watch.mask, path: path.into() }),
+            Some((path, file)) => {
+                let id = Some(file_id::of(&file)?);
+                watches.push(Watched { number: watch.number, mask: watch.mask, path: path.into(), id });
+            }
             None => {
                 let why = format!("watches a file (inode {}) whose name cannot be found", watch.inode);
                 return Ok(Verdict::Refused(seen.obstacle(&why)));
@@ -65,8 +69,8 @@ fn parse(line: &str) -> Option<Watch> {
     })
 }
 
-/// A name by which the watched file can be found.
-fn path(seen: &Seen, watch: &Watch) -> Option<Vec<u8>> {
+/// A name by which the watched file can be found, and that file.
+fn path(seen: &Seen, watch: &Watch) -> Option<(Vec<u8>, OwnedFd)> {
     let mounts = std::fs::read_to_string(format!("{PROC}/{}/mountinfo", seen.pid)).ok()?;
     let device = format!("{}:{}", watch.device.0, watch.device.1);
     let mut points = mounts.lines().filter_map(|line| {
@@ -75,26 +79,27 @@ fn path(seen: &Seen, watch: &Watch) -> Option<Vec<u8>> {
     });
     points.find_map(|point| {
         let on = rustix::fs::open(point, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        let file = inotify::open_handle(on.as_fd(), watch.handle.0, &watch.handle.1).ok()?;
+        let file = file_handle::open(on.as_fd(), watch.handle.0, &watch.handle.1).ok()?;
         let link = format!("{PROC}/self/fd/{}", file.as_raw_fd());
         let path = std::fs::read_link(&link).ok()?.into_os_string().into_vec();
         let named = std::fs::symlink_metadata(OsStr::from_bytes(&path)).ok()?;
         let watched = rustix::fs::fstat(&file).ok()?;
-        ((named.dev(), named.ino()) == (watched.st_dev, watched.st_ino)).then_some(path)
+        ((named.dev(), named.ino()) == (watched.st_dev, watched.st_ino)).then_some((path, file))
     })
 }
 
-pub(super) fn reopen(watches: &[Watched], flags: u32, rights: &Rights) -> Result<OwnedFd> {
+pub(super) fn reopen(watches: &[Watched], flags: u32, opener: &Opener) -> Result<OwnedFd> {
     let mut how = CreateFlags::CLOEXEC;
     how.set(CreateFlags::NONBLOCK, flags & libc::O_NONBLOCK as u32 != 0);
     let fd = rustix::fs::inotify::init(how).map_err(|e| Fault::sys(e.raw_os_error(), "make an inotify instance"))?;
-    for Watched { number, mask, path } in watches {
+    for Watched { number, mask, path, id } in watches {
         let name = String::from_utf8_lossy(&path.0);
         inotify::set_next_watch(fd.as_fd(), *number)
             .map_err(|errno| Fault::sys(errno, format!("choose number {number} for the watch on {name}")))?;
-        // The name is that of the file itself.
-        let mask = WatchFlags::from_bits_retain(*mask) | WatchFlags::DONT_FOLLOW;
-        let got = rights.lent(|| rustix::fs::inotify::add_watch(&fd, &path.0[..], mask))?;
+        let watched = places::readable(Place::new(path, id.as_ref()), opener)?;
+        // The link of /proc is followed, and none behind it.
+        let (mask, at) = (WatchFlags::from_bits_retain(*mask), format!("{PROC}/self/fd/{}", watched.as_raw_fd()));
+        let got = rustix::fs::inotify::add_watch(&fd, at, mask - WatchFlags::DONT_FOLLOW);
         let got = got.map_err(|e| Fault::sys(e.raw_os_error(), format!("watch {name}")))?;
         if got != *number {
             let what = format!("the watch on {name} has number {got} instead of {number}");

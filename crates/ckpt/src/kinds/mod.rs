@@ -17,6 +17,7 @@ mod unix;
 
 use crate::bring::Wanted;
 use crate::elsewhere::{Elsewhere, Identity, Known};
+use crate::file_id;
 use crate::objects::{self, Found, Look, Made};
 use crate::obstacle::Obstacle;
 use crate::places::Opener;
@@ -65,16 +66,18 @@ impl Seen {
 
     /// Name and flags were read one after the other: are they of one open file? Its user may exchange descriptors meanwhile, by another process that shares them,
     /// and is not to have a file by its name opened as another was.
-    fn is_one_file(&self) -> Result<()> {
+    ///
+    /// That file, if it has a name of a file system.
+    fn is_one_file(&self) -> Result<Option<OwnedFd>> {
         if !self.link.starts_with(b"/") {
-            return Ok(());
+            return Ok(None);
         }
         let copy = copy(self)?;
         let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("look at descriptor {}", self.number));
         let link = rustix::fs::readlink(format!("{PROC}/self/fd/{}", copy.as_raw_fd()), Vec::new()).map_err(failed)?;
         let flags = rustix::fs::fcntl_getfl(&copy).map_err(failed)?.bits();
         match link.as_bytes() == self.link && flags == self.flags()? & !(libc::O_CLOEXEC as u32) {
-            true => Ok(()),
+            true => Ok(Some(copy)),
             false => Err(Fault::refused(format!("descriptor {} is another file by now", self.number))),
         }
     }
@@ -284,7 +287,7 @@ fn dump_of(pid: Pid, found: &mut Found, known: &Known, all: All) -> Result<Dumpe
 fn open_file(seen: &Seen, all: &All, found: &mut Found) -> Result<OpenFile> {
     match judge(seen, all)? {
         Verdict::Carried(kind) => {
-            seen.is_one_file()?;
+            let copy = seen.is_one_file()?;
             let kind = match kind {
                 Kind::Object { .. } => nameless::number(seen, found)?,
                 Kind::EventFd { count, .. } => eventfd::asked(seen, count)?,
@@ -292,7 +295,11 @@ fn open_file(seen: &Seen, all: &All, found: &mut Found) -> Result<OpenFile> {
             };
             let flags = seen.flags()? & !(libc::O_CLOEXEC as u32);
             let owner = owner::of(seen)?.map_err(Fault::refused)?;
-            Ok(OpenFile { flags, offset: seen.number_of("pos", 10)?, kind, locks: locks::held(seen)?, owner })
+            let id = match &kind {
+                Kind::Named { .. } => copy.as_ref().map(file_id::of).transpose()?,
+                _ => None,
+            };
+            Ok(OpenFile { flags, offset: seen.number_of("pos", 10)?, kind, locks: locks::held(seen)?, owner, id })
         }
         Verdict::Refused(obstacle) => Err(Fault::refused(obstacle)),
         Verdict::Other => Err(Fault::bug("a verdict on a descriptor that is none")),
@@ -335,7 +342,6 @@ pub(crate) fn reopen(
     opener: &Opener,
     slave: Option<&OwnedFd>,
 ) -> Result<Vec<Reopened>> {
-    let rights = &opener.rights;
     let pipes = pipe::reopen(&files.pipes)?;
     let mut opened = Vec::new();
     for (index, file) in files.files.iter().enumerate() {
@@ -345,7 +351,7 @@ pub(crate) fn reopen(
             Kind::EventFd { count, semaphore } => eventfd::reopen(*count, *semaphore, file.flags),
             Kind::Epoll { .. } => epoll::reopen(),
             Kind::TimerFd { clock, .. } => timerfd::reopen(*clock, file.flags),
-            Kind::Inotify { watches } => inotify::reopen(watches, file.flags, rights),
+            Kind::Inotify { watches } => inotify::reopen(watches, file.flags, opener),
             Kind::SignalFd { mask } => signalfd::reopen(*mask, file.flags),
             Kind::Standard { stream: stream @ 0..3 } => {
                 opened.push(Reopened::Stream(*stream));
@@ -360,7 +366,7 @@ pub(crate) fn reopen(
             Kind::Terminal { .. } => slave
                 .ok_or_else(|| Fault::wire("a descriptor of a terminal that the image does not have"))
                 .and_then(|slave| terminal::reopen(slave, file.flags)),
-            Kind::Object { object } => nameless::reopen(*object, file, made, rights),
+            Kind::Object { object } => nameless::reopen(*object, file, made, opener),
         };
         let fd = fd.map_err(|fault| fault.doing(format!("open file {index} of the image")))?;
         opened.push(Reopened::Ours(above(fd, base)?));

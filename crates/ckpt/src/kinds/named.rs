@@ -2,7 +2,7 @@
 
 use super::{generated, Seen, Verdict};
 use crate::kinds::All;
-use crate::places::Opener;
+use crate::places::{Opener, Place};
 use crate::{places, proc};
 use image::files::{Kind, OpenFile};
 use image::Bytes;
@@ -52,7 +52,8 @@ pub(super) const KEPT: u32 = (libc::O_ACCMODE
     | libc::O_DSYNC) as u32;
 
 pub(super) fn reopen(path: &Bytes, file: &OpenFile, opener: &Opener) -> Result<OwnedFd> {
-    let fd = places::file(&path.0, OFlags::from_bits_retain(file.flags & KEPT) | OFlags::NOCTTY, opener)?;
+    let flags = OFlags::from_bits_retain(file.flags & KEPT) | OFlags::NOCTTY;
+    let fd = places::file(Place::new(path, file.id.as_ref()), flags, opener)?;
     if file.offset != 0 {
         let name = String::from_utf8_lossy(&path.0);
         rustix::fs::seek(&fd, SeekFrom::Start(file.offset))

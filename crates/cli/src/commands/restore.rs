@@ -10,7 +10,7 @@ use clap::Args;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use vocab::{Exit, Fault, NodeId, Pid, Result};
@@ -42,8 +42,8 @@ pub(crate) struct Restore {
     #[arg(long, hide = true, value_name = "PID")]
     into: Option<i32>,
     /// Whose word it is
-    #[arg(long, hide = true, num_args = 2, value_names = ["UID", "GID"])]
-    of: Vec<u32>,
+    #[arg(long, hide = true, value_name = "UID")]
+    of: Option<u32>,
 }
 
 impl Restore {
@@ -55,7 +55,7 @@ impl Restore {
             return become_it(&self.handed_on(None));
         }
         if let Some(pid) = self.into {
-            let owner = self.of.first_chunk().map(|&[uid, gid]| Owner { uid, gid });
+            let owner = self.of.map(|uid| Owner { uid });
             restore_elsewhere::when_told()?;
             return restore_into(Pid(pid), restore_elsewhere::input()?, self.any_processor, owner)
                 .map(|()| ExitCode::SUCCESS);
@@ -109,18 +109,33 @@ impl Restore {
     /// What the same command on the node is told, or another process there.
     fn handed_on(&self, owner: Option<Owner>) -> Vec<String> {
         let any = self.any_processor.then(|| vec!["--any-processor".to_string()]);
-        let known = (!self.of.is_empty()).then(|| self.of.iter().map(u32::to_string).collect());
-        let owner = known.or_else(|| owner.map(|owner| vec![owner.uid.to_string(), owner.gid.to_string()]));
-        let owner = owner.map(|ids: Vec<String>| [vec!["--of".to_string()], ids].concat());
+        let owner = self.of.or(owner.map(|owner| owner.uid)).map(|uid| vec!["--of".to_string(), uid.to_string()]);
         any.into_iter().chain(owner).flatten().collect()
     }
 
-    /// Whose word the image is, where root restores that of somebody else.
+    /// Whose word the image is, where root restores that of somebody else: of a file, a pipe with a name or without, a terminal.
+    ///
+    /// # Errors
+    /// `Refused` for what is root's and anybody may write.
     fn owner(&self, image: BorrowedFd<'_>) -> Result<Option<Owner>> {
+        /// Group and others: with an access control list the group's bits are what anybody in the list may (acl(5)).
+        const OTHERS_WRITE: u32 = 0o022;
         let failed = |e: std::io::Error| Fault::io(&e, "look at the image");
         let file = File::from(image.try_clone_to_owned().map_err(failed)?).metadata().map_err(failed)?;
-        let counts = file.is_file() && file.uid() != 0 && !self.trust && kern::own::is_root();
-        Ok(counts.then_some(Owner { uid: file.uid(), gid: file.gid() }))
+        if self.trust || !kern::own::is_root() {
+            return Ok(None);
+        }
+        if file.uid() != 0 {
+            return Ok(Some(Owner { uid: file.uid() }));
+        }
+        // A socket has a mode that says nothing (linux: `sock_alloc`).
+        match file.mode() & OTHERS_WRITE == 0 || file.file_type().is_socket() {
+            true => Ok(None),
+            false => Err(Fault::refused(format!(
+                "others than root may write the image (mode {:o}): with --trust it is believed all the same",
+                file.mode() & 0o7777
+            ))),
+        }
     }
 }
 

@@ -434,8 +434,16 @@ pub(crate) fn to_node() -> Variants<ToNode> {
     let start = (person(), program(), vec(kin(), 0..4), channel());
     let signal = (pid(), info(), option::of(pid()), turn());
     let answer = (any::<u64>(), any_of(answers()), any::<bool>());
-    let arrive = (person(), vec(kin(), 0..4), option::of(channel()), bytes(), vec(pid(), 0..3), any::<bool>());
-    let depart = (pid(), ".{0,20}", bytes(), any::<Option<u64>>(), any::<[bool; 2]>());
+    let arrive = (
+        person(),
+        vec(kin(), 0..4),
+        option::of(channel()),
+        bytes(),
+        vec(pid(), 0..3),
+        any::<bool>(),
+        option::of(creds()),
+    );
+    let depart = (pid(), ".{0,20}", bytes(), any::<Option<u64>>(), any::<[bool; 2]>(), option::of(creds()));
     variants! {
         Welcome => welcome(),
         Refused => fault().prop_map(T::Refused),
@@ -457,8 +465,8 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Subreaper => (pid(), any::<bool>()).prop_map(|(pid, on)| T::Subreaper { pid, on }),
         Adopt => (kin(), pid(), vec(kin(), 0..3)).prop_map(|(kin, from, others)| T::Adopt { kin, from, others }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
-        Arrive => arrive.prop_map(|(person, kin, channel, key, children, lazy)| T::Arrive { person, kin, channel, key, children, lazy }),
-        Depart => depart.prop_map(|(pid, address, key, streams, [progress, lazy])| T::Depart { pid, address, key, streams, progress, lazy }),
+        Arrive => arrive.prop_map(|(person, kin, channel, key, children, lazy, user)| T::Arrive { person, kin, channel, key, children, lazy, user }),
+        Depart => depart.prop_map(|(pid, address, key, streams, [progress, lazy], user)| T::Depart { pid, address, key, streams, progress, lazy, user }),
         Leave => (pid(), vec(pid(), 0..3)).prop_map(|(pid, children)| T::Leave { pid, children }),
         Stay => pid().prop_map(|pid| T::Stay { pid }),
         Go => person().prop_map(|person| T::Go { person }),
@@ -468,7 +476,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         RestLost => pid().prop_map(|pid| T::RestLost { pid }),
         Branch => (any::<u64>(), bytes(), any::<u32>(), further()).prop_map(|(id, token, copy, further)| T::Branch { id, token, copy, further }),
         Barrier => (any::<u64>(), pid()).prop_map(|(id, pid)| T::Barrier { id, pid }),
-        Look => (any::<u64>(), pid(), any::<bool>()).prop_map(|(id, pid, streams)| T::Look { id, pid, streams }),
+        Look => (any::<u64>(), pid(), any::<bool>(), option::of(creds())).prop_map(|(id, pid, streams, user)| T::Look { id, pid, streams, user }),
         Entries => (any::<u64>(), wanted()).prop_map(|(id, wanted)| T::Entries { id, wanted }),
         Suits => (any::<u64>(), pid(), needs()).prop_map(|(id, pid, needs)| T::Suits { id, pid, needs }),
     }
