@@ -43,6 +43,7 @@ mod restart;
 mod restoring;
 mod restoring_threads;
 mod rights;
+mod rights_images;
 mod scene;
 mod shell;
 mod slow;
@@ -115,6 +116,7 @@ const OTHERS: &[&[Scene]] = &[
     commands::SCENES,
     mon::SCENES,
     rights::SCENES,
+    rights_images::SCENES,
     users::SCENES,
     watching::SCENES,
     capi::SCENES,

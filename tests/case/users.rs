@@ -14,7 +14,6 @@ pub(crate) const SCENES: &[Scene] = &[
     ("user_is_not_given_what_is_roots", user_is_not_given_what_is_roots),
     ("user_cannot_look_into_a_stand_in", user_cannot_look_into_a_stand_in),
     ("user_is_not_given_the_programs_right", user_is_not_given_the_programs_right),
-    ("restore_of_a_users_image", restore_of_a_users_image),
 ];
 
 /// Before a command: as this user, in two further groups.
@@ -212,43 +211,6 @@ fn user_is_not_given_the_programs_right(place: &Place) -> Res<End> {
         let seen = s.sh(&format!("{ANN} {from}bash -c '{}'", asks.replace('$', "\\$").replace("\\$?", "$?")))?;
         let refused = seen.out.trim() == "125" && seen.err.contains("user 61001 runs it");
         holds(&format!("a daemon of their own is not obeyed: {}", seen.text()), refused)?;
-    }
-    Ok(End::Passed)
-}
-
-/// An image says whose its process is, and its owner can write what they like into it: root makes of it what its owner might be.
-fn restore_of_a_users_image(place: &Place) -> Res<End> {
-    let s = Sandbox::new(place, "restore_of_a_users_image", 1)?;
-    let dir = place.fresh("images").display().to_string();
-    s.ok(&format!("mkdir -m 777 {dir}"))?;
-    let image = |user: &str, file: &str| {
-        let asleep = format!("{user} sh -c 'sleep 1081 </dev/null >/dev/null 2>&1 & echo $!'");
-        s.ok(&format!("pid=$({asleep}); shoal checkpoint $pid --stop -o {dir}/{file} && chown 61001:61001 {dir}/{file}; echo $pid"))
-    };
-    let of_ann = image("setpriv --reuid 61001 --regid 61001 --clear-groups", "own")?;
-    s.prints(
-        &format!("shoal restore --detach {dir}/own && stat -c %u:%g /proc/{of_ann} && kill {of_ann}"),
-        "61001:61001",
-    )?;
-    for (user, word) in [
-        ("", "of user"),
-        ("setpriv --reuid 61002 --regid 61001 --clear-groups", "of user"),
-        ("setpriv --reuid 61001 --regid 0 --clear-groups", "in group 0"),
-        ("setpriv --reuid 61001 --regid 61001 --groups 61005", "in group 61005"),
-        ("nice -n -5 setpriv --reuid 61001 --regid 61001 --clear-groups", "scheduled before others"),
-        (
-            "setpriv --reuid 61001 --regid 61001 --clear-groups --inh-caps +chown --ambient-caps +chown",
-            "with capabilities",
-        ),
-    ] {
-        // As it was made, so that its owner may write it.
-        let pid = image(user, "doctored")?;
-        for from in [format!("{dir}/doctored"), format!("- <{dir}/doctored")] {
-            let line = s.fails(&format!("shoal restore --detach {from}"), 1)?;
-            holds(&format!("{line:?} says {word:?}"), line.contains("a file of user 61001's") && line.contains(word))?;
-            s.ok(&format!("test ! -e /proc/{pid}"))?;
-        }
-        s.ok(&format!("shoal restore --trust --detach {dir}/doctored && kill {pid}; rm {dir}/doctored"))?;
     }
     Ok(End::Passed)
 }

@@ -9,7 +9,7 @@ use crate::pool;
 use image::objects::{Object, ObjectKind, Objects};
 use image::Writer;
 use kern::proc::PROC;
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -139,7 +139,10 @@ fn describe(path: &str, link: &[u8], reserved: bool) -> Result<Object> {
     let kind = match memory.then(|| memory_kind(link)).flatten() {
         Some(ObjectKind::Memory { name, .. }) => ObjectKind::Memory { name, seals: seals(path)? },
         Some(_) => ObjectKind::Shared { reserved },
-        None => name_of(link, file.ino()),
+        None => match name_of(link, file.ino()) {
+            ObjectKind::Unnamed { directory } => once_named(path).unwrap_or(ObjectKind::Unnamed { directory }),
+            deleted => deleted,
+        },
     };
     Ok(Object {
         kind,
@@ -165,6 +168,16 @@ fn name_of(link: &[u8], inode: u64) -> ObjectKind {
 /// A path to an open file of this process.
 fn itself(file: &impl AsRawFd) -> String {
     format!("{PROC}/self/fd/{}", file.as_raw_fd())
+}
+
+/// The name that a file had before it was deleted and made again without one: an extended attribute that root alone sees (xattr(7)). Nobody could give such a file a
+/// name, as they can one that never had any.
+const ONCE_NAMED: &str = "trusted.shoal.deleted";
+
+fn once_named(path: &str) -> Option<ObjectKind> {
+    let mut name = vec![0; libc::PATH_MAX as usize];
+    let length = rustix::fs::getxattr(path, ONCE_NAMED, &mut name[..]).ok()?;
+    Some(ObjectKind::Deleted { path: name[..length].into() })
 }
 
 fn open(path: &str, flags: OFlags) -> Result<OwnedFd> {
@@ -284,7 +297,12 @@ fn make(object: &Object, opener: &Opener) -> Result<File> {
         ObjectKind::Unnamed { directory } => {
             opener.lent(|| unnamed(Path::new(OsStr::from_bytes(&directory.0)), OFlags::empty()))?.map_err(failed)?
         }
-        ObjectKind::Deleted { path } => opener.lent(|| deleted(&path.0))?.map_err(failed)?,
+        ObjectKind::Deleted { path } => {
+            let file = opener.lent(|| deleted(&path.0))?.map_err(failed)?;
+            // Where there are no such attributes it will be as one that never had a name.
+            let _none = rustix::fs::fsetxattr(&file, ONCE_NAMED, &path.0, XattrFlags::empty());
+            file
+        }
     };
     rustix::fs::ftruncate(&file, object.size).map_err(failed)?;
     Ok(file.into())
