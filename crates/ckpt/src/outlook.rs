@@ -8,13 +8,12 @@ use crate::precopy::{self, Way};
 use crate::proc::{self, Fields};
 use crate::runs::bytes;
 use crate::survey::Survey;
+use crate::walk::walk;
 use kern::areas::{Area, AreaFlags};
 use kern::pagemap::PageMap;
 use kern::proc::PROC;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs::Metadata;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result};
 
@@ -151,15 +150,21 @@ fn shared_pages(pid: Pid, seen: &Survey) -> Result<pool::Pages> {
 pub fn missing<'a>(needed: impl IntoIterator<Item = (&'a [u8], Option<(u64, u64)>)>) -> Vec<String> {
     let look = |(path, same): (&[u8], Option<(u64, u64)>)| {
         let name = String::from_utf8_lossy(path);
-        match std::fs::metadata(OsStr::from_bytes(path)) {
-            Err(e) => Some(format!("{name} cannot be opened there: {e}")),
-            Ok(file) if same.is_some_and(|same| same != version(&file)) => {
+        // A link of somebody's is not followed: who asks is to learn nothing of what is behind it.
+        match walk(path).and_then(rustix::fs::fstat) {
+            Err(e) => Some(format!("{name} cannot be opened there: {}", std::io::Error::from(e))),
+            Ok(file) if same.is_some_and(|same| same != (file.st_size as u64, modified(&file))) => {
                 Some(format!("{name} is not the file there that is mapped: its size or time is another"))
             }
             Ok(_) => None,
         }
     };
     needed.into_iter().filter_map(look).collect()
+}
+
+/// When a file was written last, in nanoseconds.
+fn modified(file: &rustix::fs::Stat) -> u64 {
+    file.st_mtime as u64 * 1_000_000_000 + file.st_mtime_nsec
 }
 
 fn version(file: &Metadata) -> (u64, u64) {
