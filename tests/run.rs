@@ -12,6 +12,7 @@ mod modes;
 use lab::place::Place;
 use lab::{carry, moved, peer, quiet, skip, unsteady, worker, Doing, Res};
 use libtest_mimic::{Arguments, Trial};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -87,8 +88,10 @@ fn outer(args: Vec<String>) -> Res<ExitCode> {
     }
     if wanted("case") {
         let programs = place.programs.iter().filter(|program| !program.starts_with("odd_"));
-        let names = programs.cloned().chain(case::names()).collect();
+        let names: BTreeSet<String> = programs.cloned().chain(case::names()).collect();
+        let scenes = names.clone();
         trials.push(Trial::test("docs::semantics", move || docs::semantics(&names).map_err(Into::into)));
+        trials.push(Trial::test("docs::security", move || docs::security(&scenes).map_err(Into::into)));
         trials.extend(case::trials(&place, options.repeat, &skips));
     }
     let conclusion = libtest_mimic::run(&options.mimic, trials);

@@ -46,6 +46,7 @@ pub mod outlook;
 pub mod ownership;
 mod pages;
 mod places;
+mod plan;
 pub mod pool;
 pub mod precopy;
 mod prepared;

@@ -1,14 +1,12 @@
 //! An image into a process: a child that does nothing gets the memory, the descriptors and the threads of the image, and runs on where the image has it.
 
 use crate::ahead::Ahead;
-use crate::claims::{self, Owner};
-use crate::early::Early;
 use crate::identity::Before;
 use crate::kinds::terminal::furnish;
-use crate::objects::Made;
 use crate::opened::{Brought, Opened, Wants};
 use crate::ownership::User;
 use crate::places::Opener;
+use crate::plan::{plan, Plan, Whose};
 use crate::prepared::Prepared;
 use crate::rebuilt::{Broken, Rebuilt};
 use crate::sigstate::Came;
@@ -16,39 +14,21 @@ use crate::survey::MANY;
 use crate::timers::RunningTimers;
 use crate::together::Together;
 use crate::unheeded::Unheeded;
-use crate::vessel::{Begun, Vessel, FEW};
+use crate::vessel::{Begun, Vessel};
 use crate::{
-    children, cpu, identity, keys, kinds, memory, pages, pool, rebuild, remain, rights, sigstate, threads, timers,
-    vdso, waits,
+    children, cpu, identity, keys, kinds, memory, pages, rebuild, remain, rights, sigstate, threads, timers, vdso,
+    waits,
 };
 use image::files::Files;
-use image::memory::Memory;
-use image::process::{Header, Process};
+use image::process::Process;
 use image::thread::Thread;
 use image::{Reader, Record};
 use kern::faultpoint::reach;
-use kern::pagemap::Run;
 use kern::ptrace::{self, Regs};
 use kern::timeline::mark;
 use puppet::{Arena, Loan, Stopped};
 use std::io::Read;
 use vocab::{Fault, Kind, Pid, Result, Sig};
-
-/// What comes before the pages.
-struct Plan {
-    header: Header,
-    process: Process,
-    memory: Memory,
-    files: Files,
-    threads: Vec<Thread>,
-    objects: Made,
-    early: Early,
-    vdso: Option<Vec<u8>>,
-    /// Where what is in memory has stayed behind.
-    lazy: Vec<Run>,
-    /// The timers that ring, by their numbers: of these no signal waits any more.
-    ringing: Vec<i32>,
-}
 
 /// Bytes of memory that a vessel takes besides what the image has: one arena and the next, and the kernel's pages.
 const OF_SCRIPTS: u64 = 2 * Arena::LENGTH + 1024 * 1024;
@@ -214,105 +194,6 @@ impl<R: Read + Send> Coming<R> {
             Err(fault) => Err(Box::new(Broken { fault: fault.doing(format!("restore process {pid}")), rebuilt })),
         }
     }
-}
-
-impl Plan {
-    /// Is there so little of everything that scripts for a little arena can make it?
-    fn is_little(&self) -> bool {
-        const MOST_GROUPS: usize = 1024;
-        let Process { timers, stopped_children, ended, continued_children, queue, .. } = &self.process;
-        let news = stopped_children.len() + ended.len() + continued_children.len();
-        let queued = queue.len() + self.threads.iter().map(|thread| thread.queue.len()).sum::<usize>();
-        let groups = self.threads.iter().map(|thread| thread.creds.groups.len()).max().unwrap_or(0);
-        let Plan { threads, memory, files, .. } = self;
-        let watches: usize = files.files.iter().map(kinds::watches).sum();
-        let (guards, locked) = memory::to_guard_and_lock(&memory.areas);
-        let all = [timers.len(), news, queued, guards, locked, watches, threads.len(), files.descriptors.len()];
-        all.iter().all(|some| *some <= FEW) && groups <= MOST_GROUPS
-    }
-
-    /// Signals that wait for the process, or for its leader.
-    fn queued(&self) -> Vec<Sig> {
-        let infos = self.process.queue.iter().chain(self.threads.iter().take(1).flat_map(|leader| &leader.queue));
-        infos.filter_map(|info| Sig::new(*info.0.first()?)).collect()
-    }
-}
-
-/// Whose the file of an image is, who is not root, and who has asked for a move.
-pub(crate) type Whose<'a> = (Option<Owner>, Option<&'a User>);
-
-/// Reads up to the first record of pages, or the end.
-fn plan(
-    reader: &mut Reader<impl Read + Send>,
-    first: Record,
-    any_processor: bool,
-    (owner, user): Whose<'_>,
-) -> Result<(Plan, Record)> {
-    let is_theirs = |threads: &[Thread]| user.map_or(Ok(()), |user| user.owns(threads));
-    let mut header: Option<Header> = None;
-    let (mut process, mut memory, mut files) = (None, None, None);
-    let mut threads: Vec<Thread> = Vec::new();
-    let mut objects = Made::default();
-    let (mut early, mut lazy) = (Early::default(), Vec::new());
-    let (mut vdso, mut guessed) = (None, false);
-    let mut next = first;
-    let rest = loop {
-        match next {
-            Record::Header(record) => {
-                let its = record.cpu.as_ref().filter(|_| !any_processor);
-                its.map_or(Ok(()), |cpu| cpu::check(cpu, &cpu::here()))?;
-                header = Some(record);
-            }
-            Record::Process(record) => process = Some(*record),
-            Record::Memory(record) => memory = Some(record),
-            Record::Files(record) => files = Some(record),
-            Record::Thread(record) => threads.push(*record),
-            Record::Objects(record) => {
-                is_theirs(&threads)?;
-                claims::check(owner, &threads, Some(&record), None)?;
-                objects = Made::new(&record, &Opener::new(&threads, owner.is_none()))?;
-            }
-            Record::Content { object, offset, bytes } => objects.content(object, offset, &bytes)?,
-            Record::Early(pages) if guessed => early.guessed.pages.push(pages),
-            Record::Early(pages) => early.pages.push(pages),
-            Record::Kept(kept) => early.keep(&kept)?,
-            Record::Gone(gone) => early.lose(&gone)?,
-            Record::Vdso(code) => vdso = Some(code),
-            Record::Lazy(record) => lazy = record.runs.iter().map(|&(start, end)| Run { start, end }).collect(),
-            Record::Forecast(_) => guessed = true,
-            Record::Still | Record::Clocks(_) => {}
-            record => break record,
-        }
-        next = pages::following(reader)?;
-    };
-    is_theirs(&threads)?;
-    claims::check(owner, &threads, None, process.as_ref())?;
-    objects.settle(&Opener::new(&threads, owner.is_none()))?;
-    let missing = |what: &'static str| move || Fault::wire(format!("an image without {what}"));
-    let header = header.ok_or_else(missing("a header"))?;
-    let expected = header.threads as usize;
-    let mut plan = Plan {
-        header,
-        process: process.ok_or_else(missing("a process"))?,
-        memory: memory.ok_or_else(missing("mappings"))?,
-        files: files.ok_or_else(missing("descriptors"))?,
-        threads,
-        objects,
-        early,
-        vdso,
-        lazy,
-        ringing: Vec::new(),
-    };
-    if plan.threads.len() != expected || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid) {
-        return Err(missing("all of its threads")());
-    }
-    plan.ringing = timers::take_ringing(&mut plan.process, &mut plan.threads);
-    claims::check_use(owner, &plan.process, &plan.memory)?;
-    rebuild::check(&plan.memory)?;
-    keys::check(&plan.memory)?;
-    pool::check(&plan.memory)?;
-    rebuild::check_lazy(&plan.memory, &plan.lazy)?;
-    Ok((plan, rest))
 }
 
 /// What is there of what is built, besides the leader.
