@@ -42,6 +42,7 @@ mod residue;
 mod restart;
 mod restoring;
 mod restoring_threads;
+mod rights_numbers;
 mod scene;
 mod shell;
 mod slow;
@@ -103,6 +104,7 @@ const OTHERS: &[&[Scene]] = &[
     moving_terminal::SCENES,
     moving::SCENES,
     hostile::SCENES,
+    rights_numbers::SCENES,
     bad_input::SCENES,
     restart::SCENES,
     daemons::SCENES,
