@@ -262,8 +262,9 @@ unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
         if ret == 0 {
             ret = raw::call(libc::SYS_setresuid, [ruid, euid, suid, 0, 0, 0]);
         }
-        caps::lower();
+        // The kernel has made the memory, which is the agent's, what fs.suid_dumpable says (linux: `commit_creds`).
         raw::call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
+        caps::lower();
         ret
     }
 }
