@@ -44,6 +44,7 @@ mod restoring;
 mod restoring_threads;
 mod rights;
 mod rights_images;
+mod rights_numbers;
 mod scene;
 mod shell;
 mod slow;
@@ -105,6 +106,7 @@ const OTHERS: &[&[Scene]] = &[
     moving_terminal::SCENES,
     moving::SCENES,
     hostile::SCENES,
+    rights_numbers::SCENES,
     bad_input::SCENES,
     restart::SCENES,
     daemons::SCENES,

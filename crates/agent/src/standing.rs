@@ -272,7 +272,9 @@ impl Agent {
             }
             Command::Clone { .. } => self.made(pid, outcome),
             Command::Stop(sig) => self.stop_reported(pid, sig, outcome.ret),
-            Command::Peek { .. } | Command::Poke { .. } => self.result_done(outcome),
+            Command::Open { .. } | Command::Close { .. } | Command::Peek { .. } | Command::Poke { .. } => {
+                self.result_done(outcome)
+            }
             Command::Map { child, .. } => self.mapped(pid, child, outcome.ret),
             Command::Fill { child, bytes, .. } => self.filled(pid, child, bytes, outcome.ret),
             Command::Spawn(address) => self.spawned(pid, address, outcome),

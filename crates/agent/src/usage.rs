@@ -7,6 +7,11 @@
 //! The memory of a caller may be a file of a file system whose server is its user's and need not answer. So a stand-in of its own, the
 //! writer, reads and writes it, one result after the other; when it is stuck everybody gets the kernel's figures until it is not.
 //!
+//! A number is no memory: when another thread of the caller's process executes a program, the traced thread dies, and its number may be the new program's,
+//! which may be root's. So the writer opens the memory while the thread stands still (which may wait for that other thread, too, and so is no work of the
+//! agent's), and the agent then asks the kernel whether the thread still stands where it stopped (`kern::trace::is_still`). A yes says that the thread had
+//! its number when the file was opened, and that nothing had been executed by then. The file is of the memory from before any later exec.
+//!
 //! | state of a reader | next |
 //! |---|---|
 //! | calls getrusage or times, with nothing to add | goes on untraced |
@@ -14,14 +19,18 @@
 //! | traced, behind its call | kept there until the result has been changed, at most [`PATIENCE_US`]: released |
 //! | traced, interrupted in it | goes on, still traced; after [`PATIENCE_US`] without a child that is about to end released, and remembered again |
 //! | traced, gets a signal or is stopped | released; the call is asked about again when it is restarted |
+//! | traced, has executed a program | released, and nothing is changed any more |
 
 use crate::agent::Agent;
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
+use kern::faultpoint::reach;
+use kern::proc::PROC;
 use kern::ptrace;
 use kern::seccomp::{Call, Notice, Reads};
 use kern::trace::{self, Stop};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::ffi::CString;
 use tracing::debug;
 use vocab::errno::EINTR;
 use vocab::{Pid, Sig};
@@ -56,10 +65,16 @@ pub(crate) struct Usages {
 }
 
 /// What a call has filled in, to which `usage` is to be added.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Result {
     /// [`Pid::NONE`] when it was released meanwhile.
     tid: Pid,
+    /// The stop in which the thread is kept, as wait(2) told it.
+    status: i32,
+    /// The file that the writer opens. It stays where it is in memory until the writer is done.
+    path: CString,
+    /// The writer's descriptor of it.
+    file: Option<u32>,
     of: Reads,
     at: u64,
     compat: bool,
@@ -120,6 +135,17 @@ impl Usages {
         }
     }
 
+    /// Thread `tid` is not traced any more: nothing is changed for it. `false` if it was not traced.
+    fn drop_traced(&mut self, tid: Pid) -> bool {
+        if let Some(place) = self.results.iter().position(|result| result.tid == tid) {
+            match place {
+                0 => self.results[0].tid = Pid::NONE,
+                _ => drop(self.results.remove(place)),
+            }
+        }
+        self.traced.remove(&tid).is_some()
+    }
+
     pub(crate) fn due_us(&self) -> Option<u64> {
         self.traced.values().filter(|traced| !traced.over).map(|traced| traced.until_us).min()
     }
@@ -156,7 +182,8 @@ impl Agent {
     }
 
     fn trace(&mut self, tid: Pid, process: Pid) {
-        if self.usages.untraceable.contains(&process) {
+        // A thread that is traced already may have ended without a word, and this be another one with its number.
+        if self.usages.untraceable.contains(&process) || self.usages.traced.contains_key(&tid) {
             return;
         }
         match trace::seize(tid) {
@@ -183,10 +210,16 @@ impl Agent {
 
     /// A thread that is traced for its usage has stopped or ended. `false` when `tid` is none such, or its end is news for its parent too.
     pub(crate) fn traced_changed(&mut self, tid: Pid, status: i32) -> bool {
+        if let Some(former) = trace::executed(tid, status) {
+            self.usages.drop_traced(former);
+            self.usages.drop_traced(tid);
+            release(tid, None);
+            return true;
+        }
         let Some(Traced { process, over, .. }) = self.usages.traced.get(&tid) else { return false };
         let (process, over) = (*process, *over);
         let Some(stop) = trace::stop(tid, status) else {
-            self.usages.traced.remove(&tid);
+            self.usages.drop_traced(tid);
             // linux: wait_task_zombie. A tracer that is the parent as well is told once.
             return self.bodies.person(tid).is_none_or(|person| person.ppid != Pid::INIT);
         };
@@ -199,7 +232,7 @@ impl Agent {
             }
             Stop::Behind { call: Call::Reads { of, at }, compat, result } => {
                 let filled = result.filter(|result| *result >= 0 && at != 0);
-                if filled.is_some_and(|result| self.add_usage(tid, process, of, at, compat, result)) {
+                if filled.is_some_and(|result| self.add_usage((tid, status), process, (of, at, compat), result)) {
                     return true;
                 }
                 (0, result.is_none())
@@ -207,13 +240,11 @@ impl Agent {
             Stop::Before | Stop::Behind { .. } => (0, false),
             Stop::Other { signal } => (signal, false),
         };
-        self.usages.traced.remove(&tid);
+        self.usages.drop_traced(tid);
         if waits {
             self.usages.waiting.entry(process).or_default().insert(tid);
         }
-        if let Err(errno) = ptrace::detach(tid, Sig::new(signal as u8)) {
-            debug!(%tid, errno, "usage: killed while it was traced");
-        }
+        release(tid, Sig::new(signal as u8));
         true
     }
 
@@ -223,18 +254,14 @@ impl Agent {
         let late = self.usages.traced.iter().filter(|(_, traced)| !traced.over && traced.until_us <= now);
         for (tid, process, since_us) in late.map(|(tid, t)| (*tid, t.process, t.since_us)).collect::<Vec<_>>() {
             let is_early = || now < since_us + LONGEST_US && self.has_child_that_is_ending(process);
-            if let Some(place) = self.usages.results.iter().position(|result| result.tid == tid) {
-                match place {
-                    0 => self.usages.results[0].tid = Pid::NONE,
-                    _ => drop(self.usages.results.remove(place)),
-                }
+            if self.usages.results.iter().any(|result| result.tid == tid) {
                 self.let_reader_go(tid);
             } else if is_early() {
                 if let Some(traced) = self.usages.traced.get_mut(&tid) {
                     traced.until_us = now + PATIENCE_US;
                 }
             } else if ptrace::interrupt(tid).is_err() {
-                self.usages.traced.remove(&tid);
+                self.usages.drop_traced(tid);
             } else if let Some(traced) = self.usages.traced.get_mut(&tid) {
                 traced.over = true;
             }
@@ -249,15 +276,20 @@ impl Agent {
     }
 
     fn let_reader_go(&mut self, tid: Pid) {
-        if self.usages.traced.remove(&tid).is_some() {
-            if let Err(errno) = ptrace::detach(tid, None) {
-                debug!(%tid, errno, "usage: killed while it was traced");
-            }
+        if self.usages.drop_traced(tid) {
+            release(tid, None);
         }
     }
 
-    /// The call has returned `returned`, and what it has filled in is at `at`. `false` when nothing is to be added.
-    fn add_usage(&mut self, tid: Pid, process: Pid, of: Reads, at: u64, compat: bool, returned: i64) -> bool {
+    /// A thread that has stopped with this status is behind its call, which has returned `returned`, and what it has filled in is at `at`. `false` when
+    /// nothing is to be added.
+    fn add_usage(
+        &mut self,
+        (tid, status): (Pid, i32),
+        process: Pid,
+        (of, at, compat): (Reads, u64, bool),
+        returned: i64,
+    ) -> bool {
         self.waited_for(process);
         let (usage, info) = match of {
             Reads::Children | Reads::Times => (self.usages.of(process), None),
@@ -267,10 +299,16 @@ impl Agent {
         if usage == Usage::default() && info.is_none() || self.usages.writer.is_none() {
             return false;
         }
+        // One of whom it was remembered that it waits may have ended long ago, and this be somebody else's.
+        if !kern::signal::is_thread(process, tid) {
+            return false;
+        }
+        let Ok(path) = CString::new(format!("{PROC}/{tid}/mem")) else { return false };
         if let Some(traced) = self.usages.traced.get_mut(&tid) {
             (traced.until_us, traced.over) = (monotonic_us() + PATIENCE_US, false);
         }
-        self.usages.results.push_back(Result { tid, of, at, compat, info, usage });
+        reach("usage is there");
+        self.usages.results.push_back(Result { tid, status, path, file: None, of, at, compat, info, usage });
         if self.usages.results.len() == 1 {
             self.next_result();
         }
@@ -280,32 +318,56 @@ impl Agent {
     /// Begins with the first of the results that wait.
     fn next_result(&mut self) {
         let (Some(result), Some(writer)) = (self.usages.results.front(), self.usages.writer) else { return };
-        let (address, bytes) = (result.info.unwrap_or(result.at), if result.compat { 16 } else { 32 });
-        self.ghosts.command(writer, Command::Peek { tid: result.tid, address, bytes });
+        self.ghosts.command(writer, Command::Open { path: result.path.as_ptr() as u64 });
     }
 
-    /// The writer has read or written something of the first result.
+    /// The writer has done something for the first result.
     pub(crate) fn result_done(&mut self, outcome: &Outcome) {
-        let (Some(result), Some(writer)) = (self.usages.results.front().copied(), self.usages.writer) else { return };
-        let words = outcome.out.map(|word| word as u64);
-        match (outcome.command, result.info) {
-            (Command::Peek { .. }, _) if outcome.ret < 0 || result.tid == Pid::NONE => {}
-            (Command::Peek { .. }, Some(_)) => {
-                let usage = self.used_by(si_pid(words, result.compat));
-                if let Some(first) = self.usages.results.front_mut().filter(|_| usage != Usage::default()) {
-                    (first.info, first.usage) = (None, usage);
-                    return self.next_result();
-                }
-            }
-            (Command::Peek { tid, address, bytes }, None) => {
-                let words = added(result.of, result.compat, words, result.usage);
-                return self.ghosts.command(writer, Command::Poke { tid, address, bytes, words });
-            }
+        let Some(writer) = self.usages.writer else { return };
+        let Some(result) = self.usages.results.front_mut() else { return };
+        match outcome.command {
+            Command::Open { .. } => result.file = u32::try_from(outcome.ret).ok(),
+            Command::Close { .. } => result.file = None,
             _ => {}
         }
-        self.usages.results.pop_front();
+        let (result, words) = (result.clone(), outcome.out.map(|word| word as u64));
+        let next = self.next_of_result(&result, outcome.command, outcome.ret, words);
+        if let Some(next) = next {
+            return self.ghosts.command(writer, next);
+        }
         self.let_reader_go(result.tid);
+        if let Some(file) = result.file {
+            return self.ghosts.command(writer, Command::Close { file });
+        }
+        self.usages.results.pop_front();
         self.next_result();
+    }
+
+    /// What the writer is to do next for the first result, but for closing its file; `None`: nothing.
+    fn next_of_result(&mut self, result: &Result, done: Command, ret: i64, words: [u64; 4]) -> Option<Command> {
+        let file = result.file.filter(|_| result.tid != Pid::NONE)?;
+        let bytes = if result.compat { 16 } else { 32 };
+        let peek = |address| Some(Command::Peek { file, address, bytes });
+        match (done, result.info) {
+            (Command::Open { .. }, info) => {
+                let stands = trace::is_still(result.tid, result.status);
+                stands.then(|| peek(info.unwrap_or(result.at))).flatten()
+            }
+            // Nothing comes of a memory that its process has left.
+            (Command::Peek { .. }, _) if ret != i64::from(bytes) => None,
+            (Command::Peek { .. }, Some(_)) => {
+                let usage = self.used_by(si_pid(words, result.compat));
+                let first = self.usages.results.front_mut().filter(|_| usage != Usage::default())?;
+                (first.info, first.usage) = (None, usage);
+                peek(result.at)
+            }
+            (Command::Peek { address, .. }, None) => {
+                reach("usage is written");
+                let words = added(result.of, result.compat, words, result.usage);
+                Some(Command::Poke { file, address, bytes, words })
+            }
+            _ => None,
+        }
     }
 
     /// There is no writer any more.
@@ -321,6 +383,13 @@ impl Agent {
         let ended = self.stands.get(child).filter(|stand| stand.ending).map(|stand| stand.usage);
         let waited = || self.usages.waited.iter().rev().find(|(pid, _)| *pid == child).map(|(_, usage)| *usage);
         ended.or_else(waited).unwrap_or_else(|| self.usages.of(child))
+    }
+}
+
+/// A thread that stands still for us goes on untraced.
+fn release(tid: Pid, signal: Option<Sig>) {
+    if let Err(errno) = ptrace::detach(tid, signal) {
+        debug!(%tid, errno, "usage: killed while it was traced");
     }
 }
 

@@ -13,7 +13,7 @@ use kern::pagemap::{PageMap, Run, PAGE};
 use kern::remote_memory::RemoteMemory;
 use std::cell::RefCell;
 use std::io::Write;
-use vocab::{Pid, Result};
+use vocab::{Fault, Pid, Result};
 
 /// Bytes at most: the more there are, the longer it takes to read them again, beside to send them.
 const MOST: usize = 8 * 1024 * 1024;
@@ -21,8 +21,8 @@ const MOST: usize = 8 * 1024 * 1024;
 const AT_ONCE: usize = 256 * 1024;
 
 /// Pages as they were sent, in the order of their addresses.
-#[derive(Default)]
 pub struct Guess {
+    memory: RemoteMemory,
     pieces: Vec<(u64, Vec<u8>)>,
     /// For what they are compared with: fresh memory would cost a fault for each page, while the process stands still.
     room: RefCell<Vec<u8>>,
@@ -43,10 +43,10 @@ pub fn guess(pid: Pid, seen: &Survey, left: &[Run], out: &mut Writer<impl Write>
                 for (start, length) in pages::pieces(run) {
                     all += length;
                     if all > MOST {
-                        return Ok(Guess::of(pieces));
+                        return Ok(Guess::of(memory, pieces));
                     }
                     // What it takes away meanwhile is left out.
-                    let got = memory.read_ranges(&[(start, length)], piece.room(length))?;
+                    let got = memory.read_running(start, piece.room(length))?;
                     let got = got - got % PAGE as usize;
                     if got > 0 {
                         pieces.push((start, piece.room(got).to_vec()));
@@ -56,7 +56,7 @@ pub fn guess(pid: Pid, seen: &Survey, left: &[Run], out: &mut Writer<impl Write>
             }
         }
     }
-    Ok(Guess::of(pieces))
+    Ok(Guess::of(memory, pieces))
 }
 
 /// Some bytes of a piece, at this address.
@@ -66,10 +66,10 @@ struct Guessed<'a> {
 }
 
 impl Guess {
-    fn of(pieces: Vec<(u64, Vec<u8>)>) -> Guess {
+    fn of(memory: RemoteMemory, pieces: Vec<(u64, Vec<u8>)>) -> Guess {
         let all: usize = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
         // Not of zeroes, which would be pages that are not there yet.
-        Guess { pieces, room: RefCell::new(vec![1; all.min(AT_ONCE)]) }
+        Guess { memory, pieces, room: RefCell::new(vec![1; all.min(AT_ONCE)]) }
     }
 
     fn runs(&self) -> Vec<Run> {
@@ -89,8 +89,11 @@ impl Guess {
     /// Writes what of these parts, all that the process has of its own, is not as it was guessed.
     ///
     /// # Errors
-    /// `Gone`; what keeps it from being written.
+    /// `Gone`; `Changed` when the guess was at the memory of another program; what keeps it from being written.
     pub(crate) fn settle(&self, memory: &RemoteMemory, parts: &[Part], out: &mut Writer<impl Write>) -> Result<()> {
+        if self.memory.is_current()? == Some(false) {
+            return Err(Fault::changed("it has executed another program meanwhile"));
+        }
         let guessed = self.runs();
         let all: Vec<Run> = either(&parts.iter().map(Part::run).collect::<Vec<_>>(), &[]);
         let gone = without(&guessed, &all);
@@ -210,12 +213,13 @@ mod tests {
         let memory = vec![5_u8; 8 * length];
         let start = (memory.as_ptr() as u64).next_multiple_of(PAGE);
         let own = Pid(std::process::id() as i32);
-        let guess =
-            Guess::of(vec![(start - 2 * PAGE, vec![0; length]), (start, [vec![5; length], vec![6; length]].concat())]);
+        let memory_now = || RemoteMemory::open(own).expect("own");
+        let pieces = vec![(start - 2 * PAGE, vec![0; length]), (start, [vec![5; length], vec![6; length]].concat())];
+        let guess = Guess::of(memory_now(), pieces);
         let parts: Vec<Part> = vec![Part::of(Run { start, end: start + 3 * PAGE })];
         let mut bytes = Vec::new();
         let mut out = Writer::new(&mut bytes).expect("memory");
-        guess.settle(&RemoteMemory::open(own).expect("own"), &parts, &mut out).expect("own memory");
+        guess.settle(&memory_now(), &parts, &mut out).expect("own memory");
         out.end().expect("memory");
         let mut reader = Reader::new(&bytes[..]).expect("whole");
         let mut next = || reader.next_record().expect("whole").expect("more");

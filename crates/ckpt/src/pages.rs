@@ -99,7 +99,7 @@ pub(crate) fn pieces(run: Run) -> impl Iterator<Item = (u64, usize)> {
 pub(crate) fn copy_early(memory: &RemoteMemory, runs: &[Run], out: &mut Writer<impl Write>) -> Result<Vec<Run>> {
     let (mut piece, mut copied) = (Piece::new(), Vec::new());
     for (start, length) in runs.iter().flat_map(|run| pieces(*run)) {
-        let got = memory.read_ranges(&[(start, length)], piece.room(length))?;
+        let got = memory.read_running(start, piece.room(length))?;
         let got = got - got % PAGE as usize;
         if got > 0 {
             piece.room(got);

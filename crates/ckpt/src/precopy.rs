@@ -17,7 +17,7 @@ use kern::uffd::{self, Tracking};
 use puppet::{Loan, Running, Stopped};
 use std::io::Write;
 use std::time::{Duration, Instant};
-use vocab::{Pid, Result};
+use vocab::{Fault, Pid, Result};
 
 /// Mappings of fewer bytes are left to the end.
 const SMALL_AREA: u64 = 1024 * 1024;
@@ -28,6 +28,7 @@ pub(crate) const SMALL: u64 = 4 * 1024 * 1024;
 pub struct Followed {
     pid: Pid,
     map: PageMap,
+    memory: RemoteMemory,
     /// The mappings, as they were then.
     areas: Vec<Area>,
     followed: Vec<Run>,
@@ -82,18 +83,17 @@ pub fn precopy(pid: Pid, seen: &Survey, out: &mut Writer<impl Write>) -> Result<
 /// # Errors
 /// `Gone`; it runs on.
 pub fn follow(pid: Pid, seen: &Survey) -> Result<Option<Followed>> {
-    let map = PageMap::open(pid)?;
-    if way(pid, seen, &map)?.0 != Way::Rounds {
+    if way(pid, seen, &PageMap::open(pid)?)?.0 != Way::Rounds {
         return Ok(None);
     }
     let large = seen.areas.iter().filter(|area| is_large(area));
     let begun = Instant::now();
-    let Some(tracking) = track(pid, seen)? else { return Ok(None) };
+    let Some((tracking, map, memory)) = track(pid, seen)? else { return Ok(None) };
     let stopped = begun.elapsed();
     // The process may have another mapping there by now, or none: that one is copied in the end.
     let areas: Vec<Area> = large.filter(|area| tracking.add(area.start, area.end).is_ok()).cloned().collect();
     let followed = areas.iter().map(|area| Run { start: area.start, end: area.end }).collect();
-    Ok(Some(Followed { pid, map, areas, followed, stopped, _tracking: tracking }))
+    Ok(Some(Followed { pid, map, memory, areas, followed, stopped, _tracking: tracking }))
 }
 
 impl Followed {
@@ -111,7 +111,6 @@ impl Followed {
     /// `Gone`; what keeps the image from being written. The process runs on.
     pub fn copy(self, out: &mut Writer<impl Write>, mut begins: impl FnMut(usize, u64)) -> Result<Precopy> {
         let (mut rounds, mut copied) = (Rounds::default(), Vec::new());
-        let memory = RemoteMemory::open(self.pid)?;
         let why = loop {
             let mut written = Vec::new();
             for area in &self.followed {
@@ -120,7 +119,7 @@ impl Followed {
             begins(rounds.copied.len() + 1, bytes(&written));
             // What was copied before and could not be now is not what it was.
             copied = without(&copied, &written);
-            copied = either(&copied, &pages::copy_early(&memory, &written, out)?);
+            copied = either(&copied, &pages::copy_early(&self.memory, &written, out)?);
             if let Some(why) = rounds.done(bytes(&written)) {
                 break why;
             }
@@ -150,19 +149,19 @@ fn reads_directly(pid: Pid) -> Result<bool> {
 }
 
 /// Has the leader make what tells the writes, and takes it away from it: the process does not see it. `None` if the kernel does not
-/// have it.
-fn track(pid: Pid, seen: &Survey) -> Result<Option<Tracking>> {
+/// have it. With it come the page map and the memory, all three of one memory: as long as the leader stands still no thread of its process executes a program.
+fn track(pid: Pid, seen: &Survey) -> Result<Option<(Tracking, PageMap, RemoteMemory)>> {
     let leader = Running::seize_soon(pid)?;
     leader.interrupt()?;
     let leader = leader.leader_stopped()?;
     let _until_it_runs_on = Undisturbed::now()?;
-    let memory = RemoteMemory::open(pid)?;
+    let (map, memory) = (PageMap::open(pid)?, RemoteMemory::open(pid)?);
     let waits = waits::left(pid, &leader, &leader.regs()?, (seen.waiting.get(&pid.0), &seen.clock), &memory)?;
     let tracking = make_tracking(pid, &leader, &memory);
     // Its wait has been interrupted once now.
     waits::note((pid, leader.tid()), (waits.as_ref(), &leader.regs()?), &memory, &seen.clock)?;
     leader.run_on()?;
-    tracking
+    Ok(tracking?.map(|tracking| (tracking, map, memory)))
 }
 
 fn make_tracking(pid: Pid, leader: &Stopped, memory: &RemoteMemory) -> Result<Option<Tracking>> {
@@ -211,8 +210,16 @@ impl Precopy {
     }
 
     /// What of these mappings has been followed all the time, and was perhaps written since it was copied last.
+    ///
+    /// # Errors
+    /// `Changed` when the process has executed another program since: whoever still has the memory that was followed could write that one's.
     pub(crate) fn look(&self, areas: &[Area]) -> Result<Looked> {
         let mut all = Vec::new();
+        match self.of.memory.is_current()? {
+            Some(true) => {}
+            Some(false) => return Err(Fault::changed("it has executed another program meanwhile")),
+            None => return Ok(Looked(all)),
+        }
         for area in areas.iter().filter(|area| pages::has_own(area)) {
             for run in both(&[Run { start: area.start, end: area.end }], &self.of.followed) {
                 if self.is_as_it_was(area, &run) {

@@ -107,15 +107,22 @@ pub enum Command {
         address: u64,
         bytes: u64,
     },
-    /// Read `bytes` (at most 32) at `address` in the memory of thread `tid`; the outcome has them. It may wait for the server of that memory.
+    /// Open this file, for reading and writing: the address of its path in the shared memory. The outcome is its descriptor. It may wait for others.
+    Open {
+        path: u64,
+    },
+    Close {
+        file: u32,
+    },
+    /// Read `bytes` (at most 32) at `address` of a file that it has opened; the outcome has them. It may wait for the server of that memory.
     Peek {
-        tid: Pid,
+        file: u32,
         address: u64,
         bytes: u32,
     },
     /// Write the first `bytes` of these words there.
     Poke {
-        tid: Pid,
+        file: u32,
         address: u64,
         bytes: u32,
         words: [u64; 4],
@@ -173,10 +180,12 @@ impl Command {
             Command::Map { bytes, .. } => (Op::Map, one(bytes as i64)),
             Command::Fill { address, bytes, .. } => (Op::Fill, two(address as i64, bytes as i64)),
             Command::Unmap { address, bytes } => (Op::Unmap, two(address as i64, bytes as i64)),
-            Command::Peek { tid, address, bytes } => (Op::Peek, two(p(tid) | n(bytes) << 32, address as i64)),
-            Command::Poke { tid, address, bytes, words: [a, b, c, d] } => {
+            Command::Open { path } => (Op::Open, one(path as i64)),
+            Command::Close { file } => (Op::Close, one(n(file))),
+            Command::Peek { file, address, bytes } => (Op::Peek, two(n(file) | n(bytes) << 32, address as i64)),
+            Command::Poke { file, address, bytes, words: [a, b, c, d] } => {
                 let [a, b, c, d] = [a, b, c, d].map(|word| word as i64);
-                (Op::Poke, [p(tid) | n(bytes) << 32, address as i64, a, b, c, d])
+                (Op::Poke, [n(file) | n(bytes) << 32, address as i64, a, b, c, d])
             }
             Command::Groups { list, count } => (Op::Groups, two(list as i64, count as i64)),
         };

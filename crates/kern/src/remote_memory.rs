@@ -1,12 +1,18 @@
 //! The memory of another process: copied by process_vm_readv(2) where its protection allows, and through /proc/PID/mem where not.
 
+use crate::proc::whole;
 use crate::proc::PROC;
 use crate::sys;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use vocab::{Fault, Pid, Result};
 
-/// The memory of one process, as who may trace it sees it. It stays that process's memory until the process executes or ends.
+/// In auxv: the address of 16 bytes that the kernel has chosen at random for the program (getauxval(3)).
+const AT_RANDOM: u64 = 25;
+
+/// The memory of one process, as who may trace it sees it. It stays that process's memory until the process executes or ends: the file is then still of the
+/// old memory ([`RemoteMemory::is_current`]), while what is done by the number, which is faster, acts on the new one, which may be root's. So of a process
+/// that may run only [`RemoteMemory::read_running`] and [`RemoteMemory::read`] are of use.
 pub struct RemoteMemory {
     pid: Pid,
     file: File,
@@ -60,8 +66,50 @@ impl RemoteMemory {
             .map_err(|e| Fault::io(&e, format!("write {} bytes at {address:#x} of process {}", bytes.len(), self.pid)))
     }
 
-    /// Reads ranges (address, length) one behind the other into `into`, with few calls: at most 1024 ranges. For pages that the
-    /// process may read; returns how many bytes were read before the first that it may not.
+    /// Reads of a process that may run: as much of `into` as there is at `address` before the first page that cannot be read.
+    ///
+    /// # Errors
+    /// `Changed` when the process has left this memory, and nobody has it any more.
+    pub fn read_running(&self, address: u64, into: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            match self.file.read_at(&mut into[done..], address + done as u64) {
+                Ok(0) => return Err(self.left()),
+                Ok(got) => done += got,
+                Err(e) if e.raw_os_error() == Some(libc::EIO) => break,
+                Err(e) => return Err(Fault::io(&e, format!("read memory of process {}", self.pid))),
+            }
+        }
+        Ok(done)
+    }
+
+    fn left(&self) -> Fault {
+        Fault::changed(format!("process {} has ended, or executed another program, meanwhile", self.pid))
+    }
+
+    /// Of a process that stands still: is this, which was opened while it ran, the memory that it has now? A program that it has executed since may have other
+    /// rights, and the old memory may still be somebody's (clone(2), CLONE_VM), who can make anything of it but the 16 bytes that the kernel has given to the
+    /// new program. `None` when these cannot be read.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn is_current(&self) -> Result<Option<bool>> {
+        let now = RemoteMemory::open(self.pid)?;
+        let path = format!("{PROC}/{}/auxv", self.pid);
+        let auxv = whole(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
+        let (mut here, mut there) = ([0; 16], [0; 16]);
+        let Some(at) = random_bytes(&auxv) else { return Ok(None) };
+        if now.read(at, &mut here).is_err() {
+            return Ok(None);
+        }
+        match self.file.read_exact_at(&mut there, at) {
+            Ok(()) => Ok(Some(here == there)),
+            Err(_) => Ok(Some(false)),
+        }
+    }
+
+    /// Reads ranges (address, length) one behind the other into `into`, with few calls: at most 1024 ranges. For a process that stands still, and pages that
+    /// it may read; returns how many bytes were read before the first that it may not.
     pub fn read_ranges(&self, ranges: &[(u64, usize)], into: &mut [u8]) -> Result<usize> {
         let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let remote: Vec<libc::iovec> =
@@ -94,9 +142,82 @@ impl RemoteMemory {
     }
 }
 
+/// Where [`AT_RANDOM`] points, in pairs of words of a 64-bit program or of a 32-bit one.
+fn random_bytes(auxv: &[u8]) -> Option<u64> {
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let find = |size: usize| {
+        let mut pairs = auxv.chunks_exact(2 * size).map(|pair| (word(&pair[..size]), word(&pair[size..])));
+        pairs.find(|(kind, _)| *kind == AT_RANDOM).map(|(_, at)| at)
+    };
+    find(8).or_else(|| find(4))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn random_bytes_are_found_in_both_layouts() {
+        let words = [6u64, 4096, AT_RANDOM, 0x7fff_1234, 0, 0];
+        let long: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let short: Vec<u8> = words.iter().flat_map(|word| (*word as u32).to_le_bytes()).collect();
+        assert_eq!((random_bytes(&long), random_bytes(&short)), (Some(0x7fff_1234), Some(0x7fff_1234)));
+        assert_eq!(random_bytes(&long[..32][..16]), None);
+    }
+
+    /// The old memory is still that of a process that was made with CLONE_VM.
+    #[test]
+    fn the_memory_of_a_program_that_is_left_is_told_from_that_of_the_next() {
+        for is_shared in [false, true] {
+            // SAFETY: a child that makes calls only, with live strings; what it makes with CLONE_VM has a stack of its own and only waits.
+            let child = unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    if is_shared {
+                        let mut stack = [0u8; 16384];
+                        extern "C" fn waits(_: *mut libc::c_void) -> i32 {
+                            // SAFETY: takes nothing.
+                            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                            loop {
+                                // SAFETY: takes nothing.
+                                unsafe { libc::pause() };
+                            }
+                        }
+                        let top = stack.as_mut_ptr().add(16384).cast();
+                        libc::clone(waits, top, libc::CLONE_VM, std::ptr::null_mut());
+                    }
+                    libc::raise(libc::SIGSTOP);
+                    let words = [c"sleep".as_ptr(), c"60".as_ptr(), std::ptr::null()];
+                    libc::execvp(words[0], words.as_ptr());
+                    libc::_exit(1);
+                }
+                child
+            };
+            let pid = Pid(child);
+            let (mut status, mut byte) = (0, [0]);
+            // SAFETY: the pointer is to a live int.
+            unsafe { libc::waitpid(child, &mut status, libc::WUNTRACED) };
+            let old = RemoteMemory::open(pid).expect("a child");
+            assert_eq!(old.is_current(), Ok(Some(true)));
+            let here = &raw const AT_RANDOM_PLACE as u64;
+            assert_eq!(old.read_running(here, &mut byte), Ok(1));
+            crate::signal::send(pid, vocab::Sig::CONT).expect("a child");
+            let executed = || std::fs::read(format!("/proc/{pid}/comm")).expect("a child") == b"sleep\n";
+            while !executed() {
+                std::thread::yield_now();
+            }
+            assert_eq!(old.is_current(), Ok(Some(false)));
+            assert_eq!(old.read_running(here, &mut byte).is_ok(), is_shared);
+            let new = RemoteMemory::open(pid).expect("a child");
+            assert_eq!(new.is_current(), Ok(Some(true)));
+            crate::signal::send(pid, vocab::Sig::KILL).expect("a child");
+            // SAFETY: the pointer is to a live int.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+        }
+    }
+
+    /// A place in the memory of this program.
+    static AT_RANDOM_PLACE: u8 = 7;
 
     /// Of this process itself, which may always.
     #[test]

@@ -107,7 +107,7 @@ pub fn send(pid: Pid, sig: Sig) -> std::result::Result<(), i32> {
 }
 
 /// Is this number a thread's of process `pid`? (tgkill(2) with no signal; of another user's that is not told.)
-pub(crate) fn is_thread(pid: Pid, tid: Pid) -> bool {
+pub fn is_thread(pid: Pid, tid: Pid) -> bool {
     // SAFETY: takes numbers.
     check(unsafe { libc::syscall(libc::SYS_tgkill, pid.0, tid.0, 0) }).is_ok()
 }

@@ -37,7 +37,8 @@ const PATIENCE_US: u64 = 5_000;
 /// # Errors
 /// EPERM when somebody else traces it, ESRCH when it is gone, EINTR when another thread of its process executes a program and is not done soon.
 pub fn seize(tid: Pid) -> Result<(), i32> {
-    let args = [u64::from(libc::PTRACE_SEIZE), tid.0 as u64, 0, libc::PTRACE_O_TRACESYSGOOD as u64];
+    let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
+    let args = [u64::from(libc::PTRACE_SEIZE), tid.0 as u64, 0, options as u64];
     // SAFETY: numbers.
     unsafe { impatient::call(libc::SYS_ptrace, args, PATIENCE_US) }?;
     ptrace::interrupt(tid)
@@ -66,6 +67,30 @@ pub fn stop(tid: Pid, status: i32) -> Option<Stop> {
     };
     let call = program::call(arch, regs.orig_rax as i32, &args);
     Some(Stop::Behind { call, compat, result: (!RESTARTS.contains(&result)).then_some(result) })
+}
+
+/// The number that a traced thread had when it executed the program in front of which it has stopped with this status; `None` for any other status. It has
+/// its process's number now, and whoever had that is gone without a word.
+pub fn executed(tid: Pid, status: i32) -> Option<Pid> {
+    if status & 0xff != 0x7f || status >> 16 != libc::PTRACE_EVENT_EXEC {
+        return None;
+    }
+    let mut former = 0u64;
+    let asked = request(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut former as u64);
+    Some(asked.map_or(tid, |()| Pid(former as i32)))
+}
+
+/// Does traced thread `tid` still stand where it stopped with this status?
+///
+/// ODDITY(exec-takes-number): a thread that executes a program gets the number of its process's first thread, which is dead by then, traced or not, and its
+/// tracer is told nothing. A file of the memory that was opened before (/proc/TID/mem) is that of the old program: reads and writes give 0 when nobody
+/// else has that. linux: `de_thread`, `mem_rw`. prog: tests/prog/odd_exec_takes_number.c
+pub fn is_still(tid: Pid, status: i32) -> bool {
+    let mut info = [0i32; 32];
+    // Of a siginfo the third word is si_code: of a stop for its tracer the kernel puts there what wait(2) tells of it.
+    const CODE: usize = 2;
+    let asked = request(libc::PTRACE_GETSIGINFO, tid, 0, &raw mut info as u64);
+    asked.is_ok() && info[CODE] == status >> 8
 }
 
 /// The kind of a stop at a call, and the architecture of the thread (struct ptrace_syscall_info).

@@ -67,8 +67,13 @@ pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
                 simple(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as u64, a[0], 0, 0, 0, 0])
             }
             n if n == Op::Groups as u32 => groups(a),
-            n if n == Op::Peek as u32 => memory(libc::SYS_process_vm_readv, a[0], a[1], (&raw mut (*hold).out) as u64),
-            n if n == Op::Poke as u32 => memory(libc::SYS_process_vm_writev, a[0], a[1], (&raw const a[2]) as u64),
+            n if n == Op::Peek as u32 => piece(libc::SYS_pread64, a[0], a[1], (&raw mut (*hold).out) as u64),
+            n if n == Op::Poke as u32 => piece(libc::SYS_pwrite64, a[0], a[1], (&raw const a[2]) as u64),
+            n if n == Op::Open as u32 => {
+                let how = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
+                simple(libc::SYS_openat, [libc::AT_FDCWD as u64, a[0], how, 0, 0, 0])
+            }
+            n if n == Op::Close as u32 => simple(libc::SYS_close, [a[0], 0, 0, 0, 0, 0]),
             n if n == Op::Home as u32 => match (&raw const (*slot).taken).read_volatile() {
                 0 => home::come(slot),
                 _ => EAGAIN,
@@ -257,8 +262,9 @@ unsafe fn ids([ruid, euid, suid, rgid, egid, sgid]: [u64; 6]) -> i64 {
         if ret == 0 {
             ret = raw::call(libc::SYS_setresuid, [ruid, euid, suid, 0, 0, 0]);
         }
-        caps::lower();
+        // The kernel has made the memory, which is the agent's, what fs.suid_dumpable says (linux: `commit_creds`).
         raw::call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
+        caps::lower();
         ret
     }
 }
@@ -275,13 +281,12 @@ unsafe fn groups([list, count, ..]: [u64; 6]) -> i64 {
     }
 }
 
-/// Copies bytes between `there` in another thread and `here`. Whose memory that is may be served by its own user, who need not answer.
+/// Copies bytes between `there` in a file and `here`. The file may be a memory that is served by its own user, who need not answer.
 // SAFETY: (of a call) `here` is live and has 32 bytes.
-unsafe fn memory(number: i64, tid_and_bytes: u64, there: u64, here: u64) -> i64 {
-    let (tid, bytes) = (tid_and_bytes & 0xffff_ffff, (tid_and_bytes >> 32).min(32));
-    let (local, remote) = ([here, bytes], [there, bytes]);
-    // SAFETY: one iovec each, by the caller's promise.
-    unsafe { raw::call(number, [tid, (&raw const local) as u64, 1, (&raw const remote) as u64, 1, 0]) }
+unsafe fn piece(number: i64, file_and_bytes: u64, there: u64, here: u64) -> i64 {
+    let (file, bytes) = (file_and_bytes & 0xffff_ffff, (file_and_bytes >> 32).min(32));
+    // SAFETY: by the caller's promise.
+    unsafe { raw::call(number, [file, here, bytes, there, 0, 0]) }
 }
 
 // SAFETY: (of a call) only a stand-in may do this to itself.

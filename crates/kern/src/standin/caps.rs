@@ -52,9 +52,12 @@ pub(super) fn bound(inheritable: u64, bounding: u64) -> i64 {
     0
 }
 
-/// Gives up all capabilities. 0, or `-errno`.
-pub(super) fn give_up() -> i64 {
-    change(|_| [[0; 2]; 3])
+/// No capability is in effect any more, and none outlives the exec of a program of a user's (capabilities(7)). 0, or `-errno`.
+///
+/// The permitted ones stay until then, for as long as the caller has the agent's memory: a user may neither trace nor schedule a process of theirs that is
+/// permitted more than they are (linux: `cap_ptrace_access_check`, `cap_safe_nice`), whatever that memory's dumpable flag says meanwhile.
+pub(super) fn lay_down() -> i64 {
+    change(|[_, permitted, _]| [[0; 2], permitted, [0; 2]])
 }
 
 fn raise_ambient(capability: u64) {

@@ -134,13 +134,17 @@ pub enum Op {
     Unmap = 23,
     /// Reads what a program starts with from the file that the gate gives: address, bytes. Returns how many came.
     Fill = 24,
-    /// Reads from the memory of another thread: its TID, and from bit 32 on how many bytes (at most 32); the address. They are in [`Hold::out`].
+    /// Reads from a file: its descriptor, and from bit 32 on how many bytes (at most 32); the place. They are in [`Hold::out`]. Returns how many came.
     Peek = 25,
-    /// Writes to the memory of another thread: as Peek, then what is written.
+    /// Writes to a file: as Peek, then what is written.
     Poke = 26,
     /// The process itself comes here, and this one is to become it: takes what were its standard streams, closes all else, the hold file too, and
     /// waits for a tracer with all signals blocked. Comes back only with EAGAIN, as Exec.
     Home = 27,
+    /// Opens a file for reading and writing: the address of its path (same address space only). Returns its descriptor.
+    Open = 28,
+    /// Closes a descriptor.
+    Close = 29,
 }
 
 /// The state of one stand-in.

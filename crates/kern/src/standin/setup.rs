@@ -220,18 +220,18 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         if s.bounded != 0 {
             must(Stage::Capabilities, super::caps::bound(s.inheritable, s.bounding))?;
         }
-        if s.keeps != 0 {
-            call(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 1, 0, 0, 0, 0]);
-        }
+        call(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 1, 0, 0, 0, 0]);
         must(Stage::Ids, call(libc::SYS_setresgid, [s.ids[3], s.ids[4], s.ids[5], 0, 0, 0]))?;
         must(Stage::Ids, call(libc::SYS_setresuid, [s.ids[0], s.ids[1], s.ids[2], 0, 0, 0]))?;
+        // The memory is the agent's, and the kernel has made it what fs.suid_dumpable says (linux: `commit_creds`).
+        call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0]);
         // A keyring of its own and of its user; who has too many keys for that is left with the agent's, which nobody may use.
         call(libc::SYS_keyctl, [libc::KEYCTL_JOIN_SESSION_KEYRING.into(), 0, 0, 0, 0, 0]);
-        // The stand-in's capabilities must not help a user into a directory, nor stay after a failed exec.
+        // The stand-in's capabilities must not help a user into a directory, nor to a program.
         if s.keeps != 0 {
             super::caps::keep_across_exec();
         } else if s.ids[1] != 0 {
-            must(Stage::Capabilities, super::caps::give_up())?;
+            must(Stage::Capabilities, super::caps::lay_down())?;
         }
         if s.deleted != 0 {
             // Of any umask it is the program's own to enter.
