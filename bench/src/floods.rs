@@ -44,7 +44,11 @@ const FLOODS: [(&str, Where, &str); 21] = [
 /// Floods that need a process of the flooder's on node 1.
 const ABOUT: [(&str, Where, &str); 2] = [
     ("kill through the gate", Where::Node, "kills 2 $p"),
-    ("/proc of a ghost", Where::Front, "reads 2 /proc/$p/status /proc/$p/stat /proc/$p/cmdline /proc/$p/maps /proc/$p/io"),
+    (
+        "/proc of a ghost",
+        Where::Front,
+        "reads 2 /proc/$p/status /proc/$p/stat /proc/$p/cmdline /proc/$p/maps /proc/$p/io",
+    ),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,15 +109,15 @@ fn flood(place: &mut Place, name: &str, command: &str) -> Result<bool> {
             continue;
         }
         let local = Local::pairs(&flooded[i], &idle[i]);
-        met &= print(&Line { name: &name, figure: Spread::of(flooded[i].clone()), local: Some(local), unit: "ms", bar });
+        met &=
+            print(&Line { name: &name, figure: Spread::of(flooded[i].clone()), local: Some(local), unit: "ms", bar });
     }
     Ok(met)
 }
 
 /// How long another user's command takes, in milliseconds; not a number when it fails.
 fn time(place: &mut Place, what: &str) -> Result<f64> {
-    let timed = format!(
-        "s=$(date +%s%N); timeout 20 {BOB} {what} >/dev/null 2>&1 && echo $(($(date +%s%N) - s)) || echo NaN"
-    );
+    let timed =
+        format!("s=$(date +%s%N); timeout 20 {BOB} {what} >/dev/null 2>&1 && echo $(($(date +%s%N) - s)) || echo NaN");
     Ok(place.number(&timed)? / 1e6)
 }

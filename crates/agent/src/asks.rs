@@ -11,6 +11,7 @@ use link::fair::{Fair, Owner};
 use link::guests::{restrict, Guests};
 use link::listener::Listener;
 use link::preamble::{Greeting, Preamble};
+use link::rarely::Rarely;
 use link::Plain;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -70,6 +71,8 @@ pub(crate) struct Asks {
     greetings: HashMap<u32, Greeting>,
     /// Those that have not said yet what they are, and those that nobody waits for.
     crowd: Crowd<u32>,
+    /// Lines of the log about these.
+    lines: Rarely,
     next: u32,
     questions: HashMap<u64, u32>,
     next_question: u64,
@@ -101,6 +104,7 @@ impl Asks {
             fair: Fair::default(),
             greetings: HashMap::new(),
             crowd: Crowd::default(),
+            lines: Rarely::default(),
             next: 0,
             questions: HashMap::new(),
             next_question: 0,
@@ -174,7 +178,9 @@ impl Agent {
                 warn!(%fault, "local client");
                 continue;
             }
-            self.asks.clients.insert(number, Client { link: Plain::new(fd).in_slices(), peer, interest: Interest::READ });
+            self.asks
+                .clients
+                .insert(number, Client { link: Plain::new(fd).in_slices(), peer, interest: Interest::READ });
             if let Err(fault) = self.asks.guests.enter(number, uid) {
                 self.answer_client(number, &Answer::Failed(fault));
                 self.drop_client(number);
@@ -384,7 +390,9 @@ impl Agent {
 
     /// Takes connections on the channel port.
     pub(crate) fn take_greetings(&mut self) {
+        let mut in_debt = false;
         for _ in 0..TAKEN {
+            let before = thread_us();
             let Some(fd) = self.asks.channels.take(&self.poller, monotonic_us()) else { return };
             let Ok(from) = peer_address(fd.as_fd()) else { continue };
             let number = self.asks.next;
@@ -393,10 +401,16 @@ impl Agent {
             if self.poller.add(greeting.fd(), Token::Greeting(number).number(), Interest::READ).is_ok() {
                 self.asks.greetings.insert(number, greeting);
                 if let Some(gone) = self.asks.crowd.enter(number, from.ip()) {
-                    warn!(%from, "too many connections on the channel port, the oldest of them closed");
+                    if let Some(dropped) = self.asks.lines.may(monotonic_us()) {
+                        warn!(%from, dropped, "too many connections on the channel port, the oldest of them closed");
+                    }
                     self.asks.turn_away(gone);
                 }
             }
+            in_debt |= self.charge_since(Owner::Strangers, before);
+        }
+        if in_debt {
+            self.asks.channels.rest(&self.poller, monotonic_us() + REST_US);
         }
     }
 
@@ -414,15 +428,16 @@ impl Agent {
                 }
                 self.channel(token, fd, number);
             }
-            Ok(Some(Preamble::Control)) => {
-                warn!("somebody takes this node for a front end");
-                self.asks.turn_away(number);
-            }
-            Err(fault) => {
-                warn!(%fault, "channel port");
-                self.asks.turn_away(number);
-            }
+            Ok(Some(Preamble::Control)) => self.refuse_greeting(number, "somebody takes this node for a front end"),
+            Err(fault) => self.refuse_greeting(number, &fault.to_string()),
         }
+    }
+
+    fn refuse_greeting(&mut self, number: u32, why: &str) {
+        if let Some(dropped) = self.asks.lines.may(monotonic_us()) {
+            warn!(dropped, "channel port: {why}");
+        }
+        self.asks.turn_away(number);
     }
 
     fn channel(&mut self, token: [u8; 16], fd: OwnedFd, number: u32) {

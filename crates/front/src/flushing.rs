@@ -28,7 +28,9 @@ impl Front {
             let Some(connection) = self.connections.get_mut(&token) else { continue };
             let flushed = match connection {
                 Connection::Node { link, .. } | Connection::Joining { link, .. } => link.flush(),
-                Connection::Client { link, .. } => link.flush().and_then(|()| self.clients.guests.keeps(token, link.kept())),
+                Connection::Client { link, .. } => {
+                    link.flush().and_then(|()| self.clients.guests.keeps(token, link.kept()))
+                }
                 Connection::Greeting { .. } | Connection::Native { .. } => Ok(()),
                 Connection::Mover(mover) => mover.line.flush(),
             };

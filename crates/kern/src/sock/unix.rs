@@ -66,9 +66,7 @@ pub fn unix_listen(path: &Path, mode: u32) -> Result<OwnedFd> {
     // SAFETY: `name` is a live C string.
     checked(unsafe { libc::chmod(name.as_ptr(), mode) }.into(), || format!("chmod {}", path.display()))?;
     // SAFETY: takes numbers, returns a number.
-    checked(unsafe { libc::listen(fd.as_raw_fd(), BACKLOG) }.into(), || {
-        format!("listen at {}", path.display())
-    })?;
+    checked(unsafe { libc::listen(fd.as_raw_fd(), BACKLOG) }.into(), || format!("listen at {}", path.display()))?;
     Ok(fd)
 }
 
