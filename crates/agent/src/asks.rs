@@ -5,7 +5,7 @@ use crate::agent::{Agent, Token};
 use crate::clients::{polled, poller_number, REST_US, TAKEN, UNREAD};
 use kern::clock::{monotonic_us, thread_us};
 use kern::epoll::{Interest, Poller};
-use kern::sock::{peer_address, peer_groups, peer_identity, tcp_tune, Peer};
+use kern::sock::{peek, peer_address, peer_groups, peer_identity, tcp_tune, Peer};
 use link::crowd::Crowd;
 use link::fair::{Fair, Owner};
 use link::guests::{restrict, Guests};
@@ -170,25 +170,33 @@ impl Agent {
         let mut in_debt = false;
         for _ in 0..TAKEN {
             let before = thread_us();
-            let Some(fd) = self.asks.local.take(&self.poller, monotonic_us()) else { return };
+            let Some(fd) = self.asks.local.take(&self.poller, monotonic_us()) else { break };
             let Ok(peer) = Peer::of(fd.as_fd()) else { continue };
-            let (number, uid) = (self.asks.next, peer.creds().uid);
-            self.asks.next = number.wrapping_add(1);
-            if let Err(fault) = self.poller.add(fd.as_fd(), Token::Client(number).number(), Interest::READ) {
-                warn!(%fault, "local client");
-                continue;
-            }
-            self.asks
-                .clients
-                .insert(number, Client { link: Plain::new(fd).in_slices(), peer, interest: Interest::READ });
-            if let Err(fault) = self.asks.guests.enter(number, uid) {
-                self.answer_client(number, &Answer::Failed(fault));
-                self.drop_client(number);
-            }
+            let uid = peer.creds().uid;
+            self.take_client(fd, peer);
             in_debt |= self.charge_since(Owner::of_user(uid), before);
         }
         if in_debt {
             self.asks.local.rest(&self.poller, monotonic_us() + REST_US);
+        }
+    }
+
+    fn take_client(&mut self, fd: OwnedFd, peer: Peer) {
+        // Closed already, and nothing was said: it is not worth a turn.
+        if matches!(peek(fd.as_fd(), &mut [0]), Ok(Some(0))) {
+            return;
+        }
+        let (number, uid) = (self.asks.next, peer.creds().uid);
+        self.asks.next = number.wrapping_add(1);
+        if let Err(fault) = self.poller.add(fd.as_fd(), poller_number(number), Interest::READ) {
+            warn!(%fault, "local client");
+            return;
+        }
+        let client = Client { link: Plain::new(fd).in_slices(), peer, interest: Interest::READ };
+        self.asks.clients.insert(number, client);
+        if let Err(fault) = self.asks.guests.enter(number, uid) {
+            self.answer_client(number, &Answer::Failed(fault));
+            self.drop_client(number);
         }
     }
 
@@ -393,7 +401,7 @@ impl Agent {
         let mut in_debt = false;
         for _ in 0..TAKEN {
             let before = thread_us();
-            let Some(fd) = self.asks.channels.take(&self.poller, monotonic_us()) else { return };
+            let Some(fd) = self.asks.channels.take(&self.poller, monotonic_us()) else { break };
             let Ok(from) = peer_address(fd.as_fd()) else { continue };
             let number = self.asks.next;
             self.asks.next = number.wrapping_add(1);

@@ -12,7 +12,7 @@ use link::fair::Owner;
 use link::guests::restrict;
 use link::Plain;
 use space::{Event, Person};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use tracing::debug;
 use vocab::{Fault, Kind, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
@@ -27,19 +27,28 @@ impl Front {
         let mut in_debt = false;
         for _ in 0..TAKEN {
             let before = thread_us();
-            let Some(fd) = self.local.take(&self.poller, monotonic_us()) else { return };
+            let Some(fd) = self.local.take(&self.poller, monotonic_us()) else { break };
             let Ok(peer) = sock::Peer::of(fd.as_fd()) else { continue };
-            let (link, uid) = (Box::new(Plain::new(fd).in_slices()), peer.creds().uid);
-            let Some(token) = self.add(Connection::Client { link, peer }) else { continue };
-            if let Err(fault) = self.clients.guests.enter(token, uid) {
-                self.answer(Asker::Local(token), Answer::Failed(fault), true);
-                self.flush();
-                self.close(token);
-            }
+            let uid = peer.creds().uid;
+            self.take_client(fd, peer);
             in_debt |= self.clients.charge_since(Owner::of_user(uid), before);
         }
         if in_debt {
             self.local.rest(&self.poller, monotonic_us() + REST_US);
+        }
+    }
+
+    fn take_client(&mut self, fd: OwnedFd, peer: sock::Peer) {
+        // Closed already, and nothing was said: it is not worth a turn.
+        if matches!(sock::peek(fd.as_fd(), &mut [0]), Ok(Some(0))) {
+            return;
+        }
+        let (link, uid) = (Box::new(Plain::new(fd).in_slices()), peer.creds().uid);
+        let Some(token) = self.add(Connection::Client { link, peer }) else { return };
+        if let Err(fault) = self.clients.guests.enter(token, uid) {
+            self.answer(Asker::Local(token), Answer::Failed(fault), true);
+            self.flush();
+            self.close(token);
         }
     }
 

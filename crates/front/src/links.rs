@@ -32,7 +32,7 @@ impl Front {
         let mut in_debt = false;
         for _ in 0..TAKEN {
             let before = thread_us();
-            let Some(fd) = self.listener.take(&self.poller, monotonic_us()) else { return };
+            let Some(fd) = self.listener.take(&self.poller, monotonic_us()) else { break };
             let Ok(from) = sock::peer_address(fd.as_fd()) else { continue };
             let greeting = Greeting::new(fd, monotonic_us() + GREETING_US);
             let Some(token) = self.add(Connection::Greeting { greeting, from }) else { continue };
