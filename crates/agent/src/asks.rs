@@ -68,6 +68,8 @@ pub(crate) struct Asks {
     guests: Guests<u32>,
     /// Whose turn it is.
     pub(crate) fair: Fair<u32>,
+    /// Accounts of their own for what it takes to let somebody in: who connects without end is served all the same.
+    pub(crate) arrivals: Fair<u32>,
     greetings: HashMap<u32, Greeting>,
     /// Those that have not said yet what they are, and those that nobody waits for.
     crowd: Crowd<u32>,
@@ -102,6 +104,7 @@ impl Asks {
             clients: HashMap::new(),
             guests: Guests::default(),
             fair: Fair::default(),
+            arrivals: Fair::default(),
             greetings: HashMap::new(),
             crowd: Crowd::default(),
             lines: Rarely::default(),
@@ -174,7 +177,7 @@ impl Agent {
             let Ok(peer) = Peer::of(fd.as_fd()) else { continue };
             let uid = peer.creds().uid;
             self.take_client(fd, peer);
-            in_debt |= self.charge_since(Owner::of_user(uid), before);
+            in_debt |= self.arrived_since(Owner::of_user(uid), before);
         }
         if in_debt {
             self.asks.local.rest(&self.poller, monotonic_us() + REST_US);
@@ -415,7 +418,7 @@ impl Agent {
                     self.asks.turn_away(gone);
                 }
             }
-            in_debt |= self.charge_since(Owner::Strangers, before);
+            in_debt |= self.arrived_since(Owner::Strangers, before);
         }
         if in_debt {
             self.asks.channels.rest(&self.poller, monotonic_us() + REST_US);

@@ -48,6 +48,12 @@ impl Agent {
         self.asks.fair.charge(owner, used_us, monotonic_us())
     }
 
+    /// Likewise, with what it took to let a connection in.
+    pub(crate) fn arrived_since(&mut self, owner: Owner, before_us: u64) -> bool {
+        let used_us = thread_us().saturating_sub(before_us) + 1;
+        self.asks.arrivals.charge(owner, used_us, monotonic_us())
+    }
+
     fn after_turn(&mut self, turn: Turn<u32>, more: bool) {
         if self.asks.owner(turn.key).is_none() {
             return;

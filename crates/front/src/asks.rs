@@ -31,7 +31,7 @@ impl Front {
             let Ok(peer) = sock::Peer::of(fd.as_fd()) else { continue };
             let uid = peer.creds().uid;
             self.take_client(fd, peer);
-            in_debt |= self.clients.charge_since(Owner::of_user(uid), before);
+            in_debt |= self.clients.arrived_since(Owner::of_user(uid), before);
         }
         if in_debt {
             self.local.rest(&self.poller, monotonic_us() + REST_US);

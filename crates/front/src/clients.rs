@@ -25,6 +25,8 @@ pub(crate) const UNREAD: usize = 64 * 1024;
 pub(crate) struct Clients {
     pub(crate) guests: Guests<Token>,
     pub(crate) fair: Fair<Token>,
+    /// Accounts of their own for what it takes to let somebody in: who connects without end is served all the same.
+    arrivals: Fair<Token>,
     /// Lines of the log about peers without the key.
     pub(crate) lines: Rarely,
 }
@@ -40,6 +42,12 @@ impl Clients {
         // What is done for nothing measurable is not free.
         let used_us = thread_us().saturating_sub(before_us) + 1;
         self.fair.charge(owner, used_us, monotonic_us())
+    }
+
+    /// Likewise, with what it took to let a connection in.
+    pub(crate) fn arrived_since(&mut self, owner: Owner, before_us: u64) -> bool {
+        let used_us = thread_us().saturating_sub(before_us) + 1;
+        self.arrivals.charge(owner, used_us, monotonic_us())
     }
 }
 

@@ -42,7 +42,7 @@ impl Front {
                 }
                 self.close(gone);
             }
-            in_debt |= self.clients.charge_since(self.stranger(from.ip()), before);
+            in_debt |= self.clients.arrived_since(self.stranger(from.ip()), before);
         }
         if in_debt {
             self.listener.rest(&self.poller, monotonic_us() + REST_US);

@@ -155,6 +155,9 @@ impl<K: Copy + Eq + Hash> Fair<K> {
         if owner == Owner::Root {
             return false;
         }
+        if self.accounts.len() > ACCOUNTS {
+            self.forget_full(now_us);
+        }
         let account = self.accounts.entry(owner).or_insert_with(|| Account::new(now_us));
         account.refill(now_us);
         let used = i64::try_from(used_us).unwrap_or(i64::MAX).saturating_mul(UNIT);
