@@ -6,7 +6,8 @@
  *   asking COUNT HEX      the same, with one frame before the connection is closed
  *   halves COUNT          COUNT connections with half a frame each, which stay open
  *   large COUNT           COUNT connections with frames of 4 MiB that are no question
- *   shakes COUNT IP PORT  COUNT processes that open a connection to a daemon's port and send the first message of a handshake without the key
+ *   shakes COUNT IP PORT [HEX]  COUNT processes that open a connection to a daemon's port and send 48 bytes at random, or HEX, as the first
+ *                         message of a handshake
  *   silent COUNT IP PORT  the same, and send nothing
  *   channels COUNT IP PORT  the same, and name a channel that nobody waits for
  *   reads COUNT PATH…     COUNT processes that read these files again and again
@@ -112,7 +113,7 @@ static void connects(int asks) {
 }
 
 /* Those that stay open are closed when there are 500. */
-static void dials(char preamble) {
+static void dials(char preamble, const unsigned char *message) {
     static int held[500];
     unsigned char first[1 + 2 + 48] = {(unsigned char)preamble, 0, 48};
     int null = open("/dev/urandom", O_RDONLY);
@@ -121,10 +122,7 @@ static void dials(char preamble) {
         if (connect(fd, (struct sockaddr *)&port, sizeof port)) { close(fd); usleep(1000); continue; }
         if (preamble == 'S') { if (read(null, first + 1, 16) == 16) send(fd, first, 17, MSG_NOSIGNAL); }
         if (preamble == 'C') {
-            /* 32 bytes where the first message has no authentication, 48 where it has. */
-            size_t size = getenv("SHAKE") ? atoi(getenv("SHAKE")) : 48;
-            first[2] = size;
-            if (read(null, first + 3, size) == (ssize_t)size) send(fd, first, 3 + size, MSG_NOSIGNAL);
+            if (message ? (memcpy(first + 3, message, 48), 1) : read(null, first + 3, 48) == 48) send(fd, first, sizeof first, MSG_NOSIGNAL);
             struct timeval most = {.tv_usec = 200000};
             setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
             recv(fd, in, sizeof in, 0);
@@ -180,9 +178,12 @@ int main(int argc, char **argv) {
     for (int i = 1; i < count; i++) if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); break; }
     if (!strcmp(what, "connects")) connects(0);
     if (!strcmp(what, "asking")) frames(argv[3]), connects(1);
-    if (!strcmp(what, "shakes")) dials('C');
-    if (!strcmp(what, "silent")) dials(0);
-    if (!strcmp(what, "channels")) dials('S');
+    if (!strcmp(what, "shakes")) {
+        if (argc > 5) frames(argv[5]);
+        dials('C', argc > 5 ? out + 4 : NULL);
+    }
+    if (!strcmp(what, "silent")) dials(0, NULL);
+    if (!strcmp(what, "channels")) dials('S', NULL);
     if (!strcmp(what, "reads")) reads(argv + 3);
     if (!strcmp(what, "spins")) for (volatile int i = 0;; i++);
     if (!strcmp(what, "kills")) for (pid_t pid = atoi(argv[3]);;) kill(pid, 0);
