@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cpu;
+mod floods;
 mod inside;
 mod memory;
 mod mon;
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
 fn measure(words: &[&str]) -> Result<bool> {
     match words {
         ["ps"] => ps::measure(),
+        ["floods"] => floods::measure(""),
+        ["floods", which] => floods::measure(which),
         ["space"] => space::measure(),
         ["mon"] => mon::measure(),
         ["proc"] => proc::measure(proc::NODES, proc::EACH),
@@ -49,7 +52,7 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
         ["inside", "list"] => storm::print_list(),
         ["inside", "cpu", root] => cpu::print(number(root)? as u32),
-        _ => Err(Fault::refused("which? there are: mon, move, proc, ps, space")),
+        _ => Err(Fault::refused("which? there are: floods, mon, move, proc, ps, space")),
     }
 }
 

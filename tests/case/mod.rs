@@ -12,6 +12,7 @@ mod clocks;
 mod commands;
 mod copies;
 mod daemons;
+mod floods;
 mod gates;
 mod hostile;
 mod jobs;
@@ -74,6 +75,7 @@ pub(crate) type Scene = (&'static str, fn(&Place) -> Res<End>);
 /// second only.
 const DEMANDING: &[&[Scene]] = &[
     hostile::DEMANDING,
+    floods::SCENES,
     moving_hostile::SCENES,
     chaos::SCENES,
     bad_input::DEMANDING,

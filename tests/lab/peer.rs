@@ -43,8 +43,8 @@ fn write(stream: &mut TcpStream, record: &[u8]) -> std::io::Result<()> {
 type Failed = Box<dyn std::error::Error>;
 
 fn shake(stream: &mut TcpStream, key: &[u8; 32]) -> Result<snow::TransportState, Failed> {
-    let builder = snow::Builder::new("Noise_XXpsk3_25519_AESGCM_BLAKE2s".parse()?);
-    let builder = builder.prologue(b"shoal")?.psk(3, key)?.local_private_key(&[9; 32])?;
+    let builder = snow::Builder::new("Noise_XXpsk0_25519_AESGCM_BLAKE2s".parse()?);
+    let builder = builder.prologue(b"shoal")?.psk(0, key)?.local_private_key(&[9; 32])?;
     let mut shaking = builder.build_initiator()?;
     let mut room = [0; 1024];
     while !shaking.is_handshake_finished() {

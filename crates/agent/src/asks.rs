@@ -2,13 +2,16 @@
 //! channels that other nodes dial to this one are handed to the client that waits for them.
 
 use crate::agent::{Agent, Token};
-use kern::clock::monotonic_us;
+use crate::clients::{polled, poller_number, REST_US, TAKEN, UNREAD};
+use kern::clock::{monotonic_us, thread_us};
 use kern::epoll::{Interest, Poller};
-use kern::sock::{peer_address, peer_groups, peer_identity, tcp_tune, Peer};
+use kern::sock::{peek, peer_address, peer_groups, peer_identity, tcp_tune, Peer};
 use link::crowd::Crowd;
+use link::fair::{Fair, Owner};
 use link::guests::{restrict, Guests};
 use link::listener::Listener;
 use link::preamble::{Greeting, Preamble};
+use link::rarely::Rarely;
 use link::Plain;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,16 +23,29 @@ use wire::node::ToFront;
 use wire::run::Caller;
 
 const GREETING_US: u64 = 5_000_000;
+/// Questions of one client that are taken before others get their turn.
+const ASKS: usize = 8;
+/// From one look at stand-ins of a user in debt to the next, in microseconds.
+const LOOK_US: u64 = 2_000;
 /// How long a channel may be here before the answer that tells whose it is.
 const UNCLAIMED_US: u64 = 5_000_000;
 
 struct Client {
     link: Plain,
     peer: Peer,
-    writing: bool,
+    /// What the poller tells of it, but for the time in which it waits for its turn.
+    interest: Interest,
 }
 
 impl Client {
+    /// What the poller is to tell: a client that reads nothing is not asked anything.
+    fn wants(&self) -> Interest {
+        match self.link.queued() > UNREAD && self.peer.creds().uid != 0 {
+            true => Interest::WRITE,
+            false => Interest::reading_and(self.link.wants_write()),
+        }
+    }
+
     /// Its process, while it has its number.
     fn pid(&self) -> Option<Pid> {
         self.peer.pid(self.link.fd())
@@ -50,14 +66,22 @@ pub(crate) struct Asks {
     clients: HashMap<u32, Client>,
     /// The clients, as their users'.
     guests: Guests<u32>,
+    /// Whose turn it is.
+    pub(crate) fair: Fair<u32>,
+    /// Accounts of their own for what it takes to let somebody in: who connects without end is served all the same.
+    pub(crate) arrivals: Fair<u32>,
     greetings: HashMap<u32, Greeting>,
     /// Those that have not said yet what they are, and those that nobody waits for.
     crowd: Crowd<u32>,
+    /// Lines of the log about these.
+    lines: Rarely,
     next: u32,
     questions: HashMap<u64, u32>,
     next_question: u64,
     /// Relays whose stand-in has yet to hand over a signal: the front end is to hear of that before it is asked.
     unquiet: Vec<(u32, Ask)>,
+    /// When those are looked at that were not, because their user was in debt.
+    look_us: Option<u64>,
     wanted: HashMap<[u8; 16], Wanted>,
     /// Nobody waits for them yet: until when they are kept, and which of the crowd they are.
     unclaimed: HashMap<[u8; 16], (OwnedFd, u64, u32)>,
@@ -79,16 +103,52 @@ impl Asks {
             channels,
             clients: HashMap::new(),
             guests: Guests::default(),
+            fair: Fair::default(),
+            arrivals: Fair::default(),
             greetings: HashMap::new(),
             crowd: Crowd::default(),
+            lines: Rarely::default(),
             next: 0,
             questions: HashMap::new(),
             next_question: 0,
             unquiet: Vec::new(),
+            look_us: None,
             wanted: HashMap::new(),
             unclaimed: HashMap::new(),
         };
         Ok((asks, port))
+    }
+
+    /// Who pays for a client; `None` when there is none.
+    pub(crate) fn owner(&self, number: u32) -> Option<Owner> {
+        self.clients.get(&number).map(|client| Owner::of_user(client.peer.creds().uid))
+    }
+
+    /// Takes a client off the poller until its turn.
+    pub(crate) fn unpoll(&self, poller: &Poller, number: u32) {
+        if let Some(client) = self.clients.get(&number) {
+            let _ = poller.remove(client.link.fd());
+        }
+    }
+
+    /// Puts it back; false when that fails.
+    pub(crate) fn poll_again(&self, poller: &Poller, number: u32) -> bool {
+        let added = |client: &Client| poller.add(client.link.fd(), poller_number(number), client.interest);
+        self.clients.get(&number).map(added).is_none_or(polled)
+    }
+
+    /// Has the poller tell other things of it; false when that fails.
+    pub(crate) fn poll_for(&self, poller: &Poller, number: u32, interest: Interest) -> bool {
+        let changed = |client: &Client| poller.modify(client.link.fd(), poller_number(number), interest);
+        self.clients.get(&number).map(changed).is_none_or(polled)
+    }
+
+    /// What the poller told of a client, and what it is to tell from now on, if that is something else.
+    pub(crate) fn interest_changes(&mut self, number: u32) -> Option<(Interest, Interest)> {
+        let client = self.clients.get_mut(&number)?;
+        let now = client.wants();
+        let before = std::mem::replace(&mut client.interest, now);
+        (before != now).then_some((before, now))
     }
 
     /// Closes one of the crowd.
@@ -102,55 +162,84 @@ impl Asks {
     pub(crate) fn due_us(&self) -> Option<u64> {
         let greetings = self.greetings.values().map(Greeting::deadline_us);
         let listeners = [&self.local, &self.channels].into_iter().filter_map(|listener| listener.due_us());
-        greetings.chain(self.unclaimed.values().map(|(_, until, _)| *until)).chain(listeners).min()
+        let others = listeners.chain(self.look_us);
+        greetings.chain(self.unclaimed.values().map(|(_, until, _)| *until)).chain(others).min()
     }
 }
 
 impl Agent {
     /// Takes new local clients.
     pub(crate) fn take_clients(&mut self) {
-        while let Some(fd) = self.asks.local.take(&self.poller, monotonic_us()) {
+        let mut in_debt = false;
+        for _ in 0..TAKEN {
+            let before = thread_us();
+            let Some(fd) = self.asks.local.take(&self.poller, monotonic_us()) else { break };
             let Ok(peer) = Peer::of(fd.as_fd()) else { continue };
-            let (number, uid) = (self.asks.next, peer.creds().uid);
-            self.asks.next = number.wrapping_add(1);
-            if let Err(fault) = self.poller.add(fd.as_fd(), Token::Client(number).number(), Interest::READ) {
-                warn!(%fault, "local client");
-                continue;
-            }
-            self.asks.clients.insert(number, Client { link: Plain::new(fd), peer, writing: false });
-            if let Err(fault) = self.asks.guests.enter(number, uid) {
-                self.answer_client(number, &Answer::Failed(fault));
-                self.drop_client(number);
-            }
+            let uid = peer.creds().uid;
+            self.take_client(fd, peer);
+            in_debt |= self.arrived_since(Owner::of_user(uid), before);
+        }
+        if in_debt {
+            self.asks.local.rest(&self.poller, monotonic_us() + REST_US);
         }
     }
 
-    /// A client has said something, or takes more.
-    pub(crate) fn serve_client(&mut self, number: u32) {
-        let Some(client) = self.asks.clients.get_mut(&number) else { return };
-        let received = client.link.receive();
-        let mut asked = Vec::new();
-        let read = loop {
-            match client.link.next::<Ask>() {
-                Ok(Some(ask)) => asked.push(ask),
-                Ok(None) => break Ok(()),
-                Err(fault) => break Err(fault),
-            }
-        };
-        for ask in asked {
-            self.asked(number, ask);
+    fn take_client(&mut self, fd: OwnedFd, peer: Peer) {
+        // Closed already, and nothing was said: it is not worth a turn.
+        if matches!(peek(fd.as_fd(), &mut [0]), Ok(Some(0))) {
+            return;
         }
-        if let Err(fault) = received.and(read) {
-            debug!(number, %fault, "local client");
+        let (number, uid) = (self.asks.next, peer.creds().uid);
+        self.asks.next = number.wrapping_add(1);
+        if let Err(fault) = self.poller.add(fd.as_fd(), poller_number(number), Interest::READ) {
+            warn!(%fault, "local client");
+            return;
+        }
+        let client = Client { link: Plain::new(fd).in_slices(), peer, interest: Interest::READ };
+        self.asks.clients.insert(number, client);
+        if let Err(fault) = self.asks.guests.enter(number, uid) {
+            self.answer_client(number, &Answer::Failed(fault));
             self.drop_client(number);
-        } else {
-            self.flush_client(number);
         }
     }
 
-    fn drop_client(&mut self, number: u32) {
+    /// A client has said something, or takes more, and it is its turn. True: there may be more, of which the poller does not tell.
+    pub(crate) fn serve_client(&mut self, number: u32) -> bool {
+        match self.take_asks(number) {
+            Ok(more) => {
+                self.flush_client(number);
+                more
+            }
+            Err(fault) => {
+                debug!(number, %fault, "local client");
+                self.drop_client(number);
+                false
+            }
+        }
+    }
+
+    /// As many questions as are one client's turn.
+    fn take_asks(&mut self, number: u32) -> Result<bool> {
+        let mut received = Ok(true);
+        for _ in 0..ASKS {
+            let Some(client) = self.asks.clients.get_mut(&number) else { return Ok(false) };
+            if client.wants() == Interest::WRITE {
+                return Ok(false);
+            }
+            match client.link.next::<Ask>()? {
+                Some(ask) => self.asked(number, ask),
+                None if !received? => return Ok(false),
+                None => received = client.link.receive(),
+            }
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn drop_client(&mut self, number: u32) {
         self.asks.clients.remove(&number);
         self.asks.guests.leave(number);
+        self.asks.fair.forget(number);
+        self.asks.unquiet.retain(|(of, _)| *of != number);
         let gone: Vec<u64> = self.asks.questions.iter().filter(|(_, of)| **of == number).map(|(id, _)| *id).collect();
         for id in gone {
             self.asks.questions.remove(&id);
@@ -162,24 +251,27 @@ impl Agent {
     fn flush_client(&mut self, number: u32) {
         let Some(client) = self.asks.clients.get_mut(&number) else { return };
         let flushed = client.link.flush().and_then(|()| self.asks.guests.keeps(number, client.link.kept()));
-        let writing = client.link.wants_write();
-        let polled = match writing == client.writing {
-            true => Ok(()),
-            false => {
-                client.writing = writing;
-                self.poller.modify(client.link.fd(), Token::Client(number).number(), Interest::reading_and(writing))
-            }
-        };
-        if let Err(fault) = flushed.and(polled) {
+        if let Err(fault) = flushed {
             debug!(number, %fault, "local client");
+            self.drop_client(number);
+        } else if !self.wait_for_client(number) {
             self.drop_client(number);
         }
     }
 
     /// Asks for relays whose stand-ins have handed over all they had.
     pub(crate) fn ask_for_the_quiet(&mut self) {
+        self.asks.look_us = None;
         for (number, ask) in std::mem::take(&mut self.asks.unquiet) {
+            let Some(owner) = self.asks.owner(number) else { continue };
+            if self.asks.fair.is_in_debt(owner, monotonic_us()) {
+                self.asks.unquiet.push((number, ask));
+                self.asks.look_us = Some(monotonic_us() + LOOK_US);
+                continue;
+            }
+            let before = thread_us();
             self.asked(number, ask);
+            self.charge_since(owner, before);
         }
     }
 
@@ -187,6 +279,10 @@ impl Agent {
         let client = self.asks.clients.get(&number).and_then(Client::pid);
         if let (Ask::Delivered { .. }, Some(stand_in)) = (&ask, client) {
             if !self.ghosts.is_quiet(stand_in) {
+                if self.asks.unquiet.iter().any(|(of, _)| *of == number) {
+                    let fault = Fault::refused("wait for signals to be delivered: the same client waits already");
+                    return self.answer_client(number, &Answer::Failed(fault.on(self.number)));
+                }
                 return self.asks.unquiet.push((number, ask));
             }
         }
@@ -305,7 +401,10 @@ impl Agent {
 
     /// Takes connections on the channel port.
     pub(crate) fn take_greetings(&mut self) {
-        while let Some(fd) = self.asks.channels.take(&self.poller, monotonic_us()) {
+        let mut in_debt = false;
+        for _ in 0..TAKEN {
+            let before = thread_us();
+            let Some(fd) = self.asks.channels.take(&self.poller, monotonic_us()) else { break };
             let Ok(from) = peer_address(fd.as_fd()) else { continue };
             let number = self.asks.next;
             self.asks.next = number.wrapping_add(1);
@@ -313,10 +412,16 @@ impl Agent {
             if self.poller.add(greeting.fd(), Token::Greeting(number).number(), Interest::READ).is_ok() {
                 self.asks.greetings.insert(number, greeting);
                 if let Some(gone) = self.asks.crowd.enter(number, from.ip()) {
-                    warn!(%from, "too many connections on the channel port, the oldest of them closed");
+                    if let Some(dropped) = self.asks.lines.may(monotonic_us()) {
+                        warn!(%from, dropped, "too many connections on the channel port, the oldest of them closed");
+                    }
                     self.asks.turn_away(gone);
                 }
             }
+            in_debt |= self.arrived_since(Owner::Strangers, before);
+        }
+        if in_debt {
+            self.asks.channels.rest(&self.poller, monotonic_us() + REST_US);
         }
     }
 
@@ -334,15 +439,16 @@ impl Agent {
                 }
                 self.channel(token, fd, number);
             }
-            Ok(Some(Preamble::Control)) => {
-                warn!("somebody takes this node for a front end");
-                self.asks.turn_away(number);
-            }
-            Err(fault) => {
-                warn!(%fault, "channel port");
-                self.asks.turn_away(number);
-            }
+            Ok(Some(Preamble::Control)) => self.refuse_greeting(number, "somebody takes this node for a front end"),
+            Err(fault) => self.refuse_greeting(number, &fault.to_string()),
         }
+    }
+
+    fn refuse_greeting(&mut self, number: u32, why: &str) {
+        if let Some(dropped) = self.asks.lines.may(monotonic_us()) {
+            warn!(dropped, "channel port: {why}");
+        }
+        self.asks.turn_away(number);
     }
 
     fn channel(&mut self, token: [u8; 16], fd: OwnedFd, number: u32) {

@@ -30,6 +30,7 @@ impl Agent {
                 self.serve(one)?;
             }
             self.due()?;
+            self.serve_clients();
             self.tell_in_time();
             self.tell_passes();
             self.let_output_go();
@@ -56,7 +57,7 @@ impl Agent {
             Some(Token::View) => self.hear_view(),
             Some(Token::Local) => self.take_clients(),
             Some(Token::Channels) => self.take_greetings(),
-            Some(Token::Client(number)) => self.serve_client(number),
+            Some(Token::Client(number)) => self.client_ready(number),
             Some(Token::Greeting(number)) => self.serve_greeting(number),
             Some(Token::Body(pid)) => self.handle_ready(pid, ready.hangup),
             None => return Err(Fault::bug(format!("epoll says {ready:?}"))),
@@ -155,6 +156,7 @@ impl Agent {
             self.uplink.up().then_some(self.next_beat_us),
             self.checks.next_us(),
             self.asks.due_us(),
+            self.asks.fair.due_us(),
             self.looker.due_us(),
             self.entries.due_us(),
             self.view.as_ref().map(procfs::node_proc::Keeper::due_us),

@@ -1,15 +1,18 @@
 //! What clients ask, on this machine or through a node's agent.
 
+use crate::clients::{REST_US, TAKEN};
 use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::persons;
 use crate::runs::{Asker, Run};
-use kern::clock::monotonic_us;
+use kern::clock::{monotonic_us, thread_us};
+use kern::epoll::Interest;
 use kern::sock;
+use link::fair::Owner;
 use link::guests::restrict;
 use link::Plain;
 use space::{Event, Person};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use tracing::debug;
 use vocab::{Fault, Kind, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
@@ -21,26 +24,50 @@ const ASKS: usize = 8;
 
 impl Front {
     pub(crate) fn take_clients(&mut self) {
-        while let Some(fd) = self.local.take(&self.poller, monotonic_us()) {
+        let mut in_debt = false;
+        for _ in 0..TAKEN {
+            let before = thread_us();
+            let Some(fd) = self.local.take(&self.poller, monotonic_us()) else { break };
             let Ok(peer) = sock::Peer::of(fd.as_fd()) else { continue };
-            let (link, uid) = (Box::new(Plain::new(fd)), peer.creds().uid);
-            let Some(token) = self.add(Connection::Client { link, peer }) else { continue };
-            if let Err(fault) = self.guests.enter(token, uid) {
-                self.answer(Asker::Local(token), Answer::Failed(fault), true);
-                self.flush();
-                self.close(token);
-            }
+            let uid = peer.creds().uid;
+            self.take_client(fd, peer);
+            in_debt |= self.clients.arrived_since(Owner::of_user(uid), before);
+        }
+        if in_debt {
+            self.local.rest(&self.poller, monotonic_us() + REST_US);
         }
     }
 
-    /// Takes in what has come, as much as is one client's turn.
-    pub(crate) fn on_client(&mut self, token: Token) -> Result<()> {
-        let Some(link) = self.client(token) else { return Ok(()) };
-        let received = link.receive();
+    fn take_client(&mut self, fd: OwnedFd, peer: sock::Peer) {
+        // Closed already, and nothing was said: it is not worth a turn.
+        if matches!(sock::peek(fd.as_fd(), &mut [0]), Ok(Some(0))) {
+            return;
+        }
+        let (link, uid) = (Box::new(Plain::new(fd).in_slices()), peer.creds().uid);
+        let Some(token) = self.add(Connection::Client { link, peer }) else { return };
+        if let Err(fault) = self.clients.guests.enter(token, uid) {
+            self.answer(Asker::Local(token), Answer::Failed(fault), true);
+            self.flush();
+            self.close(token);
+        }
+    }
+
+    /// Takes in what has come, as much as is one client's turn. True: there may be more, of which the poller does not tell.
+    pub(crate) fn on_client(&mut self, token: Token) -> Result<bool> {
         self.dirty.insert(token);
+        let mut received = Ok(true);
         for _ in 0..ASKS {
-            let Some(link) = self.client(token) else { return Ok(()) };
-            let Some(mut ask) = link.next::<Ask>()? else { return received.map(drop) };
+            if self.interest(token) == Interest::WRITE {
+                return Ok(false);
+            }
+            let Some(link) = self.client(token) else { return Ok(false) };
+            let Some(mut ask) = link.next::<Ask>()? else {
+                if !received? {
+                    return Ok(false);
+                }
+                received = link.receive();
+                continue;
+            };
             let asker = Asker::Local(token);
             // The daemon's own procfs asks, for each who looks into /proc and waits; who else asks is refused, whoever it is.
             if let Ask::Entries { id, node, wanted } = ask {
@@ -55,9 +82,7 @@ impl Front {
             }
             self.settle();
         }
-        // What has come and was not taken is not told by the poller again.
-        self.unheard.push(token);
-        Ok(())
+        Ok(true)
     }
 
     fn client(&mut self, token: Token) -> Option<&mut Plain> {

@@ -11,7 +11,7 @@
 use crate::front::Front;
 use crate::runs::Asker;
 use std::collections::HashSet;
-use vocab::{NodeId, Pid};
+use vocab::{Fault, NodeId, Pid};
 use wire::ask::Answer;
 use wire::node::ToNode;
 
@@ -63,6 +63,10 @@ impl Front {
     /// [`wire::ask::Ask::Delivered`].
     pub(crate) fn on_delivered(&mut self, asker: Asker, caller: Pid, copy: u32) {
         match self.runs.program(caller, copy) {
+            Some(_) if self.deliveries.waits.iter().any(|wait| wait.asker == asker && wait.copy == copy) => {
+                let fault = Fault::refused("wait for signals to be delivered: the same client waits already");
+                self.answer(asker, Answer::Failed(fault), true);
+            }
             Some(pid) => self.deliveries.waits.push(Wait { pid, asker, copy, at: At::Ghost }),
             // It has ended, or has not begun.
             None => self.answer(asker, Answer::Delivered { copy }, true),

@@ -1,9 +1,10 @@
 //! When what waits to be sent is sent: after each turn of the loop, but now and then while thousands of stand-ins are signalled.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Token};
 use crate::front::Front;
 use kern::epoll::Interest;
 use tracing::info;
+use vocab::Result;
 
 /// From one sending to the next after Ctrl-C in a large job, in microseconds: each wakes an agent, which then has many signals to give and not one.
 const TOGETHER_US: u64 = 4_000;
@@ -27,24 +28,39 @@ impl Front {
             let Some(connection) = self.connections.get_mut(&token) else { continue };
             let flushed = match connection {
                 Connection::Node { link, .. } | Connection::Joining { link, .. } => link.flush(),
-                Connection::Client { link, .. } => link.flush().and_then(|()| self.guests.keeps(token, link.kept())),
+                Connection::Client { link, .. } => {
+                    link.flush().and_then(|()| self.clients.guests.keeps(token, link.kept()))
+                }
                 Connection::Greeting { .. } | Connection::Native { .. } => Ok(()),
                 Connection::Mover(mover) => mover.line.flush(),
             };
-            let full = connection.wants_write();
-            let kept = match full == self.full.contains(&token) {
-                true => flushed,
-                false => flushed.and_then(|()| self.poller.modify(connection.fd(), token, Interest::reading_and(full))),
-            };
-            if full {
-                self.full.insert(token);
-            } else {
-                self.full.remove(&token);
-            }
-            if let Err(fault) = kept {
+            if let Err(fault) = flushed.and_then(|()| self.wait_for(token)) {
                 info!("a connection ends: {fault}");
                 self.close(token);
             }
+        }
+    }
+
+    /// Has the poller tell what is to be waited for of this connection.
+    fn wait_for(&mut self, token: Token) -> Result<()> {
+        let interest = self.interest(token);
+        let before = self.full.get(&token).copied().unwrap_or(Interest::READ);
+        if interest == before {
+            return Ok(());
+        }
+        match interest {
+            Interest::READ => drop(self.full.remove(&token)),
+            _ => drop(self.full.insert(token, interest)),
+        }
+        if before == Interest::WRITE {
+            // Questions may have come whole before, of which the poller does not tell.
+            self.on_connection_ready(token);
+        }
+        match self.connections.get(&token) {
+            Some(connection) if !self.clients.fair.is_parked(token) => {
+                self.poller.modify(connection.fd(), token, interest)
+            }
+            _ => Ok(()),
         }
     }
 }

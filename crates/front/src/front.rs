@@ -1,6 +1,7 @@
 //! The daemon's one loop.
 
 use crate::away::Aways;
+use crate::clients::Clients;
 use crate::config::FrontConfig;
 use crate::connection::{Connection, Token, FIRST_CONNECTION, GHOSTS, HOLDER, LISTENER, LOCAL, SIGNALS};
 use crate::cursor::{Cursor, LOOK_US};
@@ -31,7 +32,6 @@ use kern::init::SignalFd;
 use kern::proc::{root, Proc};
 use kern::sock;
 use kern::subreaper::Subreapers;
-use link::guests::Guests;
 use link::listener::Listener;
 use space::{Event, Space};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -80,14 +80,11 @@ pub(crate) struct Front {
     pub(crate) connections: HashMap<Token, Connection>,
     /// Those of them that have not shown the key.
     pub(crate) crowd: link::crowd::Crowd<Token>,
-    /// Those that are of this machine's users.
-    pub(crate) guests: Guests<Token>,
-    /// Clients that have said more than their turn has let them.
-    pub(crate) unheard: Vec<Token>,
+    pub(crate) clients: Clients,
     /// Connections to which something was sent since they were last flushed.
     pub(crate) dirty: HashSet<Token>,
     /// Connections whose peer takes less than it is sent: they are waited for until they can be written to.
-    pub(crate) full: HashSet<Token>,
+    pub(crate) full: HashMap<Token, Interest>,
     /// When that was last sent which waited (monotonic).
     pub(crate) flushed_us: u64,
     pub(crate) next_token: Token,
@@ -175,10 +172,9 @@ impl Front {
             views,
             connections: HashMap::new(),
             crowd: Default::default(),
-            guests: Guests::default(),
-            unheard: Vec::new(),
+            clients: Clients::default(),
             dirty: HashSet::new(),
-            full: HashSet::new(),
+            full: HashMap::new(),
             flushed_us: 0,
             next_token: FIRST_CONNECTION,
             natives: HashMap::new(),
@@ -247,6 +243,7 @@ impl Front {
             }
             self.on_time();
             self.settle();
+            self.serve_clients();
             self.tell_nodes();
             self.look_after_deliveries();
             self.tell_shown();
@@ -266,7 +263,7 @@ impl Front {
             GHOSTS => self.read_ghosts(GHOST_BATCH)?,
             SIGNALS => {}
             HOLDER => self.replace_holder(),
-            token => self.on_connection(token),
+            token => self.on_connection_ready(token),
         }
         Ok(())
     }
@@ -287,9 +284,6 @@ impl Front {
 
     /// How long nothing need be done unless something happens.
     fn patience_us(&self) -> u64 {
-        if !self.unheard.is_empty() {
-            return 0;
-        }
         let now = monotonic_us();
         let mut until = self.look_at_us.min(self.tend_us);
         until = until.min(self.listings.due_us().unwrap_or(until));
@@ -297,6 +291,7 @@ impl Front {
         until = until.min(self.settle_at_us.unwrap_or(until));
         until = until.min(self.flush_at().or(self.ghosts.acknowledge_at()).unwrap_or(until));
         until = until.min(self.nodes.next_deadline_us().unwrap_or(until));
+        until = until.min(self.clients.fair.due_us().unwrap_or(until));
         for listener in [&self.listener, &self.local] {
             until = until.min(listener.due_us().unwrap_or(until));
         }
@@ -330,9 +325,6 @@ impl Front {
         self.settle_in_time(now);
         self.tell_listed();
         self.tell_late_explanations();
-        for token in std::mem::take(&mut self.unheard) {
-            self.on_connection(token);
-        }
         let late: Vec<Token> = self
             .connections
             .iter()
@@ -366,7 +358,7 @@ impl Front {
         if matches!(connection, Connection::Greeting { .. } | Connection::Joining { .. }) {
             self.crowd.leave(token);
         }
-        self.guests.leave(token);
+        self.clients.leave(token);
         let _ = self.poller.remove(connection.fd());
         self.dirty.remove(&token);
         self.full.remove(&token);

@@ -8,6 +8,7 @@ mod act;
 mod asks;
 mod away;
 mod branches;
+mod clients;
 mod comeback;
 pub mod config;
 mod connection;

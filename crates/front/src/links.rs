@@ -1,11 +1,12 @@
 //! Peers that dial in: greeting, handshake, Hello; and what becomes of a link that ends.
 
+use crate::clients::{REST_US, TAKEN};
 use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::persons::from_wire;
 use crate::places::{Change, Node, State};
 use crate::runs::{Asker, Dialled};
-use kern::clock::monotonic_us;
+use kern::clock::{monotonic_us, thread_us};
 use kern::proc::exists;
 use kern::sock;
 use link::beat::{channel_patience_ms, Agreed, FrontWatch};
@@ -28,35 +29,44 @@ const MOST_TOLD: usize = 4_194_304;
 
 impl Front {
     pub(crate) fn take_peers(&mut self) {
-        while let Some(fd) = self.listener.take(&self.poller, monotonic_us()) {
+        let mut in_debt = false;
+        for _ in 0..TAKEN {
+            let before = thread_us();
+            let Some(fd) = self.listener.take(&self.poller, monotonic_us()) else { break };
             let Ok(from) = sock::peer_address(fd.as_fd()) else { continue };
             let greeting = Greeting::new(fd, monotonic_us() + GREETING_US);
             let Some(token) = self.add(Connection::Greeting { greeting, from }) else { continue };
             if let Some(gone) = self.crowd.enter(token, from.ip()) {
-                warn!(%from, "too many connections that have not said who they are, the oldest of them closed");
+                if let Some(dropped) = self.clients.lines.may(monotonic_us()) {
+                    warn!(%from, dropped, "too many connections that have not said who they are, the oldest of them closed");
+                }
                 self.close(gone);
             }
+            in_debt |= self.clients.arrived_since(self.stranger(from.ip()), before);
+        }
+        if in_debt {
+            self.listener.rest(&self.poller, monotonic_us() + REST_US);
         }
     }
 
-    /// Something is to be read on a connection, or its time is over.
-    pub(crate) fn on_connection(&mut self, token: Token) {
+    /// Something is to be read on a connection, or its time is over. True: there may be more, of which the poller does not tell.
+    pub(crate) fn on_connection(&mut self, token: Token) -> bool {
         let result = match self.connections.get(&token) {
-            None => return,
-            Some(Connection::Greeting { .. }) => self.on_greeting(token),
-            Some(Connection::Joining { .. } | Connection::Node { .. }) => self.on_link(token),
+            None => return false,
+            Some(Connection::Greeting { .. }) => self.on_greeting(token).map(|()| false),
+            Some(Connection::Joining { .. } | Connection::Node { .. }) => self.on_link(token).map(|()| false),
             Some(Connection::Client { .. }) => self.on_client(token),
             Some(Connection::Mover(_)) => {
                 self.on_mover(token);
-                Ok(())
+                Ok(false)
             }
             Some(Connection::Native { pid, .. }) => {
                 let pid = *pid;
                 self.native_ended(token, pid);
-                Ok(())
+                Ok(false)
             }
         };
-        if let Err(fault) = result {
+        result.unwrap_or_else(|fault| {
             match self.connections.get(&token) {
                 Some(Connection::Client { peer, .. }) if matches!(fault.kind, Kind::Wire | Kind::Refused) => {
                     info!(pid = %peer.creds().pid, "client: {fault}");
@@ -64,12 +74,15 @@ impl Front {
                 Some(Connection::Client { peer, .. }) => debug!(pid = %peer.creds().pid, "client: {fault}"),
                 Some(Connection::Node { node, .. }) => warn!(%node, "link: {fault}"),
                 Some(Connection::Greeting { from, .. } | Connection::Joining { from, .. }) => {
-                    warn!(%from, "refused: {fault}");
+                    if let Some(dropped) = self.clients.lines.may(monotonic_us()) {
+                        warn!(%from, dropped, "refused: {fault}");
+                    }
                 }
                 _ => {}
             }
             self.close(token);
-        }
+            false
+        })
     }
 
     fn on_greeting(&mut self, token: Token) -> Result<()> {
@@ -79,6 +92,7 @@ impl Front {
         let fd = greeting.into_fd();
         match preamble {
             Preamble::Control => {
+                let before = thread_us();
                 sock::tcp_tune(fd.as_fd(), (self.config.lost_after.as_millis() as u32).max(1000))?;
                 let link = Box::new(Secure::control_taker(fd, &self.config.key)?);
                 let deadline_us = monotonic_us() + GREETING_US;
@@ -89,6 +103,7 @@ impl Front {
                 {
                     self.close(gone);
                 }
+                self.clients.charge_since(self.stranger(from.ip()), before);
             }
             Preamble::Channel(name) => {
                 let Some(fd) = self.aways.keep(&name, fd) else { return Ok(()) };
@@ -110,7 +125,11 @@ impl Front {
                     self.dirty.insert(client);
                 }
             }
-            _ => warn!(%from, "refused: a channel that nobody waits for"),
+            _ => {
+                if let Some(dropped) = self.clients.lines.may(monotonic_us()) {
+                    warn!(%from, dropped, "refused: a channel that nobody waits for");
+                }
+            }
         }
         Ok(())
     }

@@ -14,6 +14,11 @@ pub fn boottime_us() -> u64 {
     now_us(libc::CLOCK_BOOTTIME)
 }
 
+/// Microseconds of processor time that the calling thread has used (CLOCK_THREAD_CPUTIME_ID, clock_gettime(2)).
+pub fn thread_us() -> u64 {
+    now_us(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// Microseconds of processor time that a process has used, with all its threads; `None` when it is gone (clock_getcpuclockid(3)).
 pub fn processor_us(pid: vocab::Pid) -> Option<u64> {
     let mut clock = 0;
@@ -55,7 +60,7 @@ fn now_us(clock: libc::clockid_t) -> u64 {
 
 pub(crate) fn now(clock: libc::clockid_t) -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a live timespec for the kernel to fill; it fails only for an unknown clock, and these two always
+    // SAFETY: `now` is a live timespec for the kernel to fill; it fails only for an unknown clock, and these always
     // exist.
     unsafe { libc::clock_gettime(clock, &mut now) };
     now

@@ -1,6 +1,6 @@
 //! Connections of shoal: encrypted ones between machines, plain ones on a machine, both as frames of `wire` over a
 //! nonblocking descriptor, driven by the caller's epoll loop. Beside them what a connection needs: a socket to take it at, keys, the
-//! bytes before it, beats, backoff, and how many there may be.
+//! bytes before it, beats, backoff, how many there may be, and whose turn it is.
 //!
 //! The loop is the same for both kinds ([`Framed`]):
 //! ```text
@@ -18,12 +18,14 @@ pub mod beat;
 mod buffer;
 mod cipher;
 pub mod crowd;
+pub mod fair;
 mod framed;
 pub mod guests;
 pub mod keys;
 pub mod listener;
 pub mod plain;
 pub mod preamble;
+pub mod rarely;
 pub mod reconnect;
 pub mod secure;
 

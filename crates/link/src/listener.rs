@@ -38,6 +38,13 @@ impl Listener {
         })
     }
 
+    /// Takes nobody for a while: those who connect wait in the socket's queue.
+    pub fn rest(&mut self, poller: &Poller, until_us: u64) {
+        if self.deaf_until_us.is_none() && poller.remove(self.fd.as_fd()).is_ok() {
+            self.deaf_until_us = Some(until_us);
+        }
+    }
+
     /// When [`Listener::listen_again`] has something to do.
     pub fn due_us(&self) -> Option<u64> {
         self.deaf_until_us

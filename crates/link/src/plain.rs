@@ -10,6 +10,8 @@ use vocab::{Fault, Result};
 /// A connection reads this much at once at first, and doubles it while reads come back full: most say little.
 const READ_LEAST: usize = 2 * 1024;
 const READ_MOST: usize = 64 * 1024;
+/// Bytes that one `receive` takes of a peer that is not to keep others waiting.
+const SLICE: usize = 16 * 1024;
 
 /// One end of a unix stream connection, nonblocking. Who may connect, and who did, is the kernel's word
 /// (`kern::sock::peer_credentials`).
@@ -26,6 +28,8 @@ pub struct Plain {
     /// The most descriptors that may have come without being taken.
     most: usize,
     read_size: usize,
+    /// The most bytes that one `receive` takes, about.
+    turn: usize,
 }
 
 impl Plain {
@@ -38,7 +42,12 @@ impl Plain {
     pub fn taking(fd: OwnedFd, most: usize) -> Plain {
         let (arrived, leaving) = (Buffer::default(), Buffer::default());
         let (outgoing, incoming) = (VecDeque::new(), VecDeque::new());
-        Plain { fd, arrived, leaving, outgoing, incoming, most, read_size: READ_LEAST }
+        Plain { fd, arrived, leaving, outgoing, incoming, most, read_size: READ_LEAST, turn: TURN }
+    }
+
+    /// Reads little at a time: what a peer says beyond that waits in the socket, and not here.
+    pub fn in_slices(self) -> Plain {
+        Plain { turn: SLICE, ..self }
     }
 
     /// The descriptor, to wait for.
@@ -73,7 +82,7 @@ impl Plain {
     /// `Gone` when the peer closed; `Refused` when it sends more descriptors than are taken.
     pub fn receive(&mut self) -> Result<bool> {
         let mut taken = 0;
-        while taken < TURN && self.arrived.len() <= ARRIVED_MOST {
+        while taken < self.turn && self.arrived.len() <= ARRIVED_MOST {
             let (fd, mut descriptors) = (self.fd.as_fd(), Vec::new());
             let mut now = true;
             let got = self.arrived.fill(self.read_size, |room| {
@@ -98,7 +107,7 @@ impl Plain {
             if short {
                 return Ok(false);
             }
-            self.read_size = (self.read_size * 2).min(READ_MOST);
+            self.read_size = (self.read_size * 2).min(READ_MOST).min(self.turn);
             taken += got;
         }
         Ok(true)

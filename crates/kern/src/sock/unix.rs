@@ -8,6 +8,9 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use vocab::{Fault, Result};
 
+/// Connections that wait to be taken: few, since whoever connects next waits behind them. connect(2) waits for room in the order of the callers.
+const BACKLOG: i32 = 128;
+
 /// What a pair of sockets carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -63,9 +66,7 @@ pub fn unix_listen(path: &Path, mode: u32) -> Result<OwnedFd> {
     // SAFETY: `name` is a live C string.
     checked(unsafe { libc::chmod(name.as_ptr(), mode) }.into(), || format!("chmod {}", path.display()))?;
     // SAFETY: takes numbers, returns a number.
-    checked(unsafe { libc::listen(fd.as_raw_fd(), libc::SOMAXCONN) }.into(), || {
-        format!("listen at {}", path.display())
-    })?;
+    checked(unsafe { libc::listen(fd.as_raw_fd(), BACKLOG) }.into(), || format!("listen at {}", path.display()))?;
     Ok(fd)
 }
 
