@@ -88,14 +88,21 @@ fn memory_of_a_program_that_was_left(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// What the kernel makes of the memory of who changes its ids (proc_sys_fs(5)), as it was when this is dropped.
-struct Dumpable(String);
+/// What the kernel makes of the memory of who changes its ids (proc_sys_fs(5)), set back when this is dropped. The value is the whole machine's: another run
+/// of the tests waits, or it would take what this one has set for what was there before.
+struct Dumpable {
+    before: String,
+    _locked: File,
+}
 
 impl Dumpable {
     const PATH: &str = "/proc/sys/fs/suid_dumpable";
 
     fn now() -> Res<Dumpable> {
-        fs::read_to_string(Dumpable::PATH).doing("read fs.suid_dumpable").map(Dumpable)
+        let locked = File::create(std::env::temp_dir().join("shoal-tests-suid_dumpable.lock")).doing("make a file")?;
+        rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockExclusive).doing("lock fs.suid_dumpable")?;
+        let before = fs::read_to_string(Dumpable::PATH).doing("read fs.suid_dumpable")?;
+        Ok(Dumpable { before, _locked: locked })
     }
 
     fn set(&self, value: &str) -> Res {
@@ -105,7 +112,7 @@ impl Dumpable {
 
 impl Drop for Dumpable {
     fn drop(&mut self) {
-        let _ = self.set(&self.0);
+        let _ = self.set(&self.before);
     }
 }
 

@@ -182,7 +182,7 @@ impl Agent {
     }
 
     fn trace(&mut self, tid: Pid, process: Pid) {
-        // A thread that is traced already may have ended without a word, and this be another one with its number.
+        // A traced thread may have ended without a word: its number may be another thread's, for which no result is meant.
         if self.usages.untraceable.contains(&process) || self.usages.traced.contains_key(&tid) {
             return;
         }
@@ -299,7 +299,7 @@ impl Agent {
         if usage == Usage::default() && info.is_none() || self.usages.writer.is_none() {
             return false;
         }
-        // One of whom it was remembered that it waits may have ended long ago, and this be somebody else's.
+        // A thread that is remembered as a waiting one may have ended long ago: its number may be that of a thread of another process.
         if !kern::signal::is_thread(process, tid) {
             return false;
         }

@@ -69,8 +69,8 @@ pub fn stop(tid: Pid, status: i32) -> Option<Stop> {
     Some(Stop::Behind { call, compat, result: (!RESTARTS.contains(&result)).then_some(result) })
 }
 
-/// The number that a traced thread had when it executed the program in front of which it has stopped with this status; `None` for any other status. It has
-/// its process's number now, and whoever had that is gone without a word.
+/// The number that a traced thread had when it executed the program in front of which it has stopped with this status; `None` for any other status. The
+/// thread has its process's number now; the thread that had this number before is gone, and its tracer is not told.
 pub fn executed(tid: Pid, status: i32) -> Option<Pid> {
     if status & 0xff != 0x7f || status >> 16 != libc::PTRACE_EVENT_EXEC {
         return None;
@@ -157,6 +157,40 @@ mod tests {
             };
             assert_eq!(exit, crate::wait::Change::Ended(vocab::Exit::Code(0)));
         });
+    }
+
+    /// A thread that is not the first of its process, and a program that ends at once.
+    const EXECUTES: &str = "import os, sys, threading
+def executes():
+    print(threading.get_native_id(), flush=True); os.read(0, 1); os.execv('/bin/true', ['true'])
+threading.Thread(target=executes).start()";
+
+    #[test]
+    fn who_executes_is_told_with_its_former_number_and_stands_elsewhere() {
+        use std::io::{BufRead, BufReader, Write};
+        use std::process::{Command, Stdio};
+        let mut python = Command::new("python3");
+        python.args(["-S", "-c", EXECUTES]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = python.spawn().expect("python3");
+        let (pid, mut line) = (Pid(child.id() as i32), String::new());
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it runs");
+        let tid = Pid(line.trim().parse().expect("a number"));
+        let next = |whom: Pid| loop {
+            match crate::wait::try_one(whom) {
+                Ok(Some(waited)) => break waited.status,
+                _ => std::thread::yield_now(),
+            }
+        };
+        seize(tid).expect("a child's");
+        let stopped = next(tid);
+        assert!(is_still(tid, stopped) && executed(tid, stopped).is_none());
+        ptrace::go_on(tid, None).expect("it stands still");
+        child.stdin.take().expect("piped").write_all(b"x").expect("it reads");
+        let status = next(pid);
+        assert_eq!(executed(pid, status), Some(tid));
+        assert!(!is_still(pid, stopped) && !is_still(tid, stopped));
+        ptrace::detach(pid, None).expect("it stands still");
+        assert!(child.wait().expect("a child").success());
     }
 
     fn asks_behind_a_gate() -> ! {
