@@ -12,7 +12,7 @@ const BOB: &str = "setpriv --reuid 61002 --regid 61002 --clear-groups";
 /// The front end's port, as two words.
 const PORT: &str = "$(sed -n 's/.*listen.*\"\\(.*\\):\\([0-9]*\\)\".*/\\1 \\2/p' /run/shoal/shoal.toml)";
 
-/// What is measured under each flood.
+/// The commands that are measured under each flood.
 const COMMANDS: [(&str, &str); 2] =
     [("from the front end", "shoal run -n 0 true"), ("from a node", "shoal run -n 0 shoal run -n 1 true")];
 

@@ -84,13 +84,13 @@ impl Stage {
         self.s.ok(&format!("touch {said}.exec; until test -e {said}.runs; do sleep 0.01; done")).map(drop)
     }
 
-    /// It is ended.
+    /// Ends the program.
     fn end(&self, one: Started) -> Res {
         self.s.ok(&format!("kill -KILL {}", one.pid))?;
         same("its end", one.going.end()?.out.trim(), "137")
     }
 
-    /// What it reads by its descriptor; then it is ended.
+    /// Returns what the program reads by its descriptor, and ends it.
     fn reads(&self, one: Started) -> Res<String> {
         self.s.until(&format!("touch {said}.go; test -s {said}.got", said = one.said))?;
         let got = self.s.ok(&format!("cat {}.got", one.said))?;
@@ -207,7 +207,7 @@ fn move_to_a_name_of_roots(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// What a process has been given it keeps where the file itself is, and has nothing where there is another of that name.
+/// A process keeps a file that it was given where that file is, and has nothing where another file has its name.
 fn move_of_what_was_given(place: &Place) -> Res<End> {
     let stage = Stage::new(place, "move_of_what_was_given", Plan::default())?;
     let Stage { s, base, .. } = &stage;

@@ -76,7 +76,7 @@ fn restore_of_a_users_image(place: &Place) -> Res<End> {
     Ok(End::Passed)
 }
 
-/// What comes by a pipe with a name is the word of who owns that, and a file that others may write is nobody's.
+/// An image that comes by a named pipe is the word of the pipe's owner, and a file that others may write is nobody's.
 fn restore_of_what_others_write(place: &Place) -> Res<End> {
     let stage = Stage::new(place, "restore_of_what_others_write")?;
     let Stage { s, dir } = &stage;

@@ -33,12 +33,12 @@ const UNCLAIMED_US: u64 = 5_000_000;
 struct Client {
     link: Plain,
     peer: Peer,
-    /// What the poller tells of it, but for the time in which it waits for its turn.
+    /// The events that the poller tells of the client, but for the time in which the client waits for its turn.
     interest: Interest,
 }
 
 impl Client {
-    /// What the poller is to tell: a client that reads nothing is not asked anything.
+    /// Events that the poller is to tell: a client that reads nothing is not asked anything.
     fn wants(&self) -> Interest {
         match self.link.queued() > UNREAD && self.peer.creds().uid != 0 {
             true => Interest::WRITE,
@@ -66,7 +66,7 @@ pub(crate) struct Asks {
     clients: HashMap<u32, Client>,
     /// The clients, as their users'.
     guests: Guests<u32>,
-    /// Whose turn it is.
+    /// The owners in their turn.
     pub(crate) fair: Fair<u32>,
     /// Accounts of their own for what it takes to let somebody in: who connects without end is served all the same.
     pub(crate) arrivals: Fair<u32>,
@@ -119,7 +119,7 @@ impl Asks {
         Ok((asks, port))
     }
 
-    /// Who pays for a client; `None` when there is none.
+    /// The owner of a client; `None` when there is no such client.
     pub(crate) fn owner(&self, number: u32) -> Option<Owner> {
         self.clients.get(&number).map(|client| Owner::of_user(client.peer.creds().uid))
     }
@@ -143,7 +143,7 @@ impl Asks {
         self.clients.get(&number).map(changed).is_none_or(polled)
     }
 
-    /// What the poller told of a client, and what it is to tell from now on, if that is something else.
+    /// Events that the poller told of a client, and those that it is to tell from now on, if they are others.
     pub(crate) fn interest_changes(&mut self, number: u32) -> Option<(Interest, Interest)> {
         let client = self.clients.get_mut(&number)?;
         let now = client.wants();

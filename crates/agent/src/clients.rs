@@ -1,4 +1,4 @@
-//! Whose question is taken next: each user of the local socket has a share of this daemon, which runs before all ordinary threads
+//! The order of questions: each user of the local socket has a share of this daemon, which runs before all ordinary threads
 //! (docs/decisions/fair-shares.md). Beats, records, gates and stand-ins are not here: the loop serves them first.
 
 use crate::agent::{Agent, Token};
@@ -43,7 +43,7 @@ impl Agent {
 
     /// Charges `owner` with what this thread has done since `before_us` ([`thread_us`]). True: the owner is in debt.
     pub(crate) fn charge_since(&mut self, owner: Owner, before_us: u64) -> bool {
-        // What is done for nothing measurable is not free.
+        // Work too short to be measured is not free.
         let used_us = thread_us().saturating_sub(before_us) + 1;
         self.asks.fair.charge(owner, used_us, monotonic_us())
     }

@@ -343,7 +343,7 @@ impl Agent {
         self.next_result();
     }
 
-    /// What the writer is to do next for the first result, but for closing its file; `None`: nothing.
+    /// The writer's next command for the first result, but for closing its file; `None`: nothing is left to do.
     fn next_of_result(&mut self, result: &Result, done: Command, ret: i64, words: [u64; 4]) -> Option<Command> {
         let file = result.file.filter(|_| result.tid != Pid::NONE)?;
         let bytes = if result.compat { 16 } else { 32 };

@@ -121,7 +121,7 @@ impl Owner {
     }
 }
 
-/// What a process is to use, when all but its pages has been read.
+/// Checks limits and locked memory, when all but the pages has been read.
 ///
 /// # Errors
 /// `Refused` for more than the owner of the image may have; as prlimit(2).

@@ -45,7 +45,7 @@ pub(crate) fn is_plain(file: &impl AsFd) -> bool {
     magic(file).is_ok_and(|magic| PLAIN.contains(&magic))
 }
 
-/// What tells this open file from all others; it may be open with O_PATH.
+/// The id of an open file, which may be open with O_PATH.
 ///
 /// # Errors
 /// As fstat(2) and read(2) of the kernel's boot number.
@@ -80,7 +80,7 @@ fn source((major, minor): (u32, u32)) -> Option<Bytes> {
     Some(format!("{} {}", fields.next()?, fields.next()?).into_bytes().into())
 }
 
-/// What a file that a name leads to here is to the file of an image.
+/// How a file that a name leads to here compares with the file of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Match {
     /// The very file.

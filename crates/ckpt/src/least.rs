@@ -1,4 +1,4 @@
-//! What a process may do by each of its ids: the least of that is what its files are opened with.
+//! The rights of a process by each of its ids: its files are opened with the least of them.
 //!
 //! A set-user-ID program has its user's real id and the file owner's effective one. Which of them a descriptor was opened by nobody knows, and its user may have
 //! chosen the name.

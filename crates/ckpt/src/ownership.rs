@@ -17,7 +17,7 @@ pub struct User {
 }
 
 impl User {
-    /// Who asks with these credentials; `None` for root, who may have anything moved.
+    /// The user who asks with these credentials; `None` for root, who may have anything moved.
     pub fn who_asks(creds: &vocab::Creds) -> Option<User> {
         let groups = creds.groups.iter().copied().chain([creds.gid.effective]).collect();
         (creds.uid.effective != 0).then_some(User { uid: creds.uid.effective, groups })
@@ -35,7 +35,7 @@ impl User {
     /// `Gone`; as [`User::owns`].
     pub(crate) fn seems_to_own(&self, pid: Pid) -> Result<()> {
         for tid in proc::numbers_in(pid, "task")? {
-            // One that has ended meanwhile is none.
+            // A thread that has ended meanwhile has no status.
             if let Ok(status) = apart::of_thread(pid, Pid(tid)) {
                 self.has(tid, &identity::creds_of(Pid(tid), &status)?)?;
             }
@@ -77,7 +77,7 @@ mod tests {
             assert!(!owns(&|creds| creds.uids[which] = 0) && !owns(&|creds| creds.gids[which] = 0));
         }
         assert!(!owns(&|creds| creds.groups.push(10)));
-        // What is only left to be had by a program's file counts for nothing (inheritable, bounding).
+        // Capabilities that only a program's file could bring count for nothing (inheritable, bounding).
         for (set, may) in [(0, true), (1, false), (2, false), (3, true), (4, false)] {
             assert_eq!(owns(&|creds| creds.capabilities[set] = 1 << 21), may, "{set}");
         }

@@ -335,7 +335,7 @@ mod tests {
             assert_eq!((by(name, &own, true), by(name, &own, false)), (0, libc::EACCES), "{name}");
             assert_eq!(by(name, &other, true), libc::EACCES, "{name}");
         }
-        // Whose it is counts where the file is another machine's.
+        // Owner, group and mode count where the file is another machine's.
         std::fs::write(at.join("anns/file"), "x").expect("a file");
         chown(at.join("anns/file"), Some(ANN), Some(ANN)).expect("mine");
         let hers = alike(&at.join("anns/file"));

@@ -1,4 +1,4 @@
-//! What an image says before its pages: read, and held against whose word the image is.
+//! The part of an image before its pages: read, and compared with what its owner may claim.
 
 use crate::claims::{self, Owner};
 use crate::early::Early;
@@ -16,7 +16,7 @@ use kern::pagemap::Run;
 use std::io::Read;
 use vocab::{Fault, Result, Sig};
 
-/// What comes before the pages.
+/// The records before the pages.
 pub(crate) struct Plan {
     pub(crate) header: Header,
     pub(crate) process: Process,
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-/// Whose the file of an image is, who is not root, and who has asked for a move.
+/// The owner of the image's file, if not root, and the user who has asked for a move, if not root.
 pub(crate) type Whose<'a> = (Option<Owner>, Option<&'a User>);
 
 /// Reads up to the first record of pages, or the end.

@@ -46,7 +46,7 @@ pub struct Coming<R: Read + Send> {
 }
 
 impl<R: Read + Send> Coming<R> {
-    /// What is behind that which a vessel has read ([`Vessel::early`]), which is then to be the process. `user`: whose it must be altogether.
+    /// Reads on behind the records that a vessel has read ([`Vessel::early`]), which is then to be the process. `user`: the process must be this user's altogether.
     ///
     /// # Errors
     /// `Wire` for a broken image; `Refused` for what is not this user's; what cannot be opened again.

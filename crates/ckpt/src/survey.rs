@@ -36,7 +36,7 @@ pub struct Survey {
     /// As in [`Given`].
     pub(crate) leads: Leads,
     pub(crate) filters: u64,
-    /// Whose it must be altogether when it stands still.
+    /// The user to whom the process must belong altogether when it stands still.
     pub(crate) of_user: Option<User>,
     /// Threads may stay in the kernel's code (vdso(7)), half-way through a look at its clocks.
     pub(crate) same_kernel: bool,

@@ -1,4 +1,4 @@
-//! Whose connection is served next: the users of the local socket, and peers that have yet to show the key. Nodes, ghosts and beats are not
+//! The order of connections: the users of the local socket, and peers that have yet to show the key. Nodes, ghosts and beats are not
 //! here: the loop serves them first, and clients for at most [`TURN_US`] of each round (docs/decisions/fair-shares.md).
 
 use crate::connection::{Connection, Token};
@@ -39,7 +39,7 @@ impl Clients {
 
     /// Charges `owner` with what this thread has done since `before_us` ([`thread_us`]). True: the owner is in debt.
     pub(crate) fn charge_since(&mut self, owner: Owner, before_us: u64) -> bool {
-        // What is done for nothing measurable is not free.
+        // Work too short to be measured is not free.
         let used_us = thread_us().saturating_sub(before_us) + 1;
         self.fair.charge(owner, used_us, monotonic_us())
     }
@@ -95,7 +95,7 @@ impl Front {
         }
     }
 
-    /// Who pays for a connection; `None` for those that are served at once.
+    /// The owner of a connection; `None` for one that is served at once.
     pub(crate) fn owner(&self, token: Token) -> Option<Owner> {
         match self.connections.get(&token)? {
             Connection::Client { peer, .. } => Some(Owner::of_user(peer.creds().uid)),
@@ -104,7 +104,7 @@ impl Front {
         }
     }
 
-    /// Who pays for a peer that has not shown the key.
+    /// The owner of a peer that has not shown the key.
     pub(crate) fn stranger(&self, from: IpAddr) -> Owner {
         match self.nodes.iter().any(|(_, node)| node.address.ip() == from) {
             true => Owner::Node(from),
@@ -112,7 +112,7 @@ impl Front {
         }
     }
 
-    /// What the poller is to tell of a connection: one that reads nothing is not asked anything.
+    /// Events that the poller is to tell of a connection: a client that reads nothing is not asked anything.
     pub(crate) fn interest(&self, token: Token) -> Interest {
         match self.connections.get(&token) {
             Some(Connection::Client { link, peer }) if link.queued() > UNREAD && peer.creds().uid != 0 => {

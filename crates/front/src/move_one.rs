@@ -24,7 +24,7 @@ pub(crate) struct Move {
     /// Who asked wants to know how far it is.
     pub(crate) progress: bool,
     pub(crate) lazy: bool,
-    /// Who asked, if not root: the process must be this user's altogether.
+    /// The user who asked, if not root: the process must be this user's altogether.
     pub(crate) user: Option<Creds>,
     /// What was to come of its memory could not.
     pub(crate) lost: bool,

@@ -1,4 +1,4 @@
-//! Which file a name of the image led to, and whose that file was.
+//! Ids of files: which file a name of the image led to, and whose that file was.
 
 use crate::Bytes;
 use minicbor::{Decode, Encode};

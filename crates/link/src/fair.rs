@@ -27,7 +27,7 @@ const ACCOUNTS: usize = 256;
 /// Accounts are kept in thousandths of a microsecond.
 const UNIT: i64 = 1000;
 
-/// Whose work it is.
+/// The owner of the work.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Owner {
     /// Has turns as all others, and no limit: the daemons' own programs are root's.

@@ -311,7 +311,7 @@ fn become_it(
     }
     vessel.wants(image.clocks);
     let begun = vessel.early(&image.bytes[..], None, || Ok(()))?;
-    // Whose it is was looked at when it came.
+    // The owner was compared when the image came.
     let (mut rebuilt, _) = Coming::go_on(begun, None)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
     reach("in made it");
     let stops = rebuilt.go()?;

@@ -102,7 +102,7 @@ pub struct Out {
     /// As [`Out::streams`], but they cannot go along: nobody knows who relays them.
     #[n(12)]
     pub relayed: Option<[u64; 3]>,
-    /// Who asks for it, if not root: the process must be this user's altogether.
+    /// The user who asks for the move, if not root: the process must be this user's altogether.
     #[n(13)]
     pub user: Option<Creds>,
 }

@@ -136,7 +136,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Whose processes alone this caller may have moved; `None` for root.
+    /// The user whose processes alone this caller may have moved; `None` for root.
     pub fn ordinary(&self) -> Option<Creds> {
         (self.creds.uid.effective != 0).then(|| self.creds.clone())
     }

@@ -206,7 +206,7 @@ pub enum ToNode {
         #[n(5)]
         #[cbor(default, skip_if = "crate::way::is_not")]
         lazy: bool,
-        /// Who asks for it, if not root: the process must be this user's altogether.
+        /// The user who asks for the move, if not root: the process must be this user's altogether.
         #[n(6)]
         user: Option<Creds>,
     },

@@ -45,7 +45,7 @@ pub(super) struct Arrival {
     program: bool,
     /// The front end waits to hear that all of its memory is there.
     lazy: bool,
-    /// Who has it moved, if not root.
+    /// The user who has the process moved, if not root.
     user: Option<Creds>,
     /// Its mover says so: where it has been before it may have begun with it unheard, on the front end.
     takes_orphans: bool,

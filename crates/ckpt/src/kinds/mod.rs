@@ -67,7 +67,7 @@ impl Seen {
     /// Name and flags were read one after the other: are they of one open file? Its user may exchange descriptors meanwhile, by another process that shares them,
     /// and is not to have a file by its name opened as another was.
     ///
-    /// That file, if it has a name of a file system.
+    /// Returns a copy of the descriptor, if it has a name of a file system.
     fn is_one_file(&self) -> Result<Option<OwnedFd>> {
         if !self.link.starts_with(b"/") {
             return Ok(None);

@@ -113,7 +113,7 @@ impl Restore {
         any.into_iter().chain(owner).flatten().collect()
     }
 
-    /// Whose word the image is, where root restores that of somebody else: of a file, a pipe with a name or without, a terminal.
+    /// The owner of the image, if root restores somebody else's: the owner of a file, of a pipe with a name or without, of a terminal.
     ///
     /// # Errors
     /// `Refused` for what is root's and anybody may write.
