@@ -29,8 +29,7 @@ impl Agent {
     pub(crate) fn serve_clients(&mut self) {
         let until = monotonic_us() + TURN_US;
         loop {
-            let now = monotonic_us();
-            let Some(turn) = self.asks.fair.next(now).filter(|_| now < until) else { return };
+            let Some(turn) = self.asks.fair.next(monotonic_us()) else { return };
             let before = thread_us();
             let more = self.serve_client(turn.key);
             self.charge_since(turn.owner, before);

@@ -69,8 +69,7 @@ impl Front {
     pub(crate) fn serve_clients(&mut self) {
         let until = monotonic_us() + TURN_US;
         loop {
-            let now = monotonic_us();
-            let Some(turn) = self.clients.fair.next(now).filter(|_| now < until) else { return };
+            let Some(turn) = self.clients.fair.next(monotonic_us()) else { return };
             let before = thread_us();
             let more = self.on_connection(turn.key);
             self.settle();
