@@ -3,18 +3,20 @@
 //! Ann has put the names: where a name leads on another machine, or a moment later, is hers to choose, and what her programs may open by it is theirs.
 
 use super::hostile::compiled;
-use super::scene::{holds, same, Going, Sandbox};
+use super::scene::{comes_home, holds, same, Going, Sandbox};
 use super::{End, Scene};
 use crate::lab::faults::Faults;
 use crate::lab::place::Place;
 use crate::lab::session::Plan;
-use crate::lab::Res;
+use crate::lab::{Doing, Res};
 use std::time::Duration;
 
 pub(crate) const SCENES: &[Scene] = &[
     ("move_of_what_gets_rights", move_of_what_gets_rights),
     ("move_of_what_has_rights", move_of_what_has_rights),
     ("move_while_names_are_exchanged", move_while_names_are_exchanged),
+    ("move_home_while_a_name_is_exchanged", move_home_while_a_name_is_exchanged),
+    ("move_of_a_users_pipe", move_of_a_users_pipe),
     ("move_to_a_name_of_roots", move_to_a_name_of_roots),
     ("move_of_what_was_given", move_of_what_was_given),
     ("move_of_what_may_not_be_read", move_of_what_may_not_be_read),
@@ -182,6 +184,53 @@ fn move_while_names_are_exchanged(place: &Place) -> Res<End> {
         s.ok(&format!("shoal move {pid} 1"))?;
         same(way, stage.reads(one)?.as_str(), "theirs")?;
     }
+    Ok(End::Passed)
+}
+
+/// A file is replaced (a log is rotated) when the old node cannot have the process any more, and the front end has yet to make it: the process has the old file.
+fn move_home_while_a_name_is_exchanged(place: &Place) -> Res<End> {
+    if !comes_home() {
+        return Ok(End::Missing("streams lent to a thread (Linux 6.9)".into()));
+    }
+    let socket = place.fresh("faults");
+    let faults = Faults::listen(&socket)?;
+    let plan = Plan { faults: Some(socket), ..Plan::default() };
+    let stage = Stage::new(place, "move_home_while_a_name_is_exchanged", plan)?;
+    let Stage { s, base, .. } = &stage;
+    for (number, by) in ["echo others >file", "ln -s ../secret file"].into_iter().enumerate() {
+        let one = stage.start(ANN, &format!("rw {base}/at/file SAID"), &number.to_string())?;
+        let pid = &one.pid;
+        faults.watch("in told to go")?;
+        let moving = s.start(&format!("{ANN} shoal move {pid} front"));
+        let held = faults.reached(Duration::from_secs(15))?;
+        s.ok(&format!("{ANN} sh -c 'cd {base}/at && mv file kept && {by}'"))?;
+        drop(held);
+        same(by, moving.end()?.code(), Some(0))?;
+        s.prints(&format!("shoal where {pid}"), "front")?;
+        same(by, stage.reads(one)?.as_str(), "theirs")?;
+        s.ok(&format!("{ANN} mv {base}/at/kept {base}/at/file"))?;
+    }
+    Ok(End::Passed)
+}
+
+/// Makes a pipe, and opens it by its name in /proc when there is a file GO.
+const PIPE: &str = "import os, sys, time
+r, w = os.pipe(); open(sys.argv[1], 'w').write(str(os.getpid()))
+while not os.path.exists(sys.argv[1] + '.go'): time.sleep(0.02)
+try: f = open('/dev/fd/%d' % w, 'wb', 0); f.write(b'x'); print(os.fstat(r).st_uid, os.read(r, 1).decode())
+except OSError as fault: print(fault)
+";
+
+/// A pipe of Ann's is hers after a move, too.
+fn move_of_a_users_pipe(place: &Place) -> Res<End> {
+    let stage = Stage::new(place, "move_of_a_users_pipe", Plan::default())?;
+    let Stage { s, base, .. } = &stage;
+    let (script, said) = (place.fresh("pipe.py"), format!("{base}/said/pipe"));
+    std::fs::write(&script, PIPE).doing("write a script")?;
+    let going = s.start(&format!("{ANN} shoal run -n 0 /usr/bin/python3 {} {said} </dev/null", script.display()));
+    s.until(&format!("test -s {said}"))?;
+    s.ok(&format!("{ANN} shoal move $(cat {said}) 1 && {ANN} shoal move $(cat {said}) 0 && touch {said}.go"))?;
+    same("what it finds", going.end()?.out.trim(), "61001 x")?;
     Ok(End::Passed)
 }
 

@@ -3,6 +3,7 @@
 use crate::ahead::Ahead;
 use crate::identity::Before;
 use crate::kinds::terminal::furnish;
+use crate::objects::Made;
 use crate::opened::{Brought, Opened, Wants};
 use crate::ownership::User;
 use crate::places::Opener;
@@ -45,16 +46,35 @@ pub struct Coming<R: Read + Send> {
     prepared: Prepared,
 }
 
+/// The files of an image that was only looked at.
+pub struct Pinned {
+    opened: Opened,
+    objects: Made,
+}
+
 impl<R: Read + Send> Coming<R> {
     /// Reads on behind the records that a vessel has read ([`Vessel::early`]), which is then to be the process. `user`: the process must be this user's altogether.
     ///
     /// # Errors
     /// `Wire` for a broken image; `Refused` for what is not this user's; what cannot be opened again.
     pub fn go_on(begun: Begun<R>, user: Option<&User>) -> Result<Coming<R>> {
-        Coming::plan(begun, false, (None, user))
+        Coming::plan(begun, false, (None, user), None)
     }
 
-    pub(crate) fn plan(begun: Begun<R>, any_processor: bool, whose: Whose<'_>) -> Result<Coming<R>> {
+    /// The same with files that were opened when the image came: by now their names may lead elsewhere, and nobody else has the process any more.
+    ///
+    /// # Errors
+    /// `Wire` for a broken image.
+    pub fn go_on_with(begun: Begun<R>, pinned: Pinned) -> Result<Coming<R>> {
+        Coming::plan(begun, false, (None, None), Some(pinned))
+    }
+
+    pub(crate) fn plan(
+        begun: Begun<R>,
+        any_processor: bool,
+        whose: Whose<'_>,
+        pinned: Option<Pinned>,
+    ) -> Result<Coming<R>> {
         let Begun { mut reader, first, foreseen, guessed, terminal, .. } = begun;
         let (mut plan, first) = plan(&mut reader, first, any_processor, whose)?;
         let (owner, _) = whose;
@@ -63,18 +83,24 @@ impl<R: Read + Send> Coming<R> {
         let Plan { process, memory, files, threads, .. } = &plan;
         let (slave, typed) = furnish(terminal, files.terminal.as_ref())?.unzip();
         reach("in opens files");
-        let prepared = match foreseen.map(|foreseen| (foreseen.holds(process, memory, files, threads), foreseen)) {
-            Some((true, foreseen)) => {
+        let foreseen = foreseen.map(|foreseen| (foreseen.holds(process, memory, files, threads), foreseen));
+        let instead = |other: Option<(bool, _)>| other.map(|(_, foreseen)| foreseen);
+        let prepared = match (foreseen, pinned) {
+            (Some((true, foreseen)), _) => {
                 plan.early.guessed.placed = true;
                 Prepared::Foreseen(foreseen)
             }
-            other => {
+            (other, Some(Pinned { opened, objects })) => {
+                plan.objects = objects;
+                Prepared::Now { opened, instead_of: instead(other) }
+            }
+            (other, None) => {
                 let Plan { process, memory, files, threads, objects, .. } = &plan;
                 let opener = Opener::new(threads, owner.is_none());
                 let Process { exe, cwd, root, places, .. } = process;
                 let wants = Wants { exe, cwd, root, places, memory, files };
                 let opened = Opened::open(&wants, objects, &opener, slave.as_ref())?;
-                Prepared::Now { opened, instead_of: other.map(|(_, foreseen)| foreseen) }
+                Prepared::Now { opened, instead_of: instead(other) }
             }
         };
         mark("restore: files opened");
@@ -119,17 +145,21 @@ impl<R: Read + Send> Coming<R> {
         Ok(())
     }
 
-    /// Reads the rest, of which nothing is made: the image is whole, and what could be tried without a process has been. What it was read from.
+    /// Reads the rest, of which nothing is made: the image is whole, and what could be tried without a process has been. The source of the image, and its files.
     ///
     /// # Errors
     /// `Wire` for a broken image; `Refused` when a number of a thread is in use here.
-    pub fn only_looked_at(mut self) -> Result<R> {
+    pub fn only_looked_at(mut self) -> Result<(R, Pinned)> {
         // What is to become it may keep them for it.
         let taken = |tid: Pid| kern::proc::exists(tid) && !kern::proc::thread_of(self.pid(), tid);
         if let Some(thread) = self.plan.threads[1..].iter().find(|thread| taken(Pid(thread.tid))) {
             return Err(Fault::refused(format!("the number of its thread {} is in use", thread.tid)));
         }
-        pages::pass_over(&mut self.reader, self.first).map(|()| self.reader.into_source())
+        pages::pass_over(&mut self.reader, self.first)?;
+        let Prepared::Now { opened, .. } = self.prepared else {
+            return Err(Fault::bug("files that are in a vessel already"));
+        };
+        Ok((self.reader.into_source(), Pinned { opened, objects: self.plan.objects }))
     }
 
     pub fn files(&self) -> &Files {

@@ -40,7 +40,7 @@ pub fn restore_into(pid: Pid, image: impl Read + Send, any_processor: bool, owne
 fn coming<R: Read + Send>(image: R, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
     let mut reader = Reader::new(image)?;
     let first = pages::following(&mut reader)?;
-    let coming = Coming::plan(Begun::whole(reader, first), any_processor, (owner, None))?;
+    let coming = Coming::plan(Begun::whole(reader, first), any_processor, (owner, None), None)?;
     match coming.is_whole() {
         true => Ok(coming),
         false => Err(Fault::wire("an image of which some has stayed where it was")),

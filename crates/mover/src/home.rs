@@ -16,7 +16,7 @@ use ckpt::clocks::{Asked, Wanted};
 use ckpt::freeze::{freeze, Frozen};
 use ckpt::ownership::User;
 use ckpt::remain::{replace, replace_one_of_many};
-use ckpt::restore::Coming;
+use ckpt::restore::{Coming, Pinned};
 use ckpt::roused::Stop;
 use ckpt::vessel::{Begun, Vessel};
 use kern::faultpoint::reach;
@@ -77,7 +77,7 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
         rouser if rouser.fd().is_some() => rouser.freeze(*pid),
         _ => freeze_at_last(*pid).map(|ghost| (ghost, Stop::Unseen)),
     };
-    let made = ghost.and_then(|(ghost, stop)| become_it((ghost, stop, *light, stood), &programs, streams, &image));
+    let made = ghost.and_then(|(ghost, stop)| become_it((ghost, stop, *light, stood), &programs, streams, image));
     let said = match made {
         Ok(stops) => Said::IsHome(stops),
         Err(fault) => {
@@ -217,13 +217,15 @@ fn keep(pid: Pid, (carrier, asked): (Carrier, Asked), user: Option<&User>) -> Re
     }
     let fits = coming.fits_into(pid);
     let (takes_input, watched) = (coming.files().takes_over(0), coming.files().watched_streams());
-    let Keeper { carrier, kept } = coming.only_looked_at()?;
-    Ok((Image { bytes: kept, clocks, takes_input, watched, fits }, carrier))
+    let (Keeper { carrier, kept }, pinned) = coming.only_looked_at()?;
+    Ok((Image { bytes: kept, pinned, clocks, takes_input, watched, fits }, carrier))
 }
 
 /// What there is of the process.
 struct Image {
     bytes: Vec<u8>,
+    /// Its files, open since it came.
+    pinned: Pinned,
     clocks: Option<Wanted>,
     /// Its standard input leads out of it.
     takes_input: bool,
@@ -281,7 +283,7 @@ fn become_it(
     (ghost, stop, light, stood): (Frozen, Stop, bool, Stood),
     programs: &Programs,
     streams: Option<Streams>,
-    image: &Image,
+    image: Image,
 ) -> Result<Option<Sig>> {
     let pid = ghost.pid;
     super::hurry(image.bytes.len() > super::ROOM);
@@ -312,7 +314,8 @@ fn become_it(
     vessel.wants(image.clocks);
     let begun = vessel.early(&image.bytes[..], None, || Ok(()))?;
     // The owner was compared when the image came.
-    let (mut rebuilt, _) = Coming::go_on(begun, None)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
+    let (mut rebuilt, _) =
+        Coming::go_on_with(begun, image.pinned)?.rebuild(vessel).map_err(|broken| broken.fault.clone())?;
     reach("in made it");
     let stops = rebuilt.go()?;
     super::rest().map(|()| stops)

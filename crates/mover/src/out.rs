@@ -46,7 +46,11 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     let found = order.heirs.as_ref().map(Found::new).transpose()?;
     let (mut held, children, _early) = match carry(order, seen, &mut carrier, word) {
         Ok(carried) => carried,
-        Err(fault) => return fails(order.pid, reason(fault), word),
+        Err(fault) => {
+            // Whoever is told may have it moved again at once, by another mover that is to be found there.
+            drop(found);
+            return fails(order.pid, reason(fault), word);
+        }
     };
     reach("out sent");
     // A word of the agent calls it off as well.
@@ -58,6 +62,7 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
         Ok(()) => leave(order, held, word, &mut carrier, found),
         Err(fault) => {
             held.go_on()?;
+            drop(found);
             fails(order.pid, reason(fault), word)
         }
     }

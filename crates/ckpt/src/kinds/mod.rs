@@ -342,7 +342,7 @@ pub(crate) fn reopen(
     opener: &Opener,
     slave: Option<&OwnedFd>,
 ) -> Result<Vec<Reopened>> {
-    let pipes = pipe::reopen(&files.pipes)?;
+    let pipes = pipe::reopen(&files.pipes, opener)?;
     let mut opened = Vec::new();
     for (index, file) in files.files.iter().enumerate() {
         let fd = match &file.kind {

@@ -2,6 +2,7 @@
 
 use super::{standard, All, Leads, Seen, Verdict};
 use crate::elsewhere::Elsewhere;
+use crate::places::Opener;
 use image::files::{Kind, Pipe};
 use kern::poll::{poll, Ready};
 use kern::proc::PROC;
@@ -112,11 +113,12 @@ fn contents(end: &Seen, packets: bool) -> Result<Pipe> {
     Ok(Pipe { capacity: capacity as u32, data: data.into(), packets: lengths })
 }
 
-/// Makes the pipes and fills them.
-pub(super) fn reopen(pipes: &[Pipe]) -> Result<Vec<(OwnedFd, OwnedFd)>> {
+/// Makes the pipes, as pipes of the process's user, who may open them by /dev/fd, and fills them.
+pub(super) fn reopen(pipes: &[Pipe], opener: &Opener) -> Result<Vec<(OwnedFd, OwnedFd)>> {
     let make = |pipe: &Pipe| {
         let failed = |what: &'static str| move |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), what);
-        let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
+        let made = opener.lent(|| rustix::pipe::pipe_with(PipeFlags::CLOEXEC))?;
+        let (read, write) = made.map_err(failed("make a pipe"))?;
         rustix::pipe::fcntl_setpipe_size(&write, pipe.capacity as usize).map_err(failed("set the size of a pipe"))?;
         let mut rest = &pipe.data.0[..];
         if !pipe.packets.is_empty() {
