@@ -26,7 +26,7 @@ use space::{BodyEvent, Event};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, Result, Sig, SigInfo};
 use wire::ask::Answer;
 use wire::node::ToNode;
@@ -160,6 +160,8 @@ impl Front {
             match mover.line.next::<Said>() {
                 Ok(Some(said)) if self.looker_said(token, Some(said.clone())) => return,
                 Ok(Some(said)) if self.is_away(whom, token) => self.away_said(whom, said),
+                // A late word of the mover of an earlier move.
+                Ok(Some(said)) if self.has_another_mover(whom, token) => debug!(%whom, ?said, "home: not its mover"),
                 Ok(Some(said)) => self.mover_said(whom, said),
                 Ok(None) => break,
                 Err(fault) => return self.mover_gone(token, whom, fault),
@@ -168,6 +170,10 @@ impl Front {
         if let Err(fault) = received {
             self.mover_gone(token, whom, fault);
         }
+    }
+
+    fn has_another_mover(&self, pid: Pid, token: Token) -> bool {
+        self.homes.all.get(&pid).is_some_and(|one| one.mover != token)
     }
 
     fn mover_said(&mut self, pid: Pid, said: Said) {

@@ -37,12 +37,14 @@ pub(super) struct Word {
     line: Plain,
     /// It came with the one before.
     ahead: Option<Order>,
+    /// The agent has said that the move is off.
+    off: bool,
 }
 
 impl Word {
     pub(super) fn new(line: OwnedFd) -> Result<Word> {
         kern::sys::set_nonblocking(line.as_fd(), true)?;
-        Ok(Word { line: Plain::new(line), ahead: None })
+        Ok(Word { line: Plain::new(line), ahead: None, off: false })
     }
 
     /// Another agent, which follows the one that has gone.
@@ -74,6 +76,12 @@ impl Word {
 
     /// The agent's next word, if there is one.
     pub(super) fn heard(&mut self) -> Result<Option<Order>> {
+        let order = self.next()?;
+        self.off |= matches!(order, Some(Order::Stay | Order::Off));
+        Ok(order)
+    }
+
+    fn next(&mut self) -> Result<Option<Order>> {
         if let Some(order) = self.ahead.take().map_or_else(|| self.line.next(), |order| Ok(Some(order)))? {
             return Ok(Some(order));
         }
@@ -91,9 +99,9 @@ impl Word {
         }
     }
 
-    /// Until the agent has something to say, or this moment (monotonic, microseconds).
+    /// Until the agent has something to say, or has said that the move is off, or this moment (monotonic, microseconds).
     pub(super) fn wait_until(&self, until_us: u64) {
-        if self.ahead.is_none() {
+        if self.ahead.is_none() && !self.off {
             let _late = wait(&[(self.line.fd(), Ready::READ)], Some(until_us));
         }
     }
