@@ -203,14 +203,16 @@ mod tests {
             assert_eq!(old.read_running(here, &mut byte), Ok(1));
             crate::signal::send(pid, vocab::Sig::CONT).expect("a child");
             // A program that is being executed has no such bytes yet, and one that has not begun to be has the old ones.
-            let begun = std::time::Instant::now();
-            while !matches!(old.is_current(), Ok(Some(false))) && begun.elapsed().as_secs() < 10 {
-                std::thread::yield_now();
-            }
-            assert_eq!(old.is_current(), Ok(Some(false)));
+            let tells = |memory: &RemoteMemory, expected: bool| {
+                let begun = std::time::Instant::now();
+                while memory.is_current() != Ok(Some(expected)) {
+                    assert!(begun.elapsed().as_secs() < 10, "{expected}: {:?}", memory.is_current());
+                    std::thread::yield_now();
+                }
+            };
+            tells(&old, false);
             assert_eq!(old.read_running(here, &mut byte).is_ok(), is_shared);
-            let new = RemoteMemory::open(pid).expect("a child");
-            assert_eq!(new.is_current(), Ok(Some(true)));
+            tells(&RemoteMemory::open(pid).expect("a child"), true);
             crate::signal::send(pid, vocab::Sig::KILL).expect("a child");
             // SAFETY: the pointer is to a live int.
             unsafe { libc::waitpid(child, &mut status, 0) };

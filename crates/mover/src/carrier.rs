@@ -76,17 +76,13 @@ impl Word {
 
     /// The agent's next word, if there is one.
     pub(super) fn heard(&mut self) -> Result<Option<Order>> {
-        let order = self.next()?;
+        let mut order = self.ahead.take().map_or_else(|| self.line.next(), |order| Ok(Some(order)))?;
+        if order.is_none() {
+            self.line.receive()?;
+            order = self.line.next()?;
+        }
         self.off |= matches!(order, Some(Order::Stay | Order::Off));
         Ok(order)
-    }
-
-    fn next(&mut self) -> Result<Option<Order>> {
-        if let Some(order) = self.ahead.take().map_or_else(|| self.line.next(), |order| Ok(Some(order)))? {
-            return Ok(Some(order));
-        }
-        self.line.receive()?;
-        self.line.next()
     }
 
     /// The agent's next word.
